@@ -1,0 +1,23 @@
+"""Instance-dependent prompt generation (IDPG) for fairseq, loaded with ``--user-dir fairseq_idpg``.
+
+Paper: "IDPG: An Instance-Dependent Prompt Generation Method" (Wu et al., NAACL 2022),
+https://arxiv.org/abs/2204.04497
+
+The way of the data: a *task* says where the prompt goes in each example, a *model* turns the example into a
+sentence representation, a *method* (``prompts/``) turns the representation into prompt rows, and the
+*backbone* takes the rows through its open slots.
+
+Shape legend used everywhere: B batch, T tokens, t prompt length, d width, m generator hidden size,
+n PHM factor, L layers, H heads.
+"""
+
+import argparse
+
+import torch
+
+# fairseq's own RoBERTa checkpoints pickle one class besides tensors. torch >= 2.6 refuses unknown classes
+# unless they are on this list; the protection itself stays on.
+torch.serialization.add_safe_globals([argparse.Namespace])
+
+# fairseq imports tasks/ and models/ of a --user-dir only if the package was not imported before.
+from . import models, tasks  # noqa: E402, F401

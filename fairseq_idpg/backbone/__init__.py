@@ -1,0 +1,1 @@
+"""fairseq's own RoBERTa encoder with its slots open; loading it; representations of a sentence."""

@@ -1,0 +1,64 @@
+"""What one forward pass adds to the frozen encoder, and the tensor operations that add it.
+
+A generator (WHAT) and a position (WHERE) meet here as plain tensors; the encoder (HOW) only reads them.
+"""
+
+from dataclasses import dataclass, field
+from typing import Callable, Dict, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+
+def _no_rows(layer: int, sentence: Tensor) -> Optional[Tensor]:
+    return None
+
+
+@dataclass
+class Injection:
+    """The values that one forward pass injects; every field may be left empty.
+
+    Attributes:
+        embedded: B x t x d (or 1 x t x d) prompt rows at the word-embedding level. They take part in everything
+            a word embedding does: consecutive position embeddings, embedding LayerNorm, dropout.
+        offset: B, index of each example's first prompt row in the lengthened sequence.
+        after_layer: (layer index, B x d ``<s>`` state after that layer) -> B x t x d rows for the hidden states
+            at the prompt's places, or None. A function, because rows may depend on this pass's own states.
+        insertion: ``add`` the rows of ``after_layer`` to the hidden states (the paper's code) or ``replace`` them.
+        key_value: layer index -> (keys, values), each B x p x d, put in front of that layer's keys and values
+            after projection (prefix tuning).
+    """
+
+    embedded: Optional[Tensor] = None
+    offset: Optional[Tensor] = None
+    after_layer: Callable[[int, Tensor], Optional[Tensor]] = _no_rows
+    insertion: str = "add"
+    key_value: Dict[int, Tuple[Tensor, Tensor]] = field(default_factory=dict)
+
+
+NOTHING = Injection()
+
+
+def _row_index(offset: Tensor, rows: Tensor) -> Tensor:
+    """B x t x d index of the prompt's places along the token axis."""
+    places = offset[:, None] + torch.arange(rows.size(1), device=offset.device)  # B x t
+    return places[:, :, None].expand(-1, -1, rows.size(2))
+
+
+def _per_example(rows: Tensor, x: Tensor) -> Tensor:
+    return rows.type_as(x).expand(x.size(0), -1, -1)
+
+
+def replace_rows(x: Tensor, rows: Tensor, offset: Tensor) -> Tensor:
+    """B x T x d ``x`` with the t rows from each example's offset on overwritten by ``rows`` (B or 1, t, d)."""
+    rows = _per_example(rows, x)
+    return x.scatter(1, _row_index(offset, rows), rows)
+
+
+def add_rows(x: Tensor, rows: Tensor, offset: Tensor) -> Tensor:
+    """B x T x d ``x`` with ``rows`` (B or 1, t, d) added to the t rows from each example's offset on."""
+    rows = _per_example(rows, x)
+    return x.scatter_add(1, _row_index(offset, rows), rows)
+
+
+INSERTIONS = {"add": add_rows, "replace": replace_rows}

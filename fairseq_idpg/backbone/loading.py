@@ -1,0 +1,138 @@
+"""Reading a fairseq RoBERTa checkpoint as the frozen backbone, and refusing one that does not fit."""
+
+import hashlib
+import os
+import pickle
+from dataclasses import dataclass
+from typing import Any, Dict, Mapping
+
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor
+
+from ..errors import InputError
+from ..options import flag_name
+
+# Geometry that a checkpoint records, with the value fairseq assumes where an older file is silent.
+GEOMETRY = {
+    "encoder_layers": None,
+    "encoder_embed_dim": None,
+    "encoder_ffn_embed_dim": None,
+    "encoder_attention_heads": None,
+    "activation_fn": "gelu",
+    "layer_norm_eps": 1e-5,
+}
+NO_BACKBONE = "checkpoint_last.pt"  # fairseq's default --restore-file: no backbone was named
+
+
+@dataclass
+class Backbone:
+    """A checkpoint file: its path, the SHA-256 of its bytes, its recorded options and its tensors."""
+
+    path: str
+    sha256: str
+    args: Dict[str, Any]
+    weights: Dict[str, Tensor]
+
+
+def sha256_of(path: str) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def backbone_path(named: str) -> str:
+    """The absolute path of --backbone, which must exist."""
+    if not named or named == NO_BACKBONE:
+        raise InputError(
+            "--backbone is missing: give the path of a fairseq RoBERTa checkpoint (checkpoints/README.md says how to "
+            "get or convert one)"
+        )
+    path = os.path.abspath(named)
+    if not os.path.isfile(path):
+        raise InputError(
+            f"--backbone {named} is not a file: give the path of the backbone's model.pt (for a saved checkpoint "
+            "whose backbone has moved: --model-overrides \"{'backbone': 'NEW/model.pt'}\")"
+        )
+    return path
+
+
+def read_backbone(path: str) -> Backbone:
+    """Reads a checkpoint with torch's allow-list on; nothing in the file is ever executed."""
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        args, weights = state.get("args"), dict(state["model"])
+        if args is None:
+            args = state["cfg"]["model"]
+        args = dict(args) if isinstance(args, Mapping) else dict(vars(args))
+    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, TypeError, AttributeError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise InputError(f"--backbone {path} is not a fairseq checkpoint ({reason}): give a RoBERTa model.pt") from None
+    if "backbone_sha256" in weights and not any(".sentence_encoder.layers." in name for name in weights):
+        raise InputError(
+            f"--backbone {path} holds prompts only; it was trained on the backbone {args.get('backbone')}: give that file"
+        )
+    return Backbone(path, sha256_of(path), args, weights)
+
+
+def check_geometry(backbone: Backbone, args: Any, dictionary: Dictionary) -> None:
+    """Compares what the checkpoint records and what its tensors show with the model's options.
+
+    Raises:
+        InputError: naming the option, its value and the backbone's.
+    """
+    for name, assumed in GEOMETRY.items():
+        theirs, ours = backbone.args.get(name, assumed), getattr(args, name)
+        if theirs is not None and theirs != ours:
+            raise InputError(
+                f"{flag_name(name)} is {ours} but the backbone {backbone.path} has {theirs}: give "
+                f"{flag_name(name)} {theirs} or another --arch or --backbone"
+            )
+    embedding = _embedding(backbone)
+    rows, width = embedding["embed_tokens.weight"].shape
+    if width != args.encoder_embed_dim:
+        raise InputError(
+            f"--encoder-embed-dim is {args.encoder_embed_dim} but the backbone {backbone.path} has width {width}: "
+            "give another --arch or --backbone"
+        )
+    positions = embedding["embed_positions.weight"].size(0) - dictionary.pad() - 1
+    if positions != args.max_positions:
+        raise InputError(
+            f"--max-positions is {args.max_positions} but the backbone {backbone.path} has {positions}: give "
+            f"--max-positions {positions}"
+        )
+    check_vocabulary(backbone, dictionary, rows)
+
+
+def check_vocabulary(backbone: Backbone, dictionary: Dictionary, rows: int) -> None:
+    """The data's dictionary must be the backbone's: same size, and same symbols where dict.txt stands beside it."""
+    if rows != len(dictionary):
+        raise InputError(
+            f"the data's dictionary has {len(dictionary)} symbols but the backbone {backbone.path} has {rows}: "
+            "preprocess the data with the backbone's dict.txt (fairseq-preprocess --srcdict)"
+        )
+    beside = os.path.join(os.path.dirname(backbone.path), "dict.txt")
+    if not os.path.isfile(beside):
+        return
+    theirs = Dictionary.load(beside).symbols
+    differing = [i for i, (a, b) in enumerate(zip(theirs, dictionary.symbols)) if a != b]
+    if differing:
+        i = differing[0]
+        raise InputError(
+            f"the data's dictionary differs from {beside} in {len(differing)} symbols (id {i}: "
+            f"{dictionary.symbols[i]!r}, backbone {theirs[i]!r}): preprocess the data with that dict.txt"
+        )
+
+
+def _embedding(backbone: Backbone) -> Dict[str, Tensor]:
+    """The embedding tables, whichever of fairseq's prefixes (decoder. in old files) they stand under."""
+    found = {}
+    for table in ("embed_tokens.weight", "embed_positions.weight"):
+        names = [name for name in backbone.weights if name.endswith("sentence_encoder." + table)]
+        if not names:
+            raise InputError(f"--backbone {backbone.path} has no sentence_encoder.{table}: give a RoBERTa model.pt")
+        found[table] = backbone.weights[names[0]]
+    return found

@@ -1,0 +1,42 @@
+"""Named sizes: ``--arch roberta_idpg_large`` and so on; explicit options win."""
+
+from typing import Any, Callable
+
+from fairseq.models import register_model_architecture
+
+from . import roberta_idpg  # noqa: F401 (the model must be registered first)
+
+SIZES = {
+    "roberta_idpg_base": {
+        "encoder_layers": 12,
+        "encoder_embed_dim": 768,
+        "encoder_ffn_embed_dim": 3072,
+        "encoder_attention_heads": 12,
+    },
+    "roberta_idpg_large": {
+        "encoder_layers": 24,
+        "encoder_embed_dim": 1024,
+        "encoder_ffn_embed_dim": 4096,
+        "encoder_attention_heads": 16,
+    },
+    # all-MiniLM-L6-v2, a BERT: checkpoints/convert_hf.py makes the backbone
+    "roberta_idpg_minilm": {
+        "encoder_layers": 6,
+        "encoder_embed_dim": 384,
+        "encoder_ffn_embed_dim": 1536,
+        "encoder_attention_heads": 12,
+        "layer_norm_eps": 1e-12,
+    },
+}
+
+
+def _architecture(size: dict) -> Callable[[Any], None]:
+    def fill(args: Any) -> None:
+        for name, value in size.items():
+            setattr(args, name, getattr(args, name, value))
+
+    return fill
+
+
+for _name, _size in SIZES.items():
+    register_model_architecture("roberta_idpg", _name)(_architecture(_size))

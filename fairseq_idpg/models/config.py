@@ -1,0 +1,62 @@
+"""Options of ``roberta_idpg``."""
+
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+from fairseq import utils
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from omegaconf import II, OmegaConf, open_dict
+
+from ..options import fill_options, method_options
+from ..prompts.idpg import IDPGConfig
+from ..prompts.registry import find_method
+
+ACTIVATIONS = ChoiceEnum(utils.get_available_activation_fns())
+
+
+def describe(help: str, default: Any) -> Any:
+    """A field with its help text."""
+    return field(default=default, metadata={"help": help})
+
+
+@dataclass
+class BackboneConfig(FairseqDataclass):
+    """The frozen encoder."""
+
+    backbone: Optional[str] = describe(
+        "fairseq RoBERTa checkpoint to start from; without it, --restore-file", II("checkpoint.restore_file")
+    )
+    no_freeze_backbone: bool = describe("train the backbone too (fine-tuning, supplementary training)", False)
+    save_full_model: bool = describe("write the frozen backbone into every checkpoint as well", False)
+    encoder_layers: int = describe("layers L", 12)
+    encoder_embed_dim: int = describe("width d", 768)
+    encoder_ffn_embed_dim: int = describe("inner width of the feed-forward", 3072)
+    encoder_attention_heads: int = describe("attention heads H", 12)
+    activation_fn: ACTIVATIONS = describe("activation of the feed-forward", "gelu")
+    layer_norm_eps: float = describe("epsilon of every LayerNorm (RoBERTa 1e-5, BERT 1e-12)", 1e-5)
+    dropout: float = describe("dropout of the backbone", 0.1)
+    attention_dropout: float = describe("dropout of attention weights", 0.1)
+    activation_dropout: float = describe("dropout after the feed-forward's activation", 0.0)
+    pooler_activation_fn: ACTIVATIONS = describe("activation of the classification head", "tanh")
+    pooler_dropout: float = describe("dropout of the classification head", 0.0)
+    max_positions: int = II("task.max_positions")
+
+
+@dataclass
+class RobertaIDPGConfig(IDPGConfig, BackboneConfig):
+    """All options of the model. Those of methods are None until the chosen ``method`` fills them."""
+
+    method: str = describe("row of the paper's tables to train; its options can be changed one by one", "m-idpg-phm")
+
+
+METHOD_OPTIONS = method_options(RobertaIDPGConfig)
+
+
+def fill_method_options(cfg: Any) -> None:
+    """Fills the chosen method's options in ``cfg`` (a config or a namespace) in place."""
+    method = find_method(cfg.method)
+    if OmegaConf.is_config(cfg):
+        with open_dict(cfg):
+            fill_options(cfg, method, METHOD_OPTIONS)
+    else:
+        fill_options(cfg, method, METHOD_OPTIONS)

@@ -1,0 +1,138 @@
+"""``roberta_idpg``: a frozen RoBERTa that takes prompts, the prompt method, and a classification head.
+
+representation M(x) -> method (prompt rows) -> encoder with the rows inserted -> head
+"""
+
+import argparse
+import logging
+from typing import Any, Dict, Optional
+
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models import register_model
+from fairseq.models.roberta.model import RobertaModel, base_architecture
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from ..backbone.encoder import OpenRobertaEncoder
+from ..backbone.injection import NOTHING, Injection
+from ..backbone.loading import backbone_path, check_geometry, read_backbone
+from ..backbone.representation import sentence_representation
+from ..errors import InputError
+from ..prompts.base import PromptMethod
+from ..prompts.registry import Geometry, find_method
+from .config import RobertaIDPGConfig, fill_method_options
+from .saving import SavesTrainableOnly
+
+logger = logging.getLogger(__name__)
+
+
+@register_model("roberta_idpg", dataclass=RobertaIDPGConfig)
+class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
+    """fairseq's RoBERTa with a prompt method attached.
+
+    Attributes:
+        method: the ``PromptMethod`` that ``--method`` names, or None (head only).
+    """
+
+    def __init__(self, args: argparse.Namespace, encoder: OpenRobertaEncoder):
+        # RobertaModel draws every Linear and Embedding again, so whatever has its own initialisation comes later
+        super().__init__(args, encoder)
+        self.requires_grad_(False)
+        self.encoder.sentence_encoder.requires_grad_(args.no_freeze_backbone)
+        geometry = Geometry(args.encoder_layers, args.encoder_embed_dim)
+        self.method: Optional[PromptMethod] = find_method(args.method).build(args, geometry)
+
+    @staticmethod
+    def add_args(parser: argparse.ArgumentParser) -> None:
+        gen_parser_from_dataclass(parser, RobertaIDPGConfig(), delete_default=True)
+
+    @classmethod
+    def build_model(cls, cfg: Any, task: Any) -> "RobertaIDPGModel":
+        """Builds the model and fills it from ``cfg.backbone``; a model without its backbone is never returned
+        as ready (see ``SavesTrainableOnly`` for checkpoints that bring the whole backbone with them)."""
+        fill_method_options(cfg)
+        args = argparse.Namespace(**(OmegaConf.to_container(cfg, resolve=True) if OmegaConf.is_config(cfg) else vars(cfg)))
+        base_architecture(args)
+        try:
+            path = backbone_path(args.backbone)
+        except InputError:
+            if not (args.save_full_model or args.no_freeze_backbone):
+                raise
+            logger.warning("backbone %s is missing; waiting for a checkpoint that holds all weights", args.backbone)
+            return cls(args, OpenRobertaEncoder(args, task.source_dictionary))
+        backbone = read_backbone(path)
+        check_geometry(backbone, args, task.source_dictionary)
+        model = cls(args, OpenRobertaEncoder(args, task.source_dictionary))
+        model.load_backbone(backbone)
+        return model
+
+    @property
+    def prompt_length(self) -> int:
+        """t, the rows that every input must have room for; 0 when nothing is inserted into the input."""
+        return 0 if self.method is None else self.method.prompt_length
+
+    def parameter_counts(self) -> Dict[str, int]:
+        """``method``, ``head`` and ``backbone`` parameters (embeddings and layers, without the LM head)."""
+        parts = {
+            "method": self.method,
+            "head": self.classification_heads,
+            "backbone": self.encoder.sentence_encoder,
+        }
+        return {name: sum(p.numel() for p in part.parameters()) if part else 0 for name, part in parts.items()}
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Optional[Tensor] = None,
+        prompted_tokens: Optional[Tensor] = None,
+        prompt_offset: Optional[Tensor] = None,
+        features_only: bool = False,
+        return_all_hiddens: bool = False,
+        classification_head_name: Optional[str] = None,
+        **kwargs: Any,
+    ):
+        """RoBERTa's forward with prompts inserted.
+
+        Args:
+            src_tokens: B x T, the raw input; M(x) is computed from it.
+            prompted_tokens: B x T', the input with placeholders where the prompt goes (from the task).
+            prompt_offset: B, index of the first placeholder in each row of ``prompted_tokens``.
+
+        Returns:
+            As fairseq's RobertaModel: (B x T' x d features or B x classes logits, extra).
+        """
+        if not self.backbone_loaded:
+            raise InputError(f"--backbone {self.args.backbone} was not loaded: give the path of the backbone's model.pt")
+        tokens, injection = src_tokens, NOTHING
+        if self.method is not None:
+            if prompted_tokens is None or prompt_offset is None:
+                raise InputError(
+                    f"--method {self.args.method} needs batches that say where the prompt goes: use "
+                    "--task sentence_prediction_idpg"
+                )
+            tokens, injection = prompted_tokens, self._injection(src_tokens, prompt_offset)
+        with self.encoder.sentence_encoder.injecting(injection):
+            return super().forward(
+                tokens,
+                features_only=features_only,
+                return_all_hiddens=return_all_hiddens,
+                classification_head_name=classification_head_name,
+                **kwargs,
+            )
+
+    def _injection(self, src_tokens: Tensor, prompt_offset: Tensor) -> Injection:
+        """One pass of the method: rows for the input now, rows for the layers when they are reached."""
+        method, representation = self.method, None
+        if method.reads_representation:
+            representation = sentence_representation(self.encoder, src_tokens, method.representation_dropout)
+        prompt_at = method.start(representation)
+
+        def after_layer(layer: int, sentence: Tensor) -> Optional[Tensor]:
+            return prompt_at(layer + 1, sentence) if layer + 1 in method.places else None
+
+        return Injection(
+            embedded=prompt_at(0, representation),
+            offset=prompt_offset,
+            after_layer=after_layer,
+            insertion=method.insertion,
+        )

@@ -1,0 +1,131 @@
+"""Checkpoints that hold what was trained, and never load onto the wrong backbone.
+
+A checkpoint of RoBERTa-large with a prompt is a few hundred kB instead of 1.4 GB: trainable tensors, the head,
+and the SHA-256 of the backbone file (its path stands in the checkpoint's configuration).
+"""
+
+from typing import Any, Dict, Iterator
+
+import torch
+from torch import Tensor
+
+from ..backbone.loading import Backbone
+from ..errors import InputError
+
+FINGERPRINT = "backbone_sha256"
+ENCODER = "encoder."
+STACK = "encoder.sentence_encoder."
+VERSION = "encoder.sentence_encoder.version"
+
+
+class SavesTrainableOnly:
+    """Mixin in front of RobertaModel: what ``state_dict`` leaves out and how ``load_state_dict`` fills it again.
+
+    Attributes:
+        backbone_loaded: whether the encoder holds a real backbone's weights.
+        backbone_sha256: 32 bytes, saved with every checkpoint.
+    """
+
+    def __init__(self, args: Any, encoder: Any):
+        super().__init__(args, encoder)
+        self.backbone_loaded = False
+        self.register_buffer(FINGERPRINT, torch.zeros(32, dtype=torch.uint8))
+
+    def load_backbone(self, backbone: Backbone) -> None:
+        """Copies the encoder's weights from a checkpoint; heads and prompts in it are left aside."""
+        state = {name: value for name, value in backbone.weights.items() if not name.startswith("classification_heads.")}
+        state.setdefault(VERSION, self._everything()[VERSION])
+        super().upgrade_state_dict_named(state, "")  # renames what older fairseq versions wrote
+        state = {name: value for name, value in state.items() if name.startswith(ENCODER)}
+        try:
+            result = self.load_state_dict_as_is(state)
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())
+            raise InputError(f"--backbone {backbone.path} does not fit --arch: {reason}") from None
+        missing = [name for name in result.missing_keys if name.startswith(STACK)]
+        unexpected = [name for name in result.unexpected_keys if name.startswith(STACK)]
+        if missing or unexpected:
+            raise InputError(
+                f"--backbone {backbone.path} does not fit --arch: {len(missing)} tensors missing, {len(unexpected)} "
+                f"too many (such as {(missing + unexpected)[0]})"
+            )
+        self.backbone_loaded = True
+        self.backbone_sha256.copy_(torch.frombuffer(bytearray.fromhex(backbone.sha256), dtype=torch.uint8))
+
+    def load_state_dict_as_is(self, state: Dict[str, Tensor]):
+        """torch's own loading, without fairseq's upgrade in front of it and without demanding every key."""
+        return torch.nn.Module.load_state_dict(self, state, strict=False)
+
+    def state_dict(self, *args: Any, prefix: str = "", **kwargs: Any) -> Dict[str, Tensor]:
+        """Trainable tensors, the head and the fingerprint; everything with --save-full-model."""
+        state = super().state_dict(*args, prefix=prefix, **kwargs)
+        if not self.args.save_full_model:
+            for name in self._reloaded_from_backbone():
+                state.pop(prefix + name, None)
+        return state
+
+    def _reloaded_from_backbone(self) -> Iterator[str]:
+        trainable = {n for n, p in self.named_parameters(remove_duplicate=False) if p.requires_grad}
+        return (n for n in self._everything() if n.startswith(ENCODER) and n not in trainable)
+
+    def _everything(self) -> Dict[str, Tensor]:
+        return super().state_dict()
+
+    def upgrade_state_dict_named(self, state_dict: Dict[str, Tensor], name: str) -> None:
+        """Completes a checkpoint from the loaded backbone, in place.
+
+        Raises:
+            InputError: the checkpoint's backbone, method or options are not this model's.
+        """
+        whole = self._everything()
+        ours = FINGERPRINT in state_dict
+        state_dict.setdefault(VERSION, whole[VERSION])  # its absence would mean a much older format
+        super().upgrade_state_dict_named(state_dict, name)
+        brings_stack = all(key in state_dict for key in whole if key.startswith(STACK))
+        if ours:
+            self._check_same_method(state_dict, whole)
+        if brings_stack and not ours and self.backbone_loaded and not self.args.no_freeze_backbone:
+            self._check_same_weights(state_dict, whole)
+        if not brings_stack:
+            self._check_same_backbone(state_dict)
+        self.backbone_loaded = True
+        for key, value in whole.items():
+            state_dict.setdefault(key, value)
+
+    def _check_same_backbone(self, state_dict: Dict[str, Tensor]) -> None:
+        if not self.backbone_loaded:
+            raise InputError(
+                f"this checkpoint holds prompts only and its --backbone {self.args.backbone} is missing: give the path "
+                "of the backbone it was trained on"
+            )
+        theirs = state_dict.get(FINGERPRINT)
+        if theirs is not None and not torch.equal(theirs.cpu(), self.backbone_sha256.cpu()):
+            raise InputError(
+                f"--backbone {self.args.backbone} (SHA-256 {hexadecimal(self.backbone_sha256)[:12]}) is not the "
+                f"backbone this checkpoint was trained on (SHA-256 {hexadecimal(theirs)[:12]}): give that one"
+            )
+
+    def _check_same_method(self, state_dict: Dict[str, Tensor], whole: Dict[str, Tensor]) -> None:
+        shapes = [
+            {key: tuple(value.shape) for key, value in state.items() if key.startswith("method.")}
+            for state in (state_dict, whole)
+        ]
+        if shapes[0] != shapes[1]:
+            differing = sorted(set(shapes[0].items()) ^ set(shapes[1].items()))[0][0]
+            raise InputError(
+                f"--method {self.args.method} or its options differ from those this checkpoint was trained with "
+                f"({differing}): give the same ones, or another --save-dir or --restore-file"
+            )
+
+    def _check_same_weights(self, state_dict: Dict[str, Tensor], whole: Dict[str, Tensor]) -> None:
+        for key, value in whole.items():
+            if key.startswith(STACK) and not torch.equal(state_dict[key].to(value), value):
+                raise InputError(
+                    f"--restore-file holds another encoder than --backbone {self.args.backbone} ({key} differs): give "
+                    "the same file to both, or --backbone alone"
+                )
+
+
+def hexadecimal(fingerprint: Tensor) -> str:
+    """A fingerprint's 32 bytes as text."""
+    return bytes(fingerprint.tolist()).hex()

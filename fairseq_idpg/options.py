@@ -1,0 +1,51 @@
+"""Options of methods: declared beside each method, filled from the chosen preset, explicit ones win."""
+
+from dataclasses import field, fields
+from typing import Any, Iterable, List
+
+from fairseq.dataclass import FairseqDataclass
+
+from .errors import InputError
+
+
+def option(default: Any, help: str) -> Any:
+    """A dataclass field that is None until ``fill_options`` puts the preset's value, or ``default``, in it.
+
+    None is how an option left open is told from one that was typed with the default's value.
+    """
+    return field(default=None, metadata={"help": help, "preset_default": default})
+
+
+def flag_name(name: str) -> str:
+    """``prompt_length`` -> ``--prompt-length``."""
+    return "--" + name.replace("_", "-")
+
+
+def method_options(config: FairseqDataclass) -> List[str]:
+    """Names of the fields of ``config`` that were declared with ``option``."""
+    return [f.name for f in fields(config) if "preset_default" in f.metadata]
+
+
+def fill_options(cfg: Any, method: Any, every_option: Iterable[str]) -> None:
+    """Fills, in place, the options of ``method`` that ``cfg`` leaves open; a second call changes nothing.
+
+    Raises:
+        InputError: ``cfg`` sets an option that has no effect with this method.
+    """
+    own = {f.name: f.metadata["preset_default"] for f in fields(method.config) if "preset_default" in f.metadata}
+    for name in every_option:
+        value = getattr(cfg, name, None)
+        if name not in own:
+            if value is not None:
+                raise InputError(
+                    f"{flag_name(name)} {value} has no effect with --method {method.name}: leave it out or choose "
+                    "another --method"
+                )
+        elif value is None:
+            setattr(cfg, name, method.settings.get(name, own[name]))
+
+
+def check_divisible(what: str, value: int, divisor: int) -> None:
+    """PHM factor n must divide every side of the matrices it builds."""
+    if value % divisor:
+        raise InputError(f"--phm-n {divisor} does not divide {what} = {value}: choose an n that divides it")

@@ -1,0 +1,121 @@
+"""Instance-dependent prompts (IDPG): a prompt generated from each input.
+
+Paper: "IDPG: An Instance-Dependent Prompt Generation Method" (Wu et al., NAACL 2022),
+https://arxiv.org/abs/2204.04497, Section 3, ablations of Section 4.5.3 and Appendix A.5.1.
+
+Differs from the paper in: nothing by default. Differs from the released code in: M(x) is computed without
+dropout unless --representation-dropout; S-IDPG-PHM shares one A between W1 and W2, as the paper counts it,
+unless --phm-shared-a false.
+"""
+
+from dataclasses import dataclass
+from typing import Optional
+
+import torch
+from fairseq.dataclass import ChoiceEnum
+from torch import Tensor, nn
+
+from ..errors import InputError
+from ..options import option
+from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod
+from .generator import DenseGenerator, Generator, PHMGenerator
+from .registry import Geometry, register_method
+
+
+@dataclass
+class IDPGConfig(PromptConfig):
+    """Options of the generator."""
+
+    generator: Optional[ChoiceEnum(["phm", "dnn"])] = option("phm", "how W1 and W2 are made: 'phm' or dense 'dnn'")
+    generator_hidden_size: Optional[int] = option(16, "hidden size m of the generator")
+    phm_n: Optional[int] = option(16, "PHM factor n; divides d, m and t x d")
+    phm_shared_a: Optional[ChoiceEnum(["true", "false"])] = option(
+        "false", "one A for W1 and W2 (the paper's count of S-IDPG-PHM) or one each (the released code)"
+    )
+    generator_sharing: Optional[ChoiceEnum(["S", "M", "L"])] = option(
+        "M", "shared by the layers: S weights and output bias, M weights only, L nothing"
+    )
+    representation: Optional[ChoiceEnum(["backbone", "previous-layer"])] = option(
+        "backbone",
+        "what the prompt is generated from: 'backbone' M(x), the frozen backbone's last <s> state on the raw "
+        "input, for every layer; 'previous-layer' M(x) for the input, this pass's <s> below the layer elsewhere",
+    )
+    representation_dropout: Optional[bool] = option(
+        False, "leave the backbone's dropout on while M(x) is computed in training, as the released code does"
+    )
+    generator_dropout: Optional[float] = option(0.1, "dropout on M(x) and on the generator's hidden layer")
+    generator_residual: Optional[bool] = option(False, "add M(x) to each LayerNormed row of the input prompt (Table 7)")
+    generator_layer_norm: Optional[bool] = option(False, "LayerNorm on the rows of the input prompt (Table 7)")
+
+
+class IDPG(PromptMethod):
+    """P_l = reshape(W2 drop(GELU(W1 c_l + b1)) + b_l) to t x d, for each place l.
+
+    c_0 = drop(M(x)); above the input c_l = c_0 (``backbone``) or the ``<s>`` state below layer l, undropped
+    (``previous-layer``). Sharing over places: S one (W1, W2, b1) and one b; M one (W1, W2, b1) and b per place;
+    L everything per place.
+
+    Table 7, at the input prompt only: residual P_0 <- c_0 + LayerNorm_r(P_0); layer norm P_0 <- LayerNorm_g(P_0);
+    both, in this order.
+
+    ``bias``: 1 or places x t x d, from N(0, 0.02^2); zero for the single-layer DNN, whose bias is a Linear's in
+    the released code.
+    """
+
+    reads_representation = True
+
+    def __init__(self, cfg: IDPGConfig, geometry: Geometry):
+        super().__init__(cfg, geometry)
+        width, rows = geometry.width, len(self.places)
+        sharing = str(cfg.generator_sharing)
+        self.from_previous_layer = str(cfg.representation) == "previous-layer"
+        self.representation_dropout = bool(cfg.representation_dropout)
+        self.dropout = nn.Dropout(cfg.generator_dropout)
+        self.generators = nn.ModuleList(make_generator(cfg, width) for _ in range(rows if sharing == "L" else 1))
+        self.bias = nn.Parameter(torch.zeros(1 if sharing == "S" else rows, self.prompt_length, width))
+        if not (str(cfg.generator) == "dnn" and self.places == (0,)):
+            nn.init.normal_(self.bias, std=TABLE_STD)
+        self.residual_layer_norm = nn.LayerNorm(width) if cfg.generator_residual else None
+        self.prompt_layer_norm = nn.LayerNorm(width) if cfg.generator_layer_norm else None
+
+    def start(self, representation: Optional[Tensor]) -> PromptAt:
+        c0 = self.dropout(representation)
+        generators = [generator.build() for generator in self.generators]
+        row_of = {place: row for row, place in enumerate(self.places)}
+
+        def prompt_at(place: int, sentence: Optional[Tensor]) -> Tensor:
+            row = row_of[place]
+            c = sentence if place and self.from_previous_layer else c0
+            prompt = generators[row % len(generators)](c).view(c.size(0), self.prompt_length, -1)
+            prompt = prompt + self.bias[row % len(self.bias)]
+            return prompt if place else self._refine(prompt, c0)
+
+        return prompt_at
+
+    def _refine(self, prompt: Tensor, c0: Tensor) -> Tensor:
+        """The residual and LayerNorm variants of Table 7: B x t x d -> B x t x d."""
+        if self.residual_layer_norm is not None:
+            prompt = c0[:, None] + self.residual_layer_norm(prompt)
+        if self.prompt_layer_norm is not None:
+            prompt = self.prompt_layer_norm(prompt)
+        return prompt
+
+
+def make_generator(cfg: IDPGConfig, width: int) -> Generator:
+    """One generator, d -> t d, as the options say."""
+    hidden, out, dropout = cfg.generator_hidden_size, cfg.prompt_length * width, cfg.generator_dropout
+    if hidden < 1:
+        raise InputError(f"--generator-hidden-size {hidden} is no size: give 1 or more")
+    if str(cfg.generator) == "dnn":
+        return DenseGenerator(width, hidden, out, dropout)
+    if cfg.phm_n < 1:
+        raise InputError(f"--phm-n {cfg.phm_n} is no factor: give 1 or more")
+    return PHMGenerator(width, hidden, out, dropout, cfg.phm_n, str(cfg.phm_shared_a) == "true")
+
+
+_S = {"prompt_layers": "first", "representation": "backbone", "generator_hidden_size": 256}
+_M = {"prompt_layers": "all", "representation": "previous-layer", "generator_hidden_size": 16}
+register_method("s-idpg-phm", IDPG, IDPGConfig, generator="phm", phm_shared_a="true", **_S)
+register_method("s-idpg-dnn", IDPG, IDPGConfig, generator="dnn", **_S)
+register_method("m-idpg-phm", IDPG, IDPGConfig, generator="phm", **_M)
+register_method("m-idpg-dnn", IDPG, IDPGConfig, generator="dnn", **_M)

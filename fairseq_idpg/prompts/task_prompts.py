@@ -1,0 +1,43 @@
+"""Prompts of a task: the same rows for every input.
+
+prompt-tuning: "The Power of Scale for Parameter-Efficient Prompt Tuning" (Lester et al., EMNLP 2021),
+https://arxiv.org/abs/2104.08691
+p-tuning-v2, as the IDPG paper compares with it: https://arxiv.org/abs/2110.07602
+
+Differs from the papers in:
+- prompt-tuning: rows stand after ``<s>`` (or at another --prompt-position), not in front of the sequence, and
+  take position embeddings, LayerNorm and dropout like words, as in the IDPG paper's code; a head is trained.
+- p-tuning-v2: rows are ADDED to the hidden states, t per layer, half the parameters of the original, which puts
+  t keys and t values in front of every attention. The IDPG paper's code keeps t more rows that nothing reads;
+  they are left out, so the count is the paper's.
+"""
+
+from typing import Optional
+
+import torch
+from torch import Tensor, nn
+
+from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod
+from .registry import Geometry, register_method
+
+
+class TaskPrompts(PromptMethod):
+    """P_l = table[l], for each place l.
+
+    ``table``: places x t x d, drawn from N(0, 0.02^2).
+    Trainable parameters: places * t * d.
+    """
+
+    def __init__(self, cfg: PromptConfig, geometry: Geometry):
+        super().__init__(cfg, geometry)
+        self.table = nn.Parameter(torch.empty(len(self.places), self.prompt_length, geometry.width))
+        nn.init.normal_(self.table, std=TABLE_STD)
+
+    def start(self, representation: Optional[Tensor]) -> PromptAt:
+        rows = dict(zip(self.places, self.table))
+        return lambda place, sentence: rows[place][None]
+
+
+register_method("prompt-tuning", TaskPrompts, PromptConfig, prompt_length=5)
+register_method("prompt-tuning-134", TaskPrompts, PromptConfig, prompt_length=134)
+register_method("p-tuning-v2", TaskPrompts, PromptConfig, prompt_length=5, prompt_layers="all")

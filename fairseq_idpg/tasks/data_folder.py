@@ -1,0 +1,67 @@
+"""Checks of a binarized sentence-prediction folder, so that a wrong one is refused by name."""
+
+import os
+from typing import Optional
+
+import numpy as np
+from fairseq.data import Dictionary, data_utils
+
+from ..errors import InputError
+
+PREPROCESS = "preprocess it again (README: data)"
+
+
+def has_pairs(data: str) -> bool:
+    """Whether the folder holds sentence pairs."""
+    return os.path.isdir(os.path.join(data, "input1"))
+
+
+def check_folder(data: str, regression: bool) -> None:
+    """The folder must hold input0 and, for classification, label, each with its dictionary."""
+    if not os.path.isdir(data):
+        raise InputError(f"data folder {data} does not exist: give a binarized sentence-prediction folder")
+    for part in ["input0"] if regression else ["input0", "label"]:
+        if not os.path.isfile(os.path.join(data, part, "dict.txt")):
+            raise InputError(f"data folder {data} has no {part}/dict.txt: {PREPROCESS}")
+
+
+def check_classes(data: str, num_classes: int, labels: Optional[Dictionary]) -> None:
+    """--num-classes must be what the label dictionary holds; ``labels`` is None for regression."""
+    if num_classes < 1:
+        raise InputError(f"--num-classes {num_classes}: give the number of classes (1 for --regression-target)")
+    if labels is None:
+        return
+    symbols = [s for s in labels.symbols[labels.nspecial :] if s != "<mask>" and not s.startswith("madeupword")]
+    if len(symbols) != num_classes:
+        raise InputError(
+            f"--num-classes {num_classes} disagrees with {os.path.join(data, 'label', 'dict.txt')}, which has "
+            f"{len(symbols)} labels ({', '.join(symbols[:5])}): give --num-classes {len(symbols)}"
+        )
+
+
+def sentence_lengths(data: str, part: str, split: str, dictionary: Dictionary, combine: bool) -> np.ndarray:
+    """Lengths of the sentences of ``part`` (input0 or input1) without their closing ``</s>``."""
+    path = os.path.join(data, part, split)
+    if not os.path.isfile(path + ".idx"):
+        raise InputError(f"data folder {data} has no {part}/{split}.idx: {PREPROCESS} or name another subset")
+    if not os.path.getsize(path + ".bin"):
+        raise InputError(f"split {split} of {data} is empty ({part}/{split}.bin): {PREPROCESS}")
+    dataset = data_utils.load_indexed_dataset(path, dictionary, combine=combine)
+    if int(dataset[0][-1]) != dictionary.eos():
+        raise InputError(f"{path}.bin does not end its sentences with {dictionary.eos_word}: {PREPROCESS}")
+    return np.asarray(dataset.sizes) - 1
+
+
+def check_labels(data: str, split: str, regression: bool, examples: int) -> None:
+    """Every example must have a label."""
+    path = os.path.join(data, "label", split)
+    if regression:
+        path += ".label"
+        found = sum(1 for _ in open(path)) if os.path.isfile(path) else None
+    else:
+        path += ".idx"
+        found = len(data_utils.load_indexed_dataset(path[:-4])) if os.path.isfile(path) else None
+    if found is None:
+        raise InputError(f"split {split} of {data} has no labels ({path} is missing): {PREPROCESS} or name another subset")
+    if found != examples:
+        raise InputError(f"{path} has {found} labels for {examples} examples: {PREPROCESS}")

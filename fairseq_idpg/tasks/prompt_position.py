@@ -1,0 +1,79 @@
+"""Positions 0 to 4 of the prompt (IDPG Figure 6), as pure functions of the sentences' lengths.
+
+For ``<s> A </s> </s> B </s>`` and ``<s> A </s>`` with a = len(A), b = len(B), the prompt is inserted before index
+
+| position | pair                             | single                      |
+|----------|----------------------------------|-----------------------------|
+| 0        | 1, after ``<s>``                 | 1                           |
+| 1        | 1 + a, before the first ``</s>`` | 1 + a                       |
+| 2        | 3 + a, before B                  | error                       |
+| 3        | 3 + a + b, before the last one   | error                       |
+| 4        | 4 + a + b, after the end         | 2 + a                       |
+
+At position 4 the rows stand between two extra separators: ``</s> prompt </s>``. Pairs joined without a separator
+token (``<s> A </s> B </s>``) have one index less from position 2 on.
+
+Differs from the released code in: the same table for every row of a batch, padded or not; the released code
+inserts at inconsistent places on single sentences and masks the wrong tokens at position 4.
+"""
+
+from typing import Optional
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+
+POSITIONS = (0, 1, 2, 3, 4)
+SINGLE_POSITIONS = (0, 1, 4)
+END = 4
+
+
+def check_position(position: int, pairs: bool) -> None:
+    """Refuses positions that an input does not have."""
+    if position not in POSITIONS:
+        raise InputError(f"--prompt-position {position} is unknown: choose from 0, 1, 2, 3, 4")
+    if not pairs and position not in SINGLE_POSITIONS:
+        raise InputError(
+            f"--prompt-position {position} needs sentence pairs, but the data has single sentences (no input1): "
+            "choose 0, 1 or 4"
+        )
+
+
+def insertion_index(position: int, a: np.ndarray, b: Optional[np.ndarray], separators: int = 2) -> np.ndarray:
+    """Index in front of which the prompt enters, for arrays of lengths; ``b`` is None for single sentences.
+
+    ``separators`` counts the ``</s>`` between A and B: 2, or 1 without --separator-token.
+    """
+    check_position(position, b is not None)
+    start = np.ones_like(a)
+    if position == 0:
+        return start
+    if position == 1:
+        return start + a
+    before_b = start + a + separators
+    if position == 2:
+        return before_b
+    if position == 3:
+        return before_b + b
+    return start + a + 1 if b is None else before_b + b + 1
+
+
+def rows_needed(position: int, prompt_length: int) -> int:
+    """Rows by which an example grows: t, or t + 2 with the separators of position 4; 0 without a prompt."""
+    return prompt_length + (2 if position == END and prompt_length else 0)
+
+
+def prompt_block(position: int, prompt_length: int, placeholder: int, separator: int) -> Tensor:
+    """The token row that is inserted: placeholders, between separators at position 4."""
+    block = torch.full((prompt_length,), placeholder, dtype=torch.long)
+    if position == END:
+        ends = torch.tensor([separator])
+        block = torch.cat([ends, block, ends])
+    return block
+
+
+def first_row(position: int, index: np.ndarray) -> np.ndarray:
+    """Index of the first prompt row once the block stands before ``index``."""
+    return index + (1 if position == END else 0)

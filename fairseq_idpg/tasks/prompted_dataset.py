@@ -1,0 +1,87 @@
+"""A sentence-prediction dataset whose batches also say where the prompt goes."""
+
+from typing import Any, Dict, List
+
+import numpy as np
+import torch
+from fairseq.data import FairseqDataset, data_utils
+from torch import Tensor
+
+from .shortening import Shortener
+
+
+class PromptedDataset(FairseqDataset):
+    """Adds ``net_input.prompted_tokens`` and ``net_input.prompt_offset`` to fairseq's batches.
+
+    Args:
+        dataset: what ``sentence_prediction`` loaded; ``dataset[i]["net_input.src_tokens"]`` is ``<s> A </s> ...``.
+        shorten: cuts an example to the room there is.
+        index: N, index in front of which ``block`` is inserted into each shortened example.
+        block: the inserted token row (placeholders, at position 4 between separators).
+        prompt_start: place of the first placeholder within ``block``.
+        sizes: N, tokens of each example with the block.
+
+    Batches: ``src_tokens`` B x T (raw, for M(x)), ``prompted_tokens`` B x T', ``prompt_offset`` B.
+    """
+
+    def __init__(
+        self,
+        dataset: FairseqDataset,
+        shorten: Shortener,
+        index: np.ndarray,
+        block: Tensor,
+        prompt_start: int,
+        sizes: np.ndarray,
+        pad: int,
+    ):
+        super().__init__()
+        self.dataset = dataset
+        self.shorten = shorten
+        self.index = index
+        self.block = block
+        self.prompt_start = prompt_start
+        self.sizes = sizes
+        self.pad = pad
+
+    def __getitem__(self, i: int) -> Dict[str, Any]:
+        item = self.dataset[i]
+        tokens = self.shorten(item["net_input.src_tokens"], i)
+        item["net_input.src_tokens"] = tokens
+        item["net_input.src_lengths"] = item["ntokens"] = tokens.numel()
+        if self.block.numel():
+            at = int(self.index[i])
+            item["prompted_tokens"] = torch.cat([tokens[:at], self.block, tokens[at:]])
+            item["prompt_offset"] = at + self.prompt_start
+        return item
+
+    def collater(self, samples: List[Dict[str, Any]]) -> Dict[str, Any]:
+        batch = self.dataset.collater(samples)
+        if samples and self.block.numel():
+            prompted = data_utils.collate_tokens([s["prompted_tokens"] for s in samples], self.pad)
+            batch["net_input"]["prompted_tokens"] = prompted
+            batch["net_input"]["prompt_offset"] = torch.tensor([s["prompt_offset"] for s in samples])
+        return batch
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def num_tokens(self, index: int) -> int:
+        return self.sizes[index]
+
+    def num_tokens_vec(self, indices: np.ndarray) -> np.ndarray:
+        return self.sizes[indices]
+
+    def size(self, index: int) -> int:
+        return self.sizes[index]
+
+    def ordered_indices(self) -> np.ndarray:
+        return self.dataset.ordered_indices()
+
+    def set_epoch(self, epoch: int) -> None:
+        super().set_epoch(epoch)
+        self.shorten.epoch = epoch
+        self.dataset.set_epoch(epoch)
+
+    @property
+    def can_reuse_epoch_itr_across_epochs(self) -> bool:
+        return True  # a random crop changes which tokens are kept, not how many

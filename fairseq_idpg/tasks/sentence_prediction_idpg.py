@@ -1,0 +1,153 @@
+"""Sentence prediction with a prompt in each example."""
+
+import contextlib
+import logging
+import os
+from dataclasses import dataclass, field
+from typing import Any, Iterator, Optional
+
+import numpy as np
+import torch
+from fairseq.tasks import register_task
+from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
+from omegaconf import OmegaConf, open_dict
+
+from ..backbone.loading import NO_BACKBONE
+from ..errors import InputError
+from ..models.config import fill_method_options
+from ..models.report import log_model
+from . import data_folder
+from .prompt_position import check_position, first_row, insertion_index, prompt_block, rows_needed
+from .prompted_dataset import PromptedDataset
+from .shortening import Shortener, kept_lengths
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class SentencePredictionIDPGConfig(SentencePredictionConfig):
+    """Options of the task besides those of fairseq's sentence_prediction."""
+
+    prompt_position: int = field(
+        default=0,
+        metadata={
+            "help": "where the prompt enters (paper, Figure 6): 0 after <s>, 1 before the first </s>, 2 before the "
+            "second sentence, 3 before the last </s>, 4 after the end as '</s> prompt </s>'; single sentences: 0, 1, 4"
+        },
+    )
+
+
+@register_task("sentence_prediction_idpg", dataclass=SentencePredictionIDPGConfig)
+class SentencePredictionIDPGTask(SentencePredictionTask):
+    """Reads ordinary sentence_prediction folders; knows both lengths, so it says where the prompt goes.
+
+    The model that is built says how many rows it needs; without one (or with a method that inserts nothing)
+    batches are fairseq's own.
+    """
+
+    prompt_length = 0
+
+    @classmethod
+    def setup_task(cls, cfg: Any, **kwargs: Any) -> "SentencePredictionIDPGTask":
+        data_folder.check_folder(cfg.data, cfg.regression_target)
+        if cfg.init_token is None:
+            raise InputError("--init-token is missing: the prompt's place counts from <s>, give --init-token 0")
+        check_position(cfg.prompt_position, data_folder.has_pairs(cfg.data))
+        data_folder.check_classes(cfg.data, cfg.num_classes, None)
+        task = super().setup_task(cfg, **kwargs)
+        if not cfg.regression_target:
+            data_folder.check_classes(cfg.data, cfg.num_classes, task.label_dictionary)
+        return task
+
+    def build_model(self, cfg: Any, from_checkpoint: bool = False):
+        """Records in ``cfg``, which is saved with every checkpoint, all options as they take effect."""
+        with open_dict(cfg) if OmegaConf.is_config(cfg) else contextlib.nullcontext():
+            fill_method_options(cfg)
+            if cfg.backbone and cfg.backbone != NO_BACKBONE:
+                cfg.backbone = os.path.abspath(cfg.backbone)
+        model = super().build_model(cfg, from_checkpoint)
+        self.prompt_length = model.prompt_length
+        log_model(model, self.cfg.prompt_position)
+        return model
+
+    def load_dataset(self, split: str, combine: bool = False, **kwargs: Any) -> PromptedDataset:
+        """fairseq's dataset of the split, with the prompt's place in every example.
+
+        Raises:
+            InputError: missing, empty or disagreeing files; an example too long for prompt and text together.
+        """
+        cfg = self.cfg
+        a = data_folder.sentence_lengths(cfg.data, "input0", split, self.source_dictionary, combine)
+        b = None
+        if data_folder.has_pairs(cfg.data):
+            b = data_folder.sentence_lengths(cfg.data, "input1", split, self.source_dictionary, combine)
+            if len(a) != len(b):
+                raise InputError(f"split {split} of {cfg.data} has {len(a)} first and {len(b)} second sentences")
+        data_folder.check_labels(cfg.data, split, cfg.regression_target, len(a))
+        with self._whole_sentences():
+            dataset = super().load_dataset(split, combine=combine, **kwargs)
+
+        separators = 1 if cfg.separator_token is None else 2
+        special = 2 if b is None else 2 + separators
+        rows = rows_needed(cfg.prompt_position, self.prompt_length)
+        kept_a, kept_b = self._fit(split, a, b, cfg.max_positions - special - rows)
+        index = insertion_index(cfg.prompt_position, kept_a, kept_b, separators)
+        dictionary = self.source_dictionary
+        block = torch.empty(0, dtype=torch.long)
+        if self.prompt_length:
+            block = prompt_block(
+                cfg.prompt_position, self.prompt_length, dictionary.index("<mask>"), dictionary.eos()
+            )
+        shorten = Shortener(
+            a, b, kept_a, kept_b, separators, str(cfg.shorten_method) == "random_crop", cfg.seed
+        )
+        self.datasets[split] = PromptedDataset(
+            dataset,
+            shorten,
+            index,
+            block,
+            prompt_start=int(first_row(cfg.prompt_position, np.zeros(1, dtype=int))[0]),
+            sizes=kept_a + (0 if kept_b is None else kept_b) + special + rows,
+            pad=dictionary.pad(),
+        )
+        return self.datasets[split]
+
+    def _fit(self, split: str, a: np.ndarray, b: Optional[np.ndarray], room: int):
+        """Kept lengths of A and B within ``room`` tokens, or a refusal: nothing is ever cut silently."""
+        sentences = 1 if b is None else 2
+        if room < sentences:
+            raise InputError(
+                f"--prompt-length {self.prompt_length} leaves no room for text within --max-positions "
+                f"{self.cfg.max_positions}: give a shorter prompt"
+            )
+        lengths = a if b is None else a + b
+        too_long = np.flatnonzero(lengths > room)
+        only = self.cfg.shorten_data_split_list
+        shortened = str(self.cfg.shorten_method) != "none" and (not only or split in only.split(","))
+        if len(too_long) and not shortened:
+            raise InputError(
+                f"{len(too_long)} examples of split {split} are too long: the first, line {too_long[0] + 1}, has "
+                f"{lengths[too_long[0]]} tokens, and --max-positions {self.cfg.max_positions} with --prompt-length "
+                f"{self.prompt_length} leaves room for {room}: give --shorten-method truncate or a shorter prompt"
+            )
+        if len(too_long):
+            logger.info("split %s: shortening %d examples to %d tokens of text", split, len(too_long), room)
+        return kept_lengths(a, b, room)
+
+    @contextlib.contextmanager
+    def _whole_sentences(self) -> Iterator[None]:
+        """Keeps fairseq from cutting the joined tokens: ``Shortener`` cuts each sentence instead."""
+        method = self.cfg.shorten_method
+        try:
+            self.cfg.shorten_method = "none"
+            yield
+        finally:
+            self.cfg.shorten_method = method
+
+    def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
+        loss, sample_size, logging_output = super().train_step(
+            sample, model, criterion, optimizer, update_num, ignore_grad
+        )
+        if torch.isnan(loss):
+            raise InputError(f"the loss is NaN at update {update_num + 1}: lower --lr or give --clip-norm 1.0")
+        return loss, sample_size, logging_output

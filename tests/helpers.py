@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import torch
 from fairseq.data import Dictionary
 from fairseq.models.roberta.model import RobertaEncoder, RobertaModel, base_architecture
+
 from fairseq_idpg.backbone.encoder import OpenRobertaEncoder
 from fairseq_idpg.models.config import METHOD_OPTIONS, fill_method_options
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel

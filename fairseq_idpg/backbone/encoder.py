@@ -40,9 +40,7 @@ class OpenEncoderLayer(TransformerEncoderLayerBase):
     can_use_fastpath = False
 
     def build_self_attention(self, embed_dim, cfg):
-        return OpenAttention(
-            embed_dim, cfg.encoder.attention_heads, dropout=cfg.attention_dropout, self_attention=True
-        )
+        return OpenAttention(embed_dim, cfg.encoder.attention_heads, dropout=cfg.attention_dropout, self_attention=True)
 
     def forward(self, x: Tensor, encoder_padding_mask: Optional[Tensor], attn_mask: Optional[Tensor] = None):
         """``x``: T x B x d -> T x B x d, with this pass's rows inserted after the layer."""

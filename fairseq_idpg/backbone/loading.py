@@ -73,7 +73,8 @@ def read_backbone(path: str) -> Backbone:
         raise InputError(f"--backbone {path} is not a fairseq checkpoint ({reason}): give a RoBERTa model.pt") from None
     if "backbone_sha256" in weights and not any(".sentence_encoder.layers." in name for name in weights):
         raise InputError(
-            f"--backbone {path} holds prompts only; it was trained on the backbone {args.get('backbone')}: give that file"
+            f"--backbone {path} holds prompts only; it was trained on the backbone {args.get('backbone')}: give that "
+            "file"
         )
     return Backbone(path, sha256_of(path), args, weights)
 

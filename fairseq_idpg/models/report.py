@@ -11,27 +11,18 @@ logger = logging.getLogger(__name__)
 def log_model(model: Any, position: int) -> None:
     """Method, parameters, representation, position and backbone, a line each."""
     counts = model.parameter_counts()
+    method, head, backbone = counts["method"], counts["head"], counts["backbone"]
     trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
     total = sum(counts.values())
     logger.info(
-        "method %s: %s trainable of %s parameters (%.3f%%): method %s (%.3f%% of the backbone), head %s, backbone %s %s",
-        model.args.method,
-        f"{trainable:,}",
-        f"{total:,}",
-        100 * trainable / total,
-        f"{counts['method']:,}",
-        100 * counts["method"] / counts["backbone"],
-        f"{counts['head']:,}",
-        f"{counts['backbone']:,}",
-        "trained" if model.args.no_freeze_backbone else "frozen",
+        f"method {model.args.method}: {trainable:,} trainable of {total:,} parameters ({trainable / total:.3%}): "
+        f"method {method:,} ({method / backbone:.3%} of the backbone), head {head:,}, "
+        f"backbone {backbone:,} {'trained' if model.args.no_freeze_backbone else 'frozen'}"
     )
     if model.method is not None:
         representation = model.args.representation if model.method.reads_representation else "none"
+        layers = ",".join(map(str, model.method.places))
         logger.info(
-            "prompt: length %d at position %d; layers %s; representation %s",
-            model.prompt_length,
-            position,
-            ",".join(map(str, model.method.places)),
-            representation,
+            f"prompt: length {model.prompt_length} at position {position}; layers {layers}; representation {representation}"
         )
-    logger.info("backbone: %s (SHA-256 %s)", model.args.backbone, hexadecimal(model.backbone_sha256))
+    logger.info(f"backbone: {model.args.backbone} (SHA-256 {hexadecimal(model.backbone_sha256)})")

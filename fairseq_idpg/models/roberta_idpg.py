@@ -51,7 +51,9 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         """Builds the model and fills it from ``cfg.backbone``; a model without its backbone is never returned
         as ready (see ``SavesTrainableOnly`` for checkpoints that bring the whole backbone with them)."""
         fill_method_options(cfg)
-        args = argparse.Namespace(**(OmegaConf.to_container(cfg, resolve=True) if OmegaConf.is_config(cfg) else vars(cfg)))
+        args = argparse.Namespace(
+            **(OmegaConf.to_container(cfg, resolve=True) if OmegaConf.is_config(cfg) else vars(cfg))
+        )
         base_architecture(args)
         try:
             path = backbone_path(args.backbone)
@@ -102,7 +104,9 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             As fairseq's RobertaModel: (B x T' x d features or B x classes logits, extra).
         """
         if not self.backbone_loaded:
-            raise InputError(f"--backbone {self.args.backbone} was not loaded: give the path of the backbone's model.pt")
+            raise InputError(
+                f"--backbone {self.args.backbone} was not loaded: give the path of the backbone's model.pt"
+            )
         tokens, injection = src_tokens, NOTHING
         if self.method is not None:
             if prompted_tokens is None or prompt_offset is None:

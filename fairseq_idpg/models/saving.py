@@ -33,7 +33,9 @@ class SavesTrainableOnly:
 
     def load_backbone(self, backbone: Backbone) -> None:
         """Copies the encoder's weights from a checkpoint; heads and prompts in it are left aside."""
-        state = {name: value for name, value in backbone.weights.items() if not name.startswith("classification_heads.")}
+        state = {
+            name: value for name, value in backbone.weights.items() if not name.startswith("classification_heads.")
+        }
         state.setdefault(VERSION, self._everything()[VERSION])
         super().upgrade_state_dict_named(state, "")  # renames what older fairseq versions wrote
         state = {name: value for name, value in state.items() if name.startswith(ENCODER)}

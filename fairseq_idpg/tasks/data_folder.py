@@ -62,6 +62,8 @@ def check_labels(data: str, split: str, regression: bool, examples: int) -> None
         path += ".idx"
         found = len(data_utils.load_indexed_dataset(path[:-4])) if os.path.isfile(path) else None
     if found is None:
-        raise InputError(f"split {split} of {data} has no labels ({path} is missing): {PREPROCESS} or name another subset")
+        raise InputError(
+            f"split {split} of {data} has no labels ({path} is missing): {PREPROCESS} or name another subset"
+        )
     if found != examples:
         raise InputError(f"{path} has {found} labels for {examples} examples: {PREPROCESS}")

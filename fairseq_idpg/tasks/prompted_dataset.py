@@ -74,6 +74,13 @@ class PromptedDataset(FairseqDataset):
     def size(self, index: int) -> int:
         return self.sizes[index]
 
+    def batch_by_size(self, indices: np.ndarray, **limits: Any) -> List[np.ndarray]:
+        """fairseq's batches, and the last one, which fairseq drops from training and validation alike when its
+        size is no multiple of --required-batch-size-multiple (8 by default)."""
+        batches = super().batch_by_size(indices, **limits)
+        rest = indices[sum(map(len, batches)) :]
+        return [*batches, rest] if len(rest) else batches
+
     def ordered_indices(self) -> np.ndarray:
         return self.dataset.ordered_indices()
 

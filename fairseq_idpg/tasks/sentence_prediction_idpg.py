@@ -95,12 +95,8 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         dictionary = self.source_dictionary
         block = torch.empty(0, dtype=torch.long)
         if self.prompt_length:
-            block = prompt_block(
-                cfg.prompt_position, self.prompt_length, dictionary.index("<mask>"), dictionary.eos()
-            )
-        shorten = Shortener(
-            a, b, kept_a, kept_b, separators, str(cfg.shorten_method) == "random_crop", cfg.seed
-        )
+            block = prompt_block(cfg.prompt_position, self.prompt_length, dictionary.index("<mask>"), dictionary.eos())
+        shorten = Shortener(a, b, kept_a, kept_b, separators, str(cfg.shorten_method) == "random_crop", cfg.seed)
         self.datasets[split] = PromptedDataset(
             dataset,
             shorten,

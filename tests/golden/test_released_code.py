@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from fairseq.data import Dictionary
+
 from tests.golden.released_names import our_gradients, our_options, our_state
 from tests.helpers import PAD, prompted, tiny_model
 

@@ -1,0 +1,234 @@
+"""Convert a Hugging Face RoBERTa, XLM-R or BERT folder into a fairseq RoBERTa checkpoint.
+
+    python checkpoints/convert_hf.py SRC DST [--verify] [--force]
+
+SRC holds config.json, model.safetensors or pytorch_model.bin, and the vocabulary. DST receives
+model.pt (loads as `--arch roberta`) and dict.txt. Nothing is downloaded, no pickled code runs.
+
+fairseq's RoBERTa has no segment (token type) embeddings: row 0 of the source's is added to the
+positions. For BERT, sentence B of a pair therefore reads as segment 0, unlike in its pre-training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from hf_verify import largest_difference
+from hf_vocabulary import (
+    Vocabulary,
+    dictionary_symbols,
+    fairseq_order,
+    read_json,
+    read_vocabulary,
+    write_dictionary,
+)
+from hf_weights import FAMILIES, State, convert_weights, read_weights
+
+FILES = ("dict.txt", "model.pt")  # in the order of moving: a model never lacks its dictionary
+TOLERANCE = 1e-5
+
+# fairseq's name -> Hugging Face's.
+SIZES = {
+    "encoder_layers": "num_hidden_layers",
+    "encoder_embed_dim": "hidden_size",
+    "encoder_ffn_embed_dim": "intermediate_size",
+    "encoder_attention_heads": "num_attention_heads",
+}
+REQUIRED = (*SIZES.values(), "vocab_size", "max_position_embeddings")
+# Hugging Face's name -> the only values that fairseq's RoBERTa can compute.
+CHOICES = {
+    "model_type": tuple(FAMILIES),
+    "hidden_act": ("gelu", "relu"),
+    "position_embedding_type": ("absolute",),
+    "is_decoder": (False,),
+}
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Read config.json and refuse what fairseq's RoBERTa cannot compute."""
+    path = folder / "config.json"
+    if not path.is_file():
+        raise ValueError(f"{path}: missing; SRC must be a folder saved by transformers")
+    config = read_json(path)
+    absent = [name for name in ("model_type", *REQUIRED) if name not in config]
+    if absent:
+        raise ValueError(f"{path}: lacks {', '.join(absent)}; save the model again")
+    for name, supported in CHOICES.items():
+        value = config.get(name)
+        if value is not None and value not in supported:
+            choices = ", ".join(map(str, supported))
+            raise ValueError(f"{path}: {name} = {value!r} is not supported; choose a model with {choices}")
+    width, heads = config["hidden_size"], config["num_attention_heads"]
+    if width % heads:
+        raise ValueError(
+            f"{path}: num_attention_heads = {heads} does not divide hidden_size = {width}; correct the wrong one"
+        )
+    return config
+
+
+def check_vocabulary(vocabulary: Vocabulary, config: dict[str, Any], order: list[int]) -> None:
+    """Refuse a vocabulary that does not belong to the weights."""
+    if len(vocabulary.tokens) != config["vocab_size"]:
+        raise ValueError(
+            f"{vocabulary.path}: {len(vocabulary.tokens)} tokens, but config.json has vocab_size = "
+            f"{config['vocab_size']}; resize the model's embeddings to the vocabulary and save it"
+        )
+    padding = config.get("pad_token_id", 1)
+    if FAMILIES[config["model_type"]].positions_follow_padding and padding != order[1]:
+        raise ValueError(
+            f"{vocabulary.path}: the padding token has id {order[1]}, but config.json has "
+            f"pad_token_id = {padding}; positions are counted from it, correct the wrong one"
+        )
+
+
+def fairseq_args(config: dict[str, Any], max_positions: int) -> argparse.Namespace:
+    """Return the options of the checkpoint: plain values, so that it loads with weights_only."""
+    source = {"model_type": config["model_type"]}
+    if config.get("_name_or_path") and not os.path.isabs(config["_name_or_path"]):
+        source["name"] = config["_name_or_path"]
+    return argparse.Namespace(
+        arch="roberta",
+        task="masked_lm",
+        criterion="masked_lm",
+        data="",
+        **{ours: config[theirs] for ours, theirs in SIZES.items()},
+        activation_fn=config.get("hidden_act", "gelu"),
+        layer_norm_eps=config.get("layer_norm_eps", 1e-12),
+        dropout=config.get("hidden_dropout_prob", 0.1),
+        attention_dropout=config.get("attention_probs_dropout_prob", 0.1),
+        max_positions=max_positions,
+        tokens_per_sample=max_positions,
+        source=source,
+    )
+
+
+def checkpoint_of(state: State, config: dict[str, Any]) -> dict[str, Any]:
+    """Return what fairseq's trainer and checkpoint_utils expect in a file, at update 0."""
+    rows = state["encoder.sentence_encoder.embed_positions.weight"].size(0)
+    return {
+        "args": fairseq_args(config, max_positions=rows - 2),
+        "model": state,
+        "optimizer_history": [
+            {
+                "criterion_name": "MaskedLmLoss",
+                "optimizer_name": "FairseqAdam",
+                "lr_scheduler_state": {"best": None},
+                "num_updates": 0,
+            }
+        ],
+        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
+        "last_optimizer_state": None,
+    }
+
+
+def verify(source: Path, converted: Path, order: list[int]) -> None:
+    """Raise unless fairseq and transformers agree on a random padded batch.
+
+    |a - b| <= 1e-5 * max(1, max |b|): large models have hidden values of ten and more, where
+    single precision itself ends at 1e-5.
+    """
+    difference, largest = largest_difference(source, converted, order)
+    print(f"largest difference from transformers: {difference:.2e} (hidden values to {largest:.1f})")
+    if not difference <= TOLERANCE * max(1.0, largest):  # so written, NaN fails too
+        raise ValueError(f"the result differs from transformers by {difference:.2e}; nothing written")
+
+
+def publish(work: Path, target: Path) -> None:
+    """Move the finished files of `work` into `target`; a failure leaves `target` as it was."""
+    if not target.exists():
+        work.rename(target)
+        return
+    replaced = [name for name in reversed(FILES) if (target / name).exists()]
+    aside = {name: work / f"old.{name}" for name in replaced}
+    try:
+        for name, path in aside.items():
+            (target / name).replace(path)
+        for name in FILES:
+            (work / name).replace(target / name)
+    except BaseException:
+        for name, path in aside.items():
+            if path.exists():
+                path.replace(target / name)
+        for name in set(FILES) - set(aside):
+            if not (work / name).exists():
+                (target / name).unlink()
+        raise
+
+
+def convert(source: Path, target: Path, check: bool = False, force: bool = False) -> dict[str, Any]:
+    """Convert `source` into `target` and return the checkpoint.
+
+    Raises ValueError or OSError, with `target` untouched: files are made in a hidden folder beside
+    it, checked, and moved when complete.
+    """
+    target = target.resolve()  # through a link, so that the folder beside it is on the same disk
+    if target.exists() and not target.is_dir():
+        raise ValueError(f"{target}: is a file; DST must be a folder")
+    present = [name for name in FILES if (target / name).exists()]
+    if present and not force:
+        raise ValueError(f"{target}: already has {' and '.join(present)}; --force replaces them")
+    config = read_config(source)
+    vocabulary = read_vocabulary(source)
+    order = fairseq_order(vocabulary)
+    symbols = dictionary_symbols(vocabulary, order)
+    check_vocabulary(vocabulary, config, order)
+    checkpoint = checkpoint_of(convert_weights(read_weights(source), config, order), config)
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    work = target.with_name(f".{target.name}.tmp-{os.getpid()}")
+    work.mkdir()
+    try:
+        write_dictionary(symbols, work / "dict.txt")
+        torch.save(checkpoint, str(work / "model.pt"))
+        if check:
+            verify(source, work, order)
+        publish(work, target)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return checkpoint
+
+
+def report(checkpoint: dict[str, Any], config: dict[str, Any], target: Path) -> None:
+    """Print what was converted, and what a fairseq RoBERTa cannot keep of it."""
+    args, state = checkpoint["args"], checkpoint["model"]
+    print(
+        f"{target / 'model.pt'}: {args.source['model_type']}, {args.encoder_layers} layers of "
+        f"width {args.encoder_embed_dim}, {config['vocab_size']} tokens, "
+        f"{args.max_positions} positions"
+    )
+    if "encoder.lm_head.bias" not in state:
+        print("note: no masked-LM head tied to the embeddings in the source, so none in model.pt")
+    if config.get("type_vocab_size", 2) > 1:
+        print(
+            "note: fairseq's RoBERTa has no segment embeddings; segment 0 is folded into the "
+            "positions, so sentence B of a pair reads as segment 0"
+        )
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the command line; every failure is one line on stderr and a non-zero exit."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("source", metavar="SRC", type=Path, help="folder saved by transformers")
+    parser.add_argument("target", metavar="DST", type=Path, help="folder for model.pt and dict.txt")
+    parser.add_argument("--verify", action="store_true", help="compare with transformers' own model")
+    parser.add_argument("--force", action="store_true", help="replace DST's model.pt and dict.txt")
+    options = parser.parse_args(argv)
+    try:
+        checkpoint = convert(options.source, options.target, options.verify, options.force)
+        report(checkpoint, read_config(options.source), options.target)
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"convert_hf: {' '.join(str(error).split())}") from error
+    except KeyboardInterrupt:
+        raise SystemExit("convert_hf: interrupted; nothing written") from None
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("convert_hf: terminated; nothing written"))
+    main()

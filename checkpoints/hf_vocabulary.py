@@ -1,0 +1,199 @@
+"""Hugging Face vocabularies as fairseq dictionaries.
+
+fairseq fixes the ids <s>=0 <pad>=1 </s>=2 <unk>=3, reads the symbols from id 4 on from dict.txt,
+and its tasks append <mask> last. A vocabulary is therefore reordered: five special tokens to their
+places, all others in their own order. (For RoBERTa and XLM-R that changes nothing.)
+
+The symbols are what the text looks like after fairseq's tokenizer: WordPiece or SentencePiece
+pieces as they are; for byte-level BPE the id of the token in GPT-2's encoder.json, as decimal text.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, List, NamedTuple, Tuple
+
+Merges = List[Tuple[str, str]]
+
+# In fairseq's order: beginning, padding, end, unknown, mask.
+SPECIAL_TOKENS = (
+    ("[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"),
+    ("<s>", "<pad>", "</s>", "<unk>", "<mask>"),
+)
+FAIRSEQ_SPECIAL = SPECIAL_TOKENS[1]
+
+
+class Vocabulary(NamedTuple):
+    """Tokens by Hugging Face id; `merges` if they come from a byte-level BPE."""
+
+    path: Path
+    tokens: list[str]
+    merges: Merges | None = None
+
+
+def read_json(path: Path) -> Any:
+    """Parse a JSON file; errors name it."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: not valid JSON ({error})") from error
+
+
+def _by_id(path: Path, ids: dict[str, int]) -> list[str]:
+    tokens = sorted(ids, key=ids.__getitem__)
+    if [ids[token] for token in tokens] != list(range(len(tokens))):
+        raise ValueError(f"{path}: the token ids are not 0 to {len(tokens) - 1}, each once")
+    return tokens
+
+
+def _added(folder: Path) -> dict[str, int]:
+    path = folder / "added_tokens.json"
+    return read_json(path) if path.is_file() else {}
+
+
+def _merge(line: Any) -> tuple[str, str]:
+    parts = line.split(" ") if isinstance(line, str) else line
+    if len(parts) != 2:
+        raise TypeError(f"merge {line!r}")
+    return parts[0], parts[1]
+
+
+def read_tokenizer_json(path: Path) -> Vocabulary:
+    """Read the `tokenizers` library's file: Unigram list, or WordPiece and BPE mapping."""
+    content = read_json(path)
+    model = content["model"]
+    vocabulary = model["vocab"]
+    if isinstance(vocabulary, list):
+        ids = {piece: i for i, (piece, _) in enumerate(vocabulary)}
+    else:
+        ids = dict(vocabulary)
+    ids.update({token["content"]: token["id"] for token in content.get("added_tokens", ())})
+    merges = [_merge(line) for line in model["merges"]] if "merges" in model else None
+    return Vocabulary(path, _by_id(path, ids), merges)
+
+
+def read_vocab_txt(path: Path) -> Vocabulary:
+    """Read WordPiece tokens, one a line."""
+    # Not splitlines(): that also splits at U+2028, which is itself a token of some vocabularies.
+    with path.open(encoding="utf-8") as lines:
+        tokens = [line.rstrip("\n") for line in lines]
+    ids = {token: i for i, token in enumerate(tokens)}
+    ids.update(_added(path.parent))
+    return Vocabulary(path, _by_id(path, ids))
+
+
+def read_vocab_json(path: Path) -> Vocabulary:
+    """Read a byte-level BPE: vocab.json and merges.txt beside it."""
+    merges_path = path.with_name("merges.txt")
+    if not merges_path.is_file():
+        raise ValueError(f"{merges_path}: missing; vocab.json is of no use without it")
+    with merges_path.open(encoding="utf-8") as lines:
+        rows = [line.rstrip("\n") for line in lines]
+    start = 1 if rows and rows[0].startswith("#version") else 0
+    merges = [_merge(row) for row in rows[start:] if row]
+    ids = {**read_json(path), **_added(path.parent)}
+    return Vocabulary(path, _by_id(path, ids), merges)
+
+
+def read_sentencepiece(path: Path) -> Vocabulary:
+    """Read XLM-R's SentencePiece model: id = SentencePiece's id + 1, special tokens apart."""
+    try:
+        from sentencepiece import SentencePieceProcessor
+    except ImportError as error:
+        raise ValueError(f"{path}: needs sentencepiece (pip install sentencepiece)") from error
+    model = SentencePieceProcessor(model_file=str(path))
+    pieces = [model.id_to_piece(i) for i in range(3, model.get_piece_size())]
+    return Vocabulary(path, [*FAIRSEQ_SPECIAL[:4], *pieces, FAIRSEQ_SPECIAL[4]])
+
+
+# In order of preference: tokenizer.json alone also holds tokens that were added later.
+READERS = {
+    "tokenizer.json": read_tokenizer_json,
+    "vocab.txt": read_vocab_txt,
+    "vocab.json": read_vocab_json,
+    "sentencepiece.bpe.model": read_sentencepiece,
+}
+
+
+def read_vocabulary(folder: Path) -> Vocabulary:
+    """Read whichever vocabulary file the folder has."""
+    for name, reader in READERS.items():
+        path = folder / name
+        if path.is_file():
+            try:
+                return reader(path)
+            except (KeyError, TypeError, AttributeError, RuntimeError) as error:
+                raise ValueError(f"{path}: not a vocabulary as expected: {error}") from error
+    raise ValueError(f"{folder}: no vocabulary; put one of {', '.join(READERS)} there")
+
+
+def byte_symbols() -> list[str]:
+    """Return GPT-2's 256 one-character byte names in the order of its ids.
+
+    Bytes with a visible Latin-1 character stand for themselves and come first; the others follow
+    as U+0100, U+0101 ...
+    """
+    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    return [chr(byte) for byte in visible] + [chr(0x100 + i) for i in range(256 - len(visible))]
+
+
+def gpt2_ids(merges: Merges) -> dict[str, str]:
+    """Map byte-level tokens to GPT-2 ids as text: bytes, merges in order, then the end mark."""
+    tokens = byte_symbols() + [left + right for left, right in merges] + ["<|endoftext|>"]
+    return {token: str(i) for i, token in enumerate(tokens)}
+
+
+def text_symbols(vocabulary: Vocabulary) -> list[str]:
+    """Return the symbol of every token, by Hugging Face id, as fairseq's tokenizer spells it."""
+    path, tokens, merges = vocabulary
+    if merges is None:
+        return tokens
+    if not set("".join(left + right for left, right in merges)) <= set(byte_symbols()):
+        raise ValueError(
+            f"{path}: the BPE is not byte-level; fairseq has no tokenizer for it, convert a model "
+            "with GPT-2's BPE, WordPiece or SentencePiece (Unigram)"
+        )
+    ids = gpt2_ids(merges)
+    for token in tokens:  # kept as it is: madeupword0000 and the like
+        if token not in ids and token.isdecimal():
+            raise ValueError(f"{path}: added token {token!r} reads as a GPT-2 id; rename it")
+    return [ids.get(token, token) for token in tokens]
+
+
+def fairseq_order(vocabulary: Vocabulary) -> list[int]:
+    """Return, for every fairseq id (with <mask> last), the Hugging Face id that it takes."""
+    ids = {token: i for i, token in enumerate(vocabulary.tokens)}
+    for names in SPECIAL_TOKENS:
+        if all(name in ids for name in names):
+            special = [ids[name] for name in names]
+            others = [i for i in range(len(ids)) if i not in special]
+            return special[:4] + others + special[4:]
+    wanted = " or ".join(" ".join(names) for names in SPECIAL_TOKENS)
+    raise ValueError(f"{vocabulary.path}: the special tokens are not all there: {wanted}")
+
+
+def dictionary_symbols(vocabulary: Vocabulary, order: list[int]) -> list[str]:
+    """Return the lines of dict.txt: the symbols of fairseq's ids 4 to len - 2."""
+    by_id = text_symbols(vocabulary)
+    symbols = [by_id[i] for i in order[4:-1]]
+    seen = set(FAIRSEQ_SPECIAL)
+    for symbol in symbols:
+        if " " in symbol or "\n" in symbol or "\r" in symbol:
+            raise ValueError(f"{vocabulary.path}: {symbol!r} has a space; dict.txt cannot hold it")
+        if symbol in seen:
+            raise ValueError(f"{vocabulary.path}: {symbol!r} would stand twice in fairseq's dictionary")
+        seen.add(symbol)
+    return symbols
+
+
+def write_dictionary(symbols: list[str], path: Path) -> None:
+    """Write dict.txt with fairseq's Dictionary and check that fairseq reads the same ids back."""
+    from fairseq.data import Dictionary
+
+    dictionary = Dictionary()
+    for symbol in symbols:
+        dictionary.add_symbol(symbol)
+    dictionary.save(str(path))
+    if Dictionary.load(str(path)).symbols != dictionary.symbols:
+        raise ValueError(f"{path.name}: fairseq reads other symbols back than were written")

@@ -1,0 +1,62 @@
+"""The options as a markdown table, made from the dataclasses: ``python -m fairseq_idpg.options_table``.
+
+``fairseq-train --help`` shows no options of plugins, so README holds this table; a test compares them.
+"""
+
+from dataclasses import Field, fields
+from typing import Any, List
+
+from fairseq.tasks.sentence_prediction import SentencePredictionConfig
+
+from .models.config import RobertaIDPGConfig
+from .options import flag_name
+from .prompts import METHODS
+from .prompts.idpg import IDPGConfig
+from .tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig
+
+HEADER = ["| option | default | |", "| --- | --- | --- |"]
+
+
+def _default(field: Field) -> str:
+    if "preset_default" in field.metadata:
+        return _text(field.metadata["preset_default"])
+    return "none" if str(field.default).startswith("${") else _text(field.default)
+
+
+def _text(value: Any) -> str:
+    return "off" if value is False else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _rows(chosen: List[Field]) -> List[str]:
+    return [f"| `{flag_name(f.name)}` | {_default(f)} | {f.metadata['help'].replace('|', '/')} |" for f in chosen]
+
+
+def _preset_rows() -> List[str]:
+    rows = ["| `--method` | sets |", "| --- | --- |"]
+    for name, method in sorted(METHODS.items()):
+        settings = " ".join(f"`{flag_name(key)} {value}`" for key, value in method.settings.items())
+        rows.append(f"| `{name}` | {settings or 'nothing: the classification head alone'} |")
+    return rows
+
+
+def options_markdown() -> str:
+    """Task, model and method options, and what each preset sets."""
+    inherited = {f.name for f in fields(SentencePredictionConfig)}
+    of_method = {f.name for f in fields(IDPGConfig)}
+    helped = [f for f in fields(RobertaIDPGConfig) if "help" in f.metadata]
+    parts = [
+        "Task `sentence_prediction_idpg`, besides fairseq's `sentence_prediction`:",
+        [f for f in fields(SentencePredictionIDPGConfig) if f.name not in inherited],
+        "Model `roberta_idpg` (sizes are those of `--arch roberta_idpg` and `roberta_idpg_base`):",
+        [f for f in helped if f.name not in of_method],
+        "Methods; an option that the chosen `--method` does not have is refused:",
+        [f for f in helped if f.name in of_method],
+    ]
+    lines: List[str] = []
+    for part in parts:
+        lines += [part, ""] if isinstance(part, str) else [*HEADER, *_rows(part), ""]
+    return "\n".join([*lines, "Presets; an option given explicitly wins:", "", *_preset_rows()])
+
+
+if __name__ == "__main__":
+    print(options_markdown())

@@ -1,0 +1,34 @@
+"""Packaging of fairseq_idpg: `pip install -e .`, or no install at all with --user-dir."""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+README = Path(__file__).with_name("README.md")
+
+CONVERT = ["safetensors", "tokenizers", "transformers"]
+
+setup(
+    name="fairseq_idpg",
+    version="0.1.0",
+    description="IDPG: instance-dependent prompt generation on a frozen RoBERTa, in fairseq",
+    long_description=README.read_text(encoding="utf-8") if README.exists() else "",
+    long_description_content_type="text/markdown",
+    license="MIT",
+    author="fairseq_idpg contributors",
+    python_requires=">=3.8",
+    packages=find_packages(include=["fairseq_idpg", "fairseq_idpg.*"]),
+    package_data={"fairseq_idpg": ["**/*.yaml"]},
+    install_requires=[
+        'fairseq==0.12.2; python_version < "3.11"',
+        'fairseq-fixed==0.12.3.1; python_version >= "3.11"',
+        "torch>=2.4",
+        "numpy",
+        "scipy",
+        "sentencepiece",
+    ],
+    extras_require={
+        "dev": ["pytest", "hypothesis", "ruff", *CONVERT],
+        "quickstart": ["tqdm", *CONVERT],
+    },
+)

@@ -1,0 +1,169 @@
+"""The open encoder: equal to fairseq's when nothing is injected, and to a plain pass for each slot."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from fairseq_idpg.backbone.injection import Injection, add_rows, replace_rows
+from tests.helpers import PAD, TINY, enlarge, pair_batch, stock_twin, tiny_model
+
+LAYERS, WIDTH, HEADS = TINY["encoder_layers"], TINY["encoder_embed_dim"], TINY["encoder_attention_heads"]
+T_PROMPT = 2
+OFFSET = torch.tensor([1, 2, 4])
+
+
+@pytest.fixture
+def model():
+    built = tiny_model(method="head-only")
+    enlarge(built.encoder)
+    return built
+
+
+def with_placeholders(tokens: torch.Tensor, offset: torch.Tensor, count: int) -> torch.Tensor:
+    rows = [torch.cat([row[:at], torch.full((count,), 3), row[at:]]) for row, at in zip(tokens, offset.tolist())]
+    return torch.stack(rows)
+
+
+def plain_pass(model, tokens, embedded=None, after=None, replace=False, prefix=None, adapters=None, query_delta=None):
+    """The encoder's equations, one example at a time: T x d states of each example's real tokens."""
+    stack = model.encoder.sentence_encoder
+    width = WIDTH // HEADS
+    outputs = []
+    for example, row in enumerate(tokens):
+        ids = row[row != PAD]
+        x = stack.embed_tokens.weight[ids].clone()
+        at = slice(int(OFFSET[example]), int(OFFSET[example]) + T_PROMPT)
+        if embedded is not None:
+            x[at] = embedded[example]
+        x = stack.layernorm_embedding(x + stack.embed_positions.weight[2 : 2 + len(ids)])
+        for i, layer in enumerate(stack.layers):
+            attention = layer.self_attn
+            q = attention.q_proj(x) + (query_delta[i](x) if query_delta else 0)
+            k, v = attention.k_proj(x), attention.v_proj(x)
+            if prefix:
+                k = torch.cat([prefix[i][0][example], k])
+                v = torch.cat([prefix[i][1][example], v])
+            context = []
+            for head in range(HEADS):
+                part = slice(head * width, (head + 1) * width)
+                weights = (q[:, part] @ k[:, part].T / width**0.5).softmax(-1)
+                context.append(weights @ v[:, part])
+            h = attention.out_proj(torch.cat(context, -1))
+            h = adapters[i][0](h) if adapters else h
+            x = layer.self_attn_layer_norm(x + h)
+            h = layer.fc2(nn.functional.gelu(layer.fc1(x)))
+            h = adapters[i][1](h) if adapters else h
+            x = layer.final_layer_norm(x + h)
+            if after and i in after:
+                x = x.clone()
+                x[at] = after[i][example] + (0 if replace else x[at])
+        outputs.append(x)
+    return outputs
+
+
+def assert_equal_pass(model, tokens, injection, expected):
+    with model.encoder.sentence_encoder.injecting(injection):
+        features, _ = model.encoder(tokens, features_only=True)
+    for example, states in enumerate(expected):
+        torch.testing.assert_close(features[example, : len(states)], states, atol=2e-5, rtol=0)
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("frozen", [True, False])
+@pytest.mark.parametrize("padded", [True, False])
+def test_bitwise_equal_to_fairseq_when_nothing_is_injected(training, frozen, padded):
+    model = tiny_model(method="head-only", no_freeze_backbone=not frozen, dropout=0.1, attention_dropout=0.1)
+    enlarge(model.encoder)
+    model.train(training)
+    twin = stock_twin(model)
+    tokens = pair_batch() if padded else pair_batch()[:, :6]
+    outputs = []
+    for each in (model, twin):
+        torch.manual_seed(7)
+        outputs.append(each(tokens, features_only=True)[0])
+    assert torch.equal(*outputs)
+
+
+def test_keys_are_those_of_roberta(model):
+    assert set(model.encoder.state_dict()) == set(stock_twin(model).encoder.state_dict())
+
+
+def test_input_slot(model):
+    tokens = with_placeholders(pair_batch(), OFFSET, T_PROMPT)
+    rows = torch.randn(3, T_PROMPT, WIDTH)
+    expected = plain_pass(model, tokens, embedded=rows)
+    assert_equal_pass(model, tokens, Injection(embedded=rows, offset=OFFSET), expected)
+
+
+@pytest.mark.parametrize("insertion", ["add", "replace"])
+def test_hidden_slot(model, insertion):
+    tokens = with_placeholders(pair_batch(), OFFSET, T_PROMPT)
+    rows = torch.randn(3, T_PROMPT, WIDTH)
+    after = {i: torch.randn(3, T_PROMPT, WIDTH) for i in range(LAYERS - 1)}
+    injection = Injection(
+        embedded=rows, offset=OFFSET, after_layer=lambda i, sentence: after.get(i), insertion=insertion
+    )
+    expected = plain_pass(model, tokens, embedded=rows, after=after, replace=insertion == "replace")
+    assert_equal_pass(model, tokens, injection, expected)
+
+
+def test_hidden_slot_hands_over_the_sentence_state(model):
+    seen = []
+    injection = Injection(offset=OFFSET, after_layer=lambda i, sentence: seen.append((i, sentence)))
+    with model.encoder.sentence_encoder.injecting(injection):
+        _, extra = model.encoder(pair_batch(), features_only=True, return_all_hiddens=True)
+    assert [i for i, _ in seen] == list(range(LAYERS))
+    for i, sentence in seen:
+        assert torch.equal(sentence, extra["inner_states"][i + 1][0])
+
+
+def test_key_value_slot(model):
+    tokens = pair_batch()
+    prefix = {i: (torch.randn(3, 4, WIDTH), torch.randn(3, 4, WIDTH)) for i in range(LAYERS)}
+    assert_equal_pass(model, tokens, Injection(key_value=prefix), plain_pass(model, tokens, prefix=prefix))
+
+
+def test_sublayer_slot(model):
+    adapters = [[nn.Sequential(nn.Linear(WIDTH, 4), nn.GELU(), nn.Linear(4, WIDTH)) for _ in range(2)]] * LAYERS
+    for layer, pair in zip(model.encoder.sentence_encoder.layers, adapters):
+        layer.adapters = tuple(pair)
+    expected = plain_pass(model, pair_batch(), adapters=adapters)
+    assert_equal_pass(model, pair_batch(), Injection(), expected)
+    assert not any("adapter" in key for key in model.encoder.state_dict())
+
+
+def test_projection_slot(model):
+    deltas = [nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(LAYERS)]
+    expected = plain_pass(model, pair_batch(), query_delta=deltas)
+    for layer, delta in zip(model.encoder.sentence_encoder.layers, deltas):
+        layer.self_attn.q_proj.register_forward_hook(lambda _, args, out, delta=delta: out + delta(args[0]))
+    assert_equal_pass(model, pair_batch(), Injection(), expected)
+
+
+def test_nothing_stays_behind_even_after_an_error(model):
+    before = model.encoder(pair_batch(), features_only=True)[0]
+    injection = Injection(offset=OFFSET, after_layer=lambda i, sentence: 1 / 0)
+    with pytest.raises(ZeroDivisionError), model.encoder.sentence_encoder.injecting(injection):
+        model.encoder(pair_batch(), features_only=True)
+    assert torch.equal(model.encoder(pair_batch(), features_only=True)[0], before)
+
+
+def test_rows_reach_only_their_places():
+    x, rows = torch.zeros(2, 6, 3), torch.ones(1, 2, 3)
+    offset = torch.tensor([1, 3])
+    for write in (add_rows, replace_rows):
+        out = write(x, rows, offset)
+        assert out.sum(-1).tolist() == [[0, 3, 3, 0, 0, 0], [0, 0, 0, 3, 3, 0]]
+
+
+def test_gradients_reach_every_row_and_no_backbone_weight(model):
+    tokens = with_placeholders(pair_batch(), OFFSET, T_PROMPT)
+    rows = torch.randn(3, T_PROMPT, WIDTH, requires_grad=True)
+    deep = {i: torch.randn(3, T_PROMPT, WIDTH, requires_grad=True) for i in range(LAYERS - 1)}
+    injection = Injection(embedded=rows, offset=OFFSET, after_layer=lambda i, sentence: deep.get(i))
+    with model.encoder.sentence_encoder.injecting(injection):
+        model.encoder(tokens, features_only=True)[0][:, 0].sum().backward()
+    assert all(t.grad is not None and t.grad.abs().min() > 0 for t in (rows, *deep.values()))
+    assert all(p.grad is None for p in model.encoder.parameters())

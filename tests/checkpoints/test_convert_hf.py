@@ -1,0 +1,288 @@
+"""Converted checkpoints compute what transformers computes."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq.data import Dictionary, indexed_dataset
+from fairseq.data.encoders.gpt2_bpe_utils import Encoder, bytes_to_unicode
+
+pytest.importorskip("transformers")
+pytest.importorskip("sentencepiece")
+pytest.importorskip("tokenizers")
+
+import convert_hf  # noqa: E402
+import hf_folders  # noqa: E402
+import hf_verify  # noqa: E402
+import hf_weights  # noqa: E402
+from hf_vocabulary import fairseq_order, read_vocabulary  # noqa: E402
+
+SCRIPT = Path(convert_hf.__file__)
+FAMILIES = ("roberta", "xlm-roberta", "bert")
+ROOT = "encoder.sentence_encoder."
+
+
+def order_of(folder: Path) -> list[int]:
+    return fairseq_order(read_vocabulary(folder))
+
+
+@torch.no_grad()
+def hidden_states(ours, theirs, order, tokens=None):
+    """Both models' last hidden states over the real tokens of a padded batch of fairseq ids."""
+    if tokens is None:
+        tokens, _ = hf_verify.random_batch(order, ours.max_positions())
+    real = tokens != 1
+    a, _ = ours(tokens, features_only=True)
+    encoder = getattr(theirs, theirs.base_model_prefix, theirs)
+    b = encoder(input_ids=torch.tensor(order)[tokens], attention_mask=real.long())
+    return a[real], b.last_hidden_state[real]
+
+
+@pytest.fixture(params=FAMILIES)
+def family(request):
+    return request.param
+
+
+@pytest.mark.parametrize("weights", ["safetensors", "bin"])
+@pytest.mark.parametrize("kind", ["MaskedLM", "Model"])
+def test_hidden_states(family, weights, kind, tmp_path):
+    theirs = hf_folders.build(tmp_path / "hf", family, weights, kind)
+    convert_hf.convert(tmp_path / "hf", tmp_path / "out")
+    ours = hf_verify.load_fairseq(tmp_path / "out")
+    assert ours.max_positions() == 30
+    a, b = hidden_states(ours, theirs, order_of(tmp_path / "hf"))
+    assert a.shape == (30 + 15 + 3, 16)
+    torch.testing.assert_close(a, b, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("fields", [{"hidden_act": "relu"}, {"type_vocab_size": 3}])
+def test_other_settings(fields, tmp_path):
+    theirs = hf_folders.build(tmp_path / "hf", "roberta", **fields)
+    convert_hf.convert(tmp_path / "hf", tmp_path / "out")
+    ours = hf_verify.load_fairseq(tmp_path / "out")
+    a, b = hidden_states(ours, theirs, order_of(tmp_path / "hf"))
+    torch.testing.assert_close(a, b, atol=1e-5, rtol=0)
+
+
+def test_eps_is_kept_and_matters(tmp_path):
+    theirs = hf_folders.build(tmp_path / "hf", "bert")
+    checkpoint = convert_hf.convert(tmp_path / "hf", tmp_path / "out")
+    assert checkpoint["args"].layer_norm_eps == 1e-12
+    ours = hf_verify.load_fairseq(tmp_path / "out")
+    for module in ours.modules():
+        if isinstance(module, torch.nn.LayerNorm):
+            module.eps = 1e-5  # stock fairseq
+    a, b = hidden_states(ours, theirs, order_of(tmp_path / "hf"))
+    assert (a - b).abs().max() > 1e-2
+
+
+def test_sentence_b_of_bert_reads_as_segment_0(tmp_path):
+    theirs = hf_folders.build(tmp_path / "hf", "bert", kind="Model")
+    convert_hf.convert(tmp_path / "hf", tmp_path / "out")
+    ours = hf_verify.load_fairseq(tmp_path / "out")
+    tokens = torch.tensor([[0, 9, 2, 10, 2]])
+    ids = torch.tensor(order_of(tmp_path / "hf"))[tokens]
+    with torch.no_grad():
+        a, _ = ours(tokens, features_only=True)
+        zero = theirs(ids).last_hidden_state
+        pair = theirs(ids, token_type_ids=torch.tensor([[0, 0, 0, 1, 1]])).last_hidden_state
+    torch.testing.assert_close(a, zero, atol=1e-5, rtol=0)
+    assert (a - pair).abs().max() > 1e-2
+
+
+def fairseq_symbols(family: str, text: str) -> list[str]:
+    """Encode text as one would for fairseq-preprocess, with tokenizers of other projects."""
+    if family == "roberta":
+        merges = [tuple(merge.split()) for merge in hf_folders.MERGES]
+        tokens = list(bytes_to_unicode().values()) + [left + right for left, right in merges]
+        encoder = Encoder({token: i for i, token in enumerate(tokens)}, merges)
+        return [str(i) for i in encoder.encode(text)]
+    if family == "xlm-roberta":
+        import sentencepiece
+
+        spm = sentencepiece.SentencePieceProcessor(model_proto=hf_folders.spm_bytes())
+        return spm.encode(text, out_type=str)
+    return hf_tokenizer(family).encode(text).tokens
+
+
+def hf_tokenizer(family: str):
+    import tokenizers
+
+    tokens = hf_folders.tokens_of(family)
+    ids = {token: i for i, token in enumerate(tokens)}
+    if family == "roberta":
+        merges = [tuple(merge.split()) for merge in hf_folders.MERGES]
+        return tokenizers.ByteLevelBPETokenizer(ids, merges)
+    if family == "xlm-roberta":
+        tokenizer = tokenizers.Tokenizer(tokenizers.models.Unigram(hf_folders.spm_pieces(), unk_id=3))
+        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+        return tokenizer
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(ids, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    return tokenizer
+
+
+@pytest.mark.parametrize("text", hf_folders.TEXTS)
+def test_text_end_to_end(family, text, tmp_path):
+    """text -> symbols -> dict.txt -> fairseq ids, and text -> transformers ids: same states."""
+    theirs = hf_folders.build(tmp_path / "hf", family, kind="Model")
+    convert_hf.convert(tmp_path / "hf", tmp_path / "out")
+    ours = hf_verify.load_fairseq(tmp_path / "out")
+    dictionary = Dictionary.load(str(tmp_path / "out" / "dict.txt"))
+    line = " ".join(fairseq_symbols(family, text))
+    tokens = dictionary.encode_line(line, add_if_not_exist=False).long()
+    tokens = torch.cat([torch.tensor([dictionary.bos()]), tokens])[None]
+
+    vocabulary = hf_folders.tokens_of(family)
+    start, end = ("[CLS]", "[SEP]") if family == "bert" else ("<s>", "</s>")
+    ids = hf_tokenizer(family).encode(text).ids
+    ids = torch.tensor([[vocabulary.index(start), *ids, vocabulary.index(end)]])
+
+    assert torch.equal(torch.tensor(order_of(tmp_path / "hf"))[tokens], ids)
+    with torch.no_grad():
+        a, _ = ours(tokens, features_only=True)
+        b = theirs(ids).last_hidden_state
+    torch.testing.assert_close(a, b, atol=1e-5, rtol=0)
+
+
+def test_checkpoint_content(tmp_path):
+    hf_folders.build(tmp_path / "hf", "roberta")
+    hf_folders.edit_json(tmp_path / "hf" / "config.json", _name_or_path="some/name")
+    convert_hf.convert(tmp_path / "hf", tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["dict.txt", "model.pt"]
+    torch.serialization.add_safe_globals([argparse.Namespace])
+    checkpoint = torch.load(tmp_path / "out" / "model.pt", weights_only=True)
+    args, state = checkpoint["args"], checkpoint["model"]
+    assert args.source == {"model_type": "roberta", "name": "some/name"}
+    assert (args.arch, args.encoder_layers, args.encoder_embed_dim) == ("roberta", 2, 16)
+    assert (args.encoder_ffn_embed_dim, args.encoder_attention_heads) == (24, 4)
+    assert (args.dropout, args.attention_dropout, args.max_positions) == (0.2, 0.1, 30)
+    assert (args.activation_fn, args.layer_norm_eps) == ("gelu", 1e-5)
+    tied = state["encoder.lm_head.weight"], state[f"{ROOT}embed_tokens.weight"]
+    assert tied[0].data_ptr() == tied[1].data_ptr()
+    assert {tensor.dtype for tensor in state.values()} == {torch.float32}
+    assert state[f"{ROOT}version"].tolist() == [3.0]
+    tensors = sum(t.numel() for name, t in state.items() if name != "encoder.lm_head.weight")
+    size = (tmp_path / "out" / "model.pt").stat().st_size
+    assert size < 4 * tensors + 40_000  # the table once, and no foreign storage behind a view
+
+
+def test_half_precision_and_old_names(tmp_path):
+    hf_folders.build(tmp_path / "hf", "bert", "bin")
+    path = tmp_path / "hf" / "pytorch_model.bin"
+    expected = convert_hf.convert(tmp_path / "hf", tmp_path / "out")["model"]
+    state = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor.half()
+        for name, tensor in torch.load(path, weights_only=True).items()
+    }
+    state["bert.embeddings.position_ids"] = torch.arange(30)
+    torch.save(state, path)
+    result = convert_hf.convert(tmp_path / "hf", tmp_path / "out2")["model"]
+    assert result.keys() == expected.keys()
+    for name, tensor in result.items():
+        torch.testing.assert_close(tensor, expected[name], atol=2e-3, rtol=0)
+
+
+def test_untied_head_is_left_out(tmp_path):
+    theirs = hf_folders.build(tmp_path / "hf", "roberta", "bin")
+    path = tmp_path / "hf" / "pytorch_model.bin"
+    state = torch.load(path, weights_only=True)
+    state["lm_head.decoder.weight"] = state["lm_head.decoder.weight"] + 1
+    torch.save(state, path)
+    model = convert_hf.convert(tmp_path / "hf", tmp_path / "out")["model"]
+    assert not [name for name in model if "lm_head" in name]
+    words = theirs.roberta.embeddings.word_embeddings.weight
+    assert torch.equal(model[f"{ROOT}embed_tokens.weight"], words)
+
+
+@pytest.mark.filterwarnings(r"ignore:\s*'config' is validated against ConfigStore:UserWarning")
+def test_stock_fairseq_loads_strictly(family, tmp_path):
+    """checkpoint_utils rebuilds task and model from the file; the LM head's logits agree."""
+    from fairseq import checkpoint_utils
+
+    fields = {"layer_norm_eps": 1e-5}  # what stock fairseq computes with
+    theirs = hf_folders.build(tmp_path / "hf", family, **fields)
+    convert_hf.convert(tmp_path / "hf", tmp_path / "out")
+    (ours,), _, _ = checkpoint_utils.load_model_ensemble_and_task(
+        [str(tmp_path / "out" / "model.pt")], arg_overrides={"data": str(tmp_path / "out")}
+    )
+    ours.eval()
+    order = order_of(tmp_path / "hf")
+    tokens, ids = hf_verify.random_batch(order, ours.max_positions())
+    with torch.no_grad():
+        a = ours(tokens)[0]
+        b = theirs(input_ids=ids, attention_mask=(tokens != 1).long()).logits
+    torch.testing.assert_close(a[tokens != 1], b[tokens != 1][:, order], atol=1e-5, rtol=0)
+
+
+TRAIN = """
+import argparse, torch
+torch.serialization.add_safe_globals([argparse.Namespace])
+from fairseq_cli.train import cli_main
+cli_main()
+"""
+
+
+def test_command_line_and_stock_training(tmp_path):
+    """The script as users run it, then one update of stock fairseq-train --restore-file."""
+    hf_folders.build(tmp_path / "hf", "roberta")
+    command = [sys.executable, str(SCRIPT), "hf", "out", "--verify"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+    assert "largest difference from transformers" in result.stdout
+    assert "roberta, 2 layers of width 16" in result.stdout and "note:" not in result.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hf", "out"]
+
+    data = tmp_path / "data"
+    write_examples(data, tmp_path / "out" / "dict.txt")
+    options = (
+        "--task sentence_prediction --criterion sentence_prediction --num-classes 2 --init-token 0 "
+        "--arch roberta --encoder-layers 2 --encoder-embed-dim 16 --encoder-ffn-embed-dim 24 "
+        "--encoder-attention-heads 4 --max-positions 30 --restore-file out/model.pt "
+        "--reset-optimizer --reset-dataloader --reset-meters --optimizer adam --lr 0.001 "
+        "--batch-size 2 --max-update 1 --cpu --disable-validation --save-dir saved"
+    ).split()
+    command = [sys.executable, "-c", TRAIN, str(data), *options]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    log = result.stdout + result.stderr
+    assert result.returncode == 0, log[-3000:]
+    assert "Loaded checkpoint out/model.pt" in log
+
+
+def write_examples(data: Path, dict_txt: Path) -> None:
+    """Write four labelled sentences in fairseq's binary format."""
+    labels = Dictionary()
+    labels.add_symbol("0")
+    labels.add_symbol("1")
+    for part, dictionary in (("input0", Dictionary.load(str(dict_txt))), ("label", labels)):
+        (data / part).mkdir(parents=True)
+        dictionary.save(str(data / part / "dict.txt"))
+        builder = indexed_dataset.make_builder(str(data / part / "train.bin"), impl="mmap")
+        for i in range(4):
+            row = [4 + i % 2] if part == "label" else [5 + i, 6, 7, dictionary.eos()]
+            builder.add_item(torch.IntTensor(row))
+        builder.finalize(str(data / part / "train.idx"))
+
+
+def test_verify_finds_a_wrong_weight(family, tmp_path, monkeypatch, capsys):
+    hf_folders.build(tmp_path / "hf", family)
+    convert_hf.convert(tmp_path / "hf", tmp_path / "out", check=True)
+    assert "largest difference" in capsys.readouterr().out
+
+    fold = hf_weights.fold_positions
+    monkeypatch.setattr(hf_weights, "fold_positions", lambda rows, _, first: fold(rows, None, first))
+    with pytest.raises(ValueError, match="differs from transformers"):
+        convert_hf.convert(tmp_path / "hf", tmp_path / "out2", check=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hf", "out"]
+
+
+def test_bert_note(tmp_path, capsys):
+    hf_folders.build(tmp_path / "hf", "bert", kind="Model")
+    convert_hf.main([str(tmp_path / "hf"), str(tmp_path / "out")])
+    out = capsys.readouterr().out
+    assert "sentence B of a pair reads as segment 0" in out and "no masked-LM head" in out

@@ -1,0 +1,254 @@
+"""Every refusal names file, value and remedy, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+pytest.importorskip("transformers")
+pytest.importorskip("sentencepiece")
+pytest.importorskip("tokenizers")
+
+import convert_hf  # noqa: E402
+import hf_folders  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory):
+    """One folder of every family, read-only for the tests."""
+    root = tmp_path_factory.mktemp("pristine")
+    for family in ("roberta", "xlm-roberta", "bert"):
+        hf_folders.build(root / family, family, weights="bin")
+    return root
+
+
+@pytest.fixture
+def source(pristine, tmp_path):
+    """Give a function that copies a pristine folder."""
+
+    def copy(family: str) -> Path:
+        folder = tmp_path / "hf"
+        folder.mkdir()
+        for path in (pristine / family).iterdir():
+            (folder / path.name).write_bytes(path.read_bytes())
+        return folder
+
+    return copy
+
+
+def config(**changes):
+    return lambda folder: hf_folders.edit_json(folder / "config.json", **changes)
+
+
+def remove(*names):
+    return lambda folder: [(folder / name).unlink() for name in names]
+
+
+def write(name, text):
+    return lambda folder: (folder / name).write_text(text, encoding="utf-8")
+
+
+def weights(edit):
+    def change(folder):
+        state = torch.load(folder / "pytorch_model.bin", weights_only=True)
+        edit(state)
+        torch.save(state, folder / "pytorch_model.bin")
+
+    return change
+
+
+def vocab(*replacements):
+    def change(folder):
+        text = (folder / "vocab.txt").read_text(encoding="utf-8")
+        for old, new in replacements:
+            text = text.replace(f"{old}\n", f"{new}\n", 1)
+        (folder / "vocab.txt").write_text(text, encoding="utf-8")
+
+    return change
+
+
+def filler_is_a_number(folder):
+    path = folder / "vocab.json"
+    path.write_text(path.read_text(encoding="utf-8").replace("madeupword0000", "123"))
+
+
+LAYER = "bert.encoder.layer.1."
+WIDER = torch.zeros(24, 17)
+CASES = {
+    "no config": ("bert", remove("config.json"), "config.json: missing; SRC must be a folder"),
+    "bad config": ("bert", write("config.json", "{"), "config.json: not valid JSON"),
+    "type": ("bert", config(model_type="albert"), "model_type = 'albert'.* roberta, xlm-roberta"),
+    "no type": ("bert", config(model_type=None), "lacks model_type"),
+    "no size": ("bert", config(hidden_size=None), "lacks hidden_size"),
+    "gelu_new": ("bert", config(hidden_act="gelu_new"), "hidden_act = 'gelu_new'.* gelu, relu"),
+    "relative": ("bert", config(position_embedding_type="relative_key"), "absolute"),
+    "decoder": ("roberta", config(is_decoder=True), "is_decoder = True"),
+    "no weights": ("bert", remove("pytorch_model.bin"), "neither model.safetensors nor pytorch"),
+    "bad bin": ("bert", write("pytorch_model.bin", "x" * 99), "pytorch_model.bin: unreadable"),
+    "bad safetensors": ("bert", write("model.safetensors", "x" * 99), "model.safetensors: unread"),
+    "no embeddings": (
+        "bert",
+        weights(lambda state: state.pop("bert.embeddings.word_embeddings.weight")),
+        "lack embeddings.word_embeddings.weight",
+    ),
+    "no bias": (
+        "bert",
+        weights(lambda state: state.pop(f"{LAYER}output.dense.bias")),
+        "lack bert.encoder.layer.1.output.dense.bias",
+    ),
+    "shape": (
+        "bert",
+        weights(lambda state: state.update({f"{LAYER}intermediate.dense.weight": WIDER})),
+        r"intermediate.dense.weight has shape \(24, 17\) but config.json says \(24, 16\)",
+    ),
+    "third layer": ("bert", config(num_hidden_layers=1), "no place for bert.encoder.layer.1."),
+    "adapter": (
+        "bert",
+        weights(lambda state: state.update({f"{LAYER}adapter.weight": WIDER})),
+        "no place for bert.encoder.layer.1.adapter.weight",
+    ),
+    "heads": ("bert", config(num_attention_heads=3), "num_attention_heads = 3"),
+    "no vocabulary": ("bert", remove("vocab.txt"), "no vocabulary; put one of tokenizer.json"),
+    "no merges": ("roberta", remove("merges.txt"), "merges.txt: missing"),
+    "bad merges": ("roberta", write("merges.txt", "#version\na\n"), "merge 'a'"),
+    "bad tokenizer": ("bert", write("tokenizer.json", "{}"), "tokenizer.json: not a vocabulary"),
+    "bad spm": ("xlm-roberta", write("sentencepiece.bpe.model", "x"), "bpe.model: not a vocab"),
+    "other BPE": ("roberta", write("merges.txt", "\u2581 t\n"), "not byte-level"),
+    "number": ("roberta", filler_is_a_number, "'123' reads as a GPT-2 id"),
+    "pad": ("roberta", config(pad_token_id=5), "padding token has id 1, .* pad_token_id = 5"),
+    "no [MASK]": ("bert", vocab(("[MASK]", "mask")), "special tokens are not all there"),
+    "twice": ("bert", vocab(("dog", "cat")), "token ids are not 0 to"),
+    "collision": ("bert", vocab(("dog", "<unk>")), "'<unk>' would stand twice"),
+    "space": ("bert", vocab(("dog", "hot dog")), "'hot dog' has a space"),
+    "one token less": ("bert", vocab(("\ndog", "")), "23 tokens, .* vocab_size = 24; resize"),
+    "one token more": ("bert", vocab(("dog", "dog\npig")), "25 tokens, .* vocab_size = 24; res"),
+    "one row more": ("bert", config(vocab_size=25), "24 tokens, .* vocab_size = 25; resize"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_refused(case, source, tmp_path):
+    family, change, message = CASES[case]
+    folder = source(family)
+    change(folder)
+    with pytest.raises(SystemExit, match=message) as caught:
+        convert_hf.main([str(folder), str(tmp_path / "deep" / "out")])
+    line = str(caught.value)
+    assert line.startswith("convert_hf: ") and "\n" not in line
+    assert not list((tmp_path / "deep").glob("*"))
+
+
+def test_script_prints_one_line(tmp_path):
+    command = [sys.executable, convert_hf.__file__, str(tmp_path), str(tmp_path / "out")]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 1
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith("convert_hf: ") and "config.json" in result.stderr
+
+
+@pytest.fixture
+def taken(tmp_path):
+    """A DST of an earlier conversion, with a file of the user's beside it."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    for name in ("model.pt", "dict.txt", "notes"):
+        (folder / name).write_text(f"old {name}")
+    return folder
+
+
+def contents(folder: Path):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("left", ["model.pt", "dict.txt"])
+def test_existing_result_is_refused_without_force(left, source, taken):
+    (taken / left).unlink()
+    before = contents(taken)
+    with pytest.raises(ValueError, match="--force replaces"):
+        convert_hf.convert(source("bert"), taken)
+    assert contents(taken) == before
+
+
+def test_force(source, taken, tmp_path):
+    folder = source("bert")
+    convert_hf.main([str(folder), str(taken), "--force"])
+    convert_hf.convert(folder, tmp_path / "fresh")
+    assert (taken / "dict.txt").read_bytes() == (tmp_path / "fresh" / "dict.txt").read_bytes()
+    assert torch.load(taken / "model.pt", weights_only=False)["model"]
+    assert (taken / "notes").read_text() == "old notes"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fresh", "hf", "out"]
+
+
+def test_existing_folder_without_result(source, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "notes").write_text("mine")
+    convert_hf.convert(source("bert"), tmp_path / "out")
+    assert sorted(contents(tmp_path / "out")) == ["dict.txt", "model.pt", "notes"]
+
+
+def test_target_is_a_file(source, tmp_path):
+    (tmp_path / "out").write_text("mine")
+    with pytest.raises(ValueError, match="is a file"):
+        convert_hf.convert(source("bert"), tmp_path / "out", force=True)
+    assert (tmp_path / "out").read_text() == "mine"
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt(), OSError("No space left on device")])
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_half_written_file(failure, force, source, tmp_path, request, monkeypatch):
+    before = contents(request.getfixturevalue("taken")) if force else None
+
+    def save(_, path):
+        Path(path).write_text("half")
+        raise failure
+
+    monkeypatch.setattr(torch, "save", save)
+    with pytest.raises(SystemExit, match="convert_hf: (interrupted; nothing written|No space)"):
+        convert_hf.main([str(source("bert")), str(tmp_path / "out"), *force])
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == ({"hf", "out"} if force else {"hf"})
+    if force:
+        assert contents(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize("failing_move", [1, 2, 3, 4])
+@pytest.mark.parametrize("old", [("model.pt", "dict.txt"), ("dict.txt",), ()])
+def test_failure_while_moving(failing_move, old, tmp_path, monkeypatch):
+    """Whichever move into an existing folder fails, the folder stays as it was."""
+    for folder, names in (("work", convert_hf.FILES), ("out", (*old, "notes"))):
+        (tmp_path / folder).mkdir()
+        for name in names:
+            (tmp_path / folder / name).write_text(f"{folder} {name}")
+    before = contents(tmp_path / "out")
+    moves, replace = [], Path.replace
+
+    def flaky(path, target):
+        moves.append(path)
+        if len(moves) == failing_move:
+            raise KeyboardInterrupt
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", flaky)
+    if failing_move > len(old) + 2:
+        convert_hf.publish(tmp_path / "work", tmp_path / "out")
+        assert (tmp_path / "out" / "model.pt").read_text() == "work model.pt"
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            convert_hf.publish(tmp_path / "work", tmp_path / "out")
+        assert contents(tmp_path / "out") == before
+
+
+def test_pickled_code_is_not_run(source, tmp_path):
+    class Harmful:
+        def __reduce__(self):
+            return Path.touch, (tmp_path / "ran",)
+
+    folder = source("bert")
+    torch.save({"x": Harmful()}, folder / "pytorch_model.bin")
+    with pytest.raises(ValueError, match="unreadable"):
+        convert_hf.convert(folder, tmp_path / "out")
+    assert not (tmp_path / "ran").exists() and not (tmp_path / "out").exists()

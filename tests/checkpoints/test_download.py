@@ -1,0 +1,160 @@
+"""download.sh against a server on this machine; nothing outside it is asked."""
+
+from __future__ import annotations
+
+import functools
+import io
+import os
+import shutil
+import subprocess
+import tarfile
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "checkpoints" / "download.sh"
+NAME = "roberta.base"
+NOWHERE = "http://127.0.0.1:9"  # the discard port: refused at once
+TOOLS = ("bash", "dirname", "gzip", "mkdir", "mv", "rm", "tar")
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server(tmp_path):
+    """Serve tmp_path/www and give its folder and address."""
+    folder = tmp_path / "www"
+    folder.mkdir()
+    handler = functools.partial(QuietHandler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as httpd:
+        threading.Thread(target=httpd.serve_forever, daemon=True).start()
+        yield folder, f"http://127.0.0.1:{httpd.server_address[1]}"
+        httpd.shutdown()
+
+
+@pytest.fixture(params=["curl", "wget"])
+def path_with_client(request, tmp_path):
+    """A PATH on which only one of the two download programs exists."""
+    return bin_folder(tmp_path, (*TOOLS, request.param))
+
+
+def bin_folder(tmp_path: Path, names) -> str:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in names:
+        program = shutil.which(name)
+        if program is None:
+            pytest.skip(f"{name} is not installed")
+        (folder / name).symlink_to(program)
+    return str(folder)
+
+
+def archive(folder: Path, *files: str, name: str = NAME) -> None:
+    with tarfile.open(folder / f"{name}.tar.gz", "w:gz") as tar:
+        for file in files:
+            info = tarfile.TarInfo(f"{name}/{file}")
+            info.size = len(file)
+            tar.addfile(info, io.BytesIO(file.encode()))
+
+
+def download(*arguments: object, url: str = NOWHERE, path: str | None = None):
+    environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+    environment.update(FAIRSEQ_MODELS_URL=url, PATH=path or environment["PATH"])
+    return subprocess.run(
+        [shutil.which("bash"), str(SCRIPT), *map(str, arguments)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def one_line(stderr: str) -> str:
+    assert stderr.startswith("download.sh: ") and stderr.count("\n") == 1, stderr
+    return stderr
+
+
+@pytest.mark.parametrize("name", [NAME, "roberta.large", "roberta.large.mnli"])
+def test_unpacks_and_skips(name, server, tmp_path):
+    www, url = server
+    archive(www, "model.pt", "dict.txt", "NOTE", name=name)
+    dest = tmp_path / "some where"
+    assert download(name, dest, url=url).returncode == 0
+    assert [path.name for path in dest.iterdir()] == [name]
+    assert sorted(path.name for path in (dest / name).iterdir()) == ["NOTE", "dict.txt", "model.pt"]
+    assert (dest / name / "model.pt").read_text() == "model.pt"
+
+    again = download(name, dest)  # offline: it is already there
+    assert again.returncode == 0 and "already there" in again.stdout
+
+
+def test_either_client(path_with_client, server, tmp_path):
+    www, url = server
+    archive(www, "model.pt", "dict.txt")
+    result = download(NAME, tmp_path / "dest", url=url, path=path_with_client)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "dest" / NAME / "dict.txt").is_file()
+
+
+def test_offline(path_with_client, tmp_path):
+    result = download(NAME, tmp_path / "dest", path=path_with_client)
+    assert result.returncode != 0
+    message = one_line(result.stderr)
+    assert f"{NOWHERE}/{NAME}.tar.gz" in message
+    assert "on another machine" in message and "convert_hf.py" in message
+    assert list((tmp_path / "dest").iterdir()) == []
+
+
+def test_no_client(tmp_path):
+    result = download(NAME, tmp_path / "dest", path=bin_folder(tmp_path, TOOLS))
+    assert result.returncode != 0
+    assert "needs curl or wget" in one_line(result.stderr)
+    assert list((tmp_path / "dest").iterdir()) == []
+
+
+def test_missing_on_server(server, tmp_path):
+    result = download(NAME, tmp_path / "dest", url=server[1])
+    assert result.returncode != 0
+    assert "cannot fetch" in one_line(result.stderr)
+    assert list((tmp_path / "dest").iterdir()) == []
+
+
+def test_cut_archive(server, tmp_path):
+    www, url = server
+    archive(www, "model.pt", "dict.txt")
+    path = www / f"{NAME}.tar.gz"
+    path.write_bytes(path.read_bytes()[:-20])
+    result = download(NAME, tmp_path / "dest", url=url)
+    assert result.returncode != 0
+    assert "not a complete" in one_line(result.stderr)
+    assert list((tmp_path / "dest").iterdir()) == []
+
+
+def test_archive_of_something_else(server, tmp_path):
+    www, url = server
+    archive(www, "model.pt")
+    result = download(NAME, tmp_path / "dest", url=url)
+    assert result.returncode != 0
+    assert f"no {NAME}/dict.txt" in one_line(result.stderr)
+    assert list((tmp_path / "dest").iterdir()) == []
+
+
+def test_existing_folder_is_kept(tmp_path):
+    (tmp_path / NAME).mkdir()
+    (tmp_path / NAME / "mine").write_text("mine")
+    result = download(NAME, tmp_path)
+    assert result.returncode != 0
+    assert "has no model.pt" in one_line(result.stderr)
+    assert (tmp_path / NAME / "mine").read_text() == "mine"
+
+
+@pytest.mark.parametrize("arguments", [(), ("roberta.tiny",), ("../roberta.base",)])
+def test_usage(arguments):
+    result = download(*arguments)
+    assert result.returncode == 2
+    assert result.stderr.startswith("usage: ") and "roberta.large.mnli" in result.stderr

@@ -1,0 +1,146 @@
+"""Real runs of fairseq-train and fairseq-validate."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+import torch
+
+from tests.folders import train, validate, write_backbone, write_folder
+
+HEAD = "classification_heads.sentence_classification_head"
+M_IDPG_KEYS = {
+    "backbone_sha256",
+    *(f"method.generators.0.{name}" for name in ("hidden_bias", "down_a", "down_b", "up_a", "up_b")),
+    "method.bias",
+    *(f"{HEAD}.{layer}.{part}" for layer in ("dense", "out_proj") for part in ("weight", "bias")),
+}
+
+
+def load(checkpoint):
+    return torch.load(checkpoint, weights_only=True)
+
+
+def test_log_states_what_is_trained(trained, backbone):
+    output = trained[0].output
+    digest = hashlib.sha256(backbone.read_bytes()).hexdigest()
+    # 2 x 4^3 + 32 x 16 / 4 + 16 + 16 x 160 / 4 + 3 x 160 of the method, 32 x 32 + 32 + 2 x 33 of the head
+    assert "method m-idpg-phm: 2,514 trainable of" in output
+    assert "method 1,392" in output and "head 1,122" in output
+    assert "prompt: length 5 at position 0; layers 0,1,2; representation previous-layer" in output
+    assert f"backbone: {backbone} (SHA-256 {digest})" in output
+
+
+def test_checkpoint_holds_what_was_trained_and_the_backbones_fingerprint(trained, backbone):
+    state = load(trained[1] / "checkpoint_best.pt")
+    assert set(state["model"]) == M_IDPG_KEYS
+    digest = hashlib.sha256(backbone.read_bytes()).digest()
+    assert bytes(state["model"]["backbone_sha256"].tolist()) == digest
+    assert state["cfg"]["model"]["backbone"] == str(backbone)
+    assert (state["cfg"]["model"]["generator_hidden_size"], state["cfg"]["model"]["phm_n"]) == (16, 4)
+
+
+def test_validate_gives_the_accuracy_that_training_printed(trained, pairs):
+    finished, folder = trained
+    printed = max(finished.log("valid_accuracy"))
+    assert validate(pairs, folder / "checkpoint_best.pt").log("valid_accuracy") == [printed]
+    last = validate(pairs, folder / "checkpoint_last.pt").log("valid_loss")
+    assert last == pytest.approx(finished.log("valid_loss")[-1:], abs=1e-3)
+
+
+def test_resuming_gives_the_losses_of_an_uninterrupted_run(trained, pairs, backbone, tmp_path):
+    whole, folder = trained
+    first = train(pairs, tmp_path, "--backbone", backbone, "--max-epoch", 2)
+    second = train(pairs, tmp_path, "--backbone", backbone, "--max-epoch", 4)
+    for key in ("train_loss", "valid_loss"):
+        assert first.log(key) + second.log(key) == whole.log(key)
+    ours, theirs = (load(each / "checkpoint_last.pt")["model"] for each in (tmp_path, folder))
+    assert all(torch.equal(ours[key], theirs[key]) for key in theirs)
+
+
+@pytest.mark.parametrize("position", [1, 2, 3, 4])
+def test_pairs_at_every_position(pairs, backbone, tmp_path, position):
+    finished = train(pairs, tmp_path, "--backbone", backbone, "--max-update", 2, "--prompt-position", position)
+    assert f"at position {position};" in finished.output
+    loss = finished.log("valid_loss")[-1:]
+    assert validate(pairs, tmp_path / "checkpoint_last.pt").log("valid_loss") == pytest.approx(loss, abs=1e-3)
+
+
+@pytest.mark.parametrize("position", [0, 1, 4])
+def test_singles_at_every_position(singles, backbone, tmp_path, position):
+    train(singles, tmp_path, "--backbone", backbone, "--max-update", 2, "--prompt-position", position)
+
+
+def test_pairs_without_a_separator_token(pairs, backbone, tmp_path):
+    options = ["--backbone", backbone, "--max-update", 2, "--prompt-position", 3]
+    finished = train(pairs, tmp_path, *options, without="--separator-token")
+    again = validate(pairs, tmp_path / "checkpoint_last.pt", without="--separator-token")
+    assert again.log("valid_loss") == pytest.approx(finished.log("valid_loss")[-1:], abs=1e-3)
+
+
+def test_regression(backbone, tmp_path):
+    folder = write_folder(tmp_path / "data", regression=True)
+    options = ["--num-classes", 1, "--regression-target", "--best-checkpoint-metric", "loss"]
+    finished = train(folder, tmp_path / "run", "--backbone", backbone, "--max-epoch", 2, *options)
+    assert finished.log("train_loss")[1] < finished.log("train_loss")[0]
+
+
+@pytest.mark.parametrize("method", ["prompt-tuning", "p-tuning-v2", "head-only"])
+def test_other_methods(singles, backbone, tmp_path, method):
+    finished = train(singles, tmp_path, "--backbone", backbone, "--max-update", 2, "--method", method)
+    assert f"method {method}:" in finished.output
+    keys = set(load(tmp_path / "checkpoint_last.pt")["model"])
+    own = set() if method == "head-only" else {"method.table"}
+    assert keys == own | {key for key in M_IDPG_KEYS if not key.startswith("method.")}
+
+
+def test_restore_file_starts_training_as_backbone_does(pairs, backbone, tmp_path):
+    reset = ["--reset-optimizer", "--reset-dataloader", "--reset-meters", "--reset-lr-scheduler"]
+    restored = train(pairs, tmp_path / "a", "--restore-file", backbone, *reset, "--max-epoch", 1)
+    named = train(pairs, tmp_path / "b", "--backbone", backbone, "--max-epoch", 1)
+    assert restored.log("train_loss") == named.log("train_loss")
+    accuracy = restored.log("valid_accuracy")
+    assert validate(pairs, tmp_path / "a" / "checkpoint_best.pt").log("valid_accuracy") == accuracy
+
+
+def test_unfrozen_backbone_is_trained_saved_and_serves_as_a_backbone(pairs, singles, backbone, tmp_path):
+    first = train(pairs, tmp_path / "a", "--backbone", backbone, "--no-freeze-backbone", "--max-epoch", 1)
+    supplementary = tmp_path / "a" / "checkpoint_last.pt"
+    before, after = load(backbone)["model"], load(supplementary)["model"]
+    assert all(key in after for key in before if "sentence_encoder" in key and not key.endswith("version"))
+    key = "encoder.sentence_encoder.layers.0.fc1.weight"
+    assert not torch.equal(before[key], after[key])
+    loss = first.log("valid_loss")[-1:]
+    assert validate(pairs, supplementary).log("valid_loss") == pytest.approx(loss, abs=1e-3)
+    train(singles, tmp_path / "b", "--backbone", supplementary, "--max-update", 2)
+
+
+def test_full_checkpoint_needs_no_backbone_file(pairs, tmp_path):
+    backbone = write_backbone(tmp_path / "model.pt", seed=3)
+    finished = train(pairs, tmp_path / "run", "--backbone", backbone, "--save-full-model", "--max-epoch", 1)
+    backbone.unlink()
+    accuracy = finished.log("valid_accuracy")
+    assert validate(pairs, tmp_path / "run" / "checkpoint_last.pt").log("valid_accuracy") == accuracy
+
+
+def test_text_is_shortened_on_request_and_keeps_the_prompt(backbone, tmp_path):
+    folder = write_folder(tmp_path / "data", longest=90)
+    refused = train(folder, tmp_path / "a", "--backbone", backbone, succeed=False)
+    assert "too long" in refused.last_line and "--shorten-method truncate" in refused.last_line
+    for method in ("truncate", "random_crop"):
+        options = ["--shorten-method", method, "--prompt-position", 3, "--max-epoch", 2]
+        finished = train(folder, tmp_path / method, "--backbone", backbone, *options)
+        assert "shortening" in finished.output
+
+
+def test_a_moved_backbone_is_found_through_model_overrides(pairs, tmp_path):
+    backbone = write_backbone(tmp_path / "model.pt", seed=4)
+    finished = train(pairs, tmp_path / "run", "--backbone", backbone, "--max-update", 2)
+    moved = tmp_path / "elsewhere.pt"
+    backbone.rename(moved)
+    checkpoint = tmp_path / "run" / "checkpoint_last.pt"
+    refused = validate(pairs, checkpoint, succeed=False)
+    assert f"--backbone {backbone} is not a file" in refused.last_line
+    again = validate(pairs, checkpoint, "--model-overrides", {"backbone": str(moved)})
+    assert again.log("valid_loss") == pytest.approx(finished.log("valid_loss")[-1:], abs=1e-3)

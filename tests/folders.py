@@ -1,0 +1,170 @@
+"""Tiny binarized folders and backbones for runs through the command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+from fairseq.data import Dictionary, indexed_dataset
+from fairseq.models.roberta.model import RobertaEncoder, RobertaModel, base_architecture
+
+from tests.helpers import TINY, WORDS, dictionary
+
+ROOT = Path(__file__).parents[1]
+SIZE = [f"--{name.replace('_', '-')}={value}" for name, value in TINY.items() if name != "max_positions"]
+
+
+def words_dictionary(words: int = WORDS) -> Dictionary:
+    symbols = Dictionary()
+    for i in range(words):
+        symbols.add_symbol(f"w{i}")
+    return symbols
+
+
+def write_indexed(prefix: Path, rows: list[list[int]]) -> None:
+    prefix.parent.mkdir(parents=True, exist_ok=True)
+    builder = indexed_dataset.make_builder(f"{prefix}.bin", impl="mmap", vocab_size=1000)
+    for row in rows:
+        builder.add_item(torch.tensor(row, dtype=torch.int32))
+    builder.finalize(f"{prefix}.idx")
+
+
+def write_folder(
+    folder: Path,
+    pairs: bool = True,
+    regression: bool = False,
+    classes: int = 2,
+    splits: dict[str, int] | None = None,
+    longest: int = 12,
+    words: int = WORDS,
+) -> Path:
+    """A folder as fairseq-preprocess writes it. The label says whether A holds the word w1."""
+    draw = random.Random(0)
+    for split, count in (splits or {"train": 24, "valid": 13}).items():
+        labels, parts = [], {"input0": [], **({"input1": []} if pairs else {})}
+        for i in range(count):
+            for part in parts.values():
+                part.append([draw.randrange(6, 4 + words) for _ in range(draw.randint(1, longest))] + [2])
+            labels.append(i % classes)
+            if labels[-1]:
+                parts["input0"][-1][0] = 5
+        for part, rows in parts.items():
+            write_indexed(folder / part / split, rows)
+            words_dictionary(words).save(str(folder / part / "dict.txt"))
+        (folder / "label").mkdir(exist_ok=True)
+        if regression:
+            text = "".join(f"{label + draw.random() / 10}\n" for label in labels)
+            (folder / "label" / f"{split}.label").write_text(text)
+            continue
+        label_symbols = Dictionary()
+        for name in range(classes):
+            label_symbols.add_symbol(str(name))
+        label_symbols.save(str(folder / "label" / "dict.txt"))
+        write_indexed(folder / "label" / split, [[4 + label, 2] for label in labels])
+    return folder
+
+
+def write_backbone(path: Path, seed: int = 0, words: int = WORDS, **size) -> Path:
+    """A checkpoint of fairseq's own RoBERTa, with what its trainer writes beside the tensors."""
+    torch.manual_seed(seed)
+    args = argparse.Namespace(arch="roberta", **{**TINY, **size})
+    base_architecture(args)
+    model = RobertaModel(args, RobertaEncoder(args, dictionary(words)))
+    history = {
+        "criterion_name": "MaskedLmLoss",
+        "optimizer_name": "FairseqAdam",
+        "lr_scheduler_state": {"best": None},
+        "num_updates": 0,
+    }
+    extra = {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}, "val_loss": None}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    state = {"args": args, "model": model.state_dict(), "optimizer_history": [history], "extra_state": extra}
+    torch.save({**state, "last_optimizer_state": None}, path)
+    return path
+
+
+# A server that has imported fairseq and forks for each command: the same ``cli_main`` on the same arguments as the
+# installed scripts, without the seconds that importing torch takes. The plugin itself is not imported beforehand,
+# so that --user-dir does it in every run.
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["fairseq_cli.train", "fairseq_cli.validate", "sklearn.metrics", "scipy.stats"])
+
+
+def _command_line(tool: str, arguments: list[str], output: str) -> None:
+    """The body of one forked process: ``fairseq-TOOL arguments``, all output going to a file."""
+    from importlib import import_module
+
+    file = os.open(output, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(file, stream)
+    os.chdir(ROOT)
+    sys.argv = [f"fairseq-{tool}", *arguments]
+    import_module(f"fairseq_cli.{tool}").cli_main()
+
+
+class Finished:
+    """A command that has ended: its status, its output, and what its json log lines say."""
+
+    def __init__(self, status: int, output: str):
+        self.status, self.output = status, output
+        self.last_line = (output.strip().splitlines() or [""])[-1]
+
+    def log(self, key: str) -> list[float]:
+        """Every value of ``key`` in the json lines, in order."""
+        values = []
+        for line in self.output.splitlines():
+            start = line.find("{")
+            if start >= 0 and f'"{key}"' in line:
+                values.append(float(json.loads(line[start:])[key]))
+        return values
+
+
+def run(tool: str, folder: Path, *options: object, succeed: bool = True, without: str = "") -> Finished:
+    """``fairseq-TOOL folder --user-dir fairseq_idpg --task sentence_prediction_idpg ...`` on the CPU.
+
+    Options come later than the usual ones and so win over them; ``without`` names one (with a value) to leave out.
+    """
+    arguments = [
+        *(folder, "--user-dir", ROOT / "fairseq_idpg", "--task", "sentence_prediction_idpg"),
+        *("--criterion", "sentence_prediction", "--init-token", 0, "--max-positions", TINY["max_positions"]),
+        *("--cpu", "--log-format", "json", "--num-workers", 0, *options),
+    ]
+    if without:
+        at = arguments.index(without)
+        del arguments[at : at + 2]
+    with tempfile.NamedTemporaryFile("r") as output:
+        process = FORKS.Process(target=_command_line, args=(tool, [str(a) for a in arguments], output.name))
+        process.start()
+        process.join()
+        finished = Finished(process.exitcode, output.read())
+    assert (finished.status == 0) == succeed, finished.output[-3000:]
+    return finished
+
+
+TRAINING = [
+    *("--arch", "roberta_idpg", *SIZE, "--optimizer", "adam", "--lr", "1e-3", "--lr-scheduler", "fixed"),
+    *("--batch-size", 8, "--best-checkpoint-metric", "accuracy", "--maximize-best-checkpoint-metric"),
+    *("--no-epoch-checkpoints", "--phm-n", 4, "--separator-token", 2, "--num-classes", 2),
+]
+
+
+def train(folder: Path, save_dir: Path, *options: object, succeed: bool = True, without: str = "") -> Finished:
+    """``fairseq-train`` with a tiny model."""
+    usual = list(TRAINING)
+    if {str(option) for option in options} & {"prompt-tuning", "p-tuning-v2", "head-only"}:
+        at = usual.index("--phm-n")
+        del usual[at : at + 2]
+    return run("train", folder, *usual, "--save-dir", save_dir, *options, succeed=succeed, without=without)
+
+
+def validate(folder: Path, checkpoint: Path, *options: object, succeed: bool = True, without: str = "") -> Finished:
+    """``fairseq-validate`` of a checkpoint."""
+    usual = ["--path", checkpoint, "--batch-size", 5, "--separator-token", 2, "--num-classes", 2]
+    return run("validate", folder, *usual, *options, succeed=succeed, without=without)

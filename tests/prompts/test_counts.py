@@ -1,0 +1,62 @@
+"""Trainable parameters without the head at RoBERTa-large size, as the paper prints them (Table 2, A.1.2)."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fairseq_idpg.prompts import METHODS
+from fairseq_idpg.prompts.registry import Geometry
+from tests.helpers import model_args
+
+LARGE = Geometry(layers=24, width=1024)
+PAPER = {
+    "head-only": 0,
+    "s-idpg-phm": 107_776,
+    "s-idpg-dnn": 1_578_240,
+    "m-idpg-phm": 137_232,
+    "m-idpg-dnn": 221_200,
+    "prompt-tuning": 5_120,
+    "prompt-tuning-134": 137_216,
+    "p-tuning-v2": 122_880,
+}
+
+
+def count(**options) -> int:
+    args = model_args(**options)
+    with torch.device("meta"):
+        module = METHODS[args.method].build(args, LARGE)
+    return 0 if module is None else sum(p.numel() for p in module.parameters() if p.requires_grad)
+
+
+def test_every_registered_method_has_a_count():
+    assert set(PAPER) == set(METHODS)
+
+
+@pytest.mark.parametrize("method", PAPER)
+def test_count_is_the_papers(method):
+    assert count(method=method) == PAPER[method]
+
+
+def test_released_code_keeps_two_shared_matrices():
+    assert count(method="s-idpg-phm", phm_shared_a="false") == 111_872
+
+
+@pytest.mark.parametrize(
+    ("sharing", "expected"),
+    [
+        # W1, b1, W2 of m = 16, n = 16 and one or 24 of them; output bias 5 x 1024, one or 24
+        ("S", 2 * 16**3 + 1024 + 16 + 5120 + 5120),
+        ("M", 2 * 16**3 + 1024 + 16 + 5120 + 24 * 5120),
+        ("L", 24 * (2 * 16**3 + 1024 + 16 + 5120 + 5120)),
+    ],
+)
+def test_sharing(sharing, expected):
+    assert count(method="m-idpg-phm", generator_sharing=sharing) == expected
+
+
+def test_table_7_variants_add_their_layer_norms():
+    plain = count(method="s-idpg-phm")
+    assert count(method="s-idpg-phm", generator_residual=True) == plain + 2048
+    assert count(method="s-idpg-phm", generator_layer_norm=True) == plain + 2048
+    assert count(method="s-idpg-phm", generator_residual=True, generator_layer_norm=True) == plain + 4096

@@ -1,0 +1,202 @@
+"""The generator's equations written out with loops, its initial values, and its degeneration to prompt tuning."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.prompts import METHODS
+from fairseq_idpg.prompts.base import parse_places
+from fairseq_idpg.prompts.registry import Geometry
+from tests.helpers import TINY, enlarge, logits, model_args, pair_batch, tiny_model
+
+WIDTH, LAYERS = TINY["encoder_embed_dim"], TINY["encoder_layers"]
+SMALL = {"generator_hidden_size": 8, "prompt_length": 3}
+
+
+def build(**options):
+    method = METHODS[options["method"]].build(model_args(**options), Geometry(LAYERS, WIDTH)).eval()
+    enlarge(method)
+    return method
+
+
+def gelu(x: float) -> float:
+    return 0.5 * x * (1 + math.erf(x / math.sqrt(2)))
+
+
+def layer_norm(x: np.ndarray, module) -> np.ndarray:
+    centred = x - x.mean()
+    normal = centred / np.sqrt((centred**2).mean() + module.eps)
+    return normal * module.weight.detach().numpy() + module.bias.detach().numpy()
+
+
+def matrix(generator, which: str) -> np.ndarray:
+    """W1 or W2 by the definition: dense, or entry by entry as a sum of Kronecker products."""
+    if not hasattr(generator, "down_a"):
+        return getattr(generator, which).detach().numpy()
+    a = getattr(generator, f"{which}_a", generator.down_a).detach().numpy()
+    b = getattr(generator, f"{which}_b").detach().numpy()
+    n, p, q = a.shape
+    _, r, s = b.shape
+    out = np.zeros((p * r, q * s))
+    for row in range(p * r):
+        for column in range(q * s):
+            out[row, column] = sum(a[i, row // r, column // s] * b[i, row % r, column % s] for i in range(n))
+    return out
+
+
+def by_hand(method, generator, bias, c, first):
+    """One example's prompt rows: t x d."""
+    down, up = matrix(generator, "down"), matrix(generator, "up")
+    hidden = [
+        gelu(sum(c[j] * down[j, k] for j in range(WIDTH)) + float(generator.hidden_bias[k]))
+        for k in range(down.shape[1])
+    ]
+    flat = [sum(hidden[k] * up[k, o] for k in range(len(hidden))) for o in range(up.shape[1])]
+    rows = []
+    for p in range(method.prompt_length):
+        row = np.array(flat[p * WIDTH : (p + 1) * WIDTH]) + bias[p].detach().numpy()
+        if first and method.residual_layer_norm is not None:
+            row = c + layer_norm(row, method.residual_layer_norm)
+        if first and method.prompt_layer_norm is not None:
+            row = layer_norm(row, method.prompt_layer_norm)
+        rows.append(row)
+    return np.stack(rows)
+
+
+@pytest.mark.parametrize("name", ["s-idpg-phm", "s-idpg-dnn", "m-idpg-phm", "m-idpg-dnn"])
+@pytest.mark.parametrize("sharing", ["S", "M", "L"])
+@pytest.mark.parametrize("representation", ["backbone", "previous-layer"])
+@pytest.mark.parametrize("variant", ["plain", "residual", "layer norm", "both"])
+def test_equations(name, sharing, representation, variant):
+    method = build(
+        method=name,
+        generator_sharing=sharing,
+        representation=representation,
+        generator_residual=variant in ("residual", "both"),
+        generator_layer_norm=variant in ("layer norm", "both"),
+        **(SMALL if name.endswith("dnn") else {**SMALL, "phm_n": 4}),
+    )
+    m_of_x, sentence = torch.randn(2, WIDTH), torch.randn(2, WIDTH)
+    prompt_at = method.start(m_of_x)
+    for row, place in enumerate(method.places):
+        read = sentence if place and representation == "previous-layer" else m_of_x
+        generator = method.generators[row if sharing == "L" else 0]
+        bias = method.bias[0 if sharing == "S" else row]
+        ours = prompt_at(place, sentence).detach().numpy()
+        for example in range(2):
+            expected = by_hand(method, generator, bias, read[example].numpy(), first=place == 0)
+            np.testing.assert_allclose(ours[example], expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_zero_generator_is_prompt_tuning_with_its_bias(single):
+    """The paper's degeneration claim (Section 3.1): W = 0 leaves the bias, a task prompt."""
+    idpg = tiny_model(method="s-idpg-phm" if single else "m-idpg-phm", phm_n=4, **SMALL)
+    tuning = tiny_model(method="prompt-tuning" if single else "p-tuning-v2", prompt_length=3)
+    tuning.encoder.load_state_dict(idpg.encoder.state_dict())
+    tuning.classification_heads.load_state_dict(idpg.classification_heads.state_dict())
+    enlarge(idpg.method)
+    with torch.no_grad():
+        for parameter in idpg.method.generators.parameters():
+            parameter.zero_()
+        tuning.method.table.copy_(idpg.method.bias)
+        for position in range(5):
+            assert torch.equal(logits(idpg, pair_batch(), position), logits(tuning, pair_batch(), position))
+
+
+@pytest.mark.parametrize(
+    ("name", "stds"),
+    [
+        ("m-idpg-phm", {"down_a": 0.05, "down_b": 0.05, "up_a": 0.05, "up_b": 0.05, "hidden_bias": 0.05, "bias": 0.02}),
+        ("m-idpg-dnn", {"down": 0.02, "up": 0.02, "hidden_bias": 0, "bias": 0.02}),
+        ("s-idpg-dnn", {"down": 0.02, "up": 0.02, "hidden_bias": 0, "bias": 0}),
+        ("p-tuning-v2", {"table": 0.02}),
+        ("prompt-tuning", {"table": 0.02}),
+    ],
+)
+def test_initial_values_of_the_released_code(name, stds):
+    torch.manual_seed(0)
+    options = {} if "tuning" in name else {"generator_hidden_size": 256}
+    method = METHODS[name].build(model_args(method=name, **options), Geometry(8, 256))
+    assert {key.split(".")[-1] for key, _ in method.named_parameters()} == set(stds)
+    for key, parameter in method.named_parameters():
+        std = stds[key.split(".")[-1]]
+        assert parameter.std().item() == pytest.approx(std, rel=0.2), key
+        assert abs(parameter.mean().item()) <= 0.2 * std, key
+
+
+def test_values_survive_the_models_own_initialisation():
+    """RobertaModel draws every Linear again; a method attached too early would lose its values."""
+    model = tiny_model(method="m-idpg-phm", prompt_length=16, generator_hidden_size=32)
+    assert model.method.generators[0].down_b.std().item() == pytest.approx(0.05, rel=0.2)
+
+
+def test_dropout_is_where_the_released_code_has_it():
+    """On M(x) once for all layers, on the hidden layer each time; never on a previous layer's state."""
+    method = build(method="m-idpg-phm", phm_n=4, generator_dropout=0.5, representation="backbone", **SMALL).train()
+    method.generators[0].dropout.p = 0.0
+    with torch.no_grad():
+        method.bias.zero_()
+    prompt_at = method.start(torch.randn(2, WIDTH))
+    assert torch.equal(prompt_at(1, None), prompt_at(2, None))  # the same dropped M(x)
+    assert not torch.equal(method.start(torch.ones(2, WIDTH))(1, None), method.start(torch.ones(2, WIDTH))(1, None))
+    method.from_previous_layer = True
+    sentence = torch.randn(2, WIDTH)
+    assert torch.equal(prompt_at(1, sentence), method.start(torch.zeros(2, WIDTH))(1, sentence))
+    method.generators[0].dropout.p = 0.5
+    assert not torch.equal(prompt_at(1, sentence), prompt_at(1, sentence))
+
+
+def test_matrices_are_built_once_per_pass(monkeypatch):
+    calls = []
+    model = tiny_model(method="m-idpg-phm", phm_n=4, **SMALL)
+    generator = model.method.generators[0]
+    original = generator.matrices
+    monkeypatch.setattr(generator, "matrices", lambda: calls.append(1) or original())
+    logits(model, pair_batch())
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(("text", "places"), [("first", (0,)), ("all", (0, 1, 2)), ("0,2", (0, 2)), ("2,0,2", (0, 2))])
+def test_places(text, places):
+    assert parse_places(text, 3) == places
+
+
+@pytest.mark.parametrize("text", ["1,2", "0,3", "some", "0,,1", "-1,0"])
+def test_impossible_places(text):
+    with pytest.raises(InputError, match="--prompt-layers"):
+        parse_places(text, 3)
+
+
+def test_prompts_at_chosen_layers_only():
+    model = tiny_model(method="p-tuning-v2", prompt_layers="0,2")
+    assert model.method.table.shape == (2, 5, WIDTH)
+    logits(model, pair_batch()).sum().backward()
+    assert (model.method.table.grad.abs().sum((1, 2)) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"phm_n": 3}, "--phm-n 3 does not divide the width d = 32"),
+        ({"generator_hidden_size": 12, "phm_n": 8}, "does not divide --generator-hidden-size m = 12"),
+        ({"prompt_length": 0}, "--prompt-length 0"),
+        ({"generator_hidden_size": 0}, "--generator-hidden-size 0"),
+        ({"phm_n": 0}, "--phm-n 0"),
+        ({"method": "prompt-tuning", "phm_n": 4}, "--phm-n 4 has no effect with --method prompt-tuning"),
+        ({"method": "m-idpg"}, "--method m-idpg is unknown: choose from head-only, m-idpg-dnn"),
+    ],
+)
+def test_impossible_options(options, message):
+    with pytest.raises(InputError, match=message):
+        tiny_model(**{"method": "m-idpg-phm", **options})
+
+
+def test_explicit_options_win_over_the_preset():
+    args = model_args(method="prompt-tuning-134", prompt_length=5)
+    assert (args.prompt_length, args.prompt_layers) == (5, "first")

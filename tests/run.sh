@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Sets the environment up, checks style, runs the whole test suite; arguments go to pytest:
+#   bash tests/run.sh -k phm -x
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+trap 'exit 130' INT
+
+bash run_scripts/setup_env.sh || exit $?
+
+style=0
+.venv/bin/ruff check --output-format concise . || style=1
+.venv/bin/ruff format --check . || style=1
+if [ "$style" -ne 0 ]; then
+  echo "tests/run.sh: ruff found faults (above): this run fails whatever pytest says below" >&2
+fi
+
+.venv/bin/python -m pytest "$@" || exit $?
+exit "$style"

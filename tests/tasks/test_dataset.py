@@ -1,0 +1,98 @@
+"""Batches of the task: every example once, prompts where they belong, raw tokens untouched."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.tasks.sentence_prediction_idpg import (
+    SentencePredictionIDPGConfig,
+    SentencePredictionIDPGTask,
+)
+from tests.folders import write_folder
+from tests.helpers import EOS, PAD, prompted
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    place = tmp_path_factory.mktemp("data")
+    return {pairs: write_folder(place / str(pairs), pairs=pairs) for pairs in (True, False)}
+
+
+def make_task(folder, prompt_length=5, **options):
+    usual = {"num_classes": 2, "init_token": 0, "separator_token": 2, "max_positions": 64, "seed": 1}
+    cfg = SentencePredictionIDPGConfig(data=str(folder), regression_target=False, **{**usual, **options})
+    task = SentencePredictionIDPGTask.setup_task(cfg)
+    task.prompt_length = prompt_length
+    return task
+
+
+@pytest.mark.parametrize(("pairs", "position"), [(True, p) for p in range(5)] + [(False, p) for p in (0, 1, 4)])
+def test_batches(folders, pairs, position):
+    task = make_task(folders[pairs], prompt_position=position)
+    dataset = task.load_dataset("valid")
+    net_input = dataset.collater([dataset[i] for i in range(len(dataset))])["net_input"]
+    mask = task.source_dictionary.index("<mask>")
+    expected = prompted(net_input["src_tokens"], position, 5, placeholder=mask)
+    assert torch.equal(net_input["prompted_tokens"], expected.prompted_tokens)
+    assert torch.equal(net_input["prompt_offset"], expected.prompt_offset)
+    assert dataset.sizes.tolist() == net_input["prompted_tokens"].ne(PAD).sum(1).tolist()
+    assert torch.equal(net_input["src_lengths"], net_input["src_tokens"].ne(PAD).sum(1))
+
+
+@settings(deadline=None, max_examples=25)
+@given(sentences=st.integers(1, 20), multiple=st.integers(1, 9), tokens=st.sampled_from([None, 60, 200]))
+def test_no_example_is_dropped_by_batching(folders, sentences, multiple, tokens):
+    """fairseq drops the last batch when its size is no multiple of --required-batch-size-multiple."""
+    dataset = make_task(folders[True]).load_dataset("valid")
+    indices = dataset.ordered_indices()
+    batches = dataset.batch_by_size(
+        indices, max_sentences=sentences, max_tokens=tokens, required_batch_size_multiple=multiple
+    )
+    assert sorted(i for batch in batches for i in batch) == sorted(indices) == list(range(13))
+    assert all(0 < len(batch) <= sentences for batch in batches)
+    assert tokens is None or all(max(dataset.sizes[batch]) * len(batch) <= tokens for batch in batches)
+
+
+def test_without_a_prompt_batches_are_fairseqs_own(folders):
+    dataset = make_task(folders[True], prompt_length=0).load_dataset("valid")
+    batch = dataset.collater([dataset[0], dataset[1]])
+    assert set(batch["net_input"]) == {"src_tokens", "src_lengths"}
+    assert dataset.sizes.tolist() == dataset.dataset.sizes[0].tolist()
+
+
+def test_room_is_reserved_to_the_last_token(folders):
+    task = make_task(folders[True])
+    longest = int((task.load_dataset("train").sizes).max())
+    assert make_task(folders[True], max_positions=longest).load_dataset("train").sizes.max() == longest
+    with pytest.raises(InputError, match="examples of split train are too long"):
+        make_task(folders[True], max_positions=longest - 1).load_dataset("train")
+
+
+def test_shortened_examples_fit_exactly_and_keep_their_end(folders):
+    task = make_task(folders[True], max_positions=20, shorten_method="truncate", prompt_position=3)
+    dataset = task.load_dataset("train")
+    tokens = dataset.collater([dataset[i] for i in range(24)])["net_input"]["prompted_tokens"]
+    assert tokens.ne(PAD).sum(1).tolist() == dataset.sizes.tolist() and dataset.sizes.max() == 20
+    last = [row[row != PAD][-1].item() for row in tokens]
+    assert last == [EOS] * 24
+    assert str(task.cfg.shorten_method) == "truncate"
+
+
+def test_shortening_can_be_limited_to_some_splits(folders):
+    options = {"max_positions": 20, "shorten_method": "truncate", "shorten_data_split_list": "train"}
+    task = make_task(folders[True], **options)
+    task.load_dataset("train")
+    with pytest.raises(InputError, match="split valid are too long"):
+        task.load_dataset("valid")
+
+
+def test_labels_follow_their_sentences(folders):
+    """In these folders the label says whether A begins with word id 5."""
+    dataset = make_task(folders[True]).load_dataset("train")
+    batch = dataset.collater([dataset[i] for i in dataset.ordered_indices()])
+    begins = batch["net_input"]["src_tokens"][:, 1].eq(5).long()
+    assert torch.equal(begins, batch["target"].view(-1)) and begins.sum() == 12

@@ -1,0 +1,83 @@
+"""Positions against sequences built token by token, for any lengths."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.tasks.prompt_position import (
+    check_position,
+    first_row,
+    insertion_index,
+    prompt_block,
+    rows_needed,
+)
+
+BOS, EOS, ROW = 0, 2, 3
+LENGTH = st.integers(0, 30)
+
+
+def inserted(position, a, b, t, separators=2):
+    """What the library makes of ``<s> A </s> ... B </s>``, with the first prompt row's index."""
+    tokens = [BOS] + ["A"] * a + [EOS] + ([EOS] * (separators - 1) + ["B"] * b + [EOS] if b is not None else [])
+    lengths = np.array([a]), None if b is None else np.array([b])
+    index = insertion_index(position, *lengths, separators)
+    block = prompt_block(position, t, ROW, EOS).tolist()
+    at = int(index[0])
+    return tokens[:at] + block + tokens[at:], int(first_row(position, index)[0])
+
+
+def expected_pair(position, a, b, t, separators):
+    a, b, p, mid = ["A"] * a, ["B"] * b, [ROW] * t, [EOS] * separators
+    return {
+        0: [BOS, *p, *a, *mid, *b, EOS],
+        1: [BOS, *a, *p, *mid, *b, EOS],
+        2: [BOS, *a, *mid, *p, *b, EOS],
+        3: [BOS, *a, *mid, *b, *p, EOS],
+        4: [BOS, *a, *mid, *b, EOS, EOS, *p, EOS],
+    }[position]
+
+
+def expected_single(position, a, t):
+    a, p = ["A"] * a, [ROW] * t
+    return {0: [BOS, *p, *a, EOS], 1: [BOS, *a, *p, EOS], 4: [BOS, *a, EOS, EOS, *p, EOS]}[position]
+
+
+@given(position=st.integers(0, 4), a=LENGTH, b=LENGTH, t=st.integers(1, 9), separators=st.sampled_from([1, 2]))
+def test_pairs(position, a, b, t, separators):
+    tokens, first = inserted(position, a, b, t, separators)
+    assert tokens == expected_pair(position, a, b, t, separators)
+    assert tokens[first : first + t] == [ROW] * t and tokens.count(ROW) == t
+    assert len(tokens) == 2 + separators + a + b + rows_needed(position, t)
+
+
+@given(position=st.sampled_from([0, 1, 4]), a=LENGTH, t=st.integers(1, 9))
+def test_singles(position, a, t):
+    tokens, first = inserted(position, a, None, t)
+    assert tokens == expected_single(position, a, t)
+    assert tokens[first : first + t] == [ROW] * t
+    assert len(tokens) == 2 + a + rows_needed(position, t)
+
+
+def test_sentence_token_stays_first_for_the_head():
+    for position in range(5):
+        assert inserted(position, 3, 3, 2)[0][0] == BOS
+
+
+@pytest.mark.parametrize("position", [2, 3])
+def test_positions_that_singles_do_not_have(position):
+    with pytest.raises(InputError, match=f"--prompt-position {position} needs sentence pairs"):
+        check_position(position, pairs=False)
+
+
+@pytest.mark.parametrize("position", [-1, 5])
+def test_unknown_positions(position):
+    with pytest.raises(InputError, match=f"--prompt-position {position} is unknown"):
+        check_position(position, pairs=True)
+
+
+def test_nothing_is_reserved_without_a_prompt():
+    assert [rows_needed(position, 0) for position in range(5)] == [0] * 5

@@ -1,0 +1,55 @@
+"""Shortening keeps the special tokens, fits the room, and takes from the longer sentence first."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_idpg.tasks.shortening import Shortener, kept_lengths
+
+LENGTH = st.integers(0, 40)
+
+
+@given(a=LENGTH, b=LENGTH, room=st.integers(2, 50))
+def test_kept_lengths_of_pairs(a, b, room):
+    kept_a, kept_b = (int(kept[0]) for kept in kept_lengths(np.array([a]), np.array([b]), room))
+    assert 0 <= kept_a <= a and 0 <= kept_b <= b
+    assert kept_a + kept_b == min(a + b, room)
+    if kept_a < a:
+        assert kept_a >= kept_b  # A was cut only because it was the longer half
+    if kept_b < b:
+        assert kept_b >= kept_a - 1
+
+
+@given(a=LENGTH, b=LENGTH, room=st.integers(2, 50), separators=st.sampled_from([1, 2]), random=st.booleans())
+def test_tokens_of_pairs(a, b, room, separators, random):
+    words_a, words_b = list(range(100, 100 + a)), list(range(200, 200 + b))
+    tokens = torch.tensor([0, *words_a, *[2] * separators, *words_b, 2])
+    lengths = np.array([a]), np.array([b])
+    kept = kept_lengths(*lengths, room)
+    shorten = Shortener(*lengths, *kept, separators, random, seed=3)
+    out = shorten(tokens, 0).tolist()
+    ka, kb = int(kept[0][0]), int(kept[1][0])
+    assert len(out) == ka + kb + 2 + separators
+    assert out[0] == 0 and out[-1] == 2 and out[1 + ka : 1 + ka + separators] == [2] * separators
+    for part, words in ((out[1 : 1 + ka], words_a), (out[1 + ka + separators : -1], words_b)):
+        start = words.index(part[0]) if part else 0
+        assert part == words[start : start + len(part)]
+        assert random or start == 0
+
+
+def test_random_windows_change_with_the_epoch_and_repeat_with_the_seed():
+    tokens, lengths = torch.arange(102), np.array([100])
+    shorten = Shortener(lengths, None, *kept_lengths(lengths, None, 10), 2, random=True, seed=1)
+    first = shorten(tokens, 0)
+    assert torch.equal(first, shorten(tokens, 0))
+    shorten.epoch = 2
+    assert not torch.equal(first, shorten(tokens, 0))
+
+
+def test_what_fits_is_untouched():
+    tokens, lengths = torch.tensor([0, 7, 8, 2]), np.array([2])
+    shorten = Shortener(lengths, None, *kept_lengths(lengths, None, 2), 2, random=True, seed=1)
+    assert shorten(tokens, 0) is tokens

@@ -23,6 +23,7 @@ def log_model(model: Any, position: int) -> None:
         representation = model.args.representation if model.method.reads_representation else "none"
         layers = ",".join(map(str, model.method.places))
         logger.info(
-            f"prompt: length {model.prompt_length} at position {position}; layers {layers}; representation {representation}"
+            f"prompt: length {model.prompt_length} at position {position}; layers {layers}; "
+            f"representation {representation}"
         )
     logger.info(f"backbone: {model.args.backbone} (SHA-256 {hexadecimal(model.backbone_sha256)})")

@@ -8,8 +8,9 @@ from torch import nn
 
 from fairseq_idpg.backbone.injection import Injection, add_rows, replace_rows
 from tests.helpers import PAD, TINY, enlarge, pair_batch, stock_twin, tiny_model
+from tests.plain import plain_embedding, plain_layer
 
-LAYERS, WIDTH, HEADS = TINY["encoder_layers"], TINY["encoder_embed_dim"], TINY["encoder_attention_heads"]
+LAYERS, WIDTH = TINY["encoder_layers"], TINY["encoder_embed_dim"]
 T_PROMPT = 2
 OFFSET = torch.tensor([1, 2, 4])
 
@@ -27,38 +28,22 @@ def with_placeholders(tokens: torch.Tensor, offset: torch.Tensor, count: int) ->
 
 
 def plain_pass(model, tokens, embedded=None, after=None, replace=False, prefix=None, adapters=None, query_delta=None):
-    """The encoder's equations, one example at a time: T x d states of each example's real tokens."""
-    stack = model.encoder.sentence_encoder
-    width = WIDTH // HEADS
-    outputs = []
+    """T x d states of each example's real tokens, layer by layer."""
+    stack, outputs = model.encoder.sentence_encoder, []
     for example, row in enumerate(tokens):
-        ids = row[row != PAD]
-        x = stack.embed_tokens.weight[ids].clone()
-        at = slice(int(OFFSET[example]), int(OFFSET[example]) + T_PROMPT)
-        if embedded is not None:
-            x[at] = embedded[example]
-        x = stack.layernorm_embedding(x + stack.embed_positions.weight[2 : 2 + len(ids)])
+        at = int(OFFSET[example])
+        x = plain_embedding(stack, row[row != PAD], None if embedded is None else embedded[example], at)
         for i, layer in enumerate(stack.layers):
-            attention = layer.self_attn
-            q = attention.q_proj(x) + (query_delta[i](x) if query_delta else 0)
-            k, v = attention.k_proj(x), attention.v_proj(x)
-            if prefix:
-                k = torch.cat([prefix[i][0][example], k])
-                v = torch.cat([prefix[i][1][example], v])
-            context = []
-            for head in range(HEADS):
-                part = slice(head * width, (head + 1) * width)
-                weights = (q[:, part] @ k[:, part].T / width**0.5).softmax(-1)
-                context.append(weights @ v[:, part])
-            h = attention.out_proj(torch.cat(context, -1))
-            h = adapters[i][0](h) if adapters else h
-            x = layer.self_attn_layer_norm(x + h)
-            h = layer.fc2(nn.functional.gelu(layer.fc1(x)))
-            h = adapters[i][1](h) if adapters else h
-            x = layer.final_layer_norm(x + h)
+            x = plain_layer(
+                layer,
+                x,
+                prefix=prefix and [side[example] for side in prefix[i]],
+                adapters=adapters[i] if adapters else (None, None),
+                query_delta=query_delta and query_delta[i],
+            )
             if after and i in after:
-                x = x.clone()
-                x[at] = after[i][example] + (0 if replace else x[at])
+                rows = after[i][example] + (0 if replace else x[at : at + T_PROMPT])
+                x = torch.cat([x[:at], rows, x[at + T_PROMPT :]])
         outputs.append(x)
     return outputs
 

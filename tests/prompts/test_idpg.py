@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -13,6 +11,7 @@ from fairseq_idpg.prompts import METHODS
 from fairseq_idpg.prompts.base import parse_places
 from fairseq_idpg.prompts.registry import Geometry
 from tests.helpers import TINY, enlarge, logits, model_args, pair_batch, tiny_model
+from tests.plain import plain_prompt
 
 WIDTH, LAYERS = TINY["encoder_embed_dim"], TINY["encoder_layers"]
 SMALL = {"generator_hidden_size": 8, "prompt_length": 3}
@@ -22,50 +21,6 @@ def build(**options):
     method = METHODS[options["method"]].build(model_args(**options), Geometry(LAYERS, WIDTH)).eval()
     enlarge(method)
     return method
-
-
-def gelu(x: float) -> float:
-    return 0.5 * x * (1 + math.erf(x / math.sqrt(2)))
-
-
-def layer_norm(x: np.ndarray, module) -> np.ndarray:
-    centred = x - x.mean()
-    normal = centred / np.sqrt((centred**2).mean() + module.eps)
-    return normal * module.weight.detach().numpy() + module.bias.detach().numpy()
-
-
-def matrix(generator, which: str) -> np.ndarray:
-    """W1 or W2 by the definition: dense, or entry by entry as a sum of Kronecker products."""
-    if not hasattr(generator, "down_a"):
-        return getattr(generator, which).detach().numpy()
-    a = getattr(generator, f"{which}_a", generator.down_a).detach().numpy()
-    b = getattr(generator, f"{which}_b").detach().numpy()
-    n, p, q = a.shape
-    _, r, s = b.shape
-    out = np.zeros((p * r, q * s))
-    for row in range(p * r):
-        for column in range(q * s):
-            out[row, column] = sum(a[i, row // r, column // s] * b[i, row % r, column % s] for i in range(n))
-    return out
-
-
-def by_hand(method, generator, bias, c, first):
-    """One example's prompt rows: t x d."""
-    down, up = matrix(generator, "down"), matrix(generator, "up")
-    hidden = [
-        gelu(sum(c[j] * down[j, k] for j in range(WIDTH)) + float(generator.hidden_bias[k]))
-        for k in range(down.shape[1])
-    ]
-    flat = [sum(hidden[k] * up[k, o] for k in range(len(hidden))) for o in range(up.shape[1])]
-    rows = []
-    for p in range(method.prompt_length):
-        row = np.array(flat[p * WIDTH : (p + 1) * WIDTH]) + bias[p].detach().numpy()
-        if first and method.residual_layer_norm is not None:
-            row = c + layer_norm(row, method.residual_layer_norm)
-        if first and method.prompt_layer_norm is not None:
-            row = layer_norm(row, method.prompt_layer_norm)
-        rows.append(row)
-    return np.stack(rows)
 
 
 @pytest.mark.parametrize("name", ["s-idpg-phm", "s-idpg-dnn", "m-idpg-phm", "m-idpg-dnn"])
@@ -85,12 +40,9 @@ def test_equations(name, sharing, representation, variant):
     prompt_at = method.start(m_of_x)
     for row, place in enumerate(method.places):
         read = sentence if place and representation == "previous-layer" else m_of_x
-        generator = method.generators[row if sharing == "L" else 0]
-        bias = method.bias[0 if sharing == "S" else row]
         ours = prompt_at(place, sentence).detach().numpy()
         for example in range(2):
-            expected = by_hand(method, generator, bias, read[example].numpy(), first=place == 0)
-            np.testing.assert_allclose(ours[example], expected, atol=1e-4)
+            np.testing.assert_allclose(ours[example], plain_prompt(method, row, read[example].numpy()), atol=1e-4)
 
 
 @pytest.mark.parametrize("single", [True, False])

@@ -1,0 +1,87 @@
+"""RoBERTa and IDPG written out plainly: one example, one head, one row at a time."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+
+def plain_embedding(stack, ids: Tensor, rows: Tensor | None = None, at: int = 0) -> Tensor:
+    """T ids -> T x d, with ``rows`` in place of the word embeddings from index ``at`` on."""
+    x = torch.stack([stack.embed_tokens.weight[i] for i in ids])
+    if rows is not None:
+        x = torch.cat([x[:at], rows, x[at + len(rows) :]])
+    return stack.layernorm_embedding(torch.stack([x[i] + stack.embed_positions.weight[2 + i] for i in range(len(ids))]))
+
+
+def plain_layer(layer, x: Tensor, prefix=None, adapters=(None, None), query_delta=None) -> Tensor:
+    """One post-norm layer on T x d: LN(x + attention(x)), then LN(x + ffn(x))."""
+    attention = layer.self_attn
+    width = x.size(1) // attention.num_heads
+    q, k, v = attention.q_proj(x), attention.k_proj(x), attention.v_proj(x)
+    if query_delta is not None:
+        q = q + query_delta(x)
+    if prefix is not None:
+        k, v = torch.cat([prefix[0], k]), torch.cat([prefix[1], v])
+    context = []
+    for head in range(attention.num_heads):
+        part = slice(head * width, (head + 1) * width)
+        weights = (q[:, part] @ k[:, part].T / math.sqrt(width)).softmax(-1)
+        context.append(weights @ v[:, part])
+    h = attention.out_proj(torch.cat(context, -1))
+    x = layer.self_attn_layer_norm(x + (adapters[0](h) if adapters[0] else h))
+    h = layer.fc2(nn.functional.gelu(layer.fc1(x)))
+    return layer.final_layer_norm(x + (adapters[1](h) if adapters[1] else h))
+
+
+def plain_representation(stack, ids: Tensor) -> Tensor:
+    """M(x): the last layer's state of the first token, d."""
+    x = plain_embedding(stack, ids)
+    for layer in stack.layers:
+        x = plain_layer(layer, x)
+    return x[0]
+
+
+def gelu(x: float) -> float:
+    return 0.5 * x * (1 + math.erf(x / math.sqrt(2)))
+
+
+def layer_norm(x: np.ndarray, module) -> np.ndarray:
+    centred = x - x.mean()
+    normal = centred / np.sqrt((centred**2).mean() + module.eps)
+    return normal * module.weight.detach().numpy() + module.bias.detach().numpy()
+
+
+def plain_matrix(generator, which: str) -> np.ndarray:
+    """W1 (``down``) or W2 (``up``) by the definition: dense, or entry by entry as a sum of Kronecker products."""
+    if not hasattr(generator, "down_a"):
+        return getattr(generator, which).detach().numpy()
+    a = getattr(generator, f"{which}_a", generator.down_a).detach().numpy()
+    b = getattr(generator, f"{which}_b").detach().numpy()
+    n, p, q = a.shape
+    _, r, s = b.shape
+    out = np.zeros((p * r, q * s))
+    for row in range(p * r):
+        for column in range(q * s):
+            out[row, column] = sum(a[i, row // r, column // s] * b[i, row % r, column % s] for i in range(n))
+    return out
+
+
+def plain_prompt(method, row: int, c: np.ndarray) -> np.ndarray:
+    """The ``row``-th place's prompt for one example with input ``c`` (d): t x d."""
+    generator, bias = method.generators[row % len(method.generators)], method.bias[row % len(method.bias)]
+    down, up, width = plain_matrix(generator, "down"), plain_matrix(generator, "up"), len(c)
+    hidden = [gelu(sum(c * down[:, k]) + generator.hidden_bias[k].item()) for k in range(down.shape[1])]
+    flat = [sum(np.array(hidden) * up[:, o]) for o in range(up.shape[1])]
+    rows = []
+    for p in range(method.prompt_length):
+        out = np.array(flat[p * width : (p + 1) * width]) + bias[p].detach().numpy()
+        if row == 0 and method.residual_layer_norm is not None:
+            out = c + layer_norm(out, method.residual_layer_norm)
+        if row == 0 and method.prompt_layer_norm is not None:
+            out = layer_norm(out, method.prompt_layer_norm)
+        rows.append(out)
+    return np.stack(rows)

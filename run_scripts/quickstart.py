@@ -121,7 +121,7 @@ def prepare_data(out: Path, sizes: dict[str, int], seed: int, model: Settings) -
         out / "reviews",
         "reviews-bin",
     )
-    split = {"sizes": sizes, "seed": seed, "min_rating": data.MIN_RATING}
+    split = {"sizes": sizes, "seed": seed, "min_rating": data.MIN_RATING, "max_words": data.MAX_WORDS}
     run_step(
         "reviews: label and split",
         reviews,

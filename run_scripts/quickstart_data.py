@@ -36,6 +36,7 @@ REVIEWS_TAR = "vaderSentiment-3.3.2/additional_resources/hutto_ICWSM_2014.tar.gz
 REVIEWS_FILE = "hutto_ICWSM_2014/movieReviewSnippets_GroundTruth.txt"
 
 MIN_RATING = 0.5  # reviews rated nearer to neutral than this are left out
+MAX_WORDS = 15  # longer ones are left out too: the time of a step grows with its longest sentence
 SPLITS = ("train", "valid", "test")
 LABELS = ("0", "1")  # negative, positive
 UNKNOWN = {"[UNK]": "<unk>"}  # WordPiece's name: fairseq's name
@@ -125,10 +126,10 @@ def parse_reviews(text: str) -> list[tuple[float, str]]:
 
 
 def label_reviews(rows: Sequence[tuple[float, str]]) -> list[Example]:
-    """Clear ratings as 0/1 labels, each text once, in the order of the file."""
+    """Clear ratings of short sentences as 0/1 labels, each text once, in the order of the file."""
     labels: dict[str, int] = {}
     for rating, text in rows:
-        if text and abs(rating) >= MIN_RATING:
+        if text and len(text.split()) <= MAX_WORDS and abs(rating) >= MIN_RATING:
             labels.setdefault(text, int(rating > 0))
     return [Example(label, text) for text, label in labels.items()]
 

@@ -1,0 +1,77 @@
+"""README: its tables are the program's, its commands run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairseq_idpg.options_table import options_markdown
+from fairseq_idpg.prompts import METHODS
+from tests.folders import ROOT
+from tests.prompts.test_counts import PAPER
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"```bash\n(.*?)```", README, flags=re.DOTALL)
+SMALL = ["--train-examples", "40", "--valid-examples", "16", "--test-examples", "16", "--max-epoch", "1"]
+
+
+def between(marker: str) -> str:
+    return re.search(rf"<!-- {marker} -->\n(.*?)<!-- end -->", README, flags=re.DOTALL).group(1).strip()
+
+
+def shell(command: str) -> str:
+    env = {**os.environ, "PYTHON": sys.executable}
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    return done.stdout + done.stderr
+
+
+def test_options_table_is_the_dataclasses():
+    assert between("options") == options_markdown(), "run: python -m fairseq_idpg.options_table"
+
+
+def test_methods_table_states_the_counts():
+    rows = dict(re.findall(r"^\| `([\w-]+)`[^|]*\|[^|]*\|[^|]*\| ([\d,]+) \|", README, flags=re.MULTILINE))
+    assert {name: int(count.replace(",", "")) for name, count in rows.items()} == PAPER
+    assert set(rows) == set(METHODS)
+
+
+def test_the_readmes_test_command_is_what_ci_runs():
+    assert "bash tests/run.sh\n" in COMMANDS
+    assert "bash tests/run.sh" in (ROOT / ".ci" / "run").read_text()
+
+
+@pytest.fixture(scope="module")
+def quickstart(tmp_path_factory) -> Path:
+    """The first command, on a few sentences."""
+    out = tmp_path_factory.mktemp("quickstart")
+    command = next(c for c in COMMANDS if "quickstart.sh" in c).strip()
+    output = shell(f"{command} {' '.join(SMALL)} --out {shlex.quote(str(out))} --cpu")
+    assert "largest difference from transformers" in output
+    return out
+
+
+def test_quickstart_writes_its_rows(quickstart):
+    rows = [json.loads(line) for line in (quickstart / "results.jsonl").read_text().splitlines()]
+    assert [row["method"] for row in rows] == ["head-only", "prompt-tuning", "m-idpg-phm"]
+    # 5 x 384; 2 x 16^3 + 384 + 16 + 16 x 1,920 / 16 + 6 x 1,920
+    assert [row["trainable"] for row in rows] == [0, 1_920, 22_032]
+    for row in rows:
+        assert 0 <= row["accuracy"] <= 100 and row["seconds_per_epoch"] > 0
+        assert row["checkpoint_bytes"] < row["backbone_params"]
+
+
+def test_train_and_validate_commands(quickstart):
+    train, validate = (next(c for c in COMMANDS if f"fairseq-{tool}" in c) for tool in ("train", "validate"))
+    here = str(quickstart) + "/"
+    output = shell(train.replace("quickstart/", here).strip() + " --max-update 2 --cpu --log-format json")
+    assert "method m-idpg-phm: " in output
+    output = shell(validate.replace("quickstart/", here).strip() + " --cpu --log-format json")
+    assert re.search(r'"test_accuracy": "[\d.]+"', output)

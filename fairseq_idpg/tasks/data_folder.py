@@ -52,7 +52,7 @@ def sentence_lengths(data: str, part: str, split: str, dictionary: Dictionary, c
     return np.asarray(dataset.sizes) - 1
 
 
-def check_labels(data: str, split: str, regression: bool, examples: int) -> None:
+def check_labels(data: str, split: str, regression: bool, combine: bool, examples: int) -> None:
     """Every example must have a label."""
     path = os.path.join(data, "label", split)
     if regression:
@@ -60,7 +60,7 @@ def check_labels(data: str, split: str, regression: bool, examples: int) -> None
         found = sum(1 for _ in open(path)) if os.path.isfile(path) else None
     else:
         path += ".idx"
-        found = len(data_utils.load_indexed_dataset(path[:-4])) if os.path.isfile(path) else None
+        found = len(data_utils.load_indexed_dataset(path[:-4], combine=combine)) if os.path.isfile(path) else None
     if found is None:
         raise InputError(
             f"split {split} of {data} has no labels ({path} is missing): {PREPROCESS} or name another subset"

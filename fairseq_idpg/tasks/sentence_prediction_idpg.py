@@ -83,7 +83,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             b = data_folder.sentence_lengths(cfg.data, "input1", split, self.source_dictionary, combine)
             if len(a) != len(b):
                 raise InputError(f"split {split} of {cfg.data} has {len(a)} first and {len(b)} second sentences")
-        data_folder.check_labels(cfg.data, split, cfg.regression_target, len(a))
+        data_folder.check_labels(cfg.data, split, cfg.regression_target, combine, len(a))
         with self._whole_sentences():
             dataset = super().load_dataset(split, combine=combine, **kwargs)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -96,3 +98,14 @@ def test_labels_follow_their_sentences(folders):
     batch = dataset.collater([dataset[i] for i in dataset.ordered_indices()])
     begins = batch["net_input"]["src_tokens"][:, 1].eq(5).long()
     assert torch.equal(begins, batch["target"].view(-1)) and begins.sum() == 12
+
+
+def test_shards_are_read_together(tmp_path):
+    """fairseq reads train, train1, train2, ... as one training set."""
+    folder = write_folder(tmp_path)
+    for part in ("input0", "input1", "label"):
+        for suffix in ("bin", "idx"):
+            shutil.copy(folder / part / f"valid.{suffix}", folder / part / f"train1.{suffix}")
+    task = make_task(folder)
+    assert len(task.load_dataset("train", combine=True)) == 24 + 13
+    assert len(task.load_dataset("train")) == 24

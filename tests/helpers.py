@@ -12,7 +12,7 @@ from fairseq.models.roberta.model import RobertaEncoder, RobertaModel, base_arch
 from fairseq_idpg.backbone.encoder import OpenRobertaEncoder
 from fairseq_idpg.models.config import METHOD_OPTIONS, fill_method_options
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
-from fairseq_idpg.tasks.prompt_position import END, first_row, insertion_index, prompt_block
+from fairseq_idpg.tasks.prompt_position import first_row, insertion_index, prompt_block
 
 PAD, EOS = 1, 2
 WORDS = 50
@@ -88,7 +88,6 @@ def prompted(tokens: torch.Tensor, position: int, length: int, placeholder: int 
         rows.append(torch.tensor(row[:at] + block + row[at:]))
         offsets.append(int(first_row(position, index)[0]))
     padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
-    assert position != END or (padded == EOS).sum() > 0
     return SimpleNamespace(prompted_tokens=padded, prompt_offset=torch.tensor(offsets))
 
 

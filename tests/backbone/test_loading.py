@@ -1,0 +1,89 @@
+"""Backbones as fairseq wrote them over the years all load to the same features."""
+
+from __future__ import annotations
+
+import hashlib
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from fairseq_idpg.backbone.loading import read_backbone, sha256_of
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
+from tests.folders import write_backbone
+from tests.helpers import dictionary, model_args, pair_batch
+
+TASK = SimpleNamespace(source_dictionary=dictionary())
+
+
+def old_names(state: dict) -> dict:
+    """The names of the released roberta.base and roberta.large archives: decoder., emb_layer_norm, in_proj."""
+    old = {}
+    for name, value in state.items():
+        name = name.replace("encoder.", "decoder.", 1).replace("layernorm_embedding", "emb_layer_norm")
+        if not name.endswith("version"):
+            old[name] = value
+    for name in [name for name in old if ".q_proj." in name]:
+        kinds = [name.replace("q_proj", kind) for kind in ("q_proj", "k_proj", "v_proj")]
+        old[name.replace("q_proj.", "in_proj_")] = torch.cat([old.pop(kind) for kind in kinds])
+    old["classification_heads.mnli.dense.weight"] = torch.zeros(32, 32)
+    old["classification_heads.mnli.out_proj.weight"] = torch.zeros(3, 32)
+    return old
+
+
+def features(path) -> torch.Tensor:
+    model = RobertaIDPGModel.build_model(model_args(method="head-only", backbone=str(path)), TASK).eval()
+    return model(pair_batch(), features_only=True)[0]
+
+
+@pytest.fixture
+def backbone(tmp_path):
+    return write_backbone(tmp_path / "model.pt")
+
+
+def change(path, change_state) -> None:
+    state = torch.load(path, weights_only=True)
+    change_state(state)
+    torch.save(state, path)
+
+
+def test_names_of_the_released_archives(backbone):
+    expected = features(backbone)
+    change(backbone, lambda state: state.update(model=old_names(state["model"])))
+    assert torch.equal(features(backbone), expected)
+
+
+def test_options_recorded_as_a_configuration(backbone):
+    expected = features(backbone)
+    change(backbone, lambda state: state.update(cfg={"model": vars(state.pop("args"))}))
+    assert torch.equal(features(backbone), expected)
+
+
+def test_without_a_language_model_head(backbone):
+    expected = features(backbone)
+    stack = lambda state: {n: v for n, v in state["model"].items() if "lm_head" not in n}  # noqa: E731
+    change(backbone, lambda state: state.update(model=stack(state)))
+    assert torch.equal(features(backbone), expected)
+
+
+def test_a_missing_tensor_is_named(backbone):
+    change(backbone, lambda state: state["model"].pop("encoder.sentence_encoder.layers.1.fc1.bias"))
+    with pytest.raises(InputError, match="1 tensors missing, 0 too many .*layers.1.fc1.bias"):
+        features(backbone)
+
+
+def test_layer_norm_epsilon_is_the_backbones(backbone):
+    change(backbone, lambda state: setattr(state["args"], "layer_norm_eps", 1e-12))
+    with pytest.raises(InputError, match="--layer-norm-eps is 1e-05 but the backbone .* has 1e-12"):
+        features(backbone)
+    args = model_args(method="head-only", backbone=str(backbone), layer_norm_eps=1e-12)
+    stack = RobertaIDPGModel.build_model(args, TASK).encoder.sentence_encoder
+    assert {m.eps for m in stack.modules() if isinstance(m, torch.nn.LayerNorm)} == {1e-12}
+
+
+def test_fingerprint_is_that_of_the_bytes(backbone):
+    digest = hashlib.sha256(backbone.read_bytes()).hexdigest()
+    assert read_backbone(str(backbone)).sha256 == sha256_of(str(backbone)) == digest
+    model = RobertaIDPGModel.build_model(model_args(method="head-only", backbone=str(backbone)), TASK)
+    assert bytes(model.backbone_sha256.tolist()).hex() == digest

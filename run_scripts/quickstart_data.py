@@ -35,8 +35,8 @@ MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json")
 REVIEWS_TAR = "vaderSentiment-3.3.2/additional_resources/hutto_ICWSM_2014.tar.gz"
 REVIEWS_FILE = "hutto_ICWSM_2014/movieReviewSnippets_GroundTruth.txt"
 
-MIN_RATING = 0.5  # reviews rated nearer to neutral than this are left out
-MAX_WORDS = 15  # longer ones are left out too: the time of a step grows with its longest sentence
+MIN_RATING = 1.0  # reviews rated nearer to neutral than this are left out
+MAX_WORDS = 18  # longer ones are left out too: the time of a step grows with its longest sentence
 SPLITS = ("train", "valid", "test")
 LABELS = ("0", "1")  # negative, positive
 UNKNOWN = {"[UNK]": "<unk>"}  # WordPiece's name: fairseq's name

@@ -61,6 +61,11 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False):
         """Records in ``cfg``, which is saved with every checkpoint, all options as they take effect."""
+        if getattr(cfg, "method", None) is None:
+            raise InputError(
+                f"--arch {getattr(cfg, '_name', None)} takes no prompts: give --arch roberta_idpg, or roberta_idpg_base, "
+                "_large or _minilm"
+            )
         with open_dict(cfg) if OmegaConf.is_config(cfg) else contextlib.nullcontext():
             fill_method_options(cfg)
             if cfg.backbone and cfg.backbone != NO_BACKBONE:

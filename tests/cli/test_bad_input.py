@@ -165,6 +165,11 @@ def test_prompts_as_a_backbone(trained, pairs, tmp_path):
     assert "holds prompts only; it was trained on the backbone" in message
 
 
+def test_an_architecture_that_takes_no_prompts(pairs, tmp_path):
+    finished = train(pairs, tmp_path, "--arch", "roberta", succeed=False, without="--phm-n")
+    assert "--arch roberta takes no prompts: give --arch roberta_idpg" in finished.last_line
+
+
 def test_no_init_token(pairs, backbone, tmp_path):
     message = refuse(pairs, tmp_path, "--backbone", backbone, without="--init-token")
     assert "--init-token is missing" in message

@@ -15,9 +15,10 @@ REVIEWS = [
     (2.5, "A gorgeous film."),
     (-3.0, "A dull, dull film."),
     (0.2, "It is a film."),
+    (3.0, "It is a gorgeous film" + ", gorgeous" * data.MAX_WORDS),
     (2.0, "A gorgeous film."),
-    (-0.5, "Not a good film!"),
-    (0.5, "Good fun,  [SEP] really"),
+    (-1.0, "Not a good film!"),
+    (1.0, "Good fun,  [SEP] really"),
 ]
 VOCABULARY = "[PAD] [UNK] [CLS] [SEP] [MASK] a gorgeous film . dull , not good ! fun [ sep ] ##s"
 

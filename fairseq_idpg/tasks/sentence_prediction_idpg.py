@@ -63,8 +63,8 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         """Records in ``cfg``, which is saved with every checkpoint, all options as they take effect."""
         if getattr(cfg, "method", None) is None:
             raise InputError(
-                f"--arch {getattr(cfg, '_name', None)} takes no prompts: give --arch roberta_idpg, or roberta_idpg_base, "
-                "_large or _minilm"
+                f"--arch {getattr(cfg, '_name', None)} takes no prompts: give --arch roberta_idpg, or "
+                "roberta_idpg_base, _large or _minilm"
             )
         with open_dict(cfg) if OmegaConf.is_config(cfg) else contextlib.nullcontext():
             fill_method_options(cfg)

@@ -42,7 +42,7 @@ class Hyper:
 # A few hundred updates are too few to learn around the frozen backbone's dropout, so it is off here.
 DEFAULT = Hyper(lr=3e-3, max_epoch=3, flags=("--dropout", "0"))
 HYPERS: dict[str, Hyper] = {
-    "head-only": Hyper(lr=5e-4, max_epoch=5, flags=("--dropout", "0")),
+    "head-only": Hyper(lr=5e-4, max_epoch=3, flags=("--dropout", "0")),
     "prompt-tuning": Hyper(lr=5e-3, max_epoch=3, flags=("--dropout", "0")),
     "m-idpg-phm": Hyper(lr=3e-3, max_epoch=3, flags=("--dropout", "0")),
 }

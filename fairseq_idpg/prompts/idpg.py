@@ -28,7 +28,7 @@ class IDPGConfig(PromptConfig):
 
     generator: Optional[ChoiceEnum(["phm", "dnn"])] = option("phm", "how W1 and W2 are made: 'phm' or dense 'dnn'")
     generator_hidden_size: Optional[int] = option(16, "hidden size m of the generator")
-    phm_n: Optional[int] = option(16, "PHM factor n; divides d, m and t x d")
+    phm_n: Optional[int] = option(16, "PHM factor n; divides d, m and t x d; of no effect with dnn")
     phm_shared_a: Optional[ChoiceEnum(["true", "false"])] = option(
         "false", "one A for W1 and W2 (the paper's count of S-IDPG-PHM) or one each (the released code)"
     )

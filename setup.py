@@ -6,7 +6,8 @@ from setuptools import find_packages, setup
 
 README = Path(__file__).with_name("README.md")
 
-CONVERT = ["safetensors", "tokenizers", "transformers"]
+CONVERT = ["safetensors", "transformers"]
+DATA = {"plots": ["matplotlib"], "parquet": ["pyarrow"], "hub": ["datasets"]}
 
 setup(
     name="fairseq_idpg",
@@ -17,18 +18,22 @@ setup(
     license="MIT",
     author="fairseq_idpg contributors",
     python_requires=">=3.8",
-    packages=find_packages(include=["fairseq_idpg", "fairseq_idpg.*"]),
+    packages=[*find_packages(include=["fairseq_idpg", "fairseq_idpg.*", "preprocess", "preprocess.*"]), "checkpoints"],
     package_data={"fairseq_idpg": ["**/*.yaml"]},
     install_requires=[
         'fairseq==0.12.2; python_version < "3.11"',
         'fairseq-fixed==0.12.3.1; python_version >= "3.11"',
         "torch>=2.4",
         "numpy",
+        "regex",
         "scipy",
         "sentencepiece",
+        "tokenizers",
+        "tqdm",
     ],
     extras_require={
-        "dev": ["pytest", "hypothesis", "ruff", *CONVERT],
-        "quickstart": ["tqdm", *CONVERT],
+        "dev": ["pytest", "hypothesis", "ruff", "matplotlib", "pyarrow", *CONVERT],
+        "quickstart": CONVERT,
+        **DATA,
     },
 )

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fetch one of fairseq's released RoBERTa models.
+# Fetch one of fairseq's released RoBERTa models, or the files of their byte-pair encoding.
 #
-#     checkpoints/download.sh roberta.base|roberta.large|roberta.large.mnli [DEST]
+#     checkpoints/download.sh roberta.base|roberta.large|roberta.large.mnli|gpt2_bpe [DEST]
 #
 # Unpacks into DEST/NAME/ (DEST is this folder if not given); does nothing if it is already there.
 # FAIRSEQ_MODELS_URL names another server with the same archives.
@@ -28,9 +28,10 @@ fetch() {
 }
 
 case "${1:-}" in
-roberta.base | roberta.large | roberta.large.mnli) ;;
+roberta.base | roberta.large | roberta.large.mnli) needed="model.pt dict.txt" ;;
+gpt2_bpe) needed="encoder.json vocab.bpe dict.txt" ;;
 *)
-    echo "usage: download.sh roberta.base|roberta.large|roberta.large.mnli [DEST]" >&2
+    echo "usage: download.sh roberta.base|roberta.large|roberta.large.mnli|gpt2_bpe [DEST]" >&2
     exit 2
     ;;
 esac
@@ -38,14 +39,20 @@ esac
 name=$1
 dest=${2:-$(cd "$(dirname "$0")" && pwd)}
 target=$dest/$name
-url=${FAIRSEQ_MODELS_URL:-https://dl.fbaipublicfiles.com/fairseq/models}/$name.tar.gz
+models=${FAIRSEQ_MODELS_URL:-https://dl.fbaipublicfiles.com/fairseq/models}
+url=$models/$name.tar.gz
 by_hand="fetch it on another machine and unpack it into $dest"
+if [ "$name" = gpt2_bpe ]; then
+    url=${models%/models}/gpt2_bpe
+    by_hand="fetch its files on another machine and put them into $target"
+fi
 
-if [ -f "$target/model.pt" ]; then
+first=${needed%% *}
+if [ -f "$target/$first" ]; then
     echo "$target is already there"
     exit 0
 fi
-[ ! -e "$target" ] || fail "$target exists but has no model.pt; move it away and try again"
+[ ! -e "$target" ] || fail "$target exists but has no $first; move it away and try again"
 
 mkdir -p "$dest"
 work=$dest/.$name.tmp-$$
@@ -55,11 +62,20 @@ trap 'exit 143' TERM
 mkdir "$work"
 
 echo "$url -> $target"
+if [ "$name" = gpt2_bpe ]; then
+    mkdir "$work/$name"
+    for file in $needed; do
+        fetch "$url/$file" "$work/$name/$file" || fail "cannot fetch $url/$file; $by_hand"
+        [ -s "$work/$name/$file" ] || fail "$url/$file is empty; $by_hand"
+    done
+    mv "$work/$name" "$target"
+    exit 0
+fi
 fetch "$url" "$work/archive.tar.gz" ||
     fail "cannot fetch $url; $by_hand, or convert a local model with convert_hf.py"
 tar -xzf "$work/archive.tar.gz" -C "$work" 2>/dev/null ||
     fail "$url is not a complete .tar.gz archive; try again, or $by_hand"
-for file in model.pt dict.txt; do
+for file in $needed; do
     [ -f "$work/$name/$file" ] || fail "$url holds no $name/$file; $by_hand"
 done
 mv "$work/$name" "$target"

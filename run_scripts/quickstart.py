@@ -128,12 +128,11 @@ def prepare_data(out: Path, sizes: dict[str, int], seed: int, model: Settings) -
         {**split, "archive": data.ARCHIVES[data.REVIEWS_ARCHIVE]},
         lambda: data.make_splits(sdist, reviews, sizes, seed),
     )
-    dictionary = out / "backbone" / "dict.txt"
     run_step(
         "reviews-bin: tokens to ids",
         out / binary,
         {**split, **model},
-        lambda: data.preprocess(reviews, out / "minilm-hf", dictionary, out / binary),
+        lambda: data.preprocess(reviews, out / "minilm-hf", out / binary),
     )
     return {**split, **model}
 

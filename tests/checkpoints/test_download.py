@@ -158,3 +158,28 @@ def test_usage(arguments):
     result = download(*arguments)
     assert result.returncode == 2
     assert result.stderr.startswith("usage: ") and "roberta.large.mnli" in result.stderr
+
+
+BPE_FILES = ("dict.txt", "encoder.json", "vocab.bpe")
+
+
+def test_byte_pair_encoding_is_fetched_file_by_file(server, tmp_path):
+    folder, url = server
+    (folder / "gpt2_bpe").mkdir()
+    for file in BPE_FILES:
+        (folder / "gpt2_bpe" / file).write_text(file)
+    done = download("gpt2_bpe", tmp_path / "dest", url=f"{url}/models")
+    assert done.returncode == 0, done.stderr
+    target = tmp_path / "dest" / "gpt2_bpe"
+    assert {path.name: path.read_text() for path in target.iterdir()} == {file: file for file in BPE_FILES}
+    assert "already there" in download("gpt2_bpe", tmp_path / "dest").stdout
+
+
+def test_byte_pair_encoding_comes_whole_or_not_at_all(server, tmp_path):
+    folder, url = server
+    (folder / "gpt2_bpe").mkdir()
+    (folder / "gpt2_bpe" / "encoder.json").write_text("{}")
+    (folder / "gpt2_bpe" / "vocab.bpe").write_text("")
+    done = download("gpt2_bpe", tmp_path / "dest", url=f"{url}/models")
+    assert done.returncode == 1 and "vocab.bpe is empty" in done.stderr.splitlines()[-1]
+    assert list((tmp_path / "dest").iterdir()) == []

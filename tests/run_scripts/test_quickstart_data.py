@@ -80,8 +80,8 @@ def test_written_splits_read_back_and_repeat(tmp_path, reviews_archive):
     sizes = {"train": 2, "valid": 1, "test": 1}
     for name in ("a", "b"):
         data.make_splits(reviews_archive, tmp_path / name, sizes, seed=1)
-    examples = [e for split in data.SPLITS for e in data.read_split(tmp_path / "a" / f"{split}.tsv")]
-    assert sorted(e.text for e in examples) == sorted(
+    lines = [line for split in data.SPLITS for line in (tmp_path / "a" / f"{split}.tsv").read_text().splitlines()]
+    assert sorted(line.split("\t")[1] for line in lines) == sorted(
         ["A gorgeous film.", "A dull, dull film.", "Not a good film!", "Good fun, [SEP] really"]
     )
     for file in (tmp_path / "a").iterdir():
@@ -89,29 +89,25 @@ def test_written_splits_read_back_and_repeat(tmp_path, reviews_archive):
     assert "Hutto & Gilbert" in (tmp_path / "a" / "SOURCE.txt").read_text()
 
 
-def test_piece_lines(tokenizer_json):
-    """Neither cut nor padded, no special tokens, unknown words under fairseq's name."""
-    lines = data.piece_lines(tokenizer_json, ["A gorgeous, GORGEOUS film.", "films [SEP]", "really dull", ""])
-    assert lines == ["a gorgeous , gorgeous film .", "film ##s [ sep ]", "<unk> dull", ""]
-
-
 def test_preprocess(tmp_path, reviews_archive, tokenizer_json):
-    """fairseq reads back the pieces, <unk> and fixed label ids."""
+    """fairseq reads back the pieces and fixed label ids; nothing is cut or padded; "[SEP]" in a review is text."""
     from fairseq.data import Dictionary, data_utils
 
     data.make_splits(reviews_archive, tmp_path / "r", {"train": 2, "valid": 1, "test": 1}, seed=1)
-    dictionary = tmp_path / "dict.txt"
-    dictionary.write_text("".join(f"{piece} 1\n" for piece in ["a", "film", ".", "dull", ","]))
-    binary = tmp_path / "bin"
-    data.preprocess(tmp_path / "r", tokenizer_json.parent, dictionary, binary)
+    binary = tmp_path / "reviews-bin"
+    data.preprocess(tmp_path / "r", tokenizer_json.parent, binary)
     labels = Dictionary.load(str(binary / "label" / "dict.txt"))
     assert [labels.index(label) - labels.nspecial for label in ("0", "1")] == [0, 1]
     pieces = Dictionary.load(str(binary / "input0" / "dict.txt"))
+    found = {}
     for split in data.SPLITS:
-        examples = data.read_split(tmp_path / "r" / f"{split}.tsv")
-        lines = data.piece_lines(tokenizer_json, [e.text for e in examples])
         ids = data_utils.load_indexed_dataset(str(binary / "input0" / split), pieces)
-        known = [[p if pieces.index(p) != pieces.unk() else "<unk>" for p in line.split()] for line in lines]
-        assert [[pieces[i] for i in row] for row in ids] == [[*line, "</s>"] for line in known]
         classes = data_utils.load_indexed_dataset(str(binary / "label" / split), labels)
-        assert [labels[row[0]] for row in classes] == [str(e.label) for e in examples]
+        for row, label in zip(ids, classes):
+            found[" ".join(pieces[i] for i in row)] = labels[label[0]]
+    assert found == {
+        "a gorgeous film . </s>": "1",
+        "a dull , dull film . </s>": "0",
+        "not a good film ! </s>": "0",
+        "good fun , [ sep ] <unk> </s>": "1",
+    }

@@ -1,0 +1,121 @@
+"""Lines per second of ``python -m preprocess`` beside the way of fairseq's examples, on the same file in one run.
+
+    python benchmarks/preprocess.py --vocab checkpoints/gpt2_bpe [--file TEXT] [--lines 200000]
+
+fairseq's way: ``examples/roberta/multiprocessing_bpe_encoder.py`` writes GPT-2 ids as text, then ``fairseq-preprocess``
+makes the binary files; both as whole processes with one worker. Ours: one process, one worker. The two take turns;
+medians. The memory of ours is measured on the file and on one four times as large.
+
+Without ``--file``, lines are drawn from the vocabulary: words as frequent as English ones (Zipf), 5 to 40 a line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+PEAK = (
+    "import resource, runpy, sys; sys.argv = sys.argv[1:]\ntry: runpy.run_module('preprocess', run_name='__main__')\n"
+)
+PEAK += "finally: print('PEAK', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+
+
+def text_lines(vocab: Path, count: int) -> list[str]:
+    """Sentences of vocabulary words with Zipf's frequencies; the same ones each time."""
+    pieces = json.loads((vocab / "encoder.json").read_text(encoding="utf-8"))
+    words = [piece[1:] for piece in pieces if piece[0] == "Ġ" and piece[1:].isascii() and len(piece) > 1]
+    draw = np.random.RandomState(0)
+    ranks = np.minimum(draw.zipf(1.25, size=count * 40), len(words)) - 1
+    lengths = draw.randint(5, 41, size=count)
+    names = draw.randint(0, 10**6, size=count)  # a word of its own in each line, as names and numbers are
+    return [
+        " ".join([words[rank] for rank in ranks[40 * i : 40 * i + lengths[i]]] + [f"n{names[i]:x}", "."])
+        for i in range(count)
+    ]
+
+
+def run(command: list[str]) -> tuple[float, str]:
+    started = time.perf_counter()
+    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return time.perf_counter() - started, done.stdout
+
+
+def fairseq_way(text: Path, vocab: Path, out: Path) -> float:
+    encoder = (
+        Path(importlib.util.find_spec("fairseq").origin).parent / "examples/roberta/multiprocessing_bpe_encoder.py"
+    )
+    files = ["--inputs", str(text), "--outputs", str(out / "bpe.txt")]
+    names = ["--encoder-json", str(vocab / "encoder.json"), "--vocab-bpe", str(vocab / "vocab.bpe")]
+    first, _ = run([sys.executable, str(encoder), *names, *files, "--keep-empty", "--workers", "1"])
+    tool = str(Path(sys.executable).with_name("fairseq-preprocess"))
+    options = ["--only-source", "--srcdict", str(vocab / "dict.txt"), "--workers", "1"]
+    second, _ = run([tool, *options, "--trainpref", str(out / "bpe.txt"), "--destdir", str(out / "fairseq")])
+    return first + second
+
+
+def our_way(table: Path, vocab: Path, out: Path, workers: int = 1) -> tuple[float, float]:
+    """(seconds, peak MiB)"""
+    options = ["--no-header", "--text-columns", "2", "--label-column", "1", "--overwrite", "--workers", str(workers)]
+    command = ["ours", "--from-tsv", f"train={table}", "--vocab", str(vocab), "--out", str(out)]
+    seconds, output = run([sys.executable, "-c", PEAK, "preprocess", *command, *options])
+    return seconds, int(output.split("PEAK")[1]) / 1024
+
+
+def write(folder: Path, lines: list[str], times: int = 1) -> tuple[Path, Path]:
+    text, table = folder / f"{times}.txt", folder / f"{times}.tsv"
+    with open(text, "w", encoding="utf-8") as plain, open(table, "w", encoding="utf-8") as labelled:
+        for i, line in enumerate(lines * times):
+            plain.write(line + "\n")
+            labelled.write(f"{i % 2}\t{line}\n")
+    return text, table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--vocab", type=Path, default=ROOT / "checkpoints" / "gpt2_bpe")
+    parser.add_argument("--file", type=Path, help="a sentence in each line; default: drawn from the vocabulary")
+    parser.add_argument("--lines", type=int, default=200_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path, help="save the figures")
+    args = parser.parse_args()
+    args.vocab = args.vocab.resolve()
+    with tempfile.TemporaryDirectory() as work:
+        out = Path(work)
+        lines = args.file.read_text(encoding="utf-8").splitlines() if args.file else text_lines(args.vocab, args.lines)
+        lines = [line.replace("\t", " ") for line in lines[: args.lines]]
+        text, table = write(out, lines)
+        pairs = [(fairseq_way(text, args.vocab, out), our_way(table, args.vocab, out)) for _ in range(args.rounds)]
+        for end in ("bin", "idx"):
+            ours, theirs = out / f"ours-bin/input0/train.{end}", out / f"fairseq/train.{end}"
+            assert ours.read_bytes() == theirs.read_bytes(), f"{ours} differs from {theirs}"
+        large = our_way(write(out, lines, 4)[1], args.vocab, out)[1]
+        two, _ = our_way(table, args.vocab, out, workers=2)
+    theirs, ours = median(pair[0] for pair in pairs), median(pair[1][0] for pair in pairs)
+    peak = median(pair[1][1] for pair in pairs)
+    print(f"{len(lines):,} lines, median of {args.rounds} rounds, whole processes, {os.cpu_count()} cores")
+    print(f"{'':20}{'seconds':>10}{'lines/s':>12}")
+    for name, seconds in (("fairseq", theirs), ("ours, 1 worker", ours), ("ours, 2 workers", two)):
+        print(f"{name:20}{seconds:10.1f}{len(lines) / seconds:12,.0f}")
+    ratios = sorted(theirs / ours[0] for theirs, ours in pairs)
+    print(
+        f"ratio {theirs / ours:.1f} (rounds {', '.join(f'{ratio:.1f}' for ratio in ratios)}); files equal byte for byte"
+    )
+    print(f"peak memory {peak:.0f} MiB; {large:.0f} MiB for four times the lines")
+    if args.json:
+        figures = {"fairseq_s": theirs, "ours_s": ours, "ratio": theirs / ours, "peak_mib": peak, "peak_4x_mib": large}
+        args.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

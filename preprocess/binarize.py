@@ -1,0 +1,250 @@
+"""Rows of text to a binarized folder, a chunk at a time: memory does not grow with the corpus.
+
+Besides one chunk for each worker, an example leaves behind its lengths and its label: some 20 bytes.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from array import array
+from collections import Counter, deque
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Callable, Iterator, Sequence
+
+import numpy as np
+
+from .dictionary import EOS, SPECIAL, UNKNOWN, by_frequency, label_dictionary
+from .encoders import Encoder, load_encoder
+from .errors import DataError
+from .indexed import IndexedWriter
+from .readers import Malformed, Row
+from .sources import Source
+
+CHUNK = 2000  # examples
+MAX_POSITIONS = 512  # RoBERTa's
+Encoded = "list[tuple[np.ndarray, np.ndarray]]"
+Rows = Callable[[Callable[[int], object]], Iterator[Row]]  # reads a split anew; told to report the bytes it reads
+
+
+@dataclass
+class Split:
+    """A split to make: its name, where its rows come from, and what was found in them."""
+
+    name: str
+    source: Source
+    rows: Rows
+    malformed: Malformed
+    passes: int = 1  # how often ``rows`` reads the source
+    examples: int = 0
+    tokens: list[int] = field(default_factory=list)  # of each input, with </s>
+    unknown: int = 0
+    empty: int = 0
+    too_long: int = 0  # joined longer than RoBERTa's 512 positions
+    truncated: int = 0
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How text becomes ids: ``bpe`` and ``vocab`` name the encoder; sentences are cut to ``max_length`` tokens."""
+
+    bpe: str
+    vocab: Path
+    max_length: int | None = None
+    workers: int = 1
+
+    def load(self) -> Encoder:
+        return load_encoder(self.bpe, self.vocab)
+
+
+class Labels:
+    """The labels of a data set: classes in a fixed order or by frequency, or scores.
+
+    Args:
+        names: the classes there may be; None: whatever the training split has.
+        scale: what scores are divided by; None for classes.
+        keep_order: give ``names`` ids in their order; else the most frequent in the training split come first.
+    """
+
+    def __init__(self, names: Sequence[str] | None = None, scale: float | None = None, keep_order: bool = False):
+        self.names = names
+        self.keep_order = keep_order
+        self.scale = scale
+        self.codes: dict[str, int] = {name: code for code, name in enumerate(names or ())}
+        self.splits: dict[str, array] = {}
+        self.counts: dict[str, Counter] = {}
+
+    def add(self, split: Split, rows: Sequence[Row]) -> None:
+        """Notes the labels of the next rows of a split; a split has labels in all its rows or in none.
+
+        Raises:
+            DataError: a label that is not known, a score that is not a number, a label with a space in it.
+        """
+        kept = self.splits.setdefault(split.name, array("i" if self.scale is None else "d"))
+        for row in rows:
+            if row.label is None:
+                continue
+            kept.append(self._code(split, row) if self.scale is None else self._score(split, row) / self.scale)
+
+    def _code(self, split: Split, row: Row) -> int:
+        assert row.label is not None
+        code = self.codes.get(row.label)
+        if code is None:
+            where = f"{split.source.name} line {row.line}: label {row.label!r}"
+            if self.names is not None or not split.name.startswith("train"):
+                raise DataError(
+                    f"{where} is unknown (known: {', '.join(self.codes)}): correct it or name another column"
+                )
+            if not row.label or row.label.split() != [row.label]:
+                raise DataError(f"{where} is empty or has white space in it: give every class a name of one word")
+            code = self.codes[row.label] = len(self.codes)
+        return code
+
+    def _score(self, split: Split, row: Row) -> float:
+        try:
+            score = float(row.label or "")
+        except ValueError:
+            score = float("nan")
+        if not np.isfinite(score):
+            raise DataError(
+                f"{split.source.name} line {row.line}: score {row.label!r} is not a number: correct the line"
+            )
+        return score
+
+    def write(self, folder: Path) -> None:
+        """``label/``: dict.txt and an id for each example, or SPLIT.label with a score in each line."""
+        folder.mkdir()
+        labelled = {split: kept for split, kept in self.splits.items() if len(kept)}
+        if self.scale is not None:
+            for split, scores in labelled.items():
+                (folder / f"{split}.label").write_text("".join(f"{score:.6g}\n" for score in scores))
+            return
+        names = list(self.codes)
+        counts = np.bincount(np.asarray(labelled.get("train", []), int), minlength=len(names))
+        order = names if self.keep_order or not counts.any() else by_frequency(dict(zip(names, counts.tolist())))
+        (folder / "dict.txt").write_text(
+            label_dictionary(order, [int(counts[self.codes[name]]) for name in order]), encoding="utf-8"
+        )
+        ids = np.asarray([len(SPECIAL) + order.index(name) for name in names], int)
+        size = len(SPECIAL) + len(order)
+        for split, codes in labelled.items():
+            with IndexedWriter(folder / split, size) as writer:
+                rows = np.column_stack([ids[np.asarray(codes)], np.full(len(codes), EOS)])
+                writer.write(rows.ravel(), np.full(len(codes), 2))
+
+
+def binarize(
+    splits: Sequence[Split],
+    labels: Labels,
+    encoder: Encoder,
+    encoding: Encoding,
+    folder: Path,
+    on_bytes: Callable[[int], object],
+) -> None:
+    """Writes ``folder/{input0,input1,label}``; ``on_bytes`` is told of the bytes read.
+
+    Raises:
+        DataError: bad input; a split without examples.
+    """
+    for split in splits:
+        chunks = _chunks(split.rows(on_bytes))
+        with ExitStack() as files:
+            writers: list[IndexedWriter] = []
+            for rows, encoded in encode_stream(encoder, encoding, chunks):
+                if not writers:
+                    prefixes = [folder / f"input{number}" / split.name for number in range(len(encoded))]
+                    writers = [files.enter_context(IndexedWriter(path, len(encoder.symbols))) for path in prefixes]
+                    split.tokens = [0] * len(writers)
+                labels.add(split, rows)
+                _write(split, encoded, writers, encoding.max_length)
+        if not split.examples:
+            raise DataError(
+                f"{split.source.name} has no examples: name the right file, or leave out split {split.name}"
+            )
+        if len(labels.splits[split.name]) not in (0, split.examples):
+            raise DataError(f"{split.source.name} has labels in some lines only: give every line its label")
+    for part in sorted(folder.glob("input*")):
+        (part / "dict.txt").write_bytes(encoder.dictionary_bytes())
+    labels.write(folder / "label")
+
+
+def _chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    while True:
+        chunk = list(islice(rows, CHUNK))
+        if not chunk:
+            return
+        yield chunk
+
+
+def _write(split: Split, encoded: Encoded, writers: Sequence[IndexedWriter], max_length: int | None) -> None:
+    joined: np.ndarray | int = 2 * len(encoded)  # <s> A </s>, <s> A </s> </s> B </s>
+    cut: np.ndarray | bool = False
+    empty: np.ndarray | bool = False
+    for number, (ids, lengths) in enumerate(encoded):
+        if max_length is not None and lengths.max() > max_length + 1:
+            cut = cut | (lengths > max_length + 1)
+            ids, lengths = truncate(ids, lengths, max_length)
+        joined = joined + lengths - 1
+        empty = empty | (lengths == 1)
+        writers[number].write(ids, lengths)
+        split.tokens[number] += len(ids)
+        split.unknown += int((ids == UNKNOWN).sum())
+    split.examples += len(encoded[0][1])
+    split.too_long += int((joined > MAX_POSITIONS).sum())
+    split.truncated += int(np.sum(cut))
+    split.empty += int(np.sum(empty))
+
+
+def truncate(ids: np.ndarray, lengths: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray]:
+    """Keeps the first ``longest`` tokens of each row and its ``</s>``."""
+    starts = np.cumsum(lengths) - lengths
+    place = np.arange(len(ids)) - np.repeat(starts, lengths)
+    last = np.repeat(lengths, lengths) - 1
+    return ids[(place < longest) | (place == last)], np.minimum(lengths, longest + 1)
+
+
+# --- workers -------------------------------------------------------------------------------------
+
+_encoder: Encoder | None = None  # of a worker process
+
+
+def _start_worker(encoding: Encoding) -> None:
+    global _encoder
+    _encoder = encoding.load()
+
+
+def _encode(inputs: list[list[str]]) -> Encoded:
+    assert _encoder is not None
+    return [_encoder.encode(lines) for lines in inputs]
+
+
+def _inputs(rows: Sequence[Row]) -> list[list[str]]:
+    return [list(column) for column in zip(*(row.texts for row in rows))]
+
+
+def encode_stream(
+    encoder: Encoder, encoding: Encoding, chunks: Iterator[list[Row]]
+) -> Iterator[tuple[list[Row], Encoded]]:
+    """Each chunk with its ids, in order; with several workers only a few chunks are under way at a time."""
+    if encoding.workers == 1:
+        for rows in chunks:
+            yield rows, [encoder.encode(lines) for lines in _inputs(rows)]
+        return
+    context = multiprocessing.get_context("spawn")
+    under_way: deque[tuple[list[Row], Future]] = deque()
+    with ProcessPoolExecutor(encoding.workers, context, _start_worker, (encoding,)) as pool:
+        try:
+            for rows in chunks:
+                under_way.append((rows, pool.submit(_encode, _inputs(rows))))
+                if len(under_way) > 2 * encoding.workers:
+                    rows, future = under_way.popleft()
+                    yield rows, future.result()
+            while under_way:
+                rows, future = under_way.popleft()
+                yield rows, future.result()
+        except BrokenProcessPool:
+            raise DataError(f"a worker of --workers {encoding.workers} was killed (memory?): give fewer") from None

@@ -1,0 +1,56 @@
+"""One folder, from the parsed command line."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import Sequence
+
+from tqdm import tqdm
+
+from .binarize import Encoding, Labels, Split, binarize
+from .cli import vocab_folder
+from .folders import new_folder
+from .job import own_splits, task_splits
+from .report import summary, write_records
+from .tasks import find_task
+
+
+def build(args: argparse.Namespace, arguments: Sequence[str]) -> Path:
+    """Makes ``OUT/TASK-bin``, prints the summary and returns the folder."""
+    started = time.monotonic()
+    splits, labels = splits_of(args)
+    encoding = Encoding(args.bpe, vocab_folder(args.bpe, args.vocab), args.max_length, args.workers)
+    target = args.out / f"{args.task}-bin"
+    write_folder(target, splits, labels, encoding, arguments, args.overwrite)
+    print(f"{target} in {time.monotonic() - started:.1f} s\n{summary(splits)}")
+    return target
+
+
+def splits_of(args: argparse.Namespace) -> tuple[list[Split], Labels]:
+    """The splits to make; the task's name in ``args`` becomes the one in the table."""
+    if not args.raw:
+        return own_splits(args)
+    task = find_task(args.task)
+    args.task = task.name
+    return task_splits(task, args)
+
+
+def write_folder(
+    target: Path,
+    splits: Sequence[Split],
+    labels: Labels,
+    encoding: Encoding,
+    arguments: Sequence[str],
+    overwrite: bool = False,
+) -> None:
+    """Fills a folder and puts it in its place when it is complete."""
+    encoder = encoding.load()
+    sizes = [split.source.size for split in splits]
+    total = None if None in sizes else sum(size * split.passes for size, split in zip(sizes, splits) if size)
+    bar = tqdm(total=total, unit="B", unit_scale=True, desc=target.name, disable=None, file=sys.stderr, leave=False)
+    with new_folder(target, overwrite) as folder, bar:
+        binarize(splits, labels, encoder, encoding, folder, bar.update)
+        write_records(folder, splits, encoder, encoding, arguments)

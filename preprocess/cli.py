@@ -1,0 +1,120 @@
+"""The command line: ``python -m preprocess TASK`` and the commands few-shot, glove, stats, tasks."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Sequence
+
+from .encoders import ENCODERS
+from .errors import DataError
+
+COMMANDS = {"few-shot": "few_shot", "glove": "glove", "stats": "stats", "tasks": "table"}
+ABOUT = """Raw files of a task to the binarized folder OUT/TASK-bin that fairseq reads.
+
+TASK is one of those that `python -m preprocess tasks` lists, or any name with one of the --from options.
+Other commands: python -m preprocess few-shot | glove | stats | tasks, each with --help."""
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        "python -m preprocess", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = made.add_argument
+    add("task", metavar="TASK")
+    add("--raw", metavar="DIR", help="folder of the raw files, or a zip archive of GLUE or SuperGLUE")
+    add("--out", metavar="DIR", type=Path, required=True, help="where TASK-bin goes")
+    add("--splits", nargs="+", metavar="SPLIT", help="make only these (default: all, test only where it is there)")
+    add("--bpe", choices=list(ENCODERS), default="gpt2", help="pieces of the backbone (default: gpt2, RoBERTa's)")
+    add("--vocab", type=Path, metavar="DIR", help="folder of the encoder's files (default: checkpoints/gpt2_bpe)")
+    add("--workers", type=int, default=1, metavar="N", help="processes that encode (default: 1)")
+    add("--max-length", type=int, metavar="N", help="cut sentences to N tokens (default: no cut)")
+    add(
+        "--csv-quotes", choices=["strip", "keep"], default="strip", help="keep: as in the folders the authors published"
+    )
+    add("--swap-pairs", choices=["none", "append"], default="none", help="append: train also on exchanged pairs")
+    add("--efl", action="store_true", help="sentence and label description as an entailment pair")
+    add("--strict", action="store_true", help="a malformed line is an error instead of being skipped and counted")
+    add("--overwrite", action="store_true", help="replace an existing folder")
+    own = made.add_argument_group("your own data")
+    for kind in ("tsv", "csv", "jsonl"):
+        own.add_argument(f"--from-{kind}", nargs="+", metavar="SPLIT=FILE", help="train=a valid=b test=c")
+    own.add_argument("--from-hub", metavar="NAME[:CONFIG]", help="a Hugging Face data set; --splits train=train ...")
+    own.add_argument("--text-columns", nargs="+", metavar="COLUMN", help="one column, or two for pairs")
+    own.add_argument("--label-column", metavar="COLUMN", default="label")
+    own.add_argument("--labels", nargs="+", metavar="LABEL", help="the classes, in the order of their ids")
+    own.add_argument("--regression", type=float, nargs="?", const=1.0, metavar="SCALE", help="scores, divided by SCALE")
+    own.add_argument("--no-header", action="store_true", help="files have no header: columns are numbers from 1")
+    return made
+
+
+def check(args: argparse.Namespace) -> None:
+    """Refuses options that contradict each other, before anything is read."""
+    sources = [f"--{name.replace('_', '-')}" for name in SOURCES if getattr(args, name)]
+    if len(sources) != 1:
+        given = f"not {' and '.join(sources)}" if sources else "none was given"
+        raise DataError(f"give one of --raw, --from-tsv, --from-csv, --from-jsonl and --from-hub; {given}")
+    if args.raw and (args.text_columns or args.labels or args.regression is not None or args.no_header):
+        raise DataError("--text-columns, --labels, --regression and --no-header go with --from-...: leave them out")
+    if args.csv_quotes == "keep" and not args.raw:
+        raise DataError("--csv-quotes keep is for the csv files of CR, MR, SUBJ and MPQA below --raw: leave it out")
+    if args.workers < 1:
+        raise DataError(f"--workers {args.workers}: give 1 or more")
+    if args.max_length is not None and args.max_length < 1:
+        raise DataError(f"--max-length {args.max_length}: give 1 or more")
+    if args.regression is not None and (args.labels or not args.regression > 0):
+        raise DataError(f"--regression {args.regression}: give a positive scale, and no --labels")
+    if args.efl and args.regression is not None:
+        raise DataError("--efl is for classes, not for --regression: leave one out")
+    if "/" in args.task or args.task.startswith("."):
+        raise DataError(f"TASK {args.task} is not the name of a folder: give a name without / in it")
+
+
+SOURCES = ("raw", "from_tsv", "from_csv", "from_jsonl", "from_hub")
+GPT2_FOLDER = Path(__file__).parents[1] / "checkpoints" / "gpt2_bpe"
+
+
+def vocab_folder(bpe: str, vocab: Path | None) -> Path:
+    """The folder of the encoder's files.
+
+    Raises:
+        DataError: it is not there.
+    """
+    if vocab is None:
+        if bpe != "gpt2":
+            raise DataError(f"--bpe {bpe} needs --vocab: name the folder of the backbone's vocabulary")
+        vocab = GPT2_FOLDER
+    if not vocab.is_dir():
+        raise DataError(f"--vocab {vocab} does not exist: run checkpoints/download.sh gpt2_bpe, or name the folder")
+    return vocab
+
+
+def main(arguments: Sequence[str]) -> None:
+    from .build import build  # reads numpy and the encoders: not for --help
+
+    args = parser().parse_args(arguments)
+    check(args)
+    build(args, arguments)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Exit status of a command line; failures are one line on stderr."""
+    try:
+        if arguments and arguments[0] in COMMANDS:
+            import_module(f".{COMMANDS[arguments[0]]}", __package__).main(arguments[1:])
+        else:
+            main(arguments)
+    except DataError as error:
+        message = str(error)
+    except KeyboardInterrupt:
+        message = "interrupted, nothing written"
+    except OSError as error:
+        full = "; make room there or name another --out" if error.errno == errno.ENOSPC else ""
+        message = f"{error.filename or 'writing'}: {error.strerror or error}{full}; nothing written"
+    else:
+        return 0
+    print(f"preprocess: {' '.join(message.split())}", file=sys.stderr)
+    return 1

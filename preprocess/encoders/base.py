@@ -1,0 +1,87 @@
+"""Text to the ids of a model's dictionary, and back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from itertools import chain
+from pathlib import Path
+from typing import Sequence
+
+import numpy as np
+
+from ..dictionary import EOS, SPECIAL, UNKNOWN, read_dictionary
+from ..errors import DataError
+
+
+class Encoder(ABC):
+    """Splits text into the pieces that a model was trained on.
+
+    ``symbols``: the dictionary, a symbol for each id; ``files``: what the encoder was read from; ``dictionary``: its
+    dict.txt, which does not exist if the symbols (of ids from 4 on) were derived from the vocabulary instead.
+    """
+
+    files: list[Path]
+
+    def __init__(self, dictionary: Path, derived: Sequence[str] | None = None):
+        self.dictionary = dictionary
+        self.derived = derived
+        self.symbols = read_dictionary(dictionary) if derived is None else [*SPECIAL, *derived]
+        self.ids = {symbol: number for number, symbol in enumerate(self.symbols)}
+
+    def dictionary_bytes(self) -> bytes:
+        """The dict.txt that belongs to the ids: the file as it is, or what convert_hf.py would write."""
+        if self.derived is None:
+            return self.dictionary.read_bytes()
+        return "".join(f"{symbol} 1\n" for symbol in self.derived).encode("utf-8")
+
+    def encode(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Ids of N sentences one after the other, each closed by ``</s>``, and N lengths (``</s>`` counted).
+
+        White space around a sentence is dropped, as fairseq's scripts do. An empty one is ``</s>`` alone.
+        """
+        ids = self.encode_joined([line.strip() for line in lines])
+        ends = np.flatnonzero(ids == EOS) + 1
+        return ids, np.diff(ends, prepend=0)
+
+    def encode_joined(self, lines: list[str]) -> np.ndarray:
+        """Ids of all sentences, each closed by ``</s>``, which text never becomes."""
+        rows = ([*row, EOS] for row in self.encode_stripped(lines))
+        return np.fromiter(chain.from_iterable(rows), np.int64)
+
+    def encode_stripped(self, lines: list[str]) -> list[list[int]]:
+        """Ids of each sentence, without ``</s>``: what an encoder has, or else its own ``encode_joined``."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
+        """The text of rows of ids, without ``</s>``."""
+
+    def lacks(self, symbol: str, text: str) -> DataError:
+        """The error for a piece that is not in the dictionary, which then belongs to another model."""
+        return DataError(
+            f"{self.dictionary} lacks the piece {symbol!r} of {text[:40]!r}: give the dict.txt of the model whose "
+            "encoder this is (--vocab)"
+        )
+
+    def set_pieces(self, pieces: Sequence[str], unknown: int) -> None:
+        """Tells what the numbers of the library mean that splits the text: pieces, one of them "unknown"."""
+        self.pieces = pieces
+        # None where the dictionary lacks it; no text becomes <s>, <pad> or </s>, even if the library has such a piece.
+        self.numbers = [max(self.ids[piece], UNKNOWN) if piece in self.ids else None for piece in pieces]
+        self.numbers[unknown] = UNKNOWN
+
+    def renumber(self, rows: Sequence[Sequence[int]], lines: Sequence[str]) -> list[Sequence[int]]:
+        """Ids of rows of the library's numbers."""
+        renumbered = [[self.numbers[number] for number in row] for row in rows]
+        for row, ids, line in zip(rows, renumbered, lines):
+            if None in ids:
+                raise self.lacks(self.pieces[row[ids.index(None)]], line)
+        return renumbered
+
+
+def find_file(folder: Path, names: Sequence[str], what: str) -> Path:
+    """The first of ``names`` that exists in ``folder``."""
+    for name in names:
+        if (folder / name).is_file():
+            return folder / name
+    raise DataError(f"--vocab {folder} has no {' or '.join(names)}: name the folder of {what}")

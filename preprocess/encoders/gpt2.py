@@ -1,0 +1,90 @@
+"""RoBERTa's byte-pair encoding: GPT-2's merges over bytes, each piece named in dict.txt by its GPT-2 id.
+
+    text → words (GPT-2's regular expression) → bytes → merges → GPT-2 ids → dictionary ids
+
+Words repeat, so each distinct word is merged once (by the `tokenizers` library) and then looked up.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Sequence
+
+import numpy as np
+import regex
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+from ..dictionary import EOS
+from ..errors import DataError
+from .base import Encoder, find_file
+
+
+def words_pattern(letter: str, number: str, other: str) -> str:
+    """GPT-2's words: English contractions, or letters, numbers, other signs with a space before them, or spaces."""
+    return rf"'s|'t|'re|'ve|'m|'ll|'d| ?{letter}+| ?{number}+| ?{other}+|\s+(?!\S)|\s+"
+
+
+ANY_WORD = regex.compile(words_pattern(r"\p{L}", r"\p{N}", r"[^\s\p{L}\p{N}]"))
+ASCII_WORD = re.compile(words_pattern("[A-Za-z]", "[0-9]", r"[^\sA-Za-z0-9]"), re.ASCII)  # for ASCII text, faster
+ID = np.dtype(np.int32)
+END = np.asarray([EOS], ID).tobytes()
+CACHED_WORDS = 1 << 20  # bounds the memory that a large corpus takes
+
+
+def read_merges(path: Path) -> list[tuple[str, ...]]:
+    lines = path.read_text(encoding="utf-8").split("\n")
+    return [tuple(line.split()) for line in lines if line and not line.startswith("#version")]
+
+
+class GPT2Encoder(Encoder):
+    """Reads ``encoder.json`` and ``vocab.bpe`` (or ``vocab.json`` and ``merges.txt``, the same) and ``dict.txt``."""
+
+    def __init__(self, folder: Path):
+        super().__init__(find_file(folder, ["dict.txt"], "RoBERTa's dict.txt"))
+        vocabulary = find_file(folder, ["encoder.json", "vocab.json"], "GPT-2's encoder.json")
+        merges = find_file(folder, ["vocab.bpe", "merges.txt"], "GPT-2's vocab.bpe")
+        self.files = [vocabulary, merges, self.dictionary]
+        try:
+            pieces = json.loads(vocabulary.read_text(encoding="utf-8"))
+            self.tokenizer = Tokenizer(models.BPE(pieces, read_merges(merges)))
+        except Exception as error:  # tokenizers raises plain Exceptions
+            raise DataError(f"{vocabulary} and {merges} are not GPT-2's encoder: {error}; fetch them again") from None
+        self.tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        self.tokenizer.decoder = decoders.ByteLevel()
+        self.numbers = np.asarray([self.ids.get(str(number), -1) for number in range(len(pieces))], ID)
+        self.bytes = np.asarray([len(piece) for piece in sorted(pieces, key=pieces.__getitem__)])
+        self.known: dict[str | None, bytes] = {None: END}  # ids of words met before
+
+    def encode_joined(self, lines: list[str]) -> np.ndarray:
+        words: list[str | None] = []
+        for line in lines:
+            words += (ASCII_WORD if line.isascii() else ANY_WORD).findall(line)
+            words.append(None)  # the end of the sentence
+        if len(self.known) > CACHED_WORDS:
+            self.known = {None: END}
+        self._learn(list(set(words).difference(self.known)))
+        return np.frombuffer(b"".join(map(self.known.__getitem__, words)), ID)
+
+    def _learn(self, words: list[str]) -> None:
+        """Merges words not met before, all in one call of the library, which does not say where a word ends.
+
+        A character of a piece stands for a byte, so it ends where as many bytes end.
+        """
+        encoded = self.tokenizer.encode_batch_fast([words], is_pretokenized=True, add_special_tokens=False)[0]
+        pieces = np.asarray(encoded.ids, int)
+        ids = self.numbers[pieces]
+        ends = np.cumsum([0, *(len(word.encode()) for word in words)])
+        ends = np.searchsorted(np.cumsum(self.bytes[pieces]), ends, side="right")  # pieces up to the end of each word
+        if (ids < 0).any():
+            lacking = int(np.argmin(ids))
+            raise self.lacks(str(pieces[lacking]), words[int(np.searchsorted(ends, lacking, side="right")) - 1])
+        raw, ends = ids.tobytes(), (ends * ID.itemsize).tolist()
+        self.known.update((word, raw[start:end]) for word, start, end in zip(words, ends, ends[1:]))
+
+    def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
+        return self.tokenizer.decode_batch(
+            [[int(symbol) for symbol in map(self.symbols.__getitem__, row) if symbol.isdigit()] for row in rows],
+            skip_special_tokens=False,
+        )

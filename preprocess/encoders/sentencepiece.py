@@ -1,0 +1,67 @@
+"""XLM-R's SentencePiece, done by the `sentencepiece` library, with the model's own normalization.
+
+The model's ids 0 to 2 are <unk>, <s>, </s>; fairseq has four special symbols, so its id of any piece is one more.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Sequence
+
+from sentencepiece import SentencePieceProcessor
+
+from checkpoints.hf_vocabulary import FAIRSEQ_SPECIAL, Vocabulary, dictionary_symbols, fairseq_order
+
+from ..errors import DataError
+from .base import Encoder
+
+SPECIAL_PIECES = ["<unk>", "<s>", "</s>"]
+
+
+class SentencePieceEncoder(Encoder):
+    """Reads the one ``*.model`` file of a folder, and ``dict.txt`` if there.
+
+    Control symbols written in the text, such as "</s>", are text.
+    """
+
+    def __init__(self, folder: Path):
+        path = find_model(folder)
+        dictionary = folder / "dict.txt"
+        try:
+            self.model = SentencePieceProcessor(model_file=str(path))
+        except (RuntimeError, OSError, ValueError) as error:
+            raise DataError(f"{path} is not a SentencePiece model: {error}; fetch it again") from None
+        pieces = self.model.id_to_piece(list(range(self.model.get_piece_size())))
+        super().__init__(dictionary, None if dictionary.is_file() else derived_symbols(path, pieces))
+        self.files = [file for file in (path, dictionary) if file.is_file()]
+        self.set_pieces(pieces, unknown=self.model.unk_id())
+
+    def encode_stripped(self, lines: list[str]) -> list[Sequence[int]]:
+        return self.renumber(self.model.encode(lines), lines)
+
+    def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
+        return [self.model.decode_pieces([self.symbols[number] for number in row]) for row in rows]
+
+
+def find_model(folder: Path) -> Path:
+    models = sorted(path for path in folder.glob("*.model") if path.is_file())
+    if not models:
+        raise DataError(f"--vocab {folder} has no *.model file: name the folder of the SentencePiece model")
+    if len(models) > 1:
+        names = ", ".join(path.name for path in models)
+        raise DataError(f"--vocab {folder} has several *.model files, {names}: leave one there")
+    return models[0]
+
+
+def derived_symbols(path: Path, pieces: list[str]) -> list[str]:
+    """The dictionary of ids from 4 on, as fairseq made XLM-R's and convert_hf.py makes it."""
+    if pieces[:3] != SPECIAL_PIECES:
+        raise DataError(
+            f"{path} begins with {' '.join(pieces[:3])}, not {' '.join(SPECIAL_PIECES)} as XLM-R's: put the model's "
+            "dict.txt beside it"
+        )
+    vocabulary = Vocabulary(path, [*FAIRSEQ_SPECIAL[:4], *pieces[3:], FAIRSEQ_SPECIAL[4]])
+    try:
+        return dictionary_symbols(vocabulary, fairseq_order(vocabulary))
+    except ValueError as error:
+        raise DataError(f"{error}: put the model's dict.txt beside it") from None

@@ -1,0 +1,49 @@
+"""Data sets of the Hugging Face hub, read with the optional package `datasets`."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterator
+
+from .binarize import Split
+from .errors import DataError
+from .readers import Columns, Malformed, Row, record_rows
+from .sources import Source
+
+
+def hub_split(dataset: str, name: str, hub_name: str, columns: Columns, strict: bool) -> Split:
+    """One split of ``DATASET`` or ``DATASET:CONFIG``; class numbers are written as the names of the classes.
+
+    Raises:
+        DataError: `datasets` is not installed, or cannot load the data set.
+    """
+    try:
+        import datasets
+    except ImportError:
+        raise DataError("--from-hub needs the package datasets: pip install datasets") from None
+    path, _, config = dataset.partition(":")
+    try:
+        data = datasets.load_dataset(path, config or None, split=hub_name)
+    except Exception as error:  # datasets raises many kinds: no network, no such data set, no such split
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(f"--from-hub {dataset}, split {hub_name}: {reason}: check the name and the network") from None
+    missing = [column for column in [*columns.texts, columns.label] if column and column not in data.column_names]
+    if missing and not (missing == [columns.label] and name.startswith("test")):
+        raise DataError(f"--from-hub {dataset} has no column {missing[0]}: it has {', '.join(data.column_names)}")
+    label = data.features.get(columns.label)
+    names = getattr(label, "names", None)
+    columns = columns._replace(label_optional=name.startswith("test"))
+    source = Source(f"hub:{dataset}/{hub_name}", None, lambda: open("/dev/null", "rb"))
+    source.sha256 = f"fingerprint {data._fingerprint}"
+    malformed = Malformed(source.name, strict)
+
+    def record(row: dict[str, Any]) -> dict[str, Any]:
+        number = row.get(columns.label)
+        if names is None or number is None:
+            return row
+        return {**row, columns.label: names[number] if number >= 0 else None}  # -1: the hub's sign for "not known"
+
+    def read(on_bytes: Callable[[int], object]) -> Iterator[Row]:
+        malformed.lines.clear()
+        return record_rows(enumerate(map(record, data), start=1), columns, malformed)
+
+    return Split(name, source, read, malformed)

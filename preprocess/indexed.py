@@ -1,0 +1,96 @@
+"""fairseq's memory-mapped format of token rows: ``PREFIX.bin`` holds the ids, ``PREFIX.idx`` where each row lies.
+
+    .idx = magic, version 1, dtype code, N, N row lengths (int32), N byte offsets (int64)
+
+Written with numpy, so that neither torch nor fairseq is loaded; a test compares with fairseq's own builder.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+
+from .errors import DataError
+
+MAGIC = b"MMIDIDX\x00\x00"
+CODES = {1: np.uint8, 2: np.int8, 3: np.int16, 4: np.int32, 5: np.int64, 8: np.uint16, 9: np.uint32, 10: np.uint64}
+UINT16_VOCABULARY = 65500  # fairseq keeps smaller vocabularies in 16 bits
+
+
+def token_dtype(vocabulary: int) -> type[np.unsignedinteger]:
+    """The type in which fairseq stores ids of a vocabulary of this size."""
+    return np.uint16 if vocabulary < UINT16_VOCABULARY else np.uint32
+
+
+class IndexedWriter:
+    """Writes rows of ids, as many at a time as the caller likes; only the row lengths stay in memory."""
+
+    def __init__(self, prefix: Path, vocabulary: int):
+        self.prefix = prefix
+        self.dtype = np.dtype(token_dtype(vocabulary))
+        self.lengths: list[np.ndarray] = []
+        prefix.parent.mkdir(parents=True, exist_ok=True)
+        self._bin = open(f"{prefix}.bin", "wb")
+
+    def write(self, ids: np.ndarray, lengths: np.ndarray) -> None:
+        """Appends rows: ``ids`` all their tokens one after the other, ``lengths`` N, tokens of each."""
+        self._bin.write(ids.astype(self.dtype).tobytes())
+        self.lengths.append(np.asarray(lengths, dtype=np.int32))
+
+    def close(self) -> None:
+        self._bin.close()
+        lengths = np.concatenate([np.empty(0, dtype=np.int32), *self.lengths])
+        ends = np.cumsum(lengths, dtype=np.int64) * self.dtype.itemsize
+        starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)[: len(lengths)]
+        code = next(code for code, dtype in CODES.items() if dtype == self.dtype)
+        with open(f"{self.prefix}.idx", "wb") as file:
+            file.write(MAGIC + struct.pack("<QBQ", 1, code, len(lengths)))
+            file.write(lengths.tobytes())
+            file.write(starts.tobytes())
+
+    def __enter__(self) -> IndexedWriter:
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._bin.close()
+
+
+class IndexedRows:
+    """The rows of ``PREFIX.bin``: ``len(rows)``, ``rows[i]`` (ids of row i), ``rows.lengths`` (N)."""
+
+    def __init__(self, prefix: Path):
+        header = len(MAGIC) + struct.calcsize("<QBQ")
+        try:
+            index = Path(f"{prefix}.idx").read_bytes()
+            size = Path(f"{prefix}.bin").stat().st_size
+        except FileNotFoundError as error:
+            raise DataError(f"{error.filename} does not exist: preprocess the folder again") from None
+        if len(index) < header or not index.startswith(MAGIC):
+            raise DataError(f"{prefix}.idx is not a fairseq index (mmap): preprocess the folder again")
+        version, code, count = struct.unpack("<QBQ", index[len(MAGIC) : header])
+        if version != 1 or code not in CODES or len(index) != header + 12 * count:
+            raise DataError(f"{prefix}.idx is cut short or damaged: preprocess the folder again")
+        dtype = np.dtype(CODES[code])
+        self.lengths = np.frombuffer(index, np.int32, count, header)
+        self.starts = np.frombuffer(index, np.int64, count, header + 4 * count) // dtype.itemsize
+        if size != int(self.lengths.sum(dtype=np.int64)) * dtype.itemsize:
+            raise DataError(f"{prefix}.bin has {size} bytes, not what {prefix}.idx says: preprocess the folder again")
+        self.ids = np.memmap(f"{prefix}.bin", dtype, "r") if size else np.empty(0, dtype)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, row: int) -> np.ndarray:
+        start = self.starts[row]
+        return np.asarray(self.ids[start : start + self.lengths[row]])
+
+    def take(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Some rows, in the given order, as ``IndexedWriter.write`` takes them: (ids, lengths)."""
+        ids = [self[row] for row in rows]
+        return np.concatenate([np.empty(0, self.ids.dtype), *ids]), self.lengths[rows]

@@ -1,0 +1,147 @@
+"""From the command line's options to splits that can be binarized."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Callable, Iterator, Sequence
+
+from .binarize import Labels, Split
+from .errors import DataError
+from .hub import hub_split
+from .readers import LAYOUTS, Columns, Malformed, Row
+from .sources import Source, find_source, places
+from .tasks import Task
+from .transforms import ENTAILED, NOT_ENTAILED, efl_descriptions, entailment_pairs, swapped_pairs_appended
+
+REQUIRED = ("train", "valid")
+
+
+def _reader(layout: str, source: Source, columns: Columns, malformed: Malformed, skipped: Sequence[str] = ()):
+    """A function that reads the rows of a source from its start."""
+
+    def read(on_bytes: Callable[[int], object]) -> Iterator[Row]:
+        malformed.lines.clear()
+        rows = LAYOUTS[layout](source.lines(on_bytes), columns, malformed)
+        return (row for row in rows if row.label not in skipped) if skipped else rows
+
+    return read
+
+
+# --- tasks of the table --------------------------------------------------------------------------
+
+
+def task_splits(task: Task, args: argparse.Namespace) -> tuple[list[Split], Labels]:
+    """The splits of a known task below ``--raw``; without ``--splits``, test files may be missing."""
+    raw = Path(args.raw)
+    if not raw.exists():
+        raise DataError(f"--raw {raw} does not exist: name the folder or zip archive that holds {task.name}")
+    unknown = [name for name in args.splits or () if name not in task.files]
+    if unknown:
+        raise DataError(f"--splits {unknown[0]}: {task.name} has {', '.join(task.files)}")
+    layout = task.layout
+    if args.csv_quotes == "keep":
+        layout = f"{layout}-with-quotes"
+        if layout not in LAYOUTS:
+            raise DataError(f"--csv-quotes keep: {task.name} is not read from csv files: leave it out")
+    splits = []
+    for name in args.splits or task.files:
+        source = find_source(raw, task, name)
+        if source is not None:
+            splits.append(_task_split(task, name, source, layout, args.strict))
+        elif args.splits or not name.startswith("test"):
+            known = " or ".join(places(task, name))
+            raise DataError(
+                f"--raw {raw} has no {name} split of {task.name} ({known}, also within a zip archive): put it there, "
+                f"or name the splits to make with --splits"
+            )
+    labels = Labels(scale=task.scale) if task.regression else Labels(task.labels)
+    return transformed(splits, labels, task.name, len(task.texts), task.labels, args)
+
+
+def _task_split(task: Task, name: str, source: Source, layout: str, strict: bool) -> Split:
+    test = name.startswith("test")
+    other_columns = test and bool(task.test_texts)
+    columns = Columns(
+        texts=task.test_texts if other_columns else task.texts,
+        label="label" if other_columns else task.label,
+        header=task.header or other_columns,
+        label_optional=test,
+        trailing_fields=task.trailing_fields,
+    )
+    malformed = Malformed(source.name, strict)
+    return Split(name, source, _reader(layout, source, columns, malformed, task.skipped_labels), malformed)
+
+
+# --- own data ------------------------------------------------------------------------------------
+
+
+def own_splits(args: argparse.Namespace) -> tuple[list[Split], Labels]:
+    """The splits named as SPLIT=FILE with --from-tsv, --from-csv or --from-jsonl, or those of a hub data set."""
+    if not args.text_columns or len(args.text_columns) > 2:
+        raise DataError("--text-columns is missing: name the column of the sentence, or the two columns of a pair")
+    texts = [_column(name, args.no_header) for name in args.text_columns]
+    label = None if args.label_column is None else _column(args.label_column, args.no_header)
+    columns = Columns(texts, label, header=not args.no_header)
+    if args.from_hub:
+        splits = [hub_split(args.from_hub, *pair, columns, args.strict) for pair in _pairs("hub", args.splits or HUB)]
+    else:
+        layout, files = next((kind, getattr(args, f"from_{kind}")) for kind in OWN if getattr(args, f"from_{kind}"))
+        splits = [_own_split(layout, name, Path(file), columns, args.strict) for name, file in _pairs(layout, files)]
+    if args.regression is not None:
+        labels = Labels(scale=args.regression)
+    else:
+        labels = Labels(args.labels, keep_order=bool(args.labels))
+    splits.sort(key=lambda split: not split.name.startswith("train"))  # classes are those of the training split
+    return transformed(splits, labels, args.task, len(texts), tuple(args.labels or ()), args)
+
+
+OWN = ("tsv", "csv", "jsonl")
+HUB = ("train=train", "valid=validation", "test=test")
+
+
+def _pairs(kind: str, values: Sequence[str]) -> list[tuple[str, str]]:
+    pairs = [tuple(value.split("=", 1)) for value in values]
+    for value, pair in zip(values, pairs):
+        if len(pair) != 2 or pair[0].rstrip("0123456789") not in ("train", "valid", "test"):
+            raise DataError(f"--from-{kind} {value}: give train=..., valid=... and, if there is one, test=...")
+    if len({name for name, _ in pairs}) < len(pairs):
+        raise DataError(f"--from-{kind}: a split is named twice: give each once")
+    return [(name, file) for name, file in pairs]
+
+
+def _column(name: str, by_number: bool) -> str | int:
+    if not by_number:
+        return name
+    if not name.isdigit() or name == "0":
+        raise DataError(f"column {name}: with --no-header columns are numbers, from 1: give such a number")
+    return int(name) - 1
+
+
+def _own_split(layout: str, name: str, file: Path, columns: Columns, strict: bool) -> Split:
+    source = Source.file(file)
+    malformed = Malformed(source.name, strict)
+    columns = columns._replace(label_optional=name.startswith("test"))
+    return Split(name, source, _reader(layout, source, columns, malformed), malformed)
+
+
+# --- transforms ----------------------------------------------------------------------------------
+
+
+def transformed(
+    splits: list[Split], labels: Labels, name: str, inputs: int, classes: tuple[str, ...], args: argparse.Namespace
+) -> tuple[list[Split], Labels]:
+    """The same splits with --efl and --swap-pairs applied."""
+    if args.efl:
+        descriptions = efl_descriptions(name, inputs, classes)
+        for split in splits:
+            split.rows = entailment_pairs(split.rows, descriptions)
+        labels = Labels((NOT_ENTAILED, ENTAILED), keep_order=True)
+        inputs = 2
+    if args.swap_pairs == "append":
+        if inputs != 2:
+            raise DataError(f"--swap-pairs append: {name} has single sentences: leave it out")
+        for split in splits:
+            if split.name.startswith("train"):
+                split.rows, split.passes = swapped_pairs_appended(split.rows), 2
+    return splits, labels

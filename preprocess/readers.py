@@ -1,0 +1,209 @@
+"""Raw files to rows of texts and a label: one function per layout, registered in ``LAYOUTS``."""
+
+from __future__ import annotations
+
+import csv
+import json
+from operator import itemgetter
+from typing import Any, Callable, Dict, Iterable, Iterator, NamedTuple, Sequence
+
+from .errors import DataError
+from .tasks import Column
+
+Lines = Iterator["tuple[int, str]"]
+csv.field_size_limit(1 << 30)
+
+
+class Row(NamedTuple):
+    line: int  # in its file, from 1
+    texts: tuple[str, ...]
+    label: str | None  # None: a test set without labels
+
+
+class Malformed:
+    """Lines that cannot be read: skipped and counted, or an error with --strict."""
+
+    def __init__(self, source: str, strict: bool):
+        self.source = source
+        self.strict = strict
+        self.lines: list[tuple[int, str]] = []
+
+    def add(self, line: int, reason: str) -> None:
+        if self.strict:
+            raise DataError(f"{self.source} line {line}: {reason}: mend it, or skip such lines by leaving out --strict")
+        self.lines.append((line, reason))
+
+
+class Columns(NamedTuple):
+    """Which fields a row is made of. ``label_optional``: a split without labels is allowed (a test set)."""
+
+    texts: Sequence[Column]
+    label: Column | None
+    header: bool
+    label_optional: bool = False
+    trailing_fields: bool = False
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def _numbers(columns: Columns, names: Sequence[str] | None, source: str) -> tuple[list[int], int | None]:
+    """The columns as numbers; the label's is None when the file has no labels and need not have any."""
+
+    def number(column: Column) -> int | None:
+        if isinstance(column, int):
+            return column
+        return names.index(column) if names and column in names else None
+
+    texts = [number(column) for column in columns.texts]
+    label = None if columns.label is None else number(columns.label)
+    missing = [column for column, found in zip(columns.texts, texts) if found is None]
+    if columns.label is not None and label is None and not columns.label_optional:
+        missing.append(columns.label)
+    if missing:
+        known = f"it has {', '.join(names)}" if names else "it has no header"
+        raise DataError(f"{source} has no column {missing[0]}: {known}; name columns of the file")
+    return [found for found in texts if found is not None], label
+
+
+def _table(rows: Iterator[tuple[int, list[str]]], columns: Columns, malformed: Malformed) -> Iterator[Row]:
+    names = None
+    if columns.header:
+        names = next(rows, (0, None))[1]
+        if names is None:
+            return
+    texts, label = _numbers(columns, names, malformed.source)
+    wanted = len(names) if names else 1 + max([*texts, label or 0])
+    pick = itemgetter(*texts) if len(texts) > 1 else lambda fields: (fields[texts[0]],)
+    for line, fields in rows:
+        if len(fields) < wanted or (len(fields) > wanted and not columns.trailing_fields):
+            malformed.add(line, f"{len(fields)} fields instead of {wanted}")
+            continue
+        yield Row(line, pick(fields), None if label is None else fields[label].strip())
+
+
+def tsv_rows(lines: Lines, columns: Columns, malformed: Malformed) -> Iterator[Row]:
+    """Tab-separated fields, in which quotes are ordinary characters (GLUE)."""
+    return _table(((line, text.split("\t")) for line, text in lines), columns, malformed)
+
+
+def csv_rows(lines: Lines, columns: Columns, malformed: Malformed) -> Iterator[Row]:
+    """Comma-separated fields, quoted where they hold commas, quotes or line ends."""
+    return _table(_csv_fields(lines, malformed), columns, malformed)
+
+
+def _csv_fields(lines: Lines, malformed: Malformed) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader((text + "\n" for _, text in lines), strict=True)
+    while True:
+        line = reader.line_num + 1
+        try:
+            fields = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            if "unexpected end of data" in str(error):
+                raise DataError(
+                    f"{malformed.source} line {line}: a quote is opened and never closed: mend the file, or give "
+                    "--csv-quotes keep if quotes are ordinary characters"
+                ) from None
+            malformed.add(line, f"not csv ({error})")
+            continue
+        if fields:
+            yield line, fields
+
+
+def csv_rows_with_quotes(lines: Lines, columns: Columns, malformed: Malformed) -> Iterator[Row]:
+    """``label,text`` cut at the first comma, csv quotes left in the text, as in the folders the authors published."""
+    if tuple(columns.texts) != (1,) or columns.label != 0 or columns.header:
+        raise DataError("--csv-quotes keep is for CR, MR, SUBJ and MPQA (label,text): leave it out")
+    fields = ((line, text.split(",", 1)) for line, text in lines if text)
+    return _table(fields, columns, malformed)
+
+
+# --- records -------------------------------------------------------------------------------------
+
+Record = Dict[str, Any]
+MakeRows = Callable[[Record, Columns], Iterable["tuple[tuple[str, ...], Any]"]]
+
+
+def _plain(record: Record, columns: Columns) -> Iterable[tuple[tuple[str, ...], Any]]:
+    yield tuple(record[column] for column in columns.texts), record.get(columns.label)
+
+
+def _wic(record: Record, columns: Columns) -> Iterable[tuple[tuple[str, ...], Any]]:
+    """The word leads the first sentence: ``WORD: SENTENCE1`` | ``SENTENCE2``."""
+    yield (f"{record['word']}: {record['sentence1']}", record["sentence2"]), record.get("label")
+
+
+COPA_QUESTION = {"cause": "What was the cause?", "effect": "What happened as a result?"}
+
+
+def _copa(record: Record, columns: Columns) -> Iterable[tuple[tuple[str, ...], Any]]:
+    """A pair for each of the two choices, labelled 1 when it is the right one."""
+    question = f"{record['premise']} {COPA_QUESTION[record['question']]}"
+    for number in (0, 1):
+        label = record.get("label")
+        yield (question, record[f"choice{number + 1}"]), None if label is None else int(label == number)
+
+
+def _multirc(record: Record, columns: Columns) -> Iterable[tuple[tuple[str, ...], Any]]:
+    """A pair for each answer: passage | ``QUESTION ANSWER``, labelled 1 when the answer is right."""
+    for question in record["passage"]["questions"]:
+        for answer in question["answers"]:
+            yield (record["passage"]["text"], f"{question['question']} {answer['text']}"), answer.get("label")
+
+
+def label_text(label: Any) -> str | None:
+    """A JSON label as it stands in ``label/dict.txt``: true and false in lower case."""
+    return None if label is None else str(label).lower() if isinstance(label, bool) else str(label).strip()
+
+
+def _is_text(value: Any) -> bool:
+    """Whether it is a string that UTF-8 can hold: JSON may have half of a surrogate pair."""
+    return isinstance(value, str) and not any("\ud800" <= sign <= "\udfff" for sign in value if sign > "\ud7ff")
+
+
+def record_rows(
+    records: Iterator[tuple[int, Record]], columns: Columns, malformed: Malformed, make: MakeRows = _plain
+) -> Iterator[Row]:
+    """Rows of dictionaries; every line that lacks a field, or has another type of text in it, is malformed."""
+    for line, record in records:
+        try:
+            rows = [Row(line, texts, label_text(label)) for texts, label in make(record, columns)]
+        except (KeyError, TypeError, AttributeError) as error:
+            malformed.add(line, f"no field {error}" if isinstance(error, KeyError) else f"not such a record ({error})")
+            continue
+        for row in rows:
+            if not all(map(_is_text, row.texts)):
+                malformed.add(line, "a sentence that is not text")
+            elif row.label is None and columns.label is not None and not columns.label_optional:
+                malformed.add(line, f"no field {columns.label!r}")
+            else:
+                yield row
+
+
+def json_records(lines: Lines, malformed: Malformed) -> Iterator[tuple[int, Record]]:
+    for line, text in lines:
+        if not text.strip():
+            continue
+        try:
+            record = json.loads(text)
+        except ValueError as error:
+            malformed.add(line, f"not JSON ({error})")
+            continue
+        yield line, record
+
+
+def _jsonl(make: MakeRows) -> Callable[[Lines, Columns, Malformed], Iterator[Row]]:
+    return lambda lines, columns, malformed: record_rows(json_records(lines, malformed), columns, malformed, make)
+
+
+LAYOUTS: dict[str, Callable[[Lines, Columns, Malformed], Iterator[Row]]] = {
+    "tsv": tsv_rows,
+    "csv": csv_rows,
+    "csv-with-quotes": csv_rows_with_quotes,
+    "jsonl": _jsonl(_plain),
+    "wic": _jsonl(_wic),
+    "copa": _jsonl(_copa),
+    "multirc": _jsonl(_multirc),
+}

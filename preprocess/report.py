@@ -1,0 +1,73 @@
+"""What a run says about its data: the printed summary and ``preprocess.log``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Sequence
+
+from .binarize import Encoding, Split
+from .encoders import Encoder
+
+SHOWN = 5  # malformed lines on the terminal; the log has all
+COLUMNS = ("split", "examples", "tokens", "unknown", ">512", "truncated", "empty", "malformed")
+
+
+def summary(splits: Sequence[Split]) -> str:
+    """A table with a line for each split, and the first malformed lines of each."""
+    rows = [COLUMNS]
+    for split in splits:
+        tokens = " + ".join(f"{count:,}" for count in split.tokens)
+        counts = (split.unknown, split.too_long, split.truncated, split.empty, len(split.malformed.lines))
+        rows.append((split.name, f"{split.examples:,}", tokens, *(f"{count:,}" for count in counts)))
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in rows]
+    for split in splits:
+        bad = split.malformed.lines
+        if bad:
+            shown = "; ".join(f"line {line}: {reason}" for line, reason in bad[:SHOWN])
+            rest = f"; and {len(bad) - SHOWN} more (preprocess.log)" if len(bad) > SHOWN else ""
+            lines.append(f"{split.source.name}: skipped {shown}{rest}")
+    return "\n".join(lines)
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def log_text(splits: Sequence[Split], encoder: Encoder, arguments: Sequence[str]) -> str:
+    """Versions, the command, checksums of all that was read, the summary and every malformed line."""
+    versions = {name: metadata.version(name) for name in ("numpy", "tokenizers", "sentencepiece") if _installed(name)}
+    lines = [
+        f"command: python -m preprocess {' '.join(arguments)}",
+        f"python {platform.python_version()} on {sys.platform}, "
+        + ", ".join(f"{name} {version}" for name, version in versions.items()),
+        *(f"sha256 {sha256(path)} {path}" for path in encoder.files),
+        *(f"sha256 {split.source.sha256} {split.source.name}" for split in splits),
+        "",
+        summary(splits),
+    ]
+    for split in splits:
+        lines += [f"malformed: {split.source.name} line {line}: {reason}" for line, reason in split.malformed.lines]
+    return "\n".join(lines) + "\n"
+
+
+def _installed(name: str) -> bool:
+    try:
+        metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def write_records(
+    folder: Path, splits: Sequence[Split], encoder: Encoder, encoding: Encoding, arguments: Sequence[str]
+) -> None:
+    """``preprocess.log`` for people, ``preprocess.json`` for commands that must find the encoder again."""
+    (folder / "preprocess.log").write_text(log_text(splits, encoder, arguments), encoding="utf-8")
+    record = {"bpe": encoding.bpe, "vocab": str(encoding.vocab.resolve())}
+    (folder / "preprocess.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

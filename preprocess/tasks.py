@@ -1,0 +1,155 @@
+"""The tasks of the paper and of GLUE and SuperGLUE: files, columns, labels, metric, training settings.
+
+The one place of these facts; whatever needs them reads them here. Sources: IDPG, Tables 1, 4 and 5 and appendix A.1;
+the files of gluebenchmark.com, super.gluebenchmark.com, SNLI 1.0, and the LM-BFF collection (CR, MR, SUBJ, MPQA).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Union
+
+from .errors import DataError
+
+Column = Union[str, int]  # a name in the header, or a number counted from 0
+TSV = {"train": "train.tsv", "valid": "dev.tsv", "test": "test.tsv"}
+JSONL = {"train": "train.jsonl", "valid": "val.jsonl", "test": "test.jsonl"}
+CSV = {"train": "train.csv", "valid": "test.csv", "test": "test.csv"}  # the paper selects and reports on one split
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the paper trains a task (Table 4 and the released scripts); Adam 0.9, 0.98, 1e-6; weight decay and
+    dropout 0.1."""
+
+    batch_size: int
+    max_epoch: int
+    learning_rates: tuple[float, ...]
+
+
+GRID = (5e-3, 1e-3, 5e-4, 1e-4)
+SETTINGS = {
+    "small": Settings(16, 50, GRID),
+    "large": Settings(32, 10, GRID),
+    "supplementary": Settings(32, 10, (1e-5,)),
+    "few-shot": Settings(16, 50, (5e-4, 1e-4, 5e-5, 1e-5)),
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task.
+
+    ``layout``: how its files are read, see ``readers``; ``files``: split → file name;
+    ``folders``: names of the folder that holds them; ``texts``: columns of one or two sentences;
+    ``labels``: the classes as written in the files, () for regression, in the order that they get when there is no
+    training split (else the most frequent first, as in fairseq); ``scale``: what regression scores are divided by;
+    ``header``: whether files start with the names of their columns; ``test_texts``: columns of a test file that alone
+    has such a header; ``skipped_labels``: rows without a gold label; ``trailing_fields``: rows may have more fields
+    than the header.
+    """
+
+    name: str
+    layout: str
+    files: dict[str, str]
+    folders: tuple[str, ...]
+    texts: tuple[Column, ...]
+    label: Column
+    labels: tuple[str, ...]
+    metric: str = "accuracy"
+    settings: str = "small"
+    scale: float = 1.0
+    header: bool = True
+    test_texts: tuple[str, ...] = ()
+    skipped_labels: tuple[str, ...] = ()
+    trailing_fields: bool = False
+
+    @property
+    def pairs(self) -> bool:
+        return len(self.texts) == 2
+
+    @property
+    def regression(self) -> bool:
+        return not self.labels
+
+
+def _glue(name: str, texts: tuple[Column, ...], label: Column, labels: tuple[str, ...], **more) -> Task:
+    return Task(name, "tsv", more.pop("files", TSV), (name, f"glue_data/{name}"), texts, label, labels, **more)
+
+
+def _lm_bff(name: str) -> Task:
+    folder = name.lower()
+    folders = (f"original/{folder}", folder, name)
+    return Task(name, "csv", CSV, folders, (1,), 0, ("1", "0") if name == "CR" else ("0", "1"), header=False)
+
+
+def _super_glue(name: str, texts: tuple[str, str], labels: tuple[str, ...], layout: str = "jsonl") -> Task:
+    return Task(name, layout, JSONL, (name, f"SuperGLUE/{name}"), texts, "label", labels)
+
+
+SENTENCES = ("sentence1", "sentence2")
+MNLI_FILES = {
+    "train": "train.tsv",
+    "valid": "dev_matched.tsv",
+    "valid1": "dev_mismatched.tsv",
+    "test": "test_matched.tsv",
+    "test1": "test_mismatched.tsv",
+}
+ENTAILMENT = ("entailment", "not_entailment")
+
+TASKS = {
+    task.name: task
+    for task in (
+        _lm_bff("CR"),
+        _lm_bff("MR"),
+        _lm_bff("SUBJ"),
+        _lm_bff("MPQA"),
+        _glue("SST-2", ("sentence",), "label", ("1", "0"), settings="large"),
+        _glue("QNLI", ("question", "sentence"), "label", ENTAILMENT[::-1], settings="large"),
+        _glue("RTE", SENTENCES, "label", ENTAILMENT),
+        _glue("MRPC", ("#1 String", "#2 String"), "Quality", ("1", "0"), metric="acc_and_f1"),
+        _glue("QQP", ("question1", "question2"), "is_duplicate", ("0", "1"), metric="acc_and_f1", settings="large"),
+        _glue("STS-B", SENTENCES, "score", (), metric="pearson_and_spearman", scale=5.0, trailing_fields=True),
+        _glue(
+            "MNLI",
+            SENTENCES,
+            "gold_label",
+            ("contradiction", "neutral", "entailment"),
+            settings="supplementary",
+            files=MNLI_FILES,
+        ),
+        _glue("CoLA", (3,), 1, ("1", "0"), metric="mcc", header=False, test_texts=("sentence",)),
+        _glue("WNLI", SENTENCES, "label", ("0", "1")),
+        _glue(
+            "SNLI",
+            SENTENCES,
+            "gold_label",
+            ("entailment", "contradiction", "neutral"),
+            settings="supplementary",
+            skipped_labels=("-",),
+        ),
+        _super_glue("CB", ("premise", "hypothesis"), ("contradiction", "entailment", "neutral")),
+        _super_glue("BoolQ", ("passage", "question"), ("true", "false")),
+        _super_glue("WiC", SENTENCES, ("false", "true"), layout="wic"),
+        _super_glue("COPA", ("premise", "choice"), ("0", "1"), layout="copa"),
+        _super_glue("MultiRC", ("passage", "question and answer"), ("0", "1"), layout="multirc"),
+    )
+}
+
+
+def find_task(name: str) -> Task:
+    """The task of this name, upper or lower case.
+
+    Raises:
+        DataError: there is none; the nearest name is suggested.
+    """
+    by_lower = {known.lower(): task for known, task in TASKS.items()}
+    if name.lower() in by_lower:
+        return by_lower[name.lower()]
+    near = get_close_matches(name.lower(), by_lower, 1)
+    hint = f"did you mean {by_lower[near[0]].name}? " if near else ""
+    raise DataError(
+        f"task {name} is unknown: {hint}Known: {', '.join(TASKS)}; for your own data give --from-tsv, --from-csv, "
+        "--from-jsonl or --from-hub"
+    )

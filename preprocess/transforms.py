@@ -1,0 +1,66 @@
+"""Changes to the rows of a split before they are encoded: exchanged pairs, and the entailment form of EFL."""
+
+from __future__ import annotations
+
+from typing import Callable, Iterator
+
+from .errors import DataError
+from .readers import Row
+
+Read = Callable[[Callable[[int], object]], Iterator[Row]]
+
+NOT_ENTAILED, ENTAILED = "not_entailment", "entailment"
+
+# EFL (Wang et al., 2021): a sentence entails the description of its class. A class that has one gives a pair for each
+# sentence; one description is enough for two classes. Edit, or add your own task.
+EFL_DESCRIPTIONS: dict[str, dict[str, str]] = {
+    "CR": {"1": "It was great"},
+    "MR": {"1": "It was great"},
+    "SST-2": {"1": "It was great"},
+    "MPQA": {"1": "It was positive"},
+    "SUBJ": {"1": "It was objective"},
+    "CoLA": {"1": "It was correct"},
+}
+
+
+def swapped_pairs_appended(read: Read) -> Read:
+    """Every pair, and then every pair with its two sentences exchanged (IDPG, appendix A.4)."""
+
+    def both(on_bytes: Callable[[int], object]) -> Iterator[Row]:
+        yield from read(on_bytes)
+        for row in read(on_bytes):
+            if len(row.texts) != 2:
+                raise DataError("--swap-pairs append needs sentence pairs: leave it out for single sentences")
+            yield row._replace(texts=row.texts[::-1])
+
+    return both
+
+
+def entailment_pairs(read: Read, descriptions: dict[str, str]) -> Read:
+    """(sentence, description of a class), labelled whether the sentence is of that class."""
+
+    def pairs(on_bytes: Callable[[int], object]) -> Iterator[Row]:
+        for row in read(on_bytes):
+            for label, description in descriptions.items():
+                entailed = None if row.label is None else ENTAILED if row.label == label else NOT_ENTAILED
+                yield Row(row.line, (row.texts[0], description), entailed)
+
+    return pairs
+
+
+def efl_descriptions(name: str, inputs: int, labels: tuple[str, ...]) -> dict[str, str]:
+    """The descriptions of a task.
+
+    Raises:
+        DataError: a pair task, a task without descriptions, a description of an unknown class.
+    """
+    where = "EFL_DESCRIPTIONS in preprocess/transforms.py"
+    if inputs != 1:
+        raise DataError(f"--efl: {name} has sentence pairs already, EFL is for single sentences: leave it out")
+    if name not in EFL_DESCRIPTIONS:
+        raise DataError(f"--efl: {name} has no label descriptions: add them to {where}")
+    descriptions = EFL_DESCRIPTIONS[name]
+    unknown = [label for label in descriptions if label not in labels]
+    if unknown:
+        raise DataError(f"{where}: {name} has no label {unknown[0]!r} (it has {', '.join(labels)}): correct it")
+    return descriptions

@@ -1,0 +1,62 @@
+"""Helpers of the tests of ``python -m preprocess``: a small GPT-2 vocabulary and runs in this process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from fairseq.data.encoders.gpt2_bpe_utils import bytes_to_unicode
+
+from preprocess.cli import run
+from preprocess.data_folder import DataFolder
+from preprocess.encoders import load_encoder
+
+
+def write_vocab(folder: Path) -> Path:
+    """GPT-2's bytes and no merges, numbered as they come."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pieces = list(bytes_to_unicode().values())
+    (folder / "encoder.json").write_text(json.dumps({piece: i for i, piece in enumerate(pieces)}), encoding="utf-8")
+    (folder / "vocab.bpe").write_text("#version: 0.2\n", encoding="utf-8")
+    (folder / "dict.txt").write_text("".join(f"{i} 1\n" for i in range(len(pieces))), encoding="utf-8")
+    return folder
+
+
+class Commands:
+    """Runs in a folder of its own: ``ok`` and ``fails`` give the produced folder and the error line."""
+
+    def __init__(self, tmp_path: Path, capsys):
+        self.capsys = capsys
+        self.raw = tmp_path / "raw"
+        self.out = tmp_path / "out"
+        self.vocab = write_vocab(tmp_path / "vocab")
+        self.raw.mkdir()
+
+    def write(self, name: str, content: str | bytes) -> Path:
+        path = self.raw / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+        return path
+
+    def run(self, *arguments, vocab: Path | None = None) -> int:
+        options = ["--out", self.out, "--vocab", vocab or self.vocab]
+        return run([str(argument) for argument in [*arguments, *options]])
+
+    def ok(self, *arguments, folder: str | None = None) -> DataFolder:
+        assert self.run(*arguments) == 0, self.capsys.readouterr().err
+        return DataFolder(self.out / (folder or f"{arguments[0]}-bin"))
+
+    def fails(self, *arguments, **more) -> str:
+        """The one line of an error, which leaves nothing behind."""
+        assert self.run(*arguments, **more) == 1
+        error = self.capsys.readouterr().err
+        assert error.startswith("preprocess: ") and error.count("\n") == 1, error
+        assert not self.out.exists() or not list(self.out.iterdir())
+        return error
+
+    def texts(self, data: DataFolder, split: str, part: str = "input0") -> list[str]:
+        rows = data.rows(part, split)
+        return load_encoder("gpt2", self.vocab).decode([rows[i][:-1] for i in range(len(rows))])
+
+    def labels(self, data: DataFolder, split: str) -> list[str]:
+        return [data.label_names[code] for code in data.classes(split)]

@@ -1,0 +1,65 @@
+"""Small vocabularies: BERT's, uncased and cased, and a SentencePiece model with XLM-R's settings."""
+
+from __future__ import annotations
+
+import string
+from pathlib import Path
+
+import pytest
+
+from checkpoints.hf_verify import hide_broken_torchaudio
+
+hide_broken_torchaudio()  # before transformers is first imported
+
+LETTERS = string.ascii_lowercase + string.digits + "é"
+UNCASED = [
+    *"[PAD] [unused0] [unused1] [UNK] [CLS] [SEP] ! the cat un sep mask 中 字".split(),
+    "ℝ",  # upper-case without a lower case; BERT's own uncased vocabulary has it
+    *(sign for sign in string.punctuation if sign != "!"),
+    *LETTERS,
+    *("##" + letter for letter in LETTERS),
+    "[MASK]",
+    "##ing",
+]
+CASED = [*UNCASED, *"The Cat SEP MASK É ##É E A".split()]
+SENTENCES = [
+    "the cat sat on the mat, and the dog ran after the red cat.",
+    "a thin thing in the inn was there then; and there again!",
+    "no thought can stand in the rain without an answer?",
+    "ein schöner Café à Paris, \"quoted\" and 'single'",
+    "中文 字 日本 ½ 1 2 3 😀",
+]
+
+
+@pytest.fixture(scope="session", params=["uncased", "cased"])
+def bert(request, tmp_path_factory) -> Path:
+    """A folder with only vocab.txt; its name tells which it is."""
+    folder = tmp_path_factory.mktemp("bert") / request.param
+    folder.mkdir()
+    write_lines(folder / "vocab.txt", UNCASED if request.param == "uncased" else CASED)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def xlmr(tmp_path_factory) -> Path:
+    return train(tmp_path_factory.mktemp("xlmr"))
+
+
+def train(folder: Path, **options: object) -> Path:
+    """Trains a SentencePiece model into ``folder``."""
+    import sentencepiece
+
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(SENTENCES),
+        model_prefix=str(folder / "sentencepiece.bpe"),
+        vocab_size=90,
+        hard_vocab_limit=False,
+        character_coverage=1.0,
+        minloglevel=2,
+        **options,
+    )
+    return folder
+
+
+def write_lines(path: Path, lines: list[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

@@ -1,0 +1,234 @@
+"""Every kind of bad input: one line that names it, exit status 1, nothing left behind."""
+
+import builtins
+import errno
+import zipfile
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from preprocess.errors import DataError
+from preprocess.readers import LAYOUTS, Columns, Malformed
+from preprocess.sources import Source
+
+QQP = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
+RTE = "index\tsentence1\tsentence2\tlabel\n"
+
+
+def test_missing_files(commands):
+    assert "--raw /nowhere does not exist" in commands.fails("RTE", "--raw", "/nowhere")
+    error = commands.fails("RTE", "--raw", commands.raw)
+    assert "has no train split of RTE (RTE/train.tsv or" in error and "--splits" in error
+    commands.write("RTE/dev.tsv", RTE)
+    assert "dev.tsv has no examples" in commands.fails("RTE", "--raw", commands.raw, "--splits", "valid")
+    assert "does not exist" in commands.fails("x", "--from-tsv", "train=/nowhere", "--text-columns", "t")
+
+
+def test_unknown_names(commands):
+    assert "task RET is unknown: did you mean RTE?" in commands.fails("RET", "--raw", commands.raw)
+    assert "--splits dev: RTE has train, valid, test" in commands.fails("RTE", "--raw", commands.raw, "--splits", "dev")
+
+
+def test_missing_column(commands):
+    commands.write("RTE/dev.tsv", "index\tsentence1\tlabel\n0\ta\tentailment\n")
+    error = commands.fails("RTE", "--raw", commands.raw, "--splits", "valid")
+    assert "dev.tsv has no column sentence2: it has index, sentence1, label" in error
+    commands.write("RTE/dev.tsv", "index\tsentence1\tsentence2\n0\ta\tb\n")
+    assert "no column label" in commands.fails("RTE", "--raw", commands.raw, "--splits", "valid")
+
+
+def test_wrong_number_of_fields_is_skipped_and_counted_or_an_error(commands):
+    path = commands.write(
+        "QQP/dev.tsv", QQP + "1\t2\t3\ta\tb\t0\n4\t5\t6\tbroken\n7\t8\t9\tx\ty\tz\t1\n1\t1\t1\tc\td\t1\n"
+    )
+    assert "line 3: 4 fields instead of 6" in commands.fails(
+        "QQP", "--raw", commands.raw, "--splits", "valid", "--strict"
+    )
+    data = commands.ok("QQP", "--raw", commands.raw, "--splits", "valid")
+    assert commands.texts(data, "valid") == ["a", "c"]
+    shown = commands.capsys.readouterr().out
+    assert f"{path}: skipped line 3: 4 fields instead of 6; line 4: 7 fields instead of 6" in shown
+
+
+def test_unknown_label(commands):
+    commands.write("RTE/dev.tsv", RTE + "0\ta\tb\tmaybe\n")
+    error = commands.fails("RTE", "--raw", commands.raw, "--splits", "valid")
+    assert "dev.tsv line 2: label 'maybe' is unknown (known: entailment, not_entailment)" in error
+    train, valid = commands.write("t.tsv", "t\tlabel\na\tx\n"), commands.write("v.tsv", "t\tlabel\na\ty\n")
+    options = ["--from-tsv", f"valid={valid}", f"train={train}", "--text-columns", "t"]
+    assert "v.tsv line 2: label 'y' is unknown (known: x)" in commands.fails("x", *options)
+
+
+@pytest.mark.parametrize("label", ["two words", ""])
+def test_labels_must_be_one_word(label, commands):
+    path = commands.write("t.tsv", f"t\tlabel\na\t{label}\n")
+    assert "give every class a name" in commands.fails("x", "--from-tsv", f"train={path}", "--text-columns", "t")
+
+
+def test_scores_must_be_numbers(commands):
+    path = commands.write("t.tsv", "t\tlabel\na\t1.5\nb\tnan\n")
+    options = ["--from-tsv", f"train={path}", "--text-columns", "t", "--regression"]
+    assert "t.tsv line 3: score 'nan' is not a number" in commands.fails("x", *options)
+
+
+def test_invalid_utf8(commands):
+    path = commands.write("t.tsv", b"t\tlabel\nok\t1\ncaf\xe9\t1\n")
+    error = commands.fails("x", "--from-tsv", f"train={path}", "--text-columns", "t")
+    assert "t.tsv line 3: byte 0xe9 is not UTF-8" in error and "iconv" in error
+
+
+def test_invalid_utf8_far_into_a_file(commands):
+    path = commands.write("t.tsv", b"t\tlabel\n" + b"text\t1\n" * 300_000 + b"\xff\t1\n")
+    error = commands.fails("x", "--from-tsv", f"train={path}", "--text-columns", "t")
+    assert "t.tsv line 300002: byte 0xff" in error
+
+
+def test_damaged_archives(commands):
+    path = commands.write("t.tsv.gz", b"\x1f\x8b not gzip")
+    assert "is damaged" in commands.fails("x", "--from-tsv", f"train={path}", "--text-columns", "t")
+    commands.write("RTE.zip", b"PK not a zip")
+    assert "RTE.zip is damaged" in commands.fails("RTE", "--raw", commands.raw)
+    archive = commands.raw / "RTE.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as writer:
+        writer.writestr("RTE/dev.tsv", RTE + "0\ta\tb\tentailment\n" * 5000)
+    content = bytearray(archive.read_bytes())
+    content[60:90] = bytes(30)
+    archive.write_bytes(bytes(content))
+    assert "is damaged" in commands.fails("RTE", "--raw", commands.raw, "--splits", "valid")
+
+
+def test_unclosed_quote(commands):
+    path = commands.write("t.csv", 'text,label\nfine,1\n"never closed,0\nmore,1\n')
+    error = commands.fails("x", "--from-csv", f"train={path}", "--text-columns", "text")
+    assert "t.csv line 3: a quote is opened and never closed" in error
+
+
+def test_options_that_contradict_each_other(commands):
+    path = commands.write("t.tsv", "t\tlabel\na\t1\n")
+    own = ["--from-tsv", f"train={path}", "--text-columns", "t"]
+    for options, message in [
+        ([], "none was given"),
+        ([*own, "--raw", commands.raw], "not --raw and --from-tsv"),
+        (["--raw", commands.raw, "--labels", "a"], "go with --from-"),
+        ([*own, "--workers", "0"], "--workers 0"),
+        ([*own, "--max-length", "0"], "--max-length 0"),
+        ([*own, "--regression", "0"], "--regression 0.0"),
+        ([*own, "--efl", "--regression"], "--efl is for classes"),
+        ([*own, "--efl"], "x has no label descriptions"),
+        ([*own, "--swap-pairs", "append"], "x has single sentences"),
+        ([*own[:2], "train=again", *own[2:]], "named twice"),
+        (["--from-tsv", "dev=x", "--text-columns", "t"], "--from-tsv dev=x: give train="),
+        (["--from-tsv", f"train={path}"], "--text-columns is missing"),
+        ([*own, "--no-header"], "columns are numbers"),
+        ([*own, "--bpe", "gpt2", "--csv-quotes", "keep"], "--csv-quotes keep"),
+    ]:
+        assert message in commands.fails("x", *options)
+    assert "RTE has sentence pairs already" in commands.fails("RTE", "--raw", with_rte(commands), "--efl")
+    assert "is not the name of a folder" in commands.fails("a/b", *own)
+
+
+def with_rte(commands):
+    for file in ("train.tsv", "dev.tsv"):
+        commands.write(f"RTE/{file}", RTE + "0\ta\tb\tentailment\n")
+    return commands.raw
+
+
+def test_vocabulary(commands):
+    raw = with_rte(commands)
+    assert "--vocab /nowhere does not exist: run checkpoints/download.sh gpt2_bpe" in commands.fails(
+        "RTE", "--raw", raw, vocab="/nowhere"
+    )
+    (commands.vocab / "dict.txt").write_text("1 1\n")
+    error = commands.fails("RTE", "--raw", raw)
+    assert "dict.txt lacks the piece" in error and "--vocab" in error
+
+
+def test_existing_folder(commands):
+    raw = with_rte(commands)
+    data = commands.ok("RTE", "--raw", raw)
+    before = (data.path / "input0" / "train.bin").read_bytes()
+    assert commands.run("RTE", "--raw", raw) == 1
+    assert "RTE-bin exists already" in commands.capsys.readouterr().err
+    commands.write("RTE/train.tsv", RTE + "0\tbad\tlabel\tnone\n")
+    assert commands.run("RTE", "--raw", raw, "--overwrite") == 1
+    assert (data.path / "input0" / "train.bin").read_bytes() == before  # a failure keeps the old folder
+    assert [path.name for path in commands.out.iterdir()] == ["RTE-bin"]
+
+
+def test_out_is_a_file(commands):
+    commands.out.write_text("")
+    assert commands.run("RTE", "--raw", with_rte(commands)) == 1
+    assert "is a file: name a folder with --out" in commands.capsys.readouterr().err
+
+
+def test_full_disk(commands, monkeypatch):
+    raw, real = with_rte(commands), builtins.open
+
+    class Full:
+        def __init__(self, file):
+            self.file = file
+
+        def write(self, data):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        def close(self):
+            self.file.close()
+
+    def full(path, mode="r", *more, **options):
+        file = real(path, mode, *more, **options)
+        return Full(file) if str(path).endswith("input0/train.bin") else file
+
+    monkeypatch.setattr(builtins, "open", full)
+    assert "No space left on device; make room there" in commands.fails("RTE", "--raw", raw)
+
+
+def test_interruption(commands, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    raw = with_rte(commands)
+    monkeypatch.setattr("preprocess.binarize.Labels.add", interrupted)
+    assert "interrupted, nothing written" in commands.fails("RTE", "--raw", raw)
+
+
+FIELDS = {"tsv": Columns(["a", "b"], "label", True), "csv": Columns(["a", "b"], "label", True)}
+FIELDS["jsonl"] = FIELDS["copa"] = FIELDS["multirc"] = FIELDS["wic"] = Columns(["a", "b"], "label", False)
+FIELDS["csv-with-quotes"] = Columns((1,), 0, False)
+PIECES = [
+    "a",
+    "b",
+    "label",
+    ",",
+    "\t",
+    "\n",
+    "\r\n",
+    '"',
+    "{",
+    "}",
+    ":",
+    '{"a": "x", "b": "y", "label": 1}',
+    "\u00e9",
+    "[1]",
+    " ",
+]
+
+
+@pytest.mark.parametrize("layout", list(LAYOUTS))
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.one_of(st.binary(), st.lists(st.sampled_from(PIECES)).map(lambda parts: "".join(parts).encode())))
+def test_readers_survive_anything(layout, content, tmp_path):
+    """Rows of the right shape, or a DataError; every other exception is a bug."""
+    path = tmp_path / "fuzz"
+    path.write_bytes(b"a\tb\tlabel\n" * (layout == "tsv") + b"a,b,label\n" * (layout == "csv") + content)
+    columns = FIELDS[layout]
+    source = Source.file(path)
+    try:
+        rows = list(LAYOUTS[layout](source.lines(), columns, Malformed(source.name, strict=False)))
+    except DataError as error:
+        assert "fuzz" in str(error)
+        return
+    for row in rows:
+        assert row.line >= 1 and len(row.texts) in (1, 2) and all(isinstance(text, str) for text in row.texts)
+        assert row.label is None or isinstance(row.label, str)
+        "".join(row.texts).encode("utf-8")

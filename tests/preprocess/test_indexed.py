@@ -1,0 +1,97 @@
+"""The binary format against fairseq's own builder and reader."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data import Dictionary, data_utils, indexed_dataset
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from preprocess.data_folder import DataFolder
+from preprocess.dictionary import by_frequency, label_dictionary, read_dictionary
+from preprocess.errors import DataError
+from preprocess.indexed import IndexedRows, IndexedWriter
+from tests.folders import write_folder
+
+ROWS = st.lists(st.lists(st.integers(0, 65000), min_size=1, max_size=6), max_size=8)
+
+
+def write(prefix, rows, vocabulary, cut):
+    """All rows, in two writes."""
+    with IndexedWriter(prefix, vocabulary) as writer:
+        for part in (rows[:cut], rows[cut:]):
+            ids = np.asarray([number for row in part for number in row], np.int64)
+            writer.write(ids, np.asarray([len(row) for row in part], np.int64))
+
+
+@settings(max_examples=60, deadline=None)
+@given(ROWS, st.integers(0, 8), st.sampled_from([100, 65499, 65500, 250002]))
+def test_same_bytes_as_fairseq(tmp_path_factory, rows, cut, vocabulary):
+    folder = tmp_path_factory.mktemp("indexed")
+    write(folder / "ours", rows, vocabulary, cut)
+    builder = indexed_dataset.make_builder(str(folder / "theirs.bin"), impl="mmap", vocab_size=vocabulary)
+    for row in rows:
+        builder.add_item(torch.tensor(row, dtype=torch.int32))
+    builder.finalize(str(folder / "theirs.idx"))
+    for end in ("bin", "idx"):
+        assert (folder / f"ours.{end}").read_bytes() == (folder / f"theirs.{end}").read_bytes()
+    found = IndexedRows(folder / "ours")
+    assert [found[i].tolist() for i in range(len(found))] == rows
+
+
+def test_taking_rows(tmp_path):
+    write(tmp_path / "x", [[1, 2], [3], [4, 5, 6]], 100, 1)
+    ids, lengths = IndexedRows(tmp_path / "x").take(np.asarray([2, 0, 2]))
+    assert ids.tolist() == [4, 5, 6, 1, 2, 4, 5, 6] and lengths.tolist() == [3, 2, 3]
+
+
+@pytest.mark.parametrize("end, keep", [("idx", 5), ("idx", 30), ("bin", 3)])
+def test_damaged_files(tmp_path, end, keep):
+    write(tmp_path / "x", [[1, 2], [3]], 100, 1)
+    path = tmp_path / f"x.{end}"
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(DataError, match="preprocess the folder again"):
+        IndexedRows(tmp_path / "x")
+    path.unlink()
+    with pytest.raises(DataError, match=f"x.{end} does not exist"):
+        IndexedRows(tmp_path / "x")
+
+
+def test_label_dictionary_as_fairseq_saves_it(tmp_path):
+    symbols = Dictionary()
+    for label, count in (("neutral", 3), ("entailment", 5), ("contradiction", 3)):
+        symbols.add_symbol(label, n=count)
+    symbols.finalize(padding_factor=8)
+    symbols.save(str(tmp_path / "dict.txt"))
+    counts = {"neutral": 3, "entailment": 5, "contradiction": 3}
+    order = by_frequency(counts)
+    assert (tmp_path / "dict.txt").read_text() == label_dictionary(order, [counts[name] for name in order])
+
+
+def test_dictionary_as_fairseq_reads_it(tmp_path):
+    path = tmp_path / "dict.txt"
+    path.write_text("the 5\n, 4\n\u00a0x 3\n## 0\n", encoding="utf-8")
+    assert read_dictionary(path) == Dictionary.load(str(path)).symbols
+
+
+@pytest.mark.parametrize("content", ["the\n", "the five\n", b"\xff 1\n"])
+def test_damaged_dictionary(tmp_path, content):
+    path = tmp_path / "dict.txt"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(DataError, match=f"{path}"):
+        read_dictionary(path)
+
+
+def test_a_folder_that_fairseq_made(tmp_path):
+    data = DataFolder(write_folder(tmp_path / "data", splits={"valid": 3, "train": 4, "valid1": 2}))
+    assert data.splits == ["train", "valid", "valid1"] and data.inputs == ("input0", "input1")
+    assert data.classes("train").tolist() == [0, 1, 0, 1] and data.label_names == ["0", "1"]
+    theirs = data_utils.load_indexed_dataset(str(Path(data.path) / "input1" / "valid"), None)
+    ours = data.rows("input1", "valid")
+    assert [ours[i].tolist() for i in range(3)] == [theirs[i].tolist() for i in range(3)]
+    with pytest.raises(DataError, match="has no split test: it has train, valid, valid1"):
+        data.rows("input0", "test")
+    with pytest.raises(DataError, match="is not a binarized folder"):
+        DataFolder(tmp_path)

@@ -1,0 +1,151 @@
+"""Own data: --from-tsv, --from-csv, --from-jsonl, --from-hub, and what changes rows: --swap-pairs, --efl."""
+
+import gzip
+import json
+import sys
+import types
+
+import pytest
+
+from preprocess.transforms import EFL_DESCRIPTIONS
+
+PAIRS = "id\tfirst\tsecond\tscore\n1\tone a\tone b\t4\n2\ttwo a\ttwo b\t1\n"
+SENTENCES = 'text,label\nfine,yes\n"so, so",no\nbad,no\n'
+
+
+def test_tsv_pairs_with_scores(commands):
+    path = commands.write("x.tsv", PAIRS)
+    options = ["--text-columns", "first", "second", "--label-column", "score", "--regression", "5"]
+    data = commands.ok("x", "--from-tsv", f"train={path}", f"valid={path}", *options)
+    assert commands.texts(data, "valid") == ["one a", "two a"]
+    assert commands.texts(data, "valid", "input1") == ["one b", "two b"]
+    assert data.targets("train") == ["0.8", "0.2"]
+
+
+def test_csv_classes_by_frequency_or_in_the_order_given(commands):
+    path = commands.write("x.csv", SENTENCES)
+    files = ["--from-csv", f"valid={path}", f"train={path}", "--text-columns", "text"]
+    data = commands.ok("x", *files)
+    assert data.label_names == ["no", "yes"] and commands.texts(data, "train") == ["fine", "so, so", "bad"]
+    ordered = commands.ok("x", *files, "--labels", "yes", "no", "maybe", "--overwrite")
+    assert ordered.label_names == ["yes", "no", "maybe"] and commands.labels(ordered, "train") == ["yes", "no", "no"]
+
+
+def test_csv_field_over_several_lines(commands):
+    path = commands.write("x.csv", 'text,label\r\n"two\r\nlines",a\r\nnext,b\r\n')
+    data = commands.ok("x", "--from-csv", f"train={path}", "--text-columns", "text")
+    assert commands.texts(data, "train") == ["two\nlines", "next"]
+
+
+def test_columns_by_number_and_gzip(commands):
+    path = commands.raw / "x.tsv.gz"
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        file.write("a\tone\nb\ttwo\n")
+    options = ["--no-header", "--text-columns", "2", "--label-column", "1"]
+    assert commands.texts(commands.ok("x", "--from-tsv", f"train={path}", *options), "train") == ["one", "two"]
+
+
+def test_jsonl(commands):
+    lines = [{"s": "one", "ok": True}, {"s": "two", "ok": False}, {"s": "three", "ok": False}]
+    path = commands.write("x.jsonl", "\n".join(map(json.dumps, lines)) + "\n\n")
+    data = commands.ok("x", "--from-jsonl", f"train={path}", "--text-columns", "s", "--label-column", "ok")
+    assert data.label_names == ["false", "true"] and commands.labels(data, "train") == ["true", "false", "false"]
+
+
+def test_bom_crlf_quotes_and_white_space(commands):
+    path = commands.write("x.tsv", '\ufefftext\tlabel\r\n  "a" \u00e9  \t1\r\n\t0\r\n')
+    data = commands.ok("x", "--from-tsv", f"train={path}", "--text-columns", "text")
+    assert commands.texts(data, "train") == ['"a" \u00e9', ""] and commands.labels(data, "train") == ["1", "0"]
+
+
+class FakeLabels:
+    names = ["neg", "pos"]
+
+
+class FakeDataset(list):
+    column_names = ["text", "label"]
+    features = {"label": FakeLabels()}
+    _fingerprint = "abc"
+
+
+def test_hub(commands, monkeypatch):
+    """The interface of `datasets` that is used; a test with the package itself follows where it is installed."""
+    splits = {
+        "train": FakeDataset([{"text": "good", "label": 1}, {"text": "bad", "label": 0}]),
+        "test": FakeDataset([{"text": "unknown", "label": -1}]),
+    }
+    fake = types.SimpleNamespace(load_dataset=lambda path, config, split: {("d", "c"): splits}[path, config][split])
+    monkeypatch.setitem(sys.modules, "datasets", fake)
+    data = commands.ok("x", "--from-hub", "d:c", "--splits", "train=train", "test=test", "--text-columns", "text")
+    assert commands.texts(data, "train") == ["good", "bad"] and commands.labels(data, "train") == ["pos", "neg"]
+    assert commands.texts(data, "test") == ["unknown"] and not data.has_labels("test")
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    shown = commands.run("y", "--from-hub", "d", "--text-columns", "text"), commands.capsys.readouterr().err
+    assert shown == (1, "preprocess: --from-hub needs the package datasets: pip install datasets\n")
+
+
+def test_hub_with_the_package(commands):
+    pytest.importorskip("datasets")
+    folder = commands.raw / "data"
+    commands.write("data/train.csv", "text,label\ngood,1\nbad,0\n")
+    data = commands.ok("x", "--from-hub", folder, "--splits", "train=train", "--text-columns", "text")
+    assert commands.texts(data, "train") == ["good", "bad"] and data.label_names == ["0", "1"]
+
+
+def test_swapped_pairs_follow_the_pairs(commands):
+    path = commands.write("x.tsv", PAIRS)
+    options = ["--text-columns", "first", "second", "--label-column", "id", "--swap-pairs", "append"]
+    data = commands.ok("x", "--from-tsv", f"train={path}", f"valid={path}", *options)
+    assert commands.texts(data, "train") == ["one a", "two a", "one b", "two b"]
+    assert commands.texts(data, "train", "input1") == ["one b", "two b", "one a", "two a"]
+    assert commands.labels(data, "train") == ["1", "2", "1", "2"]
+    assert commands.texts(data, "valid") == ["one a", "two a"]
+
+
+def test_efl(commands):
+    for file in ("train.csv", "test.csv"):
+        commands.write(f"cr/{file}", "1,nice\n0,bad\n0,awful\n")
+    data = commands.ok("CR", "--raw", commands.raw, "--efl")
+    assert commands.texts(data, "train") == ["nice", "bad", "awful"]
+    assert set(commands.texts(data, "train", "input1")) == {EFL_DESCRIPTIONS["CR"]["1"]}
+    assert commands.labels(data, "train") == ["entailment", "not_entailment", "not_entailment"]
+    assert data.label_names == ["not_entailment", "entailment"]
+
+
+def test_efl_with_a_description_of_every_class(commands, monkeypatch):
+    monkeypatch.setitem(EFL_DESCRIPTIONS, "x", {"a": "It is a", "b": "It is b", "c": "It is c"})
+    path = commands.write("x.tsv", "t\tlabel\none\tb\n")
+    options = ["--text-columns", "t", "--labels", "a", "b", "c", "--efl"]
+    data = commands.ok("x", "--from-tsv", f"train={path}", *options)
+    assert commands.texts(data, "train", "input1") == ["It is a", "It is b", "It is c"]
+    assert commands.labels(data, "train") == ["not_entailment", "entailment", "not_entailment"]
+
+
+def test_sentences_cut_to_a_length(commands):
+    path = commands.write("x.tsv", "t\tlabel\nabcdef\t1\nab\t0\n")
+    data = commands.ok("x", "--from-tsv", f"train={path}", "--text-columns", "t", "--max-length", "3")
+    assert commands.texts(data, "train") == ["abc", "ab"]
+    summary = commands.capsys.readouterr().out.split("\n")
+    assert summary[1].split()[-3] == "truncated" and summary[2].split()[-3] == "1"
+
+
+def test_several_workers_and_chunks_write_the_same(commands, monkeypatch):
+    monkeypatch.setattr("preprocess.binarize.CHUNK", 3)
+    path = commands.write("x.tsv", "t\tlabel\n" + "".join(f"{'w ' * (i % 5)}{i}\t{i % 3}\n" for i in range(20)))
+    options = ["--from-tsv", f"train={path}", "--text-columns", "t"]
+    one, two = commands.ok("one", *options), commands.ok("two", *options, "--workers", "2")
+    for file in ("input0/train.bin", "input0/train.idx", "label/train.bin", "label/dict.txt"):
+        assert (one.path / file).read_bytes() == (two.path / file).read_bytes()
+
+
+def test_log_says_what_was_read(commands):
+    path = commands.write("x.tsv", "t\tlabel\na\t1\nbroken\nb\t0\n")
+    data = commands.ok("x", "--from-tsv", f"train={path}", "--text-columns", "t")
+    log = (data.path / "preprocess.log").read_text(encoding="utf-8")
+    assert "command: python -m preprocess x --from-tsv" in log and "numpy" in log
+    assert f"malformed: {path} line 3: 1 fields instead of 2" in log
+    for file in (path, commands.vocab / "dict.txt"):
+        import hashlib
+
+        assert f"sha256 {hashlib.sha256(file.read_bytes()).hexdigest()} {file}" in log
+    assert json.loads((data.path / "preprocess.json").read_text())["vocab"] == str(commands.vocab.resolve())

@@ -1,0 +1,147 @@
+"""Every task of the table from files like those that are published, and the facts themselves."""
+
+import json
+
+import pytest
+
+from preprocess.errors import DataError
+from preprocess.tasks import SETTINGS, TASKS, find_task
+
+METRICS = {"accuracy", "mcc", "acc_and_f1", "pearson_and_spearman"}  # fairseq's names
+HEADERS = {  # as in the archives of GLUE and SNLI
+    "SST-2": "sentence\tlabel",
+    "QNLI": "index\tquestion\tsentence\tlabel",
+    "RTE": "index\tsentence1\tsentence2\tlabel",
+    "MRPC": "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String",
+    "QQP": "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate",
+    "STS-B": "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore",
+    "MNLI": "index\tpromptID\tpairID\tgenre\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\t"
+    "sentence2_parse\tsentence1\tsentence2\tlabel1\tgold_label",
+    "WNLI": "index\tsentence1\tsentence2\tlabel",
+    "SNLI": "index\tcaptionID\tpairID\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\t"
+    "sentence2_parse\tsentence1\tsentence2\tlabel1\tgold_label",
+}
+
+
+def table(task, labels, header=True, offset=0):
+    """Lines of a GLUE file whose texts say where they come from."""
+    names = HEADERS[task.name].lstrip("\ufeff").split("\t")
+    lines = [HEADERS[task.name]] if header else []
+    for number, label in enumerate(labels, start=offset):
+        values = {text: f"{text} of {number}" for text in task.texts}
+        values[task.label] = label
+        lines.append("\t".join(values.get(name, "x") for name in names))
+    return "".join(line + "\n" for line in lines)
+
+
+@pytest.mark.parametrize("name", list(HEADERS))
+def test_glue(name, commands):
+    task = TASKS[name]
+    labels = ["5.000", "1.25", "0"] if task.regression else [task.labels[-1], task.labels[0], task.labels[-1]]
+    for split, file in task.files.items():
+        if not split.startswith("test"):
+            commands.write(f"{name}/{file}", table(task, labels))
+    data = commands.ok(name, "--raw", commands.raw)
+    assert data.splits == [split for split in task.files if not split.startswith("test")]
+    assert data.inputs == ("input0", "input1")[: len(task.texts)]
+    for split in data.splits:
+        for part, text in zip(data.inputs, task.texts):
+            assert commands.texts(data, split, part) == [f"{text} of {number}" for number in range(3)]
+        if task.regression:
+            assert data.targets(split) == ["1", "0.25", "0"]
+        else:
+            assert commands.labels(data, split) == labels
+            assert data.label_names[0] == labels[0]  # the most frequent in the training set
+
+
+@pytest.mark.parametrize("name", ["CR", "MR", "SUBJ", "MPQA"])
+def test_sentences_of_lm_bff(name, commands):
+    folder = f"original/{name.lower()}"
+    commands.write(f"{folder}/train.csv", '0,plain\n1,"with, comma"\n1,"with ""quotes"""\n')
+    commands.write(f"{folder}/test.csv", "0,a test\n")
+    data = commands.ok(name, "--raw", commands.raw)
+    assert data.splits == ["train", "valid", "test"]
+    assert commands.texts(data, "train") == ["plain", "with, comma", 'with "quotes"']
+    assert commands.texts(data, "valid") == commands.texts(data, "test") == ["a test"]
+    assert data.label_names == ["1", "0"]
+    kept = commands.ok(name, "--raw", commands.raw, "--csv-quotes", "keep", "--overwrite")
+    assert commands.texts(kept, "train") == ["plain", '"with, comma"', '"with ""quotes"""']
+
+
+def test_cola_has_a_header_in_its_test_file_only(commands):
+    for file in ("train.tsv", "dev.tsv"):
+        commands.write(f"CoLA/{file}", "gj04\t1\t\tA sentence.\nks08\t0\t*\tA bad sentence one.\n")
+    commands.write("CoLA/test.tsv", "index\tsentence\n0\tA test.\n")
+    data = commands.ok("CoLA", "--raw", commands.raw)
+    assert commands.texts(data, "train") == ["A sentence.", "A bad sentence one."]
+    assert commands.labels(data, "valid") == ["1", "0"]
+    assert commands.texts(data, "test") == ["A test."] and not data.has_labels("test")
+
+
+def test_snli_leaves_out_pairs_without_a_gold_label(commands):
+    for file in ("train.tsv", "dev.tsv"):
+        commands.write(f"SNLI/{file}", table(TASKS["SNLI"], ["-", "neutral", "-", "entailment"]))
+    data = commands.ok("SNLI", "--raw", commands.raw)
+    assert commands.texts(data, "train") == ["sentence1 of 1", "sentence1 of 3"]
+
+
+def test_sts_b_lines_may_have_more_fields_at_their_end(commands):
+    for file in ("train.tsv", "dev.tsv"):
+        commands.write(f"STS-B/{file}", table(TASKS["STS-B"], ["2.5"]).replace("2.5\n", "2.5\tlicence\n"))
+    assert commands.ok("STS-B", "--raw", commands.raw).targets("valid") == ["0.5"]
+
+
+SUPER_GLUE = {
+    "CB": ({"premise": "P", "hypothesis": "H", "label": "neutral", "idx": 0}, [("P", "H", "neutral")]),
+    "BoolQ": ({"question": "q", "passage": "p", "label": True, "idx": 0}, [("p", "q", "true")]),
+    "WiC": (
+        {"word": "place", "sentence1": "a place", "sentence2": "to place", "label": False, "start1": 2},
+        [("place: a place", "to place", "false")],
+    ),
+    "COPA": (
+        {"premise": "It fell.", "choice1": "one", "choice2": "two", "question": "cause", "label": 1},
+        [("It fell. What was the cause?", "one", "0"), ("It fell. What was the cause?", "two", "1")],
+    ),
+    "MultiRC": (
+        {
+            "passage": {
+                "text": "P",
+                "questions": [
+                    {"question": "Q1?", "answers": [{"text": "a", "label": 0}, {"text": "b", "label": 1}]},
+                    {"question": "Q2?", "answers": [{"text": "c", "label": 1}]},
+                ],
+            }
+        },
+        [("P", "Q1? a", "0"), ("P", "Q1? b", "1"), ("P", "Q2? c", "1")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(SUPER_GLUE))
+def test_super_glue(name, commands):
+    record, expected = SUPER_GLUE[name]
+    for file in ("train.jsonl", "val.jsonl"):
+        commands.write(f"{name}/{file}", json.dumps(record) + "\n")
+    unlabelled = json.loads(
+        json.dumps(record), object_hook=lambda part: {k: v for k, v in part.items() if k != "label"}
+    )
+    commands.write(f"{name}/test.jsonl", json.dumps(unlabelled) + "\n")
+    data = commands.ok(name, "--raw", commands.raw)
+    for split in ("train", "valid"):
+        found = zip(*(commands.texts(data, split, part) for part in data.inputs), commands.labels(data, split))
+        assert list(found) == expected
+    assert len(data.rows("input0", "test")) == len(expected) and not data.has_labels("test")
+
+
+def test_facts_are_complete():
+    assert len(TASKS) == 19
+    for task in TASKS.values():
+        assert task.metric in METRICS and task.settings in SETTINGS and len(task.texts) in (1, 2)
+        assert task.regression == (task.metric == "pearson_and_spearman")
+    assert {name for name, task in TASKS.items() if task.settings == "large"} == {"SST-2", "QNLI", "QQP"}
+
+
+def test_names():
+    assert find_task("sts-b") is TASKS["STS-B"]
+    with pytest.raises(DataError, match="task MPRC is unknown: did you mean MRPC"):
+        find_task("MPRC")

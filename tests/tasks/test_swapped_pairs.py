@@ -1,0 +1,70 @@
+"""--swap-pairs append: every pair a second time with its sentences exchanged, in training only."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairseq_idpg.errors import InputError
+from tests.folders import write_folder
+from tests.helpers import prompted
+from tests.tasks.test_dataset import make_task
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_folder(tmp_path_factory.mktemp("pairs"))
+
+
+def sentences(tokens, separators):
+    """A and B of ``<s> A </s> </s> B </s>``."""
+    ends = (tokens == 2).nonzero().flatten().tolist()
+    return tokens[1 : ends[0]].tolist(), tokens[ends[separators - 1] + 1 : ends[-1]].tolist()
+
+
+@pytest.mark.parametrize("separator", [2, None])
+def test_second_half_is_the_first_exchanged(folder, separator):
+    options = {"separator_token": separator}
+    plain = make_task(folder, **options).load_dataset("train")
+    both = make_task(folder, swap_pairs="append", **options).load_dataset("train")
+    count, separators = len(plain), 1 if separator is None else 2
+    assert len(both) == 2 * count and both[2 * count - 1]["id"] == 2 * count - 1
+    for i in range(count):
+        for key in ("net_input.src_tokens", "prompted_tokens", "target"):
+            assert torch.equal(torch.as_tensor(both[i][key]), torch.as_tensor(plain[i][key]))
+        first, second = both[i], both[count + i]
+        a, b = sentences(first["net_input.src_tokens"], separators)
+        assert sentences(second["net_input.src_tokens"], separators) == (b, a)
+        assert first["target"] == second["target"]
+    assert make_task(folder, swap_pairs="append").load_dataset("valid").sizes.shape == (13,)
+
+
+@pytest.mark.parametrize("position", range(5))
+def test_prompts_stand_where_they_belong(folder, position):
+    task = make_task(folder, swap_pairs="append", prompt_position=position)
+    dataset = task.load_dataset("train")
+    net_input = dataset.collater([dataset[i] for i in range(len(dataset))])["net_input"]
+    mask = task.source_dictionary.index("<mask>")
+    expected = prompted(net_input["src_tokens"], position, 5, placeholder=mask)
+    assert torch.equal(net_input["prompted_tokens"], expected.prompted_tokens)
+    assert torch.equal(net_input["prompt_offset"], expected.prompt_offset)
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(1, 100), no_shuffle=st.booleans())
+def test_order_holds_every_example_once(folder, seed, no_shuffle):
+    dataset = make_task(folder, swap_pairs="append", seed=seed, no_shuffle=no_shuffle).load_dataset("train")
+    order = dataset.ordered_indices().tolist()
+    assert sorted(order) == list(range(48))
+    assert (order == sorted(order)) == no_shuffle
+
+
+def test_shortened_pairs(folder):
+    dataset = make_task(folder, swap_pairs="append", max_positions=16, shorten_method="truncate").load_dataset("train")
+    for i in range(len(dataset)):
+        assert len(dataset[i]["prompted_tokens"]) == dataset.sizes[i] <= 16
+
+
+def test_single_sentences_are_refused(tmp_path):
+    with pytest.raises(InputError, match="--swap-pairs append needs sentence pairs"):
+        make_task(write_folder(tmp_path / "single", pairs=False), swap_pairs="append")

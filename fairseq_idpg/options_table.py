@@ -8,10 +8,9 @@ from typing import Any, List
 
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig
 
-from .models.config import RobertaIDPGConfig
+from .models.config import MethodConfig, RobertaIDPGConfig
 from .options import flag_name
-from .prompts import METHODS
-from .prompts.idpg import IDPGConfig
+from .registry import METHODS
 from .tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig
 
 HEADER = ["| option | default | |", "| --- | --- | --- |"]
@@ -42,7 +41,7 @@ def _preset_rows() -> List[str]:
 def options_markdown() -> str:
     """Task, model and method options, and what each preset sets."""
     inherited = {f.name for f in fields(SentencePredictionConfig)}
-    of_method = {f.name for f in fields(IDPGConfig)}
+    of_method = {f.name for f in fields(MethodConfig)}
     helped = [f for f in fields(RobertaIDPGConfig) if "help" in f.metadata]
     parts = [
         "Task `sentence_prediction_idpg`, besides fairseq's `sentence_prediction`:",

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_idpg.options_table import options_markdown
-from fairseq_idpg.prompts import METHODS
+from fairseq_idpg.registry import METHODS
 from tests.folders import ROOT
 from tests.prompts.test_counts import PAPER
 

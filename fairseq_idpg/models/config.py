@@ -9,7 +9,7 @@ from omegaconf import II, OmegaConf, open_dict
 
 from ..options import fill_options, method_options
 from ..prompts.idpg import IDPGConfig
-from ..prompts.registry import find_method
+from ..registry import find_method
 
 ACTIVATIONS = ChoiceEnum(utils.get_available_activation_fns())
 
@@ -43,7 +43,12 @@ class BackboneConfig(FairseqDataclass):
 
 
 @dataclass
-class RobertaIDPGConfig(IDPGConfig, BackboneConfig):
+class MethodConfig(IDPGConfig):
+    """The options of all methods; a new method's dataclass is added to the bases."""
+
+
+@dataclass
+class RobertaIDPGConfig(MethodConfig, BackboneConfig):
     """All options of the model. Those of methods are None until the chosen ``method`` fills them."""
 
     method: str = describe("row of the paper's tables to train; its options can be changed one by one", "m-idpg-phm")

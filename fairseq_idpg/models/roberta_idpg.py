@@ -19,7 +19,7 @@ from ..backbone.loading import backbone_path, check_geometry, read_backbone
 from ..backbone.representation import sentence_representation
 from ..errors import InputError
 from ..prompts.base import PromptMethod
-from ..prompts.registry import Geometry, find_method
+from ..registry import Geometry, find_method
 from .config import RobertaIDPGConfig, fill_method_options
 from .saving import SavesTrainableOnly
 

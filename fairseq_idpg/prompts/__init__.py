@@ -1,4 +1,3 @@
-"""WHAT a prompt is: one file per method, and the registry that names the paper's rows."""
+"""WHAT a prompt is: one file per method; each registers its rows of the paper's tables."""
 
-from . import head_only, idpg, task_prompts  # noqa: E402, F401, I001
-from .registry import METHODS, Method, register_method  # noqa: F401 (first: the methods register themselves)
+from . import head_only, idpg, task_prompts  # noqa: F401

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..options import option
-from .registry import Geometry
+from ..registry import Geometry
 
 # (place, B x d sentence state or None) -> B x t x d or 1 x t x d prompt rows
 PromptAt = Callable[[int, Optional[Tensor]], Tensor]

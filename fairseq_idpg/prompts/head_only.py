@@ -5,7 +5,7 @@ from typing import Any
 
 from fairseq.dataclass import FairseqDataclass
 
-from .registry import Geometry, register_method
+from ..registry import Geometry, register_method
 
 
 @dataclass

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..options import option
+from ..registry import Geometry, register_method
 from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod
 from .generator import DenseGenerator, Generator, PHMGenerator
-from .registry import Geometry, register_method
 
 
 @dataclass

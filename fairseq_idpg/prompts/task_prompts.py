@@ -17,8 +17,8 @@ from typing import Optional
 import torch
 from torch import Tensor, nn
 
+from ..registry import Geometry, register_method
 from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod
-from .registry import Geometry, register_method
 
 
 class TaskPrompts(PromptMethod):

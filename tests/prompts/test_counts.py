@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fairseq_idpg.prompts import METHODS
-from fairseq_idpg.prompts.registry import Geometry
+from fairseq_idpg.registry import METHODS, Geometry
 from tests.helpers import model_args
 
 LARGE = Geometry(layers=24, width=1024)

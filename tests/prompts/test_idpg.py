@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.prompts import METHODS
 from fairseq_idpg.prompts.base import parse_places
-from fairseq_idpg.prompts.registry import Geometry
+from fairseq_idpg.registry import METHODS, Geometry
 from tests.helpers import TINY, enlarge, logits, model_args, pair_batch, tiny_model
 from tests.plain import plain_prompt
 

@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, Optional, Type
 from fairseq.dataclass import FairseqDataclass
 from torch import nn
 
-from ..errors import InputError
+from .errors import InputError
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
+from .injection import Prefix
+
 
 class OpenAttention(MultiheadAttention):
     """softmax(q [K'; k]^T / sqrt(d/H)) [V'; v], bitwise equal to fairseq's when nothing is injected.
@@ -15,10 +17,10 @@ class OpenAttention(MultiheadAttention):
     the projections are called as modules, so whatever wraps or hooks them (LoRA) takes part, and a prefix of
     keys and values can enter after the projection.
 
-    ``prefix`` is a pair of B x p x d tensors, set by the layer for one forward pass.
+    ``prefix`` is set by the layer for one forward pass.
     """
 
-    prefix: Optional[Tuple[Tensor, Tensor]] = None
+    prefix: Optional[Prefix] = None
 
     def forward(
         self,
@@ -40,12 +42,20 @@ class OpenAttention(MultiheadAttention):
         if key_padding_mask is not None:
             mask = ~key_padding_mask.bool()[:, None, None]  # B x 1 x 1 x T, true where a key takes part
         if self.prefix is not None:
-            prefix_k, prefix_v = (self._heads(rows.transpose(0, 1).type_as(k)) for rows in self.prefix)
+            prefix_k, prefix_v = self._prefix_heads(k)
             k, v = torch.cat([prefix_k, k], dim=2), torch.cat([prefix_v, v], dim=2)
             mask = None if mask is None else F.pad(mask, (prefix_k.size(2), 0), value=True)
         dropout = self.dropout_module.p if self.training else 0.0
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)  # B x H x T x d/H
         return self.out_proj(out.permute(2, 0, 1, 3).reshape(length, batch, width)), None
+
+    def _prefix_heads(self, like: Tensor) -> Tuple[Tensor, Tensor]:
+        """The prefix's keys and values: each B x H x p x d/H."""
+        keys, values = (rows.type_as(like).transpose(0, 1) for rows in self.prefix[:2])
+        if self.prefix.before_projection:
+            keys, values = self.k_proj(keys), self.v_proj(values)
+        keys, values = (self._heads(rows).expand(like.size(0), -1, -1, -1) for rows in (keys, values))
+        return keys, values
 
     def _heads(self, x: Tensor) -> Tensor:
         """T x B x d -> B x H x T x d/H."""

@@ -4,7 +4,7 @@ RobertaEncoder.build_encoder -> TransformerEncoder.build_encoder_layer -> Transf
 
 1. input:       prompt rows at the word-embedding level          (OpenTransformerEncoder.forward_embedding)
 2. hidden:      rows added to, or replacing, hidden states       (OpenEncoderLayer.forward)
-3. key/value:   prefixes of keys and values after projection     (OpenAttention.prefix)
+3. key/value:   prefixes of keys and values of any layer         (OpenAttention.prefix)
 4. sublayer:    adapters before the residual and LayerNorm       (OpenEncoderLayer.residual_connection)
 5. projection:  wrapped or hooked q/k/v/out projections          (OpenAttention.forward)
 
@@ -44,7 +44,7 @@ class OpenEncoderLayer(TransformerEncoderLayerBase):
 
     def forward(self, x: Tensor, encoder_padding_mask: Optional[Tensor], attn_mask: Optional[Tensor] = None):
         """``x``: T x B x d -> T x B x d, with this pass's rows inserted after the layer."""
-        self.self_attn.prefix = self.injection.key_value.get(self.index)
+        self.self_attn.prefix = self.injection.key_value(self.index, x[0])
         self._pending_adapters = iter(self.adapters)
         x = super().forward(x, encoder_padding_mask, attn_mask)
         rows = self.injection.after_layer(self.index, x[0])

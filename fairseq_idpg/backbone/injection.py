@@ -3,14 +3,30 @@
 A generator (WHAT) and a position (WHERE) meet here as plain tensors; the encoder (HOW) only reads them.
 """
 
-from dataclasses import dataclass, field
-from typing import Callable, Dict, Optional, Tuple
+from dataclasses import dataclass
+from typing import Callable, NamedTuple, Optional
 
 import torch
 from torch import Tensor
 
 
 def _no_rows(layer: int, sentence: Tensor) -> Optional[Tensor]:
+    return None
+
+
+class Prefix(NamedTuple):
+    """Keys and values that every token of a layer attends to besides those of the sequence.
+
+    ``keys``, ``values``: B x p x d (or 1 x p x d); ``before_projection``: they still pass through the layer's key and
+    value projections (the released code's insert mode 2) instead of standing beside projected ones (prefix tuning).
+    """
+
+    keys: Tensor
+    values: Tensor
+    before_projection: bool = False
+
+
+def _no_prefix(layer: int, sentence: Tensor) -> Optional[Prefix]:
     return None
 
 
@@ -25,15 +41,14 @@ class Injection:
         after_layer: (layer index, B x d ``<s>`` state after that layer) -> B x t x d rows for the hidden states
             at the prompt's places, or None. A function, because rows may depend on this pass's own states.
         insertion: ``add`` the rows of ``after_layer`` to the hidden states (the paper's code) or ``replace`` them.
-        key_value: layer index -> (keys, values), each B x p x d, put in front of that layer's keys and values
-            after projection (prefix tuning).
+        key_value: (layer index, B x d ``<s>`` state below that layer) -> the layer's ``Prefix``, or None.
     """
 
     embedded: Optional[Tensor] = None
     offset: Optional[Tensor] = None
     after_layer: Callable[[int, Tensor], Optional[Tensor]] = _no_rows
     insertion: str = "add"
-    key_value: Dict[int, Tuple[Tensor, Tensor]] = field(default_factory=dict)
+    key_value: Callable[[int, Tensor], Optional[Prefix]] = _no_prefix
 
 
 NOTHING = Injection()

@@ -20,10 +20,7 @@ def log_model(model: Any, position: int) -> None:
         f"backbone {backbone:,} {'trained' if model.args.no_freeze_backbone else 'frozen'}"
     )
     if model.method is not None:
-        representation = model.args.representation if model.method.reads_representation else "none"
-        layers = ",".join(map(str, model.method.places))
-        logger.info(
-            f"prompt: length {model.prompt_length} at position {position}; layers {layers}; "
-            f"representation {representation}"
-        )
+        place = f" from position {position}" if model.prompt_length else ""
+        representation = f"; representation {model.args.representation}" if model.method.reads_representation else ""
+        logger.info(f"{model.method.describe()}{place}{representation}")
     logger.info(f"backbone: {model.args.backbone} (SHA-256 {hexadecimal(model.backbone_sha256)})")

@@ -18,7 +18,7 @@ from ..backbone.injection import NOTHING, Injection
 from ..backbone.loading import backbone_path, check_geometry, read_backbone
 from ..backbone.representation import sentence_representation
 from ..errors import InputError
-from ..prompts.base import PromptMethod
+from ..method import InjectedMethod
 from ..registry import Geometry, find_method
 from .config import RobertaIDPGConfig, fill_method_options
 from .saving import SavesTrainableOnly
@@ -31,7 +31,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
     """fairseq's RoBERTa with a prompt method attached.
 
     Attributes:
-        method: the ``PromptMethod`` that ``--method`` names, or None (head only).
+        method: the ``InjectedMethod`` that ``--method`` names, or None (head only).
     """
 
     def __init__(self, args: argparse.Namespace, encoder: OpenRobertaEncoder):
@@ -40,7 +40,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         self.requires_grad_(False)
         self.encoder.sentence_encoder.requires_grad_(args.no_freeze_backbone)
         geometry = Geometry(args.encoder_layers, args.encoder_embed_dim)
-        self.method: Optional[PromptMethod] = find_method(args.method).build(args, geometry)
+        self.method: Optional[InjectedMethod] = find_method(args.method).build(args, geometry)
 
     @staticmethod
     def add_args(parser: argparse.ArgumentParser) -> None:
@@ -109,12 +109,14 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             )
         tokens, injection = src_tokens, NOTHING
         if self.method is not None:
-            if prompted_tokens is None or prompt_offset is None:
-                raise InputError(
-                    f"--method {self.args.method} needs batches that say where the prompt goes: use "
-                    "--task sentence_prediction_idpg"
-                )
-            tokens, injection = prompted_tokens, self._injection(src_tokens, prompt_offset)
+            if self.method.prompt_length:
+                if prompted_tokens is None or prompt_offset is None:
+                    raise InputError(
+                        f"--method {self.args.method} needs batches that say where the prompt goes: use "
+                        "--task sentence_prediction_idpg"
+                    )
+                tokens = prompted_tokens
+            injection = self._injection(src_tokens, prompt_offset)
         with self.encoder.sentence_encoder.injecting(injection):
             return super().forward(
                 tokens,
@@ -124,19 +126,9 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
                 **kwargs,
             )
 
-    def _injection(self, src_tokens: Tensor, prompt_offset: Tensor) -> Injection:
-        """One pass of the method: rows for the input now, rows for the layers when they are reached."""
+    def _injection(self, src_tokens: Tensor, prompt_offset: Optional[Tensor]) -> Injection:
+        """The method's values for one pass, from M(x) if it reads it."""
         method, representation = self.method, None
         if method.reads_representation:
             representation = sentence_representation(self.encoder, src_tokens, method.representation_dropout)
-        prompt_at = method.start(representation)
-
-        def after_layer(layer: int, sentence: Tensor) -> Optional[Tensor]:
-            return prompt_at(layer + 1, sentence) if layer + 1 in method.places else None
-
-        return Injection(
-            embedded=prompt_at(0, representation),
-            offset=prompt_offset,
-            after_layer=after_layer,
-            insertion=method.insertion,
-        )
+        return method.injection(representation, prompt_offset)

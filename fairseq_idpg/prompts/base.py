@@ -1,21 +1,24 @@
 """What every prompt method has in common: which layers get a prompt, how long it is, how it enters."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Callable, Optional, Tuple
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from torch import Tensor, nn
+from torch import Tensor
 
+from ..backbone.injection import Injection, Prefix
 from ..errors import InputError
+from ..method import InjectedMethod
 from ..options import option
 from ..registry import Geometry
 
-# (place, B x d sentence state or None) -> B x t x d or 1 x t x d prompt rows
+# (place, B x d sentence state or None) -> B x rows x d or 1 x rows x d prompt rows
 PromptAt = Callable[[int, Optional[Tensor]], Tensor]
 
 # What RobertaModel's own initialisation leaves in every embedding table of the released code.
 TABLE_STD = 0.02
+PREFIX = ("key-value", "key-value-input")
 
 
 @dataclass
@@ -25,21 +28,23 @@ class PromptConfig(FairseqDataclass):
     prompt_length: Optional[int] = option(5, "prompt length t: rows inserted into each input")
     prompt_layers: Optional[str] = option(
         "first",
-        "layers that read a prompt: 'first' (the input only), 'all', or a list such as 0,4,8 that includes 0; "
-        "layer i > 0 reads its prompt from the hidden states after layer i - 1",
+        "layers that read a prompt: 'first' (the input only), 'all', or a list such as 0,4,8; layer i > 0 reads its "
+        "prompt from the hidden states after layer i - 1, layer 0 (which must be there unless prompts are keys and "
+        "values) from the input",
     )
-    prompt_insertion: Optional[ChoiceEnum(["add", "replace"])] = option(
+    prompt_insertion: Optional[ChoiceEnum(["add", "replace", *PREFIX])] = option(
         "add",
-        "how a prompt enters above the input: 'add' it to the hidden states at the prompt's places (paper) or "
-        "'replace' them",
+        "how a prompt enters: as rows of the input, above it 'add'ed to the hidden states at the prompt's places "
+        "(paper) or 'replace'ing them; or as t keys and t values of each layer, 'key-value' after projection (prefix "
+        "tuning) or 'key-value-input' before it (the released code's insert mode 2)",
     )
 
 
-def parse_places(text: str, layers: int) -> Tuple[int, ...]:
+def parse_places(text: str, layers: int, prefix: bool = False) -> Tuple[int, ...]:
     """``first`` | ``all`` | ``0,4,8`` -> the places of a prompt in rising order.
 
     Place 0 is the input; place i > 0 is the hidden states between layer i - 1 and layer i. There is no place
-    after the last layer: no layer would read it.
+    after the last layer: no layer would read it. A ``prefix`` of keys and values needs no rows in the input.
     """
     if text == "first":
         return (0,)
@@ -49,35 +54,60 @@ def parse_places(text: str, layers: int) -> Tuple[int, ...]:
         places = tuple(sorted({int(part) for part in text.split(",")}))
     except ValueError:
         raise InputError(f"--prompt-layers {text}: give first, all or a list of layer numbers such as 0,4,8") from None
-    if places[0] != 0 or places[-1] >= layers:
-        raise InputError(
-            f"--prompt-layers {text}: layers count from 0 to {layers - 1}, and 0 (the input, which makes the rows) "
-            "must be among them"
-        )
+    if places[0] < 0 or places[-1] >= layers:
+        raise InputError(f"--prompt-layers {text}: layers count from 0 to {layers - 1}, give some of these")
+    if places[0] != 0 and not prefix:
+        raise InputError(f"--prompt-layers {text}: add 0, the input, which makes the rows that later layers read")
     return places
 
 
-class PromptMethod(nn.Module, ABC):
+class PromptMethod(InjectedMethod):
     """Base of the prompt methods.
 
     Attributes:
-        prompt_length: t, the rows that the task reserves in every example.
+        prompt_length: rows that the task reserves in every example: t, or 0 for keys and values.
+        rows: rows made for each place: t, or 2 t (t keys, then t values).
         places: where a prompt enters, see ``parse_places``.
-        insertion: ``add`` or ``replace``.
-        reads_representation: whether ``start`` wants M(x).
+        insertion: ``add``, ``replace``, ``key-value`` or ``key-value-input``.
     """
-
-    reads_representation = False
-    representation_dropout = False
 
     def __init__(self, cfg: PromptConfig, geometry: Geometry):
         super().__init__()
         if cfg.prompt_length < 1:
             raise InputError(f"--prompt-length {cfg.prompt_length} is no length: give 1 or more")
-        self.prompt_length = cfg.prompt_length
-        self.places = parse_places(str(cfg.prompt_layers), geometry.layers)
         self.insertion = str(cfg.prompt_insertion)
+        prefix = self.insertion in PREFIX
+        self.prompt_length = 0 if prefix else cfg.prompt_length
+        self.rows = 2 * cfg.prompt_length if prefix else cfg.prompt_length
+        self.places = parse_places(str(cfg.prompt_layers), geometry.layers, prefix)
 
     @abstractmethod
     def start(self, representation: Optional[Tensor]) -> PromptAt:
         """Begins one forward pass on M(x) (B x d, or None) and returns what gives each place its rows."""
+
+    def injection(self, representation: Optional[Tensor], offset: Optional[Tensor]) -> Injection:
+        """Rows for the input now, rows for the layers when they are reached."""
+        prompt_at = self.start(representation)
+        if self.insertion in PREFIX:
+            return Injection(key_value=self._key_value(prompt_at))
+
+        def after_layer(layer: int, sentence: Tensor) -> Optional[Tensor]:
+            return prompt_at(layer + 1, sentence) if layer + 1 in self.places else None
+
+        return Injection(
+            embedded=prompt_at(0, representation), offset=offset, after_layer=after_layer, insertion=self.insertion
+        )
+
+    def _key_value(self, prompt_at: PromptAt) -> Callable[[int, Tensor], Optional[Prefix]]:
+        """What gives each layer its prefix: the first half of its rows as keys, the second as values."""
+
+        def prefix_of(layer: int, sentence: Tensor) -> Optional[Prefix]:
+            if layer not in self.places:
+                return None
+            keys, values = prompt_at(layer, sentence).chunk(2, dim=1)
+            return Prefix(keys, values, before_projection=self.insertion == "key-value-input")
+
+        return prefix_of
+
+    def describe(self) -> str:
+        return f"prompt: {self.rows} rows ({self.insertion}) at layers {','.join(map(str, self.places))}"

@@ -66,13 +66,15 @@ class IDPG(PromptMethod):
 
     def __init__(self, cfg: IDPGConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
-        width, rows = geometry.width, len(self.places)
+        width, places = geometry.width, len(self.places)
         sharing = str(cfg.generator_sharing)
         self.from_previous_layer = str(cfg.representation) == "previous-layer"
         self.representation_dropout = bool(cfg.representation_dropout)
         self.dropout = nn.Dropout(cfg.generator_dropout)
-        self.generators = nn.ModuleList(make_generator(cfg, width) for _ in range(rows if sharing == "L" else 1))
-        self.bias = nn.Parameter(torch.zeros(1 if sharing == "S" else rows, self.prompt_length, width))
+        self.generators = nn.ModuleList(
+            make_generator(cfg, width, self.rows * width) for _ in range(places if sharing == "L" else 1)
+        )
+        self.bias = nn.Parameter(torch.zeros(1 if sharing == "S" else places, self.rows, width))
         if not (str(cfg.generator) == "dnn" and self.places == (0,)):
             nn.init.normal_(self.bias, std=TABLE_STD)
         self.residual_layer_norm = nn.LayerNorm(width) if cfg.generator_residual else None
@@ -86,7 +88,7 @@ class IDPG(PromptMethod):
         def prompt_at(place: int, sentence: Optional[Tensor]) -> Tensor:
             row = row_of[place]
             c = sentence if place and self.from_previous_layer else c0
-            prompt = generators[row % len(generators)](c).view(c.size(0), self.prompt_length, -1)
+            prompt = generators[row % len(generators)](c).view(c.size(0), self.rows, -1)
             prompt = prompt + self.bias[row % len(self.bias)]
             return prompt if place else self._refine(prompt, c0)
 
@@ -101,9 +103,9 @@ class IDPG(PromptMethod):
         return prompt
 
 
-def make_generator(cfg: IDPGConfig, width: int) -> Generator:
-    """One generator, d -> t d, as the options say."""
-    hidden, out, dropout = cfg.generator_hidden_size, cfg.prompt_length * width, cfg.generator_dropout
+def make_generator(cfg: IDPGConfig, width: int, out: int) -> Generator:
+    """One generator, ``width`` -> ``out``, as the options say."""
+    hidden, dropout = cfg.generator_hidden_size, cfg.generator_dropout
     if hidden < 1:
         raise InputError(f"--generator-hidden-size {hidden} is no size: give 1 or more")
     if str(cfg.generator) == "dnn":

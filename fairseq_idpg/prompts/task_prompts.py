@@ -24,13 +24,13 @@ from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod
 class TaskPrompts(PromptMethod):
     """P_l = table[l], for each place l.
 
-    ``table``: places x t x d, drawn from N(0, 0.02^2).
-    Trainable parameters: places * t * d.
+    ``table``: places x rows x d, drawn from N(0, 0.02^2); rows is t, or 2 t (t keys, then t values).
+    Trainable parameters: places * rows * d.
     """
 
     def __init__(self, cfg: PromptConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
-        self.table = nn.Parameter(torch.empty(len(self.places), self.prompt_length, geometry.width))
+        self.table = nn.Parameter(torch.empty(len(self.places), self.rows, geometry.width))
         nn.init.normal_(self.table, std=TABLE_STD)
 
     def start(self, representation: Optional[Tensor]) -> PromptAt:
@@ -40,4 +40,8 @@ class TaskPrompts(PromptMethod):
 
 register_method("prompt-tuning", TaskPrompts, PromptConfig, prompt_length=5)
 register_method("prompt-tuning-134", TaskPrompts, PromptConfig, prompt_length=134)
+register_method("prompt-tuning-100", TaskPrompts, PromptConfig, prompt_length=100)
 register_method("p-tuning-v2", TaskPrompts, PromptConfig, prompt_length=5, prompt_layers="all")
+register_method(
+    "p-tuning-v2-kv", TaskPrompts, PromptConfig, prompt_length=5, prompt_layers="all", prompt_insertion="key-value"
+)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from fairseq_idpg.backbone.injection import Injection, add_rows, replace_rows
+from fairseq_idpg.backbone.injection import Injection, Prefix, add_rows, replace_rows
 from tests.helpers import PAD, TINY, enlarge, pair_batch, stock_twin, tiny_model
 from tests.plain import plain_embedding, plain_layer
 
@@ -37,7 +37,7 @@ def plain_pass(model, tokens, embedded=None, after=None, replace=False, prefix=N
             x = plain_layer(
                 layer,
                 x,
-                prefix=prefix and [side[example] for side in prefix[i]],
+                prefix=prefix and [side[example] for side in prefix[i][:2]],
                 adapters=adapters[i] if adapters else (None, None),
                 query_delta=query_delta and query_delta[i],
             )
@@ -106,8 +106,36 @@ def test_hidden_slot_hands_over_the_sentence_state(model):
 
 def test_key_value_slot(model):
     tokens = pair_batch()
-    prefix = {i: (torch.randn(3, 4, WIDTH), torch.randn(3, 4, WIDTH)) for i in range(LAYERS)}
-    assert_equal_pass(model, tokens, Injection(key_value=prefix), plain_pass(model, tokens, prefix=prefix))
+    prefix = {i: Prefix(torch.randn(3, 4, WIDTH), torch.randn(3, 4, WIDTH)) for i in range(LAYERS)}
+    key_value = lambda layer, sentence: prefix[layer]  # noqa: E731
+    assert_equal_pass(model, tokens, Injection(key_value=key_value), plain_pass(model, tokens, prefix=prefix))
+
+
+def test_key_value_slot_before_projection(model):
+    """The rows pass through the layer's own projections; one set of rows for the whole batch."""
+    rows = {i: Prefix(torch.randn(1, 4, WIDTH), torch.randn(1, 4, WIDTH), before_projection=True) for i in (0, 2)}
+    attention = [layer.self_attn for layer in model.encoder.sentence_encoder.layers]
+    none = (torch.empty(3, 0, WIDTH), torch.empty(3, 0, WIDTH))
+    projected = {
+        i: [project(side).expand(3, -1, -1) for project, side in zip((a.k_proj, a.v_proj), rows[i])]
+        if i in rows
+        else none
+        for i, a in enumerate(attention)
+    }
+    key_value = lambda layer, sentence: rows.get(layer)  # noqa: E731
+    tokens = pair_batch()
+    assert_equal_pass(model, tokens, Injection(key_value=key_value), plain_pass(model, tokens, prefix=projected))
+
+
+def test_key_value_slot_sees_the_sentence_below_each_layer(model):
+    seen = []
+    with torch.no_grad(), model.encoder.sentence_encoder.injecting(
+        Injection(key_value=lambda layer, sentence: seen.append((layer, sentence)))
+    ):
+        _, extra = model.encoder(pair_batch(), features_only=True, return_all_hiddens=True)
+    assert [i for i, _ in seen] == list(range(LAYERS))
+    for i, sentence in seen:
+        assert torch.equal(sentence, extra["inner_states"][i][0])
 
 
 def test_sublayer_slot(model):

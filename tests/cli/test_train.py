@@ -28,7 +28,7 @@ def test_log_states_what_is_trained(trained, backbone):
     # 2 x 4^3 + 32 x 16 / 4 + 16 + 16 x 160 / 4 + 3 x 160 of the method, 32 x 32 + 32 + 2 x 33 of the head
     assert "method m-idpg-phm: 2,514 trainable of" in output
     assert "method 1,392" in output and "head 1,122" in output
-    assert "prompt: length 5 at position 0; layers 0,1,2; representation previous-layer" in output
+    assert "prompt: 5 rows (add) at layers 0,1,2 from position 0; representation previous-layer" in output
     assert f"backbone: {backbone} (SHA-256 {digest})" in output
 
 

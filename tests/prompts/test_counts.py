@@ -17,7 +17,9 @@ PAPER = {
     "m-idpg-dnn": 221_200,
     "prompt-tuning": 5_120,
     "prompt-tuning-134": 137_216,
+    "prompt-tuning-100": 102_400,
     "p-tuning-v2": 122_880,
+    "p-tuning-v2-kv": 245_760,
 }
 
 

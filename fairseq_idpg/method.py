@@ -13,12 +13,12 @@ class InjectedMethod(nn.Module, ABC):
 
     Attributes:
         prompt_length: rows that the task reserves in every example; 0 when the input is not lengthened.
-        reads_representation: whether ``injection`` wants M(x).
+        representation: the kind of M(x) that ``injection`` wants, None if it wants none.
         representation_dropout: whether the backbone's dropout stays on while M(x) is computed in training.
     """
 
     prompt_length = 0
-    reads_representation = False
+    representation: Optional[str] = None
     representation_dropout = False
 
     @abstractmethod
@@ -26,7 +26,7 @@ class InjectedMethod(nn.Module, ABC):
         """The values of one forward pass.
 
         Args:
-            representation: M(x), B x d, if ``reads_representation``.
+            representation: M(x), B x d, if there is a ``representation``.
             offset: B, index of each example's first prompt row, if ``prompt_length``.
         """
 

@@ -1,10 +1,16 @@
-"""M(x), the representation of a sentence that a prompt is generated from (IDPG Section 3.1)."""
+"""M(x), the representation of a sentence that a prompt is generated from (IDPG Sections 3.1 and 4.5.1).
+
+Whatever the backbone computes here is frozen: no gradient.
+"""
 
 import contextlib
-from typing import Iterator
+from typing import Callable, Dict, Iterator
 
 import torch
 from torch import Tensor, nn
+
+GLOVE = "glove"  # rows that the task reads from the data folder, see preprocess/glove.py
+PREVIOUS_LAYER = "previous-layer"
 
 
 @contextlib.contextmanager
@@ -18,9 +24,42 @@ def evaluating(module: nn.Module) -> Iterator[None]:
         module.train(training)
 
 
+def sentence_state(encoder: nn.Module, tokens: Tensor) -> Tensor:
+    """The last layer's ``<s>`` state: B x T tokens -> B x d."""
+    return encoder(tokens, features_only=True)[0][:, 0]
+
+
+def mean_pooled(encoder: nn.Module, tokens: Tensor) -> Tensor:
+    """Mean of the last layer's states over all tokens but pads: B x T tokens -> B x d."""
+    features, _ = encoder(tokens, features_only=True)
+    return mean_over(features, tokens.ne(encoder.dictionary.pad()))
+
+
+def token_mean(encoder: nn.Module, tokens: Tensor) -> Tensor:
+    """Mean of the word embeddings of the text, without special tokens; zeros for no text: B x T tokens -> B x d."""
+    return mean_over(encoder.sentence_encoder.embed_tokens(tokens), tokens.ge(encoder.dictionary.nspecial))
+
+
+def mean_over(rows: Tensor, chosen: Tensor) -> Tensor:
+    """B x T x d rows and B x T choices -> B x d means."""
+    weights = chosen.unsqueeze(2).type_as(rows)
+    return (rows * weights).sum(1) / weights.sum(1).clamp(min=1)
+
+
+# what M(x) is at the input, by the name that --representation takes; glove rows come with the batch
+REPRESENTATIONS: Dict[str, Callable[[nn.Module, Tensor], Tensor]] = {
+    "backbone": sentence_state,
+    PREVIOUS_LAYER: sentence_state,
+    "mean-pooled": mean_pooled,
+    "token-mean": token_mean,
+}
+
+
 @torch.no_grad()
-def sentence_representation(encoder: nn.Module, tokens: Tensor, dropout: bool = False) -> Tensor:
-    """Last-layer ``<s>`` state of the backbone on the raw input: B x T tokens -> B x d, without gradient.
+def sentence_representation(
+    encoder: nn.Module, tokens: Tensor, dropout: bool = False, kind: str = "backbone"
+) -> Tensor:
+    """M(x) of the raw input: B x T tokens -> B x d, without gradient.
 
     Differs from the paper's code, where the frozen backbone's dropout stays on in training and so the same
     sentence gets another representation at every step; ``dropout=True`` restores that. Without dropout M(x)
@@ -28,5 +67,4 @@ def sentence_representation(encoder: nn.Module, tokens: Tensor, dropout: bool = 
     """
     mode = contextlib.nullcontext() if dropout else evaluating(encoder)
     with mode:
-        features, _ = encoder(tokens, features_only=True)
-    return features[:, 0]
+        return REPRESENTATIONS[kind](encoder, tokens)

@@ -16,7 +16,7 @@ from torch import Tensor
 from ..backbone.encoder import OpenRobertaEncoder
 from ..backbone.injection import NOTHING, Injection
 from ..backbone.loading import backbone_path, check_geometry, read_backbone
-from ..backbone.representation import sentence_representation
+from ..backbone.representation import GLOVE, sentence_representation
 from ..errors import InputError
 from ..method import InjectedMethod
 from ..registry import Geometry, find_method
@@ -88,6 +88,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         src_lengths: Optional[Tensor] = None,
         prompted_tokens: Optional[Tensor] = None,
         prompt_offset: Optional[Tensor] = None,
+        representation: Optional[Tensor] = None,
         features_only: bool = False,
         return_all_hiddens: bool = False,
         classification_head_name: Optional[str] = None,
@@ -99,6 +100,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             src_tokens: B x T, the raw input; M(x) is computed from it.
             prompted_tokens: B x T', the input with placeholders where the prompt goes (from the task).
             prompt_offset: B, index of the first placeholder in each row of ``prompted_tokens``.
+            representation: B x w, M(x) where the task has it already (word vectors).
 
         Returns:
             As fairseq's RobertaModel: (B x T' x d features or B x classes logits, extra).
@@ -116,7 +118,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
                         "--task sentence_prediction_idpg"
                     )
                 tokens = prompted_tokens
-            injection = self._injection(src_tokens, prompt_offset)
+            injection = self._injection(src_tokens, prompt_offset, representation)
         with self.encoder.sentence_encoder.injecting(injection):
             return super().forward(
                 tokens,
@@ -126,9 +128,17 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
                 **kwargs,
             )
 
-    def _injection(self, src_tokens: Tensor, prompt_offset: Optional[Tensor]) -> Injection:
-        """The method's values for one pass, from M(x) if it reads it."""
-        method, representation = self.method, None
-        if method.reads_representation:
-            representation = sentence_representation(self.encoder, src_tokens, method.representation_dropout)
+    def _injection(
+        self, src_tokens: Tensor, prompt_offset: Optional[Tensor], representation: Optional[Tensor]
+    ) -> Injection:
+        """The method's values for one pass, from M(x) if it reads it and the batch does not bring it."""
+        method = self.method
+        if method.representation is not None and representation is None:
+            if method.representation == GLOVE:
+                raise InputError(
+                    f"--method {self.args.method} needs batches with word vectors: use --task sentence_prediction_idpg"
+                )
+            representation = sentence_representation(
+                self.encoder, src_tokens, method.representation_dropout, method.representation
+            )
         return method.injection(representation, prompt_offset)

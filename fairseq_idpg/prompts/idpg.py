@@ -15,6 +15,7 @@ import torch
 from fairseq.dataclass import ChoiceEnum
 from torch import Tensor, nn
 
+from ..backbone.representation import GLOVE, PREVIOUS_LAYER, REPRESENTATIONS
 from ..errors import InputError
 from ..options import option
 from ..registry import Geometry, register_method
@@ -35,11 +36,14 @@ class IDPGConfig(PromptConfig):
     generator_sharing: Optional[ChoiceEnum(["S", "M", "L"])] = option(
         "M", "shared by the layers: S weights and output bias, M weights only, L nothing"
     )
-    representation: Optional[ChoiceEnum(["backbone", "previous-layer"])] = option(
+    representation: Optional[ChoiceEnum([*REPRESENTATIONS, GLOVE])] = option(
         "backbone",
         "what the prompt is generated from: 'backbone' M(x), the frozen backbone's last <s> state on the raw "
-        "input, for every layer; 'previous-layer' M(x) for the input, this pass's <s> below the layer elsewhere",
+        "input, for every layer; 'previous-layer' M(x) for the input, this pass's <s> below the layer elsewhere; "
+        "'mean-pooled' the mean of its last states; 'token-mean' of the word embeddings; 'glove' of word vectors in "
+        "the data folder (python -m preprocess glove)",
     )
+    representation_width: Optional[int] = option(0, "width of M(x); 0: d, or that of the data folder's word vectors")
     representation_dropout: Optional[bool] = option(
         False, "leave the backbone's dropout on while M(x) is computed in training, as the released code does"
     )
@@ -62,23 +66,35 @@ class IDPG(PromptMethod):
     the released code.
     """
 
-    reads_representation = True
-
     def __init__(self, cfg: IDPGConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
+        self.representation = str(cfg.representation)
         width, places = geometry.width, len(self.places)
         sharing = str(cfg.generator_sharing)
-        self.from_previous_layer = str(cfg.representation) == "previous-layer"
+        self.from_previous_layer = self.representation == PREVIOUS_LAYER
         self.representation_dropout = bool(cfg.representation_dropout)
         self.dropout = nn.Dropout(cfg.generator_dropout)
+        read = self._representation_width(cfg, width)
         self.generators = nn.ModuleList(
-            make_generator(cfg, width, self.rows * width) for _ in range(places if sharing == "L" else 1)
+            make_generator(cfg, read, self.rows * width) for _ in range(places if sharing == "L" else 1)
         )
         self.bias = nn.Parameter(torch.zeros(1 if sharing == "S" else places, self.rows, width))
         if not (str(cfg.generator) == "dnn" and self.places == (0,)):
             nn.init.normal_(self.bias, std=TABLE_STD)
         self.residual_layer_norm = nn.LayerNorm(width) if cfg.generator_residual else None
         self.prompt_layer_norm = nn.LayerNorm(width) if cfg.generator_layer_norm else None
+
+    def _representation_width(self, cfg: IDPGConfig, width: int) -> int:
+        if self.representation != GLOVE:
+            if cfg.representation_width not in (0, width):
+                raise InputError(
+                    f"--representation-width {cfg.representation_width}: --representation {self.representation} has "
+                    f"the backbone's width {width}: leave it out"
+                )
+            return width
+        if not cfg.representation_width:
+            raise InputError("--representation glove needs word vectors: run python -m preprocess glove on the data")
+        return cfg.representation_width
 
     def start(self, representation: Optional[Tensor]) -> PromptAt:
         c0 = self.dropout(representation)
@@ -121,3 +137,4 @@ register_method("s-idpg-phm", IDPG, IDPGConfig, generator="phm", phm_shared_a="t
 register_method("s-idpg-dnn", IDPG, IDPGConfig, generator="dnn", **_S)
 register_method("m-idpg-phm", IDPG, IDPGConfig, generator="phm", **_M)
 register_method("m-idpg-dnn", IDPG, IDPGConfig, generator="dnn", **_M)
+register_method("m-idpg-phm-glove", IDPG, IDPGConfig, generator="phm", phm_n=4, **{**_M, "representation": GLOVE})

@@ -1,6 +1,6 @@
 """A sentence-prediction dataset whose batches also say where the prompt goes."""
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 import numpy as np
 import torch
@@ -20,8 +20,10 @@ class PromptedDataset(FairseqDataset):
         block: the inserted token row (placeholders, at position 4 between separators).
         prompt_start: place of the first placeholder within ``block``.
         sizes: N, tokens of each example with the block.
+        representations: N x w, M(x) where it need not be computed, or None.
 
-    Batches: ``src_tokens`` B x T (raw, for M(x)), ``prompted_tokens`` B x T', ``prompt_offset`` B.
+    Batches: ``src_tokens`` B x T (raw, for M(x)), ``prompted_tokens`` B x T', ``prompt_offset`` B, ``representation``
+    B x w.
     """
 
     def __init__(
@@ -33,6 +35,7 @@ class PromptedDataset(FairseqDataset):
         prompt_start: int,
         sizes: np.ndarray,
         pad: int,
+        representations: Optional[np.ndarray] = None,
     ):
         super().__init__()
         self.dataset = dataset
@@ -42,6 +45,7 @@ class PromptedDataset(FairseqDataset):
         self.prompt_start = prompt_start
         self.sizes = sizes
         self.pad = pad
+        self.representations = representations
 
     def __getitem__(self, i: int) -> Dict[str, Any]:
         item = self.dataset[i]
@@ -52,6 +56,8 @@ class PromptedDataset(FairseqDataset):
             at = int(self.index[i])
             item["prompted_tokens"] = torch.cat([tokens[:at], self.block, tokens[at:]])
             item["prompt_offset"] = at + self.prompt_start
+        if self.representations is not None:
+            item["representation"] = self.representations[i % len(self.representations)]  # exchanged pairs share one
         return item
 
     def collater(self, samples: List[Dict[str, Any]]) -> Dict[str, Any]:
@@ -60,6 +66,9 @@ class PromptedDataset(FairseqDataset):
             prompted = data_utils.collate_tokens([s["prompted_tokens"] for s in samples], self.pad)
             batch["net_input"]["prompted_tokens"] = prompted
             batch["net_input"]["prompt_offset"] = torch.tensor([s["prompt_offset"] for s in samples])
+        if samples and self.representations is not None:
+            rows = np.stack([s["representation"] for s in samples])
+            batch["net_input"]["representation"] = torch.from_numpy(rows)
         return batch
 
     def __len__(self) -> int:

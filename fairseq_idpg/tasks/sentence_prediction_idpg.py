@@ -14,6 +14,7 @@ from fairseq.tasks.sentence_prediction import SentencePredictionConfig, Sentence
 from omegaconf import OmegaConf, open_dict
 
 from ..backbone.loading import NO_BACKBONE
+from ..backbone.representation import GLOVE
 from ..errors import InputError
 from ..models.config import fill_method_options
 from ..models.report import log_model
@@ -22,6 +23,7 @@ from .prompt_position import check_position, first_row, insertion_index, prompt_
 from .prompted_dataset import PromptedDataset
 from .shortening import Shortener, kept_lengths
 from .swapped_pairs import SwappedPairsAppended
+from .word_vectors import load_vectors, vectors_width
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +54,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     """
 
     prompt_length = 0
+    word_vectors: Optional[int] = None  # width of the rows that the model reads from the data folder
 
     @classmethod
     def setup_task(cls, cfg: Any, **kwargs: Any) -> "SentencePredictionIDPGTask":
@@ -75,11 +78,16 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
                 "roberta_idpg_base, _large or _minilm"
             )
         with open_dict(cfg) if OmegaConf.is_config(cfg) else contextlib.nullcontext():
+            width = cfg.representation_width
             fill_method_options(cfg)
+            if getattr(cfg, "representation", None) == GLOVE:
+                cfg.representation_width = vectors_width(self.cfg.data, width)
             if cfg.backbone and cfg.backbone != NO_BACKBONE:
                 cfg.backbone = os.path.abspath(cfg.backbone)
         model = super().build_model(cfg, from_checkpoint)
         self.prompt_length = model.prompt_length
+        if getattr(model.method, "representation", None) == GLOVE:
+            self.word_vectors = cfg.representation_width
         log_model(model, self.cfg.prompt_position)
         return model
 
@@ -101,6 +109,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             dataset = super().load_dataset(split, combine=combine, **kwargs)
 
         separators = 1 if cfg.separator_token is None else 2
+        vectors = load_vectors(cfg.data, split, len(a), self.word_vectors) if self.word_vectors else None
         if str(cfg.swap_pairs) == "append" and split.startswith("train"):
             dataset = SwappedPairsAppended(dataset, a, b, separators, not cfg.no_shuffle, cfg.seed)
             a, b = np.concatenate([a, b]), np.concatenate([b, a])
@@ -121,6 +130,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             prompt_start=int(first_row(cfg.prompt_position, np.zeros(1, dtype=int))[0]),
             sizes=kept_a + (0 if kept_b is None else kept_b) + special + rows,
             pad=dictionary.pad(),
+            representations=vectors,
         )
         return self.datasets[split]
 

@@ -15,6 +15,7 @@ PAPER = {
     "s-idpg-dnn": 1_578_240,
     "m-idpg-phm": 137_232,
     "m-idpg-dnn": 221_200,
+    "m-idpg-phm-glove": 144_704,
     "prompt-tuning": 5_120,
     "prompt-tuning-134": 137_216,
     "prompt-tuning-100": 102_400,
@@ -24,6 +25,8 @@ PAPER = {
 
 
 def count(**options) -> int:
+    if options["method"] == "m-idpg-phm-glove":
+        options = {"representation_width": 300, **options}
     args = model_args(**options)
     with torch.device("meta"):
         module = METHODS[args.method].build(args, LARGE)

@@ -1,0 +1,45 @@
+"""The mean word vectors that ``python -m preprocess glove`` left in a data folder: ``DATA/glove/SPLIT.npy``."""
+
+import json
+import os
+from typing import Optional
+
+import numpy as np
+
+from ..errors import InputError
+
+REMEDY = "run python -m preprocess glove --vectors FILE --data"
+
+
+def vectors_width(data: str, given: Optional[int]) -> int:
+    """Width of the folder's vectors, which --representation-width, if given, must agree with."""
+    path = os.path.join(data, "glove", "glove.json")
+    try:
+        with open(path, encoding="utf-8") as file:
+            width = int(json.load(file)["dim"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(f"--representation glove: {path} is missing or damaged: {REMEDY} {data}") from None
+    if given and given != width:
+        raise InputError(
+            f"--representation-width {given}, but the vectors in {data}/glove have {width} numbers: leave the option "
+            "out, or make the folder from other vectors"
+        )
+    return width
+
+
+def load_vectors(data: str, split: str, examples: int, width: int) -> np.ndarray:
+    """N x w, read from the disk when they are used.
+
+    Raises:
+        InputError: the file is missing, damaged, or of another data set or width.
+    """
+    path = os.path.join(data, "glove", f"{split}.npy")
+    try:
+        vectors = np.load(path, mmap_mode="r")
+    except (OSError, ValueError):
+        raise InputError(f"--representation glove: {path} is missing or damaged: {REMEDY} {data}") from None
+    if vectors.shape != (examples, width):
+        raise InputError(
+            f"{path} has shape {vectors.shape}, not {(examples, width)}, examples x width: {REMEDY} {data} --overwrite"
+        )
+    return vectors

@@ -1,11 +1,27 @@
 """What every method, whatever it injects, tells the model."""
 
 from abc import ABC, abstractmethod
-from typing import Optional
+from dataclasses import dataclass
+from typing import Any, Callable, List, Optional
 
 from torch import Tensor, nn
 
 from .backbone.injection import Injection
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a run offers a method to take starting values from.
+
+    Attributes:
+        embeddings: V x d, the backbone's word embeddings; the last symbol is <mask>.
+        specials: ids below this are no words.
+        encode: text -> ids.
+    """
+
+    embeddings: Tensor
+    specials: int
+    encode: Callable[[str], List[int]]
 
 
 class InjectedMethod(nn.Module, ABC):
@@ -15,11 +31,13 @@ class InjectedMethod(nn.Module, ABC):
         prompt_length: rows that the task reserves in every example; 0 when the input is not lengthened.
         representation: the kind of M(x) that ``injection`` wants, None if it wants none.
         representation_dropout: whether the backbone's dropout stays on while M(x) is computed in training.
+        trains_layer_norms: whether the backbone's LayerNorms are trained too; they stay the backbone's.
     """
 
     prompt_length = 0
     representation: Optional[str] = None
     representation_dropout = False
+    trains_layer_norms = False
 
     @abstractmethod
     def injection(self, representation: Optional[Tensor], offset: Optional[Tensor]) -> Injection:
@@ -29,6 +47,9 @@ class InjectedMethod(nn.Module, ABC):
             representation: M(x), B x d, if there is a ``representation``.
             offset: B, index of each example's first prompt row, if ``prompt_length``.
         """
+
+    def initialise(self, cfg: Any, start: Start) -> None:
+        """Sets starting values that need the loaded backbone or other files; nothing by default."""
 
     @abstractmethod
     def describe(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import os
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -92,12 +93,13 @@ def vocab_folder(bpe: str, vocab: Path | None) -> Path:
     return vocab
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(arguments: Sequence[str]) -> Path:
+    """Makes the folder that a command line asks for, and names it."""
     from .build import build  # reads numpy and the encoders: not for --help
 
     args = parser().parse_args(arguments)
     check(args)
-    build(args, arguments)
+    return build(args, arguments)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -111,6 +113,9 @@ def run(arguments: Sequence[str]) -> int:
         message = str(error)
     except KeyboardInterrupt:
         message = "interrupted, nothing written"
+    except BrokenPipeError:  # whoever reads our output has gone, as in "| head"
+        sys.stdout = open(os.devnull, "w")
+        return 1
     except OSError as error:
         full = "; make room there or name another --out" if error.errno == errno.ENOSPC else ""
         message = f"{error.filename or 'writing'}: {error.strerror or error}{full}; nothing written"

@@ -10,11 +10,13 @@ from .dictionary import SPECIAL, read_labels
 from .errors import DataError
 from .indexed import IndexedRows
 
+KINDS = ("train", "valid", "test")  # of splits: valid, valid1 ...
+
 
 class DataFolder:
     """What is in a folder that this package or fairseq-preprocess made.
 
-    ``inputs``: ("input0",) or ("input0", "input1"); ``splits``: names of the splits, train and valid first;
+    ``inputs``: ("input0",) or ("input0", "input1"); ``splits``: train, valid, valid1 ..., test ...;
     ``regression``: whether labels are numbers; ``label_names``: the classes in the order of their ids.
 
     Raises:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 import sys
@@ -12,6 +11,7 @@ from typing import Sequence
 
 from .binarize import Encoding, Split
 from .encoders import Encoder
+from .split_facts import sha256
 
 SHOWN = 5  # malformed lines on the terminal; the log has all
 COLUMNS = ("split", "examples", "tokens", "unknown", ">512", "truncated", "empty", "malformed")
@@ -33,10 +33,6 @@ def summary(splits: Sequence[Split]) -> str:
             rest = f"; and {len(bad) - SHOWN} more (preprocess.log)" if len(bad) > SHOWN else ""
             lines.append(f"{split.source.name}: skipped {shown}{rest}")
     return "\n".join(lines)
-
-
-def sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def log_text(splits: Sequence[Split], encoder: Encoder, arguments: Sequence[str]) -> str:

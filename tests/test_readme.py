@@ -15,6 +15,7 @@ import pytest
 from fairseq_idpg.options_table import options_markdown
 from fairseq_idpg.registry import METHODS
 from tests.folders import ROOT
+from tests.preprocess.commands import write_vocab
 from tests.prompts.test_counts import PAPER
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -75,3 +76,36 @@ def test_train_and_validate_commands(quickstart):
     assert "method m-idpg-phm: " in output
     output = shell(validate.replace("quickstart/", here).strip() + " --cpu --log-format json")
     assert re.search(r'"test_accuracy": "[\d.]+"', output)
+
+
+def test_own_data_command(quickstart):
+    command = next(c for c in COMMANDS if "-m preprocess" in c)
+    command = command.replace("quickstart/", f"{quickstart}/").replace("--out quickstart", f"--out {quickstart}")
+    assert re.search(r"train +40 ", shell(command))
+    assert (quickstart / "mine-bin" / "input0" / "train.bin").stat().st_size
+
+
+def test_preprocess_commands(tmp_path):
+    """Every line of the data section, on stand-ins for the raw files."""
+    lines = re.search(r"```sh\n(.*?)```", README, flags=re.DOTALL).group(1).splitlines()
+    lines = [line.split(" #")[0].split("    #")[0].strip() for line in lines if line.startswith("python")]
+    assert len(lines) == 8
+    vocab = write_vocab(tmp_path / "vocab")
+    columns = {"RTE": "index\tsentence1\tsentence2\tlabel", "MNLI": "x\tsentence1\tsentence2\tgold_label"}
+    for task, files in (("RTE", ("train", "dev")), ("MNLI", ("train", "dev_matched", "dev_mismatched"))):
+        (tmp_path / "glue_data" / task).mkdir(parents=True)
+        for file in files:
+            text = "".join(f"{i}\tfirst {i}\tsecond\tentailment\n" for i in range(2100))
+            (tmp_path / "glue_data" / task / f"{file}.tsv").write_text(f"{columns[task]}\n{text}")
+    for task in ("cr", "mr"):
+        (tmp_path / "original" / task).mkdir(parents=True)
+        for file in ("train", "test"):
+            (tmp_path / "original" / task / f"{file}.csv").write_text('1,"good, yes"\n0,bad\n')
+    (tmp_path / "glove.6B.300d.txt").write_text("first 0.5 1\nsecond 2 3\n")
+    for line in lines:
+        command = line.replace("python -m preprocess", f"{shlex.quote(sys.executable)} -m preprocess")
+        if "--raw" in line:
+            command += f" --vocab {vocab}"
+        shell(f"cd {tmp_path} && PYTHONPATH={ROOT} {command}")
+    assert len(list((tmp_path / "few").iterdir())) == 15
+    assert (tmp_path / "data" / "RTE-bin" / "glove" / "train.npy").is_file()

@@ -4,7 +4,7 @@ import hashlib
 import os
 import pickle
 from dataclasses import dataclass
-from typing import Any, Dict, Mapping
+from typing import Any, Dict, Mapping, Tuple
 
 import torch
 from fairseq.data import Dictionary
@@ -60,18 +60,26 @@ def backbone_path(named: str) -> str:
     return path
 
 
-def read_backbone(path: str) -> Backbone:
-    """Reads a checkpoint with torch's allow-list on; nothing in the file is ever executed."""
+def read_checkpoint(path: str, option: str) -> Tuple[Dict[str, Any], Dict[str, Tensor]]:
+    """(model options, tensors) of a fairseq checkpoint, read with torch's allow-list on: nothing in it is executed.
+
+    ``option`` is the one that named the file, for the error.
+    """
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
         args, weights = state.get("args"), dict(state["model"])
         if args is None:
             args = state["cfg"]["model"]
-        args = dict(args) if isinstance(args, Mapping) else dict(vars(args))
-    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, TypeError, AttributeError) as error:
+        return dict(args) if isinstance(args, Mapping) else dict(vars(args)), weights
+    except (OSError, pickle.UnpicklingError, RuntimeError, EOFError, KeyError, TypeError, AttributeError) as error:
         reason = str(error).strip().split("\n")[0]
-        raise InputError(f"--backbone {path} is not a fairseq checkpoint ({reason}): give a RoBERTa model.pt") from None
-    if "backbone_sha256" in weights and not any(".sentence_encoder.layers." in name for name in weights):
+        raise InputError(f"{option} {path} is not a fairseq checkpoint ({reason}): give one") from None
+
+
+def read_backbone(path: str) -> Backbone:
+    """Reads the backbone's checkpoint; one that holds only what was trained is refused."""
+    args, weights = read_checkpoint(path, "--backbone")
+    if "backbone_sha256" in weights and not any("sentence_encoder.embed_tokens" in name for name in weights):
         raise InputError(
             f"--backbone {path} holds prompts only; it was trained on the backbone {args.get('backbone')}: give that "
             "file"

@@ -2,16 +2,17 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Callable, Optional, Tuple
+from typing import Any, Callable, Optional, Tuple
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..backbone.injection import Injection, Prefix
 from ..errors import InputError
-from ..method import InjectedMethod
+from ..method import InjectedMethod, Start
 from ..options import option
 from ..registry import Geometry
+from .initial import INITS, initialise
 
 # (place, B x d sentence state or None) -> B x rows x d or 1 x rows x d prompt rows
 PromptAt = Callable[[int, Optional[Tensor]], Tensor]
@@ -38,6 +39,13 @@ class PromptConfig(FairseqDataclass):
         "(paper) or 'replace'ing them; or as t keys and t values of each layer, 'key-value' after projection (prefix "
         "tuning) or 'key-value-input' before it (the released code's insert mode 2)",
     )
+    prompt_init: Optional[ChoiceEnum(list(INITS))] = option(
+        "normal",
+        "where prompt rows (of a generator: its output bias) start: 'normal' N(0, 0.02^2), 'uniform' (-0.5, 0.5), at "
+        "the input 'vocabulary' (frequent words), 'class-labels' or 'text' (of --prompt-init-text); 'saved'",
+    )
+    prompt_init_text: Optional[str] = option("", "text to start from; for class-labels one for each class: 'bad|good'")
+    prompt_init_from: Optional[str] = option("", "checkpoint of another task whose whole method is taken over")
 
 
 def parse_places(text: str, layers: int, prefix: bool = False) -> Tuple[int, ...]:
@@ -108,6 +116,14 @@ class PromptMethod(InjectedMethod):
             return Prefix(keys, values, before_projection=self.insertion == "key-value-input")
 
         return prefix_of
+
+    @property
+    @abstractmethod
+    def initial_rows(self) -> nn.Parameter:
+        """places (or 1) x rows x d, what --prompt-init sets."""
+
+    def initialise(self, cfg: Any, start: Start) -> None:
+        initialise(self, cfg, start)
 
     def describe(self) -> str:
         return f"prompt: {self.rows} rows ({self.insertion}) at layers {','.join(map(str, self.places))}"

@@ -96,6 +96,10 @@ class IDPG(PromptMethod):
             raise InputError("--representation glove needs word vectors: run python -m preprocess glove on the data")
         return cfg.representation_width
 
+    @property
+    def initial_rows(self) -> nn.Parameter:
+        return self.bias
+
     def start(self, representation: Optional[Tensor]) -> PromptAt:
         c0 = self.dropout(representation)
         generators = [generator.build() for generator in self.generators]

@@ -33,6 +33,10 @@ class TaskPrompts(PromptMethod):
         self.table = nn.Parameter(torch.empty(len(self.places), self.rows, geometry.width))
         nn.init.normal_(self.table, std=TABLE_STD)
 
+    @property
+    def initial_rows(self) -> nn.Parameter:
+        return self.table
+
     def start(self, representation: Optional[Tensor]) -> PromptAt:
         rows = dict(zip(self.places, self.table))
         return lambda place, sentence: rows[place][None]

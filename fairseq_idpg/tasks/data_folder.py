@@ -1,10 +1,15 @@
 """Checks of a binarized sentence-prediction folder, so that a wrong one is refused by name."""
 
+import json
 import os
-from typing import Optional
+from pathlib import Path
+from typing import List, Optional
 
 import numpy as np
 from fairseq.data import Dictionary, data_utils
+
+from preprocess.encoders import load_encoder
+from preprocess.errors import DataError
 
 from ..errors import InputError
 
@@ -67,3 +72,20 @@ def check_labels(data: str, split: str, regression: bool, combine: bool, example
         )
     if found != examples:
         raise InputError(f"{path} has {found} labels for {examples} examples: {PREPROCESS}")
+
+
+def encode_text(data: str, text: str) -> List[int]:
+    """Ids of a text by the encoder that the folder records (``preprocess.json``), without ``</s>``."""
+    path = os.path.join(data, "preprocess.json")
+    try:
+        with open(path, encoding="utf-8") as file:
+            record = json.load(file)
+        encoder = load_encoder(record["bpe"], Path(record["vocab"]))
+    except (OSError, ValueError, KeyError):
+        raise InputError(
+            f"{path} is missing or damaged, so that {text!r} cannot be encoded as the data was: make the folder with "
+            "python -m preprocess"
+        ) from None
+    except DataError as error:
+        raise InputError(f"{text!r} cannot be encoded as {data} was: {error}") from None
+    return encoder.encode([text])[0][:-1].tolist()

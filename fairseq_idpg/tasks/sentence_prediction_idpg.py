@@ -4,7 +4,7 @@ import contextlib
 import logging
 import os
 from dataclasses import dataclass, field
-from typing import Any, Iterator, Optional
+from typing import Any, Iterator, List, Optional
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from omegaconf import OmegaConf, open_dict
 from ..backbone.loading import NO_BACKBONE
 from ..backbone.representation import GLOVE
 from ..errors import InputError
+from ..method import Start
 from ..models.config import fill_method_options
 from ..models.report import log_model
 from . import data_folder
@@ -85,11 +86,19 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             if cfg.backbone and cfg.backbone != NO_BACKBONE:
                 cfg.backbone = os.path.abspath(cfg.backbone)
         model = super().build_model(cfg, from_checkpoint)
+        if model.method is not None and not from_checkpoint:
+            dictionary = self.source_dictionary
+            embeddings = model.encoder.sentence_encoder.embed_tokens.weight
+            model.method.initialise(cfg, Start(embeddings, dictionary.nspecial, self.encode_text))
         self.prompt_length = model.prompt_length
         if getattr(model.method, "representation", None) == GLOVE:
             self.word_vectors = cfg.representation_width
         log_model(model, self.cfg.prompt_position)
         return model
+
+    def encode_text(self, text: str) -> List[int]:
+        """Ids of a text, encoded as the data folder was."""
+        return data_folder.encode_text(self.cfg.data, text)
 
     def load_dataset(self, split: str, combine: bool = False, **kwargs: Any) -> PromptedDataset:
         """fairseq's dataset of the split, with the prompt's place in every example.

@@ -2,9 +2,13 @@
 
 import json
 import os
+from pathlib import Path
 from typing import Optional
 
 import numpy as np
+
+from preprocess.data_folder import DataFolder
+from preprocess.split_facts import token_digests
 
 from ..errors import InputError
 
@@ -31,12 +35,16 @@ def load_vectors(data: str, split: str, examples: int, width: int) -> np.ndarray
     """N x w, read from the disk when they are used.
 
     Raises:
-        InputError: the file is missing, damaged, or of another data set or width.
+        InputError: the file is missing, damaged, or made from other text or vectors of another width.
     """
     path = os.path.join(data, "glove", f"{split}.npy")
     try:
         vectors = np.load(path, mmap_mode="r")
-    except (OSError, ValueError):
+        with open(os.path.join(data, "glove", "glove.json"), encoding="utf-8") as file:
+            digests = json.load(file)["sha256"]
+        if any(digests[name] != digest for name, digest in token_digests(DataFolder(Path(data)), split).items()):
+            raise InputError(f"{path} was made from other text than {data} holds now: {REMEDY} {data} --overwrite")
+    except (OSError, ValueError, KeyError, TypeError):
         raise InputError(f"--representation glove: {path} is missing or damaged: {REMEDY} {data}") from None
     if vectors.shape != (examples, width):
         raise InputError(

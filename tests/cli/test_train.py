@@ -62,7 +62,7 @@ def test_resuming_gives_the_losses_of_an_uninterrupted_run(trained, pairs, backb
 @pytest.mark.parametrize("position", [1, 2, 3, 4])
 def test_pairs_at_every_position(pairs, backbone, tmp_path, position):
     finished = train(pairs, tmp_path, "--backbone", backbone, "--max-update", 2, "--prompt-position", position)
-    assert f"at position {position};" in finished.output
+    assert f"from position {position};" in finished.output
     loss = finished.log("valid_loss")[-1:]
     assert validate(pairs, tmp_path / "checkpoint_last.pt").log("valid_loss") == pytest.approx(loss, abs=1e-3)
 

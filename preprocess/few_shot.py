@@ -1,0 +1,150 @@
+"""Few-shot copies of a binarized folder, as in Section 4.4 of the paper: K examples per task.
+
+``train`` and ``valid`` are drawn from the training set (sampling.py); ``test`` is the split on which the paper reports,
+the whole ``valid`` of the source.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, Iterator, Sequence
+
+import numpy as np
+
+from .cli import main as build_task
+from .data_folder import DataFolder
+from .dictionary import read_dictionary
+from .errors import DataError
+from .folders import new_folder
+from .indexed import IndexedWriter
+from .sampling import select_rows
+from .split_facts import count_examples, token_digests
+
+
+def few_shot(
+    data: DataFolder, k: int, dev: int, seed: int, per_class: bool, out: Path, overwrite: bool = False
+) -> None:
+    """Writes the folder ``out``: train, valid and test as above, and ``few_shot.json`` with what was chosen.
+
+    Raises:
+        DataError: see ``select_rows`` and ``check_source``; or ``out`` exists and ``overwrite`` is not set.
+    """
+    check_source(data)
+    train, valid = select_rows(data, k, dev, seed, per_class)
+    record = {
+        **{"seed": seed, "k": k, "dev": dev, "per_class": per_class, "source": data.path.resolve().name},
+        **{"sha256": token_digests(data, "train"), "train_rows": train.tolist(), "valid_rows": valid.tolist()},
+    }
+    with new_folder(out, overwrite) as folder:
+        for part in (*data.inputs, "label"):
+            (folder / part).mkdir()
+            for file in (data.path / part).glob("valid.*"):
+                shutil.copyfile(file, folder / part / f"test{file.suffix}")
+            copy_if_there(data.path / part / "dict.txt", folder / part / "dict.txt")
+        write_splits(data, {"train": train, "valid": valid}, folder)
+        copy_if_there(data.path / "preprocess.json", folder / "preprocess.json")
+        (folder / "few_shot.json").write_text(one_key_a_line(record), encoding="utf-8")
+
+
+def check_source(data: DataFolder) -> None:
+    """Raises DataError unless the folder has labelled examples to train on and to report on."""
+    for split in ("train", "valid"):
+        count_examples(data, split)
+        if not data.has_labels(split):
+            raise DataError(f"{data.path} has no labels of {split}: few-shot copies need them")
+
+
+def write_splits(data: DataFolder, splits: dict[str, np.ndarray], folder: Path) -> None:
+    """Writes rows of the training set as splits of ``folder``: {split: rows}."""
+    for part in data.inputs if data.regression else (*data.inputs, "label"):
+        vocabulary = len(read_dictionary(data.path / part / "dict.txt"))
+        source = data.rows(part, "train")
+        for split, rows in splits.items():
+            with IndexedWriter(folder / part / split, vocabulary) as writer:
+                writer.write(*source.take(rows))
+    if data.regression:
+        targets = data.targets("train")
+        for split, rows in splits.items():
+            text = "".join(f"{targets[row]}\n" for row in rows)
+            (folder / "label" / f"{split}.label").write_text(text, encoding="utf-8")
+
+
+def copy_if_there(source: Path, target: Path) -> None:
+    if source.is_file():
+        shutil.copyfile(source, target)
+
+
+def one_key_a_line(record: dict[str, Any]) -> str:
+    return "{\n" + ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in record.items()) + "\n}\n"
+
+
+def positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+    return int(text)
+
+
+def random_seed(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 2**32:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 2^32 - 1")
+    return int(text)
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser("python -m preprocess few-shot", description=(__doc__ or "").split("\n")[0])
+    add = made.add_argument
+    add("task", metavar="TASK", help="names the folders: OUT/TASK-K100-seed1-bin")
+    source = made.add_mutually_exclusive_group(required=True)
+    source.add_argument("--data", metavar="DIR", type=Path, help="binarized folder to sample from")
+    source.add_argument("--raw", metavar="DIR", help="raw files; options of `python -m preprocess TASK` go with it")
+    add("--out", metavar="DIR", type=Path, required=True, help="where the folders go")
+    add("--k", metavar="K", type=positive, nargs="+", default=[100, 500, 1000], help="training examples")
+    add("--dev", metavar="N", type=positive, default=1000, help="validation examples (default: 1000)")
+    add("--seed", metavar="S", type=random_seed, nargs="+", default=[1], help="one sample for each")
+    add("--per-class", action="store_true", help="K examples of each class instead of K in all")
+    add("--overwrite", action="store_true", help="replace folders that are there")
+    return made
+
+
+@contextlib.contextmanager
+def source_folder(args: argparse.Namespace, options: Sequence[str]) -> Iterator[DataFolder]:
+    """The folder to sample from; one made of raw files goes away again."""
+    if args.data is not None:
+        yield DataFolder(args.data)
+        return
+    args.out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".raw.", dir=args.out) as work:
+        yield DataFolder(build_task([args.task, "--raw", args.raw, *options, "--out", work]))
+
+
+def main(argv: Sequence[str]) -> None:
+    args, options = parser().parse_known_args(argv)
+    if options and args.data is not None:
+        parser().error(f"unrecognized arguments: {' '.join(options)}")
+    if not args.task or Path(args.task).name != args.task:
+        raise DataError(f"TASK {args.task!r} is not a name for a folder: leave out slashes")
+    with source_folder(args, options) as data:
+        write_samples(data, args)
+
+
+def write_samples(data: DataFolder, args: argparse.Namespace) -> None:
+    """A folder for each K and seed; all are checked before the first is written."""
+    check_source(data)
+    folders = {}
+    for k in dict.fromkeys(args.k):
+        for seed in dict.fromkeys(args.seed):
+            folder = args.out / f"{args.task}-K{k}-seed{seed}-bin"
+            folders[folder] = (k, args.dev, seed, args.per_class)
+            select_rows(data, *folders[folder])
+            if folder.exists() and not args.overwrite:
+                raise DataError(f"{folder} exists already: remove it, name another --out, or give --overwrite")
+    tested = count_examples(data, "valid")
+    for folder, choice in folders.items():
+        few_shot(data, *choice, folder, args.overwrite)
+        trained = count_examples(DataFolder(folder), "train")
+        print(f"{folder}: train {trained}, valid {args.dev}, test {tested} examples")

@@ -1,0 +1,139 @@
+"""Sizes, labels and lengths of binarized folders: a table like the paper's Table 5, a plot like its Figure 5.
+
+Lengths are in tokens of the model's vocabulary, without ``</s>``; they are read from the .idx files alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any, Sequence
+
+import numpy as np
+
+from .data_folder import DataFolder
+from .errors import DataError
+from .folders import new_file
+from .split_facts import class_counts, count_examples
+from .stats_plot import save_plot
+
+LONGEST_INPUT = 512  # what RoBERTa takes
+COLUMNS = {  # of the table: how each is aligned
+    "data set": str.ljust,
+    "split": str.ljust,
+    "examples": str.rjust,
+    "labels": str.ljust,
+    "sentence": str.rjust,
+    "mean": str.rjust,
+    "95%": str.rjust,
+    "max": str.rjust,
+    "1st - 2nd": str.rjust,
+    f"> {LONGEST_INPUT}": str.rjust,
+}
+
+
+def describe_folder(data: DataFolder) -> dict[str, Any]:
+    """{"path", "pairs", "splits": {split: ``describe_split``}}."""
+    return {
+        "path": str(data.path),
+        "pairs": len(data.inputs) > 1,
+        "splits": {split: describe_split(data, split) for split in data.splits},
+    }
+
+
+def describe_split(data: DataFolder, split: str) -> dict[str, Any]:
+    """Everything that the table says of a split; None for what an empty or unlabelled one has not.
+
+    ``too_long``: share of examples over 512 tokens when joined, ``<s> A </s>`` or ``<s> A </s> </s> B </s>``;
+    ``difference``: mean length of the first sentence less that of the second.
+    """
+    count = count_examples(data, split)
+    rows = [data.rows(part, split).lengths.astype(np.int64) for part in data.inputs]
+    joined = sum(lengths + 1 for lengths in rows)  # each sentence has its </s> and a token before it
+    lengths = [describe_lengths(row_lengths - 1) for row_lengths in rows]
+    return {
+        "examples": count,
+        "labels": describe_labels(data, split) if count and data.has_labels(split) else None,
+        "lengths": lengths,
+        "difference": float((rows[0] - rows[1]).mean()) if count and len(rows) > 1 else None,
+        "too_long": float((joined > LONGEST_INPUT).mean()) if count else None,
+    }
+
+
+def describe_lengths(lengths: np.ndarray) -> dict[str, float] | None:
+    if not len(lengths):
+        return None
+    mean, high = float(lengths.mean()), float(np.percentile(lengths, 95))
+    return {"mean": mean, "percentile95": high, "max": int(lengths.max())}
+
+
+def describe_labels(data: DataFolder, split: str) -> dict[str, Any]:
+    """{"classes": {name: share}} or {"range": [lowest, highest]}."""
+    if not data.regression:
+        counts = class_counts(data, split)
+        return {"classes": {name: count / sum(counts.values()) for name, count in counts.items()}}
+    try:
+        targets = np.array(data.targets(split), dtype=np.float64)
+    except ValueError as error:
+        raise DataError(f"{data.path}/label/{split}.label: {error}: preprocess it again") from None
+    return {"range": [float(targets.min()), float(targets.max())]}
+
+
+def table(folders: dict[str, dict[str, Any]]) -> str:
+    """One line for each sentence of each split."""
+    lines = [tuple(COLUMNS)]
+    for name, folder in folders.items():
+        for split, facts in folder["splits"].items():
+            of_split = (name, split, f"{facts['examples']:,}", labels_text(facts["labels"]))
+            difference = "" if facts["difference"] is None else f"{round(facts['difference'], 2) + 0:+.2f}"
+            too_long = "" if facts["too_long"] is None else f"{facts['too_long']:.2%}"
+            for number, lengths in enumerate(facts["lengths"], start=1):
+                first = number == 1  # what is said of the whole split stands in its first line
+                start, end = (of_split, (difference, too_long)) if first else ([""] * 4, ["", ""])
+                lines.append((*start, str(number), *lengths_text(lengths), *end))
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    aligned = [[align(cell, width) for cell, width, align in zip(line, widths, COLUMNS.values())] for line in lines]
+    return "\n".join("  ".join(cells).rstrip() for cells in aligned)
+
+
+def lengths_text(lengths: dict[str, float] | None) -> tuple[str, ...]:
+    if lengths is None:
+        return ("-",) * 3
+    return f"{lengths['mean']:.1f}", f"{lengths['percentile95']:.0f}", str(lengths["max"])
+
+
+def labels_text(labels: dict[str, Any] | None) -> str:
+    if labels is None:
+        return "-"
+    if "range" in labels:
+        return "{:g} to {:g}".format(*labels["range"])
+    return ", ".join(f"{name}: {share:.1%}" for name, share in labels["classes"].items())
+
+
+def short_names(paths: Sequence[Path]) -> dict[str, Path]:
+    """Folder names without -bin; the whole path where two folders have the same name."""
+    names = [path.resolve().name for path in paths]
+    return {
+        (name[: -len("-bin")] if name.endswith("-bin") else name) if names.count(name) == 1 else str(path): path
+        for name, path in zip(names, paths)
+    }
+
+
+def main(argv: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m preprocess stats", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("data", metavar="DIR", type=Path, nargs="+", help="binarized folders")
+    parser.add_argument("--plot", metavar="FILE", type=Path, default=Path("stats.png"), help="default: stats.png")
+    parser.add_argument("--no-plot", action="store_true", help="print the table only")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="the table's numbers in full precision")
+    args = parser.parse_args(argv)
+    named = short_names(list(dict.fromkeys(args.data)))
+    folders = {name: describe_folder(DataFolder(path)) for name, path in named.items()}
+    print(table(folders))
+    if args.json:
+        with new_file(args.json) as work:
+            work.write_text(json.dumps(folders, indent=2) + "\n", encoding="utf-8")
+        print(f"numbers saved: {args.json}")
+    if not args.no_plot:
+        save_plot(folders, args.plot)
+        print(f"plot saved: {args.plot}")

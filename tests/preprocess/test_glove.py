@@ -1,0 +1,421 @@
+"""GloVe means against the released text processing written out as loops, its golden numbers, and every file format."""
+
+import gzip
+import hashlib
+import json
+import shutil
+import string
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from preprocess.cli import run
+from preprocess.data_folder import DataFolder
+from preprocess.encoders import load_encoder
+from preprocess.indexed import IndexedWriter
+from preprocess.words import text_words, token_lists
+from tests.preprocess.commands import write_vocab
+
+SHARED = Path(__file__).parents[3] / "shared"
+GOLDEN = SHARED / "golden" / "m-phm-glove__pos0__pair.json"
+VECTORS = {
+    "isnt": [0.5, -1.25, 2.0],
+    "good": [1.0, 0.25, -0.125],
+    "café": [-0.75, 3.5, 0.0625],
+    "a": [0.1, 0.2, 0.3],
+    "1000": [4.0, 5.0, 6.0],
+    "unused": [9.0, 9.0, 9.0],
+}
+TRAIN = [
+    ("This isn't GOOD, is it?", "a Café costs $1,000"),
+    ("good good 'good' -- ...", ""),
+    ("", "!!! ???"),
+    ("\x85 unheard-of   words\u2003only", "x"),
+    ("", ""),
+    ("A" * 50, "a.a a"),
+]
+VALID = [("nothing known", "here"), ("or here", "either")]
+
+
+@pytest.fixture(scope="session")
+def vocab(tmp_path_factory):
+    return write_vocab(tmp_path_factory.mktemp("vocab"))
+
+
+def write_data(folder, vocab, **splits):
+    """A folder of pairs, or of single sentences: {split: texts}."""
+    encoder = load_encoder("gpt2", vocab)
+    for split, examples in splits.items():
+        columns = [examples] if isinstance(examples[0], str) else list(zip(*examples))
+        for number, texts in enumerate(columns):
+            part = folder / f"input{number}"
+            with IndexedWriter(part / split, len(encoder.symbols)) as writer:
+                writer.write(*encoder.encode(texts))
+            shutil.copyfile(vocab / "dict.txt", part / "dict.txt")
+    return folder
+
+
+@pytest.fixture
+def data(tmp_path, vocab):
+    return write_data(tmp_path / "task-bin", vocab, train=TRAIN, valid=VALID)
+
+
+def glove_text(vectors=VECTORS):
+    return "".join(f"{word} {' '.join(map(str, numbers))}\n" for word, numbers in vectors.items()).encode()
+
+
+@pytest.fixture
+def vectors(tmp_path):
+    path = tmp_path / "glove.tiny.3d.txt"
+    path.write_bytes(glove_text())
+    return path
+
+
+def glove(vectors, vocab, *folders, options=()):
+    given = ["--vocab", str(vocab)] if vocab else []
+    return run(["glove", "--vectors", str(vectors), "--data", *map(str, folders), *given, *options])
+
+
+def released(text, vectors, dim):
+    """The released code's way with one text; None where it draws a vector."""
+    total, count = np.zeros(dim), 0
+    for word in text.split():
+        for sign in string.punctuation:
+            word = word.replace(sign, "")
+        word = word.lower()
+        if word in vectors:
+            total, count = total + np.array(vectors[word]), count + 1
+    return total / count if count else None
+
+
+def fixed_draw(dim):
+    return np.random.RandomState(0).normal(0, 0.6, dim).astype(np.float32)
+
+
+def check(folder, split, examples):
+    means = np.load(folder / "glove" / f"{split}.npy")
+    assert means.dtype == np.float32 and means.shape == (len(examples), 3)
+    unknown = 0
+    for row, example in zip(means, examples):
+        expected = released(example if isinstance(example, str) else " ".join(example), VECTORS, 3)
+        unknown += expected is None
+        assert np.allclose(row, fixed_draw(3) if expected is None else expected, rtol=1e-6, atol=0)
+    return unknown
+
+
+# --- the means -----------------------------------------------------------------------------------
+
+
+def test_pairs(data, vectors, vocab, capsys):
+    assert glove(vectors, vocab, data) == 0
+    assert check(data, "train", TRAIN) == 3
+    assert check(data, "valid", VALID) == 2
+    printed = capsys.readouterr()
+    assert "  train: examples 6, words 19, known words 9, without known words 3" in printed.out
+    assert printed.err == f"warning: no word of {data} valid has a vector in {vectors}\n"
+    record = json.loads((data / "glove" / "glove.json").read_text())
+    assert record["splits"]["train"] == {"examples": 6, "words": 19, "known_words": 9, "without_known_words": 3}
+    assert (record["format"], record["dim"], record["vectors"], record["bpe"]) == (1, 3, vectors.name, "gpt2")
+    assert record["vectors_sha256"] == {vectors.name: hashlib.sha256(vectors.read_bytes()).hexdigest()}
+    for name in ("input0/train.bin", "input1/train.bin", "input0/valid.bin", "input1/valid.bin"):
+        assert record["sha256"][name] == hashlib.sha256((data / name).read_bytes()).hexdigest()
+
+
+def test_examples_without_known_words_are_the_same_in_every_run(data, vectors, vocab, tmp_path):
+    again = shutil.copytree(data, tmp_path / "again-bin")
+    assert glove(vectors, vocab, data, again) == 0
+    means = np.load(data / "glove" / "valid.npy")
+    assert np.allclose(means[0], [1.0584314, 0.24009433, 0.5872428], rtol=1e-6)
+    assert np.array_equal(means[0], means[1])
+    for split in ("train", "valid"):
+        assert (data / "glove" / f"{split}.npy").read_bytes() == (again / "glove" / f"{split}.npy").read_bytes()
+
+
+PIECES = [
+    "good",
+    "Good.",
+    "isn't",
+    "café",
+    "CAFÉ",
+    "a",
+    "...",
+    "'",
+    " ",
+    "\u2003",
+    "\x85",
+    "\x1c",
+    "1,000",
+    "b",
+    "ΑΣ'",
+    "İ",
+]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.lists(st.sampled_from(PIECES)).map("".join), min_size=1, max_size=5))
+def test_any_text(vocab, tmp_path_factory, texts):
+    folder = write_data(tmp_path_factory.mktemp("any") / "any-bin", vocab, train=texts)
+    (folder / "v.txt").write_bytes(glove_text())
+    assert glove(folder / "v.txt", vocab, folder) == 0
+    check(folder, "train", texts)
+
+
+@settings(max_examples=200)
+@given(st.text() | st.lists(st.sampled_from([*PIECES, "Σ", "σ", "ß"])).map("".join))
+def test_words_are_the_released_ones(text):
+    words = []
+    for word in text.split():
+        for sign in string.punctuation:
+            word = word.replace(sign, "")
+        if word.lower():
+            words.append(word.lower())
+    assert text_words(text) == words
+
+
+def test_rows_are_decoded_without_their_end(data):
+    rows = DataFolder(data).rows("input1", "train")
+    assert token_lists(rows, 3) == [rows[3][:-1].tolist(), [], rows[5][:-1].tolist()]
+
+
+def test_more_examples_than_a_batch(vocab, tmp_path, monkeypatch):
+    texts = [f"good {'a ' * (i % 5)}" for i in range(23)]
+    monkeypatch.setattr("preprocess.words.BATCH", 5)
+    monkeypatch.setattr("preprocess.glove.BATCH", 4)
+    folder = write_data(tmp_path / "many-bin", vocab, train=texts)
+    (tmp_path / "v.txt").write_bytes(glove_text())
+    assert glove(tmp_path / "v.txt", vocab, folder) == 0
+    assert check(folder, "train", texts) == 0
+
+
+@pytest.mark.skipif(not GOLDEN.is_file(), reason="golden numbers of the released code are not here")
+def test_released_numbers(tmp_path):
+    meta, arrays = json.loads(GOLDEN.read_text()), np.load(GOLDEN.with_suffix(".npz"))
+    for name in ("encoder.json", "vocab.bpe"):
+        shutil.copyfile(SHARED / "data" / "gpt2_bpe" / name, tmp_path / name)
+    (tmp_path / "dict.txt").write_text("".join(f"{symbol} 1\n" for symbol in meta["symbols"][4:]))
+    pairs = []
+    for row in arrays["tokens"].tolist():  # <s> A </s> </s> B </s>, padded
+        ends = [at for at, token in enumerate(row) if token == 2]
+        pairs.append((row[1 : ends[0] + 1], row[ends[1] + 1 : ends[2] + 1]))
+    for number, rows in enumerate(zip(*pairs)):
+        part = tmp_path / "golden-bin" / f"input{number}"
+        with IndexedWriter(part / "train", 100) as writer:
+            writer.write(np.concatenate(rows), np.array([len(row) for row in rows]))
+        shutil.copyfile(tmp_path / "dict.txt", part / "dict.txt")
+    assert glove(GOLDEN.parent / "glove.tiny.8d.txt", tmp_path, tmp_path / "golden-bin") == 0
+    means = np.load(tmp_path / "golden-bin" / "glove" / "train.npy")
+    assert np.abs(means - arrays["glove/features"]).max() <= 1e-6
+
+
+# --- formats of the vectors ----------------------------------------------------------------------
+
+
+def as_gz(folder):
+    with gzip.open(folder / "glove.tiny.3d.txt.gz", "wb") as file:
+        file.write(glove_text())
+    return folder / "glove.tiny.3d.txt.gz"
+
+
+def as_zip(folder, *more):
+    with zipfile.ZipFile(folder / "glove.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("glove.tiny.3d.txt", glove_text())
+        for name in more:
+            archive.writestr(name, b"good 1 2\n")
+    return folder / "glove.zip"
+
+
+def as_zip_member(folder):
+    return as_zip(folder, "glove.tiny.2d.txt") / "glove.tiny.3d.txt"
+
+
+def as_windows_text(folder):
+    (folder / "v.txt").write_bytes(glove_text().replace(b"\n", b"\r\n"))
+    return folder / "v.txt"
+
+
+def as_array(folder, words=tuple(VECTORS), array=None, column="index"):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    inner = folder / "package" / "data"
+    inner.mkdir(parents=True)
+    rows = np.asfortranarray(np.array(list(VECTORS.values()), np.float32)) if array is None else array
+    np.save(inner / "emb.npy", rows)
+    parquet.write_table(pyarrow.table({column: list(words)}), inner / "index.parquet")
+    return folder / "package"
+
+
+@pytest.mark.parametrize("make", [as_gz, as_zip, as_zip_member, as_windows_text, as_array])
+def test_formats(data, vocab, tmp_path, make):
+    assert glove(make(tmp_path), vocab, data) == 0
+    check(data, "train", TRAIN)
+
+
+# --- where the encoder comes from ----------------------------------------------------------------
+
+
+def test_encoder_that_the_folder_records(data, vectors, vocab):
+    (data / "preprocess.json").write_text(json.dumps({"bpe": "gpt2", "vocab": str(vocab)}))
+    assert glove(vectors, None, data) == 0
+    check(data, "train", TRAIN)
+
+
+@pytest.mark.parametrize(
+    "record, message",
+    [
+        (None, "task-bin does not say how it was encoded: name the folder of its encoder with --vocab"),
+        ("{", "task-bin/preprocess.json is damaged"),
+        ("[]", "task-bin/preprocess.json is damaged"),
+        ('{"bpe": "x", "vocab": "y"}', "preprocess.json: unknown bpe 'x': name one of gpt2, bert"),
+    ],
+)
+def test_bad_record(data, vectors, capsys, record, message):
+    if record is not None:
+        (data / "preprocess.json").write_text(record)
+    assert glove(vectors, None, data) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_other_vocabulary(data, vectors, vocab, tmp_path, capsys):
+    other = shutil.copytree(vocab, tmp_path / "other")
+    lines = (other / "dict.txt").read_text().splitlines(keepends=True)
+    (other / "dict.txt").write_text("".join(reversed(lines)))
+    assert glove(vectors, other, data) == 1
+    assert f"{data}/input0/dict.txt differs from {other}/dict.txt: name with --bpe" in capsys.readouterr().err
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+def text(content):
+    def make(folder):
+        (folder / "v.txt").write_bytes(content)
+        return folder / "v.txt"
+
+    return make
+
+
+def several_in_zip(folder):
+    return as_zip(folder, "glove.tiny.2d.txt")
+
+
+def no_such_member(folder):
+    return as_zip(folder) / "other.txt"
+
+
+def empty_folder(folder):
+    (folder / "empty").mkdir()
+    return folder / "empty"
+
+
+def broken(suffix):
+    def make(folder):
+        (folder / f"v{suffix}").write_bytes(b"\x1f\x8b no archive")
+        return folder / f"v{suffix}"
+
+    return make
+
+
+def cut_gz(folder):
+    path = as_gz(folder)
+    path.write_bytes(path.read_bytes()[:-12])
+    return path
+
+
+def fewer_words(folder):
+    return as_array(folder, words=["good"])
+
+
+def numbers_as_words(folder):
+    return as_array(folder, words=[1] * len(VECTORS))
+
+
+def flat_array(folder):
+    return as_array(folder, array=np.zeros(len(VECTORS)))
+
+
+def broken_array(folder):
+    path = as_array(folder)
+    (path / "data" / "emb.npy").write_bytes(b"no array")
+    return path
+
+
+def infinite_array(folder):
+    return as_array(folder, array=np.full((len(VECTORS), 3), np.inf))
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda folder: folder / "none.txt", "none.txt does not exist: name a GloVe file such as glove.6B.300d.txt"),
+        (text(b""), "v.txt is empty"),
+        (text(b"good\n"), "v.txt line 1 has 0 numbers: a GloVe file has"),
+        (text(b"x 1 2\ngood 1 2 3\n"), "v.txt line 2 has 3 numbers, line 1 has 2: a GloVe file has"),
+        (text(b"x 1 2\n\ngood 1 2\n"), "v.txt line 2 has 0 numbers, line 1 has 2"),
+        (text(b"x 1 2\ny  1 2\n"), "v.txt line 2 has 3 numbers, line 1 has 2"),
+        (text(b"x 1 2\ngood 1 two\n"), "v.txt line 2: could not convert string to float: b'two': a GloVe file has"),
+        (text(b"word vectors here\n"), "v.txt line 1: could not convert string to float: b'vectors'"),
+        (text(b"good 1 nan\n"), "v.txt line 1 has a number that is not finite"),
+        (several_in_zip, "holds glove.tiny.3d.txt, glove.tiny.2d.txt: name one of them as"),
+        (no_such_member, "glove.zip holds glove.tiny.3d.txt: name one of them as"),
+        (empty_folder, "empty has 0 .npy and 0 .parquet files, not one of each"),
+        (broken(".zip"), "v.zip cannot be read (File is not a zip file): fetch it again"),
+        (broken(".gz"), "v.gz cannot be read ("),
+        (cut_gz, "glove.tiny.3d.txt.gz cannot be read ("),
+        (fewer_words, "index.parquet has 1 words, not one word for each of the 6 rows of emb.npy"),
+        (numbers_as_words, "index.parquet has 0 columns of words, not one word for each of the 6 rows"),
+        (flat_array, "emb.npy is float64 of shape (6,), not words x dimension of numbers"),
+        (broken_array, "data cannot be read ("),
+        (infinite_array, "emb.npy has a number that is not finite"),
+    ],
+)
+def test_bad_vectors(data, vocab, tmp_path, capsys, make, message):
+    assert glove(make(tmp_path), vocab, data) == 1
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1, error
+    assert sorted(path.name for path in data.iterdir()) == ["input0", "input1"]
+
+
+def test_missing_pyarrow(data, vocab, tmp_path, capsys, monkeypatch):
+    source = as_array(tmp_path)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert glove(source, vocab, data) == 1
+    assert "index.parquet needs pyarrow: pip install pyarrow, or name a GloVe text file" in capsys.readouterr().err
+
+
+def test_no_binarized_folder(data, vectors, vocab, tmp_path, capsys):
+    assert glove(vectors, vocab, data, tmp_path / "nowhere") == 1
+    assert "nowhere is not a binarized folder" in capsys.readouterr().err
+    assert not (data / "glove").exists()
+
+
+def test_existing_folder_is_kept_without_overwrite(data, vectors, vocab, tmp_path, capsys):
+    fresh = shutil.copytree(data, tmp_path / "fresh-bin")
+    assert glove(vectors, vocab, data) == 0
+    before = {path.name: path.read_bytes() for path in (data / "glove").iterdir()}
+    vectors.write_bytes(glove_text({"good": [1.0, 2.0]}))
+    assert glove(vectors, vocab, fresh, data) == 1
+    assert "glove exists already: remove it, or give --overwrite" in capsys.readouterr().err
+    assert not (fresh / "glove").exists()
+    assert before == {path.name: path.read_bytes() for path in (data / "glove").iterdir()}
+    assert glove(vectors, vocab, data, options=["--overwrite"]) == 0
+    assert np.load(data / "glove" / "train.npy").shape == (6, 2)
+
+
+def test_failure_while_writing_leaves_the_old_folder(data, vectors, vocab, monkeypatch):
+    assert glove(vectors, vocab, data) == 0
+    before = (data / "glove" / "train.npy").read_bytes()
+
+    def fail(*_):
+        raise OSError("disk")
+
+    monkeypatch.setattr("preprocess.glove.token_digests", fail)
+    assert glove(vectors, vocab, data, options=["--overwrite"]) == 1
+    assert (data / "glove" / "train.npy").read_bytes() == before
+    assert sorted(path.name for path in data.iterdir()) == ["glove", "input0", "input1"]
+    assert DataFolder(data).splits == ["train", "valid"]

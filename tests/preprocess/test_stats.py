@@ -1,0 +1,150 @@
+"""The table, the numbers and the plot, against plain computations on what fairseq reads."""
+
+import json
+import statistics
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fairseq.data import Dictionary
+from fairseq.data.data_utils import load_indexed_dataset
+
+from preprocess.cli import run
+from preprocess.data_folder import DataFolder
+from preprocess.stats import describe_folder, short_names
+from tests.folders import write_folder, write_indexed
+
+SHARED = Path(__file__).parents[3] / "shared" / "data" / "reference_bin"
+KINDS = {"pairs": {"classes": 3}, "single": {"pairs": False}, "scores": {"regression": True}}
+needs_matplotlib = pytest.mark.skipif(find_spec("matplotlib") is None, reason="matplotlib is not installed")
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    root = tmp_path_factory.mktemp("stats")
+    return {kind: write_folder(root / f"{kind}-bin", **options) for kind, options in KINDS.items()}
+
+
+@pytest.fixture
+def in_tmp(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("split", ["train", "valid"])
+def test_numbers(folders, kind, split):
+    facts = describe_folder(DataFolder(folders[kind]))["splits"][split]
+    parts = ["input0"] if kind == "single" else ["input0", "input1"]
+    lengths = []
+    for part in parts:
+        dictionary = Dictionary.load(str(folders[kind] / part / "dict.txt"))
+        dataset = load_indexed_dataset(str(folders[kind] / part / split), dictionary, "mmap")
+        lengths.append([len([token for token in row.tolist() if token != 2]) for row in dataset])
+    assert facts["examples"] == len(lengths[0])
+    for found, plain in zip(facts["lengths"], lengths):
+        assert found["mean"] == pytest.approx(statistics.mean(plain))
+        assert found["percentile95"] == pytest.approx(np.percentile(plain, 95))
+        assert found["max"] == max(plain)
+    if kind == "single":
+        assert facts["difference"] is None
+    else:
+        differences = [first - second for first, second in zip(*lengths)]
+        assert facts["difference"] == pytest.approx(statistics.mean(differences))
+    assert facts["too_long"] == 0
+
+
+def test_labels(folders):
+    found = {kind: describe_folder(DataFolder(path))["splits"]["valid"]["labels"] for kind, path in folders.items()}
+    assert found["pairs"] == {"classes": {"0": 5 / 13, "1": 4 / 13, "2": 4 / 13}}
+    assert found["single"] == {"classes": {"0": 7 / 13, "1": 6 / 13}}
+    scores = [float(line) for line in (folders["scores"] / "label" / "valid.label").read_text().split()]
+    assert found["scores"] == {"range": [min(scores), max(scores)]}
+
+
+def test_too_long_counts_the_joined_example(tmp_path):
+    """<s> A </s> </s> B </s> has four tokens more than the sentences."""
+    folder = write_folder(tmp_path / "long-bin")
+    sentences = [(508, 0), (250, 258), (250, 259), (1, 511)]
+    for part, column in (("input0", 0), ("input1", 1)):
+        write_indexed(folder / part / "valid", [[5] * lengths[column] + [2] for lengths in sentences])
+    write_indexed(folder / "label" / "valid", [[4, 2]] * 4)
+    assert describe_folder(DataFolder(folder))["splits"]["valid"]["too_long"] == 0.5
+
+
+@needs_matplotlib
+def test_command(folders, in_tmp, capsys):
+    paths = [str(path) for path in folders.values()]
+    assert run(["stats", *paths, "--json", "sub/numbers.json"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == "data set split examples labels sentence mean 95% max 1st - 2nd > 512".split()
+    assert lines[1].startswith("pairs     train        24  0: 33.3%, 1: 33.3%, 2: 33.3%         1  ")
+    assert [line.split()[:2] for line in lines[5:7]] == [["single", "train"], ["single", "valid"]]
+    assert lines[-2:] == ["numbers saved: sub/numbers.json", "plot saved: stats.png"]
+    assert (in_tmp / "stats.png").read_bytes().startswith(PNG)
+    numbers = json.loads((in_tmp / "sub" / "numbers.json").read_text())
+    assert numbers["pairs"] == describe_folder(DataFolder(folders["pairs"]))
+    assert sorted(path.name for path in in_tmp.iterdir()) == ["stats.png", "sub"]
+
+
+@needs_matplotlib
+def test_plot_of_single_sentences_alone(folders, in_tmp):
+    assert run(["stats", str(folders["single"]), "--plot", "one.png"]) == 0
+    assert (in_tmp / "one.png").read_bytes().startswith(PNG)
+
+
+def test_no_plot(folders, in_tmp):
+    assert run(["stats", str(folders["single"]), "--no-plot"]) == 0
+    assert list(in_tmp.iterdir()) == []
+
+
+def test_split_without_labels_and_empty_split(folders, tmp_path, capsys):
+    folder = write_folder(tmp_path / "some-bin", splits={"train": 5, "valid": 5, "test": 5})
+    for end in ("bin", "idx"):
+        (folder / "label" / f"test.{end}").unlink()
+    for part in ("input0", "input1", "label"):
+        write_indexed(folder / part / "valid", [])
+    assert run(["stats", str(folder), "--no-plot"]) == 0
+    lines = {line.split()[1]: line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("some")}
+    assert lines["valid"] == ["some", "valid", "0", "-", "1", "-", "-", "-"]
+    assert lines["test"][:5] == ["some", "test", "5", "-", "1"]
+
+
+def test_missing_matplotlib_is_said_after_the_table(folders, in_tmp, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert run(["stats", str(folders["pairs"])]) == 1
+    printed = capsys.readouterr()
+    assert "pairs     train" in printed.out
+    assert "pip install matplotlib, or give --no-plot" in printed.err
+    assert list(in_tmp.iterdir()) == []
+
+
+@needs_matplotlib
+def test_bad_input(folders, in_tmp, capsys):
+    assert run(["stats", str(folders["pairs"]), "--plot", "stats.xyz"]) == 1
+    assert "--plot stats.xyz: matplotlib writes no such files: name a .png" in capsys.readouterr().err
+    assert run(["stats", "nowhere"]) == 1
+    assert "nowhere is not a binarized folder" in capsys.readouterr().err
+    assert list(in_tmp.iterdir()) == []
+
+
+def test_scores_that_are_no_numbers(tmp_path, capsys):
+    folder = write_folder(tmp_path / "scores-bin", regression=True)
+    (folder / "label" / "valid.label").write_text("high\n" * 13)
+    assert run(["stats", str(folder), "--no-plot"]) == 1
+    assert "valid.label: could not convert string to float: 'high'" in capsys.readouterr().err
+
+
+def test_names():
+    assert list(short_names([Path("a/CR-bin"), Path("x/MR"), Path("b/MR")])) == ["CR", "x/MR", "b/MR"]
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the published folders are not here")
+@pytest.mark.parametrize("task, train, valid", [("cr", 1775, 2000), ("MRPC", 3668, 408), ("STS-B", 5749, 1500)])
+def test_sizes_of_the_paper(task, train, valid):
+    """Table 5, which gives MRPC's validation set one example more than GLUE has."""
+    splits = describe_folder(DataFolder(SHARED / f"{task}-bin"))["splits"]
+    assert (splits["train"]["examples"], splits["valid"]["examples"]) == (train, valid)

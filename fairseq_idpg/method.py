@@ -48,6 +48,10 @@ class InjectedMethod(nn.Module, ABC):
             offset: B, index of each example's first prompt row, if ``prompt_length``.
         """
 
+    def prompt_parameters(self) -> List[nn.Parameter]:
+        """Parameters that are prompt rows themselves, for --no-decay-prompts."""
+        return []
+
     def initialise(self, cfg: Any, start: Start) -> None:
         """Sets starting values that need the loaded backbone or other files; nothing by default."""
 

@@ -32,7 +32,7 @@ def fill_options(cfg: Any, method: Any, every_option: Iterable[str]) -> None:
     Raises:
         InputError: ``cfg`` sets an option that has no effect with this method.
     """
-    own = {f.name: f.metadata["preset_default"] for f in fields(method.config) if "preset_default" in f.metadata}
+    own = method.defaults
     for name in every_option:
         value = getattr(cfg, name, None)
         if name not in own:
@@ -42,10 +42,10 @@ def fill_options(cfg: Any, method: Any, every_option: Iterable[str]) -> None:
                     "another --method"
                 )
         elif value is None:
-            setattr(cfg, name, method.settings.get(name, own[name]))
+            setattr(cfg, name, own[name])
 
 
-def check_divisible(what: str, value: int, divisor: int) -> None:
-    """PHM factor n must divide every side of the matrices it builds."""
+def check_divisible(what: str, value: int, divisor: int, flag: str = "--phm-n") -> None:
+    """The factor n of Kronecker products, option ``flag``, must divide every side of the matrices they build."""
     if value % divisor:
-        raise InputError(f"--phm-n {divisor} does not divide {what} = {value}: choose an n that divides it")
+        raise InputError(f"{flag} {divisor} does not divide {what} = {value}: choose an n that divides it")

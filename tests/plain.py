@@ -1,4 +1,4 @@
-"""RoBERTa and IDPG written out plainly: one example, one head, one row at a time."""
+"""RoBERTa, IDPG and adapters written out plainly: one example, one head, one row at a time."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def plain_layer(layer, x: Tensor, prefix=None, adapters=(None, None), query_delt
         weights = (q[:, part] @ k[:, part].T / math.sqrt(width)).softmax(-1)
         context.append(weights @ v[:, part])
     h = attention.out_proj(torch.cat(context, -1))
-    x = layer.self_attn_layer_norm(x + (adapters[0](h) if adapters[0] else h))
+    x = layer.self_attn_layer_norm(x + (adapters[0](h, x, layer.self_attn_layer_norm) if adapters[0] else h))
     h = layer.fc2(nn.functional.gelu(layer.fc1(x)))
-    return layer.final_layer_norm(x + (adapters[1](h) if adapters[1] else h))
+    return layer.final_layer_norm(x + (adapters[1](h, x, layer.final_layer_norm) if adapters[1] else h))
 
 
 def plain_representation(stack, ids: Tensor) -> Tensor:
@@ -85,3 +85,46 @@ def plain_prompt(method, row: int, c: np.ndarray) -> np.ndarray:
             out = layer_norm(out, method.prompt_layer_norm)
         rows.append(out)
     return np.stack(rows)
+
+
+def gelu_tanh(x: float) -> float:
+    return 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def plain_adapter_matrices(method, k: int) -> tuple[Tensor, Tensor]:
+    """W_down (d x m) and W_up (m x d) of the k-th adapter: dense, or W = sum_i A_i (x) (s_i t_i^T)."""
+    if hasattr(method, "down"):
+        return method.down[k], method.up[k]
+    a = method.a[k if len(method.a) > 1 else 0]
+    down, up = (
+        sum(torch.kron(a[i], torch.outer(s[k, i], t[k, i])) for i in range(len(a)))
+        for s, t in ((method.down_s, method.down_t), (method.up_s, method.up_t))
+    )
+    return down, up
+
+
+def plain_adapter(method, k: int, activation):
+    """The k-th adapter without its skip connection, token by token: T x d -> T x d."""
+    down, up = plain_adapter_matrices(method, k)
+
+    def adapter(x: Tensor) -> Tensor:
+        rows = []
+        for token in x:
+            entering = [float(sum(token * down[:, j]) + method.down_bias[k, j]) for j in range(down.size(1))]
+            hidden = torch.tensor([activation(value) for value in entering])
+            rows.append(torch.stack([sum(hidden * up[:, o]) + method.up_bias[k, o] for o in range(up.size(1))]))
+        return torch.stack(rows)
+
+    return adapter
+
+
+def plain_houlsby(method, i: int, activation):
+    """Adapters of the i-th layer that has some, after attention and after the feed-forward: f + adapter(f)."""
+    first, second = (plain_adapter(method, 2 * i + j, activation) for j in range(2))
+    return (lambda f, x, norm: f + first(f)), (lambda f, x, norm: f + second(f))
+
+
+def plain_pfeiffer(method, i: int, activation):
+    """The adapter of the i-th layer that has one: it reads LN(f + x), its skip connection is f."""
+    adapter = plain_adapter(method, i, activation)
+    return None, lambda f, x, norm: f + adapter(norm(f + x))

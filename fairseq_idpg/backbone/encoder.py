@@ -12,30 +12,23 @@ With nothing injected the encoder equals fairseq's bit for bit and its state-dic
 """
 
 import contextlib
-from typing import Callable, Iterator, Optional, Tuple
+from typing import Iterator, Optional
 
 from fairseq.models.roberta.model import RobertaEncoder
 from fairseq.models.transformer import TransformerConfig, TransformerEncoder
 from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
-from torch import Tensor
+from torch import Tensor, nn
 
 from .attention import OpenAttention
 from .injection import INSERTIONS, NOTHING, Injection, replace_rows
 
-Adapter = Optional[Callable[[Tensor], Tensor]]
-
 
 class OpenEncoderLayer(TransformerEncoderLayerBase):
-    """One post-norm encoder layer; ``index`` is its place in the stack, counted from 0.
-
-    ``adapters`` holds the callables applied to the output of (attention, feed-forward) before the residual is
-    added. It is a plain tuple: modules in it are registered, trained and saved by whoever owns them.
-    """
+    """One post-norm encoder layer; ``index`` is its place in the stack, counted from 0."""
 
     index: int
     injection: Injection = NOTHING
-    adapters: Tuple[Adapter, Adapter] = (None, None)
     # torch's fused inference path (in fairseq 0.12.2) would jump over every slot
     can_use_fastpath = False
 
@@ -45,7 +38,8 @@ class OpenEncoderLayer(TransformerEncoderLayerBase):
     def forward(self, x: Tensor, encoder_padding_mask: Optional[Tensor], attn_mask: Optional[Tensor] = None):
         """``x``: T x B x d -> T x B x d, with this pass's rows inserted after the layer."""
         self.self_attn.prefix = self.injection.key_value(self.index, x[0])
-        self._pending_adapters = iter(self.adapters)
+        norms = (self.self_attn_layer_norm, self.final_layer_norm)
+        self._sublayers = list(zip(self.injection.adapters(self.index), norms))
         x = super().forward(x, encoder_padding_mask, attn_mask)
         rows = self.injection.after_layer(self.index, x[0])
         if rows is None:
@@ -55,8 +49,8 @@ class OpenEncoderLayer(TransformerEncoderLayerBase):
 
     def residual_connection(self, x: Tensor, residual: Tensor) -> Tensor:
         """Called once after attention and once after the feed-forward, in this order."""
-        adapter = next(self._pending_adapters)
-        return super().residual_connection(x if adapter is None else adapter(x), residual)
+        adapter, layer_norm = self._sublayers.pop(0)
+        return super().residual_connection(x if adapter is None else adapter(x, residual, layer_norm), residual)
 
 
 class OpenTransformerEncoder(TransformerEncoder):
@@ -96,13 +90,17 @@ class OpenTransformerEncoder(TransformerEncoder):
             layer.self_attn.prefix = None
 
 
+def layer_norms(encoder: nn.Module) -> Iterator[nn.Module]:
+    """Every LayerNorm in ``encoder``: torch's or apex's fused one."""
+    return (module for module in encoder.modules() if hasattr(module, "normalized_shape"))
+
+
 class OpenRobertaEncoder(RobertaEncoder):
     """RoBERTa's encoder over the open stack, with the backbone's own LayerNorm epsilon (BERT's is 1e-12)."""
 
     def build_encoder(self, args, dictionary, embed_tokens):
         encoder = OpenTransformerEncoder(args, dictionary, embed_tokens)
         encoder.apply(init_bert_params)
-        for module in encoder.modules():
-            if hasattr(module, "normalized_shape"):  # torch's LayerNorm or apex's fused one
-                module.eps = args.layer_norm_eps
+        for layer_norm in layer_norms(encoder):
+            layer_norm.eps = args.layer_norm_eps
         return encoder

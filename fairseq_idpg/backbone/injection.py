@@ -4,10 +4,10 @@ A generator (WHAT) and a position (WHERE) meet here as plain tensors; the encode
 """
 
 from dataclasses import dataclass
-from typing import Callable, NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional, Tuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def _no_rows(layer: int, sentence: Tensor) -> Optional[Tensor]:
@@ -30,6 +30,17 @@ def _no_prefix(layer: int, sentence: Tensor) -> Optional[Prefix]:
     return None
 
 
+# (f, x, layer norm) -> f', T x B x d each: f' takes the place of f, the output of attention or feed-forward after its
+# dropout, in layer norm(x + f), where x is the residual.
+Adapter = Callable[[Tensor, Tensor, nn.Module], Tensor]
+AdapterPair = Tuple[Optional[Adapter], Optional[Adapter]]  # after attention, after the feed-forward
+NO_ADAPTERS: AdapterPair = (None, None)
+
+
+def _no_adapters(layer: int) -> AdapterPair:
+    return NO_ADAPTERS
+
+
 @dataclass
 class Injection:
     """The values that one forward pass injects; every field may be left empty.
@@ -42,6 +53,8 @@ class Injection:
             at the prompt's places, or None. A function, because rows may depend on this pass's own states.
         insertion: ``add`` the rows of ``after_layer`` to the hidden states (the paper's code) or ``replace`` them.
         key_value: (layer index, B x d ``<s>`` state below that layer) -> the layer's ``Prefix``, or None.
+        adapters: layer index -> what changes the outputs of the layer's attention and feed-forward. Modules behind it
+            are registered, trained and saved by whoever owns them.
     """
 
     embedded: Optional[Tensor] = None
@@ -49,6 +62,7 @@ class Injection:
     after_layer: Callable[[int, Tensor], Optional[Tensor]] = _no_rows
     insertion: str = "add"
     key_value: Callable[[int, Tensor], Optional[Prefix]] = _no_prefix
+    adapters: Callable[[int], AdapterPair] = _no_adapters
 
 
 NOTHING = Injection()

@@ -11,9 +11,9 @@ from torch import Tensor
 def kronecker_sum(a: Tensor, b: Tensor) -> Tensor:
     """The matrix of a PHM layer, W = sum_i A_i (x) B_i (Equation 4 of the IDPG paper).
 
-    ``a`` is n x p x q and ``b`` n x r x s; the result is (p r) x (q s). With square A_i (p = q = n) the matrix
+    ``a`` is n x p x q and ``b`` n x r x s; the result is (p r) x (q s). Axes in front are those of a batch of matrices
+    and broadcast. With square A_i (p = q = n) the matrix
     costs n^3 + (p r)(q s)/n parameters instead of (p r)(q s).
     """
-    n, p, q = a.shape
-    _, r, s = b.shape
-    return torch.einsum("ipq,irs->prqs", a, b).reshape(p * r, q * s)
+    product = torch.einsum("...ipq,...irs->...prqs", a, b)
+    return product.flatten(-4, -3).flatten(-2, -1)

@@ -1,5 +1,6 @@
 """Options of ``roberta_idpg``."""
 
+import contextlib
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
@@ -7,6 +8,8 @@ from fairseq import utils
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from omegaconf import II, OmegaConf, open_dict
 
+from ..adapters.bottleneck import BottleneckConfig
+from ..adapters.compacter import CompacterConfig
 from ..options import fill_options, method_options
 from ..prompts.idpg import IDPGConfig
 from ..registry import find_method
@@ -43,7 +46,7 @@ class BackboneConfig(FairseqDataclass):
 
 
 @dataclass
-class MethodConfig(IDPGConfig):
+class MethodConfig(CompacterConfig, BottleneckConfig, IDPGConfig):
     """The options of all methods; a new method's dataclass is added to the bases."""
 
 
@@ -60,8 +63,6 @@ METHOD_OPTIONS = method_options(RobertaIDPGConfig)
 def fill_method_options(cfg: Any) -> None:
     """Fills the chosen method's options in ``cfg`` (a config or a namespace) in place."""
     method = find_method(cfg.method)
-    if OmegaConf.is_config(cfg):
-        with open_dict(cfg):
-            fill_options(cfg, method, METHOD_OPTIONS)
-    else:
+    with open_dict(cfg) if OmegaConf.is_config(cfg) else contextlib.nullcontext():
         fill_options(cfg, method, METHOD_OPTIONS)
+        cfg.no_freeze_backbone = cfg.no_freeze_backbone or method.trains_backbone

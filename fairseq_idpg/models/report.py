@@ -14,10 +14,12 @@ def log_model(model: Any, position: int) -> None:
     method, head, backbone = counts["method"], counts["head"], counts["backbone"]
     trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
     total = sum(counts.values())
+    part = sum(p.numel() for p in model.encoder.sentence_encoder.parameters() if p.requires_grad)
+    state = "trained" if part == backbone else f"frozen but for {part:,} in LayerNorms" if part else "frozen"
     logger.info(
         f"method {model.args.method}: {trainable:,} trainable of {total:,} parameters ({trainable / total:.3%}): "
         f"method {method:,} ({method / backbone:.3%} of the backbone), head {head:,}, "
-        f"backbone {backbone:,} {'trained' if model.args.no_freeze_backbone else 'frozen'}"
+        f"backbone {backbone:,} {state}"
     )
     if model.method is not None:
         place = f" from position {position}" if model.prompt_length else ""

@@ -1,6 +1,6 @@
-"""``roberta_idpg``: a frozen RoBERTa that takes prompts, the prompt method, and a classification head.
+"""``roberta_idpg``: a frozen RoBERTa that takes prompts or adapters, their method, and a classification head.
 
-representation M(x) -> method (prompt rows) -> encoder with the rows inserted -> head
+representation M(x) -> method (prompt rows, adapters) -> encoder with these injected -> head
 """
 
 import argparse
@@ -13,7 +13,7 @@ from fairseq.models.roberta.model import RobertaModel, base_architecture
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from ..backbone.encoder import OpenRobertaEncoder
+from ..backbone.encoder import OpenRobertaEncoder, layer_norms
 from ..backbone.injection import NOTHING, Injection
 from ..backbone.loading import backbone_path, check_geometry, read_backbone
 from ..backbone.representation import GLOVE, sentence_representation
@@ -41,6 +41,9 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         self.encoder.sentence_encoder.requires_grad_(args.no_freeze_backbone)
         geometry = Geometry(args.encoder_layers, args.encoder_embed_dim)
         self.method: Optional[InjectedMethod] = find_method(args.method).build(args, geometry)
+        if self.method is not None and self.method.trains_layer_norms:
+            for layer_norm in layer_norms(self.encoder.sentence_encoder):
+                layer_norm.requires_grad_(True)
 
     @staticmethod
     def add_args(parser: argparse.ArgumentParser) -> None:

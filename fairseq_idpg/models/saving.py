@@ -86,10 +86,10 @@ class SavesTrainableOnly:
         brings_stack = all(key in state_dict for key in whole if key.startswith(STACK))
         if ours:
             self._check_same_method(state_dict, whole)
-        if brings_stack and not ours and self.backbone_loaded and not self.args.no_freeze_backbone:
-            self._check_same_weights(state_dict, whole)
         if not brings_stack:
             self._check_same_backbone(state_dict)
+        if self.backbone_loaded and not (ours and self.args.save_full_model):
+            self._check_same_weights(state_dict, whole, ours)
         self.backbone_loaded = True
         for key, value in whole.items():
             state_dict.setdefault(key, value)
@@ -119,13 +119,23 @@ class SavesTrainableOnly:
                 f"({differing}): give the same ones, or another --save-dir or --restore-file"
             )
 
-    def _check_same_weights(self, state_dict: Dict[str, Tensor], whole: Dict[str, Tensor]) -> None:
-        for key, value in whole.items():
-            if key.startswith(STACK) and not torch.equal(state_dict[key].to(value), value):
+    def _check_same_weights(self, state_dict: Dict[str, Tensor], whole: Dict[str, Tensor], ours: bool) -> None:
+        """What is frozen here would not be saved again, so a checkpoint may not bring other values for it."""
+        for key in self._reloaded_from_backbone():
+            if key in state_dict and key.startswith(STACK) and not same_values(state_dict[key], whole[key]):
                 raise InputError(
-                    f"--restore-file holds another encoder than --backbone {self.args.backbone} ({key} differs): give "
-                    "the same file to both, or --backbone alone"
+                    f"this checkpoint brings another {key} than --backbone {self.args.backbone}, frozen here: "
+                    "give the options it was trained with (--train-layer-norms true, --no-freeze-backbone, --backbone)"
+                    if ours
+                    else f"--restore-file holds another encoder than --backbone {self.args.backbone} ({key} differs): "
+                    "give the same file to both, or --backbone alone"
                 )
+
+
+def same_values(one: Tensor, other: Tensor) -> bool:
+    """Equality up to the rounding of the coarser of two precisions."""
+    coarser = one.dtype if one.element_size() < other.element_size() else other.dtype
+    return torch.equal(one.to(other.device, coarser), other.to(coarser))
 
 
 def hexadecimal(fingerprint: Tensor) -> str:

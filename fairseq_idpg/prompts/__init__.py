@@ -1,3 +1,3 @@
 """WHAT a prompt is: one file per method; each registers its rows of the paper's tables."""
 
-from . import head_only, idpg, task_prompts  # noqa: F401
+from . import idpg, nothing, task_prompts  # noqa: F401

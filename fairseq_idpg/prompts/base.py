@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from torch import Tensor, nn
@@ -121,6 +121,9 @@ class PromptMethod(InjectedMethod):
     @abstractmethod
     def initial_rows(self) -> nn.Parameter:
         """places (or 1) x rows x d, what --prompt-init sets."""
+
+    def prompt_parameters(self) -> List[nn.Parameter]:
+        return [self.initial_rows]
 
     def initialise(self, cfg: Any, start: Start) -> None:
         initialise(self, cfg, start)

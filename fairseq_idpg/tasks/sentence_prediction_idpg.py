@@ -19,6 +19,8 @@ from ..errors import InputError
 from ..method import Start
 from ..models.config import fill_method_options
 from ..models.report import log_model
+from ..optim.grouped_adam import mark_groups
+from ..registry import find_method
 from . import data_folder
 from .prompt_position import check_position, first_row, insertion_index, prompt_block, rows_needed
 from .prompted_dataset import PromptedDataset
@@ -81,6 +83,11 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         with open_dict(cfg) if OmegaConf.is_config(cfg) else contextlib.nullcontext():
             width = cfg.representation_width
             fill_method_options(cfg)
+            if find_method(cfg.method).needs_pairs and not data_folder.has_pairs(self.cfg.data):
+                raise InputError(
+                    f"--method {cfg.method} needs entailment pairs, but {self.cfg.data} has no input1: make them with "
+                    "python -m preprocess --efl"
+                )
             if getattr(cfg, "representation", None) == GLOVE:
                 cfg.representation_width = vectors_width(self.cfg.data, width)
             if cfg.backbone and cfg.backbone != NO_BACKBONE:
@@ -90,6 +97,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             dictionary = self.source_dictionary
             embeddings = model.encoder.sentence_encoder.embed_tokens.weight
             model.method.initialise(cfg, Start(embeddings, dictionary.nspecial, self.encode_text))
+        mark_groups(model, [] if model.method is None else model.method.prompt_parameters())
         self.prompt_length = model.prompt_length
         if getattr(model.method, "representation", None) == GLOVE:
             self.word_vectors = cfg.representation_width

@@ -23,7 +23,7 @@ from .base import Encoder, find_file
 
 def words_pattern(letter: str, number: str, other: str) -> str:
     """GPT-2's words: English contractions, or letters, numbers, other signs with a space before them, or spaces."""
-    return rf"'s|'t|'re|'ve|'m|'ll|'d| ?{letter}+| ?{number}+| ?{other}+|\s+(?!\S)|\s+"
+    return rf"'(?:[stmd]|re|ve|ll)| ?(?:{letter}+|{number}+|{other}+)|\s+(?!\S)|\s+"
 
 
 ANY_WORD = regex.compile(words_pattern(r"\p{L}", r"\p{N}", r"[^\s\p{L}\p{N}]"))

@@ -139,12 +139,15 @@ def test_key_value_slot_sees_the_sentence_below_each_layer(model):
 
 
 def test_sublayer_slot(model):
-    adapters = [[nn.Sequential(nn.Linear(WIDTH, 4), nn.GELU(), nn.Linear(4, WIDTH)) for _ in range(2)]] * LAYERS
-    for layer, pair in zip(model.encoder.sentence_encoder.layers, adapters):
-        layer.adapters = tuple(pair)
+    """Each adapter sees the sublayer's output, the residual and the LayerNorm that closes the sublayer."""
+    dense = nn.Linear(WIDTH, WIDTH)
+    first = lambda f, x, norm: f + dense(norm(f + x))  # noqa: E731
+    second = lambda f, x, norm: 2 * f - dense(x)  # noqa: E731
+    adapters = {0: (first, None), 1: (None, first), 2: (second, first)}
     expected = plain_pass(model, pair_batch(), adapters=adapters)
-    assert_equal_pass(model, pair_batch(), Injection(), expected)
-    assert not any("adapter" in key for key in model.encoder.state_dict())
+    keys = set(model.encoder.state_dict())
+    assert_equal_pass(model, pair_batch(), Injection(adapters=adapters.__getitem__), expected)
+    assert set(model.encoder.state_dict()) == keys
 
 
 def test_projection_slot(model):

@@ -94,7 +94,7 @@ def test_dictionary_of_other_symbols(pairs, tmp_path):
         (["--prompt-length", 50], "examples of split valid are too long: the first, line"),
         (["--prompt-position", 5], "--prompt-position 5 is unknown"),
         (["--prompt-layers", "0,3"], "--prompt-layers 0,3: layers count from 0 to 2"),
-        (["--method", "m-idpg"], "--method m-idpg is unknown: choose from"),
+        (["--method", "m-idpg"], "--method m-idpg is unknown: did you mean m-idpg-phm? choose from"),
         (["--num-classes", 3], "--num-classes 3 disagrees with"),
         (["--num-classes", -1], "--num-classes -1"),
         (["--lr", "1e38"], "the loss is NaN at update"),

@@ -11,6 +11,8 @@ from tests.helpers import model_args
 LARGE = Geometry(layers=24, width=1024)
 PAPER = {
     "head-only": 0,
+    "fine-tuning": 0,  # of its own; it trains the backbone
+    "efl": 0,
     "s-idpg-phm": 107_776,
     "s-idpg-dnn": 1_578_240,
     "m-idpg-phm": 137_232,
@@ -21,6 +23,10 @@ PAPER = {
     "prompt-tuning-100": 102_400,
     "p-tuning-v2": 122_880,
     "p-tuning-v2-kv": 245_760,
+    "adapter": 1_622_784,
+    "adapter-pfeiffer": 811_392,
+    "compacter": 152_832,
+    "compacter-shared": 149_824,
 }
 
 

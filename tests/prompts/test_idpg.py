@@ -140,7 +140,7 @@ def test_prompts_at_chosen_layers_only():
         ({"generator_hidden_size": 0}, "--generator-hidden-size 0"),
         ({"phm_n": 0}, "--phm-n 0"),
         ({"method": "prompt-tuning", "phm_n": 4}, "--phm-n 4 has no effect with --method prompt-tuning"),
-        ({"method": "m-idpg"}, "--method m-idpg is unknown: choose from head-only, m-idpg-dnn"),
+        ({"method": "m-idpg"}, "--method m-idpg is unknown: did you mean m-idpg-phm\\? choose from adapter, "),
     ],
 )
 def test_impossible_options(options, message):

@@ -1,0 +1,128 @@
+"""Convert a checkpoint of the paper's released code (CSerxy/IDPG) into one of fairseq_idpg.
+
+    python checkpoints/convert_released.py SRC.pt DST.pt [--backbone roberta.large/model.pt] [--force]
+
+DST loads with fairseq-validate, --prompt-init saved --prompt-init-from DST.pt, and --restore-file (with
+--reset-optimizer --reset-dataloader --reset-meters). With --backbone, whose weights must be those that SRC was trained
+on, DST holds the method and the head only; without, the whole model. No pickled code runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
+
+import torch
+from fairseq import options as fairseq_options
+from fairseq.data import Dictionary
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from checkpoints.released import STACK, our_options, our_state
+from fairseq_idpg.backbone.encoder import OpenRobertaEncoder
+from fairseq_idpg.backbone.loading import NO_BACKBONE, backbone_path, read_backbone, read_checkpoint
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.models.config import fill_method_options
+from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
+from preprocess.folders import new_file
+
+HEAD = "sentence_classification_head"
+HEAD_OUTPUT = f"classification_heads.{HEAD}.out_proj.weight"
+
+
+def configuration(args: dict[str, Any], classes: int, backbone: str | None) -> DictConfig:
+    """The configuration of a run that would train what SRC holds."""
+    parser = fairseq_options.get_training_parser()
+    command = [
+        ".",
+        "--task",
+        "sentence_prediction_idpg",
+        "--arch",
+        "roberta_idpg",
+        "--criterion",
+        "sentence_prediction",
+    ]
+    cfg = convert_namespace_to_omegaconf(fairseq_options.parse_args_and_arch(parser, command))
+    with open_dict(cfg):
+        cfg.model.update(our_options(args))
+        fill_method_options(cfg.model)
+        cfg.model.backbone = backbone or NO_BACKBONE
+        cfg.model.save_full_model = backbone is None
+        cfg.task.update(
+            num_classes=classes,
+            init_token=args["init_token"],
+            separator_token=args["separator_token"],
+            max_positions=args["max_positions"],
+            prompt_position=args.get("insert_position", 0),
+        )
+        cfg.criterion.regression_target = bool(args.get("regression_target"))
+    return cfg
+
+
+def build_model(cfg: DictConfig, symbols: int, classes: int) -> RobertaIDPGModel:
+    """The model, with random weights and a dictionary of the right size."""
+    dictionary = Dictionary()
+    for number in range(symbols - len(dictionary)):
+        dictionary.add_symbol(f"symbol{number}")
+    args = argparse.Namespace(**OmegaConf.to_container(cfg.model, resolve=True))
+    args.max_positions = cfg.task.max_positions
+    model = RobertaIDPGModel(args, OpenRobertaEncoder(args, dictionary))
+    model.register_classification_head(HEAD, num_classes=classes)
+    return model
+
+
+def convert(source: Path, backbone: Path | None = None) -> dict[str, Any]:
+    """The checkpoint that fairseq would load.
+
+    Raises:
+        InputError: SRC is no such checkpoint or holds what has no equal here; another --backbone.
+    """
+    args, theirs = read_checkpoint(str(source), "SRC")
+    if HEAD_OUTPUT not in theirs or f"{STACK}embed_tokens.weight" not in theirs:
+        raise InputError(f"SRC {source} has no {HEAD_OUTPUT}: give a checkpoint of the released code")
+    classes, symbols = len(theirs[HEAD_OUTPUT]), len(theirs[f"{STACK}embed_tokens.weight"])
+    path = None if backbone is None else backbone_path(str(backbone))
+    try:
+        cfg = configuration(args, classes, path)
+        state = our_state(theirs, cfg.model)
+    except (KeyError, ValueError) as error:
+        raise InputError(f"SRC {source} cannot be converted: {error}; give a checkpoint of the released code") from None
+    model = build_model(cfg, symbols, classes)
+    if path is not None:
+        model.load_backbone(read_backbone(path))
+    model.load_state_dict(state, strict=True)
+    return {
+        "args": None,
+        "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),
+        "model": model.state_dict(),
+        "criterion": None,
+        "optimizer_history": [],
+        "task_state": {},
+        "extra_state": {},
+        "last_optimizer_state": None,
+    }
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="convert_released", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("source", metavar="SRC.pt", type=Path)
+    parser.add_argument("target", metavar="DST.pt", type=Path)
+    parser.add_argument("--backbone", type=Path, metavar="FILE", help="model.pt that SRC was trained on")
+    parser.add_argument("--force", action="store_true", help="replace DST.pt")
+    args = parser.parse_args(argv)
+    if args.target.exists() and not args.force:
+        raise InputError(f"{args.target} exists already: remove it or give --force")
+    checkpoint = convert(args.source, args.backbone)
+    with new_file(args.target) as work:
+        torch.save(checkpoint, work)
+    model = checkpoint["cfg"]["model"]
+    values = sum(value.numel() for name, value in checkpoint["model"].items() if name.startswith("method."))
+    print(f"{args.target}: method {model['method']}, {values:,} parameters, {args.target.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

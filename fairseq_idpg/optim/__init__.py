@@ -1,0 +1,3 @@
+"""Optimizers with parameter groups."""
+
+from . import grouped_adam  # noqa: F401

@@ -1,0 +1,81 @@
+"""``--optimizer grouped_adam``: fairseq's Adam with own learning rates for the head and for the method.
+
+    lr(head) = --lr * --head-lr,  lr(method) = --lr * --prompt-lr,  lr(backbone, if trained) = --lr
+
+Groups survive a resume. Under --fp16, fairseq puts all parameters into one flat tensor, which has no groups: such a run
+needs --fp16-no-flatten-grads and is refused without.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Dict, Iterable, List
+
+from fairseq.optim import register_optimizer
+from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
+from torch import nn
+
+from ..errors import InputError
+
+HEAD, METHOD, BACKBONE = "head", "method", "backbone"
+WEIGHT, BIAS, PROMPT = "weight", "bias", "prompt"
+
+
+@dataclass
+class GroupedAdamConfig(FairseqAdamConfig):
+    """Adam's options, and those of the groups."""
+
+    head_lr: float = field(default=1.0, metadata={"help": "learning rate of the classification head, times --lr"})
+    prompt_lr: float = field(default=1.0, metadata={"help": "learning rate of the method's parameters, times --lr"})
+    no_decay_biases: bool = field(
+        default=False, metadata={"help": "no weight decay for biases and LayerNorms (one-dimensional parameters)"}
+    )
+    no_decay_prompts: bool = field(
+        default=False, metadata={"help": "no weight decay for prompt rows and a generator's output bias"}
+    )
+
+
+def mark_groups(model: nn.Module, prompts: Iterable[nn.Parameter]) -> None:
+    """Names each parameter's group, ``PART/KIND``, in an attribute that fairseq's fp16 copies keep."""
+    prompts = {id(parameter) for parameter in prompts}
+    for name, parameter in model.named_parameters():
+        part = {"classification_heads": HEAD, "method": METHOD}.get(name.split(".")[0], BACKBONE)
+        kind = PROMPT if id(parameter) in prompts else BIAS if parameter.dim() < 2 else WEIGHT
+        parameter.param_group = f"{part}/{kind}"
+
+
+@register_optimizer("grouped_adam", dataclass=GroupedAdamConfig)
+class GroupedAdam(FairseqAdam):
+    """Adam over the groups that ``mark_groups`` named."""
+
+    def __init__(self, cfg: GroupedAdamConfig, params: Iterable[nn.Parameter]):
+        for option, value in (("--head-lr", cfg.head_lr), ("--prompt-lr", cfg.prompt_lr)):
+            if not value >= 0:
+                raise InputError(f"{option} {value} is no factor of a learning rate: give 0 or more")
+        self.scales = {HEAD: cfg.head_lr, METHOD: cfg.prompt_lr, BACKBONE: 1.0}
+        super().__init__(cfg, self._groups(cfg, list(params)))
+        self.set_lr(self.optimizer_config["lr"])
+
+    @staticmethod
+    def _groups(cfg: GroupedAdamConfig, params: List[nn.Parameter]) -> List[Dict[str, Any]]:
+        if not all(hasattr(parameter, "param_group") for parameter in params):
+            raise InputError(
+                "--optimizer grouped_adam found parameters without a group: give --fp16-no-flatten-grads with --fp16, "
+                "and --task sentence_prediction_idpg"
+            )
+        undecayed = {BIAS} if cfg.no_decay_biases else set()
+        undecayed |= {PROMPT} if cfg.no_decay_prompts else set()
+        groups = []
+        for name in dict.fromkeys(parameter.param_group for parameter in params):
+            members = [parameter for parameter in params if parameter.param_group == name]
+            decay = 0.0 if name.split("/")[1] in undecayed else cfg.weight_decay
+            groups.append({"params": members, "name": name, "weight_decay": decay})
+        return groups
+
+    def set_lr(self, lr: float) -> None:
+        """``lr`` times each group's factor."""
+        self._lr = lr
+        for group in self.param_groups:
+            group["lr"] = lr * self.scales[group["name"].split("/")[0]]
+
+    def get_lr(self) -> float:
+        """The learning rate before any factor, as schedulers and the log want it."""
+        return self._lr

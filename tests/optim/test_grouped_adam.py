@@ -1,0 +1,108 @@
+"""--optimizer grouped_adam: factors of the learning rate and of weight decay, resume, fp16."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from fairseq.optim.fp16_optimizer import FP16Optimizer
+from omegaconf import OmegaConf
+
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.optim.grouped_adam import GroupedAdam, GroupedAdamConfig, mark_groups
+from tests.folders import train, write_backbone, write_folder
+from tests.helpers import tiny_model
+
+
+def config(**options):
+    settings = {"lr": [0.1], "adam_betas": "(0.9, 0.98)", "weight_decay": 0.5, "tpu": False, **options}
+    return OmegaConf.merge(OmegaConf.structured(GroupedAdamConfig()), settings)
+
+
+def marked_model(**options):
+    model = tiny_model(**options)
+    mark_groups(model, model.method.prompt_parameters())
+    return model
+
+
+def trainable(model):
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+def one_step(model, cfg):
+    """name -> change after one step with a gradient of ones: Adam's first step is lr times its sign."""
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    optimizer = GroupedAdam(cfg, trainable(model))
+    for parameter in trainable(model):
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    return {n: (p.detach() - before[n], before[n]) for n, p in model.named_parameters() if p.requires_grad}
+
+
+def test_learning_rates_and_decay():
+    options = {"head_lr": 3.0, "prompt_lr": 0.5, "no_decay_biases": True, "no_decay_prompts": True}
+    changes = one_step(marked_model(), config(**options))
+    for name, (change, value) in changes.items():
+        lr = 0.1 * (3.0 if name.startswith("classification_heads") else 0.5)
+        undecayed = name == "method.bias" or value.dim() == 1
+        expected = -lr - (0.0 if undecayed else lr * 0.5 * value)
+        assert torch.allclose(change, torch.as_tensor(expected).expand_as(change), atol=1e-6), name
+
+
+def test_without_options_it_is_fairseqs_adam():
+    from fairseq.optim.adam import FairseqAdam
+
+    ours = one_step(marked_model(), config())
+    model = marked_model()
+    optimizer = FairseqAdam(config(), trainable(model))
+    for parameter in trainable(model):
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            assert torch.equal(parameter.detach(), ours[name][0] + ours[name][1]) or torch.allclose(
+                parameter.detach() - ours[name][1], ours[name][0], atol=1e-7
+            )
+
+
+def test_schedulers_set_the_rate_before_the_factors():
+    optimizer = GroupedAdam(config(head_lr=10.0), trainable(marked_model()))
+    optimizer.set_lr(0.02)
+    rates = {group["name"].split("/")[0]: group["lr"] for group in optimizer.param_groups}
+    assert optimizer.get_lr() == 0.02
+    assert rates == {"head": pytest.approx(0.2), "method": pytest.approx(0.02)}
+
+
+def test_a_trained_backbone_has_the_rate_itself():
+    optimizer = GroupedAdam(config(head_lr=10.0), trainable(marked_model(no_freeze_backbone=True)))
+    assert {g["lr"] for g in optimizer.param_groups if g["name"].startswith("backbone")} == {0.1}
+
+
+def test_groups_survive_fp16_without_flattening():
+    model = marked_model().half()
+    copies = FP16Optimizer.build_fp32_params(None, trainable(model), flatten=False)
+    optimizer = GroupedAdam(config(head_lr=2.0), copies)
+    assert {g["name"].split("/")[0]: g["lr"] for g in optimizer.param_groups} == {"head": 0.2, "method": 0.1}
+
+
+def test_a_flat_parameter_is_refused():
+    flat = torch.nn.Parameter(torch.cat([p.detach().view(-1) for p in trainable(marked_model())]))
+    with pytest.raises(InputError, match="--fp16-no-flatten-grads"):
+        GroupedAdam(config(), [flat])
+
+
+@pytest.mark.parametrize("option", ["head_lr", "prompt_lr"])
+def test_bad_factors(option):
+    with pytest.raises(InputError, match=f"--{option.replace('_', '-')} -1.0"):
+        GroupedAdam(config(**{option: -1.0}), trainable(marked_model()))
+
+
+def test_resuming_gives_the_losses_of_an_uninterrupted_run(tmp_path):
+    data, backbone = write_folder(tmp_path / "data"), write_backbone(tmp_path / "model.pt")
+    options = ["--backbone", backbone, "--optimizer", "grouped_adam", "--head-lr", 5, "--prompt-lr", 0.5]
+    options += ["--weight-decay", 0.1, "--no-decay-biases", "--no-decay-prompts"]
+    whole = train(data, tmp_path / "whole", *options, "--max-epoch", 4)
+    plain = train(data, tmp_path / "plain", "--backbone", backbone, "--max-epoch", 4)
+    first = train(data, tmp_path / "parts", *options, "--max-epoch", 2)
+    second = train(data, tmp_path / "parts", *options, "--max-epoch", 4)
+    assert first.log("train_loss") + second.log("train_loss") == whole.log("train_loss") != plain.log("train_loss")
+    assert set(whole.log("train_lr")) == {0.001}

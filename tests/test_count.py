@@ -1,0 +1,44 @@
+"""python -m fairseq_idpg.count: the paper's Table 2 beside ours."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from fairseq_idpg import count
+from fairseq_idpg.registry import METHODS
+from tests.helpers import dictionary, model_args, tiny_model
+from tests.prompts.test_counts import PAPER
+
+
+def test_table_of_roberta_large():
+    found = {name: (trained, paper) for name, trained, _, paper in count.rows("roberta_idpg_large")}
+    assert set(found) == set(METHODS)
+    backbone = found.pop("fine-tuning")[0]
+    assert found.pop("efl")[0] == backbone == 354_309_120
+    assert {name: trained for name, (trained, _) in found.items()} == {n: c for n, c in PAPER.items() if n in found}
+
+
+@pytest.mark.parametrize("name", count.PAPER)
+def test_each_count_is_the_papers_figure(name):
+    """Table 2 prints K = 1,024 and M = 1,024^2, cut after the digits it shows; the backbone in millions."""
+    trained = {row[0]: row[1] for row in count.rows("roberta_idpg_large")}[name]
+    number, unit = re.fullmatch(r"([\d.]+)([KM])", count.PAPER[name]).groups()
+    size = {"K": 1024, "M": 1024**2}[unit] if name != "fine-tuning" else 1e6
+    digits = len(number.partition(".")[2])
+    assert abs(trained / size - float(number)) < 10**-digits
+
+
+def test_backbone_is_what_the_encoder_has():
+    model = tiny_model(method="head-only")
+    args = model_args(method="head-only")
+    assert count.backbone_parameters(args, len(dictionary())) == model.parameter_counts()["backbone"]
+
+
+def test_command(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["count", "--arch", "roberta_idpg_minilm"])
+    count.main()
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1 + len(METHODS)
+    assert any(re.fullmatch(r"m-idpg-phm +22,032 +0\.\d+% *", line) for line in lines)

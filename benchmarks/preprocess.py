@@ -38,11 +38,9 @@ def text_lines(vocab: Path, count: int) -> list[str]:
     draw = np.random.RandomState(0)
     ranks = np.minimum(draw.zipf(1.25, size=count * 40), len(words)) - 1
     lengths = draw.randint(5, 41, size=count)
-    names = draw.randint(0, 10**6, size=count)  # a word of its own in each line, as names and numbers are
-    return [
-        " ".join([words[rank] for rank in ranks[40 * i : 40 * i + lengths[i]]] + [f"n{names[i]:x}", "."])
-        for i in range(count)
-    ]
+    names = draw.randint(0, 10**6, size=count)  # rare words in two of five lines, as names and numbers are
+    ends = [[f"n{name:x}", "."] if name % 5 < 2 else ["."] for name in names]
+    return [" ".join([words[rank] for rank in ranks[40 * i : 40 * i + lengths[i]]] + ends[i]) for i in range(count)]
 
 
 def run(command: list[str]) -> tuple[float, str]:
@@ -85,7 +83,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--vocab", type=Path, default=ROOT / "checkpoints" / "gpt2_bpe")
     parser.add_argument("--file", type=Path, help="a sentence in each line; default: drawn from the vocabulary")
-    parser.add_argument("--lines", type=int, default=200_000)
+    parser.add_argument("--lines", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path, help="save the figures")
     args = parser.parse_args()

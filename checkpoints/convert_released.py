@@ -33,6 +33,13 @@ from preprocess.folders import new_file
 HEAD = "sentence_classification_head"
 HEAD_OUTPUT = f"classification_heads.{HEAD}.out_proj.weight"
 
+HISTORY = {
+    "criterion_name": "SentencePredictionCriterion",
+    "optimizer_name": "FairseqAdam",
+    "lr_scheduler_state": {"best": None},
+    "num_updates": 0,
+}
+
 
 def configuration(args: dict[str, Any], classes: int, backbone: str | None) -> DictConfig:
     """The configuration of a run that would train what SRC holds."""
@@ -100,7 +107,7 @@ def convert(source: Path, backbone: Path | None = None) -> dict[str, Any]:
         "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),
         "model": model.state_dict(),
         "criterion": None,
-        "optimizer_history": [],
+        "optimizer_history": [HISTORY],
         "task_state": {},
         "extra_state": {},
         "last_optimizer_state": None,

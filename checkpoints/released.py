@@ -192,7 +192,10 @@ KINDS: dict[str, Callable[[Tensors, Options], dict[str, Tensor]]] = {  # by a te
 def method_tensors(theirs: Tensors, options: Options) -> dict[str, Tensor]:
     """The method's parameters (or their gradients) under our names."""
     flat = {name[len(STACK) :]: value for name, value in theirs.items() if name.startswith(STACK)}
-    return next((convert(flat, options) for name, convert in KINDS.items() if name in flat), {})
+    kinds = [convert for name, convert in KINDS.items() if name in flat]
+    if not kinds and options["method"] != "head-only":
+        raise ValueError(f"it has no tensors of {options['method']}")
+    return kinds[0](flat, options) if kinds else {}
 
 
 def our_state(theirs: Tensors, options: Options) -> dict[str, Tensor]:

@@ -1,19 +1,20 @@
 """Options of methods: declared beside each method, filled from the chosen preset, explicit ones win."""
 
 from dataclasses import field, fields
-from typing import Any, Iterable, List
+from typing import Any, Iterable, List, Optional, Tuple
 
 from fairseq.dataclass import FairseqDataclass
 
 from .errors import InputError
 
 
-def option(default: Any, help: str) -> Any:
+def option(default: Any, help: str, only_with: Optional[Tuple[str, Tuple[str, ...]]] = None) -> Any:
     """A dataclass field that is None until ``fill_options`` puts the preset's value, or ``default``, in it.
 
-    None is how an option left open is told from one that was typed with the default's value.
+    None is how an option left open is told from one that was typed with the default's value. ``only_with``: another
+    option and the values of it with which this one has an effect.
     """
-    return field(default=None, metadata={"help": help, "preset_default": default})
+    return field(default=None, metadata={"help": help, "preset_default": default, "only_with": only_with})
 
 
 def flag_name(name: str) -> str:
@@ -43,6 +44,13 @@ def fill_options(cfg: Any, method: Any, every_option: Iterable[str]) -> None:
                 )
         elif value is None:
             setattr(cfg, name, own[name])
+    for name, (other, values) in method.conditions.items():
+        chosen = str(getattr(cfg, other))
+        if chosen not in values and getattr(cfg, name) != own[name]:
+            raise InputError(
+                f"{flag_name(name)} {getattr(cfg, name)} has no effect with {flag_name(other)} {chosen}: leave it out "
+                f"or give {flag_name(other)} {' or '.join(values)}"
+            )
 
 
 def check_divisible(what: str, value: int, divisor: int, flag: str = "--phm-n") -> None:

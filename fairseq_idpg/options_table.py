@@ -6,13 +6,16 @@
 from dataclasses import Field, fields
 from typing import Any, List
 
+from fairseq.optim.adam import FairseqAdamConfig
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig
 
 from .models.config import MethodConfig, RobertaIDPGConfig
+from .optim.grouped_adam import GroupedAdamConfig
 from .options import flag_name
 from .registry import METHODS
 from .tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig
 
+BAR = r"\|"  # a bar inside a cell
 HEADER = ["| option | default | |", "| --- | --- | --- |"]
 
 
@@ -27,14 +30,14 @@ def _text(value: Any) -> str:
 
 
 def _rows(chosen: List[Field]) -> List[str]:
-    return [f"| `{flag_name(f.name)}` | {_default(f)} | {f.metadata['help'].replace('|', '/')} |" for f in chosen]
+    return [f"| `{flag_name(f.name)}` | {_default(f)} | {f.metadata['help'].replace('|', BAR)} |" for f in chosen]
 
 
 def _preset_rows() -> List[str]:
     rows = ["| `--method` | sets |", "| --- | --- |"]
     for name, method in sorted(METHODS.items()):
         settings = " ".join(f"`{flag_name(key)} {value}`" for key, value in method.settings.items())
-        rows.append(f"| `{name}` | {settings or 'nothing: the classification head alone'} |")
+        rows.append(f"| `{name}` | {settings or 'nothing'} |")
     return rows
 
 
@@ -48,6 +51,8 @@ def options_markdown() -> str:
         [f for f in fields(SentencePredictionIDPGConfig) if f.name not in inherited],
         "Model `roberta_idpg` (sizes are those of `--arch roberta_idpg` and `roberta_idpg_base`):",
         [f for f in helped if f.name not in of_method],
+        "Optimizer `grouped_adam`, besides those of fairseq's `adam`:",
+        [f for f in fields(GroupedAdamConfig) if f.name not in {g.name for g in fields(FairseqAdamConfig)}],
         "Methods; an option that the chosen `--method` does not have is refused:",
         [f for f in helped if f.name in of_method],
     ]

@@ -50,6 +50,11 @@ class Method:
         options = (f for f in fields(self.config) if "preset_default" in f.metadata)
         return {f.name: self.settings.get(f.name, f.metadata["preset_default"]) for f in options}
 
+    @property
+    def conditions(self) -> Dict[str, Tuple[str, Tuple[str, ...]]]:
+        """Options that have an effect only with certain values of another one."""
+        return {f.name: f.metadata["only_with"] for f in fields(self.config) if f.metadata.get("only_with")}
+
 
 @dataclass(frozen=True)
 class CombinedMethod:
@@ -61,6 +66,10 @@ class CombinedMethod:
     @property
     def defaults(self) -> Dict[str, Any]:
         return {name: value for part in self.parts for name, value in part.defaults.items()}
+
+    @property
+    def conditions(self) -> Dict[str, Tuple[str, Tuple[str, ...]]]:
+        return {name: value for part in self.parts for name, value in part.conditions.items()}
 
     @property
     def trains_backbone(self) -> bool:

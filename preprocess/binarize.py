@@ -5,11 +5,8 @@ Besides one chunk for each worker, an example leaves behind its lengths and its 
 
 from __future__ import annotations
 
-import multiprocessing
 from array import array
 from collections import Counter, deque
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
@@ -234,6 +231,10 @@ def encode_stream(
         for rows in chunks:
             yield rows, [encoder.encode(lines) for lines in _inputs(rows)]
         return
+    import multiprocessing  # these three are slow to load
+    from concurrent.futures import Future, ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+
     context = multiprocessing.get_context("spawn")
     under_way: deque[tuple[list[Row], Future]] = deque()
     with ProcessPoolExecutor(encoding.workers, context, _start_worker, (encoding,)) as pool:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import time
 from pathlib import Path
-from typing import Sequence
-
-from tqdm import tqdm
+from typing import Callable, Iterator, Sequence
 
 from .binarize import Encoding, Labels, Split, binarize
 from .cli import vocab_folder
@@ -38,6 +37,18 @@ def splits_of(args: argparse.Namespace) -> tuple[list[Split], Labels]:
     return task_splits(task, args)
 
 
+@contextlib.contextmanager
+def progress(total: int | None, name: str) -> Iterator[Callable[[int], object]]:
+    """A bar on a terminal, nothing elsewhere; gives the function that is told of the bytes read."""
+    if not sys.stderr.isatty():
+        yield lambda count: None
+        return
+    from tqdm import tqdm  # slow to load, and only for a terminal
+
+    with tqdm(total=total, unit="B", unit_scale=True, desc=name, file=sys.stderr, leave=False) as bar:
+        yield bar.update
+
+
 def write_folder(
     target: Path,
     splits: Sequence[Split],
@@ -50,7 +61,6 @@ def write_folder(
     encoder = encoding.load()
     sizes = [split.source.size for split in splits]
     total = None if None in sizes else sum(size * split.passes for size, split in zip(sizes, splits) if size)
-    bar = tqdm(total=total, unit="B", unit_scale=True, desc=target.name, disable=None, file=sys.stderr, leave=False)
-    with new_folder(target, overwrite) as folder, bar:
-        binarize(splits, labels, encoder, encoding, folder, bar.update)
+    with new_folder(target, overwrite) as folder, progress(total, target.name) as on_bytes:
+        binarize(splits, labels, encoder, encoding, folder, on_bytes)
         write_records(folder, splits, encoder, encoding, arguments)

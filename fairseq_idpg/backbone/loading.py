@@ -71,7 +71,7 @@ def read_checkpoint(path: str, option: str) -> Tuple[Dict[str, Any], Dict[str, T
         if args is None:
             args = state["cfg"]["model"]
         return dict(args) if isinstance(args, Mapping) else dict(vars(args)), weights
-    except (OSError, pickle.UnpicklingError, RuntimeError, EOFError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, pickle.UnpicklingError, RuntimeError, EOFError, LookupError, TypeError, AttributeError) as error:
         reason = str(error).strip().split("\n")[0]
         raise InputError(f"{option} {path} is not a fairseq checkpoint ({reason}): give one") from None
 

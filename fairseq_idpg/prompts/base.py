@@ -44,8 +44,14 @@ class PromptConfig(FairseqDataclass):
         "where prompt rows (of a generator: its output bias) start: 'normal' N(0, 0.02^2), 'uniform' (-0.5, 0.5), at "
         "the input 'vocabulary' (frequent words), 'class-labels' or 'text' (of --prompt-init-text); 'saved'",
     )
-    prompt_init_text: Optional[str] = option("", "text to start from; for class-labels one for each class: 'bad|good'")
-    prompt_init_from: Optional[str] = option("", "checkpoint of another task whose whole method is taken over")
+    prompt_init_text: Optional[str] = option(
+        "",
+        "text to start from; for class-labels one for each class: 'bad|good'",
+        only_with=("prompt_init", ("text", "class-labels")),
+    )
+    prompt_init_from: Optional[str] = option(
+        "", "checkpoint of another task whose whole method is taken over", only_with=("prompt_init", ("saved",))
+    )
 
 
 def parse_places(text: str, layers: int, prefix: bool = False) -> Tuple[int, ...]:

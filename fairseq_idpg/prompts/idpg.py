@@ -29,9 +29,11 @@ class IDPGConfig(PromptConfig):
 
     generator: Optional[ChoiceEnum(["phm", "dnn"])] = option("phm", "how W1 and W2 are made: 'phm' or dense 'dnn'")
     generator_hidden_size: Optional[int] = option(16, "hidden size m of the generator")
-    phm_n: Optional[int] = option(16, "PHM factor n; divides d, m and t x d; of no effect with dnn")
+    phm_n: Optional[int] = option(16, "PHM factor n; divides d, m and t x d", only_with=("generator", ("phm",)))
     phm_shared_a: Optional[ChoiceEnum(["true", "false"])] = option(
-        "false", "one A for W1 and W2 (the paper's count of S-IDPG-PHM) or one each (the released code)"
+        "false",
+        "one A for W1 and W2 (the paper's count of S-IDPG-PHM) or one each (the released code)",
+        only_with=("generator", ("phm",)),
     )
     generator_sharing: Optional[ChoiceEnum(["S", "M", "L"])] = option(
         "M", "shared by the layers: S weights and output bias, M weights only, L nothing"
@@ -43,9 +45,13 @@ class IDPGConfig(PromptConfig):
         "'mean-pooled' the mean of its last states; 'token-mean' of the word embeddings; 'glove' of word vectors in "
         "the data folder (python -m preprocess glove)",
     )
-    representation_width: Optional[int] = option(0, "width of M(x); 0: d, or that of the data folder's word vectors")
+    representation_width: Optional[int] = option(
+        0, "width of the word vectors; 0: what the data folder has", only_with=("representation", (GLOVE,))
+    )
     representation_dropout: Optional[bool] = option(
-        False, "leave the backbone's dropout on while M(x) is computed in training, as the released code does"
+        False,
+        "leave the backbone's dropout on while M(x) is computed in training, as the released code does",
+        only_with=("representation", ("backbone", PREVIOUS_LAYER, "mean-pooled")),
     )
     generator_dropout: Optional[float] = option(0.1, "dropout on M(x) and on the generator's hidden layer")
     generator_residual: Optional[bool] = option(False, "add M(x) to each LayerNormed row of the input prompt (Table 7)")
@@ -86,11 +92,6 @@ class IDPG(PromptMethod):
 
     def _representation_width(self, cfg: IDPGConfig, width: int) -> int:
         if self.representation != GLOVE:
-            if cfg.representation_width not in (0, width):
-                raise InputError(
-                    f"--representation-width {cfg.representation_width}: --representation {self.representation} has "
-                    f"the backbone's width {width}: leave it out"
-                )
             return width
         if not cfg.representation_width:
             raise InputError("--representation glove needs word vectors: run python -m preprocess glove on the data")

@@ -140,6 +140,9 @@ def test_prompts_at_chosen_layers_only():
         ({"generator_hidden_size": 0}, "--generator-hidden-size 0"),
         ({"phm_n": 0}, "--phm-n 0"),
         ({"method": "prompt-tuning", "phm_n": 4}, "--phm-n 4 has no effect with --method prompt-tuning"),
+        ({"method": "m-idpg-dnn", "phm_n": 4}, "--phm-n 4 has no effect with --generator dnn: leave it out or give"),
+        ({"representation_width": 300}, "--representation-width 300 has no effect with --representation p"),
+        ({"prompt_init_text": "good"}, "--prompt-init-text good has no effect with --prompt-init normal"),
         ({"method": "m-idpg"}, "--method m-idpg is unknown: did you mean m-idpg-phm\\? choose from adapter, "),
     ],
 )

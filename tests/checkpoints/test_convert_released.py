@@ -29,6 +29,7 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("released")
     backbone = write_backbone(folder / "model.pt")
     state = torch.load(backbone, weights_only=True)["model"]
+    state = {name.replace("layernorm_embedding", "emb_layer_norm"): value for name, value in state.items()}  # its time
     state[f"{STACK}suffix_embed.weight"] = torch.randn(5, 32)
     state[f"{STACK}middle_prompt.weight"] = torch.randn(15, 32)
     state[f"{STACK}multi_layer_norm.weight"] = torch.ones(32)  # allocated there and never read

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 STACK = "encoder.sentence_encoder."
-ENCODER = re.compile(r"^encoder\.(sentence_encoder\.(layers|emb\w+|layernorm_embedding)\.|sentence_encoder\.embed|lm_head)")
+ENCODER = re.compile(r"^encoder\.(sentence_encoder\.(layers|emb\w+|layernorm_embedding)\.|lm_head)")
 STRAY = ".middle_layer_norm."  # of an adapter variant; in every released file
 SHARING = {"shared": "S", "layerb": "M", "none": "L"}
 SIZES = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads")

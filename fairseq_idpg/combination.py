@@ -1,7 +1,7 @@
 """Methods that enter at different places of one backbone, trained together."""
 
 from dataclasses import fields
-from typing import Any, List, Optional
+from typing import Any, List, Optional, Tuple
 
 from torch import Tensor, nn
 
@@ -19,6 +19,18 @@ class Combination(InjectedMethod):
         self.representation = next((part.representation for part in parts if part.representation), None)
         self.representation_dropout = any(part.representation_dropout for part in parts)
         self.trains_layer_norms = any(part.trains_layer_norms for part in parts)
+
+    @property
+    def training_only(self) -> Tuple[str, ...]:
+        return tuple(f"parts.{i}.{name}" for i, part in enumerate(self.parts) for name in part.training_only)
+
+    def fold(self) -> None:
+        for part in self.parts:
+            part.fold()
+
+    def mark_folded(self) -> None:
+        for part in self.parts:
+            part.mark_folded()
 
     def injection(self, representation: Optional[Tensor], offset: Optional[Tensor]) -> Injection:
         values = {}

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, List, Optional, Tuple
 
 from torch import Tensor, nn
 
@@ -31,6 +31,8 @@ class InjectedMethod(nn.Module, ABC):
         prompt_length: rows that the task reserves in every example; 0 when the input is not lengthened.
         representation: the kind of M(x) that ``injection`` wants, None if it wants none.
         representation_dropout: whether the backbone's dropout stays on while M(x) is computed in training.
+        training_only: names (their beginnings) of tensors that are not needed once the method is trained.
+        folded: whether a checkpoint without these was loaded.
         trains_layer_norms: whether the backbone's LayerNorms are trained too; they stay the backbone's.
     """
 
@@ -38,6 +40,8 @@ class InjectedMethod(nn.Module, ABC):
     representation: Optional[str] = None
     representation_dropout = False
     trains_layer_norms = False
+    training_only: Tuple[str, ...] = ()
+    folded = False
 
     @abstractmethod
     def injection(self, representation: Optional[Tensor], offset: Optional[Tensor]) -> Injection:
@@ -47,6 +51,13 @@ class InjectedMethod(nn.Module, ABC):
             representation: M(x), B x d, if there is a ``representation``.
             offset: B, index of each example's first prompt row, if ``prompt_length``.
         """
+
+    def fold(self) -> None:
+        """Brings the tensors that outlive training up to date with those that only training needs."""
+
+    def mark_folded(self) -> None:
+        """Told when a checkpoint without the training-only tensors is loaded: it can be used, not trained on."""
+        self.folded = True
 
     def prompt_parameters(self) -> List[nn.Parameter]:
         """Parameters that are prompt rows themselves, for --no-decay-prompts."""

@@ -12,6 +12,7 @@ from ..adapters.bottleneck import BottleneckConfig
 from ..adapters.compacter import CompacterConfig
 from ..options import fill_options, method_options
 from ..prompts.idpg import IDPGConfig
+from ..prompts.task_prompts import TaskPromptConfig
 from ..registry import find_method
 
 ACTIVATIONS = ChoiceEnum(utils.get_available_activation_fns())
@@ -43,10 +44,11 @@ class BackboneConfig(FairseqDataclass):
     pooler_activation_fn: ACTIVATIONS = describe("activation of the classification head", "tanh")
     pooler_dropout: float = describe("dropout of the classification head", 0.0)
     max_positions: int = II("task.max_positions")
+    no_save_optimizer_state: bool = II("checkpoint.no_save_optimizer_state")
 
 
 @dataclass
-class MethodConfig(CompacterConfig, BottleneckConfig, IDPGConfig):
+class MethodConfig(CompacterConfig, BottleneckConfig, TaskPromptConfig, IDPGConfig):
     """The options of all methods; a new method's dataclass is added to the bases."""
 
 

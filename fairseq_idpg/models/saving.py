@@ -4,7 +4,7 @@ A checkpoint of RoBERTa-large with a prompt is a few hundred kB instead of 1.4 G
 and the SHA-256 of the backbone file (its path stands in the checkpoint's configuration).
 """
 
-from typing import Any, Dict, Iterator
+from typing import Any, Dict, Iterator, List
 
 import torch
 from torch import Tensor
@@ -59,12 +59,25 @@ class SavesTrainableOnly:
         return torch.nn.Module.load_state_dict(self, state, strict=False)
 
     def state_dict(self, *args: Any, prefix: str = "", **kwargs: Any) -> Dict[str, Tensor]:
-        """Trainable tensors, the head and the fingerprint; everything with --save-full-model."""
+        """Trainable tensors, the head and the fingerprint; everything with --save-full-model.
+
+        What only training needs is left out where training cannot be resumed anyway (--no-save-optimizer-state).
+        """
+        if self.method is not None:
+            self.method.fold()
         state = super().state_dict(*args, prefix=prefix, **kwargs)
+        if getattr(self.args, "no_save_optimizer_state", False):
+            for name in self._training_only(state, prefix):
+                del state[name]
         if not self.args.save_full_model:
             for name in self._reloaded_from_backbone():
                 state.pop(prefix + name, None)
         return state
+
+    def _training_only(self, state: Dict[str, Tensor], prefix: str = "") -> List[str]:
+        """Keys of ``state`` that are not needed once the method is trained."""
+        names = () if self.method is None else self.method.training_only
+        return [key for key in state if key.startswith(tuple(f"{prefix}method.{name}" for name in names))]
 
     def _reloaded_from_backbone(self) -> Iterator[str]:
         trainable = {n for n, p in self.named_parameters(remove_duplicate=False) if p.requires_grad}
@@ -108,6 +121,10 @@ class SavesTrainableOnly:
             )
 
     def _check_same_method(self, state_dict: Dict[str, Tensor], whole: Dict[str, Tensor]) -> None:
+        missing = self._training_only(whole)
+        if missing and not self._training_only(state_dict):
+            self.method.mark_folded()
+            whole = {key: value for key, value in whole.items() if key not in missing}
         shapes = [
             {key: tuple(value.shape) for key, value in state.items() if key.startswith("method.")}
             for state in (state_dict, whole)

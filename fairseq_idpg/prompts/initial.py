@@ -88,6 +88,8 @@ def load_saved(method: nn.Module, path: Optional[str]) -> None:
     _, tensors = read_checkpoint(path, "--prompt-init-from")
     state = {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
     own = method.state_dict()
+    if not method.training_only:  # a folded prompt needs nothing of what made it
+        state = {name: value for name, value in state.items() if not name.startswith("reparameterization.")}
     differing = sorted(n for n in {*own, *state} if n not in own or n not in state or own[n].shape != state[n].shape)
     if differing:
         raise InputError(

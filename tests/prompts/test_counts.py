@@ -21,6 +21,7 @@ PAPER = {
     "prompt-tuning": 5_120,
     "prompt-tuning-134": 137_216,
     "prompt-tuning-100": 102_400,
+    "p-tuning": 14_703_616,
     "p-tuning-v2": 122_880,
     "p-tuning-v2-kv": 245_760,
     "adapter": 1_622_784,
@@ -70,3 +71,16 @@ def test_table_7_variants_add_their_layer_norms():
     assert count(method="s-idpg-phm", generator_residual=True) == plain + 2048
     assert count(method="s-idpg-phm", generator_layer_norm=True) == plain + 2048
     assert count(method="s-idpg-phm", generator_residual=True, generator_layer_norm=True) == plain + 4096
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"method": "p-tuning", "prompt_reparameterization": "mlp"}, 2_104_320),
+        # P-tuning v2's shipped setting: 20 x 1024 + 1024 x 512 + 512 + 512 x 49,152 + 49,152
+        ({"method": "p-tuning-v2-kv", "prompt_length": 20, "prompt_reparameterization": "prefix-mlp"}, 25_760_256),
+        ({"method": "p-tuning-v2-kv", "prompt_length": 20}, 983_040),
+    ],
+)
+def test_reparameterizations(options, expected):
+    assert count(**options) == expected

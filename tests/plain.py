@@ -71,13 +71,13 @@ def plain_matrix(generator, which: str) -> np.ndarray:
 
 
 def plain_prompt(method, row: int, c: np.ndarray) -> np.ndarray:
-    """The ``row``-th place's prompt for one example with input ``c`` (d): t x d."""
+    """The ``row``-th place's prompt for one example with input ``c`` (of any width): rows x d."""
     generator, bias = method.generators[row % len(method.generators)], method.bias[row % len(method.bias)]
-    down, up, width = plain_matrix(generator, "down"), plain_matrix(generator, "up"), len(c)
+    down, up, width = plain_matrix(generator, "down"), plain_matrix(generator, "up"), bias.size(-1)
     hidden = [gelu(sum(c * down[:, k]) + generator.hidden_bias[k].item()) for k in range(down.shape[1])]
     flat = [sum(np.array(hidden) * up[:, o]) for o in range(up.shape[1])]
     rows = []
-    for p in range(method.prompt_length):
+    for p in range(method.rows):
         out = np.array(flat[p * width : (p + 1) * width]) + bias[p].detach().numpy()
         if row == 0 and method.residual_layer_norm is not None:
             out = c + layer_norm(out, method.residual_layer_norm)

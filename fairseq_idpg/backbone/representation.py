@@ -55,6 +55,11 @@ REPRESENTATIONS: Dict[str, Callable[[nn.Module, Tensor], Tensor]] = {
 }
 
 
+def canonical_kind(kind: str) -> str:
+    """The first name of a representation that has several: what M(x) is at the input."""
+    return next(name for name, function in REPRESENTATIONS.items() if function is REPRESENTATIONS[kind])
+
+
 @torch.no_grad()
 def sentence_representation(
     encoder: nn.Module, tokens: Tensor, dropout: bool = False, kind: str = "backbone"

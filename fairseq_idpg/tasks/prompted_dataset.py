@@ -1,6 +1,6 @@
 """A sentence-prediction dataset whose batches also say where the prompt goes."""
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Protocol
 
 import numpy as np
 import torch
@@ -8,6 +8,13 @@ from fairseq.data import FairseqDataset, data_utils
 from torch import Tensor
 
 from .shortening import Shortener
+
+
+class Representations(Protocol):
+    """Where M(x) of an example is found."""
+
+    def rows(self, index: np.ndarray) -> Optional[np.ndarray]:
+        """n example numbers -> n x w, or None when they are not there (yet)."""
 
 
 class PromptedDataset(FairseqDataset):
@@ -20,10 +27,10 @@ class PromptedDataset(FairseqDataset):
         block: the inserted token row (placeholders, at position 4 between separators).
         prompt_start: place of the first placeholder within ``block``.
         sizes: N, tokens of each example with the block.
-        representations: N x w, M(x) where it need not be computed, or None.
+        representations: gives M(x) of examples where it need not be computed, or None.
 
     Batches: ``src_tokens`` B x T (raw, for M(x)), ``prompted_tokens`` B x T', ``prompt_offset`` B, ``representation``
-    B x w.
+    B x w if ``representations`` has them.
     """
 
     def __init__(
@@ -35,7 +42,7 @@ class PromptedDataset(FairseqDataset):
         prompt_start: int,
         sizes: np.ndarray,
         pad: int,
-        representations: Optional[np.ndarray] = None,
+        representations: Optional[Representations] = None,
     ):
         super().__init__()
         self.dataset = dataset
@@ -56,8 +63,6 @@ class PromptedDataset(FairseqDataset):
             at = int(self.index[i])
             item["prompted_tokens"] = torch.cat([tokens[:at], self.block, tokens[at:]])
             item["prompt_offset"] = at + self.prompt_start
-        if self.representations is not None:
-            item["representation"] = self.representations[i % len(self.representations)]  # exchanged pairs share one
         return item
 
     def collater(self, samples: List[Dict[str, Any]]) -> Dict[str, Any]:
@@ -67,9 +72,14 @@ class PromptedDataset(FairseqDataset):
             batch["net_input"]["prompted_tokens"] = prompted
             batch["net_input"]["prompt_offset"] = torch.tensor([s["prompt_offset"] for s in samples])
         if samples and self.representations is not None:
-            rows = np.stack([s["representation"] for s in samples])
-            batch["net_input"]["representation"] = torch.from_numpy(rows)
+            rows = self.representations.rows(np.asarray([s["id"] for s in samples]))
+            if rows is not None:
+                batch["net_input"]["representation"] = torch.from_numpy(rows)
         return batch
+
+    def raw_tokens(self, index: np.ndarray) -> Tensor:
+        """What the backbone reads of some examples to compute M(x): n x T, padded."""
+        return data_utils.collate_tokens([self[i]["net_input.src_tokens"] for i in index], self.pad)
 
     def __len__(self) -> int:
         return len(self.dataset)

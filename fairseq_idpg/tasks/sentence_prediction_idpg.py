@@ -4,7 +4,7 @@ import contextlib
 import logging
 import os
 from dataclasses import dataclass, field
-from typing import Any, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
 import numpy as np
 import torch
@@ -14,16 +14,18 @@ from fairseq.tasks.sentence_prediction import SentencePredictionConfig, Sentence
 from omegaconf import OmegaConf, open_dict
 
 from ..backbone.loading import NO_BACKBONE
-from ..backbone.representation import GLOVE
+from ..backbone.representation import GLOVE, canonical_kind
 from ..errors import InputError
 from ..method import Start
 from ..models.config import fill_method_options
 from ..models.report import log_model
+from ..models.saving import hexadecimal
 from ..optim.grouped_adam import mark_groups
 from ..registry import find_method
 from . import data_folder
 from .prompt_position import check_position, first_row, insertion_index, prompt_block, rows_needed
 from .prompted_dataset import PromptedDataset
+from .representation_cache import check_cacheable, fill_cache, open_cache, token_digest
 from .shortening import Shortener, kept_lengths
 from .swapped_pairs import SwappedPairsAppended
 from .word_vectors import load_vectors, vectors_width
@@ -46,6 +48,16 @@ class SentencePredictionIDPGConfig(SentencePredictionConfig):
         default="none",
         metadata={"help": "append: train on every pair a second time with its two sentences exchanged (paper, A.4)"},
     )
+    representation_cache: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "folder that keeps M(x) of every example, so that a training step runs the backbone once; shared "
+            "by all runs on the same backbone and text"
+        },
+    )
+    representation_cache_dtype: ChoiceEnum(["float32", "float16"]) = field(
+        default="float32", metadata={"help": "numbers in the cache"}
+    )
 
 
 @register_task("sentence_prediction_idpg", dataclass=SentencePredictionIDPGConfig)
@@ -58,6 +70,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
     prompt_length = 0
     word_vectors: Optional[int] = None  # width of the rows that the model reads from the data folder
+    cached_model: Optional[Dict[str, Any]] = None  # what the key of a representation cache says of the model
 
     @classmethod
     def setup_task(cls, cfg: Any, **kwargs: Any) -> "SentencePredictionIDPGTask":
@@ -101,6 +114,12 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         self.prompt_length = model.prompt_length
         if getattr(model.method, "representation", None) == GLOVE:
             self.word_vectors = cfg.representation_width
+        if self.cfg.representation_cache and check_cacheable(self.cfg, model):
+            self.cached_model = {
+                "backbone": hexadecimal(model.backbone_sha256),
+                "kind": canonical_kind(model.method.representation),
+                "width": cfg.encoder_embed_dim,
+            }
         log_model(model, self.cfg.prompt_position)
         return model
 
@@ -126,14 +145,20 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             dataset = super().load_dataset(split, combine=combine, **kwargs)
 
         separators = 1 if cfg.separator_token is None else 2
-        vectors = load_vectors(cfg.data, split, len(a), self.word_vectors) if self.word_vectors else None
-        if str(cfg.swap_pairs) == "append" and split.startswith("train"):
+        swapped = str(cfg.swap_pairs) == "append" and split.startswith("train")
+        representations = load_vectors(cfg.data, split, len(a), self.word_vectors) if self.word_vectors else None
+        if swapped:
             dataset = SwappedPairsAppended(dataset, a, b, separators, not cfg.no_shuffle, cfg.seed)
             a, b = np.concatenate([a, b]), np.concatenate([b, a])
         special = 2 if b is None else 2 + separators
         rows = rows_needed(cfg.prompt_position, self.prompt_length)
         kept_a, kept_b = self._fit(split, a, b, cfg.max_positions - special - rows)
         index = insertion_index(cfg.prompt_position, kept_a, kept_b, separators)
+        if self.cached_model is not None:
+            inputs = ["input0"] if b is None else ["input0", "input1"]
+            arrangement = [cfg.init_token, cfg.separator_token, swapped, kept_a, None if b is None else kept_b]
+            tokens = token_digest(cfg.data, split, inputs, combine, arrangement)
+            representations = open_cache(cfg, self.cached_model, tokens, len(a))
         dictionary = self.source_dictionary
         block = torch.empty(0, dtype=torch.long)
         if self.prompt_length:
@@ -147,7 +172,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             prompt_start=int(first_row(cfg.prompt_position, np.zeros(1, dtype=int))[0]),
             sizes=kept_a + (0 if kept_b is None else kept_b) + special + rows,
             pad=dictionary.pad(),
-            representations=vectors,
+            representations=representations,
         )
         return self.datasets[split]
 
@@ -182,6 +207,13 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             yield
         finally:
             self.cfg.shorten_method = method
+
+    def begin_epoch(self, epoch: int, model: Any) -> None:
+        """Fills the caches before the first step reads them."""
+        for split, dataset in self.datasets.items():
+            fill_cache(dataset, model, split)
+
+    begin_valid_epoch = begin_epoch
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
         loss, sample_size, logging_output = super().train_step(

@@ -31,8 +31,19 @@ def vectors_width(data: str, given: Optional[int]) -> int:
     return width
 
 
-def load_vectors(data: str, split: str, examples: int, width: int) -> np.ndarray:
-    """N x w, read from the disk when they are used.
+class WordVectors:
+    """N x w, read from the disk when they are used."""
+
+    def __init__(self, vectors: np.ndarray):
+        self.vectors = vectors
+
+    def rows(self, index: np.ndarray) -> np.ndarray:
+        """n example numbers -> n x w; an exchanged pair, numbered from N on, has the words of its pair."""
+        return self.vectors[index % len(self.vectors)]
+
+
+def load_vectors(data: str, split: str, examples: int, width: int) -> WordVectors:
+    """The vectors of a split.
 
     Raises:
         InputError: the file is missing, damaged, or made from other text or vectors of another width.
@@ -50,4 +61,4 @@ def load_vectors(data: str, split: str, examples: int, width: int) -> np.ndarray
         raise InputError(
             f"{path} has shape {vectors.shape}, not {(examples, width)}, examples x width: {REMEDY} {data} --overwrite"
         )
-    return vectors
+    return WordVectors(vectors)

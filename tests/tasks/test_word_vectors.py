@@ -60,7 +60,7 @@ def test_width_is_the_folders(folder):
 
 def test_files_that_do_not_fit(folder):
     write_vectors(folder)
-    assert load_vectors(str(folder), "valid", 13, WIDTH).shape == (13, WIDTH)
+    assert load_vectors(str(folder), "valid", 13, WIDTH).vectors.shape == (13, WIDTH)
     with pytest.raises(InputError, match=r"has shape \(13, 12\), not \(13, 8\)"):
         load_vectors(str(folder), "valid", 13, 8)
     (folder / "glove" / "valid.npy").write_bytes(b"damaged")

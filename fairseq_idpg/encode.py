@@ -1,0 +1,107 @@
+"""Fills a representation cache before training: ``python -m fairseq_idpg.encode DATA-bin --backbone model.pt ...``.
+
+The rows are those that fairseq-train finds with the same --representation-cache, --max-positions, --shorten-method,
+--separator-token and --swap-pairs; a run that finds its rows neither computes nor waits.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any, Optional, Sequence
+
+import torch
+
+from preprocess.data_folder import DataFolder
+from preprocess.errors import DataError
+
+from .backbone.loading import GEOMETRY, backbone_path, read_backbone
+from .errors import InputError
+from .models.config import METHOD_OPTIONS
+from .tasks.representation_cache import fill_cache
+from .tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig, SentencePredictionIDPGTask
+
+KINDS = ("backbone", "mean-pooled", "token-mean")
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser("python -m fairseq_idpg.encode", description=(__doc__ or "").split("\n")[0])
+    add = made.add_argument
+    add("data", metavar="DATA-bin", nargs="+", help="binarized folders")
+    add("--backbone", required=True, metavar="FILE", help="the model.pt of the training runs")
+    add("--representation-cache", required=True, metavar="DIR", help="folder of the rows")
+    add("--representation-cache-dtype", choices=["float32", "float16"], default="float32")
+    add("--representation", choices=KINDS, default="backbone", help="previous-layer reads the rows of 'backbone'")
+    add("--splits", nargs="+", help="default: all that have labels")
+    add("--separator-token", type=int, default=2)
+    add("--max-positions", type=int, default=512)
+    add("--shorten-method", choices=["none", "truncate"], default="none")
+    add("--prompt-length", type=int, default=5, help="room left for the prompt: matters to examples that are cut")
+    add("--swap-pairs", choices=["none", "append"], default="none")
+    add("--cpu", action="store_true", help="do not use a GPU")
+    return made
+
+
+def task_of(data: DataFolder, args: argparse.Namespace) -> SentencePredictionIDPGTask:
+    """The task of a training run on a folder."""
+    cfg = SentencePredictionIDPGConfig(
+        data=str(data.path),
+        num_classes=1 if data.regression else len(data.label_names),
+        regression_target=data.regression,
+        init_token=0,
+        separator_token=args.separator_token,
+        max_positions=args.max_positions,
+        shorten_method=args.shorten_method,
+        swap_pairs=args.swap_pairs,
+        representation_cache=args.representation_cache,
+        representation_cache_dtype=args.representation_cache_dtype,
+        classification_head_name="sentence_classification_head",
+        seed=1,
+    )
+    return SentencePredictionIDPGTask.setup_task(cfg)
+
+
+def model_options(args: argparse.Namespace) -> argparse.Namespace:
+    """A model of the backbone's own size with a method that reads its M(x)."""
+    recorded = read_backbone(backbone_path(args.backbone)).args
+    sizes = {name: recorded.get(name, assumed) for name, assumed in GEOMETRY.items()}
+    if None in sizes.values():
+        raise InputError(f"--backbone {args.backbone} does not record its size: give a fairseq RoBERTa model.pt")
+    chosen = {
+        "_name": "roberta_idpg",
+        "method": "s-idpg-dnn",
+        "representation": args.representation,
+        "prompt_length": args.prompt_length,
+        "backbone": args.backbone,
+        "no_freeze_backbone": False,
+        "save_full_model": False,
+        "max_positions": args.max_positions,
+    }
+    return argparse.Namespace(**{**dict.fromkeys(METHOD_OPTIONS), **sizes, **chosen})
+
+
+def encode(data: DataFolder, args: argparse.Namespace, options: argparse.Namespace) -> None:
+    """Fills the cache of every split of a folder."""
+    task = task_of(data, args)
+    model: Any = task.build_model(options).eval()
+    if torch.cuda.is_available() and not args.cpu:
+        model.cuda()
+    for split in args.splits or filter(data.has_labels, data.splits):
+        dataset = task.load_dataset(split, combine=split == "train")  # as fairseq-train does
+        known = dataset.representations.complete
+        fill_cache(dataset, model, split)
+        print(f"{data.path} {split}: {len(dataset):,} rows {'were there' if known else 'written'}")
+
+
+def main(argv: Optional[Sequence[str]] = None) -> None:
+    args = parser().parse_args(argv)
+    options = model_options(args)
+    for path in args.data:
+        try:
+            data = DataFolder(Path(path))
+        except DataError as error:
+            raise InputError(str(error)) from None
+        encode(data, args, argparse.Namespace(**vars(options)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""--representation-cache through the command line."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from fairseq_idpg.backbone.representation import sentence_representation
+from tests.folders import train, validate
+from tests.helpers import logits, pair_batch, tiny_model
+
+LOSSES = {"abs": 2e-3}  # the log has three decimals
+
+
+def cached(folder):
+    return sorted(path for path in folder.glob("*.npy"))
+
+
+def test_same_run_as_without(trained, pairs, backbone, tmp_path):
+    whole, _ = trained
+    options = ["--backbone", backbone, "--max-epoch", 4, "--representation-cache", tmp_path / "cache"]
+    run = train(pairs, tmp_path / "run", *options)
+    for key in ("train_loss", "valid_loss"):
+        assert run.log(key) == pytest.approx(whole.log(key), **LOSSES)
+    shapes = sorted(np.load(path).shape for path in cached(tmp_path / "cache"))
+    assert shapes == [(13, 32), (24, 32)] and run.output.count("M(x) of") == 2
+
+
+def test_shared_by_seeds_methods_and_validation(pairs, backbone, tmp_path):
+    cache = ["--representation-cache", tmp_path / "cache"]
+    train(pairs, tmp_path / "first", "--backbone", backbone, "--max-epoch", 1, *cache)
+    before = {path: path.stat().st_mtime_ns for path in cached(tmp_path / "cache")}
+    options = ["--backbone", backbone, "--max-epoch", 1, "--seed", 5, "--method", "s-idpg-dnn", *cache]
+    second = train(pairs, tmp_path / "second", *options, without="--phm-n")
+    assert "M(x) of" not in second.output
+    checked = validate(pairs, tmp_path / "second" / "checkpoint_last.pt", *cache)
+    assert checked.log("valid_loss") == pytest.approx(second.log("valid_loss")[-1:], **LOSSES)
+    assert {path: path.stat().st_mtime_ns for path in cached(tmp_path / "cache")} == before
+
+
+def test_exchanged_pairs_have_rows_of_their_own(pairs, backbone, tmp_path):
+    options = ["--backbone", backbone, "--max-epoch", 1, "--swap-pairs", "append"]
+    train(pairs, tmp_path / "run", *options, "--representation-cache", tmp_path / "cache")
+    assert (48, 32) in [np.load(path).shape for path in cached(tmp_path / "cache")]
+
+
+def test_one_backbone_pass_a_step():
+    model = tiny_model(method="m-idpg-phm", phm_n=4)
+    passes = []
+    model.encoder.sentence_encoder.layers[0].register_forward_hook(lambda *_: passes.append(1))
+    representation = sentence_representation(model.encoder, pair_batch())
+    passes.clear()
+    with torch.no_grad():
+        uncached = logits(model, pair_batch())
+        assert len(passes) == 2
+        forward = model.forward
+        model.forward = lambda *args, **more: forward(*args, representation=representation, **more)
+        assert torch.allclose(logits(model, pair_batch()), uncached, atol=1e-5) and len(passes) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--no-freeze-backbone"], "--representation-cache with --no-freeze-backbone"),
+        (["--representation-dropout"], "--representation-cache with --representation-dropout"),
+        (["--shorten-method", "random_crop"], "--representation-cache with --shorten-method random_crop"),
+        (["--method", "m-idpg-phm+compacter-shared"], "--representation-cache with --train-layer-norms true"),
+    ],
+)
+def test_a_cache_that_would_lie(pairs, backbone, tmp_path, options, message):
+    usual = ["--backbone", backbone, "--max-epoch", 1, "--representation-cache", tmp_path / "cache"]
+    assert message in train(pairs, tmp_path / "run", *usual, *options, succeed=False).last_line
+    assert not (tmp_path / "cache").exists()
+
+
+def test_methods_without_a_representation_say_that_they_need_none(pairs, backbone, tmp_path):
+    options = ["--backbone", backbone, "--max-epoch", 1, "--method", "prompt-tuning"]
+    run = train(pairs, tmp_path / "run", *options, "--representation-cache", tmp_path / "cache")
+    assert "--representation-cache is not used: --method prompt-tuning computes no M(x)" in run.output
+
+
+def test_a_damaged_cache(pairs, backbone, tmp_path):
+    options = ["--backbone", backbone, "--max-epoch", 1, "--representation-cache", tmp_path / "cache"]
+    train(pairs, tmp_path / "run", *options)
+    path = cached(tmp_path / "cache")[0]
+    path.write_bytes(path.read_bytes()[:-8])
+    refused = train(pairs, tmp_path / "again", *options, succeed=False)
+    assert f"{path.name} is damaged" in refused.output and "remove it" in refused.output

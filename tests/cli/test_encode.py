@@ -1,0 +1,48 @@
+"""python -m fairseq_idpg.encode fills what fairseq-train then finds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fairseq_idpg.encode import main
+from fairseq_idpg.errors import InputError
+from tests.folders import train, write_backbone, write_folder
+
+
+def encode(data, backbone, cache, *options):
+    usual = ["--backbone", backbone, "--representation-cache", cache, "--max-positions", 64, "--cpu"]
+    main([str(part) for part in (data, *usual, *options)])
+
+
+def test_training_finds_the_rows(pairs, backbone, tmp_path, capsys):
+    encode(pairs, backbone, tmp_path / "cache")
+    shown = capsys.readouterr().out
+    assert "train: 24 rows written" in shown and "valid: 13 rows written" in shown
+    options = ["--backbone", backbone, "--max-epoch", 1, "--representation-cache", tmp_path / "cache"]
+    assert "M(x) of" not in train(pairs, tmp_path / "run", *options).output
+    encode(pairs, backbone, tmp_path / "cache")
+    assert "train: 24 rows were there" in capsys.readouterr().out
+
+
+def test_options_that_change_the_rows(pairs, backbone, tmp_path):
+    encode(pairs, backbone, tmp_path / "a", "--swap-pairs", "append", "--splits", "train")
+    encode(pairs, backbone, tmp_path / "b", "--representation", "token-mean", "--representation-cache-dtype", "float16")
+    (rows,) = (np.load(path) for path in (tmp_path / "a").glob("*.npy"))
+    assert rows.shape == (48, 32) and rows.dtype == np.float32
+    assert {np.load(path).dtype for path in (tmp_path / "b").glob("*.npy")} == {np.dtype("float16")}
+
+
+def test_regression_and_single_sentences(tmp_path, capsys):
+    data = write_folder(tmp_path / "data", pairs=False, regression=True, words=40)
+    encode(data, write_backbone(tmp_path / "model.pt", words=40), tmp_path / "cache", "--splits", "valid")
+    assert "valid: 13 rows written" in capsys.readouterr().out
+
+
+def test_bad_input(pairs, backbone, tmp_path):
+    with pytest.raises(InputError, match="is not a binarized folder"):
+        encode(tmp_path, backbone, tmp_path / "cache")
+    with pytest.raises(InputError, match="--backbone .*nowhere is not a file"):
+        encode(pairs, tmp_path / "nowhere", tmp_path / "cache")
+    with pytest.raises(InputError, match="has no input0/test.idx"):
+        encode(pairs, backbone, tmp_path / "cache", "--splits", "test")

@@ -1,13 +1,17 @@
 """A sentence-prediction dataset whose batches also say where the prompt goes."""
 
-from typing import Any, Dict, List, Optional, Protocol
+import logging
+from typing import Any, Callable, Dict, List, Optional, Protocol
 
 import numpy as np
 import torch
 from fairseq.data import FairseqDataset, data_utils
 from torch import Tensor
 
+from .ordering import padding_waste
 from .shortening import Shortener
+
+logger = logging.getLogger(__name__)
 
 
 class Representations(Protocol):
@@ -27,6 +31,7 @@ class PromptedDataset(FairseqDataset):
         block: the inserted token row (placeholders, at position 4 between separators).
         prompt_start: place of the first placeholder within ``block``.
         sizes: N, tokens of each example with the block.
+        arrange: changes fairseq's order of the examples, (order, sizes) -> order.
         representations: gives M(x) of examples where it need not be computed, or None.
 
     Batches: ``src_tokens`` B x T (raw, for M(x)), ``prompted_tokens`` B x T', ``prompt_offset`` B, ``representation``
@@ -42,6 +47,7 @@ class PromptedDataset(FairseqDataset):
         prompt_start: int,
         sizes: np.ndarray,
         pad: int,
+        arrange: Optional[Callable[[np.ndarray, np.ndarray], np.ndarray]] = None,
         representations: Optional[Representations] = None,
     ):
         super().__init__()
@@ -52,6 +58,7 @@ class PromptedDataset(FairseqDataset):
         self.prompt_start = prompt_start
         self.sizes = sizes
         self.pad = pad
+        self.arrange = arrange
         self.representations = representations
 
     def __getitem__(self, i: int) -> Dict[str, Any]:
@@ -98,10 +105,13 @@ class PromptedDataset(FairseqDataset):
         size is no multiple of --required-batch-size-multiple (8 by default)."""
         batches = super().batch_by_size(indices, **limits)
         rest = indices[sum(map(len, batches)) :]
-        return [*batches, rest] if len(rest) else batches
+        batches = [*batches, rest] if len(rest) else list(batches)
+        logger.info(f"{len(batches):,} batches, {padding_waste(batches, self.sizes):.1%} of their tokens are padding")
+        return batches
 
     def ordered_indices(self) -> np.ndarray:
-        return self.dataset.ordered_indices()
+        order = self.dataset.ordered_indices()
+        return order if self.arrange is None else self.arrange(order, self.sizes)
 
     def set_epoch(self, epoch: int) -> None:
         super().set_epoch(epoch)

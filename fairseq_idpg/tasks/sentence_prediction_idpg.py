@@ -23,6 +23,7 @@ from ..models.saving import hexadecimal
 from ..optim.grouped_adam import mark_groups
 from ..registry import find_method
 from . import data_folder
+from .ordering import by_length, grouped_by_length
 from .prompt_position import check_position, first_row, insertion_index, prompt_block, rows_needed
 from .prompted_dataset import PromptedDataset
 from .representation_cache import check_cacheable, fill_cache, open_cache, token_digest
@@ -57,6 +58,9 @@ class SentencePredictionIDPGConfig(SentencePredictionConfig):
     )
     representation_cache_dtype: ChoiceEnum(["float32", "float16"]) = field(
         default="float32", metadata={"help": "numbers in the cache"}
+    )
+    group_by_length: bool = field(
+        default=False, metadata={"help": "train on batches of examples of similar length: less padding"}
     )
 
 
@@ -172,9 +176,18 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             prompt_start=int(first_row(cfg.prompt_position, np.zeros(1, dtype=int))[0]),
             sizes=kept_a + (0 if kept_b is None else kept_b) + special + rows,
             pad=dictionary.pad(),
+            arrange=self._arrangement(split),
             representations=representations,
         )
         return self.datasets[split]
+
+    def _arrangement(self, split: str):
+        """Training: fairseq's shuffled order, grouped on request. Else the order changes no result: by length."""
+        if self.cfg.no_shuffle:
+            return None
+        if not split.startswith("train"):
+            return by_length
+        return grouped_by_length if self.cfg.group_by_length else None
 
     def _fit(self, split: str, a: np.ndarray, b: Optional[np.ndarray], room: int):
         """Kept lengths of A and B within ``room`` tokens, or a refusal: nothing is ever cut silently."""

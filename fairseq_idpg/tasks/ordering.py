@@ -1,0 +1,25 @@
+"""In which order examples are put into batches, and how much padding that costs."""
+
+from typing import Sequence
+
+import numpy as np
+
+BUCKET = 1600  # examples that are sorted among themselves: 100 batches of 16
+
+
+def by_length(order: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Longest first: batches need little padding, and memory does not run out late."""
+    return order[np.argsort(-sizes[order], kind="stable")]
+
+
+def grouped_by_length(order: np.ndarray, sizes: np.ndarray, bucket: int = BUCKET) -> np.ndarray:
+    """A shuffled order, sorted by length within buckets: batches of similar examples, still drawn at random."""
+    buckets = [order[start : start + bucket] for start in range(0, len(order), bucket)]
+    return np.concatenate([by_length(part, sizes) for part in buckets]) if buckets else order
+
+
+def padding_waste(batches: Sequence[np.ndarray], sizes: np.ndarray) -> float:
+    """Share of pads among all tokens of the batches."""
+    padded = sum(len(batch) * int(sizes[batch].max()) for batch in batches if len(batch))
+    tokens = sum(int(sizes[batch].sum()) for batch in batches if len(batch))
+    return 1 - tokens / padded if padded else 0.0

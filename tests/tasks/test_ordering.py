@@ -1,0 +1,63 @@
+"""Orders of examples: everyone once, similar lengths together, less padding."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairseq_idpg.tasks.ordering import by_length, grouped_by_length, padding_waste
+from tests.folders import write_folder
+from tests.tasks.test_dataset import make_task
+
+SIZES = st.lists(st.integers(1, 50), max_size=60).map(np.asarray)
+
+
+@given(SIZES, st.integers(1, 70), st.integers(0, 5))
+def test_every_example_once_and_sorted_within_buckets(sizes, bucket, seed):
+    order = np.random.RandomState(seed).permutation(len(sizes))
+    found = grouped_by_length(order, sizes, bucket)
+    assert sorted(found.tolist()) == list(range(len(sizes)))
+    for start in range(0, len(order), bucket):
+        part = found[start : start + bucket]
+        assert set(part.tolist()) == set(order[start : start + bucket].tolist())
+        assert (np.diff(sizes[part]) <= 0).all()
+
+
+@given(SIZES, st.integers(1, 9))
+def test_waste_is_the_share_of_pads(sizes, count):
+    batches = [np.arange(start, min(start + count, len(sizes))) for start in range(0, len(sizes), count)]
+    pads = sum(max(sizes[batch]) - size for batch in batches for size in sizes[batch])
+    assert padding_waste(batches, sizes) == pytest.approx(pads / max(1, pads + sum(sizes)))
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 1000))
+def test_grouping_saves_padding(seed):
+    draw = np.random.RandomState(seed)
+    sizes = np.clip(draw.normal(40, 10, 3200), 12, 60).astype(int)
+    order = draw.permutation(3200)
+    waste = [padding_waste(np.array_split(each, 200), sizes) for each in (order, grouped_by_length(order, sizes))]
+    assert waste[1] < 0.02 < 0.2 < waste[0]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_folder(tmp_path_factory.mktemp("data"), splits={"train": 40, "valid": 30})
+
+
+def order_of(folder, split, **options):
+    dataset = make_task(folder, **options).load_dataset(split)
+    return dataset.ordered_indices(), dataset.sizes
+
+
+def test_orders_of_the_splits(folder):
+    plain, _ = order_of(folder, "train")
+    grouped, sizes = order_of(folder, "train", group_by_length=True)
+    assert grouped.tolist() == by_length(plain, sizes).tolist() != plain.tolist()  # one bucket
+    valid, sizes = order_of(folder, "valid")
+    assert (np.diff(sizes[valid]) <= 0).all()
+    for split, examples in (("train", 40), ("valid", 30)):
+        order, _ = order_of(folder, split, no_shuffle=True, group_by_length=True)
+        assert order.tolist() == list(range(examples))

@@ -20,4 +20,4 @@ import torch
 torch.serialization.add_safe_globals([argparse.Namespace])
 
 # fairseq imports tasks/ and models/ of a --user-dir only if the package was not imported before.
-from . import models, optim, tasks  # noqa: E402, F401
+from . import criterions, models, optim, tasks  # noqa: E402, F401

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import os
 import random
+import socket
 import sys
 import tempfile
 from pathlib import Path
@@ -126,10 +128,13 @@ class Finished:
         return values
 
 
-def run(tool: str, folder: Path, *options: object, succeed: bool = True, without: str = "") -> Finished:
+def run(
+    tool: str, folder: Path, *options: object, succeed: bool = True, without: str = "", processes: int = 1
+) -> Finished:
     """``fairseq-TOOL folder --user-dir fairseq_idpg --task sentence_prediction_idpg ...`` on the CPU.
 
     Options come later than the usual ones and so win over them; ``without`` names one (with a value) to leave out.
+    With several ``processes`` (gloo) the output is that of the first.
     """
     arguments = [
         *(folder, "--user-dir", ROOT / "fairseq_idpg", "--task", "sentence_prediction_idpg"),
@@ -139,13 +144,32 @@ def run(tool: str, folder: Path, *options: object, succeed: bool = True, without
     if without:
         at = arguments.index(without)
         del arguments[at : at + 2]
-    with tempfile.NamedTemporaryFile("r") as output:
-        process = FORKS.Process(target=_command_line, args=(tool, [str(a) for a in arguments], output.name))
-        process.start()
-        process.join()
-        finished = Finished(process.exitcode, output.read())
-    assert (finished.status == 0) == succeed, finished.output[-3000:]
+    with contextlib.ExitStack() as stack:
+        outputs = [stack.enter_context(tempfile.NamedTemporaryFile("r")) for _ in range(processes)]
+        started = []
+        for rank, (output, place) in enumerate(zip(outputs, distributed(processes))):
+            command = [str(argument) for argument in [*arguments, *place]]
+            started.append(FORKS.Process(target=_command_line, args=(tool, command, output.name)))
+            started[rank].start()
+        for process in started:
+            process.join()
+        statuses = [process.exitcode for process in started]
+        finished = Finished(max(statuses, key=abs), outputs[0].read())
+        others = "".join(output.read() for output in outputs[1:])
+    assert (finished.status == 0) == succeed, (finished.output + others)[-3000:]
     return finished
+
+
+def distributed(processes: int) -> list[list[object]]:
+    """Options of each of several processes on this machine's CPU."""
+    if processes == 1:
+        return [[]]
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    shared = ["--distributed-world-size", processes, "--distributed-init-method", f"tcp://localhost:{port}"]
+    shared += ["--distributed-no-spawn", "--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"]
+    return [[*shared, "--distributed-rank", rank] for rank in range(processes)]
 
 
 TRAINING = [
@@ -155,13 +179,13 @@ TRAINING = [
 ]
 
 
-def train(folder: Path, save_dir: Path, *options: object, succeed: bool = True, without: str = "") -> Finished:
+def train(folder: Path, save_dir: Path, *options: object, without: str = "", **more) -> Finished:
     """``fairseq-train`` with a tiny model."""
     usual = list(TRAINING)
     if {str(option) for option in options} & {"prompt-tuning", "p-tuning-v2", "head-only"}:
         at = usual.index("--phm-n")
         del usual[at : at + 2]
-    return run("train", folder, *usual, "--save-dir", save_dir, *options, succeed=succeed, without=without)
+    return run("train", folder, *usual, "--save-dir", save_dir, *options, without=without, **more)
 
 
 def validate(folder: Path, checkpoint: Path, *options: object, succeed: bool = True, without: str = "") -> Finished:

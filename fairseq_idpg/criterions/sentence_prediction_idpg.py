@@ -1,0 +1,83 @@
+"""``--criterion sentence_prediction_idpg``: fairseq's, with metrics that are exact with any number of processes.
+
+fairseq sums what each process logs, which lists of predictions cannot be: --report-mcc, --report-acc-and-f1 and
+--report-pearson-and-spearman end in an error with two processes. Here each process puts its predictions into a row of
+its own of an otherwise empty table, so that the sum of the tables holds everybody's. F1, MCC, Pearson and Spearman are
+then computed on the whole split, as with one process.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List
+
+import torch
+import torch.distributed as dist
+from fairseq.criterions import register_criterion
+from fairseq.criterions.sentence_prediction import (
+    SentencePredictionConfig,
+    SentencePredictionCriterion,
+    pearson_and_spearman,
+)
+from fairseq.logging import metrics
+from fairseq.logging.meters import safe_round
+from torch import Tensor
+
+LISTS = ("pred", "targ")
+CORRELATIONS = {"pearson_and_spearman": "corr", "pearson": "pearson", "spearman": "spearmanr"}
+
+
+@dataclass
+class SentencePredictionIDPGConfig(SentencePredictionConfig):
+    """The options of fairseq's sentence_prediction."""
+
+
+@register_criterion("sentence_prediction_idpg", dataclass=SentencePredictionIDPGConfig)
+class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
+    """Loss and metrics of fairseq's criterion."""
+
+    def forward(self, model: Any, sample: Dict[str, Any], reduce: bool = True):
+        loss, sample_size, log = super().forward(model, sample, reduce)
+        if dist.is_initialized() and dist.get_world_size() > 1:
+            log.update({name: spread(log[name], loss.device) for name in LISTS if name in log})
+        return loss, sample_size, log
+
+    @staticmethod
+    def reduce_metrics(logging_outputs: List[Dict[str, Any]]) -> None:
+        gathered = [
+            {key: gather(value) if key in LISTS and torch.is_tensor(value) else value for key, value in log.items()}
+            for log in logging_outputs
+        ]
+        if any("report_pearson_and_spearman" in log for log in gathered):
+            for key, part in CORRELATIONS.items():  # those logged first stay
+                metrics.log_derived(key, correlation(part))
+        SentencePredictionCriterion.reduce_metrics(gathered)
+
+
+def correlation(part: str) -> Callable[[Any], float]:
+    """A correlation of all predictions so far, in %; nan for a single one, where fairseq ends in an error."""
+
+    def of(meters: Any) -> float:
+        predicted, targets = (meters[name].tensor.numpy() for name in LISTS)
+        if len(predicted) < 2:
+            return float("nan")
+        return safe_round(pearson_and_spearman(predicted, targets)[part] * 100, 1)
+
+    return of
+
+
+def spread(values: List[float], device: torch.device) -> Tensor:
+    """This process's n values in its row of a table: world x (1 + most values of any process), n first, else zeros.
+
+    Every process calls it for every batch: fairseq gives those that have run out of data a batch to ignore.
+    """
+    most = torch.tensor(len(values), device=device)
+    dist.all_reduce(most, op=dist.ReduceOp.MAX)
+    table = torch.zeros(dist.get_world_size(), 1 + int(most), dtype=torch.float64, device=device)
+    row = torch.tensor([len(values), *values], dtype=torch.float64, device=device)
+    table[dist.get_rank(), : len(row)] = row
+    return table
+
+
+def gather(table: Tensor) -> List[float]:
+    """The values in a sum of such tables, process by process; whole numbers as integers."""
+    values = [value for row in table.tolist() for value in row[1 : 1 + int(row[0])]]
+    return [int(value) for value in values] if all(value.is_integer() for value in values) else values

@@ -57,3 +57,14 @@ def check_divisible(what: str, value: int, divisor: int, flag: str = "--phm-n") 
     """The factor n of Kronecker products, option ``flag``, must divide every side of the matrices they build."""
     if value % divisor:
         raise InputError(f"{flag} {divisor} does not divide {what} = {value}: choose an n that divides it")
+
+
+def parse_layers(flag: str, text: str, layers: int, words: str) -> Tuple[int, ...]:
+    """``0,4,8`` -> layer numbers in rising order; ``words`` are what else option ``flag`` takes, for the error."""
+    try:
+        chosen = tuple(sorted({int(part) for part in text.split(",")}))
+    except ValueError:
+        raise InputError(f"{flag} {text}: give {words} or a list of layer numbers such as 0,4,8") from None
+    if chosen[0] < 0 or chosen[-1] >= layers:
+        raise InputError(f"{flag} {text}: layers count from 0 to {layers - 1}, give some of these")
+    return chosen

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator
+from typing import Any, BinaryIO, Callable, Iterator
 
 from .binarize import Split
 from .errors import DataError
 from .readers import Columns, Malformed, Row, record_rows
 from .sources import Source
+
+
+def _no_file() -> BinaryIO:
+    raise TypeError("a hub data set has rows, not a file of lines")
 
 
 def hub_split(dataset: str, name: str, hub_name: str, columns: Columns, strict: bool) -> Split:
@@ -32,7 +36,7 @@ def hub_split(dataset: str, name: str, hub_name: str, columns: Columns, strict: 
     label = data.features.get(columns.label)
     names = getattr(label, "names", None)
     columns = columns._replace(label_optional=name.startswith("test"))
-    source = Source(f"hub:{dataset}/{hub_name}", None, lambda: open("/dev/null", "rb"))
+    source = Source(f"hub:{dataset}/{hub_name}", None, _no_file)
     source.sha256 = f"fingerprint {data._fingerprint}"
     malformed = Malformed(source.name, strict)
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..backbone.injection import NO_ADAPTERS, AdapterPair, Injection
 from ..errors import InputError
 from ..method import InjectedMethod
-from ..options import option
+from ..options import option, parse_layers
 from ..registry import Geometry
 
 Branch = Callable[[Tensor], Tensor]  # T x B x d -> T x B x d
@@ -34,19 +34,6 @@ class AdapterConfig(FairseqDataclass):
     train_layer_norms: Optional[ChoiceEnum(["true", "false"])] = option(
         "false", "train every LayerNorm of the backbone besides the adapters (and save them)"
     )
-
-
-def parse_layers(text: str, layers: int) -> Tuple[int, ...]:
-    """``all`` | ``0,4,8`` -> the layers that have adapters, in rising order."""
-    if text == "all":
-        return tuple(range(layers))
-    try:
-        chosen = tuple(sorted({int(part) for part in text.split(",")}))
-    except ValueError:
-        raise InputError(f"--adapter-layers {text}: give all or a list of layer numbers such as 0,4,8") from None
-    if chosen[0] < 0 or chosen[-1] >= layers:
-        raise InputError(f"--adapter-layers {text}: layers count from 0 to {layers - 1}, give some of these")
-    return chosen
 
 
 class AdapterMethod(InjectedMethod):
@@ -73,7 +60,9 @@ class AdapterMethod(InjectedMethod):
             raise InputError(f"--adapter-hidden-size {self.hidden} is no size: give 1 or more")
         if not 0 <= cfg.adapter_dropout < 1:
             raise InputError(f"--adapter-dropout {cfg.adapter_dropout} is no rate: give 0 or more, below 1")
-        self.layers = parse_layers(str(cfg.adapter_layers), geometry.layers)
+        self.layers = tuple(range(geometry.layers))
+        if str(cfg.adapter_layers) != "all":
+            self.layers = parse_layers("--adapter-layers", str(cfg.adapter_layers), geometry.layers, "all")
         self.trains_layer_norms = str(cfg.train_layer_norms) == "true"
         self.activation = utils.get_activation_fn(str(cfg.adapter_activation))
         self.dropout = nn.Dropout(cfg.adapter_dropout)

@@ -1,14 +1,16 @@
 """Reading a fairseq RoBERTa checkpoint as the frozen backbone, and refusing one that does not fit."""
 
-import hashlib
 import os
 import pickle
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Dict, Mapping, Tuple
 
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor
+
+from preprocess.split_facts import sha256
 
 from ..errors import InputError
 from ..options import flag_name
@@ -33,15 +35,6 @@ class Backbone:
     sha256: str
     args: Dict[str, Any]
     weights: Dict[str, Tensor]
-
-
-def sha256_of(path: str) -> str:
-    """SHA-256 of a file's bytes, in hexadecimal."""
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def backbone_path(named: str) -> str:
@@ -84,7 +77,7 @@ def read_backbone(path: str) -> Backbone:
             f"--backbone {path} holds prompts only; it was trained on the backbone {args.get('backbone')}: give that "
             "file"
         )
-    return Backbone(path, sha256_of(path), args, weights)
+    return Backbone(path, sha256(Path(path)), args, weights)
 
 
 def check_geometry(backbone: Backbone, args: Any, dictionary: Dictionary) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ..backbone.injection import Injection, Prefix
 from ..errors import InputError
 from ..method import InjectedMethod, Start
-from ..options import option
+from ..options import option, parse_layers
 from ..registry import Geometry
 from .initial import INITS, initialise
 
@@ -64,12 +64,7 @@ def parse_places(text: str, layers: int, prefix: bool = False) -> Tuple[int, ...
         return (0,)
     if text == "all":
         return tuple(range(layers))
-    try:
-        places = tuple(sorted({int(part) for part in text.split(",")}))
-    except ValueError:
-        raise InputError(f"--prompt-layers {text}: give first, all or a list of layer numbers such as 0,4,8") from None
-    if places[0] < 0 or places[-1] >= layers:
-        raise InputError(f"--prompt-layers {text}: layers count from 0 to {layers - 1}, give some of these")
+    places = parse_layers("--prompt-layers", text, layers, "first, all")
     if places[0] != 0 and not prefix:
         raise InputError(f"--prompt-layers {text}: add 0, the input, which makes the rows that later layers read")
     return places

@@ -9,7 +9,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_idpg.adapters.base import parse_layers
 from fairseq_idpg.backbone.representation import sentence_representation
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.layers.phm import kronecker_sum
@@ -186,13 +185,13 @@ def test_bfloat16():
     ("text", "layers"), [("all", (0, 1, 2)), ("0", (0,)), ("2,1", (1, 2)), ("2,2", (2,)), (" 0, 2", (0, 2))]
 )
 def test_layers(text, layers):
-    assert parse_layers(text, 3) == layers
+    assert tiny_model(method="adapter", adapter_layers=text).method.layers == layers
 
 
 @pytest.mark.parametrize("text", ["3", "-1,0", "some", "0,,1", "", "first"])
 def test_impossible_layers(text):
     with pytest.raises(InputError, match=f"--adapter-layers {text}: "):
-        parse_layers(text, 3)
+        tiny_model(method="adapter", adapter_layers=text)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fairseq_idpg.backbone.loading import read_backbone, sha256_of
+from fairseq_idpg.backbone.loading import read_backbone
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from tests.folders import write_backbone
@@ -84,6 +84,6 @@ def test_layer_norm_epsilon_is_the_backbones(backbone):
 
 def test_fingerprint_is_that_of_the_bytes(backbone):
     digest = hashlib.sha256(backbone.read_bytes()).hexdigest()
-    assert read_backbone(str(backbone)).sha256 == sha256_of(str(backbone)) == digest
+    assert read_backbone(str(backbone)).sha256 == digest
     model = RobertaIDPGModel.build_model(model_args(method="head-only", backbone=str(backbone)), TASK)
     assert bytes(model.backbone_sha256.tolist()).hex() == digest

@@ -83,15 +83,11 @@ def values(output: str, key: str) -> list[float]:
     return [float(found) for found in re.findall(rf'"{key}": "?([\d.]+)', output)]
 
 
-def call(command: list[str]) -> str:
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // JOBS)),
-        "OMP_WAIT_POLICY": "PASSIVE",
-    }
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+def call(command: list[str], jobs: int) -> str:
+    threads = str(max(1, (os.cpu_count() or 1) // jobs))
+    environment = {**os.environ, "OMP_NUM_THREADS": threads, "OMP_WAIT_POLICY": "PASSIVE"}
+    output, errors = subprocess.PIPE, subprocess.STDOUT
+    done = subprocess.run(command, cwd=ROOT, env=environment, stdout=output, stderr=errors, text=True)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\n{done.stdout[-2000:]}")
     return done.stdout
@@ -100,9 +96,9 @@ def call(command: list[str]) -> str:
 def finish(run: dict[str, Any], arguments: argparse.Namespace) -> dict[str, Any]:
     """Trains and tests; the row of results."""
     with tempfile.TemporaryDirectory() as folder:
-        output = call(training(run, folder, arguments))
+        output = call(training(run, folder, arguments), arguments.jobs)
         options = ["--path", f"{folder}/checkpoint_best.pt", "--valid-subset", "test", "--batch-size", "64"]
-        tested = call([tool("fairseq-validate"), *common(Path(run["data"]), arguments), *options])
+        tested = call([tool("fairseq-validate"), *common(Path(run["data"]), arguments), *options], arguments.jobs)
     losses = values(output, "train_loss")
     return {
         **run,
@@ -134,7 +130,6 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    global JOBS
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("data", nargs="+", type=Path)
     parser.add_argument("--backbone", type=Path, required=True)
@@ -151,7 +146,7 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     arguments.extra = {"m-idpg-phm-glove": ["--phm-n", "2"]}  # divides 50, the width of small GloVe vectors
-    arguments.backbone, JOBS = arguments.backbone.resolve(), arguments.jobs
+    arguments.backbone = arguments.backbone.resolve()
     rows = [json.loads(line) for line in arguments.out.read_text().splitlines()] if arguments.out.exists() else []
     known = {tuple(row[key] for key in KEY) for row in rows}
     runs = []
@@ -167,8 +162,6 @@ def main() -> None:
             file.flush()
     print(table(rows))
 
-
-JOBS = 1
 
 if __name__ == "__main__":
     main()

@@ -1,0 +1,63 @@
+"""The batches of benchmarks/step_time.py: drawn from a seed, the same for every case."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Callable, Tuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+VOCAB, PAD, BOS, EOS, MASK = 50265, 1, 0, 2, 50264
+SPECIALS = 4  # <s>, <pad>, </s>, <unk>
+SHORTEST, LONGEST = 12, 60
+Batch = Tuple[Tensor, Tensor]  # tokens, B x T, and labels, B
+Order = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def examples(count: int, seed: int = 0) -> list[np.ndarray]:
+    """Rows ``<s> A </s>`` with lengths from N(40, 10), cut off at 12 and 60."""
+    draw = np.random.RandomState(seed)
+    lengths = np.clip(np.rint(draw.normal(40, 10, count)), SHORTEST, LONGEST).astype(int)
+    rows = [draw.randint(SPECIALS, MASK, length) for length in lengths]
+    for row in rows:
+        row[0], row[-1] = BOS, EOS
+    return rows
+
+
+def batches(size: int, steps: int, order: Order | None = None, seed: int = 0) -> list[Batch]:
+    """``steps`` batches of ``size`` rows, padded to the longest of each; ``order`` as the task's data sets have it."""
+    rows = examples(size * steps, seed)
+    labels = np.random.RandomState(seed + 1).randint(0, 2, len(rows))
+    index = np.arange(len(rows))
+    if order is not None:
+        index = order(index, np.array([len(row) for row in rows]))
+    found = []
+    for start in range(0, len(rows), size):
+        chosen = index[start : start + size]
+        tokens = [torch.from_numpy(rows[i].astype(np.int64)) for i in chosen]
+        padded = torch.nn.utils.rnn.pad_sequence(tokens, batch_first=True, padding_value=PAD)
+        found.append((padded, torch.from_numpy(labels[chosen].astype(np.int64))))
+    return found
+
+
+def prompted(tokens: Tensor, length: int) -> Tensor:
+    """Placeholders of the prompt after ``<s>`` (position 0), as the task inserts them."""
+    block = torch.full((len(tokens), length), MASK, dtype=tokens.dtype)
+    return torch.cat([tokens[:, :1], block, tokens[:, 1:]], 1)
+
+
+def fingerprints(found: list[Batch]) -> Any:
+    """(of the batches in their order, of their examples in any order)"""
+    rows = [
+        (row[row.ne(PAD)].numpy().tobytes(), int(label))
+        for tokens, labels in found
+        for row, label in zip(tokens, labels)
+    ]
+    shapes = [tuple(tokens.shape) for tokens, _ in found]
+    return _digest((rows, shapes)), _digest(sorted(rows))
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(repr(value).encode()).hexdigest()[:16]

@@ -1,0 +1,165 @@
+"""The models of benchmarks/step_time.py: (model, batches -> arguments of its forward, what to take from its result).
+
+All have the same random RoBERTa, a head for 2 classes, and dropout 0.1. Libraries are imported where they are used: the
+peers' transformers is another one than .venv's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any, Callable, Dict, Tuple
+
+import torch
+from step_cases import HIDDEN, PROMPT_LENGTH, Case
+from step_data import BOS, EOS, MASK, PAD, SPECIALS, VOCAB, prompted
+from torch import Tensor, nn
+
+POSITIONS = 512  # fairseq's number; both libraries keep a table of 514 rows
+HEAD = "sentence_classification_head"
+Arguments = Callable[[Tensor], Dict[str, Any]]
+Built = Tuple[nn.Module, Arguments, Callable[[Any], Tensor]]
+
+
+def build(case: Case, size: dict[str, int]) -> Built:
+    """``size``: layers, width, ffn, heads."""
+    return {"method": _method, "floor": _floor, "peft": _peft, "adapters": _adapters}[case.maker](case, size)
+
+
+def _dictionary():
+    from fairseq.data import Dictionary
+
+    symbols = Dictionary()
+    for i in range(VOCAB - SPECIALS - 1):
+        symbols.add_symbol(f"w{i}")
+    symbols.add_symbol("<mask>")
+    assert (len(symbols), symbols.index("<mask>"), symbols.pad()) == (VOCAB, MASK, PAD)
+    return symbols
+
+
+def _arguments(method: str, size: dict[str, int]) -> argparse.Namespace:
+    from fairseq.models.roberta.model import base_architecture
+
+    from fairseq_idpg.models.config import METHOD_OPTIONS, fill_method_options
+
+    args = argparse.Namespace(**dict.fromkeys(METHOD_OPTIONS), method=method, no_freeze_backbone=False, backbone=None)
+    args.save_full_model, args.layer_norm_eps, args.max_positions = False, 1e-5, POSITIONS
+    args.encoder_layers, args.encoder_embed_dim = size["layers"], size["width"]
+    args.encoder_ffn_embed_dim, args.encoder_attention_heads = size["ffn"], size["heads"]
+    fill_method_options(args)
+    base_architecture(args)
+    return args
+
+
+def _method(case: Case, size: dict[str, int]) -> Built:
+    import fairseq_idpg  # noqa: F401 (registers the methods)
+    from fairseq_idpg.backbone.encoder import OpenRobertaEncoder
+    from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
+
+    args = _arguments(case.what, size)
+    model = RobertaIDPGModel(args, OpenRobertaEncoder(args, _dictionary()))
+    model.register_classification_head(HEAD, num_classes=2)
+    model.backbone_loaded = True  # a random one
+
+    def arguments(tokens: Tensor) -> dict[str, Any]:
+        given = {"src_tokens": tokens, "classification_head_name": HEAD}
+        if model.prompt_length:
+            given["prompted_tokens"] = prompted(tokens, model.prompt_length)
+            given["prompt_offset"] = torch.ones(len(tokens), dtype=torch.long)
+        if case.cached:
+            given["representation"] = torch.randn(len(tokens), size["width"])
+        return given
+
+    return model, arguments, lambda result: result[0]
+
+
+def _floor(case: Case, size: dict[str, int]) -> Built:
+    from fairseq.models.roberta.model import RobertaEncoder, RobertaModel
+
+    args = _arguments("head-only", size)
+    model = RobertaModel(args, RobertaEncoder(args, _dictionary()))
+    model.requires_grad_(False)
+    model.register_classification_head(HEAD, num_classes=2)
+    words = model.encoder.sentence_encoder.embed_tokens
+    words.register_forward_hook(lambda module, inputs, output: output.detach().requires_grad_())
+
+    def arguments(tokens: Tensor) -> dict[str, Any]:
+        rows = prompted(tokens, PROMPT_LENGTH) if case.what == "prompted" else tokens
+        return {"src_tokens": rows, "classification_head_name": HEAD}
+
+    return model, arguments, lambda result: result[0]
+
+
+def hide_broken_torchaudio() -> None:
+    """Keep transformers from importing a torchaudio (a dependency of fairseq) of another torch."""
+    try:
+        import torchaudio  # noqa: F401
+    except ImportError:
+        pass
+    except OSError:
+        sys.modules["torchaudio"] = None
+
+
+def _transformers_roberta(size: dict[str, int]) -> nn.Module:
+    hide_broken_torchaudio()
+    from transformers import RobertaConfig, RobertaForSequenceClassification, logging
+
+    logging.set_verbosity_error()
+    config = RobertaConfig(
+        vocab_size=VOCAB,
+        hidden_size=size["width"],
+        num_hidden_layers=size["layers"],
+        num_attention_heads=size["heads"],
+        intermediate_size=size["ffn"],
+        max_position_embeddings=POSITIONS + 2,
+        type_vocab_size=1,
+        layer_norm_eps=1e-5,
+        pad_token_id=PAD,
+        bos_token_id=BOS,
+        eos_token_id=EOS,
+        num_labels=2,
+    )
+    return RobertaForSequenceClassification(config)
+
+
+def _inputs(tokens: Tensor) -> dict[str, Any]:
+    return {"input_ids": tokens, "attention_mask": tokens.ne(PAD).long()}
+
+
+def _peft(case: Case, size: dict[str, int]) -> Built:
+    model = _transformers_roberta(size)
+    from peft import PrefixTuningConfig, PromptTuningConfig, get_peft_model
+
+    if case.what == "prefix-tuning-features":
+        config = PrefixTuningConfig(task_type="FEATURE_EXTRACTION", num_virtual_tokens=PROMPT_LENGTH)
+        return _WithHead(get_peft_model(model.roberta, config), model.classifier), _inputs, lambda result: result
+    kind = {"prompt-tuning": PromptTuningConfig, "prefix-tuning": PrefixTuningConfig}[case.what]
+    model = get_peft_model(model, kind(task_type="SEQ_CLS", num_virtual_tokens=PROMPT_LENGTH))
+    return model, _inputs, lambda result: result.logits
+
+
+class _WithHead(nn.Module):
+    """The head over the last hidden states, where peft's own way to it fails."""
+
+    def __init__(self, body: nn.Module, classifier: nn.Module):
+        super().__init__()
+        self.body, self.classifier = body, classifier
+
+    def forward(self, **inputs: Any) -> Tensor:
+        return self.classifier(self.body(**inputs).last_hidden_state)
+
+
+def _adapters(case: Case, size: dict[str, int]) -> Built:
+    model = _transformers_roberta(size)
+    import adapters
+    from adapters import CompacterConfig, PrefixTuningConfig, PromptTuningConfig
+
+    configs = {  # rows and hidden size as ours have them; flat: rows without a network before them, as ours
+        "prompt-tuning": lambda: PromptTuningConfig(prompt_length=PROMPT_LENGTH),
+        "prefix-tuning": lambda: PrefixTuningConfig(prefix_length=PROMPT_LENGTH, flat=True),
+        "compacter": lambda: CompacterConfig(reduction_factor=size["width"] / HIDDEN),
+    }
+    adapters.init(model)
+    model.add_adapter("benchmark", config=configs[case.what]())
+    model.train_adapter("benchmark")
+    return model, _inputs, lambda result: result.logits

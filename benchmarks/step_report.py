@@ -1,0 +1,64 @@
+"""The table of benchmarks/step_time.py, and its block of targets."""
+
+from __future__ import annotations
+
+from statistics import mean, median
+from typing import Any, Dict
+
+from step_cases import TARGETS, Target
+
+Figures = Dict[str, Dict[str, Any]]
+
+
+def step_seconds(rounds: list[list[float]]) -> float:
+    """Mean over the batches of each one's median over the rounds: what a step costs on average."""
+    return mean(median(times) for times in zip(*rounds))
+
+
+def ratio(figures: Figures, case: str, of: str, figure: str = "median_s") -> str:
+    """To two places, or - where one of the two was not measured."""
+    found = [figures.get(name, {}).get(figure) for name in (case, of)]
+    return f"{found[0] / found[1]:.2f}" if all(found) else "-"
+
+
+def table(figures: Figures) -> list[str]:
+    columns = f"{'s/step':>9}{'/ prompt-tuning':>17}{'/ floor':>9}{'peak MiB':>10}{'- built':>9}{'trainable':>12}"
+    lines = [f"{'case':24}{columns}"]
+    for name, found in figures.items():
+        if "error" in found:
+            lines.append(f"{name:24}   fails: {found['error']}")
+            continue
+        own, floor = ratio(figures, name, "prompt-tuning"), ratio(figures, name, "floor")
+        peak = f"{found['peak_mib']:10,.0f}{found['peak_mib'] - found['built_mib']:9,.0f}"
+        lines.append(f"{name:24}{found['median_s']:9.4f}{own:>17}{floor:>9}{peak}{found['trainable']:12,}")
+    return lines
+
+
+def round_ratios(figures: Figures, target: Target) -> list[float]:
+    """The ratio in each round by itself."""
+    pairs = zip(figures[target.case]["rounds_s"], figures[target.of]["rounds_s"])
+    return sorted(case / of for case, of in pairs)
+
+
+def targets(figures: Figures) -> list[str]:
+    """A line for each target with at least one of its cases among the measured ones."""
+    lines = []
+    for target in TARGETS:
+        if not (target.case in figures and target.of in figures):
+            continue
+        memory = target.figure == "peak_mib"
+        what = f"{'peak of ' if memory else ''}{target.case} <= {target.factor:.2f} x {target.of}"
+        failed = [name for name in (target.case, target.of) if "error" in figures[name]]
+        if failed:
+            lines.append(f"{what:62}not measured: {' and '.join(failed)} fails")
+            continue
+        measured = figures[target.case][target.figure] / figures[target.of][target.figure]
+        verdict = "reached" if measured <= target.factor else "NOT reached"
+        if memory:
+            above = [figures[name]["peak_mib"] - figures[name]["built_mib"] for name in (target.case, target.of)]
+            detail = f"(above what was built: {above[0] / max(above[1], 1e-9):.2f})"
+        else:
+            found = round_ratios(figures, target)
+            detail = f"(rounds {found[0]:.2f} to {found[-1]:.2f})"
+        lines.append(f"{what:62}{measured:6.3f}  {verdict:12}{detail}")
+    return lines

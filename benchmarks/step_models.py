@@ -7,7 +7,6 @@ peers' transformers is another one than .venv's.
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any, Callable, Dict, Tuple
 
 import torch
@@ -90,17 +89,9 @@ def _floor(case: Case, size: dict[str, int]) -> Built:
     return model, arguments, lambda result: result[0]
 
 
-def hide_broken_torchaudio() -> None:
-    """Keep transformers from importing a torchaudio (a dependency of fairseq) of another torch."""
-    try:
-        import torchaudio  # noqa: F401
-    except ImportError:
-        pass
-    except OSError:
-        sys.modules["torchaudio"] = None
-
-
 def _transformers_roberta(size: dict[str, int]) -> nn.Module:
+    from checkpoints.hf_verify import hide_broken_torchaudio
+
     hide_broken_torchaudio()
     from transformers import RobertaConfig, RobertaForSequenceClassification, logging
 

@@ -43,14 +43,9 @@ class Encoder(ABC):
         ends = np.flatnonzero(ids == EOS) + 1
         return ids, np.diff(ends, prepend=0)
 
+    @abstractmethod
     def encode_joined(self, lines: list[str]) -> np.ndarray:
         """Ids of all sentences, each closed by ``</s>``, which text never becomes."""
-        rows = ([*row, EOS] for row in self.encode_stripped(lines))
-        return np.fromiter(chain.from_iterable(rows), np.int64)
-
-    def encode_stripped(self, lines: list[str]) -> list[list[int]]:
-        """Ids of each sentence, without ``</s>``: what an encoder has, or else its own ``encode_joined``."""
-        raise NotImplementedError
 
     @abstractmethod
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
@@ -62,6 +57,18 @@ class Encoder(ABC):
             f"{self.dictionary} lacks the piece {symbol!r} of {text[:40]!r}: give the dict.txt of the model whose "
             "encoder this is (--vocab)"
         )
+
+
+class PieceEncoder(Encoder):
+    """An encoder whose library splits whole sentences into numbered pieces."""
+
+    @abstractmethod
+    def split(self, lines: list[str]) -> list[list[int]]:
+        """The library's numbers of the pieces of each sentence."""
+
+    def encode_joined(self, lines: list[str]) -> np.ndarray:
+        rows = self.renumber(self.split(lines), lines)
+        return np.fromiter(chain.from_iterable([*row, EOS] for row in rows), np.int64)
 
     def set_pieces(self, pieces: Sequence[str], unknown: int) -> None:
         """Tells what the numbers of the library mean that splits the text: pieces, one of them "unknown"."""

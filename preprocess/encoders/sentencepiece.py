@@ -13,12 +13,12 @@ from sentencepiece import SentencePieceProcessor
 from checkpoints.hf_vocabulary import FAIRSEQ_SPECIAL, Vocabulary, dictionary_symbols, fairseq_order
 
 from ..errors import DataError
-from .base import Encoder
+from .base import PieceEncoder
 
 SPECIAL_PIECES = ["<unk>", "<s>", "</s>"]
 
 
-class SentencePieceEncoder(Encoder):
+class SentencePieceEncoder(PieceEncoder):
     """Reads the one ``*.model`` file of a folder, and ``dict.txt`` if there.
 
     Control symbols written in the text, such as "</s>", are text.
@@ -36,8 +36,8 @@ class SentencePieceEncoder(Encoder):
         self.files = [file for file in (path, dictionary) if file.is_file()]
         self.set_pieces(pieces, unknown=self.model.unk_id())
 
-    def encode_stripped(self, lines: list[str]) -> list[Sequence[int]]:
-        return self.renumber(self.model.encode(lines), lines)
+    def split(self, lines: list[str]) -> list[list[int]]:
+        return self.model.encode(lines)
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         return [self.model.decode_pieces([self.symbols[number] for number in row]) for row in rows]

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from checkpoints.hf_vocabulary import Vocabulary, dictionary_symbols, fairseq_order, read_json, read_vocabulary
 
 from ..errors import DataError
-from .base import Encoder, find_file
+from .base import PieceEncoder, find_file
 
 CONFIG = "tokenizer_config.json"
 SETTINGS = {  # tokenizer_config.json's names: the normalizer's
@@ -26,7 +26,7 @@ SETTINGS = {  # tokenizer_config.json's names: the normalizer's
 }
 
 
-class WordPieceEncoder(Encoder):
+class WordPieceEncoder(PieceEncoder):
     """Reads ``tokenizer.json`` or ``vocab.txt``, ``tokenizer_config.json`` if there, and ``dict.txt`` if there.
 
     Special tokens written in the text, such as "[SEP]", are text. Other tokens that were added to tokenizer.json are
@@ -52,9 +52,9 @@ class WordPieceEncoder(Encoder):
         self.files = [file for file in (path, config, dictionary) if file.is_file()]
         self.set_pieces(vocabulary.tokens, unknown=order[3])
 
-    def encode_stripped(self, lines: list[str]) -> list[Sequence[int]]:
+    def split(self, lines: list[str]) -> list[list[int]]:
         encoded = self.tokenizer.encode_batch_fast(lines, add_special_tokens=False)
-        return self.renumber([row.ids for row in encoded], lines)
+        return [row.ids for row in encoded]
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         return [" ".join(map(self.symbols.__getitem__, row)).replace(" ##", "") for row in rows]

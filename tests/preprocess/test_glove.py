@@ -1,114 +1,28 @@
-"""GloVe means against the released text processing written out as loops, its golden numbers, and every file format."""
+"""GloVe means against the released text processing written out as loops, and its golden numbers."""
 
-import gzip
 import hashlib
 import json
 import shutil
 import string
-import sys
-import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from preprocess.cli import run
 from preprocess.data_folder import DataFolder
-from preprocess.encoders import load_encoder
 from preprocess.indexed import IndexedWriter
 from preprocess.words import text_words, token_lists
-from tests.preprocess.commands import write_vocab
-
-SHARED = Path(__file__).parents[3] / "shared"
-GOLDEN = SHARED / "golden" / "m-phm-glove__pos0__pair.json"
-VECTORS = {
-    "isnt": [0.5, -1.25, 2.0],
-    "good": [1.0, 0.25, -0.125],
-    "café": [-0.75, 3.5, 0.0625],
-    "a": [0.1, 0.2, 0.3],
-    "1000": [4.0, 5.0, 6.0],
-    "unused": [9.0, 9.0, 9.0],
-}
-TRAIN = [
-    ("This isn't GOOD, is it?", "a Café costs $1,000"),
-    ("good good 'good' -- ...", ""),
-    ("", "!!! ???"),
-    ("\x85 unheard-of   words\u2003only", "x"),
-    ("", ""),
-    ("A" * 50, "a.a a"),
-]
-VALID = [("nothing known", "here"), ("or here", "either")]
-
-
-@pytest.fixture(scope="session")
-def vocab(tmp_path_factory):
-    return write_vocab(tmp_path_factory.mktemp("vocab"))
-
-
-def write_data(folder, vocab, **splits):
-    """A folder of pairs, or of single sentences: {split: texts}."""
-    encoder = load_encoder("gpt2", vocab)
-    for split, examples in splits.items():
-        columns = [examples] if isinstance(examples[0], str) else list(zip(*examples))
-        for number, texts in enumerate(columns):
-            part = folder / f"input{number}"
-            with IndexedWriter(part / split, len(encoder.symbols)) as writer:
-                writer.write(*encoder.encode(texts))
-            shutil.copyfile(vocab / "dict.txt", part / "dict.txt")
-    return folder
-
-
-@pytest.fixture
-def data(tmp_path, vocab):
-    return write_data(tmp_path / "task-bin", vocab, train=TRAIN, valid=VALID)
-
-
-def glove_text(vectors=VECTORS):
-    return "".join(f"{word} {' '.join(map(str, numbers))}\n" for word, numbers in vectors.items()).encode()
-
-
-@pytest.fixture
-def vectors(tmp_path):
-    path = tmp_path / "glove.tiny.3d.txt"
-    path.write_bytes(glove_text())
-    return path
-
-
-def glove(vectors, vocab, *folders, options=()):
-    given = ["--vocab", str(vocab)] if vocab else []
-    return run(["glove", "--vectors", str(vectors), "--data", *map(str, folders), *given, *options])
-
-
-def released(text, vectors, dim):
-    """The released code's way with one text; None where it draws a vector."""
-    total, count = np.zeros(dim), 0
-    for word in text.split():
-        for sign in string.punctuation:
-            word = word.replace(sign, "")
-        word = word.lower()
-        if word in vectors:
-            total, count = total + np.array(vectors[word]), count + 1
-    return total / count if count else None
-
-
-def fixed_draw(dim):
-    return np.random.RandomState(0).normal(0, 0.6, dim).astype(np.float32)
-
-
-def check(folder, split, examples):
-    means = np.load(folder / "glove" / f"{split}.npy")
-    assert means.dtype == np.float32 and means.shape == (len(examples), 3)
-    unknown = 0
-    for row, example in zip(means, examples):
-        expected = released(example if isinstance(example, str) else " ".join(example), VECTORS, 3)
-        unknown += expected is None
-        assert np.allclose(row, fixed_draw(3) if expected is None else expected, rtol=1e-6, atol=0)
-    return unknown
-
-
-# --- the means -----------------------------------------------------------------------------------
+from tests.preprocess.glove_data import (
+    GOLDEN,
+    SHARED,  # noqa: F401
+    TRAIN,
+    VALID,
+    check,
+    glove,
+    glove_text,
+    write_data,
+)
 
 
 def test_pairs(data, vectors, vocab, capsys):
@@ -215,50 +129,6 @@ def test_released_numbers(tmp_path):
 # --- formats of the vectors ----------------------------------------------------------------------
 
 
-def as_gz(folder):
-    with gzip.open(folder / "glove.tiny.3d.txt.gz", "wb") as file:
-        file.write(glove_text())
-    return folder / "glove.tiny.3d.txt.gz"
-
-
-def as_zip(folder, *more):
-    with zipfile.ZipFile(folder / "glove.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("glove.tiny.3d.txt", glove_text())
-        for name in more:
-            archive.writestr(name, b"good 1 2\n")
-    return folder / "glove.zip"
-
-
-def as_zip_member(folder):
-    return as_zip(folder, "glove.tiny.2d.txt") / "glove.tiny.3d.txt"
-
-
-def as_windows_text(folder):
-    (folder / "v.txt").write_bytes(glove_text().replace(b"\n", b"\r\n"))
-    return folder / "v.txt"
-
-
-def as_array(folder, words=tuple(VECTORS), array=None, column="index"):
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    inner = folder / "package" / "data"
-    inner.mkdir(parents=True)
-    rows = np.asfortranarray(np.array(list(VECTORS.values()), np.float32)) if array is None else array
-    np.save(inner / "emb.npy", rows)
-    parquet.write_table(pyarrow.table({column: list(words)}), inner / "index.parquet")
-    return folder / "package"
-
-
-@pytest.mark.parametrize("make", [as_gz, as_zip, as_zip_member, as_windows_text, as_array])
-def test_formats(data, vocab, tmp_path, make):
-    assert glove(make(tmp_path), vocab, data) == 0
-    check(data, "train", TRAIN)
-
-
-# --- where the encoder comes from ----------------------------------------------------------------
-
-
 def test_encoder_that_the_folder_records(data, vectors, vocab):
     (data / "preprocess.json").write_text(json.dumps({"bpe": "gpt2", "vocab": str(vocab)}))
     assert glove(vectors, None, data) == 0
@@ -290,102 +160,6 @@ def test_other_vocabulary(data, vectors, vocab, tmp_path, capsys):
 
 
 # --- what is refused -----------------------------------------------------------------------------
-
-
-def text(content):
-    def make(folder):
-        (folder / "v.txt").write_bytes(content)
-        return folder / "v.txt"
-
-    return make
-
-
-def several_in_zip(folder):
-    return as_zip(folder, "glove.tiny.2d.txt")
-
-
-def no_such_member(folder):
-    return as_zip(folder) / "other.txt"
-
-
-def empty_folder(folder):
-    (folder / "empty").mkdir()
-    return folder / "empty"
-
-
-def broken(suffix):
-    def make(folder):
-        (folder / f"v{suffix}").write_bytes(b"\x1f\x8b no archive")
-        return folder / f"v{suffix}"
-
-    return make
-
-
-def cut_gz(folder):
-    path = as_gz(folder)
-    path.write_bytes(path.read_bytes()[:-12])
-    return path
-
-
-def fewer_words(folder):
-    return as_array(folder, words=["good"])
-
-
-def numbers_as_words(folder):
-    return as_array(folder, words=[1] * len(VECTORS))
-
-
-def flat_array(folder):
-    return as_array(folder, array=np.zeros(len(VECTORS)))
-
-
-def broken_array(folder):
-    path = as_array(folder)
-    (path / "data" / "emb.npy").write_bytes(b"no array")
-    return path
-
-
-def infinite_array(folder):
-    return as_array(folder, array=np.full((len(VECTORS), 3), np.inf))
-
-
-@pytest.mark.parametrize(
-    "make, message",
-    [
-        (lambda folder: folder / "none.txt", "none.txt does not exist: name a GloVe file such as glove.6B.300d.txt"),
-        (text(b""), "v.txt is empty"),
-        (text(b"good\n"), "v.txt line 1 has 0 numbers: a GloVe file has"),
-        (text(b"x 1 2\ngood 1 2 3\n"), "v.txt line 2 has 3 numbers, line 1 has 2: a GloVe file has"),
-        (text(b"x 1 2\n\ngood 1 2\n"), "v.txt line 2 has 0 numbers, line 1 has 2"),
-        (text(b"x 1 2\ny  1 2\n"), "v.txt line 2 has 3 numbers, line 1 has 2"),
-        (text(b"x 1 2\ngood 1 two\n"), "v.txt line 2: could not convert string to float: b'two': a GloVe file has"),
-        (text(b"word vectors here\n"), "v.txt line 1: could not convert string to float: b'vectors'"),
-        (text(b"good 1 nan\n"), "v.txt line 1 has a number that is not finite"),
-        (several_in_zip, "holds glove.tiny.3d.txt, glove.tiny.2d.txt: name one of them as"),
-        (no_such_member, "glove.zip holds glove.tiny.3d.txt: name one of them as"),
-        (empty_folder, "empty has 0 .npy and 0 .parquet files, not one of each"),
-        (broken(".zip"), "v.zip cannot be read (File is not a zip file): fetch it again"),
-        (broken(".gz"), "v.gz cannot be read ("),
-        (cut_gz, "glove.tiny.3d.txt.gz cannot be read ("),
-        (fewer_words, "index.parquet has 1 words, not one word for each of the 6 rows of emb.npy"),
-        (numbers_as_words, "index.parquet has 0 columns of words, not one word for each of the 6 rows"),
-        (flat_array, "emb.npy is float64 of shape (6,), not words x dimension of numbers"),
-        (broken_array, "data cannot be read ("),
-        (infinite_array, "emb.npy has a number that is not finite"),
-    ],
-)
-def test_bad_vectors(data, vocab, tmp_path, capsys, make, message):
-    assert glove(make(tmp_path), vocab, data) == 1
-    error = capsys.readouterr().err
-    assert message in error and error.count("\n") == 1, error
-    assert sorted(path.name for path in data.iterdir()) == ["input0", "input1"]
-
-
-def test_missing_pyarrow(data, vocab, tmp_path, capsys, monkeypatch):
-    source = as_array(tmp_path)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert glove(source, vocab, data) == 1
-    assert "index.parquet needs pyarrow: pip install pyarrow, or name a GloVe text file" in capsys.readouterr().err
 
 
 def test_no_binarized_folder(data, vectors, vocab, tmp_path, capsys):

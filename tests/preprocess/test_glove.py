@@ -13,16 +13,7 @@ from hypothesis import strategies as st
 from preprocess.data_folder import DataFolder
 from preprocess.indexed import IndexedWriter
 from preprocess.words import text_words, token_lists
-from tests.preprocess.glove_data import (
-    GOLDEN,
-    SHARED,  # noqa: F401
-    TRAIN,
-    VALID,
-    check,
-    glove,
-    glove_text,
-    write_data,
-)
+from tests.preprocess.glove_data import GOLDEN, SHARED, TRAIN, VALID, check, glove, glove_text, write_data
 
 
 def test_pairs(data, vectors, vocab, capsys):

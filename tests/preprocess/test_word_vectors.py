@@ -7,21 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from tests.preprocess.glove_data import (  # noqa: F401
-    GOLDEN,
-    TRAIN,
-    VALID,
-    VECTORS,
-    check,
-    data,
-    fixed_draw,
-    glove,
-    glove_text,
-    released,
-    vectors,
-    vocab,
-    write_data,
-)
+from tests.preprocess.glove_data import TRAIN, VECTORS, check, glove, glove_text
 
 
 def as_gz(folder):

@@ -6,12 +6,11 @@ import json
 import zipfile
 
 import pytest
+import quickstart
 import quickstart_runs
 from quickstart_files import QuickstartError, read_json, write_json
 from quickstart_log import Watcher, parse_line, read_epochs, read_parameter_counts
 from quickstart_runs import HYPERS, Hyper, Run, finish_run, prepare, repair_last, train_command
-
-import quickstart
 
 STAMP = "2026-01-01 00:00:00 | INFO | "
 ROW = {

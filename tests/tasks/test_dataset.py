@@ -32,15 +32,21 @@ def make_task(folder, prompt_length=5, **options):
     return task
 
 
-@pytest.mark.parametrize(("pairs", "position"), [(True, p) for p in range(5)] + [(False, p) for p in (0, 1, 4)])
-def test_batches(folders, pairs, position):
-    task = make_task(folders[pairs], prompt_position=position)
-    dataset = task.load_dataset("valid")
+def assert_prompts_in_place(task, dataset, position):
+    """Prompts stand where a row-by-row search puts them; gives the batch of all examples."""
     net_input = dataset.collater([dataset[i] for i in range(len(dataset))])["net_input"]
     mask = task.source_dictionary.index("<mask>")
     expected = prompted(net_input["src_tokens"], position, 5, placeholder=mask)
     assert torch.equal(net_input["prompted_tokens"], expected.prompted_tokens)
     assert torch.equal(net_input["prompt_offset"], expected.prompt_offset)
+    return net_input
+
+
+@pytest.mark.parametrize(("pairs", "position"), [(True, p) for p in range(5)] + [(False, p) for p in (0, 1, 4)])
+def test_batches(folders, pairs, position):
+    task = make_task(folders[pairs], prompt_position=position)
+    dataset = task.load_dataset("valid")
+    net_input = assert_prompts_in_place(task, dataset, position)
     assert dataset.sizes.tolist() == net_input["prompted_tokens"].ne(PAD).sum(1).tolist()
     assert torch.equal(net_input["src_lengths"], net_input["src_tokens"].ne(PAD).sum(1))
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
 from tests.folders import write_folder
-from tests.helpers import prompted
-from tests.tasks.test_dataset import make_task
+from tests.tasks.test_dataset import assert_prompts_in_place, make_task
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +41,7 @@ def test_second_half_is_the_first_exchanged(folder, separator):
 @pytest.mark.parametrize("position", range(5))
 def test_prompts_stand_where_they_belong(folder, position):
     task = make_task(folder, swap_pairs="append", prompt_position=position)
-    dataset = task.load_dataset("train")
-    net_input = dataset.collater([dataset[i] for i in range(len(dataset))])["net_input"]
-    mask = task.source_dictionary.index("<mask>")
-    expected = prompted(net_input["src_tokens"], position, 5, placeholder=mask)
-    assert torch.equal(net_input["prompted_tokens"], expected.prompted_tokens)
-    assert torch.equal(net_input["prompt_offset"], expected.prompt_offset)
+    assert_prompts_in_place(task, task.load_dataset("train"), position)
 
 
 @settings(max_examples=10, deadline=None)

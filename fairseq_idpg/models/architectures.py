@@ -1,8 +1,9 @@
 """Named sizes: ``--arch roberta_idpg_large`` and so on; explicit options win."""
 
+from importlib.util import find_spec
 from typing import Any, Callable
 
-from fairseq.models import register_model_architecture
+from fairseq.models import ARCH_CONFIG_REGISTRY, register_model_architecture
 
 from . import roberta_idpg  # noqa: F401 (the model must be registered first)
 
@@ -30,13 +31,21 @@ SIZES = {
 }
 
 
+def _stay_off_tpu(args: Any) -> None:
+    """fairseq's parser takes --bf16 for a wish to train on TPUs; where there is no torch_xla it is none."""
+    if getattr(args, "bf16", False) and find_spec("torch_xla") is None:
+        args.tpu = False
+
+
 def _architecture(size: dict) -> Callable[[Any], None]:
     def fill(args: Any) -> None:
         for name, value in size.items():
             setattr(args, name, getattr(args, name, value))
+        _stay_off_tpu(args)
 
     return fill
 
 
+ARCH_CONFIG_REGISTRY["roberta_idpg"] = _architecture({})  # registered with the model, as one that changes nothing
 for _name, _size in SIZES.items():
     register_model_architecture("roberta_idpg", _name)(_architecture(_size))

@@ -108,7 +108,8 @@ class IDPG(PromptMethod):
 
         def prompt_at(place: int, sentence: Optional[Tensor]) -> Tensor:
             row = row_of[place]
-            c = sentence if place and self.from_previous_layer else c0
+            # a copy: a view kept for W1's gradient would keep the layer's whole output
+            c = sentence.clone() if place and self.from_previous_layer else c0
             prompt = generators[row % len(generators)](c).view(c.size(0), self.rows, -1)
             prompt = prompt + self.bias[row % len(self.bias)]
             return prompt if place else self._refine(prompt, c0)

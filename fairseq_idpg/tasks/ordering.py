@@ -4,6 +4,8 @@ from typing import Sequence
 
 import numpy as np
 
+from ..errors import InputError
+
 BUCKET = 1600  # examples that are sorted among themselves: 100 batches of 16
 
 
@@ -23,3 +25,20 @@ def padding_waste(batches: Sequence[np.ndarray], sizes: np.ndarray) -> float:
     padded = sum(len(batch) * int(sizes[batch].max()) for batch in batches if len(batch))
     tokens = sum(int(sizes[batch].sum()) for batch in batches if len(batch))
     return 1 - tokens / padded if padded else 0.0
+
+
+def share_of_batch(total: int, processes: int, update_freq: Sequence[int]) -> int:
+    """--batch-size of one process, such that every update sees ``total`` examples.
+
+    Raises:
+        InputError: they cannot be shared out evenly.
+    """
+    parts = processes * update_freq[0]
+    if len(set(update_freq)) > 1:
+        raise InputError(f"--total-batch-size goes with one --update-freq, not {list(update_freq)}: give one number")
+    if total < 1 or total % parts:
+        raise InputError(
+            f"--total-batch-size {total} cannot be shared by {processes} processes with --update-freq "
+            f"{update_freq[0]}: give a multiple of {parts}"
+        )
+    return total // parts

@@ -8,10 +8,11 @@ from typing import Any, Dict, Iterator, List, Optional
 
 import numpy as np
 import torch
+from fairseq.data.iterators import EpochBatchIterator
 from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
-from omegaconf import OmegaConf, open_dict
+from omegaconf import II, OmegaConf, open_dict
 
 from ..backbone.loading import NO_BACKBONE
 from ..backbone.representation import GLOVE, canonical_kind
@@ -23,7 +24,7 @@ from ..models.saving import hexadecimal
 from ..optim.grouped_adam import mark_groups
 from ..registry import find_method
 from . import data_folder
-from .ordering import by_length, grouped_by_length
+from .ordering import by_length, grouped_by_length, share_of_batch
 from .prompt_position import check_position, first_row, insertion_index, prompt_block, rows_needed
 from .prompted_dataset import PromptedDataset
 from .representation_cache import check_cacheable, fill_cache, open_cache, token_digest
@@ -62,6 +63,14 @@ class SentencePredictionIDPGConfig(SentencePredictionConfig):
     group_by_length: bool = field(
         default=False, metadata={"help": "train on batches of examples of similar length: less padding"}
     )
+    total_batch_size: Optional[int] = field(
+        default=None,
+        metadata={
+            "help": "examples of one update over all processes and --update-freq; takes the place of --batch-size in "
+            "training"
+        },
+    )
+    update_freq: List[int] = II("optimization.update_freq")
 
 
 @register_task("sentence_prediction_idpg", dataclass=SentencePredictionIDPGConfig)
@@ -180,6 +189,14 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             representations=representations,
         )
         return self.datasets[split]
+
+    def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> EpochBatchIterator:
+        """fairseq's, with --total-batch-size shared out among the processes."""
+        training = any(dataset is known for split, known in self.datasets.items() if split.startswith("train"))
+        if training and self.cfg.total_batch_size is not None:
+            share = share_of_batch(self.cfg.total_batch_size, kwargs.get("num_shards", 1), self.cfg.update_freq)
+            kwargs["max_sentences"] = share
+        return super().get_batch_iterator(dataset, *args, **kwargs)
 
     def _arrangement(self, split: str):
         """Training: fairseq's shuffled order, grouped on request. Else the order changes no result: by length."""

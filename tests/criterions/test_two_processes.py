@@ -25,7 +25,7 @@ def place(tmp_path_factory):
 
 def both(place, data, tmp_path, *options):
     """(one process with two batches an update, two processes with one each)."""
-    usual = [*OURS, "--backbone", place / "model.pt", "--max-epoch", 3, "--batch-size", 4, "--dropout", 0]
+    usual = [*OURS, "--backbone", place / "model.pt", "--max-epoch", 3, "--total-batch-size", 8, "--dropout", 0]
     usual += ["--attention-dropout", 0, "--generator-dropout", 0, *options]
     one = train(place / data, tmp_path / "one", *usual, "--update-freq", 2)
     two = train(place / data, tmp_path / "two", *usual, processes=2)
@@ -58,6 +58,13 @@ def test_scores(place, tmp_path):
     one, two = both(place, "scores", tmp_path, *options)
     for key in ("valid_loss", "valid_pearson", "valid_spearman", "valid_pearson_and_spearman"):
         assert len(one.log(key)) == 3 and two.log(key) == pytest.approx(one.log(key), abs=1e-3), key
+
+
+def test_processes_that_do_not_divide_the_batch(place, tmp_path):
+    options = ["--backbone", place / "model.pt", "--total-batch-size", 9]
+    finished = train(place / "classes", tmp_path / "three", *options, processes=2, succeed=False)
+    assert "--total-batch-size 9 cannot be shared by 2 processes" in finished.last_line
+    assert not (tmp_path / "three" / "checkpoint_last.pt").exists()
 
 
 def test_gathering_a_sum_of_tables():

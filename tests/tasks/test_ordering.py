@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_idpg.tasks.ordering import by_length, grouped_by_length, padding_waste
+from fairseq_idpg.tasks.ordering import by_length, grouped_by_length, padding_waste, share_of_batch
 from tests.folders import write_folder
 from tests.tasks.test_dataset import make_task
 
@@ -61,3 +61,19 @@ def test_orders_of_the_splits(folder):
     for split, examples in (("train", 40), ("valid", 30)):
         order, _ = order_of(folder, split, no_shuffle=True, group_by_length=True)
         assert order.tolist() == list(range(examples))
+
+
+@given(st.integers(1, 8), st.integers(1, 4), st.integers(1, 5))
+def test_shares_of_a_batch(processes, update_freq, share):
+    total = processes * update_freq * share
+    assert share_of_batch(total, processes, [update_freq]) == share
+    if processes * update_freq > 1:
+        with pytest.raises(
+            SystemExit, match=f"--total-batch-size {total + 1} .* multiple of {processes * update_freq}"
+        ):
+            share_of_batch(total + 1, processes, [update_freq])
+
+
+def test_one_update_freq():
+    with pytest.raises(SystemExit, match="one --update-freq"):
+        share_of_batch(8, 2, [1, 2])

@@ -1,0 +1,116 @@
+"""Predictions for every example of a split: ``python -m fairseq_idpg.predict DATA-bin --path CHECKPOINT --out FILE``.
+
+One line for each example, in the order of the data: the class and the probabilities of all classes, or the score.
+"""
+
+import argparse
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Iterator, List, Optional, Sequence
+
+import numpy as np
+import torch
+from fairseq import checkpoint_utils, utils
+from tqdm import tqdm
+
+from preprocess.folders import new_file
+
+from .errors import InputError
+
+HEAD = "sentence_classification_head"
+
+
+@dataclass
+class Predictions:
+    """What a model says of a split of N examples, in the order of the data.
+
+    Attributes:
+        outputs: N x classes logits, or N scores of a regression.
+        targets: N class indices or scores; None where the split has no labels.
+        label_names: the classes; empty for a regression.
+    """
+
+    outputs: np.ndarray
+    targets: Optional[np.ndarray]
+    label_names: List[str]
+
+    @property
+    def answers(self) -> np.ndarray:
+        """N class indices, or N scores."""
+        return self.outputs.argmax(1) if self.label_names else self.outputs
+
+    def lines(self) -> Iterator[str]:
+        """Columns: class and probabilities in the order of ``label_names``, or score."""
+        if not self.label_names:
+            yield from (f"{score:.6f}" for score in self.outputs)
+            return
+        probabilities = torch.from_numpy(self.outputs).softmax(1).tolist()
+        for answer, row in zip(self.answers, probabilities):
+            yield "\t".join([self.label_names[answer], *(f"{p:.6f}" for p in row)])
+
+
+def load(checkpoint: str, data: str, cpu: bool = False, **overrides: Any):
+    """(model, task) of a checkpoint on a data folder, in evaluation mode, on the GPU if there is one."""
+    if not Path(checkpoint).is_file():
+        raise InputError(f"--path {checkpoint} is not a file: give a checkpoint that fairseq-train saved")
+    changed = {"data": data, "representation_cache": None, **overrides}
+    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([checkpoint], arg_overrides=changed)
+    return (model if cpu or not torch.cuda.is_available() else model.cuda()).eval(), task
+
+
+@torch.no_grad()
+def predict(model: Any, task: Any, split: str, batch_size: int = 64, progress: bool = False) -> Predictions:
+    """Runs a loaded model over a split, in batches of similar length."""
+    dataset = task.load_dataset(split)
+    task.begin_valid_epoch(0, model)
+    batches = task.get_batch_iterator(dataset, max_sentences=batch_size).next_epoch_itr(shuffle=False)
+    device = next(model.parameters()).device
+    outputs, targets = {}, {}
+    for sample in tqdm(batches, desc=split, unit="batch", disable=None if progress else True):
+        inputs = utils.move_to_cuda(sample["net_input"], device) if device.type == "cuda" else sample["net_input"]
+        logits, _ = model(**inputs, features_only=True, classification_head_name=HEAD)
+        ids = sample["id"].tolist()
+        outputs.update(zip(ids, logits.float().cpu().numpy()))
+        if "target" in sample:
+            targets.update(zip(ids, sample["target"].view(-1).tolist()))
+    rows = np.stack([outputs[i] for i in range(len(dataset))])
+    labels = None if not targets else np.asarray([targets[i] for i in range(len(dataset))])
+    if task.cfg.regression_target:
+        return Predictions(rows[:, 0], labels, [])
+    names = task.label_dictionary.symbols[task.label_dictionary.nspecial :]
+    return Predictions(rows, labels, names[: rows.shape[1]])
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser("python -m fairseq_idpg.predict", description=(__doc__ or "").split("\n")[0])
+    add = made.add_argument
+    add("data", metavar="DATA-bin", help="binarized folder")
+    add("--path", required=True, metavar="FILE", help="checkpoint of fairseq-train")
+    add("--out", required=True, metavar="FILE", type=Path, help="tab-separated predictions")
+    add("--split", default="test", help="default: test")
+    add("--batch-size", type=int, default=64, metavar="N", help="default: 64")
+    add("--backbone", metavar="FILE", help="where the backbone is now, if it has moved")
+    add("--representation-cache", metavar="DIR", help="folder that keeps M(x) of every example")
+    add("--cpu", action="store_true", help="do not use a GPU")
+    return made
+
+
+def main(argv: Optional[Sequence[str]] = None) -> None:
+    args = parser().parse_args(argv)
+    if args.batch_size < 1:
+        raise InputError(f"--batch-size {args.batch_size} is no size: give 1 or more")
+    moved = {"backbone": args.backbone} if args.backbone else {}
+    model, task = load(args.path, args.data, args.cpu, representation_cache=args.representation_cache, **moved)
+    start = time.perf_counter()
+    found = predict(model, task, args.split, args.batch_size, progress=True)
+    seconds = time.perf_counter() - start
+    with new_file(args.out) as path:
+        path.write_text("".join(f"{line}\n" for line in found.lines()), encoding="utf-8")
+    count = len(found.outputs)
+    print(f"{args.out}: {count:,} predictions of {args.split} in {seconds:.1f} s ({count / seconds:,.0f} a second)")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

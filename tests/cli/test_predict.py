@@ -1,0 +1,70 @@
+"""Predictions from the command line agree with what fairseq-validate says of the same checkpoint."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+from fairseq_idpg.predict import load, main, predict
+from tests.folders import train, validate, write_backbone, write_folder
+
+
+def rows(path):
+    return [line.split("\t") for line in path.read_text().splitlines()]
+
+
+def test_classes(trained, pairs, tmp_path, capsys):
+    checkpoint, out = trained[1] / "checkpoint_best.pt", tmp_path / "new" / "predictions.tsv"
+    main([str(pairs), "--path", str(checkpoint), "--split", "valid", "--out", str(out), "--batch-size", "5", "--cpu"])
+    assert "13 predictions of valid in" in capsys.readouterr().out
+    found = rows(out)
+    truth = [str(i % 2) for i in range(13)]  # as write_folder labels its examples
+    accuracy = 100 * np.mean([row[0] == label for row, label in zip(found, truth)])
+    assert validate(pairs, checkpoint).log("valid_accuracy") == [pytest.approx(accuracy, abs=0.06)]
+    probabilities = np.array([row[1:] for row in found], dtype=float)
+    assert probabilities.shape == (13, 2) and np.allclose(probabilities.sum(1), 1, atol=1e-5)
+    assert [row[0] for row in found] == [str(best) for best in probabilities.argmax(1)]
+
+
+def test_order_and_batches_do_not_matter(trained, pairs, tmp_path):
+    model, task = load(str(trained[1] / "checkpoint_best.pt"), str(pairs), cpu=True)
+    alone, together = (predict(model, task, "valid", size).outputs for size in (1, 13))
+    assert np.allclose(alone, together, atol=1e-5)
+    model, task = load(str(trained[1] / "checkpoint_best.pt"), str(pairs), True, representation_cache=str(tmp_path))
+    assert np.allclose(predict(model, task, "valid").outputs, alone, atol=1e-5)
+    assert list(tmp_path.glob("*.npy"))
+
+
+def test_scores(tmp_path):
+    data = write_folder(tmp_path / "scores", regression=True)
+    backbone = write_backbone(tmp_path / "model.pt")
+    options = ["--regression-target", "--num-classes", 1, "--best-checkpoint-metric", "loss", "--max-update", 2]
+    train(data, tmp_path / "run", "--backbone", backbone, *options)
+    checkpoint = tmp_path / "run" / "checkpoint_last.pt"
+    main([str(data), "--path", str(checkpoint), "--split", "valid", "--out", str(tmp_path / "p.tsv"), "--cpu"])
+    scores = np.array(rows(tmp_path / "p.tsv"), dtype=float)[:, 0]
+    targets = np.array((data / "label" / "valid.label").read_text().split(), dtype=float)
+    loss = np.mean((scores - targets) ** 2) / np.log(2)
+    validated = validate(data, checkpoint, "--regression-target", "--num-classes", 1).log("valid_loss")
+    assert validated == [pytest.approx(loss, abs=2e-3)]
+
+
+def test_bad_input(trained, pairs, backbone, tmp_path):
+    checkpoint = str(trained[1] / "checkpoint_best.pt")
+    usual = [str(pairs), "--path", checkpoint, "--out", str(tmp_path / "out.tsv"), "--cpu"]
+    for options, message in (
+        (["--split", "test"], "has no input0/test.idx"),
+        (["--path", "nowhere.pt"], "--path nowhere.pt is not a file"),
+        (["--backbone", "gone.pt"], "gone.pt is not a file"),
+        (["--batch-size", "0"], "--batch-size 0"),
+    ):
+        with pytest.raises(SystemExit, match=message):
+            main([*usual, *options])
+    other = write_backbone(tmp_path / "other.pt", seed=1)
+    with pytest.raises(SystemExit, match="SHA-256|fingerprint|another backbone"):
+        main([*usual, "--backbone", str(other)])
+    moved = shutil.copyfile(backbone, tmp_path / "moved.pt")
+    main([*usual, "--split", "valid", "--backbone", str(moved)])
+    assert [path.name for path in tmp_path.glob("out*")] == ["out.tsv"]

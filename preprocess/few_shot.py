@@ -47,6 +47,7 @@ def few_shot(
                 shutil.copyfile(file, folder / part / f"test{file.suffix}")
             copy_if_there(data.path / part / "dict.txt", folder / part / "dict.txt")
         write_splits(data, {"train": train, "valid": valid}, folder)
+        take_vectors(data, {"train": train, "valid": valid}, folder)
         copy_if_there(data.path / "preprocess.json", folder / "preprocess.json")
         (folder / "few_shot.json").write_text(one_key_a_line(record), encoding="utf-8")
 
@@ -72,6 +73,23 @@ def write_splits(data: DataFolder, splits: dict[str, np.ndarray], folder: Path) 
         for split, rows in splits.items():
             text = "".join(f"{targets[row]}\n" for row in rows)
             (folder / "label" / f"{split}.label").write_text(text, encoding="utf-8")
+
+
+def take_vectors(data: DataFolder, splits: dict[str, np.ndarray], folder: Path) -> None:
+    """The examples' word vectors too, where ``python -m preprocess glove`` has left some in the source."""
+    source, target = data.path / "glove", folder / "glove"
+    if not (source / "glove.json").is_file():
+        return
+    target.mkdir()
+    for split, rows in splits.items():
+        np.save(target / f"{split}.npy", np.load(source / "train.npy", mmap_mode="r")[rows])
+    shutil.copyfile(source / "valid.npy", target / "test.npy")
+    facts, made = json.loads((source / "glove.json").read_text(encoding="utf-8")), DataFolder(folder)
+    facts.pop("splits", None)  # counts of the source's words
+    facts["sha256"] = {
+        name: digest for split in (*splits, "test") for name, digest in token_digests(made, split).items()
+    }
+    (target / "glove.json").write_text(json.dumps(facts), encoding="utf-8")
 
 
 def copy_if_there(source: Path, target: Path) -> None:

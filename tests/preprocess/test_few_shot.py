@@ -9,6 +9,7 @@ from fairseq.data.data_utils import load_indexed_dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairseq_idpg.tasks.word_vectors import load_vectors
 from preprocess.cli import run
 from preprocess.data_folder import DataFolder
 from preprocess.errors import DataError
@@ -123,6 +124,24 @@ def test_folder_holds_the_chosen_rows(sources, tmp_path, kind):
     assert (record["train_rows"], record["valid_rows"]) == (train.tolist(), valid.tolist())
     assert (record["k"], record["dev"], record["seed"], record["per_class"]) == (6, 4, 3, False)
     assert record["source"] == f"{kind}-bin" and list(record["sha256"]) == [f"{p}/train.bin" for p in source.inputs]
+
+
+def test_word_vectors_follow_their_examples(tmp_path):
+    data = DataFolder(write_folder(tmp_path / "pairs-bin", splits=SPLITS))
+    vectors = {split: np.random.rand(count, 3).astype("float32") for split, count in SPLITS.items()}
+    (data.path / "glove").mkdir()
+    for split, rows in vectors.items():
+        np.save(data.path / "glove" / f"{split}.npy", rows)
+    (data.path / "glove" / "glove.json").write_text(json.dumps({"dim": 3, "sha256": {}, "splits": {}}))
+    few_shot(data, 10, 5, 1, False, tmp_path / "few")
+    chosen = json.loads((tmp_path / "few" / "few_shot.json").read_text())
+    for split, expected in (
+        ("train", vectors["train"][chosen["train_rows"]]),
+        ("valid", vectors["train"][chosen["valid_rows"]]),
+        ("test", vectors["valid"]),
+    ):
+        found = load_vectors(str(tmp_path / "few"), split, len(expected), 3)
+        assert np.array_equal(found.rows(np.arange(len(expected))), expected)
 
 
 def test_fairseq_reads_it(sources, tmp_path):

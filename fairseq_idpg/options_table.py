@@ -48,7 +48,7 @@ def options_markdown() -> str:
     helped = [f for f in fields(RobertaIDPGConfig) if "help" in f.metadata]
     parts = [
         "Task `sentence_prediction_idpg`, besides fairseq's `sentence_prediction`:",
-        [f for f in fields(SentencePredictionIDPGConfig) if f.name not in inherited],
+        [f for f in fields(SentencePredictionIDPGConfig) if f.name not in inherited and "help" in f.metadata],
         "Model `roberta_idpg` (sizes are those of `--arch roberta_idpg` and `roberta_idpg_base`):",
         [f for f in helped if f.name not in of_method],
         "Optimizer `grouped_adam`, besides those of fairseq's `adam`:",

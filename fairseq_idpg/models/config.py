@@ -31,6 +31,7 @@ class BackboneConfig(FairseqDataclass):
         "fairseq RoBERTa checkpoint to start from; without it, --restore-file", II("checkpoint.restore_file")
     )
     no_freeze_backbone: bool = describe("train the backbone too (fine-tuning, supplementary training)", False)
+    head_init_from: Optional[str] = describe("checkpoint whose classification head is the start", None)
     save_full_model: bool = describe("write the frozen backbone into every checkpoint as well", False)
     encoder_layers: int = describe("layers L", 12)
     encoder_embed_dim: int = describe("width d", 768)

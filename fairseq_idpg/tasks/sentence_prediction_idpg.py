@@ -19,6 +19,7 @@ from ..backbone.representation import GLOVE, canonical_kind
 from ..errors import InputError
 from ..method import Start
 from ..models.config import fill_method_options
+from ..models.head import load_head
 from ..models.report import log_model
 from ..models.saving import hexadecimal
 from ..optim.grouped_adam import mark_groups
@@ -123,6 +124,8 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             dictionary = self.source_dictionary
             embeddings = model.encoder.sentence_encoder.embed_tokens.weight
             model.method.initialise(cfg, Start(embeddings, dictionary.nspecial, self.encode_text))
+        if getattr(cfg, "head_init_from", None) and not from_checkpoint:
+            load_head(model, cfg.head_init_from, self.cfg.classification_head_name)
         mark_groups(model, [] if model.method is None else model.method.prompt_parameters())
         self.prompt_length = model.prompt_length
         if getattr(model.method, "representation", None) == GLOVE:

@@ -1,0 +1,140 @@
+"""Loading what is analysed: a trained checkpoint, of this package or of fairseq itself, or an untouched backbone."""
+
+import argparse
+import ast
+import os
+import pickle
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, Callable, Dict, Optional
+
+from fairseq.checkpoint_utils import load_checkpoint_to_cpu, load_model_ensemble_and_task
+from fairseq.data import Dictionary
+from fairseq.tasks.sentence_prediction import SentencePredictionTask
+from torch import nn
+
+from ..backbone.loading import GEOMETRY, backbone_path, read_backbone
+from ..errors import InputError
+from ..models.config import METHOD_OPTIONS
+from ..models.roberta_idpg import RobertaIDPGModel
+from ..tasks.sentence_prediction_idpg import SentencePredictionIDPGTask
+
+TASKS = {"sentence_prediction": SentencePredictionTask, "sentence_prediction_idpg": SentencePredictionIDPGTask}
+UNREADABLE = (OSError, pickle.UnpicklingError, RuntimeError, EOFError, LookupError, TypeError, AttributeError)
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model in evaluation mode.
+
+    Attributes:
+        name: its method, or fairseq's name of a model without one.
+        path: the file it comes from.
+        task: settings that its batches are made with; ``cfg`` and ``source_dictionary`` at least.
+    """
+
+    name: str
+    path: str
+    model: Any
+    task: Any
+
+    @property
+    def prompt_length(self) -> int:
+        """Rows that every input must have room for; fairseq's own models take none."""
+        return getattr(self.model, "prompt_length", 0)
+
+
+def read_dictionary(path: str) -> Dictionary:
+    """A dict.txt as the task reads it, <mask> at its end.
+
+    Raises:
+        InputError: it does not exist or is no dictionary.
+    """
+    try:
+        return SentencePredictionTask.load_dictionary(path)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise InputError(f"{path} is not a dictionary ({error}): name a dict.txt or a binarized folder") from None
+
+
+def parse_overrides(text: Optional[str]) -> Dict[str, Any]:
+    """--model-overrides, as fairseq-validate takes it."""
+    try:
+        return dict(ast.literal_eval(text or "{}"))
+    except (ValueError, SyntaxError, TypeError):
+        raise InputError(
+            f"--model-overrides {text} is no dictionary: write \"{{'backbone': 'NEW/model.pt'}}\""
+        ) from None
+
+
+def read_state(path: str, option: str, overrides: Dict[str, Any]) -> Dict[str, Any]:
+    """What fairseq reads from the file that ``option`` names, with ``overrides`` in its configuration.
+
+    Raises:
+        InputError: it is no checkpoint, or none of sentence prediction (a backbone, say).
+    """
+    try:
+        state = load_checkpoint_to_cpu(path, overrides)
+        task = state["cfg"].task._name
+    except UNREADABLE as error:
+        reason = str(error).strip().split("\n")[0]
+        raise InputError(f"{option} {path} is not a fairseq checkpoint ({reason}): give one") from None
+    if task not in TASKS:
+        raise InputError(
+            f"{option} {path} holds a model of --task {task}, not of sentence prediction: give a checkpoint of "
+            "--task sentence_prediction_idpg"
+        )
+    return state
+
+
+def load_checkpoint(
+    path: str,
+    option: str,
+    dictionary: Dictionary,
+    overrides: Dict[str, Any],
+    check: Callable[[Any], None] = lambda cfg: None,
+) -> LoadedModel:
+    """The trained model of a checkpoint.
+
+    Args:
+        option: the option that named ``path``, for errors.
+        dictionary: of the text that the model will read.
+        overrides: values that replace those of the checkpoint's configuration; a "data" that is not given stays.
+        check: sees the model's configuration before anything large is built, and may refuse it.
+
+    Raises:
+        InputError: see ``read_state``; the model does not fit ``dictionary``; its backbone is missing or another.
+    """
+    state = read_state(path, option, {"representation_cache": None, **overrides})
+    cfg = state["cfg"]
+    check(cfg.model)
+    if cfg.task.init_token is None:
+        raise InputError(f"{option} {path} was trained without --init-token, so that it has no <s> state: give another")
+    # not setup_task: the text may have other labels, or none, than the data that the model was trained on
+    task = TASKS[cfg.task._name](cfg.task, dictionary, dictionary)
+    try:
+        (model,), _, _ = load_model_ensemble_and_task([path], state=state, task=task)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"{option} {path} does not fit a dictionary of {len(dictionary)} symbols, or is damaged ({reason}): give "
+            "the data and the checkpoint of one backbone"
+        ) from None
+    return LoadedModel(getattr(cfg.model, "method", None) or cfg.model._name, path, model.eval(), task)
+
+
+def load_backbone(path: str, dictionary: Dictionary) -> LoadedModel:
+    """The untouched backbone: nothing injected, nothing trained.
+
+    Raises:
+        InputError: it is missing, does not record its size, or has another dictionary.
+    """
+    recorded = read_backbone(backbone_path(path)).args
+    sizes = {name: recorded.get(name, assumed) for name, assumed in {**GEOMETRY, "max_positions": 512}.items()}
+    if None in sizes.values():
+        raise InputError(f"--backbone {path} does not record its size: give a fairseq RoBERTa model.pt")
+    chosen = {"method": "head-only", "backbone": path, "no_freeze_backbone": False, "save_full_model": False}
+    options = argparse.Namespace(**{**dict.fromkeys(METHOD_OPTIONS), **sizes, **chosen})
+    cfg = SimpleNamespace(init_token=dictionary.bos(), max_positions=sizes["max_positions"])
+    task = SimpleNamespace(cfg=cfg, source_dictionary=dictionary)
+    model: nn.Module = RobertaIDPGModel.build_model(options, task)
+    return LoadedModel("backbone, not fine-tuned", os.path.abspath(path), model.eval(), task)

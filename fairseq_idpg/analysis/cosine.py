@@ -1,0 +1,197 @@
+"""Do prompts bring similar sentences closer? Gold scores of the pairs with the highest cosine.
+
+IDPG (https://arxiv.org/abs/2204.04497), Section 4.5.5 and appendix A.6, Figures 4 and 8. Each sentence of a pair is
+encoded alone, by the last layer's ``<s>`` state; all pairs are ranked by cosine; the gold scores of the first k are
+counted in groups of equal width. A prompt trained on pairs stands in a single sentence where ``sentences`` says.
+"""
+
+import argparse
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, Optional, Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from preprocess.data_folder import DataFolder
+from preprocess.folders import new_file
+
+from ..backbone.representation import GLOVE
+from ..errors import InputError
+from ..tasks.prompt_position import SINGLE_POSITIONS
+from . import plots
+from .checkpoints import LoadedModel, load_backbone, load_checkpoint, parse_overrides, read_dictionary
+from .scores import HIGHEST, correlations, count_groups, gold_scores, group_names
+from .sentences import cut_sentences, sentence_dataset, sentence_states, single_position
+from .tables import aligned
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """What one model makes of N pairs.
+
+    Attributes:
+        name: of the model, for tables and the plot.
+        path: its file.
+        position: of the prompt in each sentence, None without one.
+        cosines: N.
+        cut: sentences that were too long.
+    """
+
+    name: str
+    path: str
+    position: Optional[int]
+    cosines: np.ndarray
+    cut: int = 0
+
+    def top(self, k: int) -> np.ndarray:
+        """Numbers of the k pairs with the highest cosine, highest first; of equal ones the earlier first."""
+        return np.argsort(-self.cosines, kind="stable")[:k]
+
+
+def rank(loaded: LoadedModel, name: str, args: argparse.Namespace) -> Ranking:
+    """Encodes the sentences of all pairs and compares the two of each."""
+    position = single_position(loaded, args.prompt_position)
+    if torch.cuda.is_available() and not args.cpu:
+        loaded.model.cuda()
+    both = [sentence_dataset(loaded, args.data, part, args.split, position) for part in ("input0", "input1")]
+    states = [sentence_states(loaded, dataset, args.batch_size).double() for dataset in both]
+    cosines = F.cosine_similarity(*states, dim=1).numpy()
+    shown = position if loaded.prompt_length else None
+    return Ranking(name, loaded.path, shown, cosines, sum(map(cut_sentences, both)))
+
+
+def numbers(rankings: Sequence[Ranking], scores: np.ndarray, args: argparse.Namespace) -> Dict[str, Any]:
+    """Everything that is printed and drawn, and what it was counted from."""
+    models = [
+        {
+            "name": ranking.name,
+            "path": ranking.path,
+            "prompt_position": ranking.position,
+            "sentences_cut": ranking.cut,
+            **correlations(ranking.cosines, scores),
+            "top": {str(k): count_groups(scores[ranking.top(k)], args.groups) for k in args.top_k},
+            "cosines": ranking.cosines.tolist(),
+        }
+        for ranking in rankings
+    ]
+    return {
+        "data": args.data,
+        "split": args.split,
+        "pairs": len(scores),
+        "groups": group_names(args.groups),
+        "all": count_groups(scores, args.groups),
+        "models": models,
+        "scores": scores.tolist(),
+    }
+
+
+def report(found: Dict[str, Any]) -> str:
+    """The text that is printed."""
+    lines = [f"{found['data']} {found['split']}: {found['pairs']:,} pairs, each sentence encoded alone", ""]
+    models = [("model", "file", "prompt position", "Spearman", "Pearson")]
+    for model in found["models"]:
+        position = "-" if model["prompt_position"] is None else str(model["prompt_position"])
+        both = ["-" if model[name] is None else f"{model[name]:.3f}" for name in ("spearman", "pearson")]
+        models.append((model["name"], model["path"], position, *both))
+    lines += [*aligned(models, left=2), ""]
+    counts = [("gold score", "", *found["groups"]), ("all pairs", "", *map(str, found["all"]))]
+    for k in found["models"][0]["top"]:
+        for number, model in enumerate(found["models"]):
+            counts.append(("" if number else f"top {k}", model["name"], *map(str, model["top"][k])))
+    lines += aligned(counts, left=2)
+    cut = [model for model in found["models"] if model["sentences_cut"]]
+    lines += [f"{model['name']}: {model['sentences_cut']:,} sentences were too long and cut" for model in cut]
+    return "\n".join(lines)
+
+
+def check(args: argparse.Namespace, pairs: int) -> None:
+    """Refuses what would only be found out after the models have run."""
+    for k in args.top_k:
+        if not 1 <= k <= pairs:
+            raise InputError(f"--top-k {k}: split {args.split} of {args.data} has {pairs} pairs, give 1 to {pairs}")
+    for option, value in (("--groups", args.groups), ("--batch-size", args.batch_size)):
+        if value < 1:
+            raise InputError(f"{option} {value}: give 1 or more")
+    if args.out:
+        plots.check_format(args.out)
+
+
+def refuse_word_vectors(cfg: Any) -> None:
+    """M(x) of a single sentence cannot be had from a folder that holds the word vectors of pairs."""
+    if getattr(cfg, "representation", None) == GLOVE:
+        raise InputError(
+            f"--method {cfg.method} reads word vectors, and the data folder has those of whole pairs, not of each "
+            "sentence: give a checkpoint with another --representation"
+        )
+
+
+def load_models(args: argparse.Namespace) -> Dict[str, LoadedModel]:
+    """The models to compare by the names they are shown under."""
+    dictionary = read_dictionary(f"{args.data}/input0/dict.txt")
+    overrides = {**parse_overrides(args.model_overrides), "data": args.data}
+    named = [("--path", args.path), ("--baseline", args.baseline)]
+    loaded = [
+        load_checkpoint(path, option, dictionary, overrides, refuse_word_vectors) for option, path in named if path
+    ]
+    if args.backbone:
+        loaded.append(load_backbone(args.backbone, dictionary))
+    if args.prompt_position is not None and not any(model.prompt_length for model in loaded):
+        raise InputError(
+            f"--prompt-position {args.prompt_position} has no effect: {loaded[0].name} has no prompt in the input"
+        )
+    names = [model.name for model in loaded]
+    if len(set(names)) < len(names):
+        names[1] += ", baseline"
+    return dict(zip(names, loaded))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("data", metavar="DATA-bin", help="binarized folder of pairs with scores, such as STS-B's")
+    add("--path", required=True, metavar="FILE", help="checkpoint of the model with prompts")
+    other = parser.add_mutually_exclusive_group()
+    other.add_argument("--baseline", metavar="FILE", help="checkpoint to compare with, such as one of fine-tuning")
+    other.add_argument("--backbone", metavar="FILE", help="compare with this model.pt as it is, not fine-tuned")
+    add("--split", default="valid")
+    add("--top-k", type=int, nargs="+", default=[100, 200, 300], metavar="K", help="default: 100 200 300")
+    add("--groups", type=int, default=5, metavar="N", help="groups of gold scores (default: 5)")
+    add(
+        "--prompt-position",
+        type=int,
+        choices=SINGLE_POSITIONS,
+        help="where the prompt stands in a single sentence (default: what the checkpoint's own corresponds to: "
+        "0 and 2, in front of a sentence: 0; 1 and 3, in front of its </s>: 1; 4: 4)",
+    )
+    add(
+        "--largest-score",
+        type=float,
+        default=1.0,
+        metavar="S",
+        help=f"what the largest score, {HIGHEST:g}, is in the folder's label files (default: 1)",
+    )
+    add("--out", type=Path, metavar="FILE", help="bar plot: .png, .svg or .pdf")
+    add("--json", type=Path, metavar="FILE", help="the numbers, with all cosines and scores")
+    add("--batch-size", type=int, default=64, metavar="N", help="sentences at a time (default: 64)")
+    add("--model-overrides", metavar="DICT", help="as of fairseq-validate: \"{'backbone': 'NEW/model.pt'}\"")
+    add("--cpu", action="store_true", help="do not use a GPU")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Prints the tables and writes the files that were asked for."""
+    if not args.largest_score > 0:
+        raise InputError(f"--largest-score {args.largest_score:g}: give a positive number")
+    scores = gold_scores(DataFolder(Path(args.data)), args.split, args.largest_score)
+    check(args, len(scores))
+    rankings = [rank(loaded, name, args) for name, loaded in load_models(args).items()]
+    found = numbers(rankings, scores, args)
+    print(report(found))
+    if args.json:
+        with new_file(args.json) as work:
+            work.write_text(json.dumps(found) + "\n", encoding="utf-8")
+        print(f"numbers saved: {args.json}")
+    if args.out:
+        plots.save_plot(found, args.out)
+        print(f"plot saved: {args.out}")

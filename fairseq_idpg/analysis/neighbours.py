@@ -1,0 +1,153 @@
+"""Which words do learnt prompts resemble? Nearest word embeddings of each prompt row, by cosine.
+
+The rows of the input (layer 0) stand among word embeddings. A generator's (IDPG) differ from input to input: its output
+bias is what all inputs share, and with --data the rows that it generates for some examples are shown too.
+"""
+
+import argparse
+from functools import partial
+from pathlib import Path
+from typing import Any, Dict, List, Tuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from preprocess.data_folder import DataFolder
+from preprocess.encoders import ENCODERS
+
+from ..backbone.representation import sentence_representation
+from ..errors import InputError
+from ..prompts.base import PREFIX, PromptMethod
+from ..registry import find_method
+from .checkpoints import LoadedModel, load_checkpoint, parse_overrides, read_dictionary
+from .tables import aligned
+from .vocabulary import Vocabulary
+
+REMEDY = "give a checkpoint with prompts in the input, such as of m-idpg-phm or prompt-tuning"
+
+
+class NearestWords:
+    """The words whose embeddings (V x d) point where a row of the same width points."""
+
+    def __init__(self, vocabulary: Vocabulary, embeddings: Tensor):
+        self.vocabulary = vocabulary
+        self.candidates = vocabulary.candidates()
+        self.directions = F.normalize(embeddings[self.candidates], dim=1)
+
+    def find(self, rows: Tensor, top: int) -> Tuple[Tensor, Tensor]:
+        """R x d rows -> cosines and ids of the nearest words, R x top each, nearest first."""
+        if not 1 <= top <= len(self.candidates):
+            raise InputError(f"--top {top}: {self.vocabulary.path} has {len(self.candidates)} words, give 1 to that")
+        cosines, places = (F.normalize(rows, dim=1) @ self.directions.T).topk(top, dim=1)
+        return cosines, self.candidates[places]
+
+    def lines(self, rows: Tensor, top: int) -> List[str]:
+        """A line for each row: its number, then words and cosines."""
+        cells = []
+        for number, (row, cosines, ids) in enumerate(zip(rows, *self.find(rows, top)), start=1):
+            near = [f"{self.vocabulary.word(i)} {cosine:.3f}" for i, cosine in zip(ids.tolist(), cosines.tolist())]
+            cells.append([f"  row {number}", *(near if row.any() else ["all zero", *[""] * (top - 1)])])
+        return aligned(cells, left=top + 1)
+
+
+def shared_rows(method: PromptMethod, layer: int) -> Tensor:
+    """The rows that all inputs share, t x d: a task's prompt, or a generator's output bias."""
+    rows = method.initial_rows.detach()
+    return rows[method.places.index(layer) % len(rows)]
+
+
+@torch.no_grad()
+def generated_rows(model: Any, method: PromptMethod, net_input: Dict[str, Tensor], layer: int) -> Tensor:
+    """The rows that a generator makes at ``layer`` from a batch: B x t x d."""
+    m_of_x = net_input.get("representation")
+    if m_of_x is None:
+        m_of_x = sentence_representation(model.encoder, net_input["src_tokens"], kind=method.representation)
+    _, extra = model(**net_input, features_only=True, return_all_hiddens=True)
+    sentence_below = extra["inner_states"][layer][0]  # B x d, which the generator reads with previous-layer
+    return method.start(m_of_x)(layer, sentence_below)
+
+
+def check_method(cfg: Any, with_data: bool) -> None:
+    """Refuses, before anything large is built, methods whose prompt has no rows among word embeddings.
+
+    Raises:
+        InputError: also if ``with_data`` and the prompt does not depend on the input.
+    """
+    method = getattr(cfg, "method", None)
+    options = find_method(method).defaults if method else {}
+    if "prompt_length" not in options:
+        raise InputError(f"--method {method or cfg._name} has no prompt rows to compare with words: {REMEDY}")
+    if str(cfg.prompt_insertion) in PREFIX:
+        raise InputError(
+            f"--method {method} with --prompt-insertion {cfg.prompt_insertion} has keys and values, no rows to compare "
+            f"with words: {REMEDY}"
+        )
+    if with_data and "generator" not in options:
+        raise InputError(f"--data: --method {method} has the same prompt for every input, leave --data out")
+
+
+def prompt_method(loaded: LoadedModel, layer: int) -> PromptMethod:
+    """The part of the model's method that makes prompts, at ``layer`` too."""
+    method = next(part for part in loaded.model.method.modules() if isinstance(part, PromptMethod))
+    if layer not in method.places:
+        places = ", ".join(map(str, method.places))
+        raise InputError(f"--layer {layer}: the prompts of {loaded.path} enter at {places}, give one of these")
+    return method
+
+
+def generated_sections(
+    loaded: LoadedModel, method: PromptMethod, vocabulary: Vocabulary, args: argparse.Namespace
+) -> List[Tuple[str, Tensor]]:
+    """(text, t x d generated rows) of the first examples of the split."""
+    folder = DataFolder(Path(args.data))
+    sentences = [folder.rows(part, args.split) for part in folder.inputs]
+    if not 1 <= args.examples <= len(sentences[0]):
+        raise InputError(
+            f"--examples {args.examples}: split {args.split} of {args.data} has {len(sentences[0])}, give 1 to that"
+        )
+    dataset = loaded.task.load_dataset(args.split)
+    first = range(args.examples)
+    net_input = dataset.collater([dataset[i] for i in first])["net_input"]
+    texts = [" | ".join(vocabulary.text(rows[i][:-1].tolist()).strip() for rows in sentences) for i in first]
+    return list(zip(texts, generated_rows(loaded.model, method, net_input, args.layer)))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("checkpoint", metavar="CHECKPOINT.pt", help="checkpoint of a model with prompts in the input")
+    add("--dict", type=Path, metavar="FILE|DATA-bin", help="dictionary of the backbone (default: that of --data)")
+    add("--bpe", choices=list(ENCODERS), help="encoder of the symbols (default: what the folder was made with)")
+    add("--vocab", type=Path, metavar="DIR", help="folder of the encoder's files")
+    add("--top", type=int, default=5, metavar="N", help="words for each row (default: 5)")
+    add("--layer", type=int, default=0, metavar="L", help="whose prompt; above 0 it is added to hidden states")
+    add("--data", metavar="DATA-bin", help="show the prompts generated from the first examples of this folder")
+    add("--split", default="valid")
+    add("--examples", type=int, default=3, metavar="N", help="how many (default: 3)")
+    add("--model-overrides", metavar="DICT", help="as of fairseq-validate: \"{'backbone': 'NEW/model.pt'}\"")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Prints a line for each row."""
+    if args.dict is None and args.data is None:
+        raise InputError("--dict is missing: name the backbone's dict.txt or a folder that was made with it")
+    source = args.dict or Path(args.data)
+    vocabulary = Vocabulary(source, args.bpe, args.vocab)
+    folder = args.data or (str(source) if source.is_dir() else None)
+    if args.data and read_dictionary(f"{args.data}/input0/dict.txt").symbols != vocabulary.dictionary.symbols:
+        raise InputError(
+            f"--data {args.data} was made with another dictionary than {vocabulary.path}: leave --dict out"
+        )
+    overrides = {**parse_overrides(args.model_overrides), **({"data": folder} if folder else {})}
+    check = partial(check_method, with_data=args.data is not None)
+    loaded = load_checkpoint(args.checkpoint, "CHECKPOINT", vocabulary.dictionary, overrides, check)
+    method = prompt_method(loaded, args.layer)
+    shared = "the same prompt for every input" if method.representation is None else "output bias of the generator"
+    sections = [(shared, shared_rows(method, args.layer))]
+    if args.data:
+        sections += generated_sections(loaded, method, vocabulary, args)
+    words = NearestWords(vocabulary, loaded.model.encoder.sentence_encoder.embed_tokens.weight.detach())
+    lines = [f"{args.checkpoint}: {loaded.name}, layer {args.layer}; nearest words and their cosines"]
+    for title, rows in sections:
+        lines += [title, *words.lines(rows, args.top)]
+    print("\n".join(lines))

@@ -1,0 +1,64 @@
+"""Gold scores of sentence pairs: reading them, grouping them, comparing cosines with them."""
+
+from typing import Dict, List, Optional
+
+import numpy as np
+from scipy import stats
+
+from preprocess.data_folder import DataFolder
+from preprocess.tasks import TASKS
+
+from ..errors import InputError
+from ..tasks.data_folder import check_labels
+
+HIGHEST = TASKS["STS-B"].scale  # scores are shown from 0 to this
+
+
+def gold_scores(data: DataFolder, split: str, largest: float) -> np.ndarray:
+    """N scores from 0 to 5; ``largest`` is the one that stands for 5 in the folder's files.
+
+    Raises:
+        InputError: single sentences, classes, no labels, or scores outside 0 to ``largest``.
+    """
+    if len(data.inputs) < 2:
+        raise InputError(f"{data.path} has single sentences (no input1): give a folder of pairs such as STS-B-bin")
+    pairs = len(data.rows("input0", split))
+    if not data.regression:
+        raise InputError(
+            f"{data.path} has classes and no scores (no label/*.label): give a folder with scores such as STS-B-bin"
+        )
+    check_labels(str(data.path), split, regression=True, combine=False, examples=pairs)
+    path = f"{data.path}/label/{split}.label"
+    try:
+        scores = np.array(data.targets(split), dtype=np.float64)
+    except ValueError as error:
+        raise InputError(f"{path}: {error}: preprocess it again") from None
+    if len(scores) != pairs:
+        raise InputError(f"{path} has {len(scores)} numbers for {pairs} pairs: preprocess it again")
+    outside = np.flatnonzero(~((scores >= 0) & (scores <= largest)))
+    if len(outside):
+        raise InputError(
+            f"{path} line {outside[0] + 1} has {scores[outside[0]]:g}, not a score from 0 to {largest:g}: give the "
+            "largest one with --largest-score"
+        )
+    return scores / largest * HIGHEST
+
+
+def group_names(groups: int) -> List[str]:
+    """``[0, 1)`` ... ``[4, 5]``: all but the last without their upper end."""
+    edges = [f"{edge:.3g}" for edge in np.linspace(0, HIGHEST, groups + 1)]
+    names = [f"[{low}, {high})" for low, high in zip(edges, edges[1:])]
+    return [*names[:-1], names[-1][:-1] + "]"]
+
+
+def count_groups(scores: np.ndarray, groups: int) -> List[int]:
+    """How many scores lie in each group."""
+    return np.histogram(np.round(scores, 6), groups, (0, HIGHEST))[0].tolist()
+
+
+def correlations(cosines: np.ndarray, scores: np.ndarray) -> Dict[str, Optional[float]]:
+    """Spearman and Pearson of cosines and gold scores; None where one of them is the same for all pairs."""
+    if np.ptp(cosines) == 0 or np.ptp(scores) == 0:
+        return {"spearman": None, "pearson": None}
+    found = {"spearman": stats.spearmanr(cosines, scores)[0], "pearson": stats.pearsonr(cosines, scores)[0]}
+    return {name: float(value) for name, value in found.items()}

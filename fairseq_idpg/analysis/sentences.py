@@ -1,0 +1,91 @@
+"""Sentences of pairs, each encoded alone: ``<s> A </s>`` with the prompt in it -> the last layer's ``<s>`` state."""
+
+import os
+from typing import Optional
+
+import numpy as np
+import torch
+from fairseq import utils
+from fairseq.data import (
+    IdDataset,
+    NestedDictionaryDataset,
+    NumelDataset,
+    PrependTokenDataset,
+    RightPadDataset,
+    data_utils,
+)
+from torch import Tensor
+from tqdm import tqdm
+
+from ..errors import InputError
+from ..tasks.data_folder import sentence_lengths
+from ..tasks.ordering import by_length
+from ..tasks.prompt_position import first_row, insertion_index, prompt_block, rows_needed
+from ..tasks.prompted_dataset import PromptedDataset
+from ..tasks.shortening import Shortener, kept_lengths
+from .checkpoints import LoadedModel
+
+SPECIAL = 2  # <s> and </s>
+
+# Where a prompt of pairs stands in a single sentence. What follows it stays the same: position 2 is in front of a
+# sentence, as 0 is, and 3 in front of the closing </s>, as 1 is.
+SINGLE_POSITION = {0: 0, 1: 1, 2: 0, 3: 1, 4: 4}
+
+
+def single_position(loaded: LoadedModel, chosen: Optional[int]) -> int:
+    """The prompt's position in a single sentence: the chosen one, or what the model's own corresponds to."""
+    if not loaded.prompt_length:
+        return 0
+    return SINGLE_POSITION[loaded.task.cfg.prompt_position] if chosen is None else chosen
+
+
+def sentence_dataset(loaded: LoadedModel, data: str, part: str, split: str, position: int) -> PromptedDataset:
+    """The sentences of ``part`` (input0 or input1), each alone, batched by length.
+
+    A sentence without room beside the prompt is cut at its end (``cut_sentences`` counts them).
+
+    Raises:
+        InputError: missing or damaged files; no room for text.
+    """
+    cfg, dictionary, length = loaded.task.cfg, loaded.task.source_dictionary, loaded.prompt_length
+    rows = rows_needed(position, length)
+    room = cfg.max_positions - SPECIAL - rows
+    if room < 1:
+        raise InputError(f"the {rows} prompt rows of {loaded.path} leave no room for text: give another checkpoint")
+    lengths = sentence_lengths(data, part, split, dictionary, combine=False)
+    kept, _ = kept_lengths(lengths, None, room)
+    sentences = data_utils.load_indexed_dataset(os.path.join(data, part, split), dictionary)
+    tokens = PrependTokenDataset(sentences, cfg.init_token)
+    net_input = {"src_tokens": RightPadDataset(tokens, dictionary.pad()), "src_lengths": NumelDataset(tokens)}
+    plain = {"id": IdDataset(), "net_input": net_input, "ntokens": NumelDataset(tokens, reduce=True)}
+    return PromptedDataset(
+        NestedDictionaryDataset(plain, sizes=[tokens.sizes]),
+        Shortener(lengths, None, kept, None, separators=1, random=False, seed=0),
+        insertion_index(position, kept, None),
+        prompt_block(position, length, dictionary.index("<mask>"), dictionary.eos()),
+        prompt_start=int(first_row(position, np.zeros(1, dtype=int))[0]),
+        sizes=kept + SPECIAL + rows,
+        pad=dictionary.pad(),
+        arrange=by_length,
+    )
+
+
+def cut_sentences(dataset: PromptedDataset) -> int:
+    """How many sentences were too long."""
+    return int((dataset.shorten.kept_a < dataset.shorten.a).sum())
+
+
+@torch.no_grad()
+def sentence_states(loaded: LoadedModel, dataset: PromptedDataset, batch_size: int) -> Tensor:
+    """N x d, the last layer's ``<s>`` state of each sentence, on the CPU in the data's order."""
+    batches = dataset.batch_by_size(dataset.ordered_indices(), max_sentences=batch_size)
+    on_gpu = next(loaded.model.parameters()).is_cuda
+    found = []
+    for index in tqdm(batches, desc=loaded.name, unit=" batches", disable=None, leave=False):
+        net_input = dataset.collater([dataset[i] for i in index])["net_input"]
+        features, _ = loaded.model(**(utils.move_to_cuda(net_input) if on_gpu else net_input), features_only=True)
+        found.append(features[:, 0].float().cpu())
+    sorted_states = torch.cat(found)
+    states = torch.empty_like(sorted_states)
+    states[torch.from_numpy(np.concatenate(batches))] = sorted_states
+    return states

@@ -1,0 +1,80 @@
+"""The symbols of a dictionary as readable words."""
+
+from pathlib import Path
+from typing import Optional, Sequence
+
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor
+
+from preprocess.cli import vocab_folder
+from preprocess.data_folder import DataFolder
+from preprocess.dictionary import FILLER
+from preprocess.encoders import load_encoder
+from preprocess.encoders.base import Encoder
+from preprocess.words import folder_encoder
+
+from ..errors import InputError
+from .checkpoints import read_dictionary
+
+MASK = "<mask>"
+NO_TEXT = "\N{REPLACEMENT CHARACTER}"  # what bytes that are no whole character are decoded to
+
+
+class Vocabulary:
+    """A dictionary, and the encoder that reads its symbols; without one they are words as they stand.
+
+    Args:
+        source: a dict.txt, or a binarized folder, whose ``preprocess.json`` names the encoder.
+        bpe, vocab: what --bpe and --vocab name; they win.
+
+    Raises:
+        InputError: no dictionary; symbols are numbers and no encoder was named; an encoder of another dictionary.
+        DataError: the encoder's files are missing or damaged.
+    """
+
+    def __init__(self, source: Path, bpe: Optional[str], vocab: Optional[Path]):
+        self.path = source / "input0" / "dict.txt" if source.is_dir() else source
+        self.dictionary: Dictionary = read_dictionary(str(self.path))
+        self.encoder = find_encoder(source, bpe, vocab)
+        symbols = self.dictionary.symbols
+        if self.encoder is None:
+            if sum(map(str.isdigit, symbols)) > len(symbols) / 2:
+                raise InputError(
+                    f"{self.path} holds numbers of pieces (GPT-2's): name their encoder with --bpe gpt2 --vocab DIR"
+                )
+        elif symbols[: len(self.encoder.symbols)] != self.encoder.symbols:
+            raise InputError(
+                f"{self.path} differs from {self.encoder.dictionary}: name with --bpe and --vocab the encoder that "
+                "belongs to it"
+            )
+
+    def word(self, number: int) -> str:
+        """The quoted text of a symbol; special ones, and parts of characters, by their names."""
+        symbol = self.dictionary[number]
+        if number < self.dictionary.nspecial or symbol == MASK:
+            return symbol
+        text = self.text([number])
+        return f"<piece {symbol}>" if NO_TEXT in text else repr(text)
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The text of a row of symbols."""
+        if self.encoder is None:
+            return " ".join(map(self.dictionary.__getitem__, ids))
+        return self.encoder.decode([ids])[0]
+
+    def candidates(self) -> Tensor:
+        """Ids of all symbols that can stand in an input: no pad, none that only fills the dictionary up."""
+        symbols = self.dictionary.symbols
+        pad = self.dictionary.pad()
+        chosen = [i for i, symbol in enumerate(symbols) if i != pad and not symbol.startswith(FILLER)]
+        return torch.tensor(chosen)
+
+
+def find_encoder(source: Path, bpe: Optional[str], vocab: Optional[Path]) -> Optional[Encoder]:
+    """The encoder that the options name, or else the folder; None if neither does."""
+    if source.is_dir() and (vocab or (source / "preprocess.json").is_file()):
+        return load_encoder(*folder_encoder(DataFolder(source), bpe, vocab))
+    if bpe or vocab:
+        return load_encoder(bpe or "gpt2", vocab_folder(bpe or "gpt2", vocab))
+    return None

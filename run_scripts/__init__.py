@@ -1,0 +1,1 @@
+"""Commands that run whole campaigns: data, sweeps and reports."""

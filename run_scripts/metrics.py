@@ -1,0 +1,55 @@
+"""The paper's scores (Section 4.1, Table 5), in percent, and voting over seeds."""
+
+from __future__ import annotations
+
+from typing import Callable, Sequence
+
+import numpy as np
+from scipy.stats import pearsonr, spearmanr
+from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+
+Scores = dict[str, float]
+
+
+def _accuracy(predictions: np.ndarray, targets: np.ndarray) -> Scores:
+    return {"accuracy": accuracy_score(targets, predictions)}
+
+
+def _accuracy_and_f1(predictions: np.ndarray, targets: np.ndarray) -> Scores:
+    accuracy, f1 = accuracy_score(targets, predictions), f1_score(targets, predictions, zero_division=0)
+    return {"accuracy": accuracy, "f1": f1, "acc_and_f1": (accuracy + f1) / 2}
+
+
+def _pearson_and_spearman(predictions: np.ndarray, targets: np.ndarray) -> Scores:
+    """Both are 0 where all predictions are the same, as there is no correlation then."""
+    if np.ptp(predictions) == 0:
+        return {"pearson": 0.0, "spearman": 0.0, "pearson_and_spearman": 0.0}
+    pearson, spearman = pearsonr(predictions, targets)[0], spearmanr(predictions, targets)[0]
+    return {"pearson": pearson, "spearman": spearman, "pearson_and_spearman": (pearson + spearman) / 2}
+
+
+def _matthews(predictions: np.ndarray, targets: np.ndarray) -> Scores:
+    return {"mcc": matthews_corrcoef(targets, predictions)}
+
+
+METRICS: dict[str, Callable[[np.ndarray, np.ndarray], Scores]] = {
+    "accuracy": _accuracy,
+    "acc_and_f1": _accuracy_and_f1,
+    "pearson_and_spearman": _pearson_and_spearman,
+    "mcc": _matthews,
+}
+
+
+def score(metric: str, predictions: np.ndarray, targets: np.ndarray) -> Scores:
+    """The metric, and what it is the mean of, times 100; F1 is that of class 1."""
+    return {name: 100 * float(value) for name, value in METRICS[metric](predictions, targets).items()}
+
+
+def vote(predictions: Sequence[np.ndarray], regression: bool) -> np.ndarray:
+    """What most of several runs say of each example (the smallest class of equals), or their mean score."""
+    stacked = np.stack(list(predictions))
+    if regression:
+        return stacked.mean(0)
+    classes = np.unique(stacked)
+    counts = (stacked[None] == classes[:, None, None]).sum(1)  # classes x examples
+    return classes[counts.argmax(0)]

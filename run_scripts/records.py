@@ -1,0 +1,86 @@
+"""Results of runs: one JSON object a line in RESULTS/results.jsonl, appended whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any, Iterator
+
+FILE = "results.jsonl"
+Record = dict[str, Any]
+
+
+class RunError(SystemExit):
+    """Bad input: one line that names the option or file, its value and the remedy; status 1."""
+
+    def __init__(self, message: str):
+        super().__init__(f"run_scripts: {message}")
+
+
+def results_file(results: Path) -> Path:
+    """The file of a RESULTS folder; a file is taken as it is."""
+    return results / FILE if results.is_dir() or not results.suffix else results
+
+
+def read_records(results: Path) -> list[Record]:
+    """The latest record of every run, in the order in which the runs first finished.
+
+    A last line that was torn by a kill is left out, with a word on stderr.
+
+    Raises:
+        RunError: a damaged line.
+    """
+    path = results_file(results)
+    if not path.is_file():
+        return []
+    *lines, torn = path.read_bytes().split(b"\n")
+    if torn:
+        print(f"{path}: the last line was torn by an interruption and is left out", file=sys.stderr)
+    found: dict[str, Record] = {}
+    for number, line in enumerate(lines, 1):
+        try:
+            record = json.loads(line)
+            found[record["run"]] = record
+        except (ValueError, KeyError, TypeError):
+            raise RunError(f"{path} line {number} is damaged: remove that line") from None
+    return list(found.values())
+
+
+def append_record(results: Path, record: Record) -> None:
+    """Adds a line; what a kill tore before is cut off first."""
+    path = results_file(results)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)
+        file.write(json.dumps(record).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def only_one(folder: Path) -> Iterator[None]:
+    """Holds a folder for one sweep.
+
+    Raises:
+        RunError: another process holds it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / ".lock", "a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise RunError(
+                f"{folder} is in use by process {file.read().strip()}: wait for it, or name another folder"
+            ) from None
+        file.seek(0)
+        file.truncate()
+        file.write(str(os.getpid()))
+        file.flush()
+        yield

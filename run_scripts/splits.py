@@ -1,0 +1,55 @@
+"""The folder that a run trains, selects and reports on."""
+
+from __future__ import annotations
+
+import fcntl
+from pathlib import Path
+from typing import NamedTuple
+
+from preprocess.data_folder import DataFolder
+from preprocess.few_shot import few_shot
+from preprocess.split_facts import count_examples
+
+from .experiment import Experiment, folder_digest
+
+HELD_OUT_SEED = 0  # the same development set for all methods and seeds
+HELD_OUT_SHARE, HELD_OUT_MOST = 10, 1000
+FEW_SHOT_DEV = 1000  # Section 4.4
+
+
+class Splits(NamedTuple):
+    """A binarized folder, and which of its splits chooses the checkpoint and which is reported."""
+
+    folder: DataFolder
+    dev: str
+    reported: str
+
+
+def splits_of(experiment: Experiment, place: Path) -> Splits:
+    """The task's own folder, or a copy in ``place`` with a development set held out of its training set.
+
+    Few-shot: K examples and a development set of 1,000, drawn anew for each seed (Section 4.4). Full data: the
+    published folder reports on ``valid``; ``--selection paper`` also selects on it, as the paper does, ``clean`` on a
+    tenth of the training set, at most 1,000 examples.
+
+    Raises:
+        DataError: the folder is damaged or has too few examples.
+    """
+    source = DataFolder(Path(experiment.data))
+    if experiment.supplementary or (experiment.k is None and experiment.selection == "paper"):
+        return Splits(source, "valid", "valid")
+    examples = count_examples(source, "train")
+    if experiment.k is not None:
+        dev = experiment.dev or FEW_SHOT_DEV
+        choice = (experiment.k, dev, experiment.seed)
+    else:
+        dev = experiment.dev or max(1, min(HELD_OUT_MOST, examples // HELD_OUT_SHARE))
+        choice = (examples - dev, dev, HELD_OUT_SEED)
+    name = "K{}-dev{}-seed{}".format(*choice)
+    copy = place / f"{experiment.task}-{name}-{folder_digest(experiment.data)[:8]}-bin"
+    place.mkdir(parents=True, exist_ok=True)
+    with open(place / f".{copy.name}.lock", "w") as file:  # several runs may want it at once
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if not copy.exists():
+            few_shot(source, *choice, per_class=False, out=copy)
+    return Splits(DataFolder(copy), "valid", "test")

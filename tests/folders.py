@@ -96,7 +96,9 @@ def write_backbone(path: Path, seed: int = 0, words: int = WORDS, **size) -> Pat
 # installed scripts, without the seconds that importing torch takes. The plugin itself is not imported beforehand,
 # so that --user-dir does it in every run.
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["fairseq_cli.train", "fairseq_cli.validate", "sklearn.metrics", "scipy.stats"])
+FORKS.set_forkserver_preload(
+    ["fairseq_cli.train", "fairseq_cli.validate", "sklearn.metrics", "scipy.stats", "torch._dynamo"]
+)
 
 
 def _command_line(tool: str, arguments: list[str], output: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PROMPT_LENGTH = 5
 HIDDEN = 16  # adapters' m
 
 

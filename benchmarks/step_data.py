@@ -7,28 +7,30 @@ from typing import Any, Callable, Tuple
 
 import numpy as np
 import torch
+from step_settings import LONGEST, SHORTEST, Settings
 from torch import Tensor
 
 VOCAB, PAD, BOS, EOS, MASK = 50265, 1, 0, 2, 50264
 SPECIALS = 4  # <s>, <pad>, </s>, <unk>
-SHORTEST, LONGEST = 12, 60
 Batch = Tuple[Tensor, Tensor]  # tokens, B x T, and labels, B
 Order = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-def examples(count: int, seed: int = 0) -> list[np.ndarray]:
-    """Rows ``<s> A </s>`` with lengths from N(40, 10), cut off at 12 and 60."""
+def examples(count: int, mean: int, spread: float, seed: int = 0) -> list[np.ndarray]:
+    """Rows ``<s> A </s>`` with lengths from N(mean, spread x mean), cut off at 0.3 and 1.5 times the mean."""
     draw = np.random.RandomState(seed)
-    lengths = np.clip(np.rint(draw.normal(40, 10, count)), SHORTEST, LONGEST).astype(int)
+    lengths = np.rint(draw.normal(mean, spread * mean, count))
+    lengths = np.clip(lengths, max(2, round(SHORTEST * mean)), round(LONGEST * mean)).astype(int)
     rows = [draw.randint(SPECIALS, MASK, length) for length in lengths]
     for row in rows:
         row[0], row[-1] = BOS, EOS
     return rows
 
 
-def batches(size: int, steps: int, order: Order | None = None, seed: int = 0) -> list[Batch]:
-    """``steps`` batches of ``size`` rows, padded to the longest of each; ``order`` as the task's data sets have it."""
-    rows = examples(size * steps, seed)
+def batches(settings: Settings, order: Order | None = None, seed: int = 0) -> list[Batch]:
+    """The steps' batches, padded to the longest row of each; ``order`` as the task's data sets have it."""
+    size = settings.batch
+    rows = examples(size * settings.steps, settings.length, settings.length_spread, seed)
     labels = np.random.RandomState(seed + 1).randint(0, 2, len(rows))
     index = np.arange(len(rows))
     if order is not None:

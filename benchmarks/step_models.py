@@ -10,19 +10,18 @@ import argparse
 from typing import Any, Callable, Dict, Tuple
 
 import torch
-from step_cases import HIDDEN, PROMPT_LENGTH, Case
+from step_cases import HIDDEN, Case
 from step_data import BOS, EOS, MASK, PAD, SPECIALS, VOCAB, prompted
+from step_settings import Settings
 from torch import Tensor, nn
 
-POSITIONS = 512  # fairseq's number; both libraries keep a table of 514 rows
 HEAD = "sentence_classification_head"
 Arguments = Callable[[Tensor], Dict[str, Any]]
 Built = Tuple[nn.Module, Arguments, Callable[[Any], Tensor]]
 
 
-def build(case: Case, size: dict[str, int]) -> Built:
-    """``size``: layers, width, ffn, heads."""
-    return {"method": _method, "floor": _floor, "peft": _peft, "adapters": _adapters}[case.maker](case, size)
+def build(case: Case, settings: Settings) -> Built:
+    return {"method": _method, "floor": _floor, "peft": _peft, "adapters": _adapters}[case.maker](case, settings)
 
 
 def _dictionary():
@@ -36,26 +35,29 @@ def _dictionary():
     return symbols
 
 
-def _arguments(method: str, size: dict[str, int]) -> argparse.Namespace:
+def _arguments(method: str, settings: Settings) -> argparse.Namespace:
     from fairseq.models.roberta.model import base_architecture
 
     from fairseq_idpg.models.config import METHOD_OPTIONS, fill_method_options
+    from fairseq_idpg.registry import find_method
 
     args = argparse.Namespace(**dict.fromkeys(METHOD_OPTIONS), method=method, no_freeze_backbone=False, backbone=None)
-    args.save_full_model, args.layer_norm_eps, args.max_positions = False, 1e-5, POSITIONS
-    args.encoder_layers, args.encoder_embed_dim = size["layers"], size["width"]
-    args.encoder_ffn_embed_dim, args.encoder_attention_heads = size["ffn"], size["heads"]
+    args.save_full_model, args.layer_norm_eps, args.max_positions = False, 1e-5, settings.positions
+    args.encoder_layers, args.encoder_embed_dim = settings.layers, settings.width
+    args.encoder_ffn_embed_dim, args.encoder_attention_heads = settings.ffn, settings.heads
+    if "prompt_length" in find_method(method).defaults:
+        args.prompt_length = settings.prompt_length
     fill_method_options(args)
     base_architecture(args)
     return args
 
 
-def _method(case: Case, size: dict[str, int]) -> Built:
+def _method(case: Case, settings: Settings) -> Built:
     import fairseq_idpg  # noqa: F401 (registers the methods)
     from fairseq_idpg.backbone.encoder import OpenRobertaEncoder
     from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 
-    args = _arguments(case.what, size)
+    args = _arguments(case.what, settings)
     model = RobertaIDPGModel(args, OpenRobertaEncoder(args, _dictionary()))
     model.register_classification_head(HEAD, num_classes=2)
     model.backbone_loaded = True  # a random one
@@ -66,16 +68,16 @@ def _method(case: Case, size: dict[str, int]) -> Built:
             given["prompted_tokens"] = prompted(tokens, model.prompt_length)
             given["prompt_offset"] = torch.ones(len(tokens), dtype=torch.long)
         if case.cached:
-            given["representation"] = torch.randn(len(tokens), size["width"])
+            given["representation"] = torch.randn(len(tokens), settings.width)
         return given
 
     return model, arguments, lambda result: result[0]
 
 
-def _floor(case: Case, size: dict[str, int]) -> Built:
+def _floor(case: Case, settings: Settings) -> Built:
     from fairseq.models.roberta.model import RobertaEncoder, RobertaModel
 
-    args = _arguments("head-only", size)
+    args = _arguments("head-only", settings)
     model = RobertaModel(args, RobertaEncoder(args, _dictionary()))
     model.requires_grad_(False)
     model.register_classification_head(HEAD, num_classes=2)
@@ -83,13 +85,13 @@ def _floor(case: Case, size: dict[str, int]) -> Built:
     words.register_forward_hook(lambda module, inputs, output: output.detach().requires_grad_())
 
     def arguments(tokens: Tensor) -> dict[str, Any]:
-        rows = prompted(tokens, PROMPT_LENGTH) if case.what == "prompted" else tokens
+        rows = prompted(tokens, settings.prompt_length) if case.what == "prompted" else tokens
         return {"src_tokens": rows, "classification_head_name": HEAD}
 
     return model, arguments, lambda result: result[0]
 
 
-def _transformers_roberta(size: dict[str, int]) -> nn.Module:
+def _transformers_roberta(settings: Settings) -> nn.Module:
     from checkpoints.hf_verify import hide_broken_torchaudio
 
     hide_broken_torchaudio()
@@ -98,11 +100,11 @@ def _transformers_roberta(size: dict[str, int]) -> nn.Module:
     logging.set_verbosity_error()
     config = RobertaConfig(
         vocab_size=VOCAB,
-        hidden_size=size["width"],
-        num_hidden_layers=size["layers"],
-        num_attention_heads=size["heads"],
-        intermediate_size=size["ffn"],
-        max_position_embeddings=POSITIONS + 2,
+        hidden_size=settings.width,
+        num_hidden_layers=settings.layers,
+        num_attention_heads=settings.heads,
+        intermediate_size=settings.ffn,
+        max_position_embeddings=settings.positions + 2,
         type_vocab_size=1,
         layer_norm_eps=1e-5,
         pad_token_id=PAD,
@@ -117,15 +119,15 @@ def _inputs(tokens: Tensor) -> dict[str, Any]:
     return {"input_ids": tokens, "attention_mask": tokens.ne(PAD).long()}
 
 
-def _peft(case: Case, size: dict[str, int]) -> Built:
-    model = _transformers_roberta(size)
+def _peft(case: Case, settings: Settings) -> Built:
+    model = _transformers_roberta(settings)
     from peft import PrefixTuningConfig, PromptTuningConfig, get_peft_model
 
     if case.what == "prefix-tuning-features":
-        config = PrefixTuningConfig(task_type="FEATURE_EXTRACTION", num_virtual_tokens=PROMPT_LENGTH)
+        config = PrefixTuningConfig(task_type="FEATURE_EXTRACTION", num_virtual_tokens=settings.prompt_length)
         return _WithHead(get_peft_model(model.roberta, config), model.classifier), _inputs, lambda result: result
     kind = {"prompt-tuning": PromptTuningConfig, "prefix-tuning": PrefixTuningConfig}[case.what]
-    model = get_peft_model(model, kind(task_type="SEQ_CLS", num_virtual_tokens=PROMPT_LENGTH))
+    model = get_peft_model(model, kind(task_type="SEQ_CLS", num_virtual_tokens=settings.prompt_length))
     return model, _inputs, lambda result: result.logits
 
 
@@ -140,15 +142,15 @@ class _WithHead(nn.Module):
         return self.classifier(self.body(**inputs).last_hidden_state)
 
 
-def _adapters(case: Case, size: dict[str, int]) -> Built:
-    model = _transformers_roberta(size)
+def _adapters(case: Case, settings: Settings) -> Built:
+    model = _transformers_roberta(settings)
     import adapters
     from adapters import CompacterConfig, PrefixTuningConfig, PromptTuningConfig
 
     configs = {  # rows and hidden size as ours have them; flat: rows without a network before them, as ours
-        "prompt-tuning": lambda: PromptTuningConfig(prompt_length=PROMPT_LENGTH),
-        "prefix-tuning": lambda: PrefixTuningConfig(prefix_length=PROMPT_LENGTH, flat=True),
-        "compacter": lambda: CompacterConfig(reduction_factor=size["width"] / HIDDEN),
+        "prompt-tuning": lambda: PromptTuningConfig(prompt_length=settings.prompt_length),
+        "prefix-tuning": lambda: PrefixTuningConfig(prefix_length=settings.prompt_length, flat=True),
+        "compacter": lambda: CompacterConfig(reduction_factor=settings.width / HIDDEN),
     }
     adapters.init(model)
     model.add_adapter("benchmark", config=configs[case.what]())

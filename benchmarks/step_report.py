@@ -21,17 +21,37 @@ def ratio(figures: Figures, case: str, of: str, figure: str = "median_s") -> str
     return f"{found[0] / found[1]:.2f}" if all(found) else "-"
 
 
+def libraries(figures: Figures) -> str:
+    """What was measured on which hardware with which versions, as far as the cases say."""
+    versions = {name: number for found in figures.values() for name, number in found.get("libraries", {}).items()}
+    hardware = {found["hardware"] for found in figures.values() if "hardware" in found}
+    return ", ".join([*sorted(hardware), *(f"{name} {number}" for name, number in versions.items())])
+
+
 def table(figures: Figures) -> list[str]:
     columns = f"{'s/step':>9}{'/ prompt-tuning':>17}{'/ floor':>9}{'peak MiB':>10}{'- built':>9}{'trainable':>12}"
-    lines = [f"{'case':24}{columns}"]
+    lines = [f"{'case':24}{columns}{'tokens/s':>11}{'of floor':>10}"]
     for name, found in figures.items():
         if "error" in found:
             lines.append(f"{name:24}   fails: {found['error']}")
             continue
         own, floor = ratio(figures, name, "prompt-tuning"), ratio(figures, name, "floor")
         peak = f"{found['peak_mib']:10,.0f}{found['peak_mib'] - found['built_mib']:9,.0f}"
-        lines.append(f"{name:24}{found['median_s']:9.4f}{own:>17}{floor:>9}{peak}{found['trainable']:12,}")
-    return lines
+        speed = f"{found['tokens_per_s']:11,.0f}{of_floor(figures, name):>10}"
+        lines.append(f"{name:24}{found['median_s']:9.4f}{own:>17}{floor:>9}{peak}{found['trainable']:12,}{speed}")
+    return [*lines, *skipped(figures)]
+
+
+def of_floor(figures: Figures, case: str) -> str:
+    """The floor's time over the case's: the share of the floor's speed that it reaches."""
+    share = ratio(figures, "floor", case)
+    return share if share == "-" else f"{float(share):.0%}"
+
+
+def skipped(figures: Figures) -> list[str]:
+    """Whose figures hold steps without an update, which take less time."""
+    counts = {name: found.get("skipped", 0) for name, found in figures.items()}
+    return [f"{name}: {count} steps overflowed and were skipped" for name, count in counts.items() if count]
 
 
 def round_ratios(figures: Figures, target: Target) -> list[float]:

@@ -1,7 +1,7 @@
-"""One case of benchmarks/step_time.py in a process of its own, which step_time.py starts and talks to.
+"""One case of benchmarks/step_time.py in a process of its own, which step_measure.py starts and talks to.
 
-Lines of JSON. In: first {"case", "threads", "batch", "steps", size}, then {"run": k} for each k steps. Out: what was
-built, then {"seconds": [...], "peak_mib"} for each request; {"error"} and the end where something fails.
+Lines of JSON. In: first {"case", ...Settings}, then {"run": k} for each k steps. Out: what was built, then
+{"seconds": [...], "peak_mib", "skipped"} for each request; {"error"} and the end where something fails.
 """
 
 from __future__ import annotations
@@ -14,21 +14,17 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import torch
-from step_cases import CASES
-from step_data import batches, fingerprints
+from step_cases import CASES, Case
+from step_data import PAD, batches, fingerprints
+from step_device import DEVICES
 from step_models import build
-from torch import nn
+from step_settings import Settings
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 ROOT = Path(__file__).resolve().parents[1]
 HEADS = ("classification_heads", "classifier")
 LEARNING_RATE = 1e-4
-
-
-def memory_mib(which: str) -> float:
-    """``VmHWM``, the largest, or ``VmRSS``, the present resident size of this process."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(which + ":")) / 1024
 
 
 def trainable(model: nn.Module) -> int:
@@ -39,49 +35,101 @@ def trainable(model: nn.Module) -> int:
     return sum(count for _, count in names) - head
 
 
+class FullPrecision:
+    """Adam on ``trained`` itself; see step_half.HalfPrecision."""
+
+    skipped = 0
+
+    def __init__(self, trained: list[nn.Parameter], rate: float):
+        self.masters = trained
+        self.adam = torch.optim.Adam(trained, lr=rate)
+
+    def zero_grad(self) -> None:
+        self.adam.zero_grad(set_to_none=True)
+
+    def update(self, loss: Tensor) -> None:
+        loss.backward()
+        self.adam.step()
+
+
+def make_optimizer(trained: list[nn.Parameter], dtype: torch.dtype) -> Any:
+    if dtype == torch.float32:
+        return FullPrecision(trained, LEARNING_RATE)
+    from step_half import HalfPrecision  # needs fairseq, which the peers' float32 steps do without
+
+    return HalfPrecision(trained, LEARNING_RATE)
+
+
 class Steps:
     """The case's steps, one after another, over its batches again and again."""
 
-    def __init__(self, settings: dict[str, Any]):
-        case = CASES[settings["case"]]
-        torch.set_num_threads(settings["threads"])
+    def __init__(self, case: Case, settings: Settings):
+        torch.set_num_threads(settings.threads)
         torch.manual_seed(0)
         order = None
         if case.grouped:
             from fairseq_idpg.tasks.ordering import grouped_by_length as order
-        found = batches(settings["batch"], settings["steps"], order)
+        found = batches(settings, order)
+        self.device, self.place = DEVICES[settings.device], settings.device
+        self.dtype = getattr(torch, settings.dtype)
         self.model, arguments, self.logits = build(case, settings)
-        self.model.train()
-        self.batches = [(arguments(tokens), labels) for tokens, labels in found]
+        self.model.to(self.dtype).to(self.place).train()
+        self.batches = [(self._placed(arguments(tokens)), labels.to(self.place)) for tokens, labels in found]
         trained = [p for p in self.model.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.Adam(trained, lr=LEARNING_RATE)
+        self.optimizer = make_optimizer(trained, self.dtype)
         self.next = self.stream()
         in_order, in_any = fingerprints(found)
         libraries = ["torch", *([case.maker, "transformers"] if case.peer else ["fairseq"])]
         self.built = {
             "trainable": trainable(self.model),
-            "built_mib": memory_mib("VmRSS"),
+            "built_mib": self.device.held_mib(),
+            "tokens": sum(int(tokens.ne(PAD).sum()) for tokens, _ in found) / len(found),
             "batches": in_order,
             "examples": in_any,
+            "hardware": self.device.describe(),
             "libraries": {name: str(sys.modules[name].__version__) for name in libraries},
+        }
+
+    def _placed(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Tensors on the device, and floating ones in the model's precision."""
+        return {
+            name: value.to(self.place, self.dtype if value.is_floating_point() else value.dtype)
+            if isinstance(value, Tensor)
+            else value
+            for name, value in arguments.items()
         }
 
     def stream(self) -> Iterator[Any]:
         while True:
             yield from self.batches
 
+    def step(self) -> Tensor:
+        """Forward, backward, optimizer; the loss, in float32."""
+        arguments, labels = next(self.next)
+        self.optimizer.zero_grad()
+        loss = cross_entropy(self.logits(self.model(**arguments)).float(), labels)
+        self.optimizer.update(loss)
+        return loss.detach()
+
     def run(self, count: int) -> list[float]:
-        """Seconds of each of the next steps: forward, backward, optimizer."""
+        """Seconds of each of the next steps.
+
+        On a GPU, which the cases share, ``count`` steps go before, so that those that are timed find the memory that
+        they need in torch's cache; it is given back afterwards.
+        """
+        if self.device.release:
+            for _ in range(count):
+                self.step()
         seconds = []
         for _ in range(count):
-            arguments, labels = next(self.next)
+            self.device.finish()
             start = time.perf_counter()
-            self.optimizer.zero_grad(set_to_none=True)
-            loss = cross_entropy(self.logits(self.model(**arguments)).float(), labels)
-            loss.backward()
-            self.optimizer.step()
+            loss = self.step()
+            self.device.finish()
             seconds.append(time.perf_counter() - start)
         assert torch.isfinite(loss), "the loss is not finite"
+        if self.device.release:
+            self.device.release()
         return seconds
 
 
@@ -93,13 +141,16 @@ def first_line(error: BaseException) -> str:
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # libraries that print do not disturb the answers
-    sys.path[0] = str(ROOT)  # not benchmarks/, whose preprocess.py would hide the package
+    sys.path.append(sys.path[0])
+    sys.path[0] = str(ROOT)  # before benchmarks/, whose preprocess.py would hide the package
     try:
-        steps = Steps(json.loads(sys.stdin.readline()))
+        request = json.loads(sys.stdin.readline())
+        steps = Steps(CASES[request.pop("case")], Settings(**request))
         print(json.dumps(steps.built), file=answers)
         for line in sys.stdin:
             seconds = steps.run(json.loads(line)["run"])
-            print(json.dumps({"seconds": seconds, "peak_mib": memory_mib("VmHWM")}), file=answers)
+            found = {"seconds": seconds, "peak_mib": steps.device.peak_mib(), "skipped": steps.optimizer.skipped}
+            print(json.dumps(found), file=answers)
     except Exception as error:
         print(json.dumps({"error": first_line(error)}), file=answers)
         raise

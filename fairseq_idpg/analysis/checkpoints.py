@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Optional
 from fairseq.checkpoint_utils import load_checkpoint_to_cpu, load_model_ensemble_and_task
 from fairseq.data import Dictionary
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
-from torch import nn
+from omegaconf.errors import ConfigAttributeError
 
 from ..backbone.loading import GEOMETRY, backbone_path, read_backbone
 from ..errors import InputError
@@ -102,7 +102,8 @@ def load_checkpoint(
         check: sees the model's configuration before anything large is built, and may refuse it.
 
     Raises:
-        InputError: see ``read_state``; the model does not fit ``dictionary``; its backbone is missing or another.
+        InputError: see ``read_state``; the model does not fit ``dictionary`` or this version; its backbone is missing
+            or another.
     """
     state = read_state(path, option, {"representation_cache": None, **overrides})
     cfg = state["cfg"]
@@ -113,11 +114,11 @@ def load_checkpoint(
     task = TASKS[cfg.task._name](cfg.task, dictionary, dictionary)
     try:
         (model,), _, _ = load_model_ensemble_and_task([path], state=state, task=task)
-    except RuntimeError as error:
+    except (RuntimeError, ConfigAttributeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(
-            f"{option} {path} does not fit a dictionary of {len(dictionary)} symbols, or is damaged ({reason}): give "
-            "the data and the checkpoint of one backbone"
+            f"{option} {path} cannot be loaded with a dictionary of {len(dictionary)} symbols ({reason}): give data "
+            "and checkpoint of one backbone, trained with this version"
         ) from None
     return LoadedModel(getattr(cfg.model, "method", None) or cfg.model._name, path, model.eval(), task)
 
@@ -136,5 +137,5 @@ def load_backbone(path: str, dictionary: Dictionary) -> LoadedModel:
     options = argparse.Namespace(**{**dict.fromkeys(METHOD_OPTIONS), **sizes, **chosen})
     cfg = SimpleNamespace(init_token=dictionary.bos(), max_positions=sizes["max_positions"])
     task = SimpleNamespace(cfg=cfg, source_dictionary=dictionary)
-    model: nn.Module = RobertaIDPGModel.build_model(options, task)
+    model = RobertaIDPGModel.build_model(options, task)
     return LoadedModel("backbone, not fine-tuned", os.path.abspath(path), model.eval(), task)

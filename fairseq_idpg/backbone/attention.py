@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
+from ..layers.dropout import QuickDropout, dropped_attention
 from .injection import Prefix
 
 
@@ -21,6 +22,10 @@ class OpenAttention(MultiheadAttention):
     """
 
     prefix: Optional[Prefix] = None
+
+    def __init__(self, embed_dim: int, num_heads: int, **options):
+        super().__init__(embed_dim, num_heads, **options)
+        self.dropout_module = QuickDropout(self.dropout_module.p)
 
     def forward(
         self,
@@ -45,8 +50,11 @@ class OpenAttention(MultiheadAttention):
             prefix_k, prefix_v = self._prefix_heads(k)
             k, v = torch.cat([prefix_k, k], dim=2), torch.cat([prefix_v, v], dim=2)
             mask = None if mask is None else F.pad(mask, (prefix_k.size(2), 0), value=True)
-        dropout = self.dropout_module.p if self.training else 0.0
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)  # B x H x T x d/H
+        if self.dropout_module.draws_quickly(q):
+            out = dropped_attention(q, k, v, mask, self.dropout_module.p)
+        else:
+            dropout = self.dropout_module.p if self.training else 0.0
+            out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)  # B x H x T x d/H
         return self.out_proj(out.permute(2, 0, 1, 3).reshape(length, batch, width)), None
 
     def _prefix_heads(self, like: Tensor) -> Tuple[Tensor, Tensor]:

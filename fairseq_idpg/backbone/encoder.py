@@ -8,7 +8,8 @@ RobertaEncoder.build_encoder -> TransformerEncoder.build_encoder_layer -> Transf
 4. sublayer:    adapters before the residual and LayerNorm       (OpenEncoderLayer.residual_connection)
 5. projection:  wrapped or hooked q/k/v/out projections          (OpenAttention.forward)
 
-With nothing injected the encoder equals fairseq's bit for bit and its state-dict keys are RoBERTa's own.
+With nothing injected the encoder equals fairseq's bit for bit, its draws of dropout too, and its state-dict keys are
+RoBERTa's own.
 """
 
 import contextlib
@@ -20,6 +21,7 @@ from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from torch import Tensor, nn
 
+from ..layers.dropout import QuickDropout
 from .attention import OpenAttention
 from .injection import INSERTIONS, NOTHING, Injection, replace_rows
 
@@ -32,11 +34,16 @@ class OpenEncoderLayer(TransformerEncoderLayerBase):
     # torch's fused inference path (in fairseq 0.12.2) would jump over every slot
     can_use_fastpath = False
 
+    def __init__(self, cfg, return_fc=False):
+        super().__init__(cfg, return_fc)
+        self.dropout_module = QuickDropout(self.dropout_module.p)
+
     def build_self_attention(self, embed_dim, cfg):
         return OpenAttention(embed_dim, cfg.encoder.attention_heads, dropout=cfg.attention_dropout, self_attention=True)
 
     def forward(self, x: Tensor, encoder_padding_mask: Optional[Tensor], attn_mask: Optional[Tensor] = None):
         """``x``: T x B x d -> T x B x d, with this pass's rows inserted after the layer."""
+        self.dropout_module.quick = self.self_attn.dropout_module.quick = self.injection is not NOTHING
         self.self_attn.prefix = self.injection.key_value(self.index, x[0])
         norms = (self.self_attn_layer_norm, self.final_layer_norm)
         self._sublayers = list(zip(self.injection.adapters(self.index), norms))
@@ -60,6 +67,7 @@ class OpenTransformerEncoder(TransformerEncoder):
 
     def __init__(self, args, dictionary, embed_tokens):
         super().__init__(args, dictionary, embed_tokens)
+        self.dropout_module = QuickDropout(self.dropout_module.p)
         for index, layer in enumerate(self.layers):
             layer.index = index
 
@@ -85,6 +93,7 @@ class OpenTransformerEncoder(TransformerEncoder):
 
     def _hand_over(self, injection: Injection) -> None:
         self.injection = injection
+        self.dropout_module.quick = injection is not NOTHING
         for layer in self.layers:
             layer.injection = injection
             layer.self_attn.prefix = None

@@ -80,6 +80,10 @@ def test_table_has_a_line_for_each_case_and_target(measured):
     assert rows["prompt-tuning"][1] == rows["floor"][2] == "1.00"
     ratio = figures["adapter"]["median_s"] / figures["prompt-tuning"]["median_s"]
     assert rows["adapter"][1] == f"{ratio:.2f}"
+    speed = figures["adapter"]["tokens"] / figures["adapter"]["median_s"]
+    share = figures["floor"]["median_s"] / figures["adapter"]["median_s"]
+    assert rows["adapter"][6] == f"{speed:,.0f}"
+    assert int(rows["adapter"][7].rstrip("%")) == pytest.approx(100 * share, abs=1)
     lines = targets.splitlines()
     assert len(lines) == 6
     assert all(" reached" in line for line in lines)
@@ -93,6 +97,7 @@ def test_table_has_a_line_for_each_case_and_target(measured):
         (["--cases", "prompt-tunning"], "--cases prompt-tunning is unknown: choose from m-idpg-phm,"),
         (["--layers", "0"], "--layers 0 is too small: give 1 or more"),
         (["--width", "30"], "--width 30 is no multiple of --heads 4"),
+        (["--length", "1"], "--length 1 has no room for <s> and </s>"),
         (["--cases", "peft-prompt-tuning", "--no-peers"], "--no-peers and --cases with peers exclude each other"),
         (["--no-peers", "--json", "/nowhere/figures.json"], "--json /nowhere/figures.json: its folder does not exist"),
     ],

@@ -1,0 +1,73 @@
+"""The devices of benchmarks/step_time.py: when their work is done, and how much memory it takes.
+
+python benchmarks/step_device.py cuda       # ends in one line and status 1 where torch cannot use it
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable
+
+import torch
+
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Device:
+    """
+    Attributes:
+        finish: waits until the work given to the device is done.
+        held_mib, peak_mib: memory in use, now and at most so far, in MiB.
+        describe: what to call the hardware.
+        release: gives back memory that is kept for the next step, for other processes on the same device; None where
+            nothing is kept.
+    """
+
+    finish: Callable[[], object]
+    held_mib: Callable[[], float]
+    peak_mib: Callable[[], float]
+    describe: Callable[[], str]
+    release: Callable[[], object] | None = None
+
+
+def resident_mib(which: str) -> float:
+    """``VmHWM``, the largest, or ``VmRSS``, the present resident size of this process."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(which + ":")) / 1024
+
+
+DEVICES: dict[str, Device] = {
+    "cpu": Device(
+        finish=lambda: None,
+        held_mib=lambda: resident_mib("VmRSS"),
+        peak_mib=lambda: resident_mib("VmHWM"),
+        describe=lambda: "CPU",
+    ),
+    "cuda": Device(
+        finish=torch.cuda.synchronize,
+        held_mib=lambda: torch.cuda.memory_allocated() / MIB,
+        peak_mib=lambda: torch.cuda.max_memory_allocated() / MIB,
+        describe=torch.cuda.get_device_name,
+        release=torch.cuda.empty_cache,
+    ),
+}
+
+
+def why_not(device: str) -> str | None:
+    """One line that says why torch cannot use ``device``, or None."""
+    if device == "cpu" or torch.cuda.is_available():
+        return None
+    if torch.version.cuda is None:
+        return (
+            f"--device cuda: torch {torch.__version__} is a build without CUDA: install a CUDA build of this version "
+            f"for {sys.executable} (https://pytorch.org/get-started/locally), or measure on the CPU"
+        )
+    return f"--device cuda: torch {torch.__version__} finds no NVIDIA GPU that it can use: measure on the CPU"
+
+
+if __name__ == "__main__":
+    problem = why_not(sys.argv[1])
+    sys.exit(f"error: {problem}" if problem else 0)

@@ -1,0 +1,119 @@
+"""What a case is measured with: the model's size, the batches, the device. benchmarks/step_time.py says the rest."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, replace
+from typing import Any
+
+SHORTEST, LONGEST = 0.3, 1.5  # where drawn lengths are cut off, times their mean
+POSITIONS = 512  # RoBERTa's
+
+
+class Refused(Exception):
+    """Input that cannot be measured; its text is shown as one line."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One point of measurement.
+
+    Attributes:
+        layers, width, ffn, heads: of the encoder.
+        batch: examples of a batch.
+        length: tokens of an example, on average.
+        length_spread: standard deviation of the lengths over their mean; with 0 all are the same.
+        prompt_length: rows of a prompt, or keys and values of a layer.
+        steps: batches drawn, which are the steps of a round.
+        threads: of torch on the CPU.
+        device: ``cpu`` or ``cuda``.
+        dtype: ``float32``, or ``float16`` and ``bfloat16`` as with fairseq's --fp16 and --bf16.
+    """
+
+    layers: int = 24
+    width: int = 256
+    ffn: int = 1024
+    heads: int = 4
+    batch: int = 16
+    length: int = 40
+    length_spread: float = 0.25
+    prompt_length: int = 5
+    steps: int = 8
+    threads: int = 2
+    device: str = "cpu"
+    dtype: str = "float32"
+
+    @property
+    def positions(self) -> int:
+        """RoBERTa's table of positions, or a longer one where text and prompt would not fit into it."""
+        longest = round(LONGEST * self.length) if self.length_spread else self.length
+        return max(POSITIONS, longest + self.prompt_length)
+
+    def __str__(self) -> str:
+        about = "about " if self.length_spread else ""
+        return (
+            f"{self.layers} layers, width {self.width}, batch {self.batch}, {about}{self.length} tokens, "
+            f"prompt length {self.prompt_length}, {self.dtype}, {self.threads} threads"
+        )
+
+
+SIZES: dict[str, Settings] = {
+    "tiny": Settings(layers=2, width=32, ffn=64, heads=4),  # to try something out
+    "small": Settings(),
+    "roberta-large": Settings(layers=24, width=1024, ffn=4096, heads=16),
+}
+NUMBERS = {
+    "layers": "of the encoder",
+    "width": "of the encoder",
+    "ffn": "inner width of the feed-forward",
+    "heads": "of attention",
+    "batch": "examples of a batch",
+    "length": "tokens of an example",
+    "prompt_length": "rows of a prompt",
+    "steps": "batches: each round runs all of them",
+    "threads": "of torch on the CPU",
+}
+
+
+def flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def add_numbers(parser: argparse.ArgumentParser, base: Settings, **notes: str) -> None:
+    """An option for each number, None where it is not given: then it is ``base``'s, or what ``notes`` say of it."""
+    for name, text in NUMBERS.items():
+        note = notes.get(name, getattr(base, name))
+        parser.add_argument(flag(name), type=int, metavar="N", help=f"{text} (default {note})")
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default cpu")
+    dtypes = ("float32", "float16", "bfloat16")
+    parser.add_argument("--dtype", choices=dtypes, default="float32", help="default float32; half as fairseq does it")
+
+
+def positive(args: argparse.Namespace, *names: str) -> dict[str, int]:
+    """The options among ``names`` that were given.
+
+    Raises:
+        Refused: one that is below 1.
+    """
+    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    for name, value in given.items():
+        if value < 1:
+            raise Refused(f"{flag(name)} {value} is too small: give 1 or more")
+    return given
+
+
+def changed(base: Settings, **changes: Any) -> Settings:
+    """``base`` with some of its values changed.
+
+    Raises:
+        Refused: a width that cannot be divided among the heads; examples without room for <s> and </s>.
+    """
+    settings = replace(base, **changes)
+    if settings.width % settings.heads:
+        raise Refused(f"--width {settings.width} is no multiple of --heads {settings.heads}")
+    if settings.length < 2:
+        raise Refused(f"--length {settings.length} has no room for <s> and </s>: give 2 or more")
+    return settings

@@ -1,0 +1,94 @@
+"""Dropout that costs little on a CPU: 16 random bits for each element, and one byte of it kept for the gradient.
+
+torch draws a float for each element in one thread and keeps it, which takes a fifth of a frozen encoder's training
+step on a CPU. On other devices torch has kernels of its own, and these modules leave the work to them.
+"""
+
+from typing import Any, Optional, Tuple
+
+import torch
+from fairseq.modules import FairseqDropout
+from torch import Tensor
+
+LEVELS = 2**16
+
+
+def keep_mask(like: Tensor, threshold: int) -> Tensor:
+    """A boolean mask of ``like``'s shape, each element false with probability ``threshold`` / 2^16."""
+    count = like.numel()
+    draws = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
+    return (draws.view(torch.int16)[:count] >= threshold - LEVELS // 2).view(like.shape)
+
+
+def threshold_and_scale(p: float) -> Tuple[int, float]:
+    """p in steps of 2^-16, and what makes up for the elements that are dropped."""
+    threshold = round(p * LEVELS)
+    return threshold, LEVELS / (LEVELS - threshold)
+
+
+class _Dropout(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
+        threshold, ctx.scale = threshold_and_scale(p)
+        mask = keep_mask(x, threshold)
+        ctx.save_for_backward(mask)
+        return (x * mask).mul_(ctx.scale)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tuple[Tensor, None]:
+        (mask,) = ctx.saved_tensors
+        return (gradient * mask).mul_(ctx.scale), None
+
+
+class QuickDropout(FairseqDropout):
+    """x * keep / (1 - p), keep_i ~ Bernoulli(1 - p); any shape.
+
+    ``quick``: on a CPU, p is rounded to 2^-16 and drawn as above; else, and elsewhere, the draws are torch's own.
+    """
+
+    quick = False
+
+    def draws_quickly(self, x: Tensor) -> bool:
+        """Whether there is something to drop, in the quick way."""
+        active = 0 < self.p < 1 and (self.training or self.apply_during_inference)
+        return self.quick and active and x.device.type == "cpu"
+
+    def forward(self, x: Tensor, inplace: bool = False) -> Tensor:
+        return _Dropout.apply(x, self.p) if self.draws_quickly(x) else super().forward(x, inplace)
+
+
+class _DroppedAttention(torch.autograd.Function):
+    """Keeps q, k, v, the probabilities and a mask; what is dropped is dropped again in the backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Optional[Tensor], p: float) -> Tensor:
+        ctx.inner = q.size(-1) ** -0.5
+        q, k, v = (rows.contiguous() for rows in (q, k, v))
+        scores = (q @ k.transpose(-1, -2)).mul_(ctx.inner)
+        if bias is not None:
+            scores += bias
+        probabilities = scores.softmax(-1)
+        threshold, ctx.scale = threshold_and_scale(p)
+        mask = keep_mask(probabilities, threshold)
+        ctx.save_for_backward(q, k, v, probabilities, mask)
+        return ((probabilities * mask) @ v).mul_(ctx.scale)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tuple[Tensor, Tensor, Tensor, None, None]:
+        q, k, v, probabilities, mask = ctx.saved_tensors
+        gradient = gradient * ctx.scale
+        kept = probabilities * mask
+        grad_v = kept.transpose(-1, -2) @ gradient
+        grad_kept = (gradient @ v.transpose(-1, -2)).mul_(kept)  # dL/dp times p, where it was kept
+        grad_scores = grad_kept.sub_(probabilities * grad_kept.sum(-1, keepdim=True)).mul_(ctx.inner)
+        return grad_scores @ k, grad_scores.transpose(-1, -2) @ q, grad_v, None, None
+
+
+def dropped_attention(q: Tensor, k: Tensor, v: Tensor, keys: Optional[Tensor], p: float) -> Tensor:
+    """drop(softmax(q k^T / sqrt(w))) v on a CPU.
+
+    ``q``: B x H x T x w; ``k``, ``v``: B x H x S x w; ``keys``: B x 1 x 1 x S, false at keys that take no part, or
+    None; 0 < p < 1. Returns B x H x T x w.
+    """
+    bias = None if keys is None else q.new_zeros(keys.shape).masked_fill_(~keys, float("-inf"))
+    return _DroppedAttention.apply(q, k, v, bias, p)

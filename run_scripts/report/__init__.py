@@ -1,0 +1,1 @@
+"""The paper's tables and figures out of finished runs: ``python -m run_scripts.report --help``."""

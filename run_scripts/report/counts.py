@@ -1,0 +1,123 @@
+"""Table 2: trainable parameters without the head, from runs or, where a row has none, from the modules themselves."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from dataclasses import dataclass
+from typing import Iterable, Iterator
+
+from run_scripts.records import RunError
+
+from .choice import Choice
+from .model import MISSING, NOTHING, Table
+from .paper import PaperCount, paper
+from .runs import Results, Run, architecture, backbone_name, grouped, is_done
+from .scope import settle
+
+PAPER_ARCH = "roberta_idpg_large"
+SAME_AS = {"efl": "fine-tuning"}  # has no line of its own in Table 2
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Trainable parameters in one architecture.
+
+    Attributes:
+        of_runs, counted: row -> parameters, as runs say and as counted.
+    """
+
+    arch: str
+    of_runs: dict[str, int]
+    counted: dict[str, int]
+
+    @property
+    def rows(self) -> list[str]:
+        """The paper's, then others with runs."""
+        return list(dict.fromkeys([*paper().counts, *self.of_runs]))
+
+    def trainable(self, row: str) -> int | None:
+        """As runs say; a run that trains the whole backbone may say 0, as its method has no parameters."""
+        return self.of_runs.get(row) or self.counted.get(row, self.of_runs.get(row))
+
+    def source(self, row: str) -> str:
+        known = self.trainable(row)
+        return NOTHING if known is None else "runs" if known == self.of_runs.get(row) else "counted"
+
+
+def printed(row: str) -> PaperCount | None:
+    return paper().counts.get(SAME_AS.get(row, row))
+
+
+def counts(results: Results, choice: Choice) -> Counts:
+    """Of the paper's rows and of others with runs, but for those of the ablations.
+
+    Raises:
+        RunError: there are runs of several architectures, or prompt lengths of a row, and no choice among them; a row
+            has runs that train more and less.
+    """
+    runs = [run for run in results.runs if is_done(run) and choice.accepts(run)]
+    runs = [run for run in runs if not paper().is_ablation(run["row"])]
+    by_arch = grouped(runs, architecture)
+    if len(by_arch) > 1:
+        named = "; ".join(f"{arch}: {', '.join(sorted(set(map(backbone_name, of))))}" for arch, of in by_arch.items())
+        raise RunError(f"{results.folder} has runs of more than one architecture ({named}): give --backbone")
+    by_row = grouped(settle(runs, choice, results, ["prompt_length"]), lambda run: run["row"])
+    of_runs = {row: _only_count(results, row, of) for row, of in by_row.items()}
+    arch = next(iter(by_arch), PAPER_ARCH)
+    return Counts(arch, of_runs, _counted(arch) if any(not of_runs.get(row) for row in paper().counts) else {})
+
+
+def _only_count(results: Results, row: str, runs: Iterable[Run]) -> int:
+    found = sorted({run["trainable"] for run in runs})
+    if len(found) > 1:
+        raise RunError(
+            f"{results.folder}: runs of {row} train {' and '.join(map(str, found))} parameters: name them apart"
+        )
+    return found[0]
+
+
+@contextlib.contextmanager
+def _own_logging() -> Iterator[None]:
+    """Undoes what fairseq does to logging when it is imported: all messages of all libraries on stderr."""
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    logging.disable(logging.INFO)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+        root.setLevel(level)
+        root.handlers[:] = handlers
+
+
+def _counted(arch: str) -> dict[str, int]:
+    with _own_logging():
+        from fairseq_idpg import count  # loads torch and fairseq: only where it is needed
+        from fairseq_idpg.models.architectures import SIZES
+
+    return {name: trainable for name, trainable, *_ in count.rows(arch)} if arch in SIZES else {}
+
+
+def count_table(results: Results, choice: Choice) -> Table:
+    """Ours, the paper's, and by how much ours is larger."""
+    found = counts(results, choice)
+    groups = [[[row, *_cells(found, row)]] for row in found.rows]
+    notes = [
+        f"architecture {found.arch}; classification heads are not counted",
+        "source: runs, or counted by building the modules where no run says",
+        "paper: RoBERTa-large, digits cut; its K is 1,024 and its M 1,024 K, but a million for fine-tuning",
+    ]
+    header = ["method", "ours", "source", "paper", "difference"]
+    return Table("Table 2: trainable parameters", 1, header, groups, notes)
+
+
+def _cells(found: Counts, row: str) -> list[str]:
+    trainable, theirs = found.trainable(row), printed(row)
+    comparable = trainable is not None and theirs is not None and found.arch == PAPER_ARCH
+    return [
+        MISSING if trainable is None else f"{trainable:,}",
+        found.source(row),
+        NOTHING if theirs is None else theirs.printed,
+        f"{trainable / theirs.parameters - 1:+.1%}" if comparable else NOTHING,
+    ]

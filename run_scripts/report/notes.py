@@ -1,0 +1,95 @@
+"""What is said under a table: how its numbers came about, what is missing, what failed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from operator import itemgetter
+from typing import Any, Callable, Collection, Iterable, Mapping
+
+from preprocess.tasks import TASKS
+
+from .runs import Run, architecture, backbone_name, grouped, is_prompted, kind_of
+from .scope import Scope
+from .score import Row
+
+MEAN_OF = {
+    "acc_and_f1": "mean of accuracy and F1",
+    "pearson_and_spearman": "mean of Pearson's and Spearman's correlation",
+    "mcc": "Matthews correlation",
+}
+NOT_AS_IN_PAPER = ("batch_size", "max_epoch", "max_update")  # of a run; there only where they were chosen
+CHOSEN_ON = {
+    ("full", "clean"): "examples held out of the training set",
+    ("full", "paper"): "the reported split itself, as in the paper",
+    ("few-shot", "clean"): "a development set drawn with the training examples",
+    ("few-shot", "paper"): "a development set drawn with the training examples",
+}
+
+
+def protocol(scope: Scope, tasks: Collection[str]) -> list[str]:
+    """Selection, seeds, metrics, and the backbones and prompts of the runs."""
+    run = scope.done[0]
+    seeds = ", ".join(map(str, seeds_of(scope)))
+    return [
+        f"ours: mean (±sample standard deviation) of test scores, x100, over seeds {seeds}, at the learning rate with "
+        "the best mean dev score of each row and task",
+        f"setting {run['setting']}; selection {run['selection']}: learning rate and checkpoint chosen on "
+        f"{CHOSEN_ON[run['setting'], run['selection']]}",
+        _metrics(tasks),
+        _variants(scope.done),
+    ]
+
+
+def seeds_of(scope: Scope) -> list[int]:
+    return sorted({run["seed"] for run in (*scope.done, *scope.failed)})
+
+
+def _metrics(tasks: Collection[str]) -> str:
+    named = {metric: [task for task in tasks if TASKS[task].metric == metric] for metric in MEAN_OF}
+    special = [f"{', '.join(of)}: {MEAN_OF[metric]}" for metric, of in named.items() if of]
+    return "; ".join(["metric: accuracy", *special])
+
+
+def _variants(runs: Iterable[Run]) -> str:
+    """Backbones, and what prompts the runs have."""
+    runs = list(runs)
+    prompted = list(filter(is_prompted, runs))
+    parts = [f"{_distinct(runs, architecture)} with backbone {_distinct(runs, backbone_name)}"]
+    for kind, group in grouped(prompted, lambda run: kind_of(run["task"])).items():
+        parts.append(f"prompt position of {kind} {_distinct(group, itemgetter('position'))}")
+    if prompted:
+        parts.append(f"prompt length {_distinct(prompted, itemgetter('prompt_length'))}")
+    supplemented = [run for run in runs if run["supplementary_position"] is not None]
+    for row, group in grouped(supplemented, lambda run: run["row"]).items():
+        places = _distinct(group, itemgetter("supplementary_position"))
+        parts.append(f"{row} after supplementary training, position {places}")
+    for key in NOT_AS_IN_PAPER:
+        given = [run for run in runs if run.get(key) is not None]
+        parts += [f"not as in the paper: {key.replace('_', ' ')} {_distinct(given, itemgetter(key))}"] if given else []
+    return "; ".join(parts)
+
+
+def _distinct(runs: Iterable[Run], value: Callable[[Run], Any]) -> str:
+    return ", ".join(map(str, sorted({value(run) for run in runs})))
+
+
+def incomplete(rows: Mapping[tuple[int | None, str], Row], seeds: Collection[int]) -> list[str]:
+    """A note that says which seeds are missing where, if any; rows by K and name."""
+    lacking = [
+        f"{place(name, task, k)} without {', '.join(map(str, absent))}"
+        for (k, name), row in rows.items()
+        for task, score in row.items()
+        if (absent := sorted(set(seeds).difference(score.seeds)))
+    ]
+    return [f"(n=...): fewer seeds; {'; '.join(lacking)}"] if lacking else []
+
+
+def failures(runs: Collection[Run]) -> list[str]:
+    """A note that counts failed runs by row and task, if there are any."""
+    counts = Counter(place(run["row"], run["task"], run["k"]) for run in runs)
+    named = "; ".join(f"{name} {count}" for name, count in counts.items())
+    return [f"failed runs, left out: {len(runs)} ({named})"] if runs else []
+
+
+def place(row: str, task: str, k: int | None) -> str:
+    return f"{row} on {task}" + (f" with K = {k}" if k else "")

@@ -1,0 +1,88 @@
+"""Runs as ``results.jsonl`` holds them, and what is asked of one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable, Hashable, Iterable
+
+from preprocess.tasks import TASKS
+from run_scripts.records import RunError, read_records, results_file
+
+Run = dict[str, Any]  # a line of results.jsonl
+SINGLE, PAIRS = "single sentences", "pairs"  # kinds of tasks
+PROMPT = ("position", "supplementary_position", "prompt_length")
+NEEDED = {  # by status
+    "done": ("selection", "backbone", "lr", "seed", "dev", "test", "metric", "trainable", *PROMPT),
+    "failed": ("selection", "lr", "seed"),
+}
+
+
+@dataclass(frozen=True)
+class Results:
+    """A folder of results: paths of predictions are relative to it."""
+
+    folder: Path
+    runs: tuple[Run, ...]
+
+
+def read_results(place: Path) -> Results:
+    """Every run of ``place/results.jsonl``, or of the file itself.
+
+    Raises:
+        RunError: there is no such file, no run in it, or a run without something that reports need.
+    """
+    path = results_file(place)
+    if not path.is_file():
+        raise RunError(f"{path} does not exist: name the folder that a sweep wrote")
+    runs = tuple(read_records(path))
+    if not runs:
+        raise RunError(f"{path} holds no runs: run a sweep first")
+    for run in runs:
+        needed = ("row", "task", "setting", "k", "status", *NEEDED.get(run.get("status", ""), ()))
+        lacking = [key for key in needed if key not in run]
+        if lacking:
+            raise RunError(f"{path}: run {run['run']} has no {', '.join(lacking)}: repeat it or remove its line")
+        if run["task"] not in TASKS:
+            raise RunError(f"{path}: run {run['run']} is of task {run['task']}, which is unknown: remove its line")
+    return Results(path.parent, tuple({**run, "backbone": _backbone(run)} for run in runs))
+
+
+def _backbone(run: Run) -> dict[str, str]:
+    """Path and fingerprint; a run that failed may know the path alone, or neither."""
+    found = run.get("backbone") or ""
+    return found if isinstance(found, dict) else {"path": found, "sha256": ""}
+
+
+def is_done(run: Run) -> bool:
+    return run["status"] == "done"
+
+
+def is_prompted(run: Run) -> bool:
+    """Whether there are prompt rows in the run's input; a failed run may not say."""
+    return run.get("prompt_length") is not None
+
+
+def kind_of(task: str) -> str:
+    return PAIRS if TASKS[task].pairs else SINGLE
+
+
+def backbone_name(run: Run) -> str:
+    """folder/file.pt and the beginning of the fingerprint."""
+    path, sha256 = Path(run["backbone"]["path"]), run["backbone"]["sha256"]
+    return f"{'/'.join(path.parts[-2:])} ({sha256[:8] or 'not read'})"
+
+
+def architecture(run: Run) -> str:
+    """What ``--arch`` was in the run's command."""
+    command = run.get("command") or []
+    return command[command.index("--arch") + 1] if "--arch" in command[:-1] else "unknown architecture"
+
+
+def grouped(runs: Iterable[Run], key: Callable[[Run], Hashable]) -> dict[Any, list[Run]]:
+    """Groups in the order of their first runs."""
+    groups: dict[Any, list[Run]] = defaultdict(list)
+    for run in runs:
+        groups[key(run)].append(run)
+    return dict(groups)

@@ -1,0 +1,69 @@
+"""The score of a row on a task, as the paper reports it: over the seeds, at the learning rate that dev prefers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import mean, stdev
+from typing import Any, Callable, Collection, Iterable, Mapping
+
+from .runs import Run, grouped
+
+
+@dataclass(frozen=True)
+class Score:
+    """Finished runs at the chosen learning rate, a run for each seed, by seed."""
+
+    runs: tuple[Run, ...]
+
+    @property
+    def lr(self) -> float:
+        return self.runs[0]["lr"]
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(run["seed"] for run in self.runs)
+
+    @property
+    def dev(self) -> float:
+        return mean(run["dev"] for run in self.runs)
+
+    @property
+    def mean(self) -> float:
+        """Mean of the test scores over the seeds, x100."""
+        return mean(run["test"] for run in self.runs)
+
+    @property
+    def std(self) -> float | None:
+        """Sample standard deviation over the seeds; None for a single one."""
+        return stdev(run["test"] for run in self.runs) if len(self.runs) > 1 else None
+
+
+Row = Mapping[str, Score]  # by task
+
+
+def choose(runs: Iterable[Run]) -> Score:
+    """The score of runs that differ in learning rate and seed alone.
+
+    The best mean dev decides, the smaller rate where two are equal. Only rates with as many seeds as any other are
+    compared: a mean over one lucky seed of an unfinished sweep must not win.
+    """
+    by_lr = grouped(runs, lambda run: run["lr"]).values()
+    most = max(map(len, by_lr))
+    scores = [Score(tuple(sorted(group, key=lambda run: run["seed"]))) for group in by_lr if len(group) == most]
+    return max(scores, key=lambda score: (-math.inf if math.isnan(score.dev) else score.dev, -score.lr))
+
+
+def rows_of(runs: Iterable[Run], key: Callable[[Run], Any] = lambda run: run["row"]) -> dict[Any, Row]:
+    """Row, or another key of groups of runs -> task -> score."""
+    by_key = grouped(runs, key)
+    return {name: _by_task(group) for name, group in by_key.items()}
+
+
+def _by_task(runs: Iterable[Run]) -> Row:
+    return {task: choose(group) for task, group in grouped(runs, lambda run: run["task"]).items()}
+
+
+def mean_over(values: Mapping[str, float], tasks: Collection[str]) -> float | None:
+    """Mean of the tasks' values; None where one of them is missing."""
+    return mean(values[task] for task in tasks) if values.keys() >= set(tasks) else None

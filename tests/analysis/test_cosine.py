@@ -1,0 +1,239 @@
+"""python -m fairseq_idpg.analysis cosine, against sentences encoded one by one and pairs counted in loops."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from fairseq_idpg.analysis.__main__ import main
+from fairseq_idpg.analysis.checkpoints import load_backbone, load_checkpoint, read_dictionary
+from fairseq_idpg.analysis.cosine import Ranking, numbers, report
+from fairseq_idpg.analysis.plots import draw
+from fairseq_idpg.analysis.sentences import SINGLE_POSITION, cut_sentences, sentence_dataset
+from fairseq_idpg.errors import InputError
+from preprocess.data_folder import DataFolder
+from tests.analysis.conftest import PAIRS, edited
+from tests.analysis.plain_pass import plain_cosine, plain_pearson, plain_ranks, plain_state
+from tests.folders import write_backbone, write_folder
+
+
+def cosine(*arguments):
+    main(["cosine", *(str(argument) for argument in arguments), "--cpu"])
+
+
+@pytest.fixture
+def numbers_of(tmp_path, capsys):
+    """(arguments) -> what --json wrote."""
+
+    def run(*arguments):
+        cosine(*arguments, "--json", tmp_path / "found.json")
+        return json.loads((tmp_path / "found.json").read_text())
+
+    return run
+
+
+def plain_cosines(loaded, data, position):
+    folder = DataFolder(data)
+    both = [folder.rows(part, "valid") for part in ("input0", "input1")]
+    states = [[plain_state(loaded.model, rows[i][:-1].tolist(), position) for i in range(PAIRS)] for rows in both]
+    return [plain_cosine(*pair) for pair in zip(*states)]
+
+
+def check_against_loops(model, scores, expected):
+    assert model["cosines"] == pytest.approx(expected, abs=1e-5)
+    assert np.std(expected) > 1e-3  # the pairs do differ
+    assert model["pearson"] == pytest.approx(plain_pearson(model["cosines"], scores), abs=1e-6)
+    ranks = plain_ranks(model["cosines"]), plain_ranks(scores)
+    assert model["spearman"] == pytest.approx(plain_pearson(*ranks), abs=1e-6)
+    for k, counts in model["top"].items():
+        plain = [0] * 5
+        for i in sorted(range(PAIRS), key=lambda i: -model["cosines"][i])[: int(k)]:
+            plain[min(int(scores[i] + 1e-9), 4)] += 1
+        assert counts == plain and sum(counts) == int(k)
+
+
+def test_prompted_and_fine_tuned(pairs, idpg, tuned, numbers_of):
+    """A generator at position 3 of pairs, which is 1 of a sentence, beside fine-tuning."""
+    found = numbers_of(pairs, "--path", idpg, "--baseline", tuned, "--top-k", 5, 12, "--batch-size", 7)
+    dictionary = read_dictionary(str(pairs / "input0" / "dict.txt"))
+    assert [(model["name"], model["prompt_position"]) for model in found["models"]] == [
+        ("m-idpg-phm", 1),
+        ("fine-tuning", None),
+    ]
+    assert found["scores"] == pytest.approx([i / 3 for i in range(PAIRS)], abs=1e-5)  # six decimals are saved
+    assert found["all"] == [3, 3, 3, 3, 4]
+    for model, path, position in zip(found["models"], (idpg, tuned), (1, 0)):
+        plain = plain_cosines(load_checkpoint(str(path), "--path", dictionary, {}), pairs, position)
+        check_against_loops(model, found["scores"], plain)
+
+
+def test_task_prompt_and_untouched_backbone(place, pairs, task_prompt, numbers_of):
+    """The prompt of position 4 stands behind </s>, in a sentence as in a pair."""
+    backbone = place / "backbone" / "model.pt"
+    found = numbers_of(pairs, "--path", task_prompt, "--backbone", backbone, "--top-k", 10)
+    dictionary = read_dictionary(str(pairs / "input0" / "dict.txt"))
+    assert [model["name"] for model in found["models"]] == ["prompt-tuning", "backbone, not fine-tuned"]
+    models = [load_checkpoint(str(task_prompt), "--path", dictionary, {}), load_backbone(str(backbone), dictionary)]
+    for model, loaded, position in zip(found["models"], models, (4, 0)):
+        check_against_loops(model, found["scores"], plain_cosines(loaded, pairs, position))
+
+
+def test_batches_change_nothing_and_the_chosen_position_does(pairs, task_prompt, numbers_of):
+    one, many, moved = (
+        numbers_of(pairs, "--path", task_prompt, "--top-k", 5, *options)["models"][0]
+        for options in (["--batch-size", 1], ["--batch-size", 50], ["--prompt-position", 0])
+    )
+    assert one["cosines"] == pytest.approx(many["cosines"], abs=1e-5)
+    assert moved["prompt_position"] == 0
+    assert np.abs(np.subtract(moved["cosines"], many["cosines"])).max() > 1e-4
+
+
+def test_fairseqs_own_checkpoint_and_one_of_the_same_method(pairs, stock, tuned, task_prompt, numbers_of):
+    found = numbers_of(pairs, "--path", task_prompt, "--baseline", stock, "--top-k", 5)
+    assert found["models"][1]["name"] == "roberta" and found["models"][1]["prompt_position"] is None
+    found = numbers_of(pairs, "--path", tuned, "--baseline", tuned, "--top-k", 5)
+    assert [model["name"] for model in found["models"]] == ["fine-tuning", "fine-tuning, baseline"]
+
+
+def test_what_follows_the_prompt_stays_the_same(pairs, idpg):
+    """0 and 2 stand in front of a sentence, 1 and 3 in front of </s>."""
+    loaded = load_checkpoint(str(idpg), "--path", read_dictionary(str(pairs / "input0" / "dict.txt")), {})
+    mask = loaded.task.source_dictionary.index("<mask>")
+    sentence = DataFolder(pairs).rows("input1", "valid")[0].tolist()
+    expected = {
+        0: [0, *[mask] * 3, *sentence],
+        1: [0, *sentence[:-1], *[mask] * 3, 2],
+        4: [0, *sentence, 2, *[mask] * 3, 2],
+    }
+    assert SINGLE_POSITION == {0: 0, 2: 0, 1: 1, 3: 1, 4: 4}
+    for position, tokens in expected.items():
+        item = sentence_dataset(loaded, str(pairs), "input1", "valid", position)[0]
+        assert item["prompted_tokens"].tolist() == tokens
+        assert item["prompt_offset"] == tokens.index(mask)
+
+
+def test_long_sentences_are_cut_and_counted(tmp_path):
+    backbone = load_backbone(str(write_backbone(tmp_path / "model.pt", max_positions=8)), read_dictionary_of(tmp_path))
+    dataset = sentence_dataset(backbone, str(tmp_path / "data"), "input0", "valid", 0)
+    lengths = DataFolder(tmp_path / "data").rows("input0", "valid").lengths - 1
+    assert cut_sentences(dataset) == int((lengths > 6).sum()) > 0
+    for i, length in enumerate(lengths):
+        tokens = dataset[i]["net_input.src_tokens"].tolist()
+        assert len(tokens) == min(length, 6) + 2 and tokens[-1] == 2
+
+
+def read_dictionary_of(folder):
+    return read_dictionary(str(write_folder(folder / "data", regression=True) / "input0" / "dict.txt"))
+
+
+@pytest.fixture
+def by_hand():
+    """Six pairs, two models; the first ranks them by their scores, the second the other way round."""
+    scores = np.array([5.0, 4.2, 3.1, 2.0, 0.9, 0.0])
+    cosines = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4])
+    rankings = [Ranking("prompts", "p.pt", 0, cosines), Ranking("vanilla", "v.pt", None, -cosines, cut=2)]
+    options = {"data": "STS-B-bin", "split": "valid", "top_k": [2, 4], "groups": 5}
+    return numbers(rankings, scores, type("Options", (), options))
+
+
+def test_text(by_hand):
+    assert report(by_hand).splitlines() == [
+        "STS-B-bin valid: 6 pairs, each sentence encoded alone",
+        "",
+        "model    file  prompt position  Spearman  Pearson",
+        "prompts  p.pt                0     1.000    0.999",
+        "vanilla  v.pt                -    -1.000   -0.999",
+        "",
+        "gold score           [0, 1)  [1, 2)  [2, 3)  [3, 4)  [4, 5]",
+        "all pairs                 2       0       1       1       2",
+        "top 2       prompts       0       0       0       0       2",
+        "            vanilla       2       0       0       0       0",
+        "top 4       prompts       0       0       1       1       2",
+        "            vanilla       2       0       1       1       0",
+        "vanilla: 2 sentences were too long and cut",
+    ]
+
+
+def test_plot(by_hand):
+    pytest.importorskip("matplotlib")
+    panels = draw(by_hand).axes
+    assert [axes.get_title() for axes in panels] == ["top 2 of 6 pairs by cosine", "top 4 of 6 pairs by cosine"]
+    heights = [[[bar.get_height() for bar in bars] for bars in axes.containers] for axes in panels]
+    assert heights == [[[0, 0, 0, 0, 2], [2, 0, 0, 0, 0]], [[0, 0, 1, 1, 2], [2, 0, 1, 1, 0]]]
+    for axes in panels:
+        assert [text.get_text() for text in axes.get_xticklabels()] == by_hand["groups"]
+        assert [text.get_text() for text in axes.get_legend().get_texts()] == ["prompts", "vanilla"]
+        assert (axes.get_xlabel(), axes.get_ylabel()) == ("gold score", "number of pairs")
+
+
+def test_command(pairs, idpg, tuned, tmp_path, analysis):
+    pytest.importorskip("matplotlib")
+    files = ["--out", tmp_path / "plot.png", "--json", tmp_path / "sub" / "found.json"]
+    done = analysis("cosine", pairs, "--path", idpg, "--baseline", tuned, "--top-k", 5, 10, *files)
+    assert done.status == 0, done.output
+    found = json.loads((tmp_path / "sub" / "found.json").read_text())
+    assert report(found) in done.output
+    saved = f"numbers saved: {tmp_path / 'sub' / 'found.json'}\nplot saved: {tmp_path / 'plot.png'}\n"
+    assert done.output.endswith(saved)
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    failed = analysis("cosine", pairs, "--path", idpg)
+    assert failed.status == 1
+    assert failed.last_line == f"fairseq_idpg: --top-k 100: split valid of {pairs} has 16 pairs, give 1 to 16"
+
+
+def test_bad_options(pairs, idpg, tuned, tmp_path):
+    for options, message in (
+        (["--top-k", 17], "--top-k 17: split valid of .* has 16 pairs, give 1 to 16"),
+        (["--top-k", 0], "--top-k 0"),
+        (["--groups", 0], "--groups 0: give 1 or more"),
+        (["--batch-size", 0], "--batch-size 0: give 1 or more"),
+        (["--largest-score", 0], "--largest-score 0: give a positive number"),
+        (["--split", "test"], "has no split test: it has train, valid"),
+        (["--out", tmp_path / "plot.xyz"], "plot.xyz: matplotlib writes no such files: name a .png"),
+        (["--model-overrides", "x"], "--model-overrides x is no dictionary"),
+        (["--json", "/dev/null/found.json"], "/dev/null.*; nothing written"),
+    ):
+        with pytest.raises(InputError, match=message):
+            cosine(pairs, "--path", idpg, "--top-k", 5, *options)
+    with pytest.raises(InputError, match="--prompt-position 1 has no effect: fine-tuning has no prompt"):
+        cosine(pairs, "--path", tuned, "--top-k", 5, "--prompt-position", 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bad_checkpoints(place, pairs, idpg, tmp_path):
+    (tmp_path / "text.pt").write_text("no checkpoint")
+    glove = edited(idpg, tmp_path / "glove.pt", method="m-idpg-phm-glove", representation="glove")
+    for path, message in (
+        (tmp_path / "nowhere.pt", "--path .*nowhere.pt is not a fairseq checkpoint"),
+        (tmp_path / "text.pt", "--path .*text.pt is not a fairseq checkpoint"),
+        (place / "backbone" / "model.pt", "--path .*model.pt holds a model of --task .* not of sentence prediction"),
+        (glove, "--method m-idpg-phm-glove reads word vectors, and the data folder has those of whole pairs"),
+    ):
+        with pytest.raises(InputError, match=message):
+            cosine(pairs, "--path", path, "--top-k", 5)
+    with pytest.raises(InputError, match="--baseline .*nowhere.pt is not a fairseq checkpoint"):
+        cosine(pairs, "--path", idpg, "--baseline", tmp_path / "nowhere.pt", "--top-k", 5)
+    with pytest.raises(InputError, match="--backbone .*nowhere.pt is not a file"):
+        cosine(pairs, "--path", idpg, "--backbone", tmp_path / "nowhere.pt", "--top-k", 5)
+
+
+def test_a_backbone_that_has_moved(pairs, idpg, tmp_path, numbers_of):
+    moved = edited(idpg, tmp_path / "moved.pt", backbone=str(tmp_path / "gone.pt"))
+    with pytest.raises(InputError, match="gone.pt is not a file.*--model-overrides"):
+        cosine(pairs, "--path", moved, "--top-k", 5)
+    there = numbers_of(pairs, "--path", idpg, "--top-k", 5)["models"][0]
+    backbone = f"{{'backbone': '{idpg.parents[1] / 'backbone' / 'model.pt'}'}}"
+    again = numbers_of(pairs, "--path", moved, "--top-k", 5, "--model-overrides", backbone)["models"][0]
+    assert again["cosines"] == there["cosines"]
+
+
+def test_data_of_another_dictionary(tuned, tmp_path):
+    other = write_folder(tmp_path / "other", regression=True, words=40)
+    (other / "label" / "valid.label").write_text("0.5\n" * 13)
+    with pytest.raises(InputError, match="dictionary has 45 symbols but the backbone .* has 261"):
+        cosine(other, "--path", tuned, "--top-k", 5)
+    gone = ["--model-overrides", "{'backbone': 'gone.pt'}"]
+    with pytest.raises(InputError, match="--path .* cannot be loaded with a dictionary of 45 symbols"):
+        cosine(other, "--path", tuned, "--top-k", 5, *gone)

@@ -1,0 +1,169 @@
+"""python -m fairseq_idpg.analysis neighbours, against cosines in loops and prompts generated one by one."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+
+from fairseq_idpg.analysis.__main__ import main
+from fairseq_idpg.analysis.checkpoints import load_checkpoint, read_dictionary
+from fairseq_idpg.analysis.neighbours import NearestWords
+from fairseq_idpg.analysis.vocabulary import Vocabulary
+from fairseq_idpg.errors import InputError
+from preprocess.data_folder import DataFolder
+from preprocess.dictionary import FILLER
+from tests.analysis.conftest import edited
+from tests.analysis.plain_pass import PLACEHOLDER, plain_cosine, plain_pass
+from tests.folders import write_folder
+
+
+def neighbours(*arguments):
+    main(["neighbours", *(str(argument) for argument in arguments)])
+
+
+@pytest.fixture
+def printed(capsys):
+    """(arguments) -> {title: its lines}."""
+
+    def run(*arguments):
+        capsys.readouterr()
+        neighbours(*arguments)
+        sections, title = {}, ""
+        for line in capsys.readouterr().out.splitlines()[1:]:
+            if line.startswith("  row "):
+                sections[title].append(line)
+            else:
+                title = line
+                sections[title] = []
+        return sections
+
+    return run
+
+
+def words_of(line):
+    """['a' 0.5, ...] of a line, its columns closed up."""
+    return re.findall(r"('(?:[^'\\]|\\.)*'|\"'\"|<[^>]+>) (-?\d\.\d{3})", line.partition(" row ")[2])
+
+
+def loaded_from(checkpoint, pairs):
+    return load_checkpoint(str(checkpoint), "--path", read_dictionary(str(pairs / "input0" / "dict.txt")), {})
+
+
+def plain_lines(rows, loaded, vocabulary, top):
+    """Words and cosines of each row, the highest cosine first."""
+    table = loaded.model.encoder.sentence_encoder.embed_tokens.weight.detach().numpy()
+    symbols = loaded.task.source_dictionary.symbols
+    candidates = [i for i, symbol in enumerate(symbols) if symbol != "<pad>" and not symbol.startswith(FILLER)]
+    lines = []
+    for row in rows.detach().numpy():
+        found = sorted(((plain_cosine(row, table[i]), i) for i in candidates), reverse=True)[:top]
+        lines.append([(vocabulary.word(i), pytest.approx(cosine, abs=6e-4)) for cosine, i in found])
+    return lines
+
+
+def as_numbers(lines):
+    return [[(word, float(cosine)) for word, cosine in words_of(line)] for line in lines]
+
+
+def test_prompt_of_a_task(place, pairs, task_prompt, printed):
+    loaded = loaded_from(task_prompt, pairs)
+    vocabulary = Vocabulary(pairs, None, None)
+    expected = plain_lines(loaded.model.method.table[0], loaded, vocabulary, 4)
+    from_folder = printed(task_prompt, "--dict", pairs, "--top", 4)
+    assert list(from_folder) == ["the same prompt for every input"]
+    (lines,) = from_folder.values()
+    assert len(lines) == 5 and as_numbers(lines) == expected
+    encoder = ["--bpe", "gpt2", "--vocab", place / "vocab"]
+    assert printed(task_prompt, "--dict", place / "vocab" / "dict.txt", *encoder, "--top", 4) == from_folder
+
+
+@pytest.mark.parametrize("layer", [0, 2])
+def test_generated_prompts(pairs, idpg, printed, layer):
+    """The output bias, and what the generator makes of <s> A </s> </s> B </s> with the prompt before the last </s>."""
+    loaded = loaded_from(idpg, pairs)
+    vocabulary = Vocabulary(pairs, None, None)
+    found = printed(idpg, "--data", pairs, "--examples", 2, "--layer", layer, "--top", 3)
+    bias = loaded.model.method.bias[layer]
+    assert as_numbers(found.pop("output bias of the generator")) == plain_lines(bias, loaded, vocabulary, 3)
+    folder = DataFolder(pairs)
+    for i, (title, lines) in enumerate(found.items()):
+        a, b = (folder.rows(part, "valid")[i].tolist() for part in ("input0", "input1"))
+        assert title == f"{vocabulary.text(a[:-1])} | {vocabulary.text(b[:-1])}"
+        ids = [0, *a, 2, *b]
+        at = len(ids) - 1
+        _, rows = plain_pass(loaded.model, ids, [*ids[:-1], *[PLACEHOLDER] * 3, 2], at)
+        assert (rows[layer] - bias).abs().max() > 1e-4  # the generator adds something
+        assert as_numbers(lines) == plain_lines(rows[layer], loaded, vocabulary, 3)
+    assert len(found) == 2
+
+
+def test_nearest_words_by_hand(tmp_path):
+    """Symbols that are words stand as they are; <pad> and fillers are no words; cosines do not see lengths."""
+    (tmp_path / "dict.txt").write_text("great 9\nbad 8\nmadeupword0000 0\n")
+    vocabulary = Vocabulary(tmp_path / "dict.txt", None, None)
+    assert vocabulary.candidates().tolist() == [0, 2, 3, 4, 5, 7]
+    table = torch.tensor([[0, 0, 1.0], [9, 9, 9], [0, 0, -1], [0, 0, 1], [2, 0, 0], [0, 3, 0], [9, 9, 9], [0, 0, 1]])
+    rows = torch.tensor([[5.0, 1, 0], [0, -1, -2], [0, 0, 0]])
+    lines = NearestWords(vocabulary, table).lines(rows, 2)
+    assert lines == [
+        "  row 1  'great' 0.981  'bad' 0.196",
+        "  row 2  </s> 0.894     'great' 0.000",
+        "  row 3  all zero",
+    ]
+
+
+def test_words(place, pairs):
+    """Text is quoted, so that ' a' and 'a' differ; special symbols and parts of a character are named."""
+    vocabulary = Vocabulary(pairs, None, None)
+    symbols = vocabulary.encoder.encode(["a' é"])[0][:-1].tolist()
+    assert [vocabulary.word(i) for i in symbols[:3]] == ["'a'", '"\'"', "' '"]
+    assert [vocabulary.word(i) for i in symbols[3:]] == [f"<piece {vocabulary.dictionary[i]}>" for i in symbols[3:]]
+    assert vocabulary.word(2) == "</s>" and vocabulary.word(len(vocabulary.dictionary) - 1) == "<mask>"
+    assert vocabulary.text(symbols) == "a' é"
+
+
+def test_command(pairs, idpg, analysis):
+    done = analysis("neighbours", idpg, "--dict", pairs, "--data", pairs, "--top", 2, "--examples", 1)
+    assert done.status == 0, done.output
+    lines = done.output[done.output.index(str(idpg)) :].splitlines()
+    assert lines[0] == f"{idpg}: m-idpg-phm, layer 0; nearest words and their cosines"
+    assert [line[:7] for line in lines[2:5]] == ["  row 1", "  row 2", "  row 3"]
+    assert len(lines) == 1 + 2 * 4
+
+
+def test_methods_without_rows(pairs, idpg, tuned, stock, task_prompt, tmp_path):
+    adapter = edited(idpg, tmp_path / "adapter.pt", method="adapter")
+    keys = edited(task_prompt, tmp_path / "keys.pt", prompt_insertion="key-value")
+    for path, message in (
+        (adapter, "--method adapter has no prompt rows to compare with words: give a checkpoint with prompts"),
+        (tuned, "--method fine-tuning has no prompt rows"),
+        (stock, "--method roberta has no prompt rows"),
+        (keys, "--method prompt-tuning with --prompt-insertion key-value has keys and values, no rows"),
+    ):
+        with pytest.raises(InputError, match=message):
+            neighbours(path, "--dict", pairs)
+
+
+def test_bad_options(place, pairs, idpg, task_prompt, tmp_path):
+    other = write_folder(tmp_path / "other")
+    encoder = ["--bpe", "gpt2", "--vocab", place / "vocab"]
+    for arguments, message in (
+        ([idpg], "--dict is missing: name the backbone's dict.txt"),
+        ([idpg, "--dict", pairs, "--layer", 7], "--layer 7: the prompts of .* enter at 0, 1, 2, give one of these"),
+        ([task_prompt, "--dict", pairs, "--layer", 1], "--layer 1: the prompts of .* enter at 0, give"),
+        ([idpg, "--dict", pairs, "--top", 0], "--top 0: .* has 260 words"),
+        ([idpg, "--dict", pairs, "--top", 261], "--top 261: .* has 260 words"),
+        ([idpg, "--data", pairs, "--examples", 17], "--examples 17: split valid of .* has 16"),
+        ([idpg, "--data", pairs, "--split", "test"], "has no split test"),
+        ([task_prompt, "--data", pairs], "--method prompt-tuning has the same prompt for every input"),
+        ([idpg, "--dict", pairs, "--data", other], "was made with another dictionary than .*: leave --dict out"),
+        ([idpg, "--dict", place / "vocab" / "dict.txt"], "holds numbers of pieces .*: name .* --bpe gpt2 --vocab"),
+        ([idpg, "--dict", other, *encoder], "differs from .*dict.txt: name with --bpe and --vocab the encoder"),
+        ([idpg, "--dict", tmp_path / "nowhere"], "nowhere is not a dictionary .*: name a dict.txt"),
+        ([idpg, "--dict", pairs, "--vocab", tmp_path], "--vocab .* has no dict.txt"),
+        (["nowhere.pt", "--dict", pairs], "CHECKPOINT nowhere.pt is not a fairseq checkpoint"),
+    ):
+        with pytest.raises(InputError, match=message):
+            neighbours(*arguments)

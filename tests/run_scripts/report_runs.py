@@ -1,0 +1,50 @@
+"""Made-up runs for the tests of the report."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any, Iterable
+
+import numpy as np
+
+from preprocess.tasks import TASKS
+from run_scripts.records import append_record
+
+Run = dict[str, Any]
+BACKBONE = {"path": "/models/roberta.large/model.pt", "sha256": "ab12" * 16}
+TEN = ("MPQA", "SUBJ", "CR", "MR", "SST-2", "QNLI", "RTE", "MRPC", "STS-B", "QQP")
+NUMBERS = itertools.count(1)
+
+
+def run(
+    row: str, task: str, seed: int = 1, lr: float = 1e-3, dev: float = 80.0, test: float = 80.0, **more: Any
+) -> Run:
+    """A finished run of full training with a prompt of 5 rows; ``more`` replaces or adds keys."""
+    return {
+        **{"run": f"{next(NUMBERS):012x}", "row": row, "task": task, "setting": "full", "k": None},
+        **{"selection": "clean", "position": int(TASKS[task].pairs), "supplementary_position": None},
+        **{"prompt_length": 5, "lr": lr, "seed": seed, "metric": TASKS[task].metric, "dev": dev, "test": test},
+        **{"trainable": 1000, "backbone": BACKBONE, "status": "done", "predictions": None, "options": {}},
+        "command": ["fairseq-train", "--arch", "roberta_idpg_large", "--lr", str(lr)],
+        **more,
+    }
+
+
+def failed(row: str, task: str, seed: int = 1, **more: Any) -> Run:
+    gone = {"dev": None, "test": None, "status": "failed", "error": "out of memory"}
+    return {**run(row, task, seed), **gone, **more}
+
+
+def write(folder: Path, runs: Iterable[Run]) -> Path:
+    for record in runs:
+        append_record(folder, record)
+    return folder
+
+
+def save_predictions(folder: Path, record: Run, test: list, targets: list) -> Run:
+    """The run with predictions in a file, as a sweep leaves them."""
+    name = f"runs/{record['run']}/predictions.npz"
+    (folder / name).parent.mkdir(parents=True)
+    np.savez_compressed(folder / name, test=np.array(test), test_targets=np.array(targets))
+    return {**record, "predictions": name}

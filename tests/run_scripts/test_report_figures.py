@@ -1,0 +1,190 @@
+"""The figures: what is on their axes, and their numbers as tables."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import report_runs as made
+from matplotlib.colors import to_hex
+
+from run_scripts.records import RunError
+from run_scripts.report.choice import Choice
+from run_scripts.report.drawing import COLOURS, MARKERS, UNLABELLED, draw
+from run_scripts.report.figures import CHARTS
+from run_scripts.report.paper import paper
+from run_scripts.report.runs import Results
+
+ANY = Choice()
+
+TASKS = ("CR", "RTE")
+
+
+def chart(tmp_path, number, runs, choice=ANY):
+    return CHARTS[number](Results(tmp_path, tuple(runs)), choice)
+
+
+def axes_of(found):
+    figure = draw(found)
+    assert figure.get_suptitle() == found.table.title
+    for axes in figure.axes:
+        assert axes.get_xlabel() and "(x100)" in axes.get_ylabel()
+    assert all(note.split()[0] in figure.get_supxlabel() for note in found.table.notes)
+    return figure.axes
+
+
+def legend(axes) -> list[str]:
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def lines(axes, label: str) -> list[tuple[float, float]]:
+    (line,) = [line for line in axes.lines if line.get_label() == label]
+    return [tuple(map(float, point)) for point in line.get_xydata()]
+
+
+def scored(row, scores, **more):
+    return [made.run(row, task, test=score, **more) for task, score in zip(TASKS, scores)]
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Parameters of rows without runs, without building the modules."""
+    monkeypatch.setattr("run_scripts.report.counts._counted", lambda arch: {"adapter": 1_622_784})
+
+
+def test_figure_1_score_against_parameters(tmp_path, counted):
+    runs = [*scored("m-idpg-phm", (80, 90), trainable=137_232), *scored("head-only", (50, 60), trainable=0)]
+    runs += [*scored("efl", (70, 80), trainable=355_000_000), made.run("compacter", "CR", trainable=9)]
+    found = chart(tmp_path, 1, runs)
+    (axes,) = axes_of(found)
+    assert axes.get_xscale() == "log"
+    assert lines(axes, "m-idpg-phm") == [(137_232, 85)]
+    assert lines(axes, "efl") == [(355_000_000, 75)]
+    assert lines(axes, "compacter") == [(152_576, pytest.approx((92.7 + 87.1) / 2))]  # the paper's: ours lacks RTE
+    hollow = [line for line in axes.lines if line.get_markerfacecolor() == "none"]
+    assert len(hollow) == len(paper().blocks[1][None])
+    assert sum(line.get_label().startswith(UNLABELLED) for line in hollow) == 2  # beside ours of the same row
+    assert legend(axes) == list(paper().blocks[1][None])
+    styles = [(line.get_color(), line.get_marker()) for line in hollow]
+    assert len(set(styles)) == len(styles)
+    by_name = {line[0]: line[1:] for line in found.table.lines}
+    assert by_name["m-idpg-phm"] == ["137,232", "85.0", "134K", f"{(93.2 + 83.5) / 2:.1f}"]
+    assert by_name["adapter"][:2] == ["1,622,784", "missing"]
+    assert by_name["head-only"] == ["0", "55.0", "-", "-"]
+
+
+def test_figure_3_bars_of_ours_and_the_paper(tmp_path):
+    runs = [*scored("S-256-layer0", (80, 84)), *scored("L-16-previous", (90, 92)), made.run("M-256-layer0", "CR")]
+    found = chart(tmp_path, 3, runs)
+    (axes,) = axes_of(found)
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["S", "M", "L"]
+    bars = {bar.get_label(): [float(patch.get_height()) for patch in bar] for bar in axes.containers}
+    assert bars["ours: m = 256, input: layer 0"] == [82]
+    assert bars["ours: m = 16, input: previous layer"] == [91]
+    assert bars["paper: m = 16, input: previous layer"] == [pytest.approx((93.6 + 83.6) / 2), pytest.approx(88.45)]
+    assert len(bars["paper: m = 256, input: previous layer"]) == 3
+    assert legend(axes) == list(bars)
+    (ours,) = [bar for bar in axes.containers if bar.get_label() == "ours: m = 16, input: previous layer"]
+    assert abs(ours[0].get_x() + ours[0].get_width() / 2 - 2) < 0.5  # in the group of L
+    middles = sorted(patch.get_x() + patch.get_width() / 2 for bar in axes.containers for patch in bar)
+    assert min(b - a for a, b in itertools.pairwise(middles)) > 0.9 * ours[0].get_width()
+    assert [line[2:] for line in found.table.groups[0]] == [
+        ["ours", "82.0", "missing", "missing"],
+        ["paper", f"{(93.8 + 79.9) / 2:.1f}", f"{(93.6 + 85.5) / 2:.1f}", f"{(93.8 + 86.5) / 2:.1f}"],
+        ["difference", "-4.8", "-", "-"],
+    ]
+
+
+def positions():
+    """Scores are known by their place: test is 50 + 10 x supplementary + downstream; dev prefers (1, 4) and (4, 0)."""
+    best = {"CR": (1, 4), "RTE": (4, 0)}
+    for task, supplementary, position in itertools.product(TASKS, (None, 0, 1, 4), (0, 1, 2, 3, 4)):
+        if task == "CR" and position in (2, 3):
+            continue
+        test = 50 + 10 * (0 if supplementary is None else supplementary) + position
+        dev = 90 if (supplementary, position) == best[task] else 10
+        more = {"position": position, "supplementary_position": supplementary}
+        yield made.run("s-idpg-phm", task, dev=dev, test=test, **more)
+
+
+def test_figure_7_lines_through_the_best_place(tmp_path):
+    table_1 = [made.run("adapter", "MR", prompt_length=None), made.run("prompt-tuning", "MR")]
+    found = chart(tmp_path, 7, [*positions(), *table_1])
+    downstream, supplementary = axes_of(found)
+    single, pairs = "s-idpg-phm, single sentences", "s-idpg-phm, pairs"
+    assert legend(downstream) == legend(supplementary) == [single, pairs]
+    assert lines(downstream, single) == [(0, 60), (1, 61), (4, 64)]
+    assert lines(downstream, pairs) == [(0, 90), (1, 91), (2, 92), (3, 93), (4, 94)]
+    assert lines(supplementary, single) == [(0, 54), (1, 64), (4, 94)]
+    assert lines(supplementary, pairs) == [(0, 50), (1, 60), (4, 90)]
+    assert [line.get_linestyle() for line in downstream.lines] == ["-", "--"]
+    assert list(downstream.get_xticks()) == [0, 1, 2, 3, 4] and list(supplementary.get_xticks()) == [0, 1, 4]
+    assert downstream.get_title().startswith("(a) downstream") and supplementary.get_title().startswith("(b) suppl")
+
+
+def test_figure_7_as_a_grid(tmp_path):
+    runs = [run for run in positions() if (run["task"], run["position"]) != ("RTE", 3)]
+    table = chart(tmp_path, 7, [*runs, made.run("prompt-tuning", "MR"), made.run("m", "RTE", position=3)]).table
+    assert table.header == ["method", "tasks", "supplementary", *(f"position {p}" for p in (0, 1, 2, 4))]
+    singles, pairs = table.groups
+    assert [line[2] for line in pairs] == ["none", "0", "1", "4"]
+    assert singles[1] == ["s-idpg-phm", "single sentences", "0", "50.0", "51.0", "-", "54.0"]
+    assert pairs[3] == ["s-idpg-phm", "pairs", "4", "90.0", "91.0", "92.0", "94.0"]
+
+
+def test_figure_7_without_supplementary_training(tmp_path):
+    runs = [run for run in positions() if run["supplementary_position"] is None]
+    downstream, supplementary = axes_of(chart(tmp_path, 7, runs))
+    assert lines(downstream, "s-idpg-phm, single sentences") == [(0, 50), (1, 51), (4, 54)]
+    assert [text.get_text() for text in supplementary.texts] == ["no such runs"]
+
+
+def test_a_place_without_one_of_the_tasks_is_missing(tmp_path):
+    runs = [made.run("a", task, position=p, test=p) for task, p in (("CR", 0), ("CR", 1), ("MR", 0), ("MR", 4))]
+    found = chart(tmp_path, 7, runs)
+    assert found.table.lines == [["a", "single sentences", "none", "0.0", "missing", "missing"]]
+    assert lines(axes_of(found)[0], "a, single sentences") == [(0, 0)]
+    assert chart(tmp_path, 7, runs, Choice(tasks=("CR",))).table.lines[0][3:] == ["0.0", "1.0"]
+
+
+def test_figure_9_score_against_length(tmp_path):
+    runs = [run for t in (1, 5, 20) for run in scored("m-idpg-phm", (80 + t, 60 + t), prompt_length=t)]
+    runs += [run for t in (5, 10) for run in scored("prompt-tuning", (70, 60), prompt_length=t)]
+    runs += [made.run("p-tuning-v2", "MR"), made.run("prompt-tuning-134", "CR", prompt_length=134)]
+    found = chart(tmp_path, 9, runs)
+    (axes,) = axes_of(found)
+    assert lines(axes, "m-idpg-phm") == [(1, 71), (5, 75), (20, 90)]
+    assert lines(axes, "prompt-tuning") == [(5, 65), (10, 65)]
+    assert legend(axes) == ["m-idpg-phm", "prompt-tuning"]
+    assert axes.get_xlabel() == "prompt length (rows)" and list(axes.get_xticks()) == [1, 5, 10, 20]
+    assert found.table.lines == [
+        ["m-idpg-phm", "71.0", "75.0", "missing", "90.0"],
+        ["prompt-tuning", "missing", "65.0", "65.0", "missing"],
+    ]
+
+
+def test_figure_9_of_few_shot_runs(tmp_path):
+    few = {"setting": "few-shot", "k": 100}
+    runs = [run for t in (1, 5) for run in scored("m-idpg-phm", (t, t), prompt_length=t, **few)]
+    assert chart(tmp_path, 9, runs, Choice(k=100)).table.lines == [["m-idpg-phm", "1.0", "5.0"]]
+    with pytest.raises(RunError, match="no finished full run"):
+        chart(tmp_path, 9, runs)
+
+
+@pytest.mark.parametrize("number, what", [(7, "position or supplementary position"), (9, "prompt length")])
+def test_a_sweep_that_was_not_run(tmp_path, number, what):
+    with pytest.raises(RunError, match=f"more than one {what}: run a sweep"):
+        chart(tmp_path, number, scored("m-idpg-phm", (1, 2)))
+
+
+@pytest.mark.parametrize("number, rows", [(1, ("efl", "adapter")), (3, ("S-256-layer0", "M-256-layer0"))])
+def test_rows_that_were_run_on_different_tasks(tmp_path, counted, number, rows):
+    runs = [made.run(row, task) for row, task in zip(rows, TASKS)]
+    with pytest.raises(RunError, match="no row has runs of all of CR, RTE: name fewer with --tasks"):
+        chart(tmp_path, number, runs)
+
+
+def test_colours_and_markers_tell_all_rows_apart():
+    rows = len(paper().blocks[1][None]) + 20
+    assert len({(i % len(COLOURS), i % len(MARKERS)) for i in range(rows)}) == rows
+    assert len({to_hex(colour) for colour in COLOURS}) == len(COLOURS)

@@ -1,0 +1,137 @@
+"""Which runs a table takes, and what it refuses to mix."""
+
+from __future__ import annotations
+
+import pytest
+import report_runs as made
+
+from run_scripts.records import RunError
+from run_scripts.report.choice import Choice
+from run_scripts.report.runs import Results, read_results
+from run_scripts.report.scope import take
+
+ANY = Choice()
+
+OTHER = {"path": "/models/mnli/model.pt", "sha256": "cd34" * 16}
+
+
+def taken(tmp_path, runs, choice=ANY, **more) -> list[str]:
+    return [run["run"] for run in take(Results(tmp_path, tuple(runs)), choice, **more).done]
+
+
+def refusal(tmp_path, runs, choice=ANY, **more) -> str:
+    with pytest.raises(RunError) as error:
+        taken(tmp_path, runs, choice, **more)
+    message = str(error.value)
+    assert "\n" not in message
+    return message
+
+
+def test_two_selections_demand_a_choice(tmp_path):
+    runs = [made.run("a", "CR"), made.run("b", "CR", selection="paper")]
+    message = refusal(tmp_path, runs)
+    assert "more than one selection: clean, paper; give --selection" in message and str(tmp_path) in message
+    assert taken(tmp_path, runs, Choice(selection="paper")) == [runs[1]["run"]]
+
+
+def test_two_backbones_demand_a_choice(tmp_path):
+    runs = [made.run("a", "CR"), made.run("b", "CR", backbone=OTHER)]
+    message = refusal(tmp_path, runs)
+    assert "mnli/model.pt (cd34cd34), roberta.large/model.pt (ab12ab12); give --backbone" in message
+    for name in ("ab12", "AB12AB12", "roberta.large/model.pt", "/models/roberta.large/model.pt"):
+        assert taken(tmp_path, runs, Choice(backbones=(name,))) == [runs[0]["run"]]
+    assert taken(tmp_path, runs, Choice(backbones=("ab12", "mnli/model.pt"))) == [run["run"] for run in runs]
+
+
+def test_the_same_backbone_at_two_paths_is_one(tmp_path):
+    moved = {**made.BACKBONE, "path": "/elsewhere/model.pt"}
+    assert len(taken(tmp_path, [made.run("a", "CR"), made.run("b", "CR", backbone=moved)])) == 2
+
+
+def test_one_row_never_mixes_backbones(tmp_path):
+    runs = [made.run("a", "CR"), made.run("a", "MR", backbone=OTHER)]
+    assert "a has runs with more than one backbone" in refusal(tmp_path, runs, Choice(backbones=("ab12", "cd34")))
+
+
+def test_supplementary_training_makes_backbones_of_its_own(tmp_path):
+    runs = [made.run("a", "CR"), made.run("b", "CR", supplementary_position=0, backbone=OTHER)]
+    assert len(taken(tmp_path, runs)) == 2
+
+
+def test_full_and_few_shot_runs_are_not_mixed(tmp_path):
+    runs = [made.run("a", "CR"), made.run("a", "CR", setting="few-shot", k=100)]
+    assert taken(tmp_path, runs) == [runs[0]["run"]]
+    assert taken(tmp_path, runs, ks=(100, 500)) == [runs[1]["run"]]
+    assert "no finished few-shot run with K = 500" in refusal(tmp_path, runs, ks=(500,))
+
+
+def test_positions_of_one_row_and_kind_demand_a_choice(tmp_path):
+    single, pair = made.run("a", "CR"), made.run("a", "RTE")
+    assert len(taken(tmp_path, [single, pair])) == 2  # 0 for singles, 1 for pairs
+    others = [made.run("a", "CR", position=4), made.run("a", "RTE", position=0)]
+    runs = [single, pair, *others]
+    assert "a on single sentences has runs with more than one position: 0, 4; give --position" in refusal(
+        tmp_path, runs
+    )
+    assert taken(tmp_path, runs, Choice(positions=(0, 1))) == [single["run"], pair["run"]]
+    assert taken(tmp_path, runs, Choice(positions=(0,))) == [single["run"], others[1]["run"]]
+    unprompted = made.run("adapter", "RTE", prompt_length=None)
+    assert unprompted["run"] in taken(tmp_path, [*runs, unprompted], Choice(positions=(0,)))
+
+
+def test_supplementary_positions_of_a_row_demand_a_choice(tmp_path):
+    runs = [made.run("a", "CR"), made.run("a", "CR", supplementary_position=0)]
+    assert "supplementary position: 0, none; give --supplementary-position" in refusal(tmp_path, runs)
+    assert taken(tmp_path, runs, Choice(supplementary="none")) == [runs[0]["run"]]
+    assert taken(tmp_path, runs, Choice(supplementary=0)) == [runs[1]["run"]]
+
+
+def test_the_papers_prompt_length_is_taken_among_several(tmp_path):
+    runs = [made.run("m-idpg-phm", "CR", prompt_length=length) for length in (1, 5, 10)]
+    assert taken(tmp_path, runs) == [runs[1]["run"]]
+    assert taken(tmp_path, runs, Choice(prompt_length=10)) == [runs[2]["run"]]
+    longer = made.run("prompt-tuning-134", "CR", prompt_length=134)
+    assert longer["run"] in taken(tmp_path, [*runs, longer], Choice(prompt_length=10))
+    assert "more than one prompt length: 1, 10; give --prompt-length" in refusal(tmp_path, [runs[0], runs[2]])
+    assert len(taken(tmp_path, runs, free=["prompt_length"])) == 3
+
+
+def test_two_runs_of_one_cell_are_refused(tmp_path):
+    one = made.run("a", "CR", options={"model": {"dropout": 0.1, "save_dir": "x"}})
+    other = made.run("a", "CR", options={"model": {"dropout": 0.0, "save_dir": "y"}})
+    message = refusal(tmp_path, [one, other])
+    assert (
+        f"runs {one['run']} and {other['run']} are both a on CR, lr 0.001, seed 1 (they differ in dropout)" in message
+    )
+
+
+def test_failed_runs_are_counted_and_not_taken(tmp_path):
+    runs = [made.run("a", "CR"), made.failed("a", "CR", 2), made.failed("a", "CR", 3, selection="paper")]
+    scope = take(Results(tmp_path, tuple(runs)), Choice(selection="clean"))
+    assert [run["seed"] for run in scope.failed] == [2]
+    assert "no finished full run" in refusal(tmp_path, runs[1:])
+
+
+def test_other_tasks_than_the_papers_are_left_out_unless_named(tmp_path):
+    runs = [made.run("a", "CR"), made.run("a", "MNLI")]
+    assert taken(tmp_path, runs) == [runs[0]["run"]]
+    assert taken(tmp_path, runs, Choice(tasks=("MNLI",))) == [runs[1]["run"]]
+    assert "with --tasks RTE, --selection clean" in refusal(tmp_path, runs, Choice(tasks=("RTE",), selection="clean"))
+
+
+def test_reading_takes_the_latest_line_of_a_run_and_leaves_a_torn_one_out(tmp_path, capsys):
+    run = made.run("a", "CR", test=1.0)
+    made.write(tmp_path, [run, {**run, "test": 2.0}])
+    with open(tmp_path / "results.jsonl", "a", encoding="utf-8") as file:
+        file.write('{"run": "0123')
+    results = read_results(tmp_path)
+    assert [found["test"] for found in results.runs] == [2.0]
+    assert "torn" in capsys.readouterr().err
+    assert read_results(tmp_path / "results.jsonl").folder == tmp_path
+
+
+def test_a_failed_run_may_know_the_path_of_its_backbone_alone(tmp_path):
+    made.write(tmp_path, [made.run("a", "CR"), made.failed("a", "CR", 2, backbone="/models/x.pt", position=None)])
+    results = read_results(tmp_path)
+    assert results.runs[1]["backbone"] == {"path": "/models/x.pt", "sha256": ""}
+    assert len(take(results, Choice(backbones=("ab12",))).failed) == 1

@@ -1,0 +1,124 @@
+"""The paper's protocol on made-up runs with known answers."""
+
+from __future__ import annotations
+
+import math
+from statistics import mean
+
+import numpy as np
+import pytest
+import report_runs as made
+from scipy.stats import ttest_rel
+from sklearn.metrics import f1_score
+
+from run_scripts.report.score import choose, mean_over, rows_of
+from run_scripts.report.significance import compare
+from run_scripts.report.voting import Votes
+
+
+def test_dev_chooses_the_learning_rate_and_test_is_reported():
+    good_on_dev = [made.run("a", "CR", seed, 1e-3, dev=90, test=70 + seed) for seed in (3, 1, 2)]
+    good_on_test = [made.run("a", "CR", seed, 5e-3, dev=89, test=99) for seed in (1, 2, 3)]
+    score = choose([*good_on_test, *good_on_dev])
+    assert score.lr == 1e-3
+    assert score.seeds == (1, 2, 3)
+    assert score.mean == 72
+    assert score.dev == 90
+    assert score.std == pytest.approx(np.std([71, 72, 73], ddof=1)) == 1
+
+
+def test_the_mean_of_dev_counts_and_not_its_best_seed():
+    steady = [made.run("a", "CR", seed, 1e-4, dev=85, test=1) for seed in (1, 2)]
+    lucky = [made.run("a", "CR", seed, 1e-3, dev=dev, test=2) for seed, dev in ((1, 95), (2, 60))]
+    assert choose([*lucky, *steady]).lr == 1e-4
+
+
+def test_a_learning_rate_with_fewer_seeds_is_not_chosen():
+    complete = [made.run("a", "CR", seed, 1e-4, dev=85) for seed in (1, 2)]
+    assert choose([made.run("a", "CR", 1, 1e-3, dev=95), *complete]).lr == 1e-4
+
+
+def test_equal_dev_scores_and_those_that_are_no_numbers():
+    equal = [made.run("a", "CR", 1, lr, dev=85) for lr in (1e-3, 1e-4, 5e-3)]
+    assert choose(equal).lr == 1e-4
+    assert choose([made.run("a", "CR", 1, 1e-4, dev=math.nan), made.run("a", "CR", 1, 1e-3, dev=3)]).lr == 1e-3
+
+
+def test_one_seed_has_no_deviation():
+    assert choose([made.run("a", "CR")]).std is None
+
+
+def test_an_average_needs_all_tasks():
+    assert mean_over({"CR": 1.0, "RTE": 3.0, "MR": 9.0}, ["CR", "RTE"]) == 2
+    assert mean_over({"CR": 1.0}, ["CR", "RTE"]) is None
+
+
+def row(tests: dict[str, list[float]], **more):
+    runs = [made.run("a", task, seed, test=test, **more) for task, of in tests.items() for seed, test in enumerate(of)]
+    return rows_of(runs)["a"]
+
+
+def test_significance_is_that_of_scipy_over_tasks_and_seeds():
+    one = {"CR": [91.0, 92.0, 93.5], "RTE": [70.0, 71.0, 75.0]}
+    other = {"CR": [90.0, 91.5, 92.0], "RTE": [70.5, 69.0, 73.0]}
+    expected = ttest_rel(one["CR"] + one["RTE"], other["CR"] + other["RTE"]).pvalue
+    found = compare(row(one), row(other))
+    assert (found.p, found.n) == (pytest.approx(expected), 6)
+    assert str(found) == f"{expected:.3f}{'*' if expected < 0.05 else ''} (n=6)"
+
+
+def test_significance_by_hand():
+    """Differences 1, 2, 3: mean 2, deviation 1, t = 2 sqrt(3) with 2 degrees of freedom; p = 1 - t / sqrt(t² + 2)."""
+    t = 2 * math.sqrt(3)
+    found = compare(row({"CR": [11, 22, 33]}), row({"CR": [10, 20, 30]}))
+    assert found.p == pytest.approx(1 - t / math.sqrt(t**2 + 2))
+    assert str(found) == "0.074 (n=3)"
+
+
+def test_only_shared_tasks_and_seeds_are_compared():
+    found = compare(row({"CR": [1, 2, 3], "RTE": [5, 6]}), row({"CR": [1, 3], "MR": [7, 8]}))
+    assert found.n == 2
+    assert str(compare(row({"CR": [1]}), row({"CR": [2]}))) == "- (n=1)"
+    assert str(compare(row({"CR": [1, 2]}), row({"CR": [1, 2]}))) == "- (n=2)"
+    assert str(compare(row({"CR": [2, 3]}), row({"CR": [1, 2]}))) == "<0.001* (n=2)"
+
+
+TARGETS = [1, 1, 0, 0]
+SEEDS = ([1, 1, 0, 1], [1, 0, 0, 0], [1, 0, 0, 0])  # the majority: 1, 0, 0, 0
+
+
+def voted(folder, task: str, predictions, targets):
+    runs = [
+        made.save_predictions(folder, made.run("a", task, seed, test=50.0), test, targets)
+        for seed, test in enumerate(predictions)
+    ]
+    votes = Votes(folder)
+    return votes.of(rows_of(runs)["a"]), votes.notes
+
+
+def test_the_vote_of_classes_is_scored_with_the_tasks_metric(tmp_path):
+    assert voted(tmp_path / "a", "CR", SEEDS, TARGETS) == ({"CR": 75.0}, [])
+    f1 = f1_score(TARGETS, [1, 0, 0, 0])
+    assert voted(tmp_path / "b", "MRPC", SEEDS, TARGETS)[0]["MRPC"] == pytest.approx(mean([75, 100 * f1]))
+
+
+def test_the_vote_of_scores_is_their_mean(tmp_path):
+    predictions = [[0.0, 1.0, 5.0], [2.0, 3.0, 3.0]]  # means 1, 2, 4
+    found, _ = voted(tmp_path, "STS-B", predictions, [10.0, 20.0, 40.0])
+    assert found == {"STS-B": pytest.approx(100)}
+
+
+def test_predictions_that_cannot_be_read_are_told(tmp_path):
+    runs = [made.save_predictions(tmp_path, made.run("a", "CR", seed), [1, 0], [1, 0]) for seed in (1, 2)]
+    (tmp_path / runs[1]["predictions"]).write_bytes(b"torn")
+    gone = made.run("a", "RTE", predictions="runs/gone/predictions.npz")
+    other = [
+        made.save_predictions(tmp_path, made.run("a", "MR", seed), [1, 0], targets)
+        for seed, targets in ((1, [1, 0]), (2, [0, 1]))
+    ]
+    votes = Votes(tmp_path)
+    assert votes.of(rows_of([*runs, gone, *other])["a"]) == {}
+    assert votes.notes == [
+        "no vote, as predictions are not there or damaged: a on CR, a on RTE",
+        "no vote, as the seeds were tested on different examples: a on MR",
+    ]

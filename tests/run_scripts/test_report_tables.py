@@ -1,0 +1,190 @@
+"""The tables: ours, the paper's, the difference, what is missing and what is said below."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+
+import pytest
+import report_runs as made
+
+from run_scripts.records import RunError
+from run_scripts.report import counts
+from run_scripts.report.choice import Choice
+from run_scripts.report.counts import count_table
+from run_scripts.report.extras import Extras
+from run_scripts.report.model import Table
+from run_scripts.report.overview import overview
+from run_scripts.report.paper import paper
+from run_scripts.report.runs import Results
+from run_scripts.report.tables import SCORE_TABLES, score_table
+
+ANY = Choice()
+NONE = Extras()
+
+SEEDS = (1, 2, 3, 4, 5)
+
+
+def table(tmp_path, number, runs, choice=ANY, extras=NONE) -> Table:
+    return score_table(SCORE_TABLES[number], Results(tmp_path, tuple(runs)), choice, extras)
+
+
+def cells(made_table: Table, *names: str) -> dict[str, str]:
+    """Header -> cell of the line that begins with these names."""
+    lines = [line for line in made_table.lines if tuple(line[: len(names)]) == names]
+    assert len(lines) == 1, names
+    return dict(zip(made_table.header, lines[0]))
+
+
+def seeds(row, task, scores, **more):
+    return [made.run(row, task, seed, test=score, **more) for seed, score in zip(SEEDS, scores)]
+
+
+def test_ours_beside_the_papers_values(tmp_path):
+    found = table(tmp_path, 1, seeds("m-idpg-phm", "CR", [92, 93, 94, 95, 96]))
+    assert found.header == ["method", "values", *paper().tasks, "Avg"]
+    assert found.names == 2
+    ours, papers, gaps = (cells(found, "m-idpg-phm", name) for name in ("ours", "paper", "difference"))
+    assert (ours["CR"], papers["CR"], gaps["CR"]) == ("94.0±1.6", "93.2±0.3", "+0.8")
+    assert (ours["RTE"], papers["RTE"], gaps["RTE"]) == ("missing", "83.5±0.7", "-")
+    assert (ours["Avg"], papers["Avg"], gaps["Avg"]) == ("missing", "91.9", "-")
+    assert set(cells(found, "efl", "ours").values()) == {"efl", "ours", "missing"}
+    assert [group[0][0] for group in found.groups] == list(paper().blocks[1][None])
+
+
+def test_the_average_is_over_all_tasks_or_over_those_asked_for(tmp_path):
+    runs = [run for i, task in enumerate(made.TEN) for run in seeds("efl", task, [80 + i])]
+    assert cells(table(tmp_path, 1, runs), "efl", "ours")["Avg"] == "84.5"
+    assert cells(table(tmp_path, 1, runs), "efl", "difference")["Avg"] == "-7.8"
+    part = table(tmp_path, 1, runs, Choice(tasks=("CR", "MR")))
+    assert part.header == ["method", "values", "CR", "MR", "Avg"]
+    assert cells(part, "efl", "ours")["Avg"] == "82.5"
+    assert cells(part, "efl", "paper")["Avg"] == f"{(93.0 + 91.7) / 2:.1f}"
+    assert any("the paper's of its printed values" in note for note in part.notes)
+
+
+def test_fewer_seeds_are_marked_and_named(tmp_path):
+    runs = [*seeds("efl", "CR", [90] * 5), *seeds("adapter", "CR", [90, 91, 92])]
+    runs += [made.failed("adapter", "CR", 4), made.failed("adapter", "CR", 5), made.failed("efl", "MR", 1)]
+    found = table(tmp_path, 1, runs)
+    assert cells(found, "adapter", "ours")["CR"] == "91.0±1.0 (n=3)"
+    assert cells(found, "efl", "ours")["CR"] == "90.0±0.0"
+    assert "(n=...): fewer seeds; adapter on CR without 4, 5" in found.notes
+    assert "failed runs, left out: 3 (adapter on CR 2; efl on MR 1)" in found.notes
+
+
+def test_the_protocol_stands_below(tmp_path):
+    more = {"supplementary_position": 4}
+    runs = [*seeds("efl", "CR", [90, 91], prompt_length=None), *seeds("s-idpg-phm", "RTE", [80], **more)]
+    text = "\n".join(table(tmp_path, 1, runs).notes)
+    assert "over seeds 1, 2, at the learning rate with the best mean dev score" in text
+    assert "setting full; selection clean: learning rate and checkpoint chosen on examples held out" in text
+    assert "metric: accuracy; MRPC, QQP: mean of accuracy and F1; STS-B: mean of Pearson's and Spearman's" in text
+    backbone = "roberta_idpg_large with backbone roberta.large/model.pt (ab12ab12)"
+    assert f"{backbone}; prompt position of pairs 1; prompt length 5" in text
+    assert "not as in the paper" not in text
+    short = table(tmp_path, 1, [made.run("efl", "CR", max_update=5, max_epoch=None)]).notes
+    assert any("not as in the paper: max update 5" in note for note in short)
+    assert "s-idpg-phm after supplementary training, position 4" in text
+
+
+def test_rows_of_our_own_have_no_paper_lines_and_ablations_stay_in_their_table(tmp_path):
+    runs = [made.run(row, "CR") for row in ("efl", "head-only", "M-16-previous", "L-16-previous", "phm-residual")]
+    main = [group[0][0] for group in table(tmp_path, 1, runs).groups]
+    assert main == [*paper().blocks[1][None], "head-only"]
+    assert [line[:2] for line in table(tmp_path, 1, runs).groups[-1]] == [["head-only", "ours"]]
+    assert [g[0][0] for g in table(tmp_path, 6, runs).groups] == [*paper().blocks[6][None], "L-16-previous"]
+
+
+def test_table_3_has_a_block_for_each_k(tmp_path):
+    few = {"setting": "few-shot", "k": 500}
+    runs = [*seeds("efl", "CR", [90, 92], **few), made.run("adapter", "CR", **few), made.run("efl", "CR", test=1)]
+    found = table(tmp_path, 3, runs)
+    assert found.header[:3] == ["K", "method", "values"]
+    assert cells(found, "500", "efl", "ours")["CR"] == "91.0±1.4"
+    assert cells(found, "500", "efl", "difference")["CR"] == "+0.1"
+    assert cells(found, "100", "efl", "ours")["CR"] == "missing"
+    assert cells(found, "500", "adapter", "ours")["CR"] == "80.0 (n=1)"
+    assert "(n=...): fewer seeds; adapter on CR with K = 500 without 2" in found.notes
+    assert list(dict.fromkeys(line[0] for line in found.lines)) == ["100", "500", "1000"]
+
+
+def test_table_7_has_averages_and_votes(tmp_path):
+    runs = []
+    for task, right in (("CR", [1, 1, 0, 0]), ("MR", [0, 1, 1, 0])):
+        for seed, said in enumerate(([1, 1, 0, 1], [1, 0, 0, 0], [1, 1, 1, 0])):  # the majority: 1, 1, 0, 0
+            runs.append(made.save_predictions(tmp_path, made.run("phm", task, seed, test=60 + seed), said, right))
+    found = table(tmp_path, 7, runs, Choice(tasks=("CR", "MR")))
+    assert found.header == ["method", "values", "Avg", "Voting"]
+    assert cells(found, "phm", "ours") == {"method": "phm", "values": "ours", "Avg": "61.0", "Voting": "75.0"}
+    assert cells(found, "phm", "paper")["Avg"] == "-"  # printed over ten tasks only
+    assert cells(table(tmp_path, 7, runs), "phm", "paper")["Voting"] == "86.9"
+    voting = table(tmp_path, 1, [{**run, "row": "efl"} for run in runs], extras=Extras(voting=True))
+    assert cells(voting, "efl", "voting")["CR"] == "100.0"
+    assert cells(voting, "efl", "voting")["MR"] == "50.0"
+    assert cells(voting, "efl", "voting")["RTE"] == "missing"
+
+
+def test_significance_is_a_last_column(tmp_path):
+    runs = [*seeds("efl", "CR", [11, 22, 33]), *seeds("adapter", "CR", [10, 20, 30]), made.run("compacter", "MR")]
+    found = table(tmp_path, 1, runs, extras=Extras(significance="adapter"))
+    assert found.header[-1] == "p, adapter"
+    assert cells(found, "efl", "ours")["p, adapter"] == "0.074 (n=3)"
+    assert cells(found, "efl", "paper")["p, adapter"] == ""
+    assert cells(found, "adapter", "ours")["p, adapter"] == "-"
+    assert cells(found, "compacter", "ours")["p, adapter"] == "- (n=0)"
+    assert cells(found, "fine-tuning", "ours")["p, adapter"] == "missing"
+    with pytest.raises(RunError, match="--significance adaptor.*did you mean adapter"):
+        table(tmp_path, 1, runs, extras=Extras(significance="adaptor"))
+
+
+def test_table_2_takes_counts_of_runs_and_counts_the_rest(tmp_path):
+    """All twelve counts are known, so that a wrong one is seen."""
+    runs = [made.run("prompt-tuning", "CR", trainable=5119), made.run("head-only", "CR", trainable=0)]
+    level = logging.getLogger().level
+    found = count_table(Results(tmp_path, tuple(runs)), Choice())
+    assert logging.getLogger().level == level
+    assert cells(found, "prompt-tuning")["ours"] == "5,119"
+    assert cells(found, "prompt-tuning")["source"] == "runs"
+    assert cells(found, "prompt-tuning")["paper"] == "5K"
+    assert cells(found, "prompt-tuning")["difference"] == "-0.0%"
+    assert list(cells(found, "m-idpg-phm").values()) == ["m-idpg-phm", "137,232", "counted", "134K", "+0.0%"]
+    assert list(cells(found, "adapter").values()) == ["adapter", "1,622,784", "counted", "1.55M", "-0.2%"]
+    assert list(cells(found, "head-only").values()) == ["head-only", "0", "runs", "-", "-"]
+    assert len(found.lines) == len(paper().counts) + 1
+
+
+def test_table_2_of_another_architecture_is_not_compared(tmp_path):
+    run = made.run("m-idpg-phm", "CR", trainable=22_032, command=["fairseq-train", "--arch", "roberta_idpg_minilm"])
+    found = count_table(Results(tmp_path, (run,)), Choice())
+    assert cells(found, "m-idpg-phm")["difference"] == "-"
+    assert cells(found, "prompt-tuning")["ours"] == "1,920"
+    assert "architecture roberta_idpg_minilm" in found.notes[0]
+    with pytest.raises(RunError, match="more than one architecture"):
+        count_table(Results(tmp_path, (run, made.run("m-idpg-phm", "CR"))), Choice())
+
+
+def test_rows_whose_runs_train_more_and_less_are_refused(tmp_path):
+    runs = [made.run("m-idpg-phm", "CR"), made.run("m-idpg-phm", "MR", trainable=7)]
+    with pytest.raises(RunError, match="m-idpg-phm train 7 and 1000 parameters"):
+        counts.counts(Results(tmp_path, tuple(runs)), Choice())
+    one = made.run("m-idpg-phm", "CR", prompt_length=10, trainable=7)
+    assert counts.counts(Results(tmp_path, (runs[0], one)), Choice()).of_runs == {"m-idpg-phm": 1000}
+
+
+def test_the_overview_lists_what_there_is(tmp_path):
+    few = {"setting": "few-shot", "k": 100, "lr": 1e-4}
+    runs = [made.run("a", "CR"), made.run("a", "RTE", 2), made.failed("a", "RTE"), made.run("a", "CR", **few)]
+    found = overview(Results(tmp_path, tuple(runs)))
+    assert found.title.endswith("4 runs, 3 finished, 1 failed")
+    assert [line[:2] for line in found.lines] == [["full", "-"], ["few-shot", "100"]]
+    line = dict(zip(found.header, found.lines[0]))
+    assert (line["tasks"], line["positions"], line["seeds"]) == ("CR, RTE", "0, 1", "1, 2")
+    assert (line["finished"], line["failed"], line["supplementary"]) == ("2", "1", "-")
+    assert found.notes == ["1 failed: out of memory"]
+
+
+def test_a_report_needs_no_predictions_unless_it_votes(tmp_path):
+    runs = [made.save_predictions(tmp_path, made.run("efl", "CR"), [1], [1])]
+    shutil.rmtree(tmp_path / "runs")
+    assert cells(table(tmp_path, 1, runs), "efl", "ours")["CR"] == "80.0"

@@ -76,6 +76,8 @@ def test_train_and_validate_commands(quickstart):
     assert "method m-idpg-phm: " in output
     output = shell(validate.replace("quickstart/", here).strip() + " --cpu --log-format json")
     assert re.search(r'"test_accuracy": "[\d.]+"', output)
+    predict = next(c for c in COMMANDS if "fairseq_idpg.predict" in c)
+    assert "predictions of test in" in shell(predict.replace("quickstart/", here).strip() + " --cpu")
 
 
 def test_own_data_command(quickstart):

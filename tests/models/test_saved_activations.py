@@ -1,0 +1,48 @@
+"""What a training step keeps for the backward pass."""
+
+from __future__ import annotations
+
+import torch
+
+from tests.helpers import logits, pair_batch, tiny_model
+
+
+def kept_bytes(method: str, **options) -> int:
+    """Bytes of all storages that the forward pass keeps, parameters aside."""
+    model = tiny_model(method=method, **options).train()
+    parameters = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    kept: dict[int, torch.UntypedStorage] = {}  # alive, so that no address is used twice
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in parameters:
+            kept[storage.data_ptr()] = storage
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        logits(model, pair_batch())
+    return sum(storage.nbytes() for storage in kept.values())
+
+
+def test_generated_prompts_cost_little_more_than_free_ones():
+    """A generator keeps its own inputs, B x d for each layer: no view that holds a layer's whole output."""
+    batch, width, layers = len(pair_batch()), 32, 3
+    generated, free = kept_bytes("m-idpg-phm", phm_n=4), kept_bytes("p-tuning-v2")
+    hidden, prompts = 16, 5 * width
+    own = 4 * batch * layers * (width + 4 * hidden + prompts) + 4 * 2 * hidden * (width + prompts)
+    assert 0 < generated - free < own
+
+
+def test_frozen_weights_keep_less():
+    """For each token: neither the inputs of Linears nor the outputs of LayerNorms."""
+    text = pair_batch().size(1)
+    assert kept_bytes("prompt-tuning") / (text + 5) < 0.65 * kept_bytes("fine-tuning") / text
+
+
+def test_dropout_keeps_a_byte_for_each_element():
+    """Embeddings, attention and two sublayers of each layer; a dropped sum needs no gradient of its own."""
+    dropped, whole = (kept_bytes("prompt-tuning", dropout=p, attention_dropout=p) for p in (0.1, 0.0))
+    tokens, width, heads, layers = pair_batch().numel() + 5 * len(pair_batch()), 32, 4, 3
+    length = pair_batch().size(1) + 5
+    hidden, attention = tokens * width, len(pair_batch()) * heads * length * length
+    assert dropped - whole < (1 + 2 * layers) * hidden + layers * attention * 4

@@ -7,6 +7,7 @@ from setuptools import find_packages, setup
 README = Path(__file__).with_name("README.md")
 
 CONVERT = ["safetensors", "transformers"]
+CAMPAIGNS = ["matplotlib", "pyyaml", "scikit-learn", "submitit"]
 DATA = {"plots": ["matplotlib"], "parquet": ["pyarrow"], "hub": ["datasets"]}
 
 setup(
@@ -32,8 +33,9 @@ setup(
         "tqdm",
     ],
     extras_require={
-        "dev": ["pytest", "hypothesis", "ruff", "matplotlib", "pyarrow", *CONVERT],
+        "dev": ["pytest", "hypothesis", "ruff", "pyarrow", *CAMPAIGNS, *CONVERT],
         "quickstart": CONVERT,
+        "campaigns": CAMPAIGNS,
         **DATA,
     },
 )

@@ -51,8 +51,7 @@ class OpenEncoderLayer(TransformerEncoderLayerBase):
         rows = self.injection.after_layer(self.index, x[0])
         if rows is None:
             return x
-        insert = INSERTIONS[self.injection.insertion]
-        return insert(x.transpose(0, 1), rows, self.injection.offset).transpose(0, 1)
+        return INSERTIONS[self.injection.insertion](x, rows, self.injection.offset)
 
     def residual_connection(self, x: Tensor, residual: Tensor) -> Tensor:
         """Called once after attention and once after the feed-forward, in this order."""
@@ -77,9 +76,9 @@ class OpenTransformerEncoder(TransformerEncoder):
     def forward_embedding(self, src_tokens: Tensor, token_embedding: Optional[Tensor] = None):
         """Overwrites the placeholders' embeddings by the prompt; position, LayerNorm and dropout follow as usual."""
         if self.injection.embedded is not None:
-            token_embedding = replace_rows(
-                self.embed_tokens(src_tokens), self.injection.embedded, self.injection.offset
-            )
+            embedded = self.embed_tokens(src_tokens).transpose(0, 1)
+            embedded = replace_rows(embedded, self.injection.embedded, self.injection.offset)
+            token_embedding = embedded.transpose(0, 1)
         return super().forward_embedding(src_tokens, token_embedding)
 
     @contextlib.contextmanager

@@ -68,26 +68,22 @@ class Injection:
 NOTHING = Injection()
 
 
-def _row_index(offset: Tensor, rows: Tensor) -> Tensor:
-    """B x t x d index of the prompt's places along the token axis."""
-    places = offset[:, None] + torch.arange(rows.size(1), device=offset.device)  # B x t
-    return places[:, :, None].expand(-1, -1, rows.size(2))
-
-
-def _per_example(rows: Tensor, x: Tensor) -> Tensor:
-    return rows.type_as(x).expand(x.size(0), -1, -1)
+def _places(x: Tensor, offset: Tensor, rows: Tensor) -> Tuple[Tensor, Tensor]:
+    """(B*t numbers of the prompt's rows among the T*B rows of T x B x d ``x``, the B*t x d rows for them)."""
+    length, batch = rows.size(1), x.size(1)
+    tokens = offset[:, None] + torch.arange(length, device=offset.device)  # B x t
+    numbers = tokens * batch + torch.arange(batch, device=offset.device)[:, None]
+    return numbers.flatten(), rows.type_as(x).expand(batch, -1, -1).flatten(0, 1)
 
 
 def replace_rows(x: Tensor, rows: Tensor, offset: Tensor) -> Tensor:
-    """B x T x d ``x`` with the t rows from each example's offset on overwritten by ``rows`` (B or 1, t, d)."""
-    rows = _per_example(rows, x)
-    return x.scatter(1, _row_index(offset, rows), rows)
+    """T x B x d ``x`` with the t rows from each example's offset on overwritten by ``rows`` (B or 1, t, d)."""
+    return x.flatten(0, 1).index_copy(0, *_places(x, offset, rows)).view_as(x)
 
 
 def add_rows(x: Tensor, rows: Tensor, offset: Tensor) -> Tensor:
-    """B x T x d ``x`` with ``rows`` (B or 1, t, d) added to the t rows from each example's offset on."""
-    rows = _per_example(rows, x)
-    return x.scatter_add(1, _row_index(offset, rows), rows)
+    """T x B x d ``x`` with ``rows`` (B or 1, t, d) added to the t rows from each example's offset on."""
+    return x.flatten(0, 1).index_add(0, *_places(x, offset, rows)).view_as(x)
 
 
 INSERTIONS = {"add": add_rows, "replace": replace_rows}

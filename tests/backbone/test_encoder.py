@@ -167,11 +167,16 @@ def test_nothing_stays_behind_even_after_an_error(model):
 
 
 def test_rows_reach_only_their_places():
-    x, rows = torch.zeros(2, 6, 3), torch.ones(1, 2, 3)
+    """T x B x d, whichever way it lies in memory; the second example has rows of its own."""
     offset = torch.tensor([1, 3])
-    for write in (add_rows, replace_rows):
-        out = write(x, rows, offset)
-        assert out.sum(-1).tolist() == [[0, 3, 3, 0, 0, 0], [0, 0, 0, 3, 3, 0]]
+    for x in (torch.zeros(6, 2, 3), torch.zeros(2, 6, 3).transpose(0, 1)):
+        for write in (add_rows, replace_rows):
+            out = write(x, torch.ones(1, 2, 3), offset).transpose(0, 1)
+            assert out.sum(-1).tolist() == [[0, 3, 3, 0, 0, 0], [0, 0, 0, 3, 3, 0]]
+            own = torch.tensor([[[1.0], [2.0]], [[3.0], [4.0]]]).expand(2, 2, 3)
+            out = write(x, own, offset).transpose(0, 1)
+            assert out.sum(-1).tolist() == [[0, 3, 6, 0, 0, 0], [0, 0, 0, 9, 12, 0]]
+        assert not x.any()
 
 
 def test_gradients_reach_every_row_and_no_backbone_weight(model):

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from ..backbone.injection import NO_ADAPTERS, AdapterPair, Injection
 from ..errors import InputError
+from ..layers.dropout import QuickDropout
 from ..method import InjectedMethod
 from ..options import option, parse_layers
 from ..registry import Geometry
@@ -65,7 +66,7 @@ class AdapterMethod(InjectedMethod):
             self.layers = parse_layers("--adapter-layers", str(cfg.adapter_layers), geometry.layers, "all")
         self.trains_layer_norms = str(cfg.train_layer_norms) == "true"
         self.activation = utils.get_activation_fn(str(cfg.adapter_activation))
-        self.dropout = nn.Dropout(cfg.adapter_dropout)
+        self.dropout = QuickDropout(cfg.adapter_dropout, quick=True)
         self.count = self.per_layer * len(self.layers)
         self.down_bias = nn.Parameter(torch.zeros(self.count, self.hidden))
         self.up_bias = nn.Parameter(torch.zeros(self.count, self.width))

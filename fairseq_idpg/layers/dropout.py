@@ -46,7 +46,9 @@ class QuickDropout(FairseqDropout):
     ``quick``: on a CPU, p is rounded to 2^-16 and drawn as above; else, and elsewhere, the draws are torch's own.
     """
 
-    quick = False
+    def __init__(self, p: float, quick: bool = False):
+        super().__init__(p)
+        self.quick = quick
 
     def draws_quickly(self, x: Tensor) -> bool:
         """Whether there is something to drop, in the quick way."""

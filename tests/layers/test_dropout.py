@@ -14,9 +14,7 @@ from tests.helpers import enlarge, logits, pair_batch, tiny_model
 
 
 def quick(p: float, training: bool = True) -> QuickDropout:
-    module = QuickDropout(p).train(training)
-    module.quick = True
-    return module
+    return QuickDropout(p, quick=True).train(training)
 
 
 @settings(deadline=None, max_examples=30)

@@ -1,4 +1,4 @@
-"""Checkpoints that a kill cut short."""
+"""Checkpoints that a kill cut short, that are complete, that are too large to keep."""
 
 from __future__ import annotations
 
@@ -28,3 +28,26 @@ def repair_last(folder: Path) -> None:
         os.replace(temporary, last)
     else:
         last.unlink()
+
+
+def has_all_updates(checkpoint: Path) -> bool:
+    """Whether training that counts updates has ended; fairseq, started again, would make one more."""
+    import torch  # not for the quick start, which needs no more than the above
+
+    if not checkpoint.exists():
+        return False
+    state = torch.load(checkpoint, weights_only=True, mmap=True)
+    limit = state["cfg"]["optimization"]["max_update"]
+    return 0 < limit <= state["optimizer_history"][-1]["num_updates"]
+
+
+def drop_optimizer(checkpoint: Path) -> None:
+    """Takes the optimizer's state, two thirds of the checkpoint of a whole model, out of the file."""
+    import torch
+
+    state = torch.load(checkpoint, weights_only=True, mmap=True)
+    if state.get("last_optimizer_state") is None:
+        return
+    temporary = checkpoint.with_name(f".{checkpoint.name}")
+    torch.save({**state, "last_optimizer_state": None}, temporary)
+    os.replace(temporary, checkpoint)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Iterable
 
@@ -10,7 +9,9 @@ from fairseq_idpg.registry import find_method
 from preprocess.split_facts import count_examples
 from preprocess.tasks import WARM_UP, WHOLE_MODEL
 
+from . import saved_scores  # noqa: F401
 from .experiment import Experiment
+from .records import RunError
 from .splits import Splits
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -20,10 +21,28 @@ REPORTS = {
     "mcc": ["--report-mcc"],
 }
 VALID_BATCH = 64
+# Options of fairseq-train that are set here -> what sets them, as an option of train.py and a key of a sweep.
+RESERVED = {
+    **{f"--{name.replace('_', '-')}": name for name in ("backbone", "arch", "batch_size", "max_epoch", "max_update")},
+    **{"--method": "rows", "--lr": "lrs", "--seed": "seeds", "--prompt-position": "positions"},
+    **{"--total-batch-size": "batch_size", "--valid-subset": "selection", "--save-dir": "--results"},
+    **{"--prompt-init-from": "init_prompts_from", "--head-init-from": "init_head_from"},
+    **{"--restore-file": "backbone", "--swap-pairs": "supplementary"},
+    **dict.fromkeys(("--user-dir", "--task", "--criterion", "--num-classes", "--regression-target"), "the task"),
+}
+CHANGE_REPRESENTATIONS = {"--representation-dropout", "--no-freeze-backbone", "--train-layer-norms", "random_crop"}
 
 
-def tool(name: str) -> str:
-    return str(Path(sys.executable).with_name(name))
+def check_options(options: Iterable[str]) -> None:
+    """Refuses options that this module gives itself.
+
+    Raises:
+        RunError: naming the option, and what to give instead.
+    """
+    for option in options:
+        name = option.partition("=")[0]
+        if name in RESERVED:
+            raise RunError(f"{name} is set by {RESERVED[name]}: leave it out of the options of fairseq-train")
 
 
 def trains_whole_model(experiment: Experiment) -> bool:
@@ -37,10 +56,17 @@ def learning_rates(experiment: Experiment) -> tuple[float, ...]:
     return experiment.settings.learning_rates
 
 
-def training_command(experiment: Experiment, splits: Splits, folder: Path, cache: Path) -> list[str]:
-    """The experiment as fairseq-train in ``folder``; M(x) is kept in ``cache`` where that is possible."""
-    command = [
-        *(tool("fairseq-train"), str(splits.folder.path), "--user-dir", str(ROOT / "fairseq_idpg")),
+def cache_of(experiment: Experiment, results: Path) -> Path | None:
+    """Where M(x) is kept for all runs; None where it changes during training."""
+    changes = CHANGE_REPRESENTATIONS.intersection(experiment.options)
+    trains_norms = str(find_method(experiment.method).defaults.get("train_layer_norms")) == "true"
+    return None if trains_whole_model(experiment) or changes or trains_norms else results / "cache"
+
+
+def training_command(experiment: Experiment, splits: Splits, folder: Path, cache: Path | None) -> list[str]:
+    """The experiment as fairseq-train in ``folder``; M(x) is kept in ``cache``."""
+    return [
+        *("fairseq-train", str(splits.folder.path), "--user-dir", str(ROOT / "fairseq_idpg")),
         *("--task", "sentence_prediction_idpg", "--criterion", "sentence_prediction_idpg"),
         *("--init-token", "0", "--separator-token", "2", "--max-positions", "512", "--shorten-method", "truncate"),
         *("--prompt-position", str(experiment.prompt_position), "--valid-subset", splits.dev),
@@ -53,12 +79,10 @@ def training_command(experiment: Experiment, splits: Splits, folder: Path, cache
         *("--seed", str(experiment.seed), "--log-format", "json", "--num-workers", "0"),
         *classes(splits),
         *starts(experiment),
+        *(["--no-freeze-backbone", "--swap-pairs", "append"] if experiment.supplementary else []),
+        *(["--representation-cache", str(cache)] if cache else []),
+        *experiment.options,
     ]
-    if experiment.supplementary:
-        command += ["--no-freeze-backbone", "--swap-pairs", "append"]
-    else:
-        command += ["--representation-cache", str(cache)]
-    return [*command, *experiment.options]
 
 
 def classes(splits: Splits) -> list[str]:
@@ -79,7 +103,8 @@ def schedule(experiment: Experiment, splits: Splits) -> list[str]:
     whole, paper = trains_whole_model(experiment), experiment.settings
     batch = experiment.batch_size or paper.batch_size
     # a run that counts updates makes as many epochs as it takes
-    epochs = experiment.max_epoch or (WHOLE_MODEL if whole else paper).max_epoch
+    fine_tuned = whole and not experiment.supplementary
+    epochs = experiment.max_epoch or (WHOLE_MODEL if fine_tuned else paper).max_epoch
     limits = ["--max-epoch", str(epochs)] if experiment.max_epoch or not experiment.max_update else []
     if experiment.max_update:
         limits += ["--max-update", str(experiment.max_update)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,16 @@ from typing import Any
 from preprocess.split_facts import sha256
 from preprocess.tasks import SETTINGS, Settings, Task, find_task
 
+from .records import RunError
+
 SELECTIONS = ("clean", "paper")
+PATHS = ("data", "backbone", "init_prompts_from", "init_head_from")
+REMEDIES = {
+    "data": "make it with python -m preprocess {} --raw DIR --out data, or name another folder",
+    "backbone": "get it with bash checkpoints/download.sh roberta.large, or name another file",
+}
+TEXT_AND_LABELS = dict.fromkeys(("input0", "input1", "label"), ("*.bin", "*.label", "dict.txt"))
+WORD_VECTORS = {"glove": ("*.npy",)}
 
 
 @dataclass(frozen=True)
@@ -25,7 +34,7 @@ class Experiment:
         data: the task's whole binarized folder.
         row: the run's row in a table.
         k: training examples of the few-shot setting (Section 4.4).
-        dev: examples held out of the training set to choose learning rate and checkpoint with.
+        dev_examples: held out of the training set to choose learning rate and checkpoint with.
         selection: ``clean`` holds such examples out; ``paper`` chooses on the split that it reports.
         position: of the prompt; ``supplementary_position``: its position while the backbone was trained on MNLI.
         supplementary: the run is such a training of the whole model (appendix A.4).
@@ -42,7 +51,7 @@ class Experiment:
     arch: str = "roberta_idpg_large"
     row: str = ""
     k: int | None = None
-    dev: int | None = None
+    dev_examples: int | None = None
     selection: str = "clean"
     position: int | None = None
     supplementary_position: int | None = None
@@ -64,29 +73,56 @@ class Experiment:
 
     @property
     def settings(self) -> Settings:
-        """How the paper trains it."""
+        """How the paper trains it; MNLI as a task of its own is a large one."""
         if self.supplementary:
             return SETTINGS["supplementary"]
-        return SETTINGS["few-shot" if self.k is not None else self.facts.settings]
+        if self.k is not None:
+            return SETTINGS["few-shot"]
+        return SETTINGS["large" if self.facts.settings == "supplementary" else self.facts.settings]
 
     @property
     def prompt_position(self) -> int:
-        """The paper's best: after ``<s>`` of single sentences, between the two of a pair (appendix A.5.2)."""
-        return int(self.facts.pairs) if self.position is None else self.position
+        """The paper's best: after the first of a pair, else after ``<s>`` (appendix A.5.2)."""
+        best = int(self.facts.pairs and not self.supplementary)
+        return best if self.position is None else self.position
 
     @property
     def run(self) -> str:
-        """12 hex digits: the same for runs that have the same result, wherever their files lie."""
-        decides: dict[str, Any] = asdict(self)
+        """12 hex digits: the same for runs of a row that have the same result, wherever their files lie."""
+        decides: dict[str, Any] = {**asdict(self), "position": self.prompt_position}
         for name in ("backbone", "init_prompts_from", "init_head_from"):
             decides[name] = decides[name] and file_digest(decides[name])
-        decides["data"] = folder_digest(self.data)
-        text = json.dumps(decides, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        reads_vectors = any("glove" in word for word in (self.method, *self.options))
+        decides["data"] = folder_digest(self.data, reads_vectors)
+        return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:12]
+
+    def absolute(self) -> Experiment:
+        """The same with absolute paths.
+
+        Raises:
+            RunError: one of its files or folders is missing.
+        """
+        paths = {}
+        for name in PATHS:
+            path = getattr(self, name)
+            if path and not Path(path).exists():
+                raise RunError(f"{name} {path} does not exist: {REMEDIES.get(name, 'give its path').format(self.task)}")
+            paths[name] = path and str(Path(path).absolute())
+        return replace(self, **paths)
+
+    @classmethod
+    def from_json(cls, text: str) -> Experiment:
+        found = json.loads(text)
+        return cls(**{**found, "options": tuple(found["options"])})
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
 
     def __str__(self) -> str:
         few = "" if self.k is None else f" K={self.k}"
-        return f"{self.task}{few} {self.row or self.method} lr {self.lr:g} seed {self.seed}"
+        before = "" if self.supplementary_position is None else f"{self.supplementary_position}:"
+        place = f"position {before}{self.prompt_position}"
+        return f"{self.task}{few} {self.row or self.method}, {place}, lr {self.lr:g}, seed {self.seed}"
 
 
 @lru_cache(maxsize=None)
@@ -95,13 +131,11 @@ def file_digest(path: str) -> str:
 
 
 @lru_cache(maxsize=None)
-def folder_digest(path: str) -> str:
-    """Of the texts and labels in a binarized folder."""
+def folder_digest(path: str, word_vectors: bool) -> str:
+    """Of the texts and labels in a binarized folder, and of the word vectors there."""
+    parts = {**TEXT_AND_LABELS, **(WORD_VECTORS if word_vectors else {})}
     files = sorted(
-        file
-        for part in ("input0", "input1", "label")
-        for pattern in ("*.bin", "*.label", "dict.txt")
-        for file in (Path(path) / part).glob(pattern)
+        file for part, patterns in parts.items() for name in patterns for file in Path(path, part).glob(name)
     )
     digests = [f"{file.parent.name}/{file.name} {sha256(file)}" for file in files]
     return hashlib.sha256("\n".join(digests).encode()).hexdigest()

@@ -1,54 +1,40 @@
-"""Trains an experiment, tests it, and writes RESULTS/runs/RUN/{train.log, checkpoint_best.pt, record.json}."""
+"""Trains an experiment, tests it, and writes RESULTS/runs/RUN/{experiment.json, train.log, checkpoint_best.pt,
+predictions.npz, record.json}. ``python -m run_scripts.perform RESULTS RUN`` is the job of a sweep."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import fcntl
 import json
-import logging
 import os
-import platform
-import subprocess
-from dataclasses import asdict, dataclass
+import signal
+import sys
+from dataclasses import asdict
 from datetime import datetime, timezone
-from importlib.metadata import version
 from pathlib import Path
-from resource import RUSAGE_CHILDREN, getrusage
-from typing import Any, Iterator
+from typing import Iterator, Sequence
 
-import numpy as np
-
+from preprocess.errors import DataError
 from preprocess.folders import new_file
 
-from .checkpoint_files import repair_last
-from .commands import ROOT, training_command
+from .checkpoint_files import drop_optimizer, has_all_updates, repair_last
+from .commands import ROOT, cache_of, training_command, trains_whole_model
+from .evaluation import evaluate
 from .experiment import Experiment, file_digest
-from .metrics import score
+from .provenance import revision, versions
 from .records import Record, RunError
-from .splits import Splits, splits_of
-
-OPTION_GROUPS = ("model", "task", "criterion", "optimizer", "lr_scheduler", "optimization", "dataset")
-
-
-@dataclass(frozen=True)
-class Place:
-    """The part of a machine that a run may use: threads, and a GPU (None: all there are)."""
-
-    threads: int = 0
-    gpu: int | None = None
-
-    @property
-    def environment(self) -> dict[str, str]:
-        threads = {"OMP_NUM_THREADS": str(self.threads), "OMP_WAIT_POLICY": "PASSIVE"} if self.threads else {}
-        return {**threads, **({} if self.gpu is None else {"CUDA_VISIBLE_DEVICES": str(self.gpu)})}
+from .splits import splits_of
+from .training import train, training_facts
 
 
-def perform(experiment: Experiment, results: Path, place: Place = Place(), echo: bool = False) -> Record:
+def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whole_model: bool = True) -> Record:
     """The record of a run; one that was finished before is read, one that was killed goes on.
 
     Args:
         results: folder of all runs, which also holds their splits and M(x).
         echo: print what fairseq-train prints.
+        keep_whole_model: keep the checkpoint even of a run that trains the backbone and so is as large.
 
     Raises:
         RunError: fairseq-train failed; the last line of its log says why.
@@ -57,153 +43,98 @@ def perform(experiment: Experiment, results: Path, place: Place = Place(), echo:
     run, results = experiment.run, results.absolute()
     folder = results / "runs" / run
     folder.mkdir(parents=True, exist_ok=True)
-    os.environ.update(place.environment)  # before torch looks
-    with held(folder) as lock:
-        if not (folder / "record.json").is_file():
-            write_json(folder / "record.json", make_record(experiment, run, folder, results, lock, echo))
-            (folder / "checkpoint_last.pt").unlink(missing_ok=True)
-    return json.loads((folder / "record.json").read_text(encoding="utf-8"))
+    with held(folder):
+        record = finished(results, run)
+        if record is None:
+            write(folder / "experiment.json", experiment.to_json())
+            record = make_record(experiment, run, results, echo)
+            write(folder / "record.json", json.dumps(record))
+        (folder / "checkpoint_last.pt").unlink(missing_ok=True)
+        if trains_whole_model(experiment) and not keep_whole_model:
+            (folder / "checkpoint_best.pt").unlink(missing_ok=True)
+    return record
 
 
-def perform_quietly(experiment: Experiment, results: Path, place: Place = Place()) -> Record:
-    """``perform`` in a job of a cluster: a failure is a record as well."""
-    try:
-        return perform(experiment, results, place)
-    except (SystemExit, Exception) as error:
-        return {"status": "failed", "error": " ".join(str(error).split()) or type(error).__name__}
+def finished(results: Path, run: str) -> Record | None:
+    """The record of a run, if it is done."""
+    path = results / "runs" / run / "record.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
-@contextlib.contextmanager
-def held(folder: Path) -> Iterator[int]:
-    """Waits until no other process works in ``folder``; fairseq-train inherits the lock and so outlives no one."""
-    with open(folder / ".lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield file.fileno()
-
-
-def make_record(experiment: Experiment, run: str, folder: Path, results: Path, lock: int, echo: bool) -> Record:
+def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> Record:
     """Trains, predicts and puts the record together."""
-    repair_last(folder)
+    folder, cache = results / "runs" / run, cache_of(experiment, results)
+    last, best = folder / "checkpoint_last.pt", folder / "checkpoint_best.pt"
     splits = splits_of(experiment, results / "data")
-    command = training_command(experiment, splits, folder, results / "cache")
-    train(command, folder / "train.log", lock, echo)
+    command = training_command(experiment, splits, folder, cache)
+    repair_last(folder)
+    if not has_all_updates(last):
+        train(command, folder / "train.log", echo)
+    if trains_whole_model(experiment):
+        drop_optimizer(best)
     return {
-        **{**asdict(experiment), "run": run, "row": experiment.row or experiment.method},
-        **{"setting": experiment.setting, "position": experiment.prompt_position, "metric": experiment.facts.metric},
-        **training_facts(folder),
-        **evaluate(experiment, splits, folder, results),
-        **{"command": command, **versions(), "git": revision(), "status": "done"},
-        "backbone": {"path": experiment.backbone, "sha256": file_digest(experiment.backbone)},
+        **described(experiment, run),
+        **evaluate(experiment, splits, best, cache),
+        **training_facts(folder / "train.log"),
+        **{"predictions": str((folder / "predictions.npz").relative_to(results)), "command": command},
+        **{"versions": versions(), "git": revision(ROOT), "status": "done"},
         "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
 
 
-def train(command: list[str], log: Path, lock: int, echo: bool) -> None:
-    """Runs fairseq-train, its output going to the end of ``log``."""
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with open(log, "a", encoding="utf-8") as file:
-        child = subprocess.Popen(
-            command,
-            **{"cwd": ROOT, "env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True},
-            pass_fds=[lock],  # if this process is killed, the next one waits for its fairseq-train
-        )
-        assert child.stdout is not None
-        last = ""
-        try:
-            for line in child.stdout:
-                file.write(line)
-                file.flush()
-                last = line.strip() or last
-                if echo:
-                    print(line, end="", flush=True)
-            status = child.wait()
-        except BaseException:
-            child.terminate()
-            child.wait()
-            raise
-    if status:
-        raise RunError(f"fairseq-train ended with status {status}: {last} (log: {log})")
-
-
-def log_lines(log: Path) -> Iterator[dict[str, Any]]:
-    """The JSON objects that fairseq logged."""
-    for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
-        start = line.find("{")
-        if start >= 0 and line.endswith("}"):
-            try:
-                yield json.loads(line[start:])
-            except ValueError:
-                continue
-
-
-def training_facts(folder: Path) -> dict[str, Any]:
-    """Seconds in training steps (over all attempts), and the largest memory of a process so far."""
-    walls = [float(line["train_train_wall"]) for line in log_lines(folder / "train.log") if "train_train_wall" in line]
-    return {"seconds": max(walls, default=0.0), "peak_mib": getrusage(RUSAGE_CHILDREN).ru_maxrss / 1024}
-
-
-def evaluate(experiment: Experiment, splits: Splits, folder: Path, results: Path) -> dict[str, Any]:
-    """Scores and predictions of the best checkpoint."""
-    import torch
-
-    from fairseq_idpg.predict import load, predict
-
-    for name in ("fairseq", "fairseq_idpg"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    if os.environ.get("OMP_NUM_THREADS"):
-        torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    checkpoint = folder / "checkpoint_best.pt"
-    cache = None if experiment.supplementary else str(results / "cache")
-    model, task = load(
-        str(checkpoint), str(splits.folder.path), "--cpu" in experiment.options, representation_cache=cache
-    )
-    arrays, scores = {}, {}
-    for name, split in (("dev", splits.dev), ("test", splits.reported)):
-        found = predict(model, task, split)
-        answers, targets = found.answers, found.targets
-        if found.label_names and all(label.isdecimal() for label in found.label_names):
-            numbers = np.array([int(label) for label in found.label_names])  # F1 is that of the label 1
-            answers, targets = numbers[answers], numbers[targets]
-        arrays.update({name: answers, f"{name}_targets": targets})
-        scores[name] = score(experiment.facts.metric, answers, targets)
-    with new_file(folder / "predictions.npz") as path:
-        np.savez_compressed(path, **arrays)
-    state = torch.load(checkpoint, weights_only=True, mmap=True)
-    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+def described(experiment: Experiment, run: str) -> Record:
+    """What a record says of its experiment, whether it succeeded or failed."""
     return {
-        **{"scores": scores, **{name: scores[name][experiment.facts.metric] for name in ("dev", "test")}},
-        "trainable": trained - model.parameter_counts()["head"],
-        "prompt_length": model.prompt_length or None,
-        "best_epoch": state["extra_state"]["train_iterator"]["epoch"],
-        "options": {group: plain(state["cfg"][group]) for group in OPTION_GROUPS},
-        "predictions": str((folder / "predictions.npz").relative_to(results)),
+        **{**asdict(experiment), "run": run, "row": experiment.row or experiment.method},
+        **{"setting": experiment.setting, "position": experiment.prompt_position, "metric": experiment.facts.metric},
+        "backbone": {"path": experiment.backbone, "sha256": file_digest(experiment.backbone)},
     }
 
 
-def plain(options: Any) -> Any:
-    """Options as JSON has them."""
-    return json.loads(json.dumps(options, default=str))
-
-
-def versions() -> dict[str, Any]:
-    names = ("torch", "numpy", "fairseq-fixed", "fairseq", "fairseq_idpg")
-    found = {"python": platform.python_version()}
-    for name in names:
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Waits until no other process works in ``folder``; fairseq-train inherits the lock and so outlives no one."""
+    with open(folder / ".lock", "w") as file:
         try:
-            found[name] = version(name)
-        except ModuleNotFoundError:
-            continue
-    return {"versions": found}
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"{folder}: waiting for another process that is at work there", file=sys.stderr, flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        os.set_inheritable(file.fileno(), True)
+        yield
 
 
-def revision() -> str | None:
-    """The commit of this code, with ``+`` where files were changed since; None outside a git repository."""
-    shown = subprocess.run(
-        ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=12", "--dirty=+"], capture_output=True, text=True
-    )
-    return shown.stdout.strip() or None
-
-
-def write_json(path: Path, value: Any) -> None:
+def write(path: Path, text: str) -> None:
     with new_file(path) as work:
-        work.write_text(json.dumps(value), encoding="utf-8")
+        work.write_text(text, encoding="utf-8")
+
+
+def failure(error: object) -> Record:
+    """What a run leaves that failed."""
+    return {"status": "failed", "error": " ".join(str(error).split()) or type(error).__name__}
+
+
+def perform_quietly(experiment: Experiment, results: Path, keep_whole_model: bool) -> Record:
+    """``perform`` in a job of a cluster: a failure is a record as well."""
+    try:
+        return perform(experiment, results, keep_whole_model=keep_whole_model)
+    except (SystemExit, Exception) as error:
+        return failure(error)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    made = argparse.ArgumentParser("python -m run_scripts.perform", description="The job of a sweep: one run.")
+    made.add_argument("results", type=Path, metavar="RESULTS")
+    made.add_argument("run", metavar="RUN", help="its experiment is in RESULTS/runs/RUN/experiment.json")
+    made.add_argument("--keep-whole-model", action="store_true", help="keep checkpoints that hold the backbone")
+    args = made.parse_args(argv)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # and so fairseq-train is terminated too
+    text = (args.results / "runs" / args.run / "experiment.json").read_text(encoding="utf-8")
+    try:
+        perform(Experiment.from_json(text), args.results, keep_whole_model=args.keep_whole_model)
+    except DataError as error:
+        raise RunError(str(error)) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -28,28 +28,34 @@ class Splits(NamedTuple):
 def splits_of(experiment: Experiment, place: Path) -> Splits:
     """The task's own folder, or a copy in ``place`` with a development set held out of its training set.
 
-    Few-shot: K examples and a development set of 1,000, drawn anew for each seed (Section 4.4). Full data: the
-    published folder reports on ``valid``; ``--selection paper`` also selects on it, as the paper does, ``clean`` on a
-    tenth of the training set, at most 1,000 examples.
+    Few-shot: K examples and a development set of 1,000, or of what is left (CR has 775 beside K = 1,000), drawn anew
+    for each seed (Section 4.4). Full data: the published folder reports on ``valid``; ``--selection paper`` also
+    selects on it, as the paper does, ``clean`` on a tenth of the training set, at most 1,000 examples.
 
     Raises:
         DataError: the folder is damaged or has too few examples.
     """
     source = DataFolder(Path(experiment.data))
-    if experiment.supplementary or (experiment.k is None and experiment.selection == "paper"):
+    if reports_on_its_choice(experiment):
         return Splits(source, "valid", "valid")
     examples = count_examples(source, "train")
     if experiment.k is not None:
-        dev = experiment.dev or FEW_SHOT_DEV
-        choice = (experiment.k, dev, experiment.seed)
+        left = max(1, examples - experiment.k)
+        choice = (experiment.k, experiment.dev_examples or min(FEW_SHOT_DEV, left), experiment.seed)
     else:
-        dev = experiment.dev or max(1, min(HELD_OUT_MOST, examples // HELD_OUT_SHARE))
+        dev = experiment.dev_examples or max(1, min(HELD_OUT_MOST, examples // HELD_OUT_SHARE))
         choice = (examples - dev, dev, HELD_OUT_SEED)
     name = "K{}-dev{}-seed{}".format(*choice)
-    copy = place / f"{experiment.task}-{name}-{folder_digest(experiment.data)[:8]}-bin"
+    digest = folder_digest(experiment.data, word_vectors=True)
+    copy = place / f"{experiment.task}-{name}-{digest[:8]}-bin"
     place.mkdir(parents=True, exist_ok=True)
     with open(place / f".{copy.name}.lock", "w") as file:  # several runs may want it at once
         fcntl.flock(file, fcntl.LOCK_EX)
         if not copy.exists():
             few_shot(source, *choice, per_class=False, out=copy)
     return Splits(DataFolder(copy), "valid", "test")
+
+
+def reports_on_its_choice(experiment: Experiment) -> bool:
+    """Whether the split that is reported also chooses the checkpoint, so that nothing is held out."""
+    return experiment.supplementary or (experiment.k is None and experiment.selection == "paper")

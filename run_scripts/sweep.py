@@ -1,141 +1,145 @@
 """Runs a campaign: ``python -m run_scripts.sweep CONFIG.yaml [--cluster local|slurm] [--jobs N] [--dry-run]``.
 
 A record for each finished run goes to RESULTS/results.jsonl. The same command goes on after a kill: what is there is
-not run again, and what was begun resumes from its last checkpoint. A run that fails is tried once more.
+not run again, and what was begun resumes from its last checkpoint. A run that fails is tried once more. Supplementary
+training, if the file asks for it, comes first, in RESULTS/supplementary.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import signal
 import sys
-import time
-from collections import deque
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Callable, Sequence
-
-from tqdm import tqdm
+from typing import Iterable, Mapping, NoReturn, Sequence
 
 from preprocess.errors import DataError
 
-from .cluster import CLUSTERS, Cluster
+from .campaign import Campaign, missing
+from .cluster import Cluster
 from .experiment import Experiment
-from .perform import perform_quietly
-from .records import Record, RunError, append_record, only_one, read_records
+from .local_cluster import Local
+from .plan import Variant, experiments, first_stage
+from .preflight import check, check_heads
+from .records import RunError, only_one
+from .slurm_cluster import Slurm
 from .splits import splits_of
-from .sweep_config import experiments, read_sweep
+from .sweep_config import Sweep, read_sweep
 
-ATTEMPTS = 2
-
-
-def missing(all_runs: dict[str, Experiment], results: Path) -> dict[str, Experiment]:
-    """The runs without a record that they are done; records that a killed sweep could not collect are collected."""
-    done = {record["run"] for record in read_records(results) if record["status"] == "done"}
-    for run in all_runs.keys() - done:
-        if (results / "runs" / run / "record.json").is_file():
-            append_record(results, perform_quietly(all_runs[run], results))
-            done.add(run)
-    return {run: experiment for run, experiment in all_runs.items() if run not in done}
-
-
-def failure(experiment: Experiment, run: str, error: str) -> Record:
-    return {"run": run, **asdict(experiment), "setting": experiment.setting, "status": "failed", "error": error}
-
-
-class Progress:
-    """A bar with what is done, running and failed, and a line for each run that ends."""
-
-    def __init__(self, total: int, done: int):
-        self.failed = 0
-        self.bar = tqdm(total=total, initial=done, unit="run", dynamic_ncols=True)
-
-    def running(self, count: int) -> None:
-        self.bar.set_postfix(running=count, failed=self.failed, refresh=sys.stderr.isatty())
-
-    def ended(self, experiment: Experiment, record: Record) -> None:
-        if record["status"] == "done":
-            said = f"dev {record['dev']:.1f}, test {record['test']:.1f}, {record['seconds']:.0f} s"
-        else:
-            self.failed += 1
-            said = f"FAILED: {record['error']}"
-        self.bar.write(f"{experiment}: {said}")
-        self.bar.update()
-
-
-def run_all(
-    waiting: dict[str, Experiment], results: Path, cluster: Cluster, progress: Progress, wait: Callable[[], None]
-) -> None:
-    """Keeps the cluster busy until every run has ended; appends the records in the order in which they end."""
-    queue = deque((run, experiment, 1) for run, experiment in waiting.items())
-    running: dict[Any, tuple[str, Experiment, int]] = {}
-    while queue or running:
-        while queue and cluster.free:
-            entry = queue.popleft()
-            running[cluster.submit(perform_quietly, entry[1], results)] = entry
-        for job in [job for job in running if job.done()]:
-            run, experiment, attempt = running.pop(job)
-            record = cluster.collect(job)
-            if record.get("status") != "done":
-                if attempt < ATTEMPTS:
-                    queue.append((run, experiment, attempt + 1))
-                    continue
-                record = failure(experiment, run, record["error"])
-            append_record(results, record)
-            progress.ended(experiment, record)
-        progress.running(len(running))
-        wait()
+CLUSTERS = {"local": Local, "slurm": Slurm}
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser("python -m run_scripts.sweep", description=(__doc__ or "").split("\n")[0])
+    made = argparse.ArgumentParser("python -m run_scripts.sweep", description=(__doc__ or "").split("\n\n")[1])
     add = made.add_argument
+    many = {"nargs": "+", "action": "extend", "default": [], "metavar": "KEY=VALUE"}
     add("config", type=Path, metavar="CONFIG.yaml")
     add("--results", type=Path, metavar="DIR", help="default: results/CONFIG")
+    add("--set", **many, help="instead of what the file says: seeds=[1,2] options.cpu=true ...")
     add("--cluster", choices=list(CLUSTERS), default="local")
-    add("--jobs", type=int, help="runs at a time (default: one for each GPU, or one)")
-    add("--slurm", nargs="+", default=[], metavar="KEY=VALUE", help="for sbatch: partition=gpu time=600 ...")
-    add("--dry-run", action="store_true", help="list the runs that are missing, and run nothing")
+    add("--jobs", type=int, help="runs at a time (default: one for each GPU, or one; on Slurm 100)")
+    add("--slurm", **many, help="for sbatch: partition=gpu time=600 ...")
+    add("--dry-run", action="store_true", help="check everything, list the runs that are missing, and run nothing")
     return made
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     args = parser().parse_args(argv)
-    results = (args.results or Path("results") / args.config.stem).absolute()
-    if args.jobs is not None and args.jobs < 1:
-        raise RunError(f"--jobs {args.jobs}: give 1 or more")
+    before = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        sweep(args, results)
+        failed = command(args)
     except DataError as error:
         raise RunError(str(error)) from None
     except KeyboardInterrupt:
         raise RunError("interrupted; the same command goes on") from None
-
-
-def sweep(args: argparse.Namespace, results: Path) -> None:
-    all_runs = {experiment.run: experiment for experiment in experiments(read_sweep(args.config))}
-    if args.dry_run:
-        waiting = missing(all_runs, results)
-        for run, experiment in waiting.items():
-            print(run, experiment, *experiment.options)
-        print(f"{len(waiting)} of {len(all_runs)} runs are missing in {results}")
-        return
-    with only_one(results):
-        for experiment in all_runs.values():  # too few examples are found now and not after hours
-            splits_of(experiment, results / "data")
-        waiting = missing(all_runs, results)
-        cluster = CLUSTERS[args.cluster](results / "jobs", args.jobs, args.slurm)
-        progress = Progress(len(all_runs), len(all_runs) - len(waiting))
-        try:
-            run_all(waiting, results, cluster, progress, lambda: time.sleep(cluster.interval))
-        finally:
-            progress.bar.close()
-            cluster.cancel()
-    print(f"{results / 'results.jsonl'}: {len(all_runs)} runs, {progress.failed} failed", flush=True)
-    if progress.failed:
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    if failed:
         sys.exit(1)
 
 
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def command(args: argparse.Namespace) -> int:
+    """How many runs failed; before the first one is started, everything is checked."""
+    if args.jobs is not None and args.jobs < 1:
+        raise RunError(f"--jobs {args.jobs}: give 1 or more")
+    results = (args.results or Path("results") / args.config.stem).absolute()
+    sweep = read_sweep(args.config, args.set)
+    first, second = first_stage(sweep), experiments(sweep, {})
+    if not second:
+        raise RunError(f"{args.config} stands for no runs: single sentences have no positions 2 and 3")
+    check([*first.values(), *second])
+    if first and "head" in sweep.supplementary.keep:
+        check_heads(first.values(), second)
+    if args.dry_run:
+        show(sweep, first, results)
+        return 0
+    with only_one(results):
+        cluster = CLUSTERS[args.cluster](results / "jobs", args.jobs, args.slurm)
+        return run(sweep, first, second, results, cluster)
+
+
+def by_run(runs: Iterable[Experiment]) -> dict[str, Experiment]:
+    return {experiment.run: experiment for experiment in runs}
+
+
+def split_key(experiment: Experiment) -> tuple[object, ...]:
+    """What decides which examples a run trains and selects on."""
+    drawn = experiment.seed if experiment.k else None
+    return experiment.data, experiment.k, experiment.dev_examples, experiment.selection, drawn
+
+
+def run(
+    sweep: Sweep,
+    first: Mapping[Variant, Experiment],
+    second: Iterable[Experiment],
+    results: Path,
+    cluster: Cluster,
+) -> int:
+    """Both stages; how many runs failed.
+
+    Raises:
+        DataError: some data has too few examples.
+        RunError: supplementary training failed.
+    """
+    for experiment in {split_key(experiment): experiment for experiment in second}.values():
+        splits_of(experiment, results / "data")
+    if first:
+        failed = Campaign(by_run(first.values()), results / "supplementary", cluster, True).finish()
+        if failed:
+            raise RunError(f"{failed} of {len(first)} runs of supplementary training failed; the same command goes on")
+        second = experiments(sweep, trained(first, results))
+    runs = by_run(second)
+    failed = Campaign(runs, results, cluster, sweep.keep_whole_models).finish()
+    print(f"{results / 'results.jsonl'}: {len(runs)} runs, {failed} failed", flush=True)
+    return failed
+
+
+def trained(first: Mapping[Variant, Experiment], results: Path) -> dict[Variant, str]:
+    """Checkpoints of supplementary training."""
+    runs = results / "supplementary" / "runs"
+    return {variant: str(runs / experiment.run / "checkpoint_best.pt") for variant, experiment in first.items()}
+
+
+def show(sweep: Sweep, first: Mapping[Variant, Experiment], results: Path) -> None:
+    """The runs that are missing; those after supplementary training get their identities from its checkpoints."""
+    left = _list(by_run(first.values()), results / "supplementary") if first else 0
+    if left:
+        print(f"and then {len(experiments(sweep, {}))} runs that start from what these leave")
+        return
+    _list(by_run(experiments(sweep, trained(first, results))), results)
+
+
+def _list(runs: Mapping[str, Experiment], results: Path) -> int:
+    left = missing(runs, results)
+    for name in left:
+        print(name, runs[name], *runs[name].options)
+    print(f"{len(left)} of {len(runs)} runs are missing in {results}")
+    return len(left)
+
+
 if __name__ == "__main__":
-    os.environ.setdefault("TQDM_MININTERVAL", "1")
     main()

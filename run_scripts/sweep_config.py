@@ -1,4 +1,4 @@
-"""The YAML file of a campaign, and the experiments that it stands for.
+"""The YAML file of a campaign.
 
 backbone: checkpoints/roberta.large/model.pt     # paths as seen from where the sweep is started
 arch: roberta_idpg_large
@@ -9,74 +9,124 @@ rows:                                            # methods, or variants of them 
   - {name: S-256-layer0, method: m-idpg-phm, options: {generator-sharing: S, generator-hidden-size: 256}}
 lrs: [5.0e-3, 1.0e-3]                            # default: the paper's grid for the setting
 seeds: [1, 2, 3, 4, 5]
+positions: [0, [4, 1]]                           # of the prompt; [where it was in supplementary training, where it is]
+supplementary: {data: data/MNLI-bin}             # that training of the whole model on MNLI (appendix A.4)
 """
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import asdict, dataclass, field, fields, replace
-from difflib import get_close_matches
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Iterable
+from typing import Any, NamedTuple, Sequence
 
 import yaml
 
-from preprocess.tasks import find_task
+from preprocess.tasks import TASKS
 
-from .commands import learning_rates
-from .experiment import SELECTIONS, Experiment
+from .experiment import SELECTIONS
 from .records import RunError
-from .train import absolute
+from .yaml_keys import key, list_of, one_of, optional, parsed, rate, text, whole, yes_or_no
 
-Options = dict[str, Any]
+KEPT = ("prompts", "head")
+task = one_of(TASKS)
+
+
+class Place(NamedTuple):
+    """Where the prompt is in supplementary training (None: there is none) and in the task (None: the paper's best)."""
+
+    supplementary: int | None
+    downstream: int | None
+
+
+def place(value: Any, where: str) -> Place:
+    number = optional(whole(0))
+    if not isinstance(value, list):
+        return Place(None, number(value, where))
+    if len(value) != 2:
+        raise RunError(f"{where} {value}: write [position in supplementary training, position in the task]")
+    return Place(whole(0)(value[0], where), number(value[1], where))
+
+
+def options(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise RunError(f"{where} {value!r} is no mapping: write {{OPTION: VALUE}}, without --")
+    return {str(name).replace("_", "-"): setting for name, setting in value.items()}
+
+
+def folders(value: Any, where: str) -> str | dict[str, str]:
+    """A folder of TASK-bin folders, or a folder for each task."""
+    if isinstance(value, dict):
+        return {task(name, where): text(folder, f"{where} of {name}") for name, folder in value.items()}
+    return text(value, where)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a table: a method with options; its own learning rates or tasks, if it has some."""
+    """One row of a table: a method with options, and whatever else is not as in the rest of the sweep."""
 
-    name: str
-    method: str
-    options: Options = field(default_factory=dict)
-    lrs: list[float] | None = None
-    tasks: list[str] | None = None
+    method: str = key(text)
+    name: str = key(text, default="")
+    options: dict[str, Any] = key(options, default_factory=dict)
+    tasks: list[str] | None = key(optional(list_of(task)), default=None)
+    lrs: list[float] | None = key(optional(list_of(rate)), default=None)
+    positions: list[Place] | None = key(optional(list_of(place)), default=None)
+    backbone: str | None = key(optional(text), default=None)
+    data: Any = key(optional(folders), default=None)
+
+    @property
+    def label(self) -> str:
+        return self.name or self.method
+
+
+def row(value: Any, where: str) -> Row:
+    return parsed(Row, {"method": value} if isinstance(value, str) else value, where)
 
 
 @dataclass(frozen=True)
-class Start:
-    """A backbone that supplementary training made, and what is kept of it besides."""
+class Supplementary:
+    """How the backbone is trained on MNLI, once for each row and position; ``keep``: what else is a start."""
 
-    position: int
-    backbone: str
-    init_prompts_from: str | None = None
-    init_head_from: str | None = None
+    data: str = key(text, default="data/MNLI-bin")
+    task: str = key(task, default="MNLI")
+    keep: list[str] = key(list_of(one_of(KEPT), empty=True), default_factory=lambda: ["prompts"])
+    lr: float | None = key(optional(rate), default=None)
+    seed: int = key(whole(0), default=1)
+    batch_size: int | None = key(optional(whole(1)), default=None)
+    max_epoch: int | None = key(optional(whole(1)), default=None)
+    max_update: int | None = key(optional(whole(1)), default=None)
+
+
+def supplementary(value: Any, where: str) -> Supplementary:
+    return parsed(Supplementary, value, where)
 
 
 @dataclass(frozen=True)
 class Sweep:
     """The keys of a file; lists are combined with each other. What is left out is as in the paper."""
 
-    backbone: str
-    tasks: list[str]
-    rows: list[Row]
-    data: Any = "data"
-    arch: str = "roberta_idpg_large"
-    lrs: list[float] | None = None
-    seeds: list[int] = field(default_factory=lambda: [1, 2, 3, 4, 5])
-    k: list[int | None] = field(default_factory=lambda: [None])
-    dev: int | None = None
-    selection: str = "clean"
-    positions: list[int | None] = field(default_factory=lambda: [None])
-    prompt_lengths: list[int | None] = field(default_factory=lambda: [None])
-    supplementary: list[Start] = field(default_factory=list)
-    batch_size: int | None = None
-    max_epoch: int | None = None
-    max_update: int | None = None
-    options: Options = field(default_factory=dict)
+    backbone: str = key(text)
+    tasks: list[str] = key(list_of(task))
+    rows: list[Row] = key(list_of(row))
+    data: Any = key(folders, default="data")
+    arch: str = key(text, default="roberta_idpg_large")
+    lrs: list[float] | None = key(optional(list_of(rate)), default=None)
+    seeds: list[int] = key(list_of(whole(0)), default_factory=lambda: [1, 2, 3, 4, 5])
+    k: list[int | None] = key(list_of(optional(whole(1))), default_factory=lambda: [None])
+    dev_examples: int | None = key(optional(whole(1)), default=None)
+    selection: str = key(one_of(SELECTIONS), default="clean")
+    positions: list[Place] = key(list_of(place), default_factory=lambda: [Place(None, None)])
+    prompt_lengths: list[int | None] = key(list_of(optional(whole(1))), default_factory=lambda: [None])
+    supplementary: Supplementary | None = key(optional(supplementary), default=None)
+    batch_size: int | None = key(optional(whole(1)), default=None)
+    max_epoch: int | None = key(optional(whole(1)), default=None)
+    max_update: int | None = key(optional(whole(1)), default=None)
+    options: dict[str, Any] = key(options, default_factory=dict)
+    keep_whole_models: bool = key(yes_or_no, default=False)
 
 
-def read_sweep(path: Path) -> Sweep:
-    """Reads a file.
+def read_sweep(path: Path, changes: Sequence[str] = ()) -> Sweep:
+    """Reads a file; ``changes`` are KEY=VALUE that take the place of what it says, KEY.KEY within a mapping.
 
     Raises:
         RunError: it is missing, no YAML, or has a key or value that is not known; the nearest is suggested.
@@ -85,107 +135,41 @@ def read_sweep(path: Path) -> Sweep:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise RunError(f"{path}: {error.strerror}: give a YAML file, such as run_scripts/configs/smoke.yaml") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise RunError(f"{path} is no YAML: {' '.join(str(error).split())}") from None
-    sweep = _known(Sweep, found, str(path))
-    return replace(
-        sweep,
-        tasks=[find_task(task).name for task in _list(sweep.tasks, f"{path}: tasks")],
-        rows=[_row(row, str(path)) for row in _list(sweep.rows, f"{path}: rows")],
-        supplementary=[_known(Start, start, f"{path}: supplementary") for start in sweep.supplementary],
-        selection=_choice(sweep.selection, SELECTIONS, f"{path}: selection"),
-        seeds=_numbers(sweep.seeds, int, f"{path}: seeds"),
-        lrs=sweep.lrs and _numbers(sweep.lrs, float, f"{path}: lrs"),
-        k=_list(sweep.k, f"{path}: k"),
-        positions=_list(sweep.positions, f"{path}: positions"),
-        prompt_lengths=_list(sweep.prompt_lengths, f"{path}: prompt_lengths"),
-    )
+    for change in changes:
+        _apply(change, found)
+    sweep = parsed(Sweep, found, str(path))
+    _check(sweep, str(path))
+    return sweep
 
 
-def _row(row: Any, where: str) -> Row:
-    if isinstance(row, str):
-        return Row(row, row)
-    made = _known(Row, {"name": (row or {}).get("method"), **(row or {})}, f"{where}: rows")
-    lrs = made.lrs and _numbers(made.lrs, float, f"{where}: lrs of {made.name}")
-    return replace(made, lrs=lrs, tasks=made.tasks and [find_task(task).name for task in made.tasks])
-
-
-def _known(kind: Any, found: Any, where: str) -> Any:
-    """A dataclass from a mapping with its keys and no others."""
+def _apply(change: str, found: Any) -> None:
+    name, equals, value = change.partition("=")
+    if not equals:
+        raise RunError(f"--set {change} is no KEY=VALUE: write, say, seeds=[1,2]")
+    *outer, last = name.split(".")
+    for part in outer:
+        found = found.setdefault(part, {}) if isinstance(found, dict) else None
     if not isinstance(found, dict):
-        raise RunError(f"{where}: {found!r} is no mapping of keys to values")
-    keys = [f.name for f in fields(kind)]
-    for key in found:
-        if key not in keys:
-            near = get_close_matches(str(key), keys, 1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            raise RunError(f"{where}: key {key} is unknown: {hint}Known: {', '.join(keys)}")
+        raise RunError(f"--set {change}: there is nothing to set it in: write KEY=VALUE")
     try:
-        return kind(**found)
-    except TypeError as error:
-        raise RunError(f"{where}: {str(error).split('__init__() ')[-1]}: write it") from None
+        found[last] = yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise RunError(f"--set {change} is no YAML: {' '.join(str(error).split())}") from None
 
 
-def _list(value: Any, where: str) -> list[Any]:
-    if not isinstance(value, list) or not value:
-        raise RunError(f"{where} {value!r} is not a list with something in it: write [..]")
-    return value
-
-
-def _choice(value: str, known: Iterable[str], where: str) -> str:
-    if value not in known:
-        raise RunError(f"{where} {value} is unknown: give {' or '.join(known)}")
-    return value
-
-
-def _numbers(values: Any, kind: type, where: str) -> list[Any]:
-    try:
-        return [kind(value) for value in _list(values, where)]
-    except (TypeError, ValueError):
-        raise RunError(f"{where} {values} are not numbers: write them as 1 or 5.0e-3") from None
-
-
-def flags(options: Options) -> tuple[str, ...]:
-    """{"fp16": True, "dropout": 0} -> --fp16 --dropout 0."""
-    found: list[str] = []
-    for name, value in options.items():
-        found += [f"--{str(name).replace('_', '-')}"] + ([] if value is True else [str(value)])
-    return tuple(found)
-
-
-def experiments(sweep: Sweep) -> list[Experiment]:
-    """All runs of a campaign.
-
-    Raises:
-        RunError: a file or folder is missing.
-        InputError: a method is unknown.
-    """
-    starts = sweep.supplementary or [None]
-    found = []
-    for task, row, k, position, length, start in itertools.product(
-        sweep.tasks, sweep.rows, sweep.k, sweep.positions, sweep.prompt_lengths, starts
-    ):
-        if row.tasks and task not in row.tasks:
-            continue
-        options = {**sweep.options, **row.options, **({} if length is None else {"prompt-length": length})}
-        shape = {name: getattr(sweep, name) for name in ("arch", "dev", "selection", "batch_size", "max_epoch")}
-        basis = Experiment(
-            **{"task": task, "method": row.method, "row": row.name, "lr": 0.0, "seed": 0, "k": k, "position": position},
-            **{"data": _folder(sweep.data, task), "backbone": sweep.backbone, "max_update": sweep.max_update},
-            **{**shape, "options": flags(options)},
-        )
-        if start is not None:
-            given = asdict(start)
-            basis = replace(basis, supplementary_position=given.pop("position"), **given)
-        basis = absolute(basis)
-        for lr, seed in itertools.product(row.lrs or sweep.lrs or learning_rates(basis), sweep.seeds):
-            found.append(replace(basis, lr=lr, seed=seed))
-    return list(dict.fromkeys(found))
-
-
-def _folder(data: Any, task: str) -> str:
-    if isinstance(data, dict):
-        if task not in data:
-            raise RunError(f"data has no folder of {task}: write data: {{{task}: FOLDER}}")
-        return str(data[task])
-    return f"{data}/{task}-bin"
+def _check(sweep: Sweep, path: str) -> None:
+    """What keys say together."""
+    for label, count in Counter(row.label for row in sweep.rows).items():
+        if count > 1:
+            raise RunError(f"{path}: rows: two are called {label}: give one of them another name")
+    for row in sweep.rows:
+        left = sorted(set(row.tasks or ()) - set(sweep.tasks))
+        if left:
+            raise RunError(f"{path}: rows: {row.label} has the task {left[0]}, which tasks has not: add it there")
+        if sweep.supplementary is None and any(p.supplementary is not None for p in row.positions or sweep.positions):
+            raise RunError(
+                f"{path}: positions of {row.label}: [a, b] needs supplementary training: write "
+                "supplementary: {data: data/MNLI-bin}"
+            )

@@ -6,56 +6,87 @@ The scripts run_scripts/rte.sh and so on call it. Options that it does not know 
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Sequence
 
 from preprocess.errors import DataError
-from preprocess.tasks import find_task
+from preprocess.folders import new_file
+from preprocess.tasks import SETTINGS, WHOLE_MODEL, Settings, Task, find_task
 
-from .commands import learning_rates
+from .commands import check_options, learning_rates
 from .experiment import SELECTIONS, Experiment
 from .perform import perform
-from .records import Record, RunError, append_record
+from .preflight import check
+from .records import Record, RunError, append_record, read_records
 
-REMEDIES = {
-    "data": "make it with python -m preprocess TASK --raw DIR --out data, or give --data",
-    "backbone": "get it with bash checkpoints/download.sh roberta.large, or give --backbone",
-}
+LARGE = "checkpoints/roberta.large/model.pt"
 
 
-def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        "run_scripts/TASK.sh",
-        description="One run with the paper's settings. Options that are not listed go to fairseq-train.",
-        allow_abbrev=False,
+def about(task: Task, supplementary: bool) -> str:
+    """The paper's settings, for --help."""
+    if supplementary:
+        training = (
+            f"The whole model, with prompts, on {task.name} with every pair in both orders, as a backbone for other "
+            f"tasks: {_described(SETTINGS['supplementary'])} with warm-up and linear decay"
+        )
+        more = ""
+    else:
+        training = (
+            f"{task.name} with the paper's settings: {_described(Experiment(task.name, '', 0.0, 1, '', '').settings)}, "
+            "fixed"
+        )
+        more = (
+            f" With --k: {_described(SETTINGS['few-shot'])}. Whole models (fine-tuning, efl): {WHOLE_MODEL.max_epoch} "
+            f"epochs, learning rates {_rates(WHOLE_MODEL)}, warm-up and linear decay."
+        )
+    return (
+        f"{training}; weight decay 0.1, Adam 0.9, 0.98, 1e-6, dropout 0.1; the best checkpoint by {task.metric}.{more} "
+        "Options that are not listed go to fairseq-train: --fp16, --cpu, --prompt-length 10 ..."
     )
+
+
+def _described(settings: Settings) -> str:
+    return f"batch {settings.batch_size}, {settings.max_epoch} epochs, learning rates {_rates(settings)}"
+
+
+def _rates(settings: Settings) -> str:
+    return ", ".join(f"{rate:g}" for rate in settings.learning_rates)
+
+
+def parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:
+    script = f"run_scripts/{task.name.lower()}{'_supplementary' if supplementary else ''}.sh"
+    made = argparse.ArgumentParser(script, description=about(task, supplementary), allow_abbrev=False)
     add = made.add_argument
-    add("task", help=argparse.SUPPRESS)
     add("--method", default="m-idpg-phm", help="README lists them (default: m-idpg-phm)")
-    add("--backbone", default="checkpoints/roberta.large/model.pt", metavar="FILE")
-    add("--arch", default="roberta_idpg_large")
-    add("--data", metavar="DIR", help="binarized folder (default: data/TASK-bin)")
-    add("--lr", type=float, help="default: the first of the paper's grid")
-    add("--seed", type=int, default=1)
+    add("--backbone", default=LARGE, metavar="FILE", help=f"default: {LARGE}")
+    add("--arch", default="roberta_idpg_large", help="size of the backbone (default: roberta_idpg_large)")
+    add("--data", metavar="DIR", help=f"binarized folder (default: data/{task.name}-bin)")
+    add("--lr", type=float, help="default: the first of the above")
+    add("--seed", type=int, default=1, help="default: 1")
     add("--k", type=int, help="few-shot: training examples, a new sample for each seed")
-    add("--dev", type=int, help="examples held out of the training set (default: a tenth, at most 1,000)")
     add(
-        "--selection",
-        choices=SELECTIONS,
-        default="clean",
-        help="what the best checkpoint is chosen on: examples held "
-        "out of the training set, or, as in the paper, the split that is reported",
+        "--dev",
+        dest="dev_examples",
+        type=int,
+        metavar="N",
+        help="examples held out of the training set (default: a tenth, at most 1,000)",
     )
-    add("--position", type=int, help="of the prompt (default: 0 for single sentences, 1 for pairs)")
-    add("--supplementary-position", type=int, help="where it was while the backbone was trained on MNLI (for reports)")
+    selections = (
+        "clean: the best checkpoint by held-out examples; paper: by the split that is reported, as in the paper"
+    )
+    add("--selection", choices=SELECTIONS, default="clean", help=selections)
+    add("--position", "--prompt-position", type=int, metavar="P", help="default: 0, for pairs 1")
+    add("--supplementary-position", type=int, metavar="P", help="where it was when the backbone was trained on MNLI")
     add("--init-prompts-from", metavar="FILE", help="keep the generator or prompts of this checkpoint")
     add("--init-head-from", metavar="FILE", help="keep its classification head")
     add("--supplementary", action="store_true", help="train the whole model, with prompts, as a backbone (A.4)")
-    add("--batch-size", type=int, help="of an update, over all processes (default: 16, large tasks 32)")
-    add("--max-epoch", type=int, help="default: 50, large tasks 10")
-    add("--max-update", type=int)
+    add("--batch-size", type=int, metavar="N", help="of an update, over all processes")
+    add("--max-epoch", type=int, metavar="N")
+    add("--max-update", type=int, metavar="N")
     add("--row", default="", help="name in reports (default: the method)")
     add(
         "--results",
@@ -64,57 +95,63 @@ def parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="records and checkpoints (default: results)",
     )
+    add("--out", type=Path, metavar="FILE", help="leave the best checkpoint there too")
     return made
 
 
-def experiment_of(args: argparse.Namespace, options: Sequence[str]) -> Experiment:
+def experiment_of(task: Task, args: argparse.Namespace, options: Sequence[str]) -> Experiment:
     """The experiment of a command line.
 
     Raises:
-        RunError: a file or folder is missing.
-        DataError: the task is unknown.
+        RunError: a file or folder is missing, or an option is one that the settings give.
+        InputError: the method is unknown.
     """
-    chosen = {name: value for name, value in vars(args).items() if name not in ("results", "lr")}
-    chosen["task"] = find_task(args.task).name
-    chosen["data"] = args.data or f"data/{chosen['task']}-bin"
-    experiment = absolute(Experiment(**chosen, lr=0.0, options=tuple(options)))
-    return replace(experiment, lr=args.lr or learning_rates(experiment)[0])
+    check_options(options)
+    known = {item.name for item in fields(Experiment)} - {"lr", "options"}
+    chosen = {name: value for name, value in vars(args).items() if name in known}
+    chosen.update(task=task.name, data=args.data or f"data/{task.name}-bin")
+    experiment = Experiment(**chosen, lr=0.0, options=tuple(options)).absolute()
+    return replace(experiment, lr=learning_rates(experiment)[0] if args.lr is None else args.lr)
 
 
-def absolute(experiment: Experiment) -> Experiment:
-    """The same with absolute paths.
-
-    Raises:
-        RunError: one of its files or folders is missing.
-    """
-    paths = {}
-    for name in ("data", "backbone", "init_prompts_from", "init_head_from"):
-        path = getattr(experiment, name)
-        if path and not Path(path).exists():
-            raise RunError(f"--{name.replace('_', '-')} {path} does not exist: {REMEDIES.get(name, 'give its path')}")
-        paths[name] = path and str(Path(path).absolute())
-    return replace(experiment, **paths)
+def place(checkpoint: Path, out: Path) -> None:
+    """A second name for a checkpoint, or a copy where the file system has none."""
+    with new_file(out) as work:
+        try:
+            os.link(checkpoint, work)
+        except OSError:
+            shutil.copyfile(checkpoint, work)
 
 
 def describe(record: Record) -> str:
     scores = ", ".join(f"{name} {value:.1f}" for name, value in record["scores"]["test"].items())
-    return (
-        f"{scores} (dev {record['dev']:.1f}, best epoch {record['best_epoch']}, {record['seconds']:.0f} s of training)"
-    )
+    return f"{scores} (dev {record['dev']:.1f}, best epoch {record['best_epoch']}, {record['seconds']:.0f} s)"
+
+
+def run(task: Task, words: Sequence[str]) -> None:
+    args, options = parser(task, "--supplementary" in words).parse_known_args(words)
+    experiment = experiment_of(task, args, options)
+    check([experiment])
+    record = perform(experiment, args.results, echo=True)
+    if record not in read_records(args.results):
+        append_record(args.results, record)
+    checkpoint = args.results / "runs" / record["run"] / "checkpoint_best.pt"
+    if args.out:
+        place(checkpoint, args.out)
+    print(f"{experiment}: {describe(record)}; checkpoint {args.out or checkpoint}")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    args, options = parser().parse_known_args(argv)
+    words = sys.argv[1:] if argv is None else list(argv)
+    if not words or words[0].startswith("-"):
+        raise RunError("name a task first: python -m run_scripts.train RTE; --help after it lists the options")
     try:
-        experiment = experiment_of(args, options)
-        record = perform(experiment, args.results, echo=True)
+        run(find_task(words[0]), words[1:])
     except DataError as error:
         raise RunError(str(error)) from None
-    append_record(args.results, record)
-    print(
-        f"{experiment}: {describe(record)}; checkpoint {args.results / 'runs' / record['run'] / 'checkpoint_best.pt'}"
-    )
+    except KeyboardInterrupt:
+        raise RunError("interrupted; the same command goes on") from None
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,0 +1,103 @@
+"""Running fairseq-train: what its log says of time and memory, and checkpoints that are complete or too large."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+
+from run_scripts.checkpoint_files import drop_optimizer, has_all_updates
+from run_scripts.records import RunError
+from run_scripts.training import train, training_facts
+from tests.folders import train as fairseq_train
+from tests.folders import write_backbone, write_folder
+
+START = "=== started 2026-01-01 10:00:00 fairseq-train data\n"
+KILLED = "2026-01-01 10:00:05 | INFO | train | begin\n2026-01-01 10:00:40 | INFO | train | end of epoch 1\n"
+PEAK, ENDED = "=== peak memory 512 MiB (CPU)\n", "=== ended with status 0 after 12.5 s\n"
+GPU = (
+    "2026-01-01 10:00:01 | INFO | fairseq.utils | rank   0: capabilities = 9.0  ; total memory = 80.000 GB ; name = X\n"
+    '2026-01-01 10:00:02 | INFO | train_inner | {"epoch": 1, "gb_free": "70.5"}\n'
+    '2026-01-01 10:00:03 | INFO | train | {"epoch": 1, "train_loss": "0.7", "train_gb_free": "72"}\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "mib"),
+    [
+        (START + KILLED + PEAK + ENDED, 12.5, 512),
+        (START + KILLED + START + KILLED + PEAK + ENDED, 52.5, 512),
+        (START + KILLED, 40, None),
+        (START + GPU + PEAK + ENDED, 12.5, 9.5 * 1024),  # several processes: the one that writes has no GPU
+        (START + GPU + "=== peak memory 20000 MiB (GPU)\n" + ENDED, 12.5, 20000),
+        (START + PEAK + ENDED + START + "=== peak memory 300 MiB (CPU)\n" + ENDED, 25, 512),
+    ],
+    ids=["one", "killed before", "killed", "GPUs", "GPU", "resumed"],
+)
+def test_seconds_and_memory(tmp_path, text, seconds, mib):
+    (tmp_path / "train.log").write_text(text)
+    assert training_facts(tmp_path / "train.log") == {"seconds": seconds, "peak_mib": mib}
+
+
+@pytest.fixture
+def stand_in(tmp_path, monkeypatch):
+    """Something that is run instead of Python."""
+
+    def write(body):
+        path = tmp_path / "python"
+        path.write_text(f"#!/usr/bin/env bash\n{body}\n")
+        path.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(path))
+        return tmp_path / "train.log"
+
+    return write
+
+
+def test_output_goes_to_the_log_and_to_us(stand_in, capsys):
+    log = stand_in('echo "$@"; echo problem >&2')
+    log.write_text("before\n")
+    train(["fairseq-train", "data", "--lr", "1"], log, echo=True)
+    before, started, arguments, problem, ended = log.read_text().splitlines()
+    assert (before, problem) == ("before", "problem") and started.endswith("fairseq-train data --lr 1")
+    assert arguments == "-m run_scripts.fairseq_train data --lr 1" and ended.startswith("=== ended with status 0 after")
+    assert capsys.readouterr().out == "\n".join([started, arguments, problem, ended, ""])
+
+
+def test_a_failure_is_its_last_line(stand_in):
+    log = stand_in("echo 'fairseq_idpg: --phm-n 5 does not divide d'; echo '=== peak memory 1 MiB (CPU)'; exit 3")
+    expected = r"fairseq-train ended with status 3: fairseq_idpg: --phm-n 5 does not divide d \(log: "
+    with pytest.raises(RunError, match=expected):
+        train(["fairseq-train"], log, echo=False)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with the checkpoints of three updates."""
+    place = tmp_path_factory.mktemp("trained")
+    data, backbone = write_folder(place / "data"), write_backbone(place / "backbone" / "model.pt")
+    fairseq_train(data, place / "run", "--backbone", backbone, "--max-update", 3, "--method", "head-only")
+    return place / "run"
+
+
+def test_training_that_has_made_its_updates_is_known(trained, tmp_path):
+    last = trained / "checkpoint_last.pt"
+    assert has_all_updates(last) and not has_all_updates(tmp_path / "none.pt")
+    state = torch.load(last, weights_only=True)
+    for limit, complete in ((4, False), (2, True), (0, False)):  # 0: epochs are counted
+        state["cfg"]["optimization"]["max_update"] = limit
+        torch.save(state, tmp_path / "changed.pt")
+        assert has_all_updates(tmp_path / "changed.pt") == complete
+
+
+def test_the_optimizers_state_goes_and_all_else_stays(trained, tmp_path):
+    copy = tmp_path / "checkpoint_best.pt"
+    copy.write_bytes((trained / "checkpoint_best.pt").read_bytes())
+    before = torch.load(copy, weights_only=True)
+    for _ in range(2):
+        drop_optimizer(copy)
+    after = torch.load(copy, weights_only=True)
+    assert after["last_optimizer_state"] is None and before["last_optimizer_state"] is not None
+    assert after.keys() == before.keys() and after["cfg"] == before["cfg"]
+    assert all(torch.equal(value, before["model"][name]) for name, value in after["model"].items())
+    assert list(tmp_path.iterdir()) == [copy]

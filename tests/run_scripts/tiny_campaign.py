@@ -1,0 +1,73 @@
+"""Folders, a backbone and sweeps of them so small that a run takes little more than its imports."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from tests.folders import write_backbone, write_folder
+from tests.helpers import TINY
+
+SPLITS = {"train": 24, "valid": 13}
+OPTIONS = {"cpu": True, **{name.replace("_", "-"): value for name, value in TINY.items()}}
+FLAGS = [word for name, value in OPTIONS.items() for word in (f"--{name}", *([] if value is True else [str(value)]))]
+IDPG = {"method": "m-idpg-phm", "options": {"phm-n": 4}}
+
+
+class World:
+    """data/{RTE,MRPC,CR,MNLI,STS-B}-bin and backbone/model.pt."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.data, self.backbone = folder, folder / "data", folder / "backbone" / "model.pt"
+        write_folder(self.data / "RTE-bin", splits=SPLITS)
+        write_folder(self.data / "MRPC-bin", splits=SPLITS)
+        write_folder(self.data / "CR-bin", splits=SPLITS, pairs=False)
+        write_folder(self.data / "MNLI-bin", splits=SPLITS, classes=3)
+        write_folder(self.data / "STS-B-bin", splits=SPLITS, regression=True)
+        write_backbone(self.backbone)
+
+    def keys(self, **more: Any) -> dict[str, Any]:
+        """Of a sweep of one row on RTE; ``more`` replaces or adds keys."""
+        return {
+            **{"backbone": str(self.backbone), "arch": "roberta_idpg", "data": str(self.data), "tasks": ["RTE"]},
+            **{"rows": [IDPG], "lrs": [1e-2], "seeds": [1, 2], "dev_examples": 8, "batch_size": 8, "max_epoch": 2},
+            **{"options": OPTIONS, **more},
+        }
+
+    def config(self, place: Path, **more: Any) -> Path:
+        path = place / "sweep.yaml"
+        path.write_text(yaml.safe_dump(self.keys(**more)), encoding="utf-8")
+        return path
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World(tmp_path_factory.mktemp("campaigns"))
+
+
+def records(results: Path) -> dict[str, dict[str, Any]]:
+    """By run."""
+    return {record["run"]: record for record in map(json.loads, (results / "results.jsonl").read_text().splitlines())}
+
+
+def outcome(results: Path) -> dict[str, Any]:
+    """All that must not depend on how a campaign was executed."""
+    found = {}
+    for run, record in records(results).items():
+        predictions = np.load(results / record["predictions"])
+        arrays = {name: predictions[name].tolist() for name in predictions.files}
+        found[run] = [*(record[key] for key in ("dev", "test", "scores", "best_epoch", "lr", "seed")), arrays]
+    return found
+
+
+def without(folder: Path, copy: Path, part: str) -> Path:
+    """A copy of a folder that lacks something."""
+    shutil.copytree(folder, copy)
+    (shutil.rmtree if (copy / part).is_dir() else Path.unlink)(copy / part)
+    return copy

@@ -9,7 +9,6 @@ from fairseq_idpg.registry import find_method
 from preprocess.split_facts import count_examples
 from preprocess.tasks import WARM_UP, WHOLE_MODEL
 
-from . import saved_scores  # noqa: F401
 from .experiment import Experiment
 from .records import RunError
 from .splits import Splits

@@ -8,8 +8,6 @@ from resource import RUSAGE_SELF, getrusage
 import torch
 from fairseq_cli.train import cli_main
 
-from . import saved_scores  # noqa: F401
-
 
 def peak_memory() -> tuple[float, str]:
     """(MiB, of what): reserved on GPUs by this process, or its resident set.

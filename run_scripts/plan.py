@@ -85,6 +85,7 @@ def _basis(sweep: Sweep, row: Row, length: int | None, task: str, data: Any) -> 
     return Experiment(
         **{"task": task, "method": row.method, "row": row.label, "lr": 0.0, "seed": 0, "arch": sweep.arch},
         **{"data": _folder(data, task), "backbone": row.backbone or sweep.backbone, "options": words},
+        **{name: getattr(row, name) for name in ("init_prompts_from", "init_head_from")},
     )
 
 

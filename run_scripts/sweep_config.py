@@ -73,6 +73,8 @@ class Row:
     positions: list[Place] | None = key(optional(list_of(place)), default=None)
     backbone: str | None = key(optional(text), default=None)
     data: Any = key(optional(folders), default=None)
+    init_prompts_from: str | None = key(optional(text), default=None)
+    init_head_from: str | None = key(optional(text), default=None)
 
     @property
     def label(self) -> str:

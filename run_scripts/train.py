@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Sequence
 
 from preprocess.errors import DataError
+from preprocess.few_shot import positive, random_seed
 from preprocess.folders import new_file
 from preprocess.tasks import SETTINGS, WHOLE_MODEL, Settings, Task, find_task
 
@@ -22,6 +23,7 @@ from .experiment import SELECTIONS, Experiment
 from .perform import perform
 from .preflight import check
 from .records import Record, RunError, append_record, read_records
+from .yaml_keys import rate
 
 LARGE = "checkpoints/roberta.large/model.pt"
 
@@ -65,36 +67,23 @@ def parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:
     add("--backbone", default=LARGE, metavar="FILE", help=f"default: {LARGE}")
     add("--arch", default="roberta_idpg_large", help="size of the backbone (default: roberta_idpg_large)")
     add("--data", metavar="DIR", help=f"binarized folder (default: data/{task.name}-bin)")
-    add("--lr", type=float, help="default: the first of the above")
-    add("--seed", type=int, default=1, help="default: 1")
-    add("--k", type=int, help="few-shot: training examples, a new sample for each seed")
-    add(
-        "--dev",
-        dest="dev_examples",
-        type=int,
-        metavar="N",
-        help="examples held out of the training set (default: a tenth, at most 1,000)",
-    )
-    selections = (
-        "clean: the best checkpoint by held-out examples; paper: by the split that is reported, as in the paper"
-    )
-    add("--selection", choices=SELECTIONS, default="clean", help=selections)
+    add("--lr", type=lambda text: rate(text, "--lr"), help="default: the first of the above")
+    add("--seed", type=random_seed, default=1, help="default: 1")
+    add("--k", type=positive, metavar="K", help="few-shot: training examples, a new sample for each seed")
+    held_out = "held out of the training set to choose with (default: a tenth, at most 1,000)"
+    add("--dev", dest="dev_examples", type=positive, metavar="N", help=held_out)
+    chosen = "the best checkpoint by these (clean, the default), or by what is reported, as in the paper"
+    add("--selection", choices=SELECTIONS, default="clean", help=chosen)
     add("--position", "--prompt-position", type=int, metavar="P", help="default: 0, for pairs 1")
     add("--supplementary-position", type=int, metavar="P", help="where it was when the backbone was trained on MNLI")
     add("--init-prompts-from", metavar="FILE", help="keep the generator or prompts of this checkpoint")
     add("--init-head-from", metavar="FILE", help="keep its classification head")
     add("--supplementary", action="store_true", help="train the whole model, with prompts, as a backbone (A.4)")
-    add("--batch-size", type=int, metavar="N", help="of an update, over all processes")
-    add("--max-epoch", type=int, metavar="N")
-    add("--max-update", type=int, metavar="N")
+    add("--batch-size", type=positive, metavar="N", help="of an update, over all processes")
+    add("--max-epoch", type=positive, metavar="N")
+    add("--max-update", type=positive, metavar="N")
     add("--row", default="", help="name in reports (default: the method)")
-    add(
-        "--results",
-        type=Path,
-        default=Path("results"),
-        metavar="DIR",
-        help="records and checkpoints (default: results)",
-    )
+    add("--results", type=Path, default=Path("results"), metavar="DIR", help="of all runs (default: results)")
     add("--out", type=Path, metavar="FILE", help="leave the best checkpoint there too")
     return made
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fairseq_idpg.criterions.sentence_prediction_idpg import gather
-from tests.folders import train, write_backbone, write_folder
+from tests.folders import train, validate, write_backbone, write_folder
 
 OURS = ["--criterion", "sentence_prediction_idpg"]
 
@@ -74,3 +74,19 @@ def test_gathering_a_sum_of_tables():
     assert gather(first + second) == [1, 0, 1, 7] and gather(first + 0 * second) == [1, 0, 1]
     second[1, 1] = 0.25
     assert gather(first + second) == [1.0, 0.0, 1.0, 0.25]
+
+
+@pytest.mark.parametrize("criterion", ["sentence_prediction", "sentence_prediction_idpg"])
+@pytest.mark.parametrize("metric", ["pearson_and_spearman", "acc_and_f1", "mcc"])
+def test_checkpoints_chosen_by_a_score_resume_and_validate(place, tmp_path, metric, criterion):
+    scores = metric == "pearson_and_spearman"
+    kind = ["--regression-target", "--num-classes", 1] if scores else []
+    kind += [f"--report-{metric.replace('_', '-')}", "--criterion", criterion]
+    data = place / ("scores" if scores else "classes")
+    options = [*kind, "--best-checkpoint-metric", metric, "--backbone", place / "model.pt"]
+    train(data, tmp_path, *options, "--max-epoch", 1)
+    resumed = train(data, tmp_path, *options, "--max-epoch", 2)
+    best = max(
+        validate(data, tmp_path / f"checkpoint_{n}.pt", *kind).log(f"valid_{metric}")[-1] for n in ("best", "last")
+    )
+    assert best >= resumed.log(f"valid_{metric}")[-1] - 0.11

@@ -41,13 +41,14 @@ def test_what_is_left_out_is_as_in_the_paper(plan, world, tmp_path):  # noqa: F8
 
 
 def test_rows_have_their_own(plan, world):  # noqa: F811
-    own = {"tasks": ["CR"], "lrs": [0.5], "data": {"CR": str(world.data / "RTE-bin")}, "positions": [4]}
+    kept, data = str(world.data / "CR-bin"), {"CR": str(world.data / "RTE-bin")}
+    own = {"tasks": ["CR"], "lrs": [0.5], "data": data, "positions": [4], "init_prompts_from": kept}
     rows = [{"name": "other", **IDPG, **own}, IDPG]
     found = experiments(plan(rows=rows, tasks=["RTE", "CR"], seeds=[1]), {})
     assert [(run.row, run.task, run.lr, run.position) for run in found] == [
         *(("m-idpg-phm", "RTE", 1e-2, None), ("other", "CR", 0.5, 4), ("m-idpg-phm", "CR", 1e-2, None))
     ]
-    assert found[1].data.endswith("RTE-bin")
+    assert found[1].data.endswith("RTE-bin") and found[1].init_prompts_from == kept
 
 
 def test_prompt_lengths_and_positions(plan):

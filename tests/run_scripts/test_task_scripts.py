@@ -121,6 +121,7 @@ def test_help(capsys, words, said):
         (["RTEE"], "task RTEE is unknown: did you mean RTE?"),
         (["RTE"], "data data/RTE-bin does not exist: make it with python -m preprocess RTE"),
         (["RTE", "--save-dir", "x"], "--save-dir is set by --results"),
+        (["RTE", "--lr", "-1"], "--lr '-1' is no learning rate"),
     ],
 )
 def test_bad_input_of_a_task(monkeypatch, tmp_path, words, said):

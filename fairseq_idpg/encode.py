@@ -14,7 +14,7 @@ import torch
 from preprocess.data_folder import DataFolder
 from preprocess.errors import DataError
 
-from .backbone.loading import GEOMETRY, backbone_path, read_backbone
+from .backbone.loading import backbone_path, read_backbone, recorded_sizes
 from .errors import InputError
 from .models.config import METHOD_OPTIONS
 from .tasks.representation_cache import fill_cache
@@ -62,10 +62,7 @@ def task_of(data: DataFolder, args: argparse.Namespace) -> SentencePredictionIDP
 
 def model_options(args: argparse.Namespace) -> argparse.Namespace:
     """A model of the backbone's own size with a method that reads its M(x)."""
-    recorded = read_backbone(backbone_path(args.backbone)).args
-    sizes = {name: recorded.get(name, assumed) for name, assumed in GEOMETRY.items()}
-    if None in sizes.values():
-        raise InputError(f"--backbone {args.backbone} does not record its size: give a fairseq RoBERTa model.pt")
+    sizes = recorded_sizes(read_backbone(backbone_path(args.backbone)))
     chosen = {
         "_name": "roberta_idpg",
         "method": "s-idpg-dnn",

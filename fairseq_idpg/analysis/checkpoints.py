@@ -13,7 +13,7 @@ from fairseq.data import Dictionary
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from omegaconf.errors import ConfigAttributeError
 
-from ..backbone.loading import GEOMETRY, backbone_path, read_backbone
+from ..backbone.loading import backbone_path, read_backbone, recorded_sizes
 from ..errors import InputError
 from ..models.config import METHOD_OPTIONS
 from ..models.roberta_idpg import RobertaIDPGModel
@@ -129,10 +129,8 @@ def load_backbone(path: str, dictionary: Dictionary) -> LoadedModel:
     Raises:
         InputError: it is missing, does not record its size, or has another dictionary.
     """
-    recorded = read_backbone(backbone_path(path)).args
-    sizes = {name: recorded.get(name, assumed) for name, assumed in {**GEOMETRY, "max_positions": 512}.items()}
-    if None in sizes.values():
-        raise InputError(f"--backbone {path} does not record its size: give a fairseq RoBERTa model.pt")
+    backbone = read_backbone(backbone_path(path))
+    sizes = {**recorded_sizes(backbone), "max_positions": backbone.args.get("max_positions", 512)}
     chosen = {"method": "head-only", "backbone": path, "no_freeze_backbone": False, "save_full_model": False}
     options = argparse.Namespace(**{**dict.fromkeys(METHOD_OPTIONS), **sizes, **chosen})
     cfg = SimpleNamespace(init_token=dictionary.bos(), max_positions=sizes["max_positions"])

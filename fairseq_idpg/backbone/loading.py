@@ -80,6 +80,18 @@ def read_backbone(path: str) -> Backbone:
     return Backbone(path, sha256(Path(path)), args, weights)
 
 
+def recorded_sizes(backbone: Backbone) -> Dict[str, Any]:
+    """The options of ``GEOMETRY`` as the checkpoint records them.
+
+    Raises:
+        InputError: it is silent about its size.
+    """
+    sizes = {name: backbone.args.get(name, assumed) for name, assumed in GEOMETRY.items()}
+    if None in sizes.values():
+        raise InputError(f"--backbone {backbone.path} does not record its size: give a fairseq RoBERTa model.pt")
+    return sizes
+
+
 def check_geometry(backbone: Backbone, args: Any, dictionary: Dictionary) -> None:
     """Compares what the checkpoint records and what its tensors show with the model's options.
 

@@ -44,7 +44,7 @@ REFUSED = {  # options that mean nothing to a table or figure
     ("figure", 9): {"voting", "significance", "prompt_length"},
     ("overview", 0): {
         *("k", "voting", "significance", "position", "supplementary_position", "prompt_length"),
-        *("tasks", "selection", "backbone"),
+        *("tasks", "rows", "selection", "backbone"),
     },
 }
 
@@ -65,6 +65,7 @@ def parser() -> argparse.ArgumentParser:
     add("--format", choices=list(FORMATS), help="default: by the suffix of --out (.md, .tex, .csv), else terminal")
     add("--out", metavar="FILE", type=Path, help="write there; figures are drawn in .png, .svg and .pdf files")
     add("--tasks", nargs="+", metavar="TASK", help="columns and averages (default: the paper's ten; figures: all run)")
+    add("--rows", nargs="+", metavar="ROW", help="of the table (default: the paper's, and others with runs)")
     add("--voting", action="store_true", help="add the scores of the votes of all seeds")
     add("--significance", metavar="ROW", help="add p values against this row")
     runs = made.add_argument_group("which runs, where RESULTS holds several kinds")
@@ -98,6 +99,7 @@ def check(args: argparse.Namespace) -> None:
 def choice_of(args: argparse.Namespace) -> Choice:
     return Choice(
         tasks=tuple(dict.fromkeys(find_task(name).name for name in args.tasks or ())),
+        rows=tuple(args.rows or ()),
         selection=args.selection,
         backbones=tuple(args.backbone or ()),
         positions=tuple(args.position or ()),

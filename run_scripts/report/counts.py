@@ -102,7 +102,7 @@ def _counted(arch: str) -> dict[str, int]:
 def count_table(results: Results, choice: Choice) -> Table:
     """Ours, the paper's, and by how much ours is larger."""
     found = counts(results, choice)
-    groups = [[[row, *_cells(found, row)]] for row in found.rows]
+    groups = [[[row, *_cells(found, row)]] for row in choice.pick(found.rows)]
     notes = [
         f"architecture {found.arch}; classification heads are not counted",
         "source: runs, or counted by building the modules where no run says",

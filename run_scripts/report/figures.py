@@ -26,7 +26,7 @@ def parameter_chart(results: Results, choice: Choice) -> Chart:
     ours = take_averages(results, choice, SCORE_TABLES[1].wants, lambda run: run["row"])
     block = paper().blocks[1][None]
     series, lines = [], []
-    for style, row in enumerate(dict.fromkeys([*block, *ours.rows])):
+    for style, row in enumerate(choice.pick([*block, *ours.rows])):
         trainable, score, theirs = found.trainable(row), ours.mean(row), printed(row)
         papers = block[row].average(ours.tasks) if row in block else None
         mine, printed_point = _point(trainable, score), _point(theirs and theirs.parameters, papers)
@@ -51,7 +51,7 @@ def generator_chart(results: Results, choice: Choice) -> Chart:
     ours = take_averages(results, choice, SCORE_TABLES[6].wants, lambda run: run["row"])
     block = paper().blocks[6][None]
     series, groups = [], []
-    for style, (size, source) in enumerate(dict.fromkeys(_variant(row) for row in (*block, *ours.rows))):
+    for style, (size, source) in enumerate(dict.fromkeys(map(_variant, choice.pick([*block, *ours.rows])))):
         names = [f"{sharing}-{size}-{source}" for sharing in SHARING]
         mine = [ours.mean(name) for name in names]
         papers = [block[name].average(ours.tasks) if name in block else None for name in names]
@@ -88,7 +88,7 @@ def length_chart(results: Results, choice: Choice) -> Chart:
     refuse_empty(results, ours.tasks, map(ours.mean, rows))
     lengths = sorted({length for _, length in rows})
     series, lines = [], []
-    for style, row in enumerate(dict.fromkeys(row for row, _ in rows)):
+    for style, row in enumerate(choice.pick(row for row, _ in rows)):
         scores = [ours.mean((row, length)) for length in lengths]
         points = [(length, score) for length, score in zip(lengths, scores) if score is not None]
         series += [Series(row, points, style)] if points else []

@@ -69,6 +69,7 @@ def position_chart(results: Results, choice: Choice) -> Chart:
         RunError: see ``take_varying``; no row has runs of all tasks of a kind at one place.
     """
     scope = take_varying(results, choice, ["position", "supplementary_position"])
+    choice.pick(run["row"] for run in scope.done)
     tasks = tasks_of(scope, choice)
     grids = [grid for kind in POSITIONS for grid in _grids(scope, tasks, kind)]
     refuse_empty(results, tasks, [score for grid in grids for score in grid.tests.values()])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from typing import Callable
 
 from .model import Table
@@ -45,10 +46,11 @@ def markdown(table: Table) -> str:
 
 
 def latex(table: Table) -> str:
-    """A ``table*`` for a document that uses the package booktabs."""
+    """A ``table*`` for a document that uses the packages booktabs and graphicx, as wide as the page at most."""
 
     def row(cells: list[str]) -> str:
-        return " & ".join(cell.translate(LATEX) for cell in cells) + r" \\"
+        signs = (re.sub(r"^-(?=\d)", "$-$", cell.translate(LATEX)) for cell in cells)
+        return " & ".join(signs) + r" \\"
 
     groups = ["\n".join(map(row, group)) for group in table.groups]
     between = "\n\\addlinespace\n" if any(len(group) > 1 for group in table.groups) else "\n"
@@ -56,12 +58,13 @@ def latex(table: Table) -> str:
     return (
         "\n".join(
             [
-                r"% \usepackage{booktabs}",
+                r"% \usepackage{booktabs,graphicx}",
                 *(r"\begin{table*}", r"\centering", r"\footnotesize", r"\setlength{\tabcolsep}{3pt}"),
                 rf"\caption{{{table.title.translate(LATEX)}}}",
+                r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{"
                 rf"\begin{{tabular}}{{{'l' * table.names}{'r' * (len(table.header) - table.names)}}}",
                 *(r"\toprule", row(table.header), r"\midrule", between.join(groups), r"\bottomrule"),
-                r"\end{tabular}",
+                r"\end{tabular}}",
                 *(r"\par\smallskip", rf"\parbox{{\linewidth}}{{{notes}}}", r"\end{table*}"),
             ]
         )

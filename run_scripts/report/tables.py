@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Callable, Collection, Mapping
 
-from run_scripts.records import RunError
-
-from .choice import Choice
+from .choice import Choice, check_row
 from .columns import Column, Entry, average_column, task_column, voting_column
 from .extras import Extras
 from .model import MISSING, Table
@@ -76,13 +73,16 @@ def score_table(spec: ScoreTable, results: Results, choice: Choice, extras: Extr
     """
     scope = take(results, choice, spec.blocks.keys(), wants=spec.wants)
     rows = rows_of(scope.done, lambda run: (run["k"], run["row"]))
-    check_row(extras.significance, list(dict.fromkeys(name for _, name in rows)))
+    with_runs = list(dict.fromkeys(name for _, name in rows))
+    choice.pick([*(name for block in spec.blocks.values() for name in block), *with_runs])
+    if extras.significance:
+        check_row("--significance", extras.significance, with_runs)
     votes = Votes(results.folder)
     columns = spec.columns(choice.columns)
     groups = []
     for k, printed in spec.blocks.items():
         reference = rows.get((k, extras.significance), {})
-        for name in (*printed, *(row for of_k, row in rows if of_k == k and row not in printed)):
+        for name in filter(choice.shows, dict.fromkeys([*printed, *(row for of_k, row in rows if of_k == k)])):
             row = rows.get((k, name), {})
             voted = votes.of(row) if extras.voting or spec.always_votes else {}
             lines = extras.lines(Entry(row, printed.get(name), voted), columns, len(seeds_of(scope)), reference)
@@ -96,10 +96,3 @@ def score_table(spec: ScoreTable, results: Results, choice: Choice, extras: Extr
 def _average_note(tasks: Collection[str]) -> str:
     papers = "" if set(tasks) == set(paper().tasks) else ", the paper's of its printed values"
     return f"Avg: mean of {', '.join(tasks)}{papers}; {MISSING}: no finished run, so no average either"
-
-
-def check_row(name: str | None, rows: Collection[str]) -> None:
-    if name is not None and name not in rows:
-        near = get_close_matches(name, rows, 1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise RunError(f"--significance {name}: no row of this table with runs: {hint}choose from {', '.join(rows)}")

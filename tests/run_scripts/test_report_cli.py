@@ -118,7 +118,16 @@ def test_damaged_results(tmp_path):
     "arguments, said",
     [
         (["--table", "1"], "prompt-tuning on single sentences has runs with more than one position"),
-        (["--table", "1", *CHOSEN, "--significance", "efi"], "--significance efi: no row of this table with runs: did"),
+        (["--table", "1", *CHOSEN, "--significance", "efi"], "--significance efi: did you mean efl? choose from"),
+        (
+            ["--table", "1", "--rows", "efl", "prompttuning", *CHOSEN],
+            "--rows prompttuning: did you mean prompt-tuning?",
+        ),
+        (
+            ["--table", "3", "--rows", "adapters"],
+            "no finished few-shot run with K = 100, 500, 1000 for this with --rows",
+        ),
+        (["--rows", "efl"], "--rows means nothing to a command without --table and --figure"),
         (["--table", "1", *CHOSEN, "--tasks", "CRR"], "task CRR is unknown: did you mean CR?"),
         (["--table", "1", "--position", "0", "1", "4"], "--position 0 1 4: give one position, or one for singles"),
         (["--table", "1", "--backbone", "nope"], "no finished full run for this with --backbone nope"),

@@ -17,7 +17,7 @@ TABLE = Table(
     ["method", "values", "CR|MR", "p, x"],
     [
         [["a", "ours", "91.0±0.5 (n=3)", "<0.001* (n=6)"], ["a", "paper", "-", ""]],
-        [["b_c & d", "ours", "missing", "0.074 (n=3)"]],
+        [["b_c & d", "ours", "missing", "0.074 (n=3)"], ["", "difference", "-1.0", "+0.5"]],
     ],
     ["first: 5% #1", "second_note"],
 )
@@ -39,7 +39,7 @@ def read_markdown(text: str) -> list[list[str]]:
     return [[re.sub(r"\\(.)", r"\1", cell) for cell in row] for row in cells]
 
 
-LATEX = {r"$\pm$": "±", "$<$": "<", r"$^{*}$": "*", r"\_": "_", r"\&": "&", r"\%": "%"}
+LATEX = {r"$-$": "-", r"$\pm$": "±", "$<$": "<", r"$^{*}$": "*", r"\_": "_", r"\&": "&", r"\%": "%"}
 
 
 def read_latex(text: str) -> list[list[str]]:

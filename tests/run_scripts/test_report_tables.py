@@ -125,6 +125,17 @@ def test_table_7_has_averages_and_votes(tmp_path):
     assert cells(voting, "efl", "voting")["RTE"] == "missing"
 
 
+def test_rows_that_are_asked_for_are_all_that_is_shown(tmp_path):
+    runs = [made.run(row, "CR") for row in ("efl", "adapter", "mine")]
+    found = table(tmp_path, 1, runs, Choice(rows=("mine", "compacter", "efl")))
+    assert [group[0][0] for group in found.groups] == ["efl", "compacter", "mine"]
+    assert cells(found, "compacter", "ours")["CR"] == "missing"
+    of_k = table(tmp_path, 3, [made.run("efl", "CR", setting="few-shot", k=100)], Choice(rows=("efl",)))
+    assert [group[0][:2] for group in of_k.groups] == [["100", "efl"], ["500", "efl"], ["1000", "efl"]]
+    counted = count_table(Results(tmp_path, tuple(runs)), Choice(rows=("adapter",)))
+    assert [line[0] for line in counted.lines] == ["adapter"]
+
+
 def test_significance_is_a_last_column(tmp_path):
     runs = [*seeds("efl", "CR", [11, 22, 33]), *seeds("adapter", "CR", [10, 20, 30]), made.run("compacter", "MR")]
     found = table(tmp_path, 1, runs, extras=Extras(significance="adapter"))

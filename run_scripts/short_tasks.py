@@ -1,0 +1,98 @@
+"""Small binarized tasks of short examples, for comparisons that a laptop finishes (run_scripts/configs/short.yaml).
+
+    python -m run_scripts.short_tasks TEXT --out data/short --bpe bert --vocab quickstart/minilm-hf
+
+TEXT/TASK/{train,valid}.tsv: label TAB sentence, or label TAB sentence TAB sentence, without a header. Examples of more
+words than the task's limit are left out; the others are drawn in a fixed order. RTE and MRPC have few short examples in
+``valid``: for them and STS-B the reported examples are drawn from both files before the training set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Sequence
+
+from preprocess import cli
+from preprocess.errors import DataError
+from preprocess.folders import new_folder
+from preprocess.tasks import TASKS
+
+from .records import RunError
+
+
+@dataclass(frozen=True)
+class Size:
+    """Most words of an example, and how many examples there are; ``pooled``: both splits are drawn from all files."""
+
+    words: int
+    train: int
+    valid: int
+    pooled: bool = False
+
+
+SIZES = {
+    "MR": Size(20, 1800, 500),
+    "CR": Size(20, 1074, 500),
+    "STS-B": Size(24, 1800, 500, pooled=True),
+    "MRPC": Size(40, 1101, 500, pooled=True),
+    "RTE": Size(36, 708, 400, pooled=True),
+}
+
+
+def short(files: list[Path], words: int) -> list[str]:
+    """Lines of the files with at most that many words, in an order that is always the same."""
+    lines = []
+    for file in files:
+        with open(file, encoding="utf-8") as opened:
+            lines += [line for line in opened if len(line.partition("\t")[2].split()) <= words]
+    random.Random(1).shuffle(lines)
+    return lines
+
+
+def splits(folder: Path, size: Size) -> dict[str, list[str]]:
+    train, valid = folder / "train.tsv", folder / "valid.tsv"
+    if size.pooled:
+        lines = short([train, valid], size.words)
+        return {"valid": lines[: size.valid], "train": lines[size.valid :][: size.train]}
+    return {"train": short([train], size.words)[: size.train], "valid": short([valid], size.words)[: size.valid]}
+
+
+def command(name: str, folder: Path, encoder: list[str], out: Path) -> list[str]:
+    """Arguments of ``python -m preprocess`` for the files of ``splits`` in a folder."""
+    task = TASKS[name]
+    return [
+        *(name, "--from-tsv", *(f"{split}={folder / split}.tsv" for split in ("train", "valid"))),
+        *("--text-columns", *("23" if task.pairs else "2"), "--label-column", "1", "--no-header"),
+        *(["--regression"] if task.regression else ["--labels", *task.labels]),
+        *(*encoder, "--out", str(out)),
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        "python -m run_scripts.short_tasks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("text", metavar="TEXT", type=Path)
+    parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="where the TASK-bin folders go")
+    parser.add_argument("--tasks", nargs="+", choices=list(SIZES), default=list(SIZES))
+    parser.add_argument("--bpe", default="gpt2", help="as of python -m preprocess, and --vocab too")
+    parser.add_argument("--vocab", default="checkpoints/gpt2_bpe")
+    args = parser.parse_args(arguments)
+    try:
+        with new_folder(args.out) as made, tempfile.TemporaryDirectory() as texts:
+            for name in args.tasks:
+                for split, lines in splits(args.text / name, SIZES[name]).items():
+                    Path(texts, f"{split}.tsv").write_text("".join(lines), encoding="utf-8")
+                cli.main(command(name, Path(texts), ["--bpe", args.bpe, "--vocab", args.vocab], made))
+    except DataError as error:
+        raise RunError(str(error)) from None
+    except OSError as error:
+        raise RunError(f"{error.filename}: {error.strerror}: nothing written") from None
+
+
+if __name__ == "__main__":
+    main()

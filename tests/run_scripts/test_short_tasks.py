@@ -1,0 +1,61 @@
+"""Short examples of five tasks: which are drawn, and what becomes of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from preprocess.data_folder import DataFolder
+from preprocess.split_facts import count_examples
+from run_scripts import short_tasks
+from run_scripts.short_tasks import Size, main, splits
+
+
+@pytest.fixture
+def vocab(tmp_path):
+    folder = tmp_path / "vocab"
+    folder.mkdir()
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "a", "0", "1", "."]
+    (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces))
+    return folder
+
+
+def write(folder, train, valid):
+    folder.mkdir(parents=True)
+    for split, lines in (("train", train), ("valid", valid)):
+        (folder / f"{split}.tsv").write_text("".join(f"{line}\n" for line in lines))
+    return folder
+
+
+def test_examples_are_short_enough_drawn_once_and_always_the_same(tmp_path):
+    long = "1\t" + " ".join(["w"] * 4) + "\tw w"
+    folder = write(tmp_path / "RTE", [long, *(f"0\ttrain {i}\tb" for i in range(9))], [long, "0\tvalid 0\tb"])
+    found = splits(folder, Size(words=5, train=6, valid=3, pooled=True))
+    assert {name: len(lines) for name, lines in found.items()} == {"train": 6, "valid": 3}
+    assert len({*found["train"], *found["valid"]}) == 9 and f"{long}\n" not in {*found["train"], *found["valid"]}
+    assert found == splits(folder, Size(words=5, train=6, valid=3, pooled=True))
+
+
+def test_without_pooling_the_files_stay_apart(tmp_path):
+    folder = write(tmp_path / "MR", [f"0\ttrain {i}" for i in range(5)], [f"0\tvalid {i}" for i in range(5)])
+    found = splits(folder, Size(words=5, train=3, valid=2))
+    assert all(split in line for split, lines in found.items() for line in lines)
+
+
+def test_folders_for_training(tmp_path, vocab, monkeypatch):
+    monkeypatch.setattr(short_tasks, "SIZES", {"MR": Size(3, 4, 2), "STS-B": Size(6, 3, 2, pooled=True)})
+    write(tmp_path / "MR", ["1\tgood film", "0\tbad film"] * 3, ["1\ta good film"] * 2 + ["0\tbad"] * 2)
+    write(tmp_path / "STS-B", ["0.5\tgood film\tbad film"] * 4, ["1.0\tfilm\ta film"] * 2)
+    main([str(tmp_path), "--out", str(tmp_path / "out"), "--bpe", "bert", "--vocab", str(vocab)])
+    reviews, pairs = (DataFolder(tmp_path / "out" / f"{name}-bin") for name in ("MR", "STS-B"))
+    assert [count_examples(reviews, split) for split in ("train", "valid")] == [4, 2]
+    assert [count_examples(pairs, split) for split in ("train", "valid")] == [3, 2]
+    assert pairs.regression and list(reviews.label_names) == ["0", "1"]
+
+
+def test_bad_input_is_one_line_and_leaves_nothing(tmp_path):
+    write(tmp_path / "MR", ["1\tgood film"], ["1\tgood"])
+    with pytest.raises(SystemExit, match=r"run_scripts: .*CR.train\.tsv: No such file or directory: nothing written"):
+        main([str(tmp_path), "--out", str(tmp_path / "out"), "--tasks", "CR"])
+    with pytest.raises(SystemExit, match="run_scripts: .*no-vocab"):
+        main([str(tmp_path), "--out", str(tmp_path / "out"), "--tasks", "MR", "--vocab", str(tmp_path / "no-vocab")])
+    assert [path.name for path in tmp_path.iterdir()] == ["MR"]

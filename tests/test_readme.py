@@ -111,3 +111,26 @@ def test_preprocess_commands(tmp_path):
         shell(f"cd {tmp_path} && PYTHONPATH={ROOT} {command}")
     assert len(list((tmp_path / "few").iterdir())) == 15
     assert (tmp_path / "data" / "RTE-bin" / "glove" / "train.npy").is_file()
+
+
+def test_campaign_commands(quickstart, tmp_path):
+    """The smallest campaign, cut to a run for each row, and every report of README on what it leaves."""
+    (tmp_path / "quickstart").mkdir()
+    for name in ("backbone", "reviews-bin"):
+        (tmp_path / "quickstart" / name).symlink_to(quickstart / name)
+    lines = [line.split("  #")[0].strip() for line in README.splitlines()]
+    (sweep,) = (line for line in lines if line.endswith("configs/smoke.yaml"))
+    reports = [line for line in lines if line.startswith("python -m run_scripts.report results/table1")]
+    assert len(reports) == 4
+
+    def python(command: str) -> str:
+        command = command.replace("python", shlex.quote(sys.executable), 1)
+        return shell(f"cd {tmp_path} && PYTHONPATH={ROOT} {command}")
+
+    sweep = sweep.replace("run_scripts/configs", f"{ROOT}/run_scripts/configs")
+    python(f"{sweep} --set max_update=1 seeds=[1] lrs=[1.0e-3] dev_examples=8 options.cpu=true")
+    overview, *tables = (report.replace("table1", "smoke").replace("CR RTE", "MR") for report in reports)
+    assert "3 runs, 3 finished, 0 failed" in python(overview)
+    for table in tables:
+        assert re.search(r"Table 1|saved: smoke.tex", python(table))
+    assert "m-idpg-phm & ours" in (tmp_path / "smoke.tex").read_text(encoding="utf-8")

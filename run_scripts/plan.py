@@ -56,7 +56,6 @@ def experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> list[Experiment
 
     Raises:
         RunError: a file or folder is missing, or an option has a key of its own.
-        InputError: a method is unknown.
     """
     return list(dict.fromkeys(_experiments(sweep, trained)))
 
@@ -78,7 +77,6 @@ def _experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> Iterator[Exper
 
 def _basis(sweep: Sweep, row: Row, length: int | None, task: str, data: Any) -> Experiment:
     """What both stages have in common."""
-    find_method(row.method)
     options = {**sweep.options, **row.options, **({} if length is None else {"prompt-length": length})}
     words = flags(options)
     check_options(words)

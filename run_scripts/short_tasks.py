@@ -3,9 +3,9 @@
     python -m run_scripts.short_tasks TEXT --out data/short --bpe bert --vocab quickstart/minilm-hf
 
 TEXT/TASK/{train,valid}.tsv: label TAB sentence, or label TAB sentence TAB sentence, without a header. Examples of more
-words than the task's limit are left out; the others are drawn in a fixed order. The reported examples are drawn from both
-files before the training set, but for MR: RTE and MRPC have few short ones in ``valid``, and CR's classes are far more
-unequal in ``train`` than in ``valid``, so that its scores would say more of a model's bias than of what it has learnt.
+words than the task's limit are left out; the others are drawn in a fixed order. The reported examples are drawn from
+both files before the training set, but for MR: RTE and MRPC have few short ones in ``valid``, and CR's classes are far
+more unequal in ``train`` than in ``valid``, so that its scores would tell a model's bias rather than what it has learnt.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Sequence
 
 import yaml
 
+from fairseq_idpg.registry import METHODS
 from preprocess.tasks import TASKS
 
 from .experiment import SELECTIONS
@@ -65,7 +66,7 @@ def folders(value: Any, where: str) -> str | dict[str, str]:
 class Row:
     """One row of a table: a method with options, and whatever else is not as in the rest of the sweep."""
 
-    method: str = key(text)
+    method: str = key(one_of(METHODS))
     name: str = key(text, default="")
     options: dict[str, Any] = key(options, default_factory=dict)
     tasks: list[str] | None = key(optional(list_of(task)), default=None)

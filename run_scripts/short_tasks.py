@@ -5,7 +5,7 @@
 TEXT/TASK/{train,valid}.tsv: label TAB sentence, or label TAB sentence TAB sentence, without a header. Examples of more
 words than the task's limit are left out; the others are drawn in a fixed order. The reported examples are drawn from
 both files before the training set, but for MR: RTE and MRPC have few short ones in ``valid``, and CR's classes are far
-more unequal in ``train`` than in ``valid``, so that its scores would tell a model's bias rather than what it has learnt.
+more unequal in ``train`` than in ``valid``, so that scores would tell a model's bias, not what it has learnt.
 """
 
 from __future__ import annotations

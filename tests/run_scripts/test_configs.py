@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_idpg.models.config import fill_method_options
-from fairseq_idpg.registry import Geometry, find_method
+from fairseq_idpg.registry import METHODS, Geometry, find_method
 from preprocess.tasks import TASKS
 from run_scripts.plan import experiments, first_stage, flags
 from run_scripts.preflight import parse
@@ -16,7 +16,8 @@ from run_scripts.sweep_config import Place, read_sweep
 from tests.folders import ROOT
 
 CONFIGS = sorted((ROOT / "run_scripts" / "configs").glob("*.yaml"))
-PAPER = [path for path in CONFIGS if path.stem not in ("smoke", "short")]
+SMALL = ("methods", "short", "smoke")
+PAPER = [path for path in CONFIGS if path.stem not in SMALL]
 
 
 def read(name):
@@ -41,16 +42,8 @@ def files(tmp_path, monkeypatch):
 
 
 def test_all_are_there():
-    assert [path.stem for path in CONFIGS] == [
-        "figure7",
-        "figure9",
-        "short",
-        "smoke",
-        "table1",
-        "table3",
-        "table6",
-        "table7",
-    ]
+    papers = ["figure7", "figure9", "table1", "table3", "table6", "table7"]
+    assert [path.stem for path in CONFIGS] == sorted([*papers, *SMALL])
 
 
 @pytest.mark.parametrize("path", PAPER, ids=lambda path: path.stem)
@@ -145,6 +138,14 @@ def test_figure_9_has_the_papers_length_among_others(files):
     assert 5 in sweep.prompt_lengths and len(sweep.prompt_lengths) > 3
     lengths = {run.options[run.options.index("--prompt-length") + 1] for run in experiments(sweep, {})}
     assert lengths == {str(length) for length in sweep.prompt_lengths}
+
+
+def test_short_and_methods_make_one_table_of_all_methods_but_efl(files):
+    short, methods = read("short"), read("methods")
+    assert {row.method for row in (*short.rows, *methods.rows)} == METHODS.keys() - {"efl"}
+    assert len(experiments(short, {})) == 5 * 6 * 2 * 3 and len(experiments(methods, {})) == 11 * 2
+    for name in ("options", "dev_examples", "max_update", "data", "backbone"):
+        assert getattr(short, name) == getattr(methods, name)
 
 
 def test_smoke_is_small(files):

@@ -88,6 +88,7 @@ def described(experiment: Experiment, run: str) -> Record:
         **{**asdict(experiment), "run": run, "row": experiment.row or experiment.method},
         **{"setting": experiment.setting, "position": experiment.prompt_position, "metric": experiment.facts.metric},
         "backbone": {"path": experiment.backbone, "sha256": file_digest(experiment.backbone)},
+        "given_options": list(experiment.options),  # "options" are all, as they took effect
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from operator import itemgetter
 from typing import Any, Callable, Collection, Iterable, Mapping
@@ -37,6 +38,7 @@ def protocol(scope: Scope, tasks: Collection[str]) -> list[str]:
         f"{CHOSEN_ON[run['setting'], run['selection']]}",
         _metrics(tasks),
         _variants(scope.done),
+        *_options(scope.done),
     ]
 
 
@@ -69,19 +71,37 @@ def _variants(runs: Iterable[Run]) -> str:
     return "; ".join(parts)
 
 
+def _options(runs: Iterable[Run]) -> list[str]:
+    """A note with what fairseq-train was given besides the paper's settings: to all runs, and to those of some rows."""
+    by_row = {
+        row: set.intersection(*map(_given, group)) for row, group in grouped(runs, lambda run: run["row"]).items()
+    }
+    shared = set.intersection(*by_row.values())
+    more = grouped(filter(lambda row: by_row[row] - shared, by_row), lambda row: tuple(sorted(by_row[row] - shared)))
+    parts = [" ".join(sorted(shared))] if shared else []
+    parts += [f"{', '.join(rows)}: {' '.join(options)}" for options, rows in more.items()]
+    return [f"options besides the paper's: {'; '.join(parts)}"] if parts else []
+
+
+def _given(run: Run) -> set[str]:
+    """Options of a run with their values; records of before they were kept apart have none."""
+    return set(filter(None, re.split(r" (?=--[a-z])", " ".join(run.get("given_options") or ()))))
+
+
 def _distinct(runs: Iterable[Run], value: Callable[[Run], Any]) -> str:
     return ", ".join(map(str, sorted({value(run) for run in runs})))
 
 
 def incomplete(rows: Mapping[tuple[int | None, str], Row], seeds: Collection[int]) -> list[str]:
     """A note that says which seeds are missing where, if any; rows by K and name."""
-    lacking = [
-        f"{place(name, task, k)} without {', '.join(map(str, absent))}"
-        for (k, name), row in rows.items()
-        for task, score in row.items()
-        if (absent := sorted(set(seeds).difference(score.seeds)))
-    ]
-    return [f"(n=...): fewer seeds; {'; '.join(lacking)}"] if lacking else []
+    lacking: dict[str, list[str]] = {}
+    for (k, name), row in rows.items():
+        for task, score in row.items():
+            if absent := sorted(set(seeds).difference(score.seeds)):
+                without = f"{_task(task, k)} without {', '.join(map(str, absent))}"
+                lacking.setdefault(without, []).append(name)
+    parts = [f"{', '.join(names)} on {without}" for without, names in lacking.items()]
+    return [f"(n=...): fewer seeds; {'; '.join(parts)}"] if parts else []
 
 
 def failures(runs: Collection[Run]) -> list[str]:
@@ -92,4 +112,8 @@ def failures(runs: Collection[Run]) -> list[str]:
 
 
 def place(row: str, task: str, k: int | None) -> str:
-    return f"{row} on {task}" + (f" with K = {k}" if k else "")
+    return f"{row} on {_task(task, k)}"
+
+
+def _task(task: str, k: int | None) -> str:
+    return task + (f" with K = {k}" if k else "")

@@ -73,6 +73,22 @@ def test_fewer_seeds_are_marked_and_named(tmp_path):
     assert "failed runs, left out: 3 (adapter on CR 2; efl on MR 1)" in found.notes
 
 
+def test_options_besides_the_papers_stand_below(tmp_path):
+    shared = ["--dropout", "0", "--group-by-length"]
+    options = {"efl": shared, "m-idpg-phm": [*shared, "--generator-dropout", "0.0"]}
+    options["m-idpg-dnn"] = options["m-idpg-phm"]
+    found = table(tmp_path, 1, [made.run(row, "CR", given_options=given) for row, given in options.items()])
+    note = "options besides the paper's: --dropout 0 --group-by-length; m-idpg-phm, m-idpg-dnn: --generator-dropout 0.0"
+    assert note in found.notes
+    assert not any("besides" in note for note in table(tmp_path, 1, [made.run("efl", "CR")]).notes)
+
+
+def test_rows_that_lack_the_same_seeds_are_named_together(tmp_path):
+    runs = [made.run(row, "CR", seed) for row in ("efl", "adapter") for seed in (1, 2)]
+    runs += [made.run(row, "MR", 1) for row in ("efl", "adapter")]
+    assert "(n=...): fewer seeds; efl, adapter on MR without 2" in table(tmp_path, 1, runs).notes
+
+
 def test_the_protocol_stands_below(tmp_path):
     more = {"supplementary_position": 4}
     runs = [*seeds("efl", "CR", [90, 91], prompt_length=None), *seeds("s-idpg-phm", "RTE", [80], **more)]

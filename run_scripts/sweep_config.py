@@ -22,7 +22,8 @@ from typing import Any, NamedTuple, Sequence
 
 import yaml
 
-from fairseq_idpg.registry import METHODS
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.registry import find_method
 from preprocess.tasks import TASKS
 
 from .experiment import SELECTIONS
@@ -38,6 +39,14 @@ class Place(NamedTuple):
 
     supplementary: int | None
     downstream: int | None
+
+
+def method(value: Any, where: str) -> str:
+    """A method, or several joined by "+"."""
+    try:
+        return find_method(str(value)).name
+    except InputError as error:
+        raise RunError(f"{where}: {str(error).partition('--method ')[2]}") from None
 
 
 def place(value: Any, where: str) -> Place:
@@ -66,7 +75,7 @@ def folders(value: Any, where: str) -> str | dict[str, str]:
 class Row:
     """One row of a table: a method with options, and whatever else is not as in the rest of the sweep."""
 
-    method: str = key(one_of(METHODS))
+    method: str = key(method)
     name: str = key(text, default="")
     options: dict[str, Any] = key(options, default_factory=dict)
     tasks: list[str] | None = key(optional(list_of(task)), default=None)

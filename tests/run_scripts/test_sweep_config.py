@@ -94,7 +94,7 @@ def test_supplementary_training_comes_once_for_each_row_and_position(plan, world
         ({"tasks": ["RTEE"]}, "tasks RTEE is unknown: did you mean RTE? Known: CR, MR"),
         ({"tasks": "RTE"}, "tasks 'RTE' is not a list with something in it"),
         ({"tasks": []}, "tasks [] is not a list"),
-        ({"rows": ["m-idpg-pmh"]}, "rows: method m-idpg-pmh is unknown: did you mean m-idpg-phm?"),
+        ({"rows": ["m-idpg-pmh"]}, "rows: method: m-idpg-pmh is unknown: did you mean m-idpg-phm?"),
         ({"rows": [{"methd": "adapter"}]}, "rows: key methd is unknown: did you mean method?"),
         ({"rows": [{"name": "x"}]}, "rows: method is missing: write it"),
         ({"rows": [IDPG, IDPG]}, "rows: two are called m-idpg-phm"),
@@ -164,6 +164,12 @@ def test_what_a_plan_refuses(plan, keys, said):
     with pytest.raises(RunError) as raised:
         experiments(plan(**keys), {})
     assert said in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_methods_may_be_joined(plan):
+    assert {run.method for run in experiments(plan(rows=["m-idpg-phm+adapter"]), {})} == {"m-idpg-phm+adapter"}
+    with pytest.raises(RunError, match="rows: method: adapter.compacter: adapter and compacter enter at the"):
+        plan(rows=["adapter+compacter"])
 
 
 def test_a_first_stage_without_prompts_to_keep(plan, world):  # noqa: F811

@@ -56,7 +56,7 @@ def without(name):
             {"rows": [{"method": "m-idpg-phm-glove"}]},
             "glove.json is missing or damaged: run python -m preprocess glove",
         ),
-        ({"rows": ["m-idpg-pmh"]}, "rows: method m-idpg-pmh is unknown: did you mean m-idpg-phm?"),
+        ({"rows": ["m-idpg-pmh"]}, "rows: method: m-idpg-pmh is unknown: did you mean m-idpg-phm?"),
         ({"positions": [5]}, "--prompt-position 5 is unknown"),
         ({"positions": [3], "tasks": ["CR"]}, "stands for no runs"),
         (

@@ -194,3 +194,9 @@ def validate(folder: Path, checkpoint: Path, *options: object, succeed: bool = T
     """``fairseq-validate`` of a checkpoint."""
     usual = ["--path", checkpoint, "--batch-size", 5, "--separator-token", 2, "--num-classes", 2]
     return run("validate", folder, *usual, *options, succeed=succeed, without=without)
+
+
+def same_tensors(one: dict, other: dict) -> bool:
+    """Whether two state dicts have the same tensors; what a checkpoint keeps besides tensors is not compared."""
+    tensors = [{name: value for name, value in state.items() if torch.is_tensor(value)} for state in (one, other)]
+    return tensors[0].keys() == tensors[1].keys() and all(torch.equal(tensors[0][n], tensors[1][n]) for n in tensors[0])

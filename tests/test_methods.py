@@ -7,7 +7,7 @@ import torch
 
 from fairseq_idpg.backbone.encoder import layer_norms
 from fairseq_idpg.registry import METHODS
-from tests.helpers import logits, pair_batch, tiny_model
+from tests.helpers import ALWAYS_SAVED, logits, pair_batch, tiny_model
 
 HEAD = {f"classification_heads.sentence_classification_head.{n}" for n in ("dense", "out_proj")}
 HEAD = {f"{layer}.{part}" for layer in HEAD for part in ("weight", "bias")}
@@ -95,7 +95,7 @@ def test_training_moves_its_own_parameters_and_the_head(method):
 @pytest.mark.parametrize("method", sorted(METHODS))
 def test_checkpoints_hold_exactly_what_is_trained(method):
     model = build(method)
-    names = trained_names(method, model) | {"backbone_sha256"}
+    names = trained_names(method, model) | ALWAYS_SAVED
     if method == "p-tuning":
         names.add("method.table")
     keys = set(model.state_dict())

@@ -4,7 +4,7 @@ A checkpoint of RoBERTa-large with a prompt is a few hundred kB instead of 1.4 G
 and the SHA-256 of the backbone file (its path stands in the checkpoint's configuration).
 """
 
-from typing import Any, Dict, Iterator, List
+from typing import Any, Dict, Iterator, List, Protocol
 
 import torch
 from torch import Tensor
@@ -18,17 +18,29 @@ STACK = "encoder.sentence_encoder."
 VERSION = "encoder.sentence_encoder.version"
 
 
+class Kept(Protocol):
+    """Something besides tensors of the model that every checkpoint keeps: plain values and tensors, no objects."""
+
+    def state_dict(self) -> Dict[str, Any]: ...
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None: ...
+
+
 class SavesTrainableOnly:
     """Mixin in front of RobertaModel: what ``state_dict`` leaves out and how ``load_state_dict`` fills it again.
 
     Attributes:
         backbone_loaded: whether the encoder holds a real backbone's weights.
         backbone_sha256: 32 bytes, saved with every checkpoint.
+        kept: what else a checkpoint keeps, by name. It travels as torch's extra state of a module, because that goes
+            wherever the weights go: resume, validation, other processes (fairseq hands a task's own state to
+            validation alone).
     """
 
     def __init__(self, args: Any, encoder: Any):
         super().__init__(args, encoder)
         self.backbone_loaded = False
+        self.kept: Dict[str, Kept] = {}
         self.register_buffer(FINGERPRINT, torch.zeros(32, dtype=torch.uint8))
 
     def load_backbone(self, backbone: Backbone) -> None:
@@ -53,6 +65,14 @@ class SavesTrainableOnly:
             )
         self.backbone_loaded = True
         self.backbone_sha256.copy_(torch.frombuffer(bytearray.fromhex(backbone.sha256), dtype=torch.uint8))
+
+    def get_extra_state(self) -> Dict[str, Any]:
+        return {name: part.state_dict() for name, part in self.kept.items()}
+
+    def set_extra_state(self, state: Dict[str, Any]) -> None:
+        for name, part in self.kept.items():
+            if name in state:
+                part.load_state_dict(state[name])
 
     def load_state_dict_as_is(self, state: Dict[str, Tensor]):
         """torch's own loading, without fairseq's upgrade in front of it and without demanding every key."""

@@ -14,7 +14,7 @@ from fairseq_idpg.errors import InputError
 from fairseq_idpg.layers.phm import kronecker_sum
 from fairseq_idpg.registry import METHODS, Geometry
 from tests.adapters.presets import HEAD, LAYER_NORMS, OWN, PLAIN, PRESETS, adapted, plain_adapters, trained_one_step
-from tests.helpers import PAD, TINY, logits, model_args, pair_batch, single_batch, stock_twin, tiny_model
+from tests.helpers import ALWAYS_SAVED, PAD, TINY, logits, model_args, pair_batch, single_batch, stock_twin, tiny_model
 from tests.plain import plain_adapter, plain_embedding, plain_layer
 
 SIDE = st.integers(1, 4)
@@ -106,7 +106,7 @@ def test_trains_and_saves_its_own_and_the_head_and_layer_norms_when_asked(name, 
     trained = norms == "true" or (norms is None and name == "compacter-shared")
     expected = OWN[name] | HEAD | (LAYER_NORMS if trained else set())
     assert trained_one_step(model, pair_batch()) == expected
-    assert set(model.state_dict()) == expected | {"backbone_sha256"}
+    assert set(model.state_dict()) == expected | ALWAYS_SAVED
     assert {f"method.{n}" for n, _ in model.method.named_parameters()} == OWN[name]
     assert set(model.encoder.state_dict()) == set(stock_twin(model).encoder.state_dict())
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from tests.adapters.presets import HEAD, LAYER_NORMS, OWN
-from tests.folders import train, validate
+from tests.folders import same_tensors, train, validate
+from tests.helpers import ALWAYS_SAVED
 
 OPTIONS = ["--method", "compacter-shared", "--adapter-hidden-size", 8]
 
@@ -32,7 +33,7 @@ def test_log_and_saved_tensors(finished):
     assert "method compacter-shared: 2,354 trainable of" in output
     assert "method 784 (" in output and "head 1,122" in output and "frozen but for 448 in LayerNorms" in output
     assert "adapters: after attention and FFN of layers 0,1,2; hidden size 8" in output
-    assert set(model_of(finished[1])) == OWN["compacter-shared"] | HEAD | LAYER_NORMS | {"backbone_sha256"}
+    assert set(model_of(finished[1])) == OWN["compacter-shared"] | HEAD | LAYER_NORMS | ALWAYS_SAVED
 
 
 def test_resuming_gives_the_losses_of_an_uninterrupted_run(finished, pairs, backbone, tmp_path):
@@ -41,8 +42,7 @@ def test_resuming_gives_the_losses_of_an_uninterrupted_run(finished, pairs, back
     second = run(pairs, tmp_path, backbone, "--max-epoch", 4)
     for key in ("train_loss", "valid_loss"):
         assert first.log(key) + second.log(key) == whole.log(key)
-    ours, theirs = model_of(tmp_path), model_of(folder)
-    assert all(torch.equal(ours[key], theirs[key]) for key in theirs)
+    assert same_tensors(model_of(tmp_path), model_of(folder))
 
 
 def test_validate_gives_the_numbers_that_training_printed(finished, pairs):

@@ -11,6 +11,7 @@ from tests.folders import train, validate, write_backbone, write_folder
 
 HEAD = "classification_heads.sentence_classification_head"
 M_IDPG_KEYS = {
+    "_extra_state",
     "backbone_sha256",
     *(f"method.generators.0.{name}" for name in ("hidden_bias", "down_a", "down_b", "up_a", "up_b")),
     "method.bias",

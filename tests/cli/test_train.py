@@ -7,7 +7,7 @@ import hashlib
 import pytest
 import torch
 
-from tests.folders import train, validate, write_backbone, write_folder
+from tests.folders import same_tensors, train, validate, write_backbone, write_folder
 
 HEAD = "classification_heads.sentence_classification_head"
 M_IDPG_KEYS = {
@@ -57,7 +57,7 @@ def test_resuming_gives_the_losses_of_an_uninterrupted_run(trained, pairs, backb
     for key in ("train_loss", "valid_loss"):
         assert first.log(key) + second.log(key) == whole.log(key)
     ours, theirs = (load(each / "checkpoint_last.pt")["model"] for each in (tmp_path, folder))
-    assert all(torch.equal(ours[key], theirs[key]) for key in theirs)
+    assert same_tensors(ours, theirs)
 
 
 @pytest.mark.parametrize("position", [1, 2, 3, 4])

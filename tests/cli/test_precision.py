@@ -26,9 +26,8 @@ def test_bf16_trains_like_float32(losses, pairs, method):
     whole, _ = losses(method)
     assert half.log("train_loss") == pytest.approx(whole.log("train_loss"), abs=0.05)
     state = torch.load(folder / "checkpoint_last.pt", weights_only=True)
-    saved = [
-        value for value in state["model"].values() if torch.is_tensor(value) and value.is_floating_point()
-    ]  # written as float32
+    tensors = filter(torch.is_tensor, state["model"].values())
+    saved = [value for value in tensors if value.is_floating_point()]  # written as float32
     assert saved and all(torch.equal(value, value.bfloat16().float()) for value in saved)
     moments = [value for values in state["last_optimizer_state"]["state"].values() for value in values.values()]
     assert {value.dtype for value in moments if torch.is_tensor(value)} == {torch.float32}

@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,16 @@ def test_methods_table_states_the_counts():
 def test_the_readmes_test_command_is_what_ci_runs():
     assert "bash tests/run.sh\n" in COMMANDS
     assert "bash tests/run.sh" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_versions_are_those_that_the_tests_run_on():
+    """README, setup.py and setup_env.sh name one Python and one fairseq, and this is them."""
+    said = re.search(r"^Python (3\.\d+), torch (\S+), fairseq-fixed (\S+) \(", README, flags=re.MULTILINE)
+    running = [f"3.{sys.version_info.minor}", version("torch").rsplit(".", 1)[0], version("fairseq-fixed")]
+    assert list(said.groups()) == running
+    packaged = (ROOT / "setup.py").read_text(encoding="utf-8")
+    assert f'python_requires=">={said[1]}"' in packaged and f'"fairseq-fixed=={said[3]}"' in packaged
+    assert f"(3, {said[1].split('.')[1]})" in (ROOT / "run_scripts" / "setup_env.sh").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")

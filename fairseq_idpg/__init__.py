@@ -23,3 +23,6 @@ torch.serialization.add_safe_globals([argparse.Namespace, _number.__reduce__()[0
 
 # fairseq imports tasks/ and models/ of a --user-dir only if the package was not imported before.
 from . import criterions, models, optim, tasks  # noqa: E402, F401
+from .saving import host  # noqa: E402
+
+host.install()

@@ -1,0 +1,1 @@
+"""Checkpoints: written whole, read safely, with what they keep besides tensors."""

@@ -1,0 +1,92 @@
+"""Checkpoints are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from fairseq.file_io import PathManager
+
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.saving import host, writing
+
+
+@pytest.fixture
+def full_disk():
+    """Files may not grow beyond 50 kB, which ends as a full disk does: with an OSError in the middle of a write."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+def checkpoint(path, numbers):
+    torch.save({"model": torch.zeros(numbers)}, path)
+    return path.read_bytes()
+
+
+def test_a_copy_that_dies_midway_leaves_the_old_file(tmp_path, monkeypatch):
+    old = checkpoint(tmp_path / "last.pt", 10)
+    checkpoint(tmp_path / "best.pt", 5000)
+
+    def dies(original, file, *_):
+        file.write(original.read(1000))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shutil, "copyfileobj", dies)
+    with pytest.raises(KeyboardInterrupt):
+        PathManager.copy(str(tmp_path / "best.pt"), str(tmp_path / "last.pt"), overwrite=True)
+    assert (tmp_path / "last.pt").read_bytes() == old
+    assert sorted(os.listdir(tmp_path)) == ["best.pt", "last.pt"]
+
+
+def test_copy(tmp_path):
+    whole = checkpoint(tmp_path / "best.pt", 5000)
+    (tmp_path / "last.pt").write_bytes(b"old")
+    assert PathManager.copy(str(tmp_path / "best.pt"), str(tmp_path / "last.pt"), overwrite=True)
+    assert (tmp_path / "last.pt").read_bytes() == whole
+
+
+@pytest.mark.parametrize("through", ["save", "copy"])
+def test_a_full_disk_leaves_the_old_file_and_ends_in_one_line(tmp_path, full_disk, caplog, through):
+    path = tmp_path / "checkpoint_last.pt"
+    old = checkpoint(path, 10)
+    with pytest.raises(InputError, match="checkpoint_last.pt could not be written .File too large.: what stood there"):
+        if through == "save":
+            checkpoint_utils.torch_persistent_save({"model": torch.zeros(50_000)}, str(path))
+        else:
+            with open("/dev/zero", "rb") as zeros, open(path.with_name("source"), "wb") as source:
+                source.write(zeros.read(49_000))
+            os.truncate(path.with_name("source"), 49_000)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+            PathManager.copy(str(path.with_name("source")), str(path), overwrite=True)
+    assert path.read_bytes() == old and not list(tmp_path.glob("*.tmp")) and not caplog.records
+
+
+def test_bytes_are_on_the_disk_before_the_name(tmp_path, monkeypatch):
+    done = []
+    sync, rename = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda file: (done.append("fsync"), sync(file)))
+    monkeypatch.setattr(os, "replace", lambda *names: (done.append("rename"), rename(*names)))
+    checkpoint_utils.torch_persistent_save({"model": torch.zeros(3)}, str(tmp_path / "a.pt"))
+    assert done == ["fsync", "rename", "fsync"]
+    assert torch.load(tmp_path / "a.pt", weights_only=True)["model"].tolist() == [0, 0, 0]
+
+
+def test_an_error_that_is_not_the_disks_is_not_called_so(tmp_path):
+    with pytest.raises(ValueError):
+        writing.write_whole(str(tmp_path / "a.pt"), lambda file: int("x"))
+    assert not os.listdir(tmp_path)
+
+
+def test_installing_twice_changes_nothing():
+    before = PathManager.copy, checkpoint_utils.torch_persistent_save
+    host.install()
+    assert (PathManager.copy, checkpoint_utils.torch_persistent_save) == before

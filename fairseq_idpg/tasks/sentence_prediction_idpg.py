@@ -25,6 +25,7 @@ from ..models.saving import hexadecimal
 from ..optim.grouped_adam import mark_groups
 from ..registry import find_method
 from . import data_folder
+from .memory import refuse_to_skip
 from .ordering import by_length, grouped_by_length, share_of_batch
 from .prompt_position import check_position, first_row, insertion_index, prompt_block, rows_needed
 from .prompted_dataset import PromptedDataset
@@ -249,9 +250,10 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     begin_valid_epoch = begin_epoch
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
-        loss, sample_size, logging_output = super().train_step(
-            sample, model, criterion, optimizer, update_num, ignore_grad
-        )
+        with refuse_to_skip(sample, update_num):
+            loss, sample_size, logging_output = super().train_step(
+                sample, model, criterion, optimizer, update_num, ignore_grad
+            )
         if torch.isnan(loss):
             raise InputError(f"the loss is NaN at update {update_num + 1}: lower --lr or give --clip-norm 1.0")
         return loss, sample_size, logging_output

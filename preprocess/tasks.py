@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from typing import Union
 
 from .errors import DataError
+from .label_counts import label_order
 
 Column = Union[str, int]  # a name in the header, or a number counted from 0
 TSV = {"train": "train.tsv", "valid": "dev.tsv", "test": "test.tsv"}
@@ -48,7 +49,8 @@ class Task:
     ``layout``: how its files are read, see ``readers``; ``files``: split → file name;
     ``folders``: names of the folder that holds them; ``texts``: columns of one or two sentences;
     ``labels``: the classes as written in the files, () for regression, in the order that they get when there is no
-    training split (else the most frequent first, as in fairseq); ``scale``: what regression scores are divided by;
+    training split (label_counts.py; else the most frequent first, as in fairseq); ``scale``: what regression scores
+    are divided by;
     ``header``: whether files start with the names of their columns; ``test_texts``: columns of a test file that alone
     has such a header; ``skipped_labels``: rows without a gold label; ``trailing_fields``: rows may have more fields
     than the header.
@@ -78,18 +80,19 @@ class Task:
         return not self.labels
 
 
-def _glue(name: str, texts: tuple[Column, ...], label: Column, labels: tuple[str, ...], **more) -> Task:
+def _glue(name: str, texts: tuple[Column, ...], label: Column, **more) -> Task:
+    labels = () if "scale" in more else label_order(name)
     return Task(name, "tsv", more.pop("files", TSV), (name, f"glue_data/{name}"), texts, label, labels, **more)
 
 
 def _lm_bff(name: str) -> Task:
     folder = name.lower()
     folders = (f"original/{folder}", folder, name)
-    return Task(name, "csv", CSV, folders, (1,), 0, ("1", "0") if name == "CR" else ("0", "1"), header=False)
+    return Task(name, "csv", CSV, folders, (1,), 0, label_order(name), header=False)
 
 
-def _super_glue(name: str, texts: tuple[str, str], labels: tuple[str, ...], layout: str = "jsonl") -> Task:
-    return Task(name, layout, JSONL, (name, f"SuperGLUE/{name}"), texts, "label", labels)
+def _super_glue(name: str, texts: tuple[str, str], layout: str = "jsonl") -> Task:
+    return Task(name, layout, JSONL, (name, f"SuperGLUE/{name}"), texts, "label", label_order(name))
 
 
 SENTENCES = ("sentence1", "sentence2")
@@ -100,7 +103,6 @@ MNLI_FILES = {
     "test": "test_matched.tsv",
     "test1": "test_mismatched.tsv",
 }
-ENTAILMENT = ("entailment", "not_entailment")
 
 TASKS = {
     task.name: task
@@ -109,35 +111,21 @@ TASKS = {
         _lm_bff("MR"),
         _lm_bff("SUBJ"),
         _lm_bff("MPQA"),
-        _glue("SST-2", ("sentence",), "label", ("1", "0"), settings="large"),
-        _glue("QNLI", ("question", "sentence"), "label", ENTAILMENT[::-1], settings="large"),
-        _glue("RTE", SENTENCES, "label", ENTAILMENT),
-        _glue("MRPC", ("#1 String", "#2 String"), "Quality", ("1", "0"), metric="acc_and_f1"),
-        _glue("QQP", ("question1", "question2"), "is_duplicate", ("0", "1"), metric="acc_and_f1", settings="large"),
-        _glue("STS-B", SENTENCES, "score", (), metric="pearson_and_spearman", scale=5.0, trailing_fields=True),
-        _glue(
-            "MNLI",
-            SENTENCES,
-            "gold_label",
-            ("contradiction", "neutral", "entailment"),
-            settings="supplementary",
-            files=MNLI_FILES,
-        ),
-        _glue("CoLA", (3,), 1, ("1", "0"), metric="mcc", header=False, test_texts=("sentence",)),
-        _glue("WNLI", SENTENCES, "label", ("0", "1")),
-        _glue(
-            "SNLI",
-            SENTENCES,
-            "gold_label",
-            ("entailment", "contradiction", "neutral"),
-            settings="supplementary",
-            skipped_labels=("-",),
-        ),
-        _super_glue("CB", ("premise", "hypothesis"), ("contradiction", "entailment", "neutral")),
-        _super_glue("BoolQ", ("passage", "question"), ("true", "false")),
-        _super_glue("WiC", SENTENCES, ("false", "true"), layout="wic"),
-        _super_glue("COPA", ("premise", "choice"), ("0", "1"), layout="copa"),
-        _super_glue("MultiRC", ("passage", "question and answer"), ("0", "1"), layout="multirc"),
+        _glue("SST-2", ("sentence",), "label", settings="large"),
+        _glue("QNLI", ("question", "sentence"), "label", settings="large"),
+        _glue("RTE", SENTENCES, "label"),
+        _glue("MRPC", ("#1 String", "#2 String"), "Quality", metric="acc_and_f1"),
+        _glue("QQP", ("question1", "question2"), "is_duplicate", metric="acc_and_f1", settings="large"),
+        _glue("STS-B", SENTENCES, "score", metric="pearson_and_spearman", scale=5.0, trailing_fields=True),
+        _glue("MNLI", SENTENCES, "gold_label", settings="supplementary", files=MNLI_FILES),
+        _glue("CoLA", (3,), 1, metric="mcc", header=False, test_texts=("sentence",)),
+        _glue("WNLI", SENTENCES, "label"),
+        _glue("SNLI", SENTENCES, "gold_label", settings="supplementary", skipped_labels=("-",)),
+        _super_glue("CB", ("premise", "hypothesis")),
+        _super_glue("BoolQ", ("passage", "question")),
+        _super_glue("WiC", SENTENCES, layout="wic"),
+        _super_glue("COPA", ("premise", "choice"), layout="copa"),
+        _super_glue("MultiRC", ("passage", "question and answer"), layout="multirc"),
     )
 }
 

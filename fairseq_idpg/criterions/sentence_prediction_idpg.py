@@ -4,11 +4,16 @@ fairseq sums what each process logs, which lists of predictions cannot be: --rep
 --report-pearson-and-spearman end in an error with two processes. Here each process puts its predictions into a row of
 its own of an otherwise empty table, so that the sum of the tables holds everybody's. F1, MCC, Pearson and Spearman are
 then computed on the whole split, as with one process.
+
+Correlations that are not defined, such as those of constant predictions, score 0: fairseq's NaN would take part in the
+choice of the best checkpoint, and the best score so far be forgotten. The task sees to it with fairseq's criterion too.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from fairseq.criterions import register_criterion
@@ -46,20 +51,29 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
             {key: gather(value) if key in LISTS and torch.is_tensor(value) else value for key, value in log.items()}
             for log in logging_outputs
         ]
-        if any("report_pearson_and_spearman" in log for log in gathered):
-            for key, part in CORRELATIONS.items():  # those logged first stay
-                metrics.log_derived(key, correlation(part))
+        log_correlations(gathered)
         SentencePredictionCriterion.reduce_metrics(gathered)
 
 
+def log_correlations(logging_outputs: List[Dict[str, Any]]) -> None:
+    """Logs correlations that are always numbers, where they are asked for.
+
+    Call it before fairseq's ``reduce_metrics``, which logs what may be NaN: those logged first stay.
+    """
+    if any("report_pearson_and_spearman" in log for log in logging_outputs):
+        for key, part in CORRELATIONS.items():
+            metrics.log_derived(key, correlation(part))
+
+
 def correlation(part: str) -> Callable[[Any], float]:
-    """A correlation of all predictions so far, in %; nan for a single one, where fairseq ends in an error."""
+    """A correlation of all predictions so far, in %; 0 where there is none: one example, constant numbers, NaN."""
 
     def of(meters: Any) -> float:
         predicted, targets = (meters[name].tensor.numpy() for name in LISTS)
-        if len(predicted) < 2:
-            return float("nan")
-        return safe_round(pearson_and_spearman(predicted, targets)[part] * 100, 1)
+        if np.ptp(predicted) == 0 or np.ptp(targets) == 0:
+            return 0.0
+        found = safe_round(float(pearson_and_spearman(predicted, targets)[part]) * 100, 1)
+        return 0.0 if math.isnan(found) else found
 
     return of
 

@@ -6,7 +6,9 @@ from typing import Any, Callable
 import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
+from fairseq.trainer import Trainer
 
+from ..divergence import clip_grad_norm
 from .writing import copy_whole, write_whole
 
 
@@ -17,9 +19,11 @@ def install() -> None:
       checkpoint_last.pt, with which training cannot go on.
     - ``checkpoint_utils.torch_persistent_save``: it renames a file whose bytes may not have reached the disk, and on a
       full disk it writes three times into the same file.
+    - ``Trainer.clip_grad_norm``: what follows a gradient that is not finite is a crash.pt and a traceback.
     """
     _replace(PathManager, "copy", _copy, staticmethod)
     _replace(checkpoint_utils, "torch_persistent_save", _save)
+    _replace(Trainer, "clip_grad_norm", clip_grad_norm)
 
 
 def _replace(owner: Any, name: str, ours: Callable, kind: Callable = lambda function: function) -> None:

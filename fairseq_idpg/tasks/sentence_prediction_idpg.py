@@ -16,6 +16,8 @@ from omegaconf import II, OmegaConf, open_dict
 
 from ..backbone.loading import NO_BACKBONE
 from ..backbone.representation import GLOVE, canonical_kind
+from ..criterions.sentence_prediction_idpg import log_correlations
+from ..divergence import check_validation
 from ..errors import InputError
 from ..method import Start
 from ..models.config import fill_method_options
@@ -251,9 +253,13 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
         with refuse_to_skip(sample, update_num):
-            loss, sample_size, logging_output = super().train_step(
-                sample, model, criterion, optimizer, update_num, ignore_grad
-            )
-        if torch.isnan(loss):
-            raise InputError(f"the loss is NaN at update {update_num + 1}: lower --lr or give --clip-norm 1.0")
-        return loss, sample_size, logging_output
+            return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+
+    def reduce_metrics(self, logging_outputs: List[Dict[str, Any]], criterion: Any) -> None:
+        """fairseq's, with correlations that are never NaN, with its own criterion too."""
+        log_correlations(logging_outputs)
+        super().reduce_metrics(logging_outputs, criterion)
+
+    def post_validate(self, model: Any, stats: Dict[str, Any], agg: Any) -> None:
+        """fairseq calls it between a validation and the choice of the best checkpoint."""
+        check_validation(stats)

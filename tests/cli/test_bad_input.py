@@ -97,7 +97,7 @@ def test_dictionary_of_other_symbols(pairs, tmp_path):
         (["--method", "m-idpg"], "--method m-idpg is unknown: did you mean m-idpg-phm? choose from"),
         (["--num-classes", 3], "--num-classes 3 disagrees with"),
         (["--num-classes", -1], "--num-classes -1"),
-        (["--lr", "1e38"], "the loss is NaN at update"),
+        (["--lr", "1e38"], "the run has diverged: the loss is NaN"),
     ],
 )
 def test_impossible_options(pairs, backbone, tmp_path, options, message):

@@ -1,0 +1,140 @@
+"""A score that does not exist never decides which checkpoint is the best: fairseq's own loop, fairseq's own choice."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from fairseq import checkpoint_utils
+from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.logging import metrics
+from fairseq_cli import train
+
+from fairseq_idpg.criterions.sentence_prediction_idpg import SentencePredictionIDPGCriterion
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGTask
+
+CRITERIA = [SentencePredictionCriterion, SentencePredictionIDPGCriterion]
+SCORES = [1.0, 2.0, 3.0, 4.0]
+NAN = float("nan")
+# what each epoch predicts; Pearson's and Spearman's correlation with SCORES are the same: 0.8, none, 0.6
+EIGHTY, CONSTANT, SIXTY = [1.0, 2.0, 4.0, 3.0], [2.5, 2.5, 2.5, 2.5], [2.0, 1.0, 4.0, 3.0]
+
+
+class Trainer:
+    """As much of fairseq's trainer as its loop and ``save_checkpoint`` ask for; ``saved`` holds the names."""
+
+    data_parallel_rank, checkpoint_suffix = 0, ""
+    should_save_checkpoint_on_current_rank = True
+
+    def __init__(self, criterion, loss=1.0, report="report_pearson_and_spearman", targets=SCORES):
+        self.task = object.__new__(SentencePredictionIDPGTask)
+        self.task.datasets = {}
+        self.criterion, self.loss, self.report, self.targets = criterion, loss, report, targets
+        self.epoch, self.saved = 0, []
+
+    def begin_valid_epoch(self, epoch):
+        pass
+
+    def get_valid_iterator(self, subset):
+        return SimpleNamespace(next_epoch_itr=lambda **_: [self.predictions])
+
+    def valid_step(self, predicted):
+        examples = {"ntokens": 9, "nsentences": len(predicted), "sample_size": len(predicted)}
+        log = {"loss": self.loss, **examples, "pred": predicted, "targ": self.targets[: len(predicted)]}
+        if self.report:
+            log[self.report] = True
+        self.task.reduce_metrics([log], object.__new__(self.criterion))
+
+    def get_num_updates(self):
+        return self.epoch
+
+    def get_model(self):
+        return None
+
+    def consolidate_optimizer(self):
+        pass
+
+    def save_checkpoint(self, filename, extra_state):
+        self.saved.append(filename.rsplit("/", 1)[-1])
+        open(filename, "w").close()
+        return filename
+
+
+@pytest.fixture
+def choose(tmp_path, monkeypatch):
+    """choose(criterion, epochs, ...) -> (scores as fairseq got them, the epoch whose checkpoint is the best)."""
+    for function, attribute in ((checkpoint_utils.save_checkpoint, "best"), (train.should_stop_early, "best")):
+        monkeypatch.delattr(function, attribute, raising=False)
+
+    def made(criterion, epochs, metric="pearson_and_spearman", maximize=True, **more):
+        cfg = FairseqConfig()
+        cfg.checkpoint.save_dir, cfg.checkpoint.no_last_checkpoints = str(tmp_path), True
+        cfg.checkpoint.no_epoch_checkpoints = True
+        cfg.checkpoint.best_checkpoint_metric, cfg.checkpoint.maximize_best_checkpoint_metric = metric, maximize
+        trainer, scores, best = Trainer(criterion, **more), [], None
+        for epoch, predictions in enumerate(epochs):
+            trainer.epoch, trainer.predictions = epoch + 1, predictions
+            position = SimpleNamespace(epoch=epoch + 1, end_of_epoch=lambda: True, state_dict=dict)
+            metrics.reset()
+            scores += train.validate(cfg, trainer, trainer.task, position, ["valid"])
+            checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, position, scores[-1])
+            best = epoch if trainer.saved else best
+            trainer.saved.clear()
+        return scores, best
+
+    yield made
+    for function, attribute in ((checkpoint_utils.save_checkpoint, "best"), (train.should_stop_early, "best")):
+        if hasattr(function, attribute):
+            delattr(function, attribute)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("metric", ["pearson", "spearman", "pearson_and_spearman"])
+def test_80_none_60(choose, criterion, metric):
+    assert choose(criterion, [EIGHTY, CONSTANT, SIXTY], metric) == ([80.0, 0.0, 60.0], 0)
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_none_at_all_keeps_the_last(choose, criterion):
+    """As fairseq does with scores that are equal."""
+    assert choose(criterion, [CONSTANT, CONSTANT, CONSTANT]) == ([0.0, 0.0, 0.0], 2)
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("predicted", [[2.0], [3.0, NAN, 1.0, 2.0]])
+def test_a_single_example_and_predictions_that_are_nan(choose, criterion, predicted):
+    assert choose(criterion, [predicted])[0] == [0.0]
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_constant_targets(choose, criterion):
+    assert choose(criterion, [EIGHTY], targets=[1.0] * 4)[0] == [0.0]
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize(("report", "metric"), [("report_acc_and_f1", "f1"), ("report_mcc", "mcc")])
+@pytest.mark.parametrize(("predicted", "targets"), [([0, 0], [0, 0]), ([1, 1], [0, 0]), ([0, 0], [0, 1]), ([0], [0])])
+def test_f1_and_matthews_correlation_are_never_nan(choose, criterion, report, metric, predicted, targets):
+    assert choose(criterion, [predicted], metric, report=report, targets=targets)[0] == [0.0]
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize(("loss", "found"), [(NAN, "NaN"), (float("inf"), "infinite")])
+@pytest.mark.parametrize("metric", ["loss", "pearson_and_spearman"])
+def test_a_validation_loss_that_is_no_number_ends_the_run(choose, criterion, loss, found, metric):
+    with pytest.raises(InputError, match=f"the run has diverged: the loss is {found} in the validation after update 1"):
+        choose(criterion, [EIGHTY], metric, maximize=metric != "loss", loss=loss)
+
+
+def test_a_score_of_another_criterion_that_is_nan_ends_the_run(choose):
+    class Other(SentencePredictionCriterion):
+        @staticmethod
+        def reduce_metrics(logging_outputs):
+            SentencePredictionCriterion.reduce_metrics(logging_outputs)
+            metrics.log_scalar("agreement", NAN)
+
+    with pytest.raises(InputError, match="the agreement is NaN"):
+        choose(Other, [EIGHTY], "agreement")

@@ -1,0 +1,155 @@
+"""Runs that diverge end with one line; with a loss scale, batches that overflow are skipped first."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
+from fairseq.optim.amp_optimizer import AMPOptimizer
+from fairseq.optim.fp16_optimizer import FP16Optimizer, MemoryEfficientFP16Optimizer
+from fairseq.trainer import Trainer
+from omegaconf import OmegaConf
+
+from fairseq_idpg.divergence import OVERFLOWS
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGTask
+from tests.folders import train, write_backbone, write_folder
+
+
+class Steps:
+    """fairseq's steps on one weight, with an optimizer of fairseq's driven as its trainer does."""
+
+    def __init__(self, kind="fp16", **common):
+        cfg = OmegaConf.structured(FairseqConfig())
+        cfg.optimizer = OmegaConf.structured(FairseqAdamConfig(_name="adam", lr=[0.1]))
+        cfg.common.update({"fp16_no_flatten_grads": True, "fp16_scale_window": 1000, "amp": kind == "amp", **common})
+        self.weight = torch.nn.Parameter(torch.ones(2, dtype=torch.half if "fp16" in kind else torch.float))
+        if kind == "fp16":
+            self.optimizer = FP16Optimizer.build_optimizer(cfg, [self.weight])
+        elif kind == "memory-efficient-fp16":
+            self.optimizer = MemoryEfficientFP16Optimizer(cfg, [self.weight], self._adam(cfg))
+        elif kind == "amp":
+            self.optimizer = AMPOptimizer(cfg, [self.weight], self._adam(cfg))
+        else:
+            self.optimizer = self._adam(cfg)
+        self.task = object.__new__(SentencePredictionIDPGTask)
+        self.updates = 0
+        self.trainer = SimpleNamespace(
+            optimizer=self.optimizer, cfg=cfg, is_fsdp=False, get_num_updates=lambda: self.updates
+        )
+
+    def _adam(self, cfg):
+        return FairseqAdam(cfg.optimizer, [self.weight])
+
+    def step(self, factor=1.0):
+        """One update by the loss ``factor`` * sum(weight); raises what fairseq's trainer would see."""
+        model = SimpleNamespace(train=lambda: None, set_num_updates=lambda n: None)
+        self.optimizer.zero_grad()
+        criterion = lambda model, sample: (self.weight.sum() * sample, 1, {})  # noqa: E731
+        self.task.train_step(factor, model, criterion, self.optimizer, self.updates)
+        Trainer.clip_grad_norm(self.trainer, 0.0)
+        self.optimizer.step()
+        self.updates += 1
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize("kind", ["fp16", "memory-efficient-fp16"])
+def test_a_nan_loss_with_a_loss_scale_is_skipped_and_training_goes_on(kind):
+    steps = Steps(kind, fp16_init_scale=4)
+    before = steps.weight.detach().clone()
+    with pytest.raises(OverflowError, match="setting loss scale to: 2"):
+        steps.step(NAN)
+    assert torch.equal(steps.weight, before) and steps.optimizer.scaler.loss_scale == 2
+    steps.step()
+    assert not torch.equal(steps.weight, before) and steps.weight.isfinite().all()
+
+
+@pytest.mark.parametrize("kind", ["fp16", "memory-efficient-fp16"])
+def test_the_smallest_loss_scale_ends_the_run(kind):
+    steps = Steps(kind, fp16_init_scale=4, min_loss_scale=1.0)
+    with pytest.raises(OverflowError):
+        steps.step(NAN)
+    message = "the run has diverged: the loss scale fell to --min-loss-scale 1 at update 1: lower --lr or give --clip-n"
+    with pytest.raises(InputError, match=message):
+        steps.step(NAN)
+
+
+def test_a_loss_scale_that_cannot_fall_does_not_skip_for_ever():
+    """--threshold-loss-scale, as the paper's scripts have it: fairseq alone would never end."""
+    steps = Steps(fp16_init_scale=4, threshold_loss_scale=1.0)
+    for _ in range(2):
+        with pytest.raises(OverflowError):
+            steps.step(NAN)
+    for _ in range(OVERFLOWS - 1):
+        with pytest.raises(OverflowError):
+            steps.step(NAN)
+    steps.step()  # one good batch, and the count begins anew
+    for _ in range(OVERFLOWS - 1):
+        with pytest.raises(OverflowError):
+            steps.step(NAN)
+    message = f"the run has diverged: {OVERFLOWS} batches in a row overflowed at --threshold-loss-scale 1 before update"
+    with pytest.raises(InputError, match=message):
+        steps.step(NAN)
+
+
+@pytest.mark.parametrize("kind", ["float32", "amp"])
+@pytest.mark.parametrize("factor", [NAN, float("inf")])
+def test_without_a_loss_scale_the_run_ends(kind, factor):
+    """--amp has none on a CPU, where fairseq would step with what is not finite."""
+    steps = Steps(kind)
+    steps.step()
+    with pytest.raises(
+        InputError, match="the run has diverged: the loss is NaN, or its gradient is not finite, at upd"
+    ):
+        steps.step(factor)
+
+
+def test_amp_with_a_loss_scale_is_left_to_fairseq(monkeypatch):
+    steps = Steps("amp")
+    scaler = SimpleNamespace(unscale_=lambda _: None, get_scale=lambda: 4.0, get_backoff_factor=lambda: 0.5)
+    steps.optimizer._grad_scaler = scaler
+    scaler.is_enabled, scaler.scale = lambda: True, lambda loss: loss
+    scaler.step, scaler.update = lambda optimizer: None, lambda: None
+    steps.step(NAN)
+    scaler.get_scale = lambda: 1e-4
+    with pytest.raises(InputError, match="the run has diverged: the loss scale fell to --min-loss-scale"):
+        steps.step(NAN)
+
+
+def test_a_step_reads_no_number_from_the_device():
+    """A look at the loss would wait for it; on torch's meta device there is none to look at."""
+    weight = torch.ones(2, device="meta", requires_grad=True)
+    task, model = object.__new__(SentencePredictionIDPGTask), SimpleNamespace(train=lambda: None)
+    model.set_num_updates = lambda n: None
+    criterion = lambda model, sample: (weight.sum(), 1, {})  # noqa: E731
+    optimizer = SimpleNamespace(backward=lambda loss: loss.backward())
+    task.train_step({}, model, criterion, optimizer, 0)
+    assert weight.grad.is_meta
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("divergence")
+    write_folder(folder / "data")
+    write_backbone(folder / "model.pt")
+    return folder
+
+
+@pytest.mark.parametrize("precision", [[], ["--bf16"], ["--amp"]])
+def test_command_line(place, tmp_path, precision):
+    options = ["--backbone", place / "model.pt", "--lr", "1e38", *precision]
+    finished = train(place / "data", tmp_path, *options, succeed=False)
+    assert finished.last_line.startswith("fairseq_idpg: the run has diverged: the loss is NaN, or its gradient")
+    assert "Traceback" not in finished.output and not list(tmp_path.iterdir())
+
+
+def test_a_run_whose_last_update_diverged(place, tmp_path):
+    options = ["--backbone", place / "model.pt", "--lr", "1e38", "--max-update", 1]
+    finished = train(place / "data", tmp_path, *options, succeed=False)
+    assert "the run has diverged: the loss is NaN in the validation after update 1: lower --lr" in finished.last_line
+    assert "Traceback" not in finished.output and not list(tmp_path.iterdir())

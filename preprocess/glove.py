@@ -15,11 +15,12 @@ from typing import Any, Sequence
 
 import numpy as np
 
+from .checksums import sha256
 from .data_folder import DataFolder
 from .encoders import ENCODERS, load_encoder
 from .errors import DataError
 from .folders import new_folder
-from .split_facts import sha256, token_digests
+from .split_facts import token_digests
 from .word_vectors import read_vectors, vector_files
 from .words import BATCH, SplitWords, check_encoder, folder_encoder, read_words
 

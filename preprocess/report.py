@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Sequence
 
 from .binarize import Encoding, Split
+from .checksums import sha256
 from .encoders import Encoder
-from .split_facts import sha256
 
 SHOWN = 5  # malformed lines on the terminal; the log has all
 COLUMNS = ("split", "examples", "tokens", "unknown", ">512", "truncated", "empty", "malformed")

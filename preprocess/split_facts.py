@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-from pathlib import Path
-
 import numpy as np
 
+from .checksums import sha256
 from .data_folder import DataFolder
 from .errors import DataError
 
@@ -41,15 +39,6 @@ def class_counts(data: DataFolder, split: str) -> dict[str, int]:
         )
     counts = np.bincount(classes, minlength=len(data.label_names))
     return dict(zip(data.label_names, counts.tolist()))
-
-
-def sha256(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hexadecimal."""
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def token_digests(data: DataFolder, split: str) -> dict[str, str]:

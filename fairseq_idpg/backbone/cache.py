@@ -4,25 +4,32 @@ Without dropout M(x) depends on the frozen backbone and the tokens alone. A file
 another backbone or other text never finds it; tasks, seeds and methods that read the same tokens share it.
 
     DIR/KEY.npy            N x w rows, float32 or float16, complete: it gets this name when the last row is written
-    DIR/KEY.json           what it was made from
-    DIR/KEY.partial.npy, DIR/KEY.done.npy    the same, not complete: which rows are there; a later call goes on
+    DIR/KEY.json           what it was made from, and the SHA-256 of KEY.npy, which opening compares
+    DIR/KEY.partial.npy    the same, not complete; a later call goes on
+    DIR/KEY.done.npy       N, the CRC-32 of each row that is there: a row that does not agree is made again
 """
 
 import contextlib
 import hashlib
 import json
 import os
+import zlib
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from tokenize import TokenError
 from typing import Callable, Iterator, Optional
 
 import numpy as np
 from torch import Tensor
 
+from preprocess.checksums import sha256
+
 from ..errors import InputError
 
-FORMAT = 1
+FORMAT = 2
 BLOCK = 1 << 20  # bytes
 REMEDY = "remove it, it is made again"
+UNREADABLE = (OSError, EOFError, ValueError, TypeError, SyntaxError, TokenError, MemoryError)  # of a damaged .npy
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,7 @@ class RepresentationCache:
         self.folder = os.path.abspath(folder)
         self.key = key
         self._rows: Optional[np.ndarray] = None
+        self._compared = False  # with its checksum: once, also for data loader processes
 
     def __getstate__(self):
         return {**self.__dict__, "_rows": None}
@@ -73,19 +81,28 @@ class RepresentationCache:
         if self._rows is None:
             if not self.complete:
                 return None
-            self._rows = self._open()
+            self.open()
         return self._rows[index].astype(np.float32)
 
-    def _open(self) -> np.ndarray:
+    def open(self) -> None:
+        """Finds the rows of a complete cache.
+
+        Raises:
+            InputError: they are damaged, or of something else.
+        """
+        path = self.path("npy")
         try:
             with open(self.path("json"), encoding="utf-8") as file:
                 made_from = json.load(file)
-            rows = np.load(self.path("npy"), mmap_mode="r")
-        except (OSError, ValueError) as error:
-            raise InputError(f"--representation-cache: {self.path('npy')} is damaged ({error}): {REMEDY}") from None
-        if made_from != asdict(self.key) or rows.shape != (self.key.rows, self.key.width):
-            raise InputError(f"--representation-cache: {self.path('npy')} was made from something else: {REMEDY}")
-        return rows
+            checksum = made_from.pop("sha256", None) if isinstance(made_from, dict) else None
+            if made_from != asdict(self.key):
+                raise InputError(f"--representation-cache: {path} was made from something else: {REMEDY}")
+            if not self._compared and sha256(Path(path)) != checksum:
+                raise InputError(f"--representation-cache: {path} is damaged (its checksum differs): {REMEDY}")
+            self._rows = np.lib.format.open_memmap(path, mode="r")
+        except (OSError, ValueError, RecursionError) as error:
+            raise InputError(f"--representation-cache: {path} is damaged ({error}): {REMEDY}") from None
+        self._compared = True
 
     def fill(self, encode: Callable[[np.ndarray], Tensor], batches: Iterator[np.ndarray]) -> None:
         """Computes what is missing; one process at a time, others wait and find it done.
@@ -112,36 +129,59 @@ class RepresentationCache:
 
     def _fill(self, encode: Callable[[np.ndarray], Tensor], batches: Iterator[np.ndarray]) -> None:
         rows = self._writable("partial.npy", self.key.dtype, (self.key.rows, self.key.width))
-        done = self._writable("done.npy", "bool", (self.key.rows,))
+        marks = self._writable("done.npy", "uint32", (self.key.rows,))
+        done = np.asarray(marks != 0)
+        done[done] = marks[done] == row_checksums(rows, np.flatnonzero(done))
         for batch in batches:
             missing = batch[~done[batch]]
             if len(missing):
-                rows[missing] = encode(missing).float().cpu().numpy()
+                rows[missing] = self._finite(encode(missing), missing)
                 rows.flush()
-                done[missing] = True  # only now: a kill in between repeats a batch
+                marks[missing] = row_checksums(rows, missing)  # only now: a kill in between repeats a batch
+                done[missing] = True
         if not done.all():
             raise ValueError("batches do not cover every example")
         rows.flush()
-        del rows, done
+        del rows, marks
         work = self.path("json.partial")
         with open(work, "w", encoding="utf-8") as file:
-            json.dump(asdict(self.key), file, indent=1)
+            json.dump({**asdict(self.key), "sha256": sha256(Path(self.path("partial.npy")))}, file, indent=1)
         os.replace(work, self.path("json"))
         os.replace(self.path("partial.npy"), self.path("npy"))
         os.remove(self.path("done.npy"))
+        self._compared = True
+
+    def _finite(self, rows: Tensor, index: np.ndarray) -> np.ndarray:
+        """Rows of some examples in the cache's type, or a refusal of what no prompt can be made from."""
+        with np.errstate(over="ignore"):
+            found = rows.float().cpu().numpy().astype(self.key.dtype)
+        bad = ~np.isfinite(found).all(axis=1)
+        if bad.any():
+            wider = " or give --representation-cache-dtype float32" if self.key.dtype == "float16" else ""
+            raise InputError(
+                f"--representation-cache: M(x) of example {int(index[bad][0]) + 1} is not finite: take an undamaged "
+                f"--backbone{wider}"
+            )
+        return found
 
     def _writable(self, ending: str, dtype: str, shape: tuple) -> np.ndarray:
         """What an earlier call left of a file, or a new one of zeros."""
         path = self.path(ending)
-        with contextlib.suppress(OSError, ValueError):
-            found = np.load(path, mmap_mode="r+")
-            if found.shape == shape and found.dtype == dtype:
-                return found
+        with contextlib.suppress(*UNREADABLE):
+            found = np.lib.format.open_memmap(path, mode="r")  # "r+" lengthens a file to what a damaged header says
+            if found.shape == shape and found.dtype == dtype and found.flags.c_contiguous:
+                return np.lib.format.open_memmap(path, mode="r+")
         for stale in {path, self.path("done.npy")}:  # rows without their marks, or marks without their rows
             with contextlib.suppress(FileNotFoundError):
                 os.remove(stale)
         write_zeros(path, dtype, shape)
-        return np.load(path, mmap_mode="r+")
+        return np.lib.format.open_memmap(path, mode="r+")
+
+
+def row_checksums(rows: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """n, CRC-32 of the bytes of some rows; never 0, the mark of a row that is not there."""
+    plain = np.asarray(rows)
+    return np.fromiter((zlib.crc32(plain[row]) or 1 for row in index), np.uint32, len(index))
 
 
 def write_zeros(path: str, dtype: str, shape: tuple) -> None:

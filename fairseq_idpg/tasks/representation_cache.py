@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from preprocess.split_facts import sha256
+from preprocess.checksums import sha256
 
 from ..backbone.cache import CacheKey, RepresentationCache, digest_of, length_sorted_batches
 from ..backbone.representation import GLOVE, sentence_representation
@@ -59,9 +59,15 @@ def open_cache(task_cfg: Any, model_key: dict, tokens: str, rows: int) -> Repres
 
 
 def fill_cache(dataset: PromptedDataset, model: Any, split: str) -> None:
-    """Computes the rows of a split that are missing, in large batches of similar length, without gradient."""
+    """Computes the rows of a split that are missing, in large batches of similar length, without gradient.
+
+    What is there is opened here, so that it is compared with its checksum once, not by each data loader process.
+    """
     cache: Optional[RepresentationCache] = getattr(dataset, "representations", None)
-    if not isinstance(cache, RepresentationCache) or cache.complete:
+    if not isinstance(cache, RepresentationCache):
+        return
+    if cache.complete:
+        cache.open()
         return
     device = next(model.parameters()).device
     bar = tqdm(total=len(dataset), desc=f"M(x) of {split}", unit=" examples", disable=None, leave=False)

@@ -1,0 +1,62 @@
+"""SHA-256 of files, and ``DATA/sha256.txt``: those of a binarized folder, in the form of the command sha256sum.
+
+A flipped bit can leave a folder that reads well and says something else; only a record of its bytes tells.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Iterable
+
+from .errors import DataError
+
+RECORD = "sha256.txt"
+LINE = re.compile(r"([0-9a-f]{64})  ([^\0\n]+)")
+COVERED = ("*.bin", "*.idx", "*.label", "dict.txt")  # in each of input0, input1 and label
+REMEDY = f"preprocess it again, or remove {RECORD} if you changed the folder yourself"
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def write_checksums(folder: Path) -> None:
+    """Records what ``folder/{input0,input1,label}`` holds."""
+    files = sorted(file for pattern in COVERED for file in folder.glob(f"*/{pattern}"))
+    lines = [f"{sha256(file)}  {file.relative_to(folder).as_posix()}\n" for file in files]
+    (folder / RECORD).write_text("".join(lines), encoding="utf-8")
+
+
+def read_checksums(folder: Path) -> dict[str, str] | None:
+    """{"input0/train.bin": digest}; None for a folder without a record, as fairseq-preprocess makes them.
+
+    Raises:
+        DataError: the record is damaged.
+    """
+    path = folder / RECORD
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read ({error}): {REMEDY}") from None
+    found = [LINE.fullmatch(line) for line in lines]
+    if not found or None in found:
+        number = found.index(None) + 1 if found else 1
+        raise DataError(f"{path} line {number} is not 'checksum  file': {REMEDY}")
+    return {match[2]: match[1] for match in found if match}
+
+
+def compare(folder: Path, files: Iterable[str], record: dict[str, str] | None) -> None:
+    """Raises DataError unless ``files`` are those that ``record`` names and hold what it says."""
+    for name in files if record is not None else ():
+        if record.get(name) != sha256(folder / name):
+            what = "is not what preprocess wrote" if name in record else f"is not in {folder / RECORD}"
+            raise DataError(f"{folder / name} {what}: {REMEDY}")

@@ -1,6 +1,7 @@
 """M(x), the representation of a sentence that a prompt is generated from (IDPG Sections 3.1 and 4.5.1).
 
-Whatever the backbone computes here is frozen: no gradient.
+A frozen backbone computes it without gradient. Where some of the backbone's own weights are trained (supplementary
+training, LayerNorms), the gradient flows through M(x) into them, as in the released code, which cuts it nowhere.
 """
 
 import contextlib
@@ -60,16 +61,15 @@ def canonical_kind(kind: str) -> str:
     return next(name for name, function in REPRESENTATIONS.items() if function is REPRESENTATIONS[kind])
 
 
-@torch.no_grad()
 def sentence_representation(
-    encoder: nn.Module, tokens: Tensor, dropout: bool = False, kind: str = "backbone"
+    encoder: nn.Module, tokens: Tensor, dropout: bool = False, kind: str = "backbone", gradient: bool = False
 ) -> Tensor:
-    """M(x) of the raw input: B x T tokens -> B x d, without gradient.
+    """M(x) of the raw input: B x T tokens -> B x d, with a ``gradient`` for the encoder's own weights on request.
 
     Differs from the paper's code, where the frozen backbone's dropout stays on in training and so the same
     sentence gets another representation at every step; ``dropout=True`` restores that. Without dropout M(x)
     depends on the sentence alone and can be cached, as the paper suggests.
     """
     mode = contextlib.nullcontext() if dropout else evaluating(encoder)
-    with mode:
+    with mode, torch.set_grad_enabled(gradient and torch.is_grad_enabled()):
         return REPRESENTATIONS[kind](encoder, tokens)

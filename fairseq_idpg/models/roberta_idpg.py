@@ -32,6 +32,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
 
     Attributes:
         method: the ``InjectedMethod`` that ``--method`` names, or None (head only).
+        trains_encoder: whether any of the backbone's own weights is trained, so that M(x) has a gradient.
     """
 
     def __init__(self, args: argparse.Namespace, encoder: OpenRobertaEncoder):
@@ -44,6 +45,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         if self.method is not None and self.method.trains_layer_norms:
             for layer_norm in layer_norms(self.encoder.sentence_encoder):
                 layer_norm.requires_grad_(True)
+        self.trains_encoder = any(p.requires_grad for p in self.encoder.sentence_encoder.parameters())
 
     @staticmethod
     def add_args(parser: argparse.ArgumentParser) -> None:
@@ -142,6 +144,6 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
                     f"--method {self.args.method} needs batches with word vectors: use --task sentence_prediction_idpg"
                 )
             representation = sentence_representation(
-                self.encoder, src_tokens, method.representation_dropout, method.representation
+                self.encoder, src_tokens, method.representation_dropout, method.representation, self.trains_encoder
             )
         return method.injection(representation, prompt_offset)

@@ -11,15 +11,16 @@ from tests.plain import plain_embedding, plain_layer, plain_prompt, plain_repres
 SMALL = {"generator_hidden_size": 8, "prompt_length": 3}
 
 
-def plain_logits(model, ids, prompted_ids, at):
+def by_definition(method, row, c):
+    return torch.from_numpy(plain_prompt(method, row, c.detach().numpy())).float()
+
+
+def plain_logits(model, method, ids, prompted_ids, at, rows_of=by_definition):
     """One example: M(x), its prompts layer by layer, and the head on <s>."""
-    stack, method = model.encoder.sentence_encoder, model.method
-    previous_layer = method.from_previous_layer
-    m_of_x = plain_representation(stack, ids).detach().numpy()
+    stack, m_of_x = model.encoder.sentence_encoder, plain_representation(model.encoder.sentence_encoder, ids)
 
     def rows(place, sentence):
-        c = sentence.detach().numpy() if place and previous_layer else m_of_x
-        return torch.from_numpy(plain_prompt(method, method.places.index(place), c)).float()
+        return rows_of(method, method.places.index(place), sentence if place and method.from_previous_layer else m_of_x)
 
     x = plain_embedding(stack, prompted_ids, rows(0, None), at)
     for i, layer in enumerate(stack.layers):
@@ -45,5 +46,6 @@ def test_tokens_to_logits(method, name, batch, representation):
             ours = logits(model, tokens, position)
             for i, row in enumerate(tokens):
                 wide = extra.prompted_tokens[i]
-                expected = plain_logits(model, row[row != PAD], wide[wide != PAD], int(extra.prompt_offset[i]))
+                place = row[row != PAD], wide[wide != PAD], int(extra.prompt_offset[i])
+                expected = plain_logits(model, model.method, *place)
                 torch.testing.assert_close(ours[i], expected, atol=1e-4, rtol=1e-4)

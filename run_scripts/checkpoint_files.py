@@ -42,12 +42,14 @@ def has_all_updates(checkpoint: Path) -> bool:
 
 
 def drop_optimizer(checkpoint: Path) -> None:
-    """Takes the optimizer's state, two thirds of the checkpoint of a whole model, out of the file."""
+    """Takes out of the file what only resuming needs: the optimizer's state, two thirds of the checkpoint of a whole
+    model, and its float32 weights of a run in half precision."""
     import torch
 
     state = torch.load(checkpoint, weights_only=True, mmap=True)
     if state.get("last_optimizer_state") is None:
         return
+    state["model"].get("_extra_state", {}).pop("fp16", None)
     temporary = checkpoint.with_name(f".{checkpoint.name}")
     torch.save({**state, "last_optimizer_state": None}, temporary)
     os.replace(temporary, checkpoint)

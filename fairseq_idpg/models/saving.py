@@ -67,7 +67,8 @@ class SavesTrainableOnly:
         self.backbone_sha256.copy_(torch.frombuffer(bytearray.fromhex(backbone.sha256), dtype=torch.uint8))
 
     def get_extra_state(self) -> Dict[str, Any]:
-        return {name: part.state_dict() for name, part in self.kept.items()}
+        state = {name: part.state_dict() for name, part in self.kept.items()}
+        return {name: value for name, value in state.items() if value}
 
     def set_extra_state(self, state: Dict[str, Any]) -> None:
         for name, part in self.kept.items():

@@ -25,6 +25,7 @@ from ..models.head import load_head
 from ..models.report import log_model
 from ..models.saving import hexadecimal
 from ..optim.grouped_adam import mark_groups
+from ..optim.half_precision import HalfPrecision
 from ..registry import find_method
 from . import data_folder
 from .memory import refuse_to_skip
@@ -87,6 +88,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
     prompt_length = 0
     word_vectors: Optional[int] = None  # width of the rows that the model reads from the data folder
+    half_precision: HalfPrecision  # what resuming in half precision needs, in every checkpoint
     cached_model: Optional[Dict[str, Any]] = None  # what the key of a representation cache says of the model
 
     @classmethod
@@ -130,6 +132,8 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         if getattr(cfg, "head_init_from", None) and not from_checkpoint:
             load_head(model, cfg.head_init_from, self.cfg.classification_head_name)
         mark_groups(model, [] if model.method is None else model.method.prompt_parameters())
+        if not from_checkpoint:
+            model.kept["fp16"] = self.half_precision = HalfPrecision(not getattr(cfg, "no_save_optimizer_state", False))
         self.prompt_length = model.prompt_length
         if getattr(model.method, "representation", None) == GLOVE:
             self.word_vectors = cfg.representation_width
@@ -252,6 +256,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     begin_valid_epoch = begin_epoch
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
+        self.half_precision.before_step(optimizer, update_num)
         with refuse_to_skip(sample, update_num):
             return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
 

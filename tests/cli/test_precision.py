@@ -1,4 +1,4 @@
-"""--bf16 and --amp through the command line; on a CPU --fp16 is fairseq's own refusal."""
+"""--bf16, --fp16 and --amp through the command line; on a CPU --fp16 needs --fp16-no-flatten-grads."""
 
 from __future__ import annotations
 
@@ -36,13 +36,90 @@ def test_bf16_trains_like_float32(losses, pairs, method):
     )
 
 
-def test_bf16_resumes(losses, pairs, backbone, tmp_path):
+FP16 = ["--fp16", "--fp16-no-flatten-grads", "--fp16-scale-window", 3]  # flat gradients need a GPU
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--bf16", "--clip-norm", 0.5],
+        [*FP16, "--optimizer", "grouped_adam", "--head-lr", 3, "--weight-decay", 0.1],
+        [*FP16, "--update-freq", 2, "--batch-size", 4, "--clip-norm", 0.5],
+        ["--memory-efficient-fp16", "--fp16-scale-window", 3],
+        ["--amp", "--update-freq", 2, "--batch-size", 4, "--clip-norm", 0.5],
+    ],
+    ids=lambda options: " ".join(map(str, options)),
+)
+def test_resuming_changes_nothing(pairs, backbone, tmp_path, options):
+    """Stopped after 4 of 9 updates, inside the second epoch."""
+    usual = ["--backbone", backbone, "--max-epoch", 3, *options]
+    whole = train(pairs, tmp_path / "whole", *usual)
+    train(pairs, tmp_path / "parts", *usual, "--max-update", 4)
+    resumed = train(pairs, tmp_path / "parts", *usual)
+    for key in ("train_loss", "train_gnorm", "train_loss_scale", "valid_loss", "valid_accuracy"):
+        assert resumed.log(key) == whole.log(key)[1:]
+    states = [torch.load(tmp_path / run / "checkpoint_last.pt", weights_only=True) for run in ("whole", "parts")]
+    assert same_values(states[0]["model"], states[1]["model"])  # with the float32 weights and the counters
+    assert same_values(states[0]["last_optimizer_state"], states[1]["last_optimizer_state"])
+    assert "the checkpoint keeps no" not in resumed.output
+
+
+def same_values(one, other):
+    if torch.is_tensor(one):
+        return torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same_values(one[name], other[name]) for name in one)
+    return len(one) == len(other) and all(map(same_values, one, other)) if isinstance(one, list) else one == other
+
+
+@pytest.mark.parametrize(("options", "dtype"), [(FP16, torch.float16), (["--bf16"], torch.bfloat16)])
+def test_a_loaded_checkpoint_gives_the_numbers_of_its_training(pairs, backbone, tmp_path, options, dtype):
+    """The model of a file is the one that was validated: the float32 weights beside it are for resuming alone."""
+    printed = train(pairs, tmp_path, "--backbone", backbone, "--max-epoch", 2, *options).log("valid_loss")[-1]
+    path = tmp_path / "checkpoint_last.pt"
+    state = torch.load(path, weights_only=True)
+    assert state["model"]["_extra_state"]["fp16"]["weights"]
+    tensors = [value for value in state["model"].values() if torch.is_tensor(value) and value.is_floating_point()]
+    assert all(value.dtype == torch.float32 and torch.equal(value, value.to(dtype).float()) for value in tensors)
+    if dtype == torch.float16:
+        assert validate(pairs, path, "--fp16").log("valid_loss") == [printed]
+    assert validate(pairs, path).log("valid_loss") == pytest.approx([printed], abs=0.01)
+
+
+def test_without_the_optimizers_state_there_are_no_float32_weights(pairs, backbone, tmp_path):
+    train(pairs, tmp_path, "--backbone", backbone, "--max-epoch", 1, "--bf16", "--no-save-optimizer-state")
+    state = torch.load(tmp_path / "checkpoint_last.pt", weights_only=True)
+    assert "fp16" not in state["model"]["_extra_state"]
+
+
+def test_a_half_precision_checkpoint_as_initialisation(pairs, backbone, tmp_path):
+    """Its float32 weights are not read: the run starts from the weights that everybody else reads in the file."""
+    train(pairs, tmp_path / "first", "--backbone", backbone, "--max-epoch", 1, "--bf16")
+    checkpoint = tmp_path / "first" / "checkpoint_last.pt"
+    without = torch.load(checkpoint, weights_only=True)
+    del without["model"]["_extra_state"]["fp16"]
+    torch.save(without, tmp_path / "without.pt")
+    losses = []
+    for path, precision in (
+        (checkpoint, "--bf16"),
+        (tmp_path / "without.pt", "--bf16"),
+        (checkpoint, "--no-progress-bar"),
+    ):
+        options = ["--backbone", backbone, "--max-epoch", 2, "--finetune-from-model", path, precision]
+        run = train(pairs, tmp_path / f"{len(losses)}", *options)
+        assert "the checkpoint keeps no" not in run.output
+        losses.append(run.log("train_loss"))
+    assert losses[0] == losses[1] and losses[2] == pytest.approx(losses[0], abs=0.01)
+
+
+def test_a_resumed_checkpoint_without_float32_weights_says_so(pairs, backbone, tmp_path):
     options = ["--backbone", backbone, "--bf16"]
     train(pairs, tmp_path, *options, "--max-epoch", 1)
-    resumed = train(pairs, tmp_path, *options, "--max-epoch", 2)
-    whole, _ = losses("m-idpg-phm", "--bf16")
-    # a checkpoint rounds the float32 weights that the optimizer changes
-    assert resumed.log("train_loss") == pytest.approx(whole.log("train_loss")[1:], abs=0.005)
+    state = torch.load(tmp_path / "checkpoint_last.pt", weights_only=True)
+    del state["model"]["_extra_state"]["fp16"]
+    torch.save(state, tmp_path / "checkpoint_last.pt")
+    output = train(pairs, tmp_path, *options, "--max-epoch", 2).output
+    assert output.count("the checkpoint keeps no float32 weights for this precision") == 1
 
 
 def test_bf16_with_a_cache(losses, tmp_path):

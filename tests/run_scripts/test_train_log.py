@@ -92,12 +92,14 @@ def test_training_that_has_made_its_updates_is_known(trained, tmp_path):
 
 def test_the_optimizers_state_goes_and_all_else_stays(trained, tmp_path):
     copy = tmp_path / "checkpoint_best.pt"
-    copy.write_bytes((trained / "checkpoint_best.pt").read_bytes())
-    before = torch.load(copy, weights_only=True)
+    before = torch.load(trained / "checkpoint_best.pt", weights_only=True)
+    kept = {"record": {"names": ["a", "b"]}, "fp16": {"weights": [torch.ones(2)]}}  # of a run with --fp16
+    torch.save({**before, "model": {**before["model"], "_extra_state": kept}}, copy)
     for _ in range(2):
         drop_optimizer(copy)
     after = torch.load(copy, weights_only=True)
     assert after["last_optimizer_state"] is None and before["last_optimizer_state"] is not None
     assert after.keys() == before.keys() and after["cfg"] == before["cfg"]
     assert same_tensors(after["model"], before["model"])
+    assert after["model"]["_extra_state"] == {"record": kept["record"]}
     assert list(tmp_path.iterdir()) == [copy]

@@ -1,0 +1,135 @@
+"""What training in half precision goes on from and fairseq's checkpoints leave out.
+
+The optimizer of --fp16 and --bf16 changes float32 copies W of the trainable weights and rounds them into the model,
+w = half(W). fairseq saves w alone, so a resumed run starts from W = w, other weights than those of the stopped run.
+It saves the loss scale, but not the counters that say when the scale grows again.
+
+    --fp16, --bf16                                      W and the counters (--bf16 scales no loss)
+    --memory-efficient-fp16, --memory-efficient-bf16    the counters: the half weights are all there are
+    --amp                                               scale and counter of torch's GradScaler: the weights are float32
+    float32                                             nothing
+"""
+
+import logging
+import weakref
+from typing import Any, Dict, List, Optional
+
+import torch
+from fairseq.optim import AMPOptimizer
+from torch import Tensor
+
+logger = logging.getLogger(__name__)
+
+COUNTERS = ("_iter", "_last_overflow_iter", "_last_rescale_iter", "_overflows_since_rescale")  # of fairseq's scaler
+AMP_COUNTERS = ("scale", "_growth_tracker")
+
+
+class HalfPrecision:
+    """The section of ``model.kept`` with which a resumed run goes on exactly as if it had not been stopped.
+
+    A run that starts from update 0 (--reset-optimizer, --finetune-from-model) takes nothing from it: it starts from the
+    weights that everybody else reads in the file.
+
+    Args:
+        saved: whether checkpoints hold the optimizer's state; without it there is nothing to go on from.
+    """
+
+    def __init__(self, saved: bool = True):
+        self.saved = saved
+        self._optimizer: Optional[weakref.ref] = None  # weak: copies of the model copy no optimizer
+        self._loaded: Dict[str, Any] = {}
+
+    def before_step(self, optimizer: Any, updates: int) -> None:
+        """Gives the first step of a resumed run what the checkpoint kept; later calls cost nothing.
+
+        Args:
+            optimizer: the trainer's, with the state that fairseq has loaded into it.
+            updates: made before this step.
+        """
+        if self._optimizer is not None and self._optimizer() is optimizer:
+            return
+        resumed = self._optimizer is None and updates > 0
+        loaded, self._loaded, self._optimizer = self._loaded, {}, weakref.ref(optimizer)
+        if resumed:
+            missing = [
+                *restore_weights(optimizer, loaded.get("weights")),
+                *restore_scaler(optimizer, loaded.get("scaler")),
+            ]
+            if missing:
+                logger.warning(
+                    f"the checkpoint keeps no {' and no '.join(missing)} for this precision (an earlier version or "
+                    "another precision wrote it): results differ slightly from those of a run that was never stopped"
+                )
+
+    def state_dict(self) -> Dict[str, Any]:
+        """Empty where the checkpoint says all."""
+        optimizer = None if self._optimizer is None else self._optimizer()
+        if not self.saved:
+            return {}
+        if optimizer is None:
+            return self._loaded
+        state = {"weights": [weight.detach() for weight in float32_weights(optimizer)], "scaler": counters(optimizer)}
+        return {name: value for name, value in state.items() if value}
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        self._loaded = state
+
+
+def float32_weights(optimizer: Any) -> List[Tensor]:
+    """W of each trainable parameter, in the optimizer's order and shapes; views where it keeps one flat tensor."""
+    copies = getattr(optimizer, "fp32_params", [])
+    if not isinstance(copies, dict):
+        return list(copies)
+    views = []
+    for device, flat in copies.items():
+        own = [half for half in optimizer.fp16_params if len(copies) == 1 or half.device.index == device]
+        parts = flat.data.split([half.numel() for half in own])
+        views += [part.view_as(half) for part, half in zip(parts, own)]
+    return views
+
+
+def restore_weights(optimizer: Any, saved: Any) -> List[str]:
+    """Puts float32 weights back whose rounding is the loaded model; returns what could not be put back."""
+    weights = float32_weights(optimizer)
+    if not weights:
+        return []
+    if not isinstance(saved, list) or len(saved) != len(weights):
+        return ["float32 weights"]
+    if not all(rounds_to(value, half) for value, half in zip(saved, optimizer.fp16_params)):
+        return ["float32 weights"]
+    for weight, value in zip(weights, saved):
+        weight.data.copy_(value)
+    return []
+
+
+def rounds_to(value: Any, half: Tensor) -> bool:
+    """Whether ``half`` is exactly what a float32 tensor becomes in its precision."""
+    if not torch.is_tensor(value) or value.dtype != torch.float32 or value.shape != half.shape:
+        return False
+    return torch.equal(value.to(half.device, half.dtype), half.detach())
+
+
+def counters(optimizer: Any) -> Dict[str, Any]:
+    """The loss scaler's state that fairseq does not save; empty where no loss is scaled."""
+    scaler = getattr(optimizer, "scaler", None)
+    if scaler is None:
+        return {}
+    state, names = vars(scaler), COUNTERS
+    if isinstance(optimizer, AMPOptimizer):
+        state, names = scaler.state_dict(), AMP_COUNTERS  # empty without a GPU
+    return {name: state[name] for name in names if name in state}
+
+
+def restore_scaler(optimizer: Any, saved: Any) -> List[str]:
+    """Puts the counters back; returns what could not be put back."""
+    own = counters(optimizer)
+    if not own:
+        return []
+    if not isinstance(saved, dict) or not all(isinstance(saved.get(name), (int, float)) for name in own):
+        return ["loss scaler's counters"]
+    found = {name: saved[name] for name in own}
+    if isinstance(optimizer, AMPOptimizer):
+        optimizer.scaler.load_state_dict({**optimizer.scaler.state_dict(), **found})
+    else:
+        vars(optimizer.scaler).update(found)
+    return []

@@ -1,0 +1,303 @@
+"""Half precision: a run that was stopped and resumed goes on bit for bit, with fairseq's own optimizers."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import io
+from unittest import mock
+
+import pytest
+import torch
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.optim.adam import FairseqAdamConfig
+from fairseq.optim.amp_optimizer import AMPOptimizer
+from fairseq.optim.fp16_optimizer import FP16Optimizer, MemoryEfficientFP16Optimizer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+
+from fairseq_idpg.optim.grouped_adam import GroupedAdamConfig
+from fairseq_idpg.optim.half_precision import COUNTERS, HalfPrecision, float32_weights
+
+SHAPES = [(3, 4), (5,), (2, 1, 3), (1,)]
+CPU = mock.patch("torch.cuda.current_device", lambda: None)  # the only line of flat fp16 that asks for a GPU
+
+
+def config(kind="adam", **common):
+    cfg = OmegaConf.structured(FairseqConfig())
+    options = {"adam": FairseqAdamConfig, "grouped_adam": GroupedAdamConfig}[kind]()
+    cfg.optimizer = {**OmegaConf.to_container(OmegaConf.structured(options)), "_name": kind, "lr": [0.01]}
+    cfg.optimizer.update({"weight_decay": 0.1, "tpu": False})
+    cfg.common.update(common)
+    return cfg
+
+
+def carried(state):
+    """What comes back from a file."""
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
+
+
+class Run:
+    """The part of fairseq's trainer that changes weights, over parameters without a model."""
+
+    def __init__(self, cfg, dtype=torch.float16, made=FP16Optimizer, checkpoint=None, section=True):
+        generator = torch.Generator().manual_seed(0)
+        values = [torch.randn(shape, generator=generator) for shape in SHAPES]
+        values = values if checkpoint is None else checkpoint["model"]
+        self.parameters = [torch.nn.Parameter(value.to(dtype)) for value in values]
+        for parameter, group in zip(self.parameters, ["method/prompt", "head/weight", "head/bias", "method/prompt"]):
+            parameter.param_group = group
+        with CPU:
+            self.optimizer = made.build_optimizer(cfg, self.parameters)
+        self.section, self.updates = HalfPrecision(), 0
+        if checkpoint is not None:
+            self.optimizer.load_state_dict(checkpoint["optimizer"])
+            self.updates = checkpoint["updates"]
+            if section:
+                self.section.load_state_dict(checkpoint["section"])
+
+    def step(self, batch, overflow=False):
+        generator = torch.Generator().manual_seed(batch)
+        self.optimizer.zero_grad()
+        self.section.before_step(self.optimizer, self.updates)
+        loss = sum((p.float() * torch.randn(p.shape, generator=generator)).sum() for p in self.parameters)
+        self.optimizer.backward(loss * (float("inf") if overflow else 1.0))
+        self.optimizer.multiply_grads(1 / 3)
+        try:
+            self.optimizer.clip_grad_norm(0.5)
+            self.optimizer.step()
+            self.updates += 1
+        except OverflowError:
+            self.optimizer.zero_grad()
+
+    def checkpoint(self):
+        return carried(
+            {
+                "model": [parameter.detach().float() for parameter in self.parameters],
+                "optimizer": self.optimizer.state_dict(),
+                "updates": self.updates,
+                "section": self.section.state_dict(),
+            }
+        )
+
+    def everything(self):
+        """All tensors and numbers on which later steps depend."""
+        moments = self.optimizer.optimizer.state_dict()["state"]
+        scaler = getattr(self.optimizer, "scaler", None)
+        masters = [weight.detach() for weight in float32_weights(self.optimizer)]
+        halves = [parameter.detach() for parameter in self.parameters]
+        return copy.deepcopy([halves, masters, moments, {} if scaler is None else vars(scaler)])
+
+
+def same(one, other):
+    if torch.is_tensor(one):
+        return one.dtype == other.dtype and torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return one == other
+
+
+PRECISIONS = {
+    "fp16, flat": (FP16Optimizer, torch.float16, config(fp16=True)),
+    "fp16": (FP16Optimizer, torch.float16, config(fp16=True, fp16_no_flatten_grads=True)),
+    "fp16, groups": (FP16Optimizer, torch.float16, config("grouped_adam", fp16=True, fp16_no_flatten_grads=True)),
+    "memory-efficient fp16": (MemoryEfficientFP16Optimizer, torch.float16, config(fp16=True)),
+    "bf16": (FP16Optimizer, torch.bfloat16, config(bf16=True)),
+    "memory-efficient bf16": (MemoryEfficientFP16Optimizer, torch.bfloat16, config(bf16=True)),
+}
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@settings(max_examples=25, deadline=None)
+@given(
+    overflows=st.lists(st.booleans(), min_size=2, max_size=9),
+    stop=st.integers(1, 8),
+    window=st.integers(1, 4),
+    tolerance=st.sampled_from([0.0, 0.5]),
+)
+def test_a_resumed_run_is_the_run_that_was_not_stopped(precision, overflows, stop, window, tolerance):
+    made, dtype, cfg = PRECISIONS[precision]
+    cfg.common.update({"fp16_scale_window": window, "fp16_scale_tolerance": tolerance})
+    overflows = [overflow and dtype == torch.float16 and i > 0 for i, overflow in enumerate(overflows)]
+    stop = min(stop, len(overflows) - 1)
+    run = Run(cfg, dtype, made)
+    for batch, overflow in enumerate(overflows):
+        if batch == stop:
+            resumed = Run(cfg, dtype, made, run.checkpoint())
+        run.step(batch, overflow)
+        if batch >= stop:
+            resumed.step(batch, overflow)
+            assert same(run.everything(), resumed.everything())
+
+
+def stopped(precision, steps=3):
+    made, dtype, cfg = PRECISIONS[precision]
+    cfg.common.update({"fp16_scale_window": 2, "fp16_scale_tolerance": 0.0})
+    run = Run(cfg, dtype, made)
+    for batch in range(steps):
+        run.step(batch)
+    return run, (cfg, dtype, made)
+
+
+@pytest.mark.parametrize("precision", [name for name in PRECISIONS if "memory" not in name])
+def test_fairseq_alone_goes_on_from_other_weights(precision, caplog):
+    """The reason for the section; where it is missing, the log says so."""
+    run, how = stopped(precision)
+    alone = Run(*how, run.checkpoint(), section=False)
+    run.step(3), alone.step(3)
+    assert not same(run.everything()[1], alone.everything()[1])
+    assert "the checkpoint keeps no float32 weights" in caplog.text
+
+
+def test_a_memory_efficient_checkpoint_without_counters(caplog):
+    run, how = stopped("memory-efficient fp16")
+    alone = Run(*how, run.checkpoint(), section=False)
+    run.step(3), alone.step(3)
+    assert same(run.everything()[:3], alone.everything()[:3]) and not same(run.everything(), alone.everything())
+    assert "keeps no loss scaler's counters" in caplog.text
+
+
+def test_flat_weights_have_the_parameters_shapes_and_go_on_unflattened():
+    run, _ = stopped("fp16, flat")
+    saved = run.checkpoint()["section"]["weights"]
+    assert [tuple(weight.shape) for weight in saved] == SHAPES
+    made, dtype, cfg = PRECISIONS["fp16"]
+    other = Run(cfg, dtype, made)
+    for value, parameter in zip(saved, other.parameters):
+        parameter.data.copy_(value)
+    other.section.load_state_dict({"weights": saved, "scaler": run.checkpoint()["section"]["scaler"]})
+    other.section.before_step(other.optimizer, 1)
+    assert same(float32_weights(other.optimizer), [weight.detach() for weight in float32_weights(run.optimizer)])
+
+
+def damaged(change):
+    run, how = stopped("fp16")
+    checkpoint = run.checkpoint()
+    change(checkpoint)
+    return Run(*how, checkpoint)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: state["model"][0].add_(1),
+        lambda state: state["section"]["weights"][1].mul_(1.01),
+        lambda state: state["section"]["weights"][1].fill_(float("nan")),
+        lambda state: state["section"]["weights"].pop(),
+        lambda state: state["section"]["weights"].reverse(),
+        lambda state: state["section"].update(weights=[weight.double() for weight in state["section"]["weights"]]),
+        lambda state: state["section"].update(weights="weights"),
+        lambda state: state["section"].update(weights=[1.0] * len(SHAPES)),
+        lambda state: state["section"].pop("weights"),
+    ],
+)
+def test_weights_that_are_not_the_models_are_left_aside(change, caplog):
+    run = damaged(change)
+    before = copy.deepcopy(float32_weights(run.optimizer))
+    run.section.before_step(run.optimizer, run.updates)
+    assert same([w.detach() for w in float32_weights(run.optimizer)], [w.detach() for w in before])
+    assert "the checkpoint keeps no float32 weights for this precision" in caplog.text
+    assert caplog.text.count("the checkpoint keeps") == 1
+
+
+@pytest.mark.parametrize("scaler", [None, {}, {"_iter": 3}, dict.fromkeys(COUNTERS, "1"), 4])
+def test_counters_that_are_none(scaler, caplog):
+    run = damaged(lambda state: state["section"].update(scaler=scaler))
+    run.section.before_step(run.optimizer, run.updates)
+    assert run.optimizer.scaler._iter == 0 and "keeps no loss scaler's counters" in caplog.text
+
+
+def test_another_precision_goes_on_as_in_fairseq(caplog):
+    run, _ = stopped("bf16")
+    made, dtype, cfg = PRECISIONS["fp16"]
+    other = Run(cfg, dtype, made, run.checkpoint())
+    before = copy.deepcopy(float32_weights(other.optimizer))
+    other.section.before_step(other.optimizer, other.updates)
+    assert same([w.detach() for w in float32_weights(other.optimizer)], [w.detach() for w in before])
+    assert "float32 weights and no loss scaler's counters for this precision" in caplog.text
+
+
+def test_a_reset_optimizer_starts_from_the_weights_of_the_file(caplog):
+    run, (cfg, dtype, made) = stopped("fp16")
+    checkpoint = run.checkpoint()
+    fresh = Run(cfg, dtype, made)
+    for value, parameter in zip(checkpoint["model"], fresh.parameters):
+        parameter.data.copy_(value)
+    fresh.section.load_state_dict(checkpoint["section"])
+    before = copy.deepcopy(float32_weights(fresh.optimizer))
+    fresh.section.before_step(fresh.optimizer, 0)
+    fresh.section.before_step(fresh.optimizer, 1)
+    assert same([w.detach() for w in float32_weights(fresh.optimizer)], [w.detach() for w in before])
+    assert fresh.optimizer.scaler._iter == 0 and "the checkpoint keeps" not in caplog.text
+
+
+def test_a_checkpoint_before_the_first_step_keeps_what_was_loaded():
+    run, how = stopped("fp16")
+    assert same(Run(*how, run.checkpoint()).section.state_dict(), run.checkpoint()["section"])
+
+
+def test_nothing_is_kept_without_the_optimizers_state():
+    run, _ = stopped("fp16")
+    section = HalfPrecision(saved=False)
+    section.before_step(run.optimizer, 0)
+    assert section.state_dict() == {}
+
+
+def test_float32_keeps_and_says_nothing(caplog):
+    from fairseq import optim
+
+    parameters = [torch.nn.Parameter(torch.ones(2))]
+    optimizer = optim.build_optimizer(config().optimizer, parameters)
+    section = HalfPrecision()
+    section.before_step(optimizer, 5)
+    assert section.state_dict() == {} and "the checkpoint keeps" not in caplog.text
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore:torch.cuda.amp.GradScaler is enabled")
+def test_amp_keeps_its_scale(caplog):
+    def made():
+        optimizer = AMPOptimizer.build_optimizer(config(amp=True), [torch.nn.Parameter(torch.ones(2))])
+        optimizer._grad_scaler = torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=3)
+        return optimizer
+
+    def step(optimizer, overflow=False):
+        optimizer.zero_grad()
+        (parameter,) = optimizer.fp32_optimizer.params
+        optimizer.backward((parameter * (float("inf") if overflow else 1.0)).sum())
+        optimizer.clip_grad_norm(0.0)
+        optimizer.step()
+
+    whole, section = made(), HalfPrecision()
+    section.before_step(whole, 0)
+    for overflow in (False, True, False, False):
+        step(whole, overflow)
+    resumed, restored = made(), HalfPrecision()
+    restored.load_state_dict(carried(section.state_dict()))
+    restored.before_step(resumed, 4)
+    for _ in range(3):
+        assert resumed.scaler.state_dict() == whole.scaler.state_dict()
+        step(whole), step(resumed)
+    assert whole.scaler.get_scale() == 64.0 and "the checkpoint keeps" not in caplog.text
+    HalfPrecision().before_step(made(), 4)
+    assert "keeps no loss scaler's counters" in caplog.text
+
+
+def test_amp_on_a_cpu_has_nothing_to_keep(caplog):
+    optimizer = AMPOptimizer.build_optimizer(config(amp=True), [torch.nn.Parameter(torch.ones(2))])
+    section = HalfPrecision()
+    section.before_step(optimizer, 4)
+    assert section.state_dict() == {} and "the checkpoint keeps" not in caplog.text
+
+
+def test_the_section_keeps_no_optimizer_alive():
+    run, _ = stopped("fp16")
+    section = copy.deepcopy(run.section)
+    del run.optimizer
+    gc.collect()
+    assert section.state_dict() == {}

@@ -36,9 +36,14 @@ SETTINGS = {
     "supplementary": Settings(32, 10, (1e-5,)),
     "few-shot": Settings(16, 50, (5e-4, 1e-4, 5e-5, 1e-5)),
 }
-# Whole models, fine-tuning and EFL, as RoBERTa's authors train them (A.1.1): the rate rises over 6% of the updates
-# and falls linearly to 0.
-WHOLE_MODEL = Settings(16, 10, (1e-5, 2e-5, 3e-5))
+# Whole models, fine-tuning and EFL, as RoBERTa's authors train them (A.1.1; fairseq's examples/roberta/README.glue.md):
+# the rate rises over 6% of the updates and falls linearly to 0.
+WHOLE_MODEL_RATES = (1e-5, 2e-5, 3e-5)
+WHOLE_MODEL = {
+    "small": Settings(16, 10, WHOLE_MODEL_RATES),
+    "large": Settings(32, 10, WHOLE_MODEL_RATES),
+    "few-shot": Settings(16, 10, WHOLE_MODEL_RATES),
+}
 WARM_UP = 0.06
 
 

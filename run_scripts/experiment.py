@@ -15,6 +15,9 @@ from preprocess.tasks import SETTINGS, Settings, Task, find_task
 from .records import RunError
 
 SELECTIONS = ("clean", "paper")
+# Of the settings that commands.py gives; raised whenever they change, so that no run made with others is taken for one
+# of these. 2: at most 4,400 tokens in a batch, the authors' choice of checkpoints and loss scale.
+PROTOCOL = 2
 PATHS = ("data", "backbone", "init_prompts_from", "init_head_from")
 REMEDIES = {
     "data": "make it with python -m preprocess {} --raw DIR --out data, or name another folder",
@@ -72,24 +75,31 @@ class Experiment:
         return "full" if self.k is None else "few-shot"
 
     @property
-    def settings(self) -> Settings:
-        """How the paper trains it; MNLI as a task of its own is a large one."""
-        if self.supplementary:
-            return SETTINGS["supplementary"]
+    def size(self) -> str:
+        """Of the task, a name in preprocess.tasks; MNLI as a task of its own is a large one."""
         if self.k is not None:
-            return SETTINGS["few-shot"]
-        return SETTINGS["large" if self.facts.settings == "supplementary" else self.facts.settings]
+            return "few-shot"
+        return "large" if self.facts.settings == "supplementary" else self.facts.settings
+
+    @property
+    def settings(self) -> Settings:
+        """How the paper trains prompts and adapters on it, or a whole model on MNLI as a backbone for others."""
+        return SETTINGS["supplementary" if self.supplementary else self.size]
 
     @property
     def prompt_position(self) -> int:
-        """The paper's best: after the first of a pair, else after ``<s>`` (appendix A.5.2)."""
-        best = int(self.facts.pairs and not self.supplementary)
-        return best if self.position is None else self.position
+        """After ``<s>``, for pairs too, as in all of the authors' scripts."""
+        return 0 if self.position is None else self.position
+
+    @property
+    def best_position(self) -> int:
+        """The paper's best in a single layer: before the first ``</s>`` of a pair, else after ``<s>`` (A.5.2)."""
+        return int(self.facts.pairs)
 
     @property
     def run(self) -> str:
         """12 hex digits: the same for runs of a row that have the same result, wherever their files lie."""
-        decides: dict[str, Any] = {**asdict(self), "position": self.prompt_position}
+        decides: dict[str, Any] = {**asdict(self), "position": self.prompt_position, "protocol": PROTOCOL}
         for name in ("backbone", "init_prompts_from", "init_head_from"):
             decides[name] = decides[name] and file_digest(decides[name])
         reads_vectors = any("glove" in word for word in (self.method, *self.options))

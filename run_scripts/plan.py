@@ -11,10 +11,10 @@ from fairseq_idpg.models.config import RobertaIDPGConfig
 from fairseq_idpg.registry import find_method
 from preprocess.tasks import find_task
 
-from .commands import check_options, learning_rates
+from .commands import check_options, learning_rates, with_few_shot_input
 from .experiment import Experiment
 from .records import RunError
-from .sweep_config import Row, Sweep
+from .sweep_config import BEST, Row, Sweep
 
 # Options that take the words true and false, where others are given or left out.
 SPELLED_OUT = {
@@ -67,10 +67,12 @@ def _experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> Iterator[Exper
                 continue
             basis = replace(
                 _basis(sweep, row, length, task, row.data or sweep.data),
-                **{"k": k, "position": position, "supplementary_position": before},
+                **{"k": k, "supplementary_position": before},
                 **{name: getattr(sweep, name) for name in SAME},
                 **_start(sweep, trained.get(Variant(row.label, length, before))),
             ).absolute()
+            basis = replace(basis, position=basis.best_position if position == BEST else position)
+            basis = with_few_shot_input(basis)
             for lr, seed in product(row.lrs or sweep.lrs or learning_rates(basis), sweep.seeds):
                 yield replace(basis, lr=lr, seed=seed)
 

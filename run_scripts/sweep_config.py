@@ -9,7 +9,8 @@ rows:                                            # methods, or variants of them 
   - {name: S-256-layer0, method: m-idpg-phm, options: {generator-sharing: S, generator-hidden-size: 256}}
 lrs: [5.0e-3, 1.0e-3]                            # default: the paper's grid for the setting
 seeds: [1, 2, 3, 4, 5]
-positions: [0, [4, 1]]                           # of the prompt; [where it was in supplementary training, where it is]
+positions: [0, [4, 1], best]                     # of the prompt; [where it was in supplementary training, where it is];
+                                                 # best: 0, for pairs 1; default: 0
 supplementary: {data: data/MNLI-bin}             # that training of the whole model on MNLI (appendix A.4)
 """
 
@@ -31,14 +32,18 @@ from .records import RunError
 from .yaml_keys import key, list_of, one_of, optional, parsed, rate, text, whole, yes_or_no
 
 KEPT = ("prompts", "head")
+BEST = "best"
 task = one_of(TASKS)
 
 
 class Place(NamedTuple):
-    """Where the prompt is in supplementary training (None: there is none) and in the task (None: the paper's best)."""
+    """Where the prompt is in supplementary training (None: there is none) and in the task (None: 0).
+
+    ``best`` is the place that Figure 7 finds best in the tasks: 0 in single sentences, 1 in pairs (appendix A.5.2).
+    """
 
     supplementary: int | None
-    downstream: int | None
+    downstream: int | str | None
 
 
 def method(value: Any, where: str) -> str:
@@ -49,13 +54,16 @@ def method(value: Any, where: str) -> str:
         raise RunError(f"{where}: {str(error).partition('--method ')[2]}") from None
 
 
+def downstream(value: Any, where: str) -> int | str | None:
+    return value if value in (None, BEST) else whole(0)(value, where)
+
+
 def place(value: Any, where: str) -> Place:
-    number = optional(whole(0))
     if not isinstance(value, list):
-        return Place(None, number(value, where))
+        return Place(None, downstream(value, where))
     if len(value) != 2:
         raise RunError(f"{where} {value}: write [position in supplementary training, position in the task]")
-    return Place(whole(0)(value[0], where), number(value[1], where))
+    return Place(whole(0)(value[0], where), downstream(value[1], where))
 
 
 def options(value: Any, where: str) -> dict[str, Any]:

@@ -18,7 +18,8 @@ from preprocess.few_shot import positive, random_seed
 from preprocess.folders import new_file
 from preprocess.tasks import SETTINGS, WHOLE_MODEL, Settings, Task, find_task
 
-from .commands import check_options, learning_rates
+from .batches import MAX_TOKENS
+from .commands import check_options, learning_rates, with_few_shot_input
 from .experiment import SELECTIONS, Experiment
 from .perform import perform
 from .preflight import check
@@ -41,12 +42,14 @@ def about(task: Task, supplementary: bool) -> str:
             f"{task.name} with the paper's settings: {_described(Experiment(task.name, '', 0.0, 1, '', '').settings)}, "
             "fixed"
         )
+        whole = WHOLE_MODEL[Experiment(task.name, "", 0.0, 1, "", "").size]
         more = (
-            f" With --k: {_described(SETTINGS['few-shot'])}. Whole models (fine-tuning, efl): {WHOLE_MODEL.max_epoch} "
-            f"epochs, learning rates {_rates(WHOLE_MODEL)}, warm-up and linear decay."
+            f" With --k: {_described(SETTINGS['few-shot'])}, and M(x) fed to every layer (--representation backbone). "
+            f"Whole models (fine-tuning, efl): {_described(whole)}, warm-up and linear decay."
         )
     return (
-        f"{training}; weight decay 0.1, Adam 0.9, 0.98, 1e-6, dropout 0.1; the best checkpoint by {task.metric}.{more} "
+        f"{training}; weight decay 0.1, Adam 0.9, 0.98, 1e-6, dropout 0.1, at most {MAX_TOKENS:,} tokens in a batch; "
+        f"the best checkpoint by {task.metric}.{more} "
         "Options that are not listed go to fairseq-train: --fp16, --cpu, --prompt-length 10 ..."
     )
 
@@ -74,7 +77,7 @@ def parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:
     add("--dev", dest="dev_examples", type=positive, metavar="N", help=held_out)
     chosen = "the best checkpoint by these (clean, the default), or by what is reported, as in the paper"
     add("--selection", choices=SELECTIONS, default="clean", help=chosen)
-    add("--position", "--prompt-position", type=int, metavar="P", help="default: 0, for pairs 1")
+    add("--position", "--prompt-position", type=int, metavar="P", help="of the prompt (default: 0)")
     add("--supplementary-position", type=int, metavar="P", help="where it was when the backbone was trained on MNLI")
     add("--init-prompts-from", metavar="FILE", help="keep the generator or prompts of this checkpoint")
     add("--init-head-from", metavar="FILE", help="keep its classification head")
@@ -99,7 +102,7 @@ def experiment_of(task: Task, args: argparse.Namespace, options: Sequence[str]) 
     known = {item.name for item in fields(Experiment)} - {"lr", "options"}
     chosen = {name: value for name, value in vars(args).items() if name in known}
     chosen.update(task=task.name, data=args.data or f"data/{task.name}-bin")
-    experiment = Experiment(**chosen, lr=0.0, options=tuple(options)).absolute()
+    experiment = with_few_shot_input(Experiment(**chosen, lr=0.0, options=tuple(options)).absolute())
     return replace(experiment, lr=learning_rates(experiment)[0] if args.lr is None else args.lr)
 
 

@@ -42,3 +42,8 @@ def share_of_batch(total: int, processes: int, update_freq: Sequence[int]) -> in
             f"{update_freq[0]}: give a multiple of {parts}"
         )
     return total // parts
+
+
+def share_of_tokens(total: int, parts: int, longest: int) -> int:
+    """--max-tokens of one of the ``parts`` of an update, so that an update holds ``total``; no less than an example."""
+    return max(total // parts, min(total, longest))

@@ -92,10 +92,11 @@ class PromptedDataset(FairseqDataset):
         return len(self.dataset)
 
     def num_tokens(self, index: int) -> int:
-        return self.sizes[index]
+        """What --max-tokens counts: the text alone, as in the released code, so that all methods get equal batches."""
+        return self.sizes[index] - self.block.numel()
 
     def num_tokens_vec(self, indices: np.ndarray) -> np.ndarray:
-        return self.sizes[indices]
+        return self.sizes[indices] - self.block.numel()
 
     def size(self, index: int) -> int:
         return self.sizes[index]

@@ -29,7 +29,7 @@ from ..optim.half_precision import HalfPrecision
 from ..registry import find_method
 from . import data_folder
 from .memory import refuse_to_skip
-from .ordering import by_length, grouped_by_length, share_of_batch
+from .ordering import by_length, grouped_by_length, share_of_batch, share_of_tokens
 from .prompt_position import check_position, first_row, insertion_index, prompt_block, rows_needed
 from .prompted_dataset import PromptedDataset
 from .representation_cache import check_cacheable, fill_cache, open_cache, token_digest
@@ -72,7 +72,7 @@ class SentencePredictionIDPGConfig(SentencePredictionConfig):
         default=None,
         metadata={
             "help": "examples of one update over all processes and --update-freq; takes the place of --batch-size in "
-            "training"
+            "training, and --max-tokens is of one update, too"
         },
     )
     update_freq: List[int] = II("optimization.update_freq")
@@ -201,11 +201,14 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         return self.datasets[split]
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> EpochBatchIterator:
-        """fairseq's, with --total-batch-size shared out among the processes."""
+        """fairseq's, with --total-batch-size and --max-tokens shared out among the processes and --update-freq."""
         training = any(dataset is known for split, known in self.datasets.items() if split.startswith("train"))
         if training and self.cfg.total_batch_size is not None:
-            share = share_of_batch(self.cfg.total_batch_size, kwargs.get("num_shards", 1), self.cfg.update_freq)
-            kwargs["max_sentences"] = share
+            total, processes = self.cfg.total_batch_size, kwargs.get("num_shards", 1)
+            kwargs["max_sentences"] = share_of_batch(total, processes, self.cfg.update_freq)
+            if kwargs.get("max_tokens"):
+                parts, longest = processes * self.cfg.update_freq[0], dataset.num_tokens_vec(slice(None)).max()
+                kwargs["max_tokens"] = share_of_tokens(kwargs["max_tokens"], parts, int(longest))
         return super().get_batch_iterator(dataset, *args, **kwargs)
 
     def _arrangement(self, split: str):

@@ -9,7 +9,8 @@ import pytest
 from tiny_campaign import world  # noqa: F401
 
 from preprocess.data_folder import DataFolder
-from run_scripts.commands import cache_of, check_options, learning_rates, training_command
+from run_scripts import commands
+from run_scripts.commands import cache_of, check_options, learning_rates, training_command, with_few_shot_input
 from run_scripts.experiment import Experiment
 from run_scripts.records import RunError
 from run_scripts.splits import Splits
@@ -38,11 +39,25 @@ def test_what_all_runs_have_in_common(command):
         **{"--dropout": "0.1", "--attention-dropout": "0.1", "--lr": "0.001", "--lr-scheduler": "fixed"},
         **{"--seed": "3", "--best-checkpoint-metric": "accuracy", "--maximize-best-checkpoint-metric": None},
         **{"--task": "sentence_prediction_idpg", "--method": "m-idpg-phm", "--backbone": "model.pt"},
-        **{"--prompt-position": "1", "--valid-subset": "valid", "--num-classes": "2"},
+        **{"--prompt-position": "0", "--valid-subset": "valid", "--num-classes": "2"},
+        **{"--max-tokens": "4400", "--required-batch-size-multiple": "1"},
         **{"--representation-cache": "cache", "--save-dir": "runs/x"},
     }.items():
         assert options[name] == value, name
-    assert "--max-update" not in options
+    assert not {"--fp16", "--fp16-init-scale", "--threshold-loss-scale", "--fp16-scale-window"} & set(options)
+
+
+def test_validation_is_not_limited_in_tokens(command):
+    options = command()
+    assert int(options["--max-tokens-valid"]) >= int(options["--batch-size-valid"]) * int(options["--max-positions"])
+
+
+@pytest.mark.parametrize(("task", "updates"), [("RTE", 75), ("QQP", 8)])
+def test_the_authors_limit_updates_to_those_of_full_batches(command, task, updates):
+    """Their --max-update: 24 examples x 50 / 16, 24 x 10 / 32, rounded up."""
+    assert command(task)["--max-update"] == str(updates)
+    assert "--max-update" not in command(task, max_epoch=3)
+    assert "--max-update" not in command(task, "fine-tuning")
 
 
 @pytest.mark.parametrize(
@@ -74,6 +89,22 @@ def test_the_tasks_metric_chooses_the_checkpoint(command, task, metric, report):
     assert options["--best-checkpoint-metric"] == metric and report in options
 
 
+@pytest.mark.parametrize(
+    ("task", "metric", "report"),
+    [
+        ("MRPC", "accuracy", "--report-acc-and-f1"),
+        ("QQP", "accuracy", "--report-acc-and-f1"),
+        ("STS-B", "loss", "--report-pearson-and-spearman"),
+        ("RTE", "accuracy", None),
+    ],
+)
+@pytest.mark.parametrize("k", [None, 100])
+def test_the_papers_selection_chooses_by_what_the_authors_scripts_name(command, task, metric, report, k):
+    options = command(task, selection="paper", k=k)
+    assert options["--best-checkpoint-metric"] == metric and (report is None or report in options)
+    assert ("--maximize-best-checkpoint-metric" in options) == (metric != "loss")
+
+
 def test_regression(command):
     options = command("STS-B")
     assert "--regression-target" in options and options["--num-classes"] == "1"
@@ -84,6 +115,27 @@ def test_whole_models_warm_up_and_decay(command):
     # 24 examples in batches of 16 for 10 epochs
     assert (options["--max-epoch"], options["--total-num-update"], options["--warmup-updates"]) == ("10", "20", "1")
     assert options["--lr-scheduler"] == "polynomial_decay" and "--no-freeze-backbone" not in options
+
+
+@pytest.mark.parametrize(
+    ("task", "more", "batch"),
+    [("RTE", {}, "16"), ("QNLI", {}, "32"), ("QNLI", {"k": 100}, "16"), ("QNLI", {"batch_size": 8}, "8")],
+)
+def test_whole_models_have_settings_of_their_own(command, monkeypatch, task, more, batch):
+    """RoBERTa's authors: batch 32 for SST-2, QNLI, QQP and MNLI."""
+    assert command(task, "fine-tuning", **more)["--total-batch-size"] == batch
+    others = {size: replace(settings, batch_size=7) for size, settings in commands.WHOLE_MODEL.items()}
+    monkeypatch.setattr(commands, "WHOLE_MODEL", others)
+    changed = command(task, "fine-tuning", **more)["--total-batch-size"]
+    assert changed == ("8" if "batch_size" in more else "7") and command(task)["--total-batch-size"] != "7"
+
+
+@pytest.mark.parametrize("option", ["--fp16", "--memory-efficient-fp16"])
+def test_half_precision_has_the_authors_loss_scale(command, option):
+    options = command(options=(option, "--fp16-scale-window", "64"))
+    assert (options["--fp16-init-scale"], options["--threshold-loss-scale"]) == ("4", "1")
+    assert options["--fp16-scale-window"] == "64"  # given ones win
+    assert command(options=(option,))["--fp16-scale-window"] == "128"
 
 
 def test_supplementary_training(command):
@@ -117,6 +169,16 @@ def test_starts(command):
 def test_options_that_are_set_elsewhere_are_refused(option):
     with pytest.raises(RunError, match=f"{option.partition('=')[0]} is set by "):
         check_options(["--fp16", option])
+
+
+@pytest.mark.parametrize("method", ["m-idpg-phm", "m-idpg-dnn", "m-idpg-phm+adapter"])
+def test_few_shot_feeds_one_representation_to_all_layers(method):
+    few = Experiment("RTE", method, 0.0, 1, "", "", k=100, options=("--fp16",))
+    assert with_few_shot_input(few).options == ("--fp16", "--representation", "backbone")
+    for options in (("--representation", "previous-layer"), ("--representation=previous-layer",)):
+        assert with_few_shot_input(replace(few, options=options)).options == options
+    for other in (replace(few, k=None), replace(few, method="s-idpg-phm"), replace(few, method="m-idpg-phm-glove")):
+        assert with_few_shot_input(other) is other
 
 
 def test_learning_rates():

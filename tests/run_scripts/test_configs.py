@@ -67,6 +67,8 @@ def test_table_3(files):
     assert {run.lr for run in found if run.method != "efl"} == {5e-4, 1e-4, 5e-5, 1e-5}
     assert len(found) == 10 * 3 * 5 * (7 * 4 + 3)
     assert {Path(run.backbone).parent.name for run in found} == {"roberta.large.mnli"}
+    inputs = {run.method: run.options for run in found if "--representation" in run.options}
+    assert inputs == {"m-idpg-phm": ("--fp16", "--representation", "backbone")}
     efl = {run.task: Path(run.data).parent.name for run in found if run.method == "efl"}
     assert efl == {task: "data" if TASKS[task].pairs else "efl" for task in sweep.tasks}
 
@@ -131,6 +133,27 @@ def test_figure_7_has_all_positions_through_the_papers_best(files):
         *((0, position) for position in (0, 1, 4)),
         *((position, 0) for position in range(1, 5)),
     }
+
+    pairs = [run for run in experiments(sweep, {}) if run.task == "RTE" and run.method == "s-idpg-phm"]
+    assert {(run.supplementary_position, run.prompt_position) for run in pairs} == {
+        *((0, position) for position in range(5)),
+        *((position, 1) for position in range(1, 5)),
+    }
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in CONFIGS if path.stem not in ("figure7", "short")], ids=lambda p: p.stem
+)
+def test_prompts_stand_at_position_0_for_pairs_too(files, path):
+    assert {run.prompt_position for run in experiments(read_sweep(path), {})} == {0}
+
+
+def test_short_is_as_the_table_in_readme(files):
+    """Made with position 1 for pairs and, as was then the default, batches of multiples of 8."""
+    found = experiments(read("short"), {})
+    assert {run.prompt_position for run in found if run.facts.pairs} == {1}
+    assert {run.prompt_position for run in found if not run.facts.pairs} == {0}
+    assert all(run.options[-2:] == ("--required-batch-size-multiple", "8") for run in found if "idpg" not in run.method)
 
 
 def test_figure_9_has_the_papers_length_among_others(files):

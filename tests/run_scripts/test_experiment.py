@@ -10,6 +10,7 @@ import pytest
 from tiny_campaign import world  # noqa: F401
 
 from preprocess.tasks import SETTINGS
+from run_scripts import experiment
 from run_scripts.experiment import Experiment, file_digest, folder_digest
 from run_scripts.records import RunError
 
@@ -32,7 +33,7 @@ def test_a_run_is_the_same_wherever_its_files_lie(rte, tmp_path):
         {"seed": 2},
         {"lr": 2e-3},
         {"k": 100},
-        {"position": 0},
+        {"position": 1},
         {"row": "M-16-previous"},
         {"selection": "paper"},
         {"options": ("--prompt-length", "10")},
@@ -43,10 +44,18 @@ def test_whatever_decides_the_result_is_in_the_identity(rte, change):
     assert replace(rte, **change).run != rte.run
 
 
-def test_the_papers_position_is_the_same_run_named_or_not(rte):
-    assert rte.prompt_position == 1 and replace(rte, position=1).run == rte.run
+def test_the_authors_position_is_the_same_run_named_or_not(rte):
+    """0, for pairs too, as in their scripts; what Figure 7 finds best is another."""
+    assert rte.prompt_position == 0 and replace(rte, position=0).run == rte.run
     assert replace(rte, task="CR").prompt_position == 0
     assert replace(rte, task="MNLI", supplementary=True).prompt_position == 0
+    assert (rte.best_position, replace(rte, task="CR").best_position) == (1, 0)
+
+
+def test_runs_with_other_settings_of_ours_are_others(rte, monkeypatch):
+    before = rte.run
+    monkeypatch.setattr(experiment, "PROTOCOL", experiment.PROTOCOL + 1)
+    assert rte.run != before
 
 
 def test_other_text_labels_or_backbone_are_another_run(rte, tmp_path):

@@ -60,7 +60,7 @@ def test_all_runs_in_turn(tmp_path, capsys):
     assert finish(tmp_path, cluster) == 0
     assert cluster.started == ["a", "b", "c"] and [r["run"] for r in read_records(tmp_path)] == ["a", "b", "c"]
     said = capsys.readouterr()
-    assert "RTE row, position 1, lr 0.001, seed 0: dev 70.0, test 60.0, 5 s" in said.out
+    assert "RTE row, position 0, lr 0.001, seed 0: dev 70.0, test 60.0, 5 s" in said.out
     assert "3/3 runs: 3 done, 0 running, 0 failed [" in said.err and "left]" in said.err
 
 
@@ -77,7 +77,7 @@ def test_a_run_that_fails_twice_is_recorded_and_the_rest_goes_on(tmp_path, capsy
     assert [records[run]["status"] for run in "abc"] == ["failed", "done", "done"]
     facts = {"error": "out of memory", "row": "row", "task": "RTE", "setting": "full", "k": None, "seed": 0}
     assert records["a"].items() >= facts.items() and not {"dev", "test"} & set(records["a"])
-    assert (records["a"]["position"], records["a"]["backbone"]["path"]) == (1, BACKBONE)
+    assert (records["a"]["position"], records["a"]["backbone"]["path"]) == (0, BACKBONE)
     assert "FAILED: out of memory" in capsys.readouterr().out
     again = Cluster()
     assert finish(tmp_path, again) == 0 and again.started == ["a"]

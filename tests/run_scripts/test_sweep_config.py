@@ -56,6 +56,19 @@ def test_prompt_lengths_and_positions(plan):
     assert [run.options[-2:] for run in found[::3]][:2] == [("--prompt-length", "1"), ("--prompt-length", "5")]
 
 
+def test_the_best_position_is_named(plan):
+    found = experiments(plan(positions=["best", None], tasks=["RTE", "CR"], seeds=[1]), {})
+    assert [run.position for run in found] == [1, None, 0, None]
+
+
+def test_few_shot_runs_say_what_every_layer_reads(plan):
+    found = experiments(plan(k=[None, 4], seeds=[1]), {})
+    assert [run.options[-2:] == ("--representation", "backbone") for run in found] == [False, True]
+    own = {**IDPG["options"], "representation": "previous-layer"}
+    few = experiments(plan(k=[4], seeds=[1], rows=[{**IDPG, "options": own}]), {})
+    assert few[0].options[-2:] == ("--representation", "previous-layer")
+
+
 def test_options_as_flags():
     options = {"fp16": True, "amp": False, "dropout": 0, "phm-shared-a": False, "train-layer-norms": True}
     assert flags(options) == ("--fp16", "--dropout", "0", "--phm-shared-a", "false", "--train-layer-norms", "true")
@@ -67,13 +80,13 @@ def test_changes_from_the_command_line(plan):
     assert sweep.options["cpu"] is True and sweep.supplementary.data == "x"
 
 
-SUPPLEMENTARY = {"positions": [[0, 0], [0, 1], [4, None], 2], "tasks": ["RTE"], "seeds": [1]}
+SUPPLEMENTARY = {"positions": [[0, 0], [0, "best"], [4, None], 2], "tasks": ["RTE"], "seeds": [1]}
 
 
 def test_supplementary_training_comes_once_for_each_row_and_position(plan, world):  # noqa: F811
     how = {"data": str(world.data / "MNLI-bin"), "max_epoch": 1, "seed": 9}
     sweep = plan(**SUPPLEMENTARY, supplementary=how)
-    assert sweep.positions == [Place(0, 0), Place(0, 1), Place(4, None), Place(None, 2)]
+    assert sweep.positions == [Place(0, 0), Place(0, "best"), Place(4, None), Place(None, 2)]
     first = first_stage(sweep)
     assert list(first) == [Variant("m-idpg-phm", None, 0), Variant("m-idpg-phm", None, 4)]
     run = first[Variant("m-idpg-phm", None, 4)]

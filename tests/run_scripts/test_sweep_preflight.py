@@ -113,7 +113,7 @@ def test_a_dry_run_lists_what_is_missing_and_leaves_nothing(world, tmp_path, cap
     sweep.main([str(config), "--results", str(results), "--dry-run", "--set", "seeds=[1,2,3]"])
     said = capsys.readouterr().out.splitlines()
     assert len(said) == 4 and said[-1] == f"3 of 3 runs are missing in {results}"
-    assert "RTE m-idpg-phm, position 1, lr 0.01, seed 3 --cpu" in said[2]
+    assert "RTE m-idpg-phm, position 0, lr 0.01, seed 3 --cpu" in said[2]
     keys = {"supplementary": {"data": str(world.data / "MNLI-bin")}, "positions": [[0, 0], [0, 1]]}
     sweep.main([str(world.config(tmp_path, **keys)), "--results", str(results), "--dry-run"])
     said = capsys.readouterr().out.splitlines()

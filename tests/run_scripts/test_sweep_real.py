@@ -91,7 +91,7 @@ def test_records_say_how_they_came_about(uninterrupted, world):  # noqa: F811
     for run_name, record in found.items():
         assert record["status"] == "done" and record["row"] == record["method"] == "m-idpg-phm"
         assert record["data"] == str(world.data / "MRPC-bin") and record["setting"] == "full"
-        assert (record["position"], record["prompt_length"], record["selection"]) == (1, 5, "clean")
+        assert (record["position"], record["prompt_length"], record["selection"]) == (0, 5, "clean")
         assert record["metric"] == "acc_and_f1" and 0 <= record["dev"] <= 100
         test = record["scores"]["test"]
         assert record["test"] == test["acc_and_f1"] == pytest.approx((test["accuracy"] + test["f1"]) / 2)

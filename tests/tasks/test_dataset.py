@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -54,7 +55,10 @@ def test_batches(folders, pairs, position):
 @settings(deadline=None, max_examples=25)
 @given(sentences=st.integers(1, 20), multiple=st.integers(1, 9), tokens=st.sampled_from([None, 60, 200]))
 def test_no_example_is_dropped_by_batching(folders, sentences, multiple, tokens):
-    """fairseq drops the last batch when its size is no multiple of --required-batch-size-multiple."""
+    """fairseq drops the last batch when its size is no multiple of --required-batch-size-multiple.
+
+    --max-tokens counts the text with its padding, whatever the method inserts: as in the released code.
+    """
     dataset = make_task(folders[True]).load_dataset("valid")
     indices = dataset.ordered_indices()
     batches = dataset.batch_by_size(
@@ -62,7 +66,14 @@ def test_no_example_is_dropped_by_batching(folders, sentences, multiple, tokens)
     )
     assert sorted(i for batch in batches for i in batch) == sorted(indices) == list(range(13))
     assert all(0 < len(batch) <= sentences for batch in batches)
-    assert tokens is None or all(max(dataset.sizes[batch]) * len(batch) <= tokens for batch in batches)
+    assert tokens is None or all((max(dataset.sizes[batch]) - 5) * len(batch) <= tokens for batch in batches)
+    assert [dataset.num_tokens(i) for i in range(13)] == dataset.num_tokens_vec(np.arange(13)).tolist()
+    if multiple == 1:
+        without = make_task(folders[True], prompt_length=0).load_dataset("valid")
+        other = without.batch_by_size(
+            indices, max_sentences=sentences, max_tokens=tokens, required_batch_size_multiple=1
+        )
+        assert [batch.tolist() for batch in batches] == [batch.tolist() for batch in other]
 
 
 def test_without_a_prompt_batches_are_fairseqs_own(folders):

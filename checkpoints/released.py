@@ -84,6 +84,8 @@ def _generator_options(args: Options, everywhere: bool) -> dict[str, Any]:
         "generator_residual": bool(args.get("generator_residual")),
         "generator_layer_norm": bool(args.get("generator_layer_norm")),
     }
+    if ours["generator_residual"]:
+        ours["generator_residual_norm"] = "released"
     if glove:  # the width stands in the file's name: glove.6B.300d.txt
         ours["representation_width"] = int(re.findall(r"(\d+)d", Path(glove).name)[-1])
     return {**ours, "phm_n": args["generation_quaternions"], "phm_shared_a": "false"} if phm else ours

@@ -47,9 +47,11 @@ def fill_options(cfg: Any, method: Any, every_option: Iterable[str]) -> None:
     for name, (other, values) in method.conditions.items():
         chosen = str(getattr(cfg, other))
         if chosen not in values and getattr(cfg, name) != own[name]:
+            flag = flag_name(other)
+            present = f"without {flag}" if chosen == "False" else f"with {flag} {chosen}"
+            wanted = flag if values == ("True",) else f"{flag} {' or '.join(values)}"
             raise InputError(
-                f"{flag_name(name)} {getattr(cfg, name)} has no effect with {flag_name(other)} {chosen}: leave it out "
-                f"or give {flag_name(other)} {' or '.join(values)}"
+                f"{flag_name(name)} {getattr(cfg, name)} has no effect {present}: leave it out or give {wanted}"
             )
 
 

@@ -79,12 +79,22 @@ def plain_prompt(method, row: int, c: np.ndarray) -> np.ndarray:
     rows = []
     for p in range(method.rows):
         out = np.array(flat[p * width : (p + 1) * width]) + bias[p].detach().numpy()
-        if row == 0 and method.residual_layer_norm is not None:
-            out = c + layer_norm(out, method.residual_layer_norm)
-        if row == 0 and method.prompt_layer_norm is not None:
-            out = layer_norm(out, method.prompt_layer_norm)
+        if row == 0:
+            out = plain_variant(method, c, out)
         rows.append(out)
     return np.stack(rows)
+
+
+def plain_variant(method, c: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """Table 7's residual and LayerNorms, with those that the method has."""
+    norms = {name: module for name, module in method.named_children() if isinstance(module, nn.LayerNorm)}
+
+    def normed(name: str, x: np.ndarray) -> np.ndarray:
+        return layer_norm(x, norms[name]) if name in norms else x
+
+    if method.residual:
+        row = normed("representation_layer_norm", c) + normed("residual_layer_norm", row)
+    return normed("prompt_layer_norm", row)
 
 
 def gelu_tanh(x: float) -> float:

@@ -67,5 +67,13 @@ def fill_method_options(cfg: Any) -> None:
     """Fills the chosen method's options in ``cfg`` (a config or a namespace) in place."""
     method = find_method(cfg.method)
     with open_dict(cfg) if OmegaConf.is_config(cfg) else contextlib.nullcontext():
+        _recall_options(cfg)
         fill_options(cfg, method, METHOD_OPTIONS)
         cfg.no_freeze_backbone = cfg.no_freeze_backbone or method.trains_backbone
+
+
+def _recall_options(cfg: Any) -> None:
+    """Adds, in place, what a checkpoint from before an option existed was trained with; a run has all options."""
+    recorded = cfg if OmegaConf.is_config(cfg) else vars(cfg)
+    if recorded.get("generator_residual") and "generator_residual_norm" not in recorded:
+        cfg.generator_residual_norm = "released"

@@ -5,7 +5,8 @@ https://arxiv.org/abs/2204.04497, Section 3, ablations of Section 4.5.3 and Appe
 
 Differs from the paper in: nothing by default. Differs from the released code in: M(x) is computed without
 dropout unless --representation-dropout; S-IDPG-PHM shares one A between W1 and W2, as the paper counts it,
-unless --phm-shared-a false.
+unless --phm-shared-a false; the residual's LayerNorms are those of Appendix A.5.1 unless --generator-residual-norm
+released.
 """
 
 from dataclasses import dataclass
@@ -54,8 +55,14 @@ class IDPGConfig(PromptConfig):
         only_with=("representation", ("backbone", PREVIOUS_LAYER, "mean-pooled")),
     )
     generator_dropout: Optional[float] = option(0.1, "dropout on M(x) and on the generator's hidden layer")
-    generator_residual: Optional[bool] = option(False, "add M(x) to each LayerNormed row of the input prompt (Table 7)")
+    generator_residual: Optional[bool] = option(False, "add M(x) to each row of the input prompt (Table 7)")
     generator_layer_norm: Optional[bool] = option(False, "LayerNorm on the rows of the input prompt (Table 7)")
+    generator_residual_norm: Optional[ChoiceEnum(["paper", "released"])] = option(
+        "paper",
+        "LayerNorms before the sum of --generator-residual: 'paper' one on M(x) and one on the rows with "
+        "--generator-layer-norm, else none; 'released' one on the rows, always, as the released code has it",
+        only_with=("generator_residual", ("True",)),
+    )
 
 
 class IDPG(PromptMethod):
@@ -65,8 +72,13 @@ class IDPG(PromptMethod):
     (``previous-layer``). Sharing over places: S one (W1, W2, b1) and one b; M one (W1, W2, b1) and b per place;
     L everything per place.
 
-    Table 7, at the input prompt only: residual P_0 <- c_0 + LayerNorm_r(P_0); layer norm P_0 <- LayerNorm_g(P_0);
-    both, in this order.
+    Table 7 (Appendix A.5.1), at the input prompt only:
+
+        residual          P_0 <- c_0 + P_0
+        layer norm        P_0 <- LN_g(P_0)
+        both              P_0 <- LN_g(LN_c(c_0) + LN_r(P_0))
+
+    Each LayerNorm has 2 d parameters. The released code has c_0 + LN_r(P_0) and LN_g(c_0 + LN_r(P_0)).
 
     ``bias``: 1 or places x t x d, from N(0, 0.02^2); zero for the single-layer DNN, whose bias is a Linear's in
     the released code.
@@ -87,8 +99,11 @@ class IDPG(PromptMethod):
         self.bias = nn.Parameter(torch.zeros(1 if sharing == "S" else places, self.rows, width))
         if not (str(cfg.generator) == "dnn" and self.places == (0,)):
             nn.init.normal_(self.bias, std=TABLE_STD)
-        self.residual_layer_norm = nn.LayerNorm(width) if cfg.generator_residual else None
-        self.prompt_layer_norm = nn.LayerNorm(width) if cfg.generator_layer_norm else None
+        self.residual, normed = bool(cfg.generator_residual), bool(cfg.generator_layer_norm)
+        released = str(cfg.generator_residual_norm) == "released"
+        self.residual_layer_norm = _layer_norm(width, self.residual and (normed or released))
+        self.representation_layer_norm = _layer_norm(width, self.residual and normed and not released)
+        self.prompt_layer_norm = _layer_norm(width, normed)
 
     def _representation_width(self, cfg: IDPGConfig, width: int) -> int:
         if self.representation != GLOVE:
@@ -118,11 +133,13 @@ class IDPG(PromptMethod):
 
     def _refine(self, prompt: Tensor, c0: Tensor) -> Tensor:
         """The residual and LayerNorm variants of Table 7: B x t x d -> B x t x d."""
-        if self.residual_layer_norm is not None:
-            prompt = c0[:, None] + self.residual_layer_norm(prompt)
-        if self.prompt_layer_norm is not None:
-            prompt = self.prompt_layer_norm(prompt)
-        return prompt
+        if self.residual:
+            prompt = self.representation_layer_norm(c0)[:, None] + self.residual_layer_norm(prompt)
+        return self.prompt_layer_norm(prompt)
+
+
+def _layer_norm(width: int, present: bool) -> nn.Module:
+    return nn.LayerNorm(width) if present else nn.Identity()
 
 
 def make_generator(cfg: IDPGConfig, width: int, out: int) -> Generator:

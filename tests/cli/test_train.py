@@ -145,3 +145,14 @@ def test_a_moved_backbone_is_found_through_model_overrides(pairs, tmp_path):
     assert f"--backbone {backbone} is not a file" in refused.last_line
     again = validate(pairs, checkpoint, "--model-overrides", {"backbone": str(moved)})
     assert again.log("valid_loss") == pytest.approx(finished.log("valid_loss")[-1:], abs=1e-3)
+
+
+def test_a_residual_from_before_there_were_two_validates_as_it_was_trained(pairs, backbone, tmp_path):
+    options = ["--generator-residual", "--generator-layer-norm", "--generator-residual-norm", "released"]
+    finished = train(pairs, tmp_path, "--backbone", backbone, "--max-update", 3, "--lr", "1e-2", *options)
+    checkpoint = tmp_path / "checkpoint_last.pt"
+    state = load(checkpoint)
+    del state["cfg"]["model"]["generator_residual_norm"]
+    torch.save(state, checkpoint)
+    again = validate(pairs, checkpoint)
+    assert again.log("valid_loss") == pytest.approx(finished.log("valid_loss")[-1:], abs=1e-3)

@@ -66,11 +66,22 @@ def test_sharing(sharing, expected):
     assert count(method="m-idpg-phm", generator_sharing=sharing) == expected
 
 
-def test_table_7_variants_add_their_layer_norms():
-    plain = count(method="s-idpg-phm")
-    assert count(method="s-idpg-phm", generator_residual=True) == plain + 2048
-    assert count(method="s-idpg-phm", generator_layer_norm=True) == plain + 2048
-    assert count(method="s-idpg-phm", generator_residual=True, generator_layer_norm=True) == plain + 4096
+NORM = 2 * 1024
+
+
+@pytest.mark.parametrize(
+    ("kind", "residual", "layer_norm", "both"),
+    [("paper", 107_776, 107_776 + NORM, 107_776 + 3 * NORM), ("released", *(107_776 + n * NORM for n in (1, 1, 2)))],
+)
+def test_table_7_variants_add_their_layer_norms(kind, residual, layer_norm, both):
+    def variant(**options):
+        norm = {"generator_residual_norm": kind} if options.get("generator_residual") else {}
+        return count(method="s-idpg-phm", **options, **norm)
+
+    assert variant() == 107_776
+    assert variant(generator_residual=True) == residual
+    assert variant(generator_layer_norm=True) == layer_norm
+    assert variant(generator_residual=True, generator_layer_norm=True) == both
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from omegaconf import OmegaConf
 
 from fairseq_idpg.errors import InputError
+from fairseq_idpg.models.config import fill_method_options
 from fairseq_idpg.prompts.base import parse_places
 from fairseq_idpg.registry import METHODS, Geometry
 from tests.helpers import TINY, enlarge, logits, model_args, pair_batch, tiny_model
@@ -14,6 +16,16 @@ from tests.plain import plain_prompt
 
 WIDTH, LAYERS = TINY["encoder_embed_dim"], TINY["encoder_layers"]
 SMALL = {"generator_hidden_size": 8, "prompt_length": 3}
+RESIDUAL, LAYER_NORM = {"generator_residual": True}, {"generator_layer_norm": True}
+RELEASED = {**RESIDUAL, "generator_residual_norm": "released"}
+VARIANTS = {
+    "plain": {},
+    "residual": RESIDUAL,
+    "layer norm": LAYER_NORM,
+    "both": {**RESIDUAL, **LAYER_NORM},
+    "released residual": RELEASED,
+    "released both": {**RELEASED, **LAYER_NORM},
+}
 
 
 def build(**options):
@@ -25,14 +37,13 @@ def build(**options):
 @pytest.mark.parametrize("name", ["s-idpg-phm", "s-idpg-dnn", "m-idpg-phm", "m-idpg-dnn"])
 @pytest.mark.parametrize("sharing", ["S", "M", "L"])
 @pytest.mark.parametrize("representation", ["backbone", "previous-layer"])
-@pytest.mark.parametrize("variant", ["plain", "residual", "layer norm", "both"])
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_equations(name, sharing, representation, variant):
     method = build(
         method=name,
         generator_sharing=sharing,
         representation=representation,
-        generator_residual=variant in ("residual", "both"),
-        generator_layer_norm=variant in ("layer norm", "both"),
+        **VARIANTS[variant],
         **(SMALL if name.endswith("dnn") else {**SMALL, "phm_n": 4}),
     )
     m_of_x, sentence = torch.randn(2, WIDTH), torch.randn(2, WIDTH)
@@ -42,6 +53,30 @@ def test_equations(name, sharing, representation, variant):
         ours = prompt_at(place, sentence).detach().numpy()
         for example in range(2):
             np.testing.assert_allclose(ours[example], plain_prompt(method, row, read[example].numpy()), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("variant", "expected"),
+    [
+        ("residual", lambda c, p, norm: c + p),
+        ("layer norm", lambda c, p, norm: norm(p)),
+        ("both", lambda c, p, norm: norm(norm(c) + norm(p))),
+        ("released residual", lambda c, p, norm: c + norm(p)),
+        ("released both", lambda c, p, norm: norm(c + norm(p))),
+    ],
+)
+@torch.no_grad()
+def test_table_7_by_appendix_a_5_1(variant, expected):
+    """Fresh LayerNorms, all alike, around a generator whose rows are known: its bias."""
+    options = {"method": "s-idpg-phm", "phm_n": 4, **SMALL, **VARIANTS[variant]}
+    method = METHODS["s-idpg-phm"].build(model_args(**options), Geometry(LAYERS, WIDTH)).eval()
+    for parameter in method.generators.parameters():
+        parameter.zero_()
+    method.bias.normal_()
+    m_of_x = torch.randn(2, WIDTH) * 3
+    norm = torch.nn.LayerNorm(WIDTH)
+    made = expected(m_of_x[:, None], method.bias[0][None].expand(2, -1, -1), norm)
+    torch.testing.assert_close(method.start(m_of_x)(0, None), made, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("single", [True, False])
@@ -142,6 +177,10 @@ def test_prompts_at_chosen_layers_only():
         ({"method": "prompt-tuning", "phm_n": 4}, "--phm-n 4 has no effect with --method prompt-tuning"),
         ({"method": "m-idpg-dnn", "phm_n": 4}, "--phm-n 4 has no effect with --generator dnn: leave it out or give"),
         ({"representation_width": 300}, "--representation-width 300 has no effect with --representation p"),
+        (
+            {"generator_residual_norm": "released"},
+            "released has no effect without --generator-residual: leave it",
+        ),
         ({"prompt_init_text": "good"}, "--prompt-init-text good has no effect with --prompt-init normal"),
         ({"method": "m-idpg"}, "--method m-idpg is unknown: did you mean m-idpg-phm\\? choose from adapter, "),
     ],
@@ -149,6 +188,17 @@ def test_prompts_at_chosen_layers_only():
 def test_impossible_options(options, message):
     with pytest.raises(InputError, match=message):
         tiny_model(**{"method": "m-idpg-phm", **options})
+
+
+def test_a_checkpoint_from_before_there_were_two_residuals_has_the_released_one():
+    """It recorded every option that there was; a run has every option, none of them filled yet."""
+    record = vars(model_args(method="s-idpg-phm", phm_n=4, generator_residual=True))
+    del record["generator_residual_norm"]
+    old, run = OmegaConf.create(record), OmegaConf.create({**record, "generator_residual_norm": None})
+    plain = OmegaConf.create({**record, "generator_residual": False})
+    for cfg in (old, run, plain):
+        fill_method_options(cfg)
+    assert [str(cfg.generator_residual_norm) for cfg in (old, run, plain)] == ["released", "paper", "paper"]
 
 
 def test_explicit_options_win_over_the_preset():

@@ -98,6 +98,7 @@ def test_table_7():
         **{"phm": (False, False), "phm-residual": (True, False), "phm-layernorm": (False, True)},
         **{"phm-residual-layernorm": (True, True)},
     }
+    assert {str(args.generator_residual_norm) for args in found.values()} == {"paper"}
 
 
 def parsed(row, sweep):

@@ -57,6 +57,13 @@ def read_checksums(folder: Path) -> dict[str, str] | None:
 def compare(folder: Path, files: Iterable[str], record: dict[str, str] | None) -> None:
     """Raises DataError unless ``files`` are those that ``record`` names and hold what it says."""
     for name in files if record is not None else ():
-        if record.get(name) != sha256(folder / name):
+        path = folder / name
+        try:
+            found = sha256(path)
+        except FileNotFoundError:
+            raise DataError(f"{path} is missing: {REMEDY}") from None
+        except OSError as error:
+            raise DataError(f"{path} cannot be read ({error.strerror}): {REMEDY}") from None
+        if record.get(name) != found:
             what = "is not what preprocess wrote" if name in record else f"is not in {folder / RECORD}"
-            raise DataError(f"{folder / name} {what}: {REMEDY}")
+            raise DataError(f"{path} {what}: {REMEDY}")

@@ -6,35 +6,46 @@ from pathlib import Path
 
 import numpy as np
 
-from .dictionary import SPECIAL, read_labels
+from .checksums import compare, read_checksums
+from .dictionary import SPECIAL, read_dictionary, read_labels
 from .errors import DataError
 from .indexed import IndexedRows
 
 KINDS = ("train", "valid", "test")  # of splits: valid, valid1 ...
+MASK = "<mask>"  # the task's, behind the symbols of dict.txt
 
 
 class DataFolder:
     """What is in a folder that this package or fairseq-preprocess made.
 
-    ``inputs``: ("input0",) or ("input0", "input1"); ``splits``: train, valid, valid1 ..., test ...;
-    ``regression``: whether labels are numbers; ``label_names``: the classes in the order of their ids.
+    ``inputs``: ("input0",) or ("input0", "input1"); ``splits``: train, valid, valid1 ..., test ..., then others;
+    ``regression``: whether labels are numbers (default: whether there is a file of such); ``label_names``: the classes
+    in the order of their ids; ``vocabulary``: V, symbols with <mask>; ``record``: checksums, None where none were
+    written; ``checked``: examples of each split whose files ``validation.check_split`` has read.
 
     Raises:
-        DataError: the folder does not exist or is not such a folder.
+        DataError: the folder does not exist or is not such a folder; its dictionaries are damaged or disagree.
     """
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, regression: bool | None = None):
         self.path = path
         if not (path / "input0" / "dict.txt").is_file():
             raise DataError(f"{path} is not a binarized folder (no input0/dict.txt): make it with python -m preprocess")
         self.inputs = tuple(part for part in ("input0", "input1") if (path / part).is_dir())
         names = {file.stem for file in (path / "input0").glob("*.idx")}
-        self.splits = sorted(
-            names, key=lambda name: (["train", "valid", "test"].index(name.rstrip("0123456789")), name)
-        )
-        self.regression = any((path / "label").glob("*.label"))
-        has_names = (path / "label" / "dict.txt").is_file()
-        self.label_names = read_labels(path / "label" / "dict.txt") if has_names else []
+        self.splits = sorted(names, key=place_of_split)
+        self.regression = any((path / "label").glob("*.label")) if regression is None else regression
+        dictionaries = [f"{part}/dict.txt" for part in (*self.inputs, "label")]
+        present = [name for name in dictionaries if (path / name).is_file()]
+        self.record = read_checksums(path)
+        symbols = read_dictionary(path / "input0" / "dict.txt")
+        self.vocabulary = len(symbols) + (MASK not in symbols)
+        if "input1/dict.txt" in present and read_dictionary(path / "input1" / "dict.txt") != symbols:
+            raise DataError(f"{path}: input0/dict.txt and input1/dict.txt differ: preprocess the folder again")
+        self.label_names = read_labels(path / "label" / "dict.txt") if "label/dict.txt" in present else []
+        recorded = {name for name in self.record or () if name.endswith("/dict.txt")}
+        compare(path, sorted({*present, *recorded}), self.record)
+        self.checked: dict[str, int] = {}
 
     def rows(self, part: str, split: str) -> IndexedRows:
         """Token ids of one sentence of each example, ``</s>`` at the end of each row."""
@@ -43,8 +54,11 @@ class DataFolder:
         return IndexedRows(self.path / part / split)
 
     def has_labels(self, split: str) -> bool:
-        name = f"{split}.label" if self.regression else f"{split}.idx"
-        return (self.path / "label" / name).is_file()
+        return (self.path / self.label_file(split)).is_file()
+
+    def label_file(self, split: str) -> str:
+        """Where the labels of a split are, or would be: "label/train.idx" or "label/train.label"."""
+        return f"label/{split}.{'label' if self.regression else 'idx'}"
 
     def classes(self, split: str) -> np.ndarray:
         """N, the class of each example, counted from 0."""
@@ -52,5 +66,20 @@ class DataFolder:
         return rows.ids[rows.starts].astype(np.int64) - len(SPECIAL)
 
     def targets(self, split: str) -> list[str]:
-        """N, the number of each example as it stands in the file, for regression."""
-        return (self.path / "label" / f"{split}.label").read_text(encoding="utf-8").split()
+        """N, the number of each example as it stands in the file, for regression.
+
+        Raises:
+            DataError: the file is not text.
+        """
+        path = self.path / self.label_file(split)
+        try:
+            lines = path.read_text(encoding="utf-8").split("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"{path} cannot be read ({error}): preprocess the folder again") from None
+        return [line.strip() for line in (lines if lines[-1] else lines[:-1])]
+
+
+def place_of_split(name: str) -> tuple[int, str]:
+    """Sorts train, valid, valid1, test and then whatever else there is."""
+    kind = name.rstrip("0123456789")
+    return KINDS.index(kind) if kind in KINDS else len(KINDS), name

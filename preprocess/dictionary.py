@@ -11,21 +11,35 @@ SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 BOS, PAD, EOS, UNKNOWN = range(4)
 MULTIPLE = 8  # fairseq fills the dictionaries that it builds up to a multiple of this
 FILLER = "madeupword"
+OVERWRITE = " #fairseq:overwrite"
 
 
 def read_dictionary(path: Path) -> list[str]:
-    """The symbols in the order of their ids, the four special ones first."""
+    """The symbols in the order of their ids, the four special ones first.
+
+    Raises:
+        DataError: no such file, or one that fairseq would not read.
+    """
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except FileNotFoundError:
         raise DataError(f"{path} does not exist: name the folder of the model's dict.txt with --vocab") from None
     except UnicodeDecodeError:
         raise DataError(f"{path} is not UTF-8: take the dict.txt that came with the model") from None
-    entries = [line.rstrip().replace(" #fairseq:overwrite", "").rpartition(" ") for line in lines]
-    for number, (line, (_, _, count)) in enumerate(zip(lines, entries), start=1):
-        if not count.isdigit() and line.rstrip():
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror}): take the model's dict.txt") from None
+    if not lines[-1]:
+        lines.pop()  # what follows the last line end
+    symbols, seen = list(SPECIAL), set(SPECIAL)
+    for number, line in enumerate(lines, start=1):
+        symbol, space, count = line.rstrip().replace(OVERWRITE, "").rpartition(" ")
+        if not space or not (count.isascii() and count.isdigit()):
             raise DataError(f"{path} line {number}: {line[:60]!r} is not 'symbol count': take the model's dict.txt")
-    return [*SPECIAL, *(symbol for symbol, space, _ in entries if space)]
+        if symbol in seen and OVERWRITE not in line:
+            raise DataError(f"{path} line {number}: {symbol!r} stands there a second time: take the model's dict.txt")
+        symbols.append(symbol)
+        seen.add(symbol)
+    return symbols
 
 
 def label_dictionary(labels: Sequence[str], counts: Sequence[int]) -> str:
@@ -36,8 +50,16 @@ def label_dictionary(labels: Sequence[str], counts: Sequence[int]) -> str:
 
 
 def read_labels(path: Path) -> list[str]:
-    """The labels of a ``label/dict.txt``, in the order of their ids (from 4 on)."""
-    return [symbol for symbol in read_dictionary(path)[len(SPECIAL) :] if not symbol.startswith(FILLER)]
+    """The labels of a ``label/dict.txt``, in the order of their ids (from 4 on).
+
+    Raises:
+        DataError: it is no dictionary, or a label stands behind those that only fill it up.
+    """
+    symbols = read_dictionary(path)[len(SPECIAL) :]
+    labels = [symbol for symbol in symbols if not symbol.startswith(FILLER)]
+    if symbols[: len(labels)] != labels:
+        raise DataError(f"{path} has a label behind {FILLER}: preprocess the folder again")
+    return labels
 
 
 def by_frequency(counts: dict[str, int]) -> list[str]:

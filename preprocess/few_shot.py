@@ -16,6 +16,7 @@ from typing import Any, Iterator, Sequence
 
 import numpy as np
 
+from .checksums import write_checksums
 from .cli import main as build_task
 from .data_folder import DataFolder
 from .dictionary import read_dictionary
@@ -50,6 +51,7 @@ def few_shot(
         take_vectors(data, {"train": train, "valid": valid}, folder)
         copy_if_there(data.path / "preprocess.json", folder / "preprocess.json")
         (folder / "few_shot.json").write_text(one_key_a_line(record), encoding="utf-8")
+        write_checksums(folder)
 
 
 def check_source(data: DataFolder) -> None:

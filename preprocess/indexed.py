@@ -2,7 +2,8 @@
 
     .idx = magic, version 1, dtype code, N, N row lengths (int32), N byte offsets (int64)
 
-Written with numpy, so that neither torch nor fairseq is loaded; a test compares with fairseq's own builder.
+The rows follow one another without gaps. Written with numpy, so that neither torch nor fairseq is loaded; a test
+compares with fairseq's own builder.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import numpy as np
 from .errors import DataError
 
 MAGIC = b"MMIDIDX\x00\x00"
+OTHER_FORMATS = {b"TNTIDX\x00\x00": "cached or lazy", b"HUFFIDX\x00": "huffman"}  # of --dataset-impl
 CODES = {1: np.uint8, 2: np.int8, 3: np.int16, 4: np.int32, 5: np.int64, 8: np.uint16, 9: np.uint32, 10: np.uint64}
+AGAIN = "preprocess the folder again"
 UINT16_VOCABULARY = 65500  # fairseq keeps smaller vocabularies in 16 bits
 
 
@@ -62,7 +65,11 @@ class IndexedWriter:
 
 
 class IndexedRows:
-    """The rows of ``PREFIX.bin``: ``len(rows)``, ``rows[i]`` (ids of row i), ``rows.lengths`` (N)."""
+    """The rows of ``PREFIX.bin``: ``len(rows)``, ``rows[i]`` (ids of row i), ``rows.lengths`` and ``rows.starts`` (N).
+
+    Raises:
+        DataError: a file is missing, of another format, cut short, or not what the other says.
+    """
 
     def __init__(self, prefix: Path):
         header = len(MAGIC) + struct.calcsize("<QBQ")
@@ -70,18 +77,33 @@ class IndexedRows:
             index = Path(f"{prefix}.idx").read_bytes()
             size = Path(f"{prefix}.bin").stat().st_size
         except FileNotFoundError as error:
-            raise DataError(f"{error.filename} does not exist: preprocess the folder again") from None
+            raise DataError(f"{error.filename} does not exist: {AGAIN}") from None
+        except OSError as error:
+            raise DataError(f"{error.filename} cannot be read ({error.strerror}): {AGAIN}") from None
+        if index[:8] in OTHER_FORMATS:
+            raise DataError(
+                f"{prefix}.idx is of --dataset-impl {OTHER_FORMATS[index[:8]]}, which is not read here: preprocess the "
+                "folder again with --dataset-impl mmap"
+            )
         if len(index) < header or not index.startswith(MAGIC):
-            raise DataError(f"{prefix}.idx is not a fairseq index (mmap): preprocess the folder again")
+            raise DataError(f"{prefix}.idx is not a fairseq index (mmap): {AGAIN}")
         version, code, count = struct.unpack("<QBQ", index[len(MAGIC) : header])
         if version != 1 or code not in CODES or len(index) != header + 12 * count:
-            raise DataError(f"{prefix}.idx is cut short or damaged: preprocess the folder again")
+            raise DataError(f"{prefix}.idx is cut short or damaged: {AGAIN}")
         dtype = np.dtype(CODES[code])
         self.lengths = np.frombuffer(index, np.int32, count, header)
-        self.starts = np.frombuffer(index, np.int64, count, header + 4 * count) // dtype.itemsize
-        if size != int(self.lengths.sum(dtype=np.int64)) * dtype.itemsize:
-            raise DataError(f"{prefix}.bin has {size} bytes, not what {prefix}.idx says: preprocess the folder again")
-        self.ids = np.memmap(f"{prefix}.bin", dtype, "r") if size else np.empty(0, dtype)
+        offsets = np.frombuffer(index, np.int64, count, header + 4 * count)
+        ends = np.cumsum(self.lengths, dtype=np.int64) * dtype.itemsize
+        wrong = (self.lengths < 1) | (offsets != np.concatenate([[0], ends])[:count])
+        if wrong.any():
+            raise DataError(f"{prefix}.idx is damaged: row {int(wrong.argmax()) + 1} lies at a wrong place: {AGAIN}")
+        if size != (int(ends[-1]) if count else 0):
+            raise DataError(f"{prefix}.bin has {size} bytes, not what {prefix}.idx says: {AGAIN}")
+        self.starts = offsets // dtype.itemsize
+        try:
+            self.ids = np.memmap(f"{prefix}.bin", dtype, "r") if size else np.empty(0, dtype)
+        except OSError as error:
+            raise DataError(f"{prefix}.bin cannot be read ({error.strerror}): {AGAIN}") from None
 
     def __len__(self) -> int:
         return len(self.lengths)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Sequence
 
 from .binarize import Encoding, Split
-from .checksums import sha256
+from .checksums import sha256, write_checksums
 from .encoders import Encoder
 
 SHOWN = 5  # malformed lines on the terminal; the log has all
@@ -63,7 +63,8 @@ def _installed(name: str) -> bool:
 def write_records(
     folder: Path, splits: Sequence[Split], encoder: Encoder, encoding: Encoding, arguments: Sequence[str]
 ) -> None:
-    """``preprocess.log`` for people, ``preprocess.json`` for commands that must find the encoder again."""
+    """``preprocess.log`` for people, ``preprocess.json`` for commands that must find the encoder again, checksums."""
     (folder / "preprocess.log").write_text(log_text(splits, encoder, arguments), encoding="utf-8")
     record = {"bpe": encoding.bpe, "vocab": str(encoding.vocab.resolve())}
     (folder / "preprocess.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    write_checksums(folder)

@@ -13,7 +13,6 @@ from typing import Any, Sequence
 import numpy as np
 
 from .data_folder import DataFolder
-from .errors import DataError
 from .folders import new_file
 from .split_facts import class_counts, count_examples
 from .stats_plot import save_plot
@@ -73,10 +72,7 @@ def describe_labels(data: DataFolder, split: str) -> dict[str, Any]:
     if not data.regression:
         counts = class_counts(data, split)
         return {"classes": {name: count / sum(counts.values()) for name, count in counts.items()}}
-    try:
-        targets = np.array(data.targets(split), dtype=np.float64)
-    except ValueError as error:
-        raise DataError(f"{data.path}/label/{split}.label: {error}: preprocess it again") from None
+    targets = np.array(" ".join(data.targets(split)).split(), dtype=np.float64)
     return {"range": [float(targets.min()), float(targets.max())]}
 
 

@@ -62,12 +62,14 @@ def folder_encoder(data: DataFolder, bpe: str | None, vocab: Path | None) -> tup
     try:
         recorded = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {}
         found = (bpe or recorded.get("bpe", "gpt2"), vocab or recorded.get("vocab"))
-    except (ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         raise DataError(f"{record} is damaged: preprocess the folder again") from None
     if not found[1]:
         raise DataError(f"{data.path} does not say how it was encoded: name the folder of its encoder with --vocab")
-    if found[0] not in ENCODERS:
+    if found[0] not in list(ENCODERS):
         raise DataError(f"{record}: unknown bpe {found[0]!r}: name one of {', '.join(ENCODERS)} with --bpe")
+    if not isinstance(found[1], (str, Path)):
+        raise DataError(f"{record}: vocab {found[1]!r} is no folder: name it with --vocab")
     return found[0], Path(found[1])
 
 

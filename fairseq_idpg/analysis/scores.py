@@ -9,7 +9,7 @@ from preprocess.data_folder import DataFolder
 from preprocess.tasks import TASKS
 
 from ..errors import InputError
-from ..tasks.data_folder import check_labels
+from ..tasks.data_folder import check_files, check_labels
 
 HIGHEST = TASKS["STS-B"].scale  # scores are shown from 0 to this
 
@@ -22,19 +22,17 @@ def gold_scores(data: DataFolder, split: str, largest: float) -> np.ndarray:
     """
     if len(data.inputs) < 2:
         raise InputError(f"{data.path} has single sentences (no input1): give a folder of pairs such as STS-B-bin")
-    pairs = len(data.rows("input0", split))
     if not data.regression:
         raise InputError(
             f"{data.path} has classes and no scores (no label/*.label): give a folder with scores such as STS-B-bin"
         )
-    check_labels(str(data.path), split, regression=True, combine=False, examples=pairs)
+    check_files(str(data.path), split, regression=True)
+    check_labels(str(data.path), split, regression=True, combine=False, examples=len(data.rows("input0", split)))
     path = f"{data.path}/label/{split}.label"
     try:
         scores = np.array(data.targets(split), dtype=np.float64)
     except ValueError as error:
-        raise InputError(f"{path}: {error}: preprocess it again") from None
-    if len(scores) != pairs:
-        raise InputError(f"{path} has {len(scores)} numbers for {pairs} pairs: preprocess it again")
+        raise InputError(f"{path}: {error}: give a folder with one score for each pair") from None
     outside = np.flatnonzero(~((scores >= 0) & (scores <= largest)))
     if len(outside):
         raise InputError(

@@ -18,7 +18,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from ..errors import InputError
-from ..tasks.data_folder import sentence_lengths
+from ..tasks.data_folder import check_files, sentence_lengths
 from ..tasks.ordering import by_length
 from ..tasks.prompt_position import first_row, insertion_index, prompt_block, rows_needed
 from ..tasks.prompted_dataset import PromptedDataset
@@ -52,6 +52,7 @@ def sentence_dataset(loaded: LoadedModel, data: str, part: str, split: str, posi
     room = cfg.max_positions - SPECIAL - rows
     if room < 1:
         raise InputError(f"the {rows} prompt rows of {loaded.path} leave no room for text: give another checkpoint")
+    check_files(data, split, None)
     lengths = sentence_lengths(data, part, split, dictionary, combine=False)
     kept, _ = kept_lengths(lengths, None, room)
     sentences = data_utils.load_indexed_dataset(os.path.join(data, part, split), dictionary)

@@ -1,19 +1,34 @@
 """Checks of a binarized sentence-prediction folder, so that a wrong one is refused by name."""
 
-import json
+import contextlib
+import itertools
 import os
 from pathlib import Path
-from typing import List, Optional
+from typing import Iterator, List, Optional
 
 import numpy as np
 from fairseq.data import Dictionary, data_utils
 
+from preprocess.data_folder import DataFolder
 from preprocess.encoders import load_encoder
 from preprocess.errors import DataError
+from preprocess.validation import check_split
+from preprocess.words import check_encoder, folder_encoder
 
 from ..errors import InputError
 
 PREPROCESS = "preprocess it again (README: data)"
+
+
+@contextlib.contextmanager
+def refused() -> Iterator[None]:
+    """Reports what ``preprocess`` refuses as this package does."""
+    try:
+        yield
+    except DataError as error:
+        raise InputError(str(error)) from None
+    except OSError as error:
+        raise InputError(f"{error.filename} cannot be read ({error.strerror}): {PREPROCESS}") from None
 
 
 def has_pairs(data: str) -> bool:
@@ -22,12 +37,29 @@ def has_pairs(data: str) -> bool:
 
 
 def check_folder(data: str, regression: bool) -> None:
-    """The folder must hold input0 and, for classification, label, each with its dictionary."""
+    """The folder must hold input0 and, for classification, label, each with its dictionary, undamaged."""
     if not os.path.isdir(data):
         raise InputError(f"data folder {data} does not exist: give a binarized sentence-prediction folder")
     for part in ["input0"] if regression else ["input0", "label"]:
         if not os.path.isfile(os.path.join(data, part, "dict.txt")):
             raise InputError(f"data folder {data} has no {part}/dict.txt: {PREPROCESS}")
+    with refused():
+        DataFolder(Path(data), regression)
+
+
+def check_files(data: str, split: str, regression: Optional[bool], combine: bool = False) -> None:
+    """Every file of a split (``combine``: and of split1, split2 ..., as fairseq reads them) must be undamaged.
+
+    ``regression``: whether labels are scores; None: whether the folder has any.
+    """
+    with refused():
+        folder = DataFolder(Path(data), regression)
+        for number in itertools.count():
+            name = f"{split}{number}" if number else split
+            if number and not (combine and name in folder.splits):
+                return
+            if name in folder.splits:  # or else sentence_lengths says what there is to do
+                check_split(folder, name)
 
 
 def check_classes(data: str, num_classes: int, labels: Optional[Dictionary]) -> None:
@@ -76,16 +108,15 @@ def check_labels(data: str, split: str, regression: bool, combine: bool, example
 
 def encode_text(data: str, text: str) -> List[int]:
     """Ids of a text by the encoder that the folder records (``preprocess.json``), without ``</s>``."""
-    path = os.path.join(data, "preprocess.json")
-    try:
-        with open(path, encoding="utf-8") as file:
-            record = json.load(file)
-        encoder = load_encoder(record["bpe"], Path(record["vocab"]))
-    except (OSError, ValueError, KeyError):
+    if not os.path.isfile(os.path.join(data, "preprocess.json")):
         raise InputError(
-            f"{path} is missing or damaged, so that {text!r} cannot be encoded as the data was: make the folder with "
-            "python -m preprocess"
-        ) from None
+            f"{data}/preprocess.json is missing, so that {text!r} cannot be encoded as the data was: make "
+            "the folder with python -m preprocess"
+        )
+    try:
+        folder = DataFolder(Path(data))
+        encoder = load_encoder(*folder_encoder(folder, None, None))
+        check_encoder(folder, encoder)
     except DataError as error:
         raise InputError(f"{text!r} cannot be encoded as {data} was: {error}") from None
     return encoder.encode([text])[0][:-1].tolist()

@@ -157,6 +157,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             InputError: missing, empty or disagreeing files; an example too long for prompt and text together.
         """
         cfg = self.cfg
+        data_folder.check_files(cfg.data, split, cfg.regression_target, combine)
         a = data_folder.sentence_lengths(cfg.data, "input0", split, self.source_dictionary, combine)
         b = None
         if data_folder.has_pairs(cfg.data):

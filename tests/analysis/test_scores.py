@@ -60,10 +60,11 @@ def test_reading_scores(tmp_path):
     for lines, message in (
         (["0", "1.2", "1"], "line 2 has 1.2, not a score from 0 to 1: give the largest one with --largest-score"),
         (["0", "-0.1", "1"], "line 2 has -0.1"),
-        (["nan", "0", "1"], "line 1 has nan"),
-        (["0", "high", "1"], "could not convert string to float: 'high'"),
-        (["0", "1"], "has 2 labels for 3 examples"),
-        (["0 1", "1", "1"], "has 4 numbers for 3 pairs"),
+        (["nan", "0", "1"], "valid.label line 1: 'nan' is not a score"),
+        (["0", "high", "1"], "valid.label line 2: 'high' is not a score"),
+        (["0", "1"], "different numbers of examples .input0 3, input1 3, label 2.: preprocess it again"),
+        (["0 1", "1", "1"], "valid.label line 2: '1' is not a score"),
+        (["0 1", "1 1", "1 1"], "could not convert string to float: '0 1': give a folder with one score"),
     ):
         with pytest.raises(InputError, match=message):
             scores_of(folder, lines)

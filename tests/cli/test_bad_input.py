@@ -133,10 +133,14 @@ def test_empty_split_and_unequal_parts(backbone, tmp_path):
     shorter = write_folder(tmp_path / "c", splits={"train": 24, "valid": 12})
     for suffix in ("bin", "idx"):
         shutil.copy(shorter / "label" / f"valid.{suffix}", unequal / "label" / f"valid.{suffix}")
-    assert "has 12 labels for 13 examples" in refuse(unequal, tmp_path / "run", "--backbone", backbone)
+    assert "different numbers of examples (input0 13, input1 13, label 12)" in refuse(
+        unequal, tmp_path / "run", "--backbone", backbone
+    )
     for suffix in ("bin", "idx"):
         shutil.copy(shorter / "input1" / f"valid.{suffix}", unequal / "input1" / f"valid.{suffix}")
-    assert "13 first and 12 second" in refuse(unequal, tmp_path / "run", "--backbone", backbone)
+    assert "different numbers of examples (input0 13, input1 12, label 12)" in refuse(
+        unequal, tmp_path / "run", "--backbone", backbone
+    )
 
 
 def test_checkpoint_on_another_backbone(trained, pairs, other_backbone):

@@ -135,7 +135,7 @@ def test_scores_that_are_no_numbers(tmp_path, capsys):
     folder = write_folder(tmp_path / "scores-bin", regression=True)
     (folder / "label" / "valid.label").write_text("high\n" * 13)
     assert run(["stats", str(folder), "--no-plot"]) == 1
-    assert "valid.label: could not convert string to float: 'high'" in capsys.readouterr().err
+    assert "valid.label line 1: 'high' is not a score" in capsys.readouterr().err
 
 
 def test_names():

@@ -1,0 +1,332 @@
+"""A damaged folder is refused by one line, or means the same: never changed without a word."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import shutil
+import struct
+
+import pytest
+import torch
+from fairseq.data import indexed_dataset
+
+from preprocess.checksums import RECORD, write_checksums
+from preprocess.cli import run
+from preprocess.data_folder import DataFolder
+from preprocess.errors import DataError
+from preprocess.indexed import MAGIC, IndexedRows
+from preprocess.validation import check_split
+from tests.folders import write_folder, write_indexed
+from tests.preprocess.commands import write_vocab
+
+SPLITS = {"train": 24, "valid": 13}
+KINDS = {
+    "pairs": {},
+    "singles": {"pairs": False},
+    "scores": {"regression": True},
+    "classes": {"classes": 3, "pairs": False},
+}
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    """{kind: folder}, with checksums as our own preprocess leaves them."""
+    root = tmp_path_factory.mktemp("sources")
+    made = {kind: write_folder(root / kind, splits=SPLITS, **options) for kind, options in KINDS.items()}
+    for folder in made.values():
+        write_checksums(folder)
+    return made
+
+
+@pytest.fixture
+def folder(sources, tmp_path):
+    """Pairs as fairseq-preprocess makes them: without checksums."""
+    copied = shutil.copytree(sources["pairs"], tmp_path / "data")
+    (copied / RECORD).unlink()
+    return copied
+
+
+def meaning(folder):
+    """Everything that a run takes from a folder."""
+    data = DataFolder(folder)
+    counts = {split: check_split(data, split) for split in sorted(SPLITS)}
+    found = [data.inputs, data.splits, data.regression, data.label_names, counts, data.vocabulary]
+    for split in counts:
+        for part in data.inputs:
+            rows = data.rows(part, split)
+            found.append([rows[i].tolist() for i in range(len(rows))])
+        found.append(data.targets(split) if data.regression else data.classes(split).tolist())
+    return found
+
+
+def damage(draw, path, files):
+    """One damage of a file: what a disk, a copy that was cut short or a careless hand does."""
+    content = bytearray(path.read_bytes())
+    one, other = sorted(draw.randrange(len(content)) for _ in range(2))
+    size = min(draw.choice([1, 4, 16, 64]), len(content) - other)
+    kind = draw.choice(["flip", "cut", "zero", "swap", "longer", "empty", "gone", "another"])
+    if kind == "flip":
+        content[one] ^= 1 << draw.randrange(8)
+    elif kind == "cut":
+        del content[one:]
+    elif kind == "zero":
+        content[other : other + size] = bytes(size)
+    elif kind == "swap":
+        content[one : one + size], content[other : other + size] = (
+            content[other : other + size],
+            content[one : one + size],
+        )
+    elif kind == "longer":
+        content += content[one : one + size]
+    elif kind == "empty":
+        content.clear()
+    elif kind == "another":  # well-formed, but of another split or part
+        content[:] = draw.choice([file for file in files if file.suffix == path.suffix]).read_bytes()
+    path.write_bytes(bytes(content))
+    if kind == "gone":
+        path.unlink()
+    return kind
+
+
+def verdict(folder, expected):
+    """identical, error or changed; every other exception is a traceback, and a bug."""
+    try:
+        return "identical" if meaning(folder) == expected else "changed"
+    except DataError as error:
+        assert str(folder) in str(error) and "\n" not in str(error)
+        return "error"
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_damaged_folders_are_refused_or_identical(sources, tmp_path, kind):
+    """A folder with checksums; 120 damages of each kind of data."""
+    expected, verdicts = meaning(sources[kind]), []
+    for seed in range(120):
+        draw = random.Random(f"{kind} {seed}")
+        broken = shutil.copytree(sources[kind], tmp_path / str(seed))
+        files = sorted(file for file in broken.rglob("*") if file.is_file())
+        done = damage(draw, draw.choice(files), files)
+        verdicts.append(verdict(broken, expected))
+        assert verdicts[-1] != "changed", (seed, done)
+    assert verdicts.count("error") > 60
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_damaged_folders_without_checksums_are_never_a_traceback(sources, tmp_path, kind):
+    """Nothing tells an id from another there; whatever passes is well-formed."""
+    expected = meaning(sources[kind])
+    for seed in range(120):
+        draw = random.Random(f"{kind} {seed}")
+        broken = shutil.copytree(sources[kind], tmp_path / str(seed))
+        (broken / RECORD).unlink()
+        files = sorted(file for file in broken.rglob("*") if file.is_file())
+        damage(draw, draw.choice(files), files)
+        if verdict(broken, expected) == "changed":
+            data = DataFolder(broken)
+            for part, split in itertools.product(data.inputs, SPLITS):
+                rows = data.rows(part, split)
+                assert all(rows[i][-1] == 2 <= rows[i].min() for i in range(len(rows)))
+                assert all(rows[i].max() < data.vocabulary for i in range(len(rows)))
+
+
+# --- each rule, without checksums ----------------------------------------------------------------
+
+
+def rewrite(folder, name, change):
+    """``change`` gets the rows of a file as lists and returns others."""
+    rows = IndexedRows(folder / name)
+    write_indexed(folder / name, change([rows[i].tolist() for i in range(len(rows))]))
+
+
+def changed(row, place, value):
+    def change(rows):
+        rows[row][place] = value
+        return rows
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("input0/valid", changed(3, -1, 7), "input0/valid.bin example 4 does not end with </s>"),
+        ("input1/valid", changed(2, 0, 55), "input1/valid.bin example 3 has the id 55, not one of the 55 of dict.txt"),
+        ("input1/valid", changed(2, 0, 0), "input1/valid.bin example 3 has the id 0, <s> or <pad> within text"),
+        ("input0/valid", changed(12, 0, 1), "input0/valid.bin example 13 has the id 1, <s> or <pad> within text"),
+        ("label/valid", changed(1, 0, 6), "label/valid example 2: its label is not in label/dict.txt"),
+        ("label/valid", changed(1, 0, 3), "label/valid example 2: its label is not in label/dict.txt"),
+        ("label/valid", changed(1, 1, 4), "label/valid example 2: its label is not in label/dict.txt"),
+        ("label/valid", lambda rows: [[4, 4, 2], *rows[1:]], "label/valid.bin example 1 is not one label"),
+        ("label/valid", lambda rows: rows[1:], "has different numbers of examples .input0 13, input1 13, label 12."),
+        ("input1/valid", lambda rows: rows[1:], "has different numbers of examples .input0 13, input1 12, label 13."),
+    ],
+)
+def test_rows_that_are_wrong(folder, name, change, message):
+    assert check_split(DataFolder(folder), "valid") == 13
+    rewrite(folder, name, change)
+    with pytest.raises(DataError, match=message):
+        check_split(DataFolder(folder), "valid")
+    check_split(DataFolder(folder), "train")
+
+
+def test_mask_is_an_id_of_the_vocabulary(folder):
+    rewrite(folder, "input0/valid", changed(0, 0, 54))
+    assert check_split(DataFolder(folder), "valid") == 13
+
+
+def index_with(folder, place, format_, value):
+    """Overwrites a number of input0/valid.idx, counted in bytes behind its head."""
+    path = folder / "input0" / "valid.idx"
+    content = bytearray(path.read_bytes())
+    struct.pack_into(format_, content, len(MAGIC) + 17 + place, value)
+    path.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize(
+    ("place", "format_", "value"),
+    [
+        (4, "<i", 0),  # a row without tokens
+        (4, "<i", -3),
+        (8, "<i", 2**30),
+        (13 * 4 + 8, "<q", 1),  # a row that begins within another
+        (13 * 4, "<q", 2),
+        (13 * 4 + 16, "<q", -2),
+    ],
+)
+def test_rows_at_wrong_places(folder, place, format_, value):
+    index_with(folder, place, format_, value)
+    with pytest.raises(DataError, match=r"input0/valid.idx is damaged: row \d+ lies at a wrong place"):
+        check_split(DataFolder(folder), "valid")
+
+
+def test_fairseqs_other_formats(folder):
+    builder = indexed_dataset.make_builder(str(folder / "input0" / "valid.bin"), impl="cached")
+    for row in ([5, 2], [6, 2]):
+        builder.add_item(torch.tensor(row))
+    builder.finalize(str(folder / "input0" / "valid.idx"))
+    with pytest.raises(DataError, match="valid.idx is of --dataset-impl cached or lazy, which is not read here"):
+        check_split(DataFolder(folder), "valid")
+    (folder / "input1" / "train").write_text("w1 w2\n")
+    with pytest.raises(DataError, match="input1/train stands beside train.idx, and fairseq would read it as raw text"):
+        check_split(DataFolder(folder), "train")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nan\n", "valid.label line 1: 'nan' is not a score"),
+        ("0.5\n-inf\n", "valid.label line 2: '-inf' is not a score"),
+        ("0.5\nhigh\n", "valid.label line 2: 'high' is not a score"),
+        ("0.5\n\n0.5\n", "valid.label line 2: '' is not a score"),
+        ("0.5\n1 2\n", "valid.label line 2: '1 2' is not a score"),
+        ("0.5\n", "different numbers of examples .input0 13, input1 13, label 1."),
+        (b"0.5\n\xff\n", "valid.label cannot be read"),
+    ],
+)
+def test_scores(sources, tmp_path, text, message):
+    folder = shutil.copytree(sources["scores"], tmp_path / "data")
+    (folder / RECORD).unlink()
+    (folder / "label" / "valid.label").write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(DataError, match=message):
+        check_split(DataFolder(folder), "valid")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("input0", lambda text: text + "w3 1\n", "line 51: 'w3' stands there a second time"),
+        ("input0", lambda text: "<pad> 1\n" + text, "line 1: '<pad>' stands there a second time"),
+        ("input0", lambda text: text.replace("w7 1", "w7"), "line 8: 'w7' is not 'symbol count'"),
+        ("input0", lambda text: text.replace("w7 1", "w7 -1"), "line 8: 'w7 -1' is not 'symbol count'"),
+        ("input0", lambda text: text.replace("w7 1", ""), "line 8: '' is not 'symbol count'"),
+        ("input0", lambda text: text.replace("w7 1", "w7x 1"), "input0/dict.txt and input1/dict.txt differ"),
+        ("input1", lambda text: "", "input0/dict.txt and input1/dict.txt differ"),
+        ("label", lambda text: text.replace("1 1", "0 1"), "line 2: '0' stands there a second time"),
+        ("label", lambda text: "madeupword0000 0\n" + text, "has a label behind madeupword"),
+    ],
+)
+def test_dictionaries(folder, name, change, message):
+    path = folder / name / "dict.txt"
+    path.write_text(change(path.read_text()))
+    with pytest.raises(DataError, match=message):
+        DataFolder(folder)
+
+
+def test_files_that_cannot_be_read(folder):
+    for name, message in (
+        ("input0/valid.idx", "cannot be read .Is a directory"),
+        ("input0/dict.txt", "no input0/dict"),
+    ):
+        (folder / name).unlink()
+        (folder / name).mkdir()
+        with pytest.raises(DataError, match=message):
+            check_split(DataFolder(folder), "valid")
+
+
+def test_splits_of_other_names_come_last(folder):
+    for split in ("dev", "valid2", "test"):
+        for file in folder.glob("*/valid.*"):
+            shutil.copy(file, file.with_name(f"{split}{file.suffix}"))
+    data = DataFolder(folder)
+    assert data.splits == ["train", "valid", "valid2", "test", "dev"] and check_split(data, "dev") == 13
+
+
+# --- checksums -----------------------------------------------------------------------------------
+
+
+def test_a_changed_file_is_named_with_the_remedy(sources, tmp_path):
+    folder = shutil.copytree(sources["pairs"], tmp_path / "data")
+    rewrite(folder, "input0/valid", changed(0, 0, 9))  # another word
+    with pytest.raises(
+        DataError, match="input0/valid.bin is not what preprocess wrote: preprocess it again, or remove"
+    ):
+        check_split(DataFolder(folder), "valid")
+    check_split(DataFolder(folder), "train")
+    (folder / RECORD).unlink()
+    check_split(DataFolder(folder), "valid")
+
+
+@pytest.mark.parametrize("name", ["label/valid.idx", "input1/valid.bin", "input1/dict.txt", "label/dict.txt", "input1"])
+def test_a_file_that_is_gone(sources, tmp_path, name):
+    folder = shutil.copytree(sources["pairs"], tmp_path / "data")
+    shutil.rmtree(folder / name) if (folder / name).is_dir() else (folder / name).unlink()
+    with pytest.raises(DataError, match=f"{name}.* (is missing|does not exist)"):
+        check_split(DataFolder(folder), "valid")
+
+
+def test_a_split_that_was_added_by_hand(sources, tmp_path):
+    folder = shutil.copytree(sources["pairs"], tmp_path / "data")
+    for file in folder.glob("*/valid.*"):
+        shutil.copy(file, file.with_name(f"test{file.suffix}"))
+    with pytest.raises(DataError, match="input0/test.idx is not in .*sha256.txt: preprocess it again, or remove"):
+        check_split(DataFolder(folder), "test")
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff", b"no checksum\n", b"0" * 64 + b"  input0/train.bin"])
+def test_a_damaged_record(sources, tmp_path, content):
+    folder = shutil.copytree(sources["pairs"], tmp_path / "data")
+    (folder / RECORD).write_bytes(content)
+    with pytest.raises(DataError, match="sha256.txt .*or remove sha256.txt if you changed the folder yourself"):
+        DataFolder(folder)
+
+
+def test_preprocess_and_few_shot_leave_checksums(tmp_path):
+    text = "".join(f"text {i}\t{i % 2}\n" for i in range(30))
+    (tmp_path / "x.tsv").write_text(f"t\tlabel\n{text}")
+    files = [f"{split}={tmp_path / 'x.tsv'}" for split in ("train", "valid")]
+    vocab = write_vocab(tmp_path / "vocab")
+    options = ["--text-columns", "t", "--out", str(tmp_path), "--vocab", str(vocab)]
+    assert run(["x", "--from-tsv", *files, *options]) == 0
+    assert run(["few-shot", "x", "--data", f"{tmp_path}/x-bin", "--out", str(tmp_path), "--k", "3", "--dev", "9"]) == 0
+    for folder in (tmp_path / "x-bin", tmp_path / "x-K3-seed1-bin"):
+        data = DataFolder(folder)
+        on_disk = {file.relative_to(folder).as_posix() for file in folder.glob("*/*")}
+        assert set(data.record) == on_disk
+        assert [check_split(data, split) for split in data.splits]
+
+
+def test_each_split_is_read_once(folder, monkeypatch):
+    data, calls = DataFolder(folder), []
+    monkeypatch.setattr("preprocess.validation.check_sentences", lambda *args: calls.append(args) or 13)
+    assert check_split(data, "valid") == check_split(data, "valid") == 13 and len(calls) == 2

@@ -26,8 +26,10 @@ from checkpoints.released import STACK, our_options, our_state
 from fairseq_idpg.backbone.encoder import OpenRobertaEncoder
 from fairseq_idpg.backbone.loading import NO_BACKBONE, backbone_path, read_backbone, read_checkpoint
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.models.config import fill_method_options
+from fairseq_idpg.models.config import RobertaIDPGConfig, fill_method_options
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
+from fairseq_idpg.saving.configuration import declared, typed
+from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig
 from preprocess.folders import new_file
 
 HEAD = "sentence_classification_head"
@@ -41,8 +43,16 @@ HISTORY = {
 }
 
 
-def configuration(args: dict[str, Any], classes: int, backbone: str | None) -> DictConfig:
-    """The configuration of a run that would train what SRC holds."""
+def configuration(args: dict[str, Any], classes: int, backbone: str | None, what: str) -> DictConfig:
+    """The configuration of a run that would train what SRC, named by ``what``, holds."""
+    options = typed(our_options(args), declared(RobertaIDPGConfig), what)
+    task = {
+        "init_token": args["init_token"],
+        "separator_token": args["separator_token"],
+        "max_positions": args["max_positions"],
+        "prompt_position": args.get("insert_position", 0),
+    }
+    task = typed(task, declared(SentencePredictionIDPGConfig), what)
     parser = fairseq_options.get_training_parser()
     command = [
         ".",
@@ -55,17 +65,11 @@ def configuration(args: dict[str, Any], classes: int, backbone: str | None) -> D
     ]
     cfg = convert_namespace_to_omegaconf(fairseq_options.parse_args_and_arch(parser, command))
     with open_dict(cfg):
-        cfg.model.update(our_options(args))
+        cfg.model.update(options)
         fill_method_options(cfg.model)
         cfg.model.backbone = backbone or NO_BACKBONE
         cfg.model.save_full_model = backbone is None
-        cfg.task.update(
-            num_classes=classes,
-            init_token=args["init_token"],
-            separator_token=args["separator_token"],
-            max_positions=args["max_positions"],
-            prompt_position=args.get("insert_position", 0),
-        )
+        cfg.task.update(num_classes=classes, **task)
         cfg.criterion.regression_target = bool(args.get("regression_target"))
     return cfg
 
@@ -94,9 +98,9 @@ def convert(source: Path, backbone: Path | None = None) -> dict[str, Any]:
     classes, symbols = len(theirs[HEAD_OUTPUT]), len(theirs[f"{STACK}embed_tokens.weight"])
     path = None if backbone is None else backbone_path(str(backbone))
     try:
-        cfg = configuration(args, classes, path)
+        cfg = configuration(args, classes, path, f"SRC {source}")
         state = our_state(theirs, cfg.model)
-    except (KeyError, ValueError) as error:
+    except (LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
         raise InputError(f"SRC {source} cannot be converted: {error}; give a checkpoint of the released code") from None
     model = build_model(cfg, symbols, classes)
     if path is not None:

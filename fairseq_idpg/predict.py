@@ -18,6 +18,8 @@ from tqdm import tqdm
 from preprocess.folders import new_file
 
 from .errors import InputError
+from .saving.configuration import check_is_ours
+from .saving.loading import load_state
 
 HEAD = "sentence_classification_head"
 
@@ -56,7 +58,9 @@ def load(checkpoint: str, data: str, cpu: bool = False, **overrides: Any):
     if not Path(checkpoint).is_file():
         raise InputError(f"--path {checkpoint} is not a file: give a checkpoint that fairseq-train saved")
     changed = {"data": data, "representation_cache": None, **overrides}
-    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([checkpoint], arg_overrides=changed)
+    state = load_state(checkpoint, "--path", changed)
+    check_is_ours(state, f"--path {checkpoint}")
+    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([checkpoint], state=state)
     return (model if cpu or not torch.cuda.is_available() else model.cuda()).eval(), task
 
 

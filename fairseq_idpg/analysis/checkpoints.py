@@ -3,12 +3,11 @@
 import argparse
 import ast
 import os
-import pickle
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Callable, Dict, Optional
 
-from fairseq.checkpoint_utils import load_checkpoint_to_cpu, load_model_ensemble_and_task
+from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from fairseq.data import Dictionary
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from omegaconf.errors import ConfigAttributeError
@@ -17,10 +16,10 @@ from ..backbone.loading import backbone_path, read_backbone, recorded_sizes
 from ..errors import InputError
 from ..models.config import METHOD_OPTIONS
 from ..models.roberta_idpg import RobertaIDPGModel
+from ..saving.loading import load_state
 from ..tasks.sentence_prediction_idpg import SentencePredictionIDPGTask
 
 TASKS = {"sentence_prediction": SentencePredictionTask, "sentence_prediction_idpg": SentencePredictionIDPGTask}
-UNREADABLE = (OSError, pickle.UnpicklingError, RuntimeError, EOFError, LookupError, TypeError, AttributeError)
 
 
 @dataclass(frozen=True)
@@ -66,26 +65,6 @@ def parse_overrides(text: Optional[str]) -> Dict[str, Any]:
         ) from None
 
 
-def read_state(path: str, option: str, overrides: Dict[str, Any]) -> Dict[str, Any]:
-    """What fairseq reads from the file that ``option`` names, with ``overrides`` in its configuration.
-
-    Raises:
-        InputError: it is no checkpoint, or none of sentence prediction (a backbone, say).
-    """
-    try:
-        state = load_checkpoint_to_cpu(path, overrides)
-        task = state["cfg"].task._name
-    except UNREADABLE as error:
-        reason = str(error).strip().split("\n")[0]
-        raise InputError(f"{option} {path} is not a fairseq checkpoint ({reason}): give one") from None
-    if task not in TASKS:
-        raise InputError(
-            f"{option} {path} holds a model of --task {task}, not of sentence prediction: give a checkpoint of "
-            "--task sentence_prediction_idpg"
-        )
-    return state
-
-
 def load_checkpoint(
     path: str,
     option: str,
@@ -102,10 +81,10 @@ def load_checkpoint(
         check: sees the model's configuration before anything large is built, and may refuse it.
 
     Raises:
-        InputError: see ``read_state``; the model does not fit ``dictionary`` or this version; its backbone is missing
+        InputError: see ``load_state``; the model does not fit ``dictionary`` or this version; its backbone is missing
             or another.
     """
-    state = read_state(path, option, {"representation_cache": None, **overrides})
+    state = load_state(path, option, {"representation_cache": None, **overrides})
     cfg = state["cfg"]
     check(cfg.model)
     if cfg.task.init_token is None:

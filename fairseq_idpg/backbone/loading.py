@@ -1,12 +1,10 @@
 """Reading a fairseq RoBERTa checkpoint as the frozen backbone, and refusing one that does not fit."""
 
 import os
-import pickle
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, Mapping, Tuple
+from typing import Any, Dict, Optional, Tuple
 
-import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
@@ -14,6 +12,8 @@ from preprocess.split_facts import sha256
 
 from ..errors import InputError
 from ..options import flag_name
+from ..saving.configuration import FINGERPRINT, check_is_roberta, typed
+from ..saving.reading import read_file
 
 # Geometry that a checkpoint records, with the value fairseq assumes where an older file is silent.
 GEOMETRY = {
@@ -24,12 +24,19 @@ GEOMETRY = {
     "activation_fn": "gelu",
     "layer_norm_eps": 1e-5,
 }
+TYPES = {
+    **dict.fromkeys(GEOMETRY, Optional[int]),
+    "activation_fn": Optional[str],
+    "layer_norm_eps": Optional[float],
+    "max_positions": Optional[int],
+    "backbone": Optional[str],
+}
 NO_BACKBONE = "checkpoint_last.pt"  # fairseq's default --restore-file: no backbone was named
 
 
 @dataclass
 class Backbone:
-    """A checkpoint file: its path, the SHA-256 of its bytes, its recorded options and its tensors."""
+    """A checkpoint file: its path, the SHA-256 of its bytes, its recorded options of ``TYPES`` and its tensors."""
 
     path: str
     sha256: str
@@ -54,25 +61,19 @@ def backbone_path(named: str) -> str:
 
 
 def read_checkpoint(path: str, option: str) -> Tuple[Dict[str, Any], Dict[str, Tensor]]:
-    """(model options, tensors) of a fairseq checkpoint, read with torch's allow-list on: nothing in it is executed.
+    """(model options, tensors) of a fairseq RoBERTa, this package's or fairseq's own; see ``read_file``.
 
-    ``option`` is the one that named the file, for the error.
+    ``option`` is the one that named the file, for the error. The options are as they stand in the file, of any type.
     """
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-        args, weights = state.get("args"), dict(state["model"])
-        if args is None:
-            args = state["cfg"]["model"]
-        return dict(args) if isinstance(args, Mapping) else dict(vars(args)), weights
-    except (OSError, pickle.UnpicklingError, RuntimeError, EOFError, LookupError, TypeError, AttributeError) as error:
-        reason = str(error).strip().split("\n")[0]
-        raise InputError(f"{option} {path} is not a fairseq checkpoint ({reason}): give one") from None
+    state = read_file(path, option)
+    return check_is_roberta(state, f"{option} {path}"), state["model"]
 
 
 def read_backbone(path: str) -> Backbone:
     """Reads the backbone's checkpoint; one that holds only what was trained is refused."""
     args, weights = read_checkpoint(path, "--backbone")
-    if "backbone_sha256" in weights and not any("sentence_encoder.embed_tokens" in name for name in weights):
+    args = typed(args, TYPES, f"--backbone {path}")
+    if FINGERPRINT in weights and not any("sentence_encoder.embed_tokens" in name for name in weights):
         raise InputError(
             f"--backbone {path} holds prompts only; it was trained on the backbone {args.get('backbone')}: give that "
             "file"

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from ..backbone.loading import Backbone
 from ..errors import InputError
+from ..saving.configuration import FINGERPRINT
 
-FINGERPRINT = "backbone_sha256"
 ENCODER = "encoder."
 STACK = "encoder.sentence_encoder."
 VERSION = "encoder.sentence_encoder.version"

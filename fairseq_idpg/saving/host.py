@@ -1,7 +1,7 @@
 """The functions of fairseq that are replaced, because fairseq has no extension point there."""
 
 import functools
-from typing import Any, Callable
+from typing import Any, Callable, Dict, Optional
 
 import torch
 from fairseq import checkpoint_utils
@@ -9,6 +9,7 @@ from fairseq.file_io import PathManager
 from fairseq.trainer import Trainer
 
 from ..divergence import clip_grad_norm
+from .loading import load_state
 from .writing import copy_whole, write_whole
 
 
@@ -19,10 +20,13 @@ def install() -> None:
       checkpoint_last.pt, with which training cannot go on.
     - ``checkpoint_utils.torch_persistent_save``: it renames a file whose bytes may not have reached the disk, and on a
       full disk it writes three times into the same file.
+    - ``checkpoint_utils.load_checkpoint_to_cpu``: what it reads is built as it says, strings in it evaluated as Python;
+      fairseq-validate asks nobody in between.
     - ``Trainer.clip_grad_norm``: what follows a gradient that is not finite is a crash.pt and a traceback.
     """
     _replace(PathManager, "copy", _copy, staticmethod)
     _replace(checkpoint_utils, "torch_persistent_save", _save)
+    _replace(checkpoint_utils, "load_checkpoint_to_cpu", _load)
     _replace(Trainer, "clip_grad_norm", clip_grad_norm)
 
 
@@ -51,3 +55,14 @@ def _save(theirs: Callable, obj: Any, filename: str, async_write: bool = False) 
     if async_write or not PathManager.supports_rename(filename):
         return theirs(obj, filename, async_write=async_write)
     write_whole(filename, lambda file: torch.save(obj, file))
+
+
+def _load(
+    theirs: Callable,
+    path: str,
+    arg_overrides: Optional[Dict[str, Any]] = None,
+    load_on_all_ranks: Optional[bool] = None,
+) -> Dict[str, Any]:
+    local = PathManager.get_local_path(path)
+    # the trainer alone says on which ranks it loads; it takes weights and progress and builds nothing
+    return load_state(local, "checkpoint", arg_overrides, builds=load_on_all_ranks is None)

@@ -1,0 +1,203 @@
+"""What a checkpoint says of itself, checked before anything is built from it.
+
+fairseq builds whatever task, model and criterion a checkpoint names, and evaluates strings among their options as
+Python (``encoder_layers`` of fconv, ``encoder_xformers_att_config`` of every transformer, ``wer_args`` of ctc). Here
+a checkpoint names sentence prediction and RoBERTa or is refused, and of its options only those are handed on that the
+builder declares, each of its declared type.
+"""
+
+import argparse
+import enum
+import logging
+import math
+import reprlib
+from dataclasses import fields
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
+
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
+from fairseq.models.roberta.model import RobertaModel, base_architecture
+from fairseq.tasks import TASK_DATACLASS_REGISTRY
+
+from ..errors import InputError
+from ..options import flag_name
+
+logger = logging.getLogger(__name__)
+
+OUR_TASK = "sentence_prediction_idpg"
+OUR_MODEL = "roberta_idpg"
+FINGERPRINT = "backbone_sha256"  # a tensor that every checkpoint of this package holds
+TASKS = (OUR_TASK, "sentence_prediction")
+CRITERIONS = ("sentence_prediction_idpg", "sentence_prediction")
+# Where options that stand in the checkpoint's other sections are looked up; the rest of them builds nothing.
+PARENTS = ("common", "dataset", "distributed_training", "optimization", "checkpoint")
+LARGEST = 2**16  # a size in the model's options above it could only fill the memory
+REMEDY = "give a checkpoint of --task sentence_prediction_idpg with --arch roberta_idpg"
+
+Options = Dict[str, Any]
+
+
+def buildable(state: Mapping[str, Any], what: str) -> Dict[str, Optional[Options]]:
+    """The configuration that a model may be built from.
+
+    Args:
+        what: the option and the file, for errors.
+
+    Raises:
+        InputError: another task, model or criterion; an option that is not of its type.
+    """
+    found = recorded(state)
+    names = {section: options.get("_name") for section, options in found.items()}
+    model = model_class(names["model"])
+    if names["task"] not in TASKS:
+        raise InputError(f"{what} holds a model of --task {shown(names['task'])}, not of sentence prediction: {REMEDY}")
+    if model not in (MODEL_REGISTRY[OUR_MODEL], RobertaModel):
+        raise InputError(f"{what} holds a model of --arch {shown(names['model'])}, which is not built here: {REMEDY}")
+    if (model is not RobertaModel) != (FINGERPRINT in state["model"]):
+        raise InputError(f"{what} says --arch {names['model']}, but its tensors are of another model: give another")
+    if names["criterion"] not in CRITERIONS:
+        raise InputError(f"{what} was trained with --criterion {shown(names['criterion'])}: {REMEDY}")
+    types = {
+        "task": declared(TASK_DATACLASS_REGISTRY[names["task"]]),
+        "model": STOCK_TYPES if model is RobertaModel else declared(MODEL_DATACLASS_REGISTRY[OUR_MODEL]),
+        "criterion": declared(CRITERION_DATACLASS_REGISTRY[names["criterion"]]),
+    }
+    ours = model is not RobertaModel
+    built = {section: typed(found[section], types[section], what, report=ours) for section in types}
+    for name, value in built["model"].items():
+        if type(value) is int and abs(value) > LARGEST and name != "min_params_to_wrap":
+            raise InputError(f"{what} says {flag_name(name)} {shown(value)}, which no model has: give another")
+    cfg = {**_parents(state), **{section: {**options, "_name": names[section]} for section, options in built.items()}}
+    if not ours:  # fairseq's own RoBERTa reads a namespace
+        cfg["model"] = argparse.Namespace(**cfg["model"])
+    return cfg
+
+
+def check_is_roberta(state: Mapping[str, Any], what: str) -> Options:
+    """The model's options in a file of which only tensors are read; they build nothing.
+
+    Raises:
+        InputError: it names a model that is no RoBERTa.
+    """
+    options = recorded(state)["model"]
+    name = options.get("_name")
+    model = model_class(name)
+    if name is not None and (model is None or not issubclass(model, RobertaModel)):
+        raise InputError(f"{what} holds a model of --arch {shown(name)}: give a RoBERTa")
+    return options
+
+
+def check_is_ours(state: Mapping[str, Any], what: str) -> None:
+    """For what only a model of this package can do.
+
+    Raises:
+        InputError: it is a checkpoint of fairseq's own task or model.
+    """
+    found = recorded(state)
+    if found["task"].get("_name") != OUR_TASK or FINGERPRINT not in state["model"]:
+        raise InputError(f"{what} is not a checkpoint of this package: {REMEDY}")
+
+
+def recorded(state: Mapping[str, Any]) -> Dict[str, Options]:
+    """The options of "task", "model" and "criterion" as they stand in the file, their names under "_name".
+
+    Old checkpoints have one namespace of all options, "args", which fairseq prefers where there are both.
+    """
+    if state.get("args") is not None:
+        flat = as_options(state["args"])
+        names = {"task": "task", "model": "arch", "criterion": "criterion"}
+        return {section: {**flat, "_name": flat.get(name)} for section, name in names.items()}
+    cfg = as_options(state.get("cfg"))
+    found = {section: as_options(cfg.get(section)) for section in ("task", "model", "criterion")}
+    found["model"].setdefault("_name", found["model"].get("arch"))
+    return found
+
+
+def as_options(value: Any) -> Options:
+    """A section of a configuration as a dictionary; empty where it is something else."""
+    if isinstance(value, argparse.Namespace):
+        value = vars(value)
+    return {name: part for name, part in value.items() if isinstance(name, str)} if isinstance(value, Mapping) else {}
+
+
+def model_class(name: Any) -> Optional[type]:
+    """fairseq's class of an --arch."""
+    return (ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)) if isinstance(name, str) else None
+
+
+def declared(config: type) -> Dict[str, Any]:
+    """Options of a dataclass and the types of their values."""
+    return {f.name: Optional[f.type] if f.default is None else f.type for f in fields(config)}
+
+
+def _stock_types() -> Dict[str, Any]:
+    """Those of fairseq's RoBERTa, which has a parser and an architecture instead of a dataclass."""
+    parser, architecture = argparse.ArgumentParser(), argparse.Namespace()
+    RobertaModel.add_args(parser)
+    base_architecture(architecture)
+    types = {action.dest: bool if action.nargs == 0 else action.type or str for action in parser._actions}
+    types.update({name: type(value) for name, value in vars(architecture).items() if value is not None})
+    types.update(dict.fromkeys(("quant_noise_pq", "quant_noise_scalar"), float))  # whole numbers by default
+    types.pop("help")
+    return {name: Optional[kind] for name, kind in types.items()}
+
+
+STOCK_TYPES = _stock_types()
+
+
+def typed(options: Options, types: Mapping[str, Any], what: str, report: bool = False) -> Options:
+    """The ``options`` that ``types`` declares.
+
+    Args:
+        report: say which ones are left out, because this version does not know them.
+
+    Raises:
+        InputError: one is not of its type.
+    """
+    for name, value in options.items():
+        if name in types and not fits(value, types[name]):
+            kind = _words(types[name])
+            raise InputError(f"{what} says {flag_name(name)} {shown(value)}, which is no {kind}: give another")
+    unknown = [name for name, value in options.items() if name not in types and name != "_name" and value is not None]
+    if unknown and report:
+        logger.warning("%s: options that this version does not know are left out: %s", what, shown(unknown))
+    return {name: value for name, value in options.items() if name in types}
+
+
+def fits(value: Any, kind: Any) -> bool:
+    """Whether a value is plain data of a type as dataclasses of fairseq declare them."""
+    origin, inner = getattr(kind, "__origin__", None), getattr(kind, "__args__", ())
+    if origin is Union:
+        return any(fits(value, one) for one in inner)
+    if origin in (list, List):
+        return isinstance(value, list) and all(fits(part, inner[0]) for part in value)
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return type(value) is str and value in [member.value for member in kind]
+    if kind is float:
+        return type(value) in (int, float) and math.isfinite(value)
+    if kind is str:
+        return type(value) is str and "${" not in value and value != "???"  # what omegaconf reads as something else
+    return type(value) is kind
+
+
+def _parents(state: Mapping[str, Any]) -> Dict[str, Optional[Options]]:
+    """The other sections, of each option what fits; never a folder to import."""
+    sections = {f.name: f.type for f in fields(FairseqConfig)}
+    cfg: Dict[str, Optional[Options]] = {name: None for name, kind in sections.items() if kind is Any}
+    saved = as_options(state.get("cfg"))
+    for section in PARENTS:
+        types, options = declared(sections[section]), as_options(saved.get(section))
+        cfg[section] = {name: value for name, value in options.items() if name in types and fits(value, types[name])}
+        cfg[section].pop("user_dir", None)
+    return cfg
+
+
+def shown(value: Any) -> str:
+    """A value from a file, short and in one line."""
+    return reprlib.repr(value)
+
+
+def _words(kind: Any) -> str:
+    names: Tuple[Any, ...] = getattr(kind, "__args__", None) or (kind,)
+    return " or ".join(getattr(one, "__name__", str(one)) for one in names if one is not type(None))

@@ -1,0 +1,113 @@
+"""Reading a file that holds tensors: nothing in it is executed, and a damaged one is refused in one line.
+
+Every checkpoint and backbone that this package opens goes through ``read_file``.
+"""
+
+import os
+import pickle
+import re
+import zipfile
+from typing import Any, Dict, Iterator
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+
+EXTRA_STATE = "_extra_state"  # what torch keeps of a module besides tensors
+ARCHIVE = b"PK\x03\x04"
+
+
+class Damaged(Exception):
+    """Why a file cannot be read, in a few words."""
+
+
+def read_file(path: str, option: str) -> Dict[str, Any]:
+    """What a checkpoint holds, on the CPU: plain values, tensors and options, with the weights under "model".
+
+    Args:
+        option: what named the file, for errors.
+
+    Raises:
+        InputError: it cannot be read, is damaged, is no checkpoint, or holds what only running code could make.
+    """
+    try:
+        _check_bytes(path)
+        state = _load(path)
+        _check_weights(state)
+    except Damaged as reason:
+        raise InputError(f"{option} {path} is not a fairseq checkpoint ({reason}): give one") from None
+    return state
+
+
+def _check_bytes(path: str) -> None:
+    """What the file itself tells: torch reads a zip archive without comparing the CRC-32 of its records."""
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise Damaged("it is no file")
+        with open(path, "rb") as file:
+            start = file.read(len(ARCHIVE))
+            if not start:
+                raise Damaged("it is empty")
+            if start == ARCHIVE:
+                _check_records(path, os.fstat(file.fileno()).st_size)
+    except OSError as error:
+        raise Damaged(error.strerror or "it cannot be read") from None
+
+
+def _check_records(path: str, size: int) -> None:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            records = archive.infolist()
+            packed = any(record.compress_type != zipfile.ZIP_STORED for record in records)
+            if packed or sum(record.file_size for record in records) > size:
+                raise Damaged("its records say that they are larger than the file")
+            if len({record.filename for record in records}) < len(records):
+                raise Damaged("it holds a record twice")
+            damaged = archive.testzip()
+    except Damaged:
+        raise
+    except Exception:  # whatever zipfile and its decoders make of bytes that are no archive
+        raise Damaged("it is damaged or cut short") from None
+    if damaged is not None:
+        raise Damaged(f"it is damaged: the bytes of {damaged} do not fit their CRC-32")
+
+
+def _load(path: str) -> Dict[str, Any]:
+    """torch's reader with its allow-list on. Its own messages are not passed on: some advise to switch the list off."""
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        objects = re.search(r"Unsupported (?:global: GLOBAL|class|operand) (\S+)", str(error))
+        raise Damaged(f"it holds {objects.group(1)}, which is no data" if objects else "it is damaged") from None
+    except OSError as error:
+        raise Damaged(error.strerror or "it cannot be read") from None
+    except Exception:  # bytes that are no pickle end in errors of every kind
+        raise Damaged("it is damaged or of another kind") from None
+
+
+def _check_weights(state: Any) -> None:
+    if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
+        raise Damaged("it holds no weights under 'model'")
+    for name, value in state["model"].items():
+        if not isinstance(name, str):
+            raise Damaged("its tensors have no names")
+        if name != EXTRA_STATE and not isinstance(value, Tensor):
+            raise Damaged(f"its {name} is no tensor")
+    for tensor in _tensors(state):
+        if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.is_quantized:
+            raise Damaged("it holds a tensor without numbers of its own")
+        if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+            raise Damaged("it holds a tensor that is larger than its numbers")
+
+
+def _tensors(state: Any) -> Iterator[Tensor]:
+    """Every tensor, however deep; a value that holds itself is visited once."""
+    waiting, seen = [state], set()
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, (dict, list, tuple)) and id(value) not in seen:
+            seen.add(id(value))
+            waiting.extend(value.values() if isinstance(value, dict) else value)

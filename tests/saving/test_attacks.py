@@ -1,0 +1,285 @@
+"""Checkpoints of a stranger that would run code, through every command that reads one: the code never runs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+import pytest
+import torch
+from fairseq.models.roberta.model import RobertaClassificationHead
+
+from checkpoints.convert_released import convert
+from fairseq_idpg.analysis.checkpoints import load_checkpoint, read_dictionary
+from fairseq_idpg.backbone.loading import read_backbone
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.models.head import load_head
+from fairseq_idpg.predict import HEAD
+from fairseq_idpg.predict import main as predict
+from fairseq_idpg.prompts.initial import load_saved
+from fairseq_idpg.prompts.task_prompts import TaskPrompts
+from fairseq_idpg.registry import Geometry
+from fairseq_idpg.saving.loading import load_state
+from tests.folders import run, train
+from tests.helpers import model_args
+from tests.saving.conftest import SIZE
+
+PROMPT = model_args(method="prompt-tuning")
+
+
+class Evil:
+    """Unpickled by Python itself, it would make a file."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def __reduce__(self):
+        return open, (str(self.file), "w")
+
+
+@pytest.fixture
+def mark(tmp_path):
+    """A file that hostile code would make, and an expression that makes it."""
+    file = tmp_path / "executed"
+    yield file, f"[(512, 3) for _ in [open({str(file)!r}, 'w')]]"
+    assert not file.exists()
+
+
+def of_model(name, **options):
+    """Another model of fairseq in the place of ours, as a configuration and as an old checkpoint's namespace."""
+
+    def change(state, code):
+        values = {key: code if value is CODE else value for key, value in options.items()}
+        state["cfg"]["task"]["_name"] = "sentence_prediction"
+        state["cfg"]["model"] = {"_name": name, **values}
+
+    return change
+
+
+def as_namespace(change):
+    def changed(state, code):
+        change(state, code)
+        cfg = state.pop("cfg")
+        names = {"task": cfg["task"]["_name"], "arch": cfg["model"]["_name"], "criterion": cfg["criterion"]["_name"]}
+        state["args"] = argparse.Namespace(**{**cfg["task"], **cfg["model"], **cfg["criterion"], **names})
+
+    return changed
+
+
+def option(section, name, value=None):
+    """An option of a checkpoint that is otherwise ours."""
+
+    def change(state, code):
+        state["cfg"][section][name] = code if value is None else value
+
+    return change
+
+
+def stock(name):
+    """fairseq's own RoBERTa with an option that its attention evaluates."""
+
+    def change(state, code):
+        of_model("roberta", **{name: CODE})(state, code)
+        del state["model"]["backbone_sha256"]
+
+    return change
+
+
+def named(section, name, **options):
+    def change(state, code):
+        state["cfg"][section] = {"_name": name, **{key: code for key in options}}
+
+    return change
+
+
+CODE = object()
+REFUSED = {
+    "fconv": of_model("fconv", encoder_layers=CODE, encoder_embed_dim=8, share_input_output_embed=False),
+    "fconv_lm": of_model("fconv_lm", decoder_layers=CODE, decoder_attention=CODE),
+    "fconv_self_att": of_model("fconv_self_att", pretrained=CODE),
+    "transformer_lm": of_model("transformer_lm", character_embeddings=True, character_filters=CODE),
+    "lightconv_lm": of_model("lightconv_lm", character_embeddings=True, character_filters=CODE),
+    "lstm": of_model("lstm", decoder_attention=CODE),
+    "wav2vec2": of_model("wav2vec2", conv_feature_layers=CODE),
+    "hubert": of_model("hubert", conv_feature_layers=CODE),
+    "wav2vec": of_model("wav2vec", conv_feature_layers=CODE, conv_aggregator_layers=CODE),
+    "no model at all": of_model("nothing"),
+    "a model without a name": lambda state, code: state["cfg"].update(model={"encoder_layers": code}),
+    "a string in our model": option("model", "encoder_layers"),
+    "a string in our method": option("model", "prompt_length"),
+    "a list for a string": option("model", "method", ["m-idpg-phm"]),
+    "a number for a flag": option("model", "no_freeze_backbone", 1),
+    "not a choice": option("model", "activation_fn", "eval"),
+    "a string in our task": option("task", "num_classes"),
+    "strings in a list": option("task", "update_freq", ["1", "2"]),
+    "an interpolation": option("task", "data", "${oc.env:HOME}"),
+    "an interpolation in the model": option("model", "prompt_init_text", "${oc.decode:${oc.env:HOME}}"),
+    "a missing value": option("task", "data", "???"),
+    "not a number": option("model", "dropout", float("nan")),
+    "a size without bounds": option("model", "prompt_length", 10**12),
+    "another task": named("task", "translation"),
+    "a task that evaluates": named("task", "multilingual_translation", left_pad_source=CODE),
+    "another criterion": named("criterion", "ctc", wer_args=CODE),
+    "no configuration": lambda state, code: state.update(cfg=None),
+    "a configuration of another kind": lambda state, code: state.update(cfg=[code]),
+}
+REFUSED.update(
+    {f"{name}, as a namespace": as_namespace(REFUSED[name]) for name in ("fconv", "wav2vec2", "another criterion")}
+)
+WITHOUT_EFFECT = {
+    "an optimizer": named("optimizer", "adam", adam_betas=CODE),
+    "another optimizer": named("optimizer", "adafactor", adafactor_eps=CODE),
+    "a learning rate schedule": named("lr_scheduler", "manual", update2lr=CODE, epoch2lr=CODE),
+    "a target for hydra": option("model", "_target_", "os.system"),
+    "an unknown option": option("model", "encoder_xformers_att_config"),
+    "a part for the transformer": option("model", "encoder", {"xformers_att_config": "open('x')"}),
+    "overrides": named("common_eval", "x", model_overrides=CODE),
+    "devices": option("distributed_training", "pipeline_balance"),
+}
+STOCK = {f"stock {name}": stock(f"{name}_xformers_att_config") for name in ("encoder", "decoder")}
+STOCK.update({f"{name}, as a namespace": as_namespace(change) for name, change in list(STOCK.items())})
+
+
+def refusal(command) -> str:
+    """The one line with which a command ends, or nothing."""
+    try:
+        command()
+    except InputError as error:
+        line = str(error)
+        assert line.startswith("fairseq_idpg: ") and "\n" not in line and "weights_only" not in line
+        return line
+    return ""
+
+
+def predicting(old, path, out):
+    return lambda: predict([str(old.data), "--path", str(path), "--split", "valid", "--out", str(out), "--cpu"])
+
+
+def analysing(old, path):
+    dictionary = read_dictionary(str(old.data / "input0" / "dict.txt"))
+    return lambda: load_checkpoint(str(path), "--path", dictionary, {})
+
+
+@pytest.mark.parametrize("name", [*REFUSED, *STOCK])
+def test_nothing_is_built_from_it(name, old, mark, tmp_path):
+    state = old.state()
+    {**REFUSED, **STOCK}[name](state, mark[1])
+    path = old.save(state)
+    line = refusal(predicting(old, path, tmp_path / "out.tsv"))
+    assert str(path) in line
+    assert not (tmp_path / "out.tsv").exists()
+    if name in REFUSED:
+        assert str(path) in refusal(lambda: load_state(str(path), "--path"))
+
+
+@pytest.mark.parametrize("name", WITHOUT_EFFECT)
+def test_what_is_not_read_changes_nothing(name, old, mark, tmp_path):
+    state = old.state()
+    WITHOUT_EFFECT[name](state, mark[1])
+    predicting(old, old.save(state), tmp_path / "out.tsv")()
+    assert (tmp_path / "out.tsv").read_text() == old.predictions.read_text()
+
+
+@pytest.mark.parametrize("name", [*REFUSED, *STOCK, *WITHOUT_EFFECT])
+def test_files_of_which_only_tensors_are_read(name, old, mark, tmp_path):
+    state = old.state()
+    {**REFUSED, **STOCK, **WITHOUT_EFFECT}[name](state, mark[1])
+    path = str(old.save(state))
+    refusal(lambda: load_state(path, "--restore-file", builds=False))
+    whole = torch.load(old.backbone, weights_only=True)["model"]
+    whole_path = str(old.save({**state, "model": whole}, "whole.pt"))
+    refusal(lambda: load_state(whole_path, "--restore-file", builds=False))
+    refusal(lambda: read_backbone(whole_path))
+    heads = {HEAD: RobertaClassificationHead(16, 16, 2, "tanh", 0.0)}
+    refusal(lambda: load_head(argparse.Namespace(classification_heads=heads), path, HEAD))
+    assert refusal(lambda: load_saved(TaskPrompts(PROMPT, Geometry(2, 16)), path))
+
+
+@pytest.mark.parametrize("name", ["fconv, as a namespace", "a string in our model", "stock encoder, as a namespace"])
+def test_conversion(name, old, mark):
+    state = old.state()
+    {**REFUSED, **STOCK}[name](state, mark[1])
+    state["model"].update(torch.load(old.backbone, weights_only=True)["model"])
+    assert refusal(lambda: convert(old.save(state)))
+
+
+def test_an_option_of_the_released_code_that_would_be_evaluated(old, mark):
+    whole = torch.load(old.backbone, weights_only=True)["model"]
+    head = {name: value for name, value in old.state()["model"].items() if name.startswith("classification_heads.")}
+    for value in (mark[1], "${oc.env:HOME}"):
+        args = argparse.Namespace(encoder_layers=value, init_token=0, separator_token=2, max_positions=64)
+        path = old.save({"args": args, "model": {**whole, **head}})
+        assert "says --encoder-layers" in refusal(lambda path=path: convert(path))
+
+
+def test_analysis_builds_what_it_declares(old, mark, tmp_path):
+    for name in ("fconv", "a string in our model", "wav2vec2, as a namespace", "stock encoder"):
+        state = old.state()
+        {**REFUSED, **STOCK}[name](state, mark[1])
+        path = old.save(state)
+        assert str(path) in refusal(analysing(old, path))
+
+
+def test_a_folder_to_import_is_never_looked_at(old, mark, tmp_path):
+    package = tmp_path / "stranger"
+    package.mkdir()
+    (package / "__init__.py").write_text(mark[1])
+    state = old.state()
+    state["cfg"]["common"]["user_dir"] = str(package)
+    path = old.save(state)
+    predicting(old, path, tmp_path / "out.tsv")()
+    assert "stranger" not in sys.modules
+    assert run_validate(old, path).status == 0
+
+
+def test_objects_are_not_unpickled(old, mark, tmp_path):
+    for place in ("args", "cfg", "model", "extra_state", "task_state"):
+        path = old.save({**old.state(), place: Evil(mark[0])})
+        assert "which is no data" in refusal(predicting(old, path, tmp_path / "out.tsv"))
+        refusal(lambda path=path: load_state(str(path), "--restore-file", builds=False))
+
+
+def run_validate(old, path, **more):
+    usual = ["--path", path, "--batch-size", 5, "--separator-token", 2, "--num-classes", 2]
+    return run("validate", old.data, *usual, **more)
+
+
+def run_train(old, folder, *options, **more):
+    usual = [*SIZE, "--backbone", old.backbone, "--max-epoch", 3]
+    return train(old.data, folder, *usual, *options, **more)
+
+
+@pytest.mark.parametrize("name", ["fconv", "fconv, as a namespace", "another criterion", "a string in our model"])
+def test_fairseq_validate(name, old, mark):
+    state = old.state()
+    REFUSED[name](state, mark[1])
+    line = run_validate(old, old.save(state), succeed=False).last_line
+    assert line.startswith("fairseq_idpg: checkpoint ") and "changed.pt" in line
+
+
+OF_A_RUN = {
+    "--restore-file": ["--reset-optimizer", "--reset-dataloader", "--reset-meters"],
+    "--prompt-init-from": ["--prompt-init", "saved"],
+    "--head-init-from": [],
+    "--backbone": [],
+}
+
+
+@pytest.mark.parametrize("flag", OF_A_RUN)
+def test_options_of_fairseq_train(flag, old, mark, tmp_path):
+    state = old.state()
+    REFUSED["fconv"](state, mark[1])
+    finished = run_train(old, tmp_path / "run", *OF_A_RUN[flag], flag, old.save(state), succeed=False)
+    assert finished.last_line.startswith("fairseq_idpg: ") and "Traceback" not in finished.output
+    assert "holds a model of --arch 'fconv'" in finished.last_line
+    assert not list((tmp_path / "run").glob("*.pt"))
+
+
+def test_going_on_from_a_strangers_checkpoint(old, mark, tmp_path):
+    state = old.state()
+    REFUSED["a string in our model"](state, mark[1])
+    os.mkdir(tmp_path / "run")
+    old.save(state, "run/checkpoint_last.pt")
+    finished = run_train(old, tmp_path / "run", succeed=False)
+    assert "--encoder-layers" in finished.last_line and "Traceback" not in finished.output

@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-.venv/bin/python}
 if [ ! -x "$python" ]; then
-    echo "$python is missing: make the environment first (README, Installation), or give PYTHON=/path/to/its/python" >&2
+    echo "$python is missing: make the environment first (bash run_scripts/setup_env.sh), or give PYTHON=/path/to/its/python" >&2
     exit 1
 fi
 python=$(cd "$(dirname "$python")" && pwd)/$(basename "$python")

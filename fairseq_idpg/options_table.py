@@ -1,6 +1,6 @@
 """The options as a markdown table, made from the dataclasses: ``python -m fairseq_idpg.options_table``.
 
-``fairseq-train --help`` shows no options of plugins, so README holds this table; a test compares them.
+``fairseq-train --help`` shows no options of plugins, so OPTIONS.md holds this table; a test compares them.
 """
 
 from dataclasses import Field, fields

@@ -123,7 +123,11 @@ def parse(command: list[str]) -> Namespace:
         raise RunError(f"fairseq-train refuses its options: {said.getvalue().strip().split('error: ')[-1]}") from None
     if left:
         near = get_close_matches(left[0].partition("=")[0], parser._option_string_actions, 1)
-        hint = f"did you mean {near[0]}?" if near else "README lists the plugin's, fairseq-train --help its own"
+        hint = (
+            f"did you mean {near[0]}?"
+            if near
+            else "fairseq_idpg/OPTIONS.md lists the plugin's, fairseq-train --help its own"
+        )
         raise RunError(f"option {left[0]} is unknown to fairseq-train: {hint}")
     for item in fields(RobertaIDPGConfig):
         if item.default is not MISSING:

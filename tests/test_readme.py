@@ -1,4 +1,4 @@
-"""README: its tables are the program's, its commands run."""
+"""The pages: their tables are the program's, their commands run, the files that they name are there."""
 
 from __future__ import annotations
 
@@ -19,24 +19,48 @@ from tests.folders import ROOT
 from tests.preprocess.commands import write_vocab
 from tests.prompts.test_counts import PAPER
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = {
+    page: (ROOT / page).read_text(encoding="utf-8")
+    for page in (
+        "README.md",
+        "fairseq_idpg/OPTIONS.md",
+        "fairseq_idpg/PAPER.md",
+        "preprocess/README.md",
+        "checkpoints/README.md",
+        "run_scripts/README.md",
+        "benchmarks/README.md",
+    )
+}
+README = PAGES["README.md"]
 COMMANDS = re.findall(r"```bash\n(.*?)```", README, flags=re.DOTALL)
 SMALL = ["--train-examples", "40", "--valid-examples", "16", "--test-examples", "16", "--max-epoch", "1"]
 
 
-def between(marker: str) -> str:
-    return re.search(rf"<!-- {marker} -->\n(.*?)<!-- end -->", README, flags=re.DOTALL).group(1).strip()
+def between(marker: str, page: str) -> str:
+    return re.search(rf"<!-- {marker} -->\n(.*?)<!-- end -->", PAGES[page], flags=re.DOTALL).group(1).strip()
 
 
 def shell(command: str) -> str:
-    env = {**os.environ, "PYTHON": sys.executable}
+    environment = os.path.dirname(sys.executable)  # as after "source .venv/bin/activate"
+    env = {**os.environ, "PYTHON": sys.executable, "PATH": f"{environment}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-c", command], cwd=ROOT, env=env, capture_output=True, text=True)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     return done.stdout + done.stderr
 
 
 def test_options_table_is_the_dataclasses():
-    assert between("options") == options_markdown(), "run: python -m fairseq_idpg.options_table"
+    said = between("options", "fairseq_idpg/OPTIONS.md")
+    assert said == options_markdown(), "run: python -m fairseq_idpg.options_table"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_that_a_page_names_are_there(page):
+    text = PAGES[page]
+    folders = "fairseq_idpg|preprocess|checkpoints|run_scripts|benchmarks|tests"
+    named = set(re.findall(rf"\b((?:{folders})/[\w./-]+\.(?:py|sh|yaml|md))\b", text))
+    linked = set(re.findall(r"\]\(([\w./-]+)\)", text))
+    assert not [file for file in named if not (ROOT / file).is_file()]
+    assert not [link for link in linked if not ((ROOT / page).parent / link).is_file()]
 
 
 def test_methods_table_states_the_counts():
@@ -99,8 +123,8 @@ def test_own_data_command(quickstart):
 
 
 def test_preprocess_commands(tmp_path):
-    """Every line of the data section, on stand-ins for the raw files."""
-    lines = re.search(r"```sh\n(.*?)```", README, flags=re.DOTALL).group(1).splitlines()
+    """Every line of the data page, on stand-ins for the raw files."""
+    lines = re.search(r"```sh\n(.*?)```", PAGES["preprocess/README.md"], flags=re.DOTALL).group(1).splitlines()
     lines = [line.split(" #")[0].split("    #")[0].strip() for line in lines if line.startswith("python")]
     assert len(lines) == 8
     vocab = write_vocab(tmp_path / "vocab")
@@ -125,11 +149,11 @@ def test_preprocess_commands(tmp_path):
 
 
 def test_campaign_commands(quickstart, tmp_path):
-    """The smallest campaign, cut to a run for each row, and every report of README on what it leaves."""
+    """The smallest campaign, cut to a run for each row, and every report of its page on what it leaves."""
     (tmp_path / "quickstart").mkdir()
     for name in ("backbone", "reviews-bin"):
         (tmp_path / "quickstart" / name).symlink_to(quickstart / name)
-    lines = [line.split("  #")[0].strip() for line in README.splitlines()]
+    lines = [line.split("  #")[0].strip() for line in PAGES["run_scripts/README.md"].splitlines()]
     (sweep,) = (line for line in lines if line.endswith("configs/smoke.yaml"))
     reports = [line for line in lines if line.startswith("python -m run_scripts.report results/table1")]
     assert len(reports) == 4

@@ -95,13 +95,12 @@ def check_classes(data: DataFolder, split: str) -> int:
 
 
 def check_scores(data: DataFolder, split: str) -> int:
-    """Every line is a finite number (or several, as many in each line)."""
-    lines = [line.split() for line in data.targets(split)]
-    for number, values in enumerate(lines, start=1):
-        if not values or len(values) != len(lines[0]) or not all(map(is_score, values)):
-            shown = " ".join(values)[:60]
+    """Every line is a finite number."""
+    lines = data.targets(split)
+    for number, line in enumerate(lines, start=1):
+        if not is_score(line):
             raise DataError(
-                f"{data.path / data.label_file(split)} line {number}: {shown!r} is not a score, a finite number: "
+                f"{data.path / data.label_file(split)} line {number}: {line[:60]!r} is not a score, a finite number: "
                 f"correct the line, or {AGAIN}"
             )
     return len(lines)

@@ -26,8 +26,15 @@ def folders(tmp_path_factory):
 
 
 def make_task(folder, prompt_length=5, **options):
-    usual = {"num_classes": 2, "init_token": 0, "separator_token": 2, "max_positions": 64, "seed": 1}
-    cfg = SentencePredictionIDPGConfig(data=str(folder), regression_target=False, **{**usual, **options})
+    usual = {
+        "num_classes": 2,
+        "regression_target": False,
+        "init_token": 0,
+        "separator_token": 2,
+        "max_positions": 64,
+        "seed": 1,
+    }
+    cfg = SentencePredictionIDPGConfig(data=str(folder), **{**usual, **options})
     task = SentencePredictionIDPGTask.setup_task(cfg)
     task.prompt_length = prompt_length
     return task

@@ -13,23 +13,28 @@ from tqdm import tqdm
 from .cluster import Cluster, Job, Request
 from .experiment import Experiment
 from .perform import described, finished
-from .records import Record, append_record, read_records
+from .records import DIVERGED, FILE, Record, append_record, read_records
 
 ATTEMPTS = 2
 BAR = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} runs: {desc} [{elapsed}, {remaining} left]"
 
 
 def missing(runs: Mapping[str, Experiment], results: Path) -> list[str]:
-    """The runs that have no record of success yet."""
-    done = {record["run"] for record in read_records(results) if record["status"] == "done"}
-    return [run for run in runs if run not in done]
+    """The runs that have neither succeeded nor diverged yet: those would diverge again."""
+    records = read_records(results)
+    ended = {record["run"] for record in records if record.get("status") == "done" or has_diverged(record)}
+    return [run for run in runs if run not in ended]
+
+
+def has_diverged(record: Record) -> bool:
+    return record.get("reason") == DIVERGED
 
 
 class Progress:
     """A bar with what is done, running and failed and the time left, and a line for each run that ends."""
 
     def __init__(self, total: int, done: int):
-        self.failed = 0
+        self.failed = 0  # diverged ones among them
         self.bar = tqdm(total=total, initial=done, bar_format=BAR, desc=f"{done} done", dynamic_ncols=True)
 
     def running(self, count: int) -> None:
@@ -41,7 +46,7 @@ class Progress:
             said = f"dev {record['dev']:.1f}, test {record['test']:.1f}, {record['seconds']:.0f} s"
         else:
             self.failed += 1
-            said = f"FAILED: {record['error']}"
+            said = f"{(record.get('reason') or 'failed').upper()}: {record['error']}"
         self.bar.write(f"{experiment}: {said}")
         self.bar.update()
 
@@ -53,14 +58,22 @@ class Campaign:
         self.runs, self.results, self.cluster, self.keep_whole_models = runs, results, cluster, keep_whole_models
         self.queue = deque((run, 1) for run in missing(runs, results))  # (run, number of the attempt)
         self.running: dict[Job, tuple[str, int]] = {}
+        self.diverged = 0
         self.orphans = False  # runs of a sweep that was killed have been spoken of
 
     def finish(self) -> int:
-        """Keeps the cluster busy until every run has ended; how many failed.
+        """Keeps the cluster busy until every run has ended; how many failed, besides those that have ``diverged``.
 
-        Records are appended in the order in which runs end. A failed run goes to the end of the queue once.
+        Records are appended in the order in which runs end. A failed run goes to the end of the queue once, unless it
+        would fail again: it has diverged, or there is too little memory.
         """
         progress = Progress(len(self.runs), len(self.runs) - len(self.queue))
+        for record in read_records(self.results):
+            if record["run"] in self.runs and has_diverged(record):
+                self.diverged += 1
+                told = f"diverged before, and is not tried again as long as its line is in {self.results / FILE}"
+                progress.bar.write(f"{self.runs[record['run']]}: {told}")
+        before = self.diverged
         try:
             while self.queue or self.running:
                 self._start(progress)
@@ -72,7 +85,7 @@ class Campaign:
             progress.bar.close()
             for job in self.running:
                 job.cancel()
-        return progress.failed
+        return progress.failed - (self.diverged - before)
 
     def _start(self, progress: Progress) -> None:
         while self.queue:
@@ -97,10 +110,11 @@ class Campaign:
 
     def _ended(self, run: str, attempt: int, record: Record, progress: Progress) -> None:
         experiment = self.runs[run]
-        if record["status"] != "done" and attempt < ATTEMPTS:
+        if record["status"] != "done" and attempt < ATTEMPTS and not record.get("reason"):
             progress.bar.write(f"{experiment}: failed, will be tried again: {record['error']}")
             self.queue.append((run, attempt + 1))
             return
+        self.diverged += has_diverged(record)
         if record["status"] != "done":
             record = {**described(experiment, run), **record}
         append_record(self.results, record)

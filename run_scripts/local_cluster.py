@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Sequence
 
 from .cluster import Request
-from .perform import failure, finished, write
-from .records import Record, RunError
+from .perform import finished, write
+from .records import Record, RunError, failure
 from .training import child_environment
 
 

@@ -21,11 +21,11 @@ from preprocess.folders import new_file
 from .checkpoint_files import drop_optimizer, has_all_updates, repair_last
 from .commands import ROOT, cache_of, training_command, trains_whole_model
 from .evaluation import evaluate
-from .experiment import Experiment, file_digest
+from .experiment import PROTOCOL, Experiment, file_digest
 from .provenance import revision, versions
-from .records import Record, RunError
+from .records import Record, RunError, failure
 from .splits import splits_of
-from .training import train, training_facts
+from .training import refuse_skipped, train, training_facts
 
 
 def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whole_model: bool = True) -> Record:
@@ -70,6 +70,7 @@ def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> 
     repair_last(folder)
     if not has_all_updates(last):
         train(command, folder / "train.log", echo)
+    refuse_skipped(folder / "train.log")
     if trains_whole_model(experiment):
         drop_optimizer(best)
     return {
@@ -87,6 +88,7 @@ def described(experiment: Experiment, run: str) -> Record:
     return {
         **{**asdict(experiment), "run": run, "row": experiment.row or experiment.method},
         **{"setting": experiment.setting, "position": experiment.prompt_position, "metric": experiment.facts.metric},
+        **{"protocol": PROTOCOL, "prompt_length": None},  # None: not known before the model is there
         "backbone": {"path": experiment.backbone, "sha256": file_digest(experiment.backbone)},
         "given_options": list(experiment.options),  # "options" are all, as they took effect
     }
@@ -108,11 +110,6 @@ def held(folder: Path) -> Iterator[None]:
 def write(path: Path, text: str) -> None:
     with new_file(path) as work:
         work.write_text(text, encoding="utf-8")
-
-
-def failure(error: object) -> Record:
-    """What a run leaves that failed."""
-    return {"status": "failed", "error": " ".join(str(error).split()) or type(error).__name__}
 
 
 def perform_quietly(experiment: Experiment, results: Path, keep_whole_model: bool) -> Record:

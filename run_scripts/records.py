@@ -12,6 +12,9 @@ from typing import Any, Iterator
 
 FILE = "results.jsonl"
 Record = dict[str, Any]
+DIVERGED, NO_MEMORY = "diverged", "out of memory"
+# Ends that the same run would come to again -> words of the messages that tell of them.
+REASONS = {DIVERGED: ("diverged", "probably exploding"), NO_MEMORY: ("out of memory", "into memory")}
 
 
 class RunError(SystemExit):
@@ -19,6 +22,13 @@ class RunError(SystemExit):
 
     def __init__(self, message: str):
         super().__init__(f"run_scripts: {message}")
+
+
+def failure(error: object) -> Record:
+    """What a run leaves that failed, with the ``reason`` if it would fail again."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    reason = next((reason for reason, words in REASONS.items() if any(word in text for word in words)), None)
+    return {"status": "failed", "error": text, "reason": reason}
 
 
 def results_file(results: Path) -> Path:

@@ -10,8 +10,8 @@ import submitit
 
 from .cluster import Request
 from .commands import ROOT
-from .perform import failure, finished, perform_quietly, write
-from .records import Record, RunError
+from .perform import finished, perform_quietly, write
+from .records import Record, RunError, failure
 
 USUAL = {"job_name": "fairseq_idpg", "gpus_per_node": 1, "cpus_per_task": 4, "time": 24 * 60}
 ALIVE = {"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "REQUEUED", "COMPLETING"}

@@ -1,8 +1,9 @@
 """Runs a campaign: ``python -m run_scripts.sweep CONFIG.yaml [--cluster local|slurm] [--jobs N] [--dry-run]``.
 
 A record for each finished run goes to RESULTS/results.jsonl. The same command goes on after a kill: what is there is
-not run again, and what was begun resumes from its last checkpoint. A run that fails is tried once more. Supplementary
-training, if the file asks for it, comes first, in RESULTS/supplementary.
+not run again, and what was begun resumes from its last checkpoint. A run that fails is tried once more, unless it has
+diverged, which is a result, or lacks memory. Supplementary training, if the file asks for it, comes first, in
+RESULTS/supplementary.
 """
 
 from __future__ import annotations
@@ -108,13 +109,20 @@ def run(
     for experiment in {split_key(experiment): experiment for experiment in second}.values():
         splits_of(experiment, results / "data")
     if first:
-        failed = Campaign(by_run(first.values()), results / "supplementary", cluster, True).finish()
+        before = Campaign(by_run(first.values()), results / "supplementary", cluster, True)
+        failed = before.finish()
         if failed:
             raise RunError(f"{failed} of {len(first)} runs of supplementary training failed; the same command goes on")
+        if before.diverged:
+            raise RunError(
+                f"{before.diverged} of {len(first)} runs of supplementary training diverged: lower supplementary.lr"
+            )
         second = experiments(sweep, trained(first, results))
     runs = by_run(second)
-    failed = Campaign(runs, results, cluster, sweep.keep_whole_models).finish()
-    print(f"{results / 'results.jsonl'}: {len(runs)} runs, {failed} failed", flush=True)
+    campaign = Campaign(runs, results, cluster, sweep.keep_whole_models)
+    failed = campaign.finish()
+    diverged = f", {campaign.diverged} diverged" if campaign.diverged else ""
+    print(f"{results / 'results.jsonl'}: {len(runs)} runs, {failed} failed{diverged}", flush=True)
     return failed
 
 

@@ -20,6 +20,7 @@ STARTED = "=== started "
 TIME = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)", re.MULTILINE)
 ENDED = re.compile(r"^=== ended with status -?\d+ after ([\d.]+) s$", re.MULTILINE)
 PEAK = re.compile(r"^=== peak memory ([\d.]+) MiB \((\w+)\)$", re.MULTILINE)
+SKIPPED = "attempting to recover from OOM in forward/backward pass"  # fairseq's words
 GPU_TOTAL = re.compile(r"total memory = ([\d.]+) GB")
 GPU_FREE = re.compile(r'"(?:train_)?gb_free": "?([\d.]+)')
 
@@ -60,6 +61,22 @@ def train(command: list[str], log: Path, echo: bool) -> None:
         write(f"=== ended with status {status} after {time.monotonic() - begin:.1f} s\n")
     if status:
         raise RunError(f"fairseq-train ended with status {status}: {last} (log: {log})")
+
+
+def refuse_skipped(log: Path) -> None:
+    """Refuses a run in any of whose attempts batches were left out for want of memory: those of the longest examples.
+
+    Our task ends such a run; this is for whatever else computes with fairseq's trainer.
+
+    Raises:
+        RunError: naming the log and the remedy.
+    """
+    skipped = log.read_text(encoding="utf-8", errors="replace").count(SKIPPED)
+    if skipped:
+        raise RunError(
+            f"{log}: {skipped} batches that did not fit into memory were left out of training: give --update-freq 2 "
+            f"(in a sweep, options: {{update-freq: 2}}), which makes the same updates of smaller batches"
+        )
 
 
 def child_environment() -> dict[str, str]:

@@ -55,7 +55,7 @@ def take_averages(
         RunError: see ``take``; no row has runs of all tasks.
     """
     scope = take(results, choice, wants=wants)
-    found = Averages(scope, tasks_of(scope, choice), rows_of(scope.done, key))
+    found = Averages(scope, tasks_of(scope, choice), rows_of(scope.done, key, scope.failed))
     refuse_empty(results, found.tasks, [found.mean(name) for name in found.rows])
     return found
 

@@ -83,7 +83,7 @@ def length_chart(results: Results, choice: Choice) -> Chart:
         RunError: see ``take_varying``; no row has runs of all tasks.
     """
     scope = take_varying(results, choice, ["prompt_length"])
-    rows = rows_of(scope.done, lambda run: (run["row"], run["prompt_length"]))
+    rows = rows_of(scope.done, lambda run: (run["row"], run["prompt_length"]), scope.failed)
     ours = Averages(scope, tasks_of(scope, choice), rows)
     refuse_empty(results, ours.tasks, map(ours.mean, rows))
     lengths = sorted({length for _, length in rows})

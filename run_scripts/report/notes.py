@@ -9,7 +9,7 @@ from typing import Any, Callable, Collection, Iterable, Mapping
 
 from preprocess.tasks import TASKS
 
-from .runs import Run, architecture, backbone_name, grouped, is_prompted, kind_of
+from .runs import Run, architecture, backbone_name, grouped, is_hopeless, is_prompted, kind_of
 from .scope import Scope
 from .score import Row
 
@@ -19,11 +19,12 @@ MEAN_OF = {
     "mcc": "Matthews correlation",
 }
 NOT_AS_IN_PAPER = ("batch_size", "max_epoch", "max_update")  # of a run; there only where they were chosen
+AS_THE_AUTHORS = "as in the authors' scripts: a checkpoint by its accuracy, of STS-B by its loss"
 CHOSEN_ON = {
     ("full", "clean"): "examples held out of the training set",
-    ("full", "paper"): "the reported split itself, as in the paper",
+    ("full", "paper"): f"the reported split itself, {AS_THE_AUTHORS}",
     ("few-shot", "clean"): "a development set drawn with the training examples",
-    ("few-shot", "paper"): "a development set drawn with the training examples",
+    ("few-shot", "paper"): f"a development set drawn with the training examples, {AS_THE_AUTHORS}",
 }
 
 
@@ -105,10 +106,21 @@ def incomplete(rows: Mapping[tuple[int | None, str], Row], seeds: Collection[int
 
 
 def failures(runs: Collection[Run]) -> list[str]:
-    """A note that counts failed runs by row and task, if there are any."""
-    counts = Counter(place(run["row"], run["task"], run["k"]) for run in runs)
+    """Notes that name each run that would fail again, and count the others by row and task, if there are any."""
+    hopeless = list(filter(is_hopeless, runs))
+    others = [run for run in runs if not is_hopeless(run)]
+    counts = Counter(place(run["row"], run["task"], run["k"]) for run in others)
     named = "; ".join(f"{name} {count}" for name, count in counts.items())
-    return [f"failed runs, left out: {len(runs)} ({named})"] if runs else []
+    return [*_hopeless(hopeless), *([f"failed runs, left out: {len(others)} ({named})"] if others else [])]
+
+
+def _hopeless(runs: Iterable[Run]) -> list[str]:
+    by_rate = grouped(runs, lambda run: (run["reason"], place(run["row"], run["task"], run["k"]), run["lr"]))
+    named = "; ".join(
+        f"{where}, lr {lr:g}, seed {_distinct(group, itemgetter('seed'))}: {reason}"
+        for (reason, where, lr), group in by_rate.items()
+    )
+    return [f"learning rates that are out, and missing where no other is left: {named}"] if named else []
 
 
 def place(row: str, task: str, k: int | None) -> str:

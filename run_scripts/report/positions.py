@@ -86,7 +86,7 @@ def _grids(scope: Scope, tasks: Collection[str], kind: str) -> list[Grid]:
     of_kind = Averages(
         scope,
         tuple(task for task in tasks if kind_of(task) == kind),
-        rows_of(done, lambda run: (run["row"], place_of(run))),
+        rows_of(done, lambda run: (run["row"], place_of(run)), scope.failed),
     )
     places: dict[str, list[Place]] = {}
     for row, place in of_kind.rows:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, Callable, Hashable, Iterable
 
 from preprocess.tasks import TASKS
-from run_scripts.records import RunError, read_records, results_file
+from run_scripts.records import REASONS, RunError, read_records, results_file
 
 Run = dict[str, Any]  # a line of results.jsonl
 SINGLE, PAIRS = "single sentences", "pairs"  # kinds of tasks
 PROMPT = ("position", "supplementary_position", "prompt_length")
+CELL = ("row", "task", "k", "selection", "position", "supplementary_position")
 NEEDED = {  # by status
     "done": ("selection", "backbone", "lr", "seed", "dev", "test", "metric", "trainable", *PROMPT),
     "failed": ("selection", "lr", "seed"),
@@ -57,6 +58,18 @@ def _backbone(run: Run) -> dict[str, str]:
 
 def is_done(run: Run) -> bool:
     return run["status"] == "done"
+
+
+def is_hopeless(run: Run) -> bool:
+    """Whether a failed run would fail again: it has diverged, or there was too little memory."""
+    return not is_done(run) and run.get("reason") in REASONS
+
+
+def is_variant(failed: Run, done: Run) -> bool:
+    """Whether a failed run is of the same table cell as one that has finished; some may not know all of themselves."""
+    known = all(failed.get(key) == done[key] for key in CELL)
+    length, sha256 = failed.get("prompt_length"), failed["backbone"]["sha256"]
+    return known and length in (None, done["prompt_length"]) and sha256 in ("", done["backbone"]["sha256"])
 
 
 def is_prompted(run: Run) -> bool:

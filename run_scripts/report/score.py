@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import Any, Callable, Collection, Iterable, Mapping
 
-from .runs import Run, grouped
+from .runs import Run, grouped, is_hopeless, is_variant
 
 
 @dataclass(frozen=True)
@@ -42,26 +41,32 @@ class Score:
 Row = Mapping[str, Score]  # by task
 
 
-def choose(runs: Iterable[Run]) -> Score:
+def choose(runs: Iterable[Run], failed: Iterable[Run] = ()) -> Score | None:
     """The score of runs that differ in learning rate and seed alone.
 
     The best mean dev decides, the smaller rate where two are equal. Only rates with as many seeds as any other are
-    compared: a mean over one lucky seed of an unfinished sweep must not win.
+    compared: a mean over one lucky seed of an unfinished sweep must not win. A rate at which a seed has diverged, or
+    found too little memory, is out, whatever its other seeds say; None where no other is left.
     """
-    by_lr = grouped(runs, lambda run: run["lr"]).values()
-    most = max(map(len, by_lr))
+    runs = list(runs)
+    out = {run["lr"] for run in failed if is_hopeless(run) and is_variant(run, runs[0])}
+    by_lr = [group for lr, group in grouped(runs, lambda run: run["lr"]).items() if lr not in out]
+    most = max(map(len, by_lr), default=0)
     scores = [Score(tuple(sorted(group, key=lambda run: run["seed"]))) for group in by_lr if len(group) == most]
-    return max(scores, key=lambda score: (-math.inf if math.isnan(score.dev) else score.dev, -score.lr))
+    return max(scores, key=lambda score: (score.dev, -score.lr), default=None)
 
 
-def rows_of(runs: Iterable[Run], key: Callable[[Run], Any] = lambda run: run["row"]) -> dict[Any, Row]:
+def rows_of(
+    runs: Iterable[Run], key: Callable[[Run], Any] = lambda run: run["row"], failed: Iterable[Run] = ()
+) -> dict[Any, Row]:
     """Row, or another key of groups of runs -> task -> score."""
-    by_key = grouped(runs, key)
-    return {name: _by_task(group) for name, group in by_key.items()}
+    failed = list(failed)
+    return {name: _by_task(group, failed) for name, group in grouped(runs, key).items()}
 
 
-def _by_task(runs: Iterable[Run]) -> Row:
-    return {task: choose(group) for task, group in grouped(runs, lambda run: run["task"]).items()}
+def _by_task(runs: Iterable[Run], failed: Iterable[Run]) -> Row:
+    found = {task: choose(group, failed) for task, group in grouped(runs, lambda run: run["task"]).items()}
+    return {task: score for task, score in found.items() if score is not None}
 
 
 def mean_over(values: Mapping[str, float], tasks: Collection[str]) -> float | None:

@@ -72,7 +72,7 @@ def score_table(spec: ScoreTable, results: Results, choice: Choice, extras: Extr
         RunError: see ``take``; the row of --significance has no runs.
     """
     scope = take(results, choice, spec.blocks.keys(), wants=spec.wants)
-    rows = rows_of(scope.done, lambda run: (run["k"], run["row"]))
+    rows = rows_of(scope.done, lambda run: (run["k"], run["row"]), scope.failed)
     with_runs = list(dict.fromkeys(name for _, name in rows))
     choice.pick([*(name for block in spec.blocks.values() for name in block), *with_runs])
     if extras.significance:

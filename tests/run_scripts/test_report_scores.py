@@ -38,10 +38,33 @@ def test_a_learning_rate_with_fewer_seeds_is_not_chosen():
     assert choose([made.run("a", "CR", 1, 1e-3, dev=95), *complete]).lr == 1e-4
 
 
-def test_equal_dev_scores_and_those_that_are_no_numbers():
+def test_of_equal_dev_scores_the_smaller_rate_wins():
     equal = [made.run("a", "CR", 1, lr, dev=85) for lr in (1e-3, 1e-4, 5e-3)]
     assert choose(equal).lr == 1e-4
-    assert choose([made.run("a", "CR", 1, 1e-4, dev=math.nan), made.run("a", "CR", 1, 1e-3, dev=3)]).lr == 1e-3
+
+
+FAST = [made.run("a", "CR", seed, 5e-3, dev=90) for seed in (1, 2)]
+SLOW = [made.run("a", "CR", seed, 1e-3, dev=70) for seed in (1, 2, 3)]
+GONE = made.failed("a", "CR", 3, lr=5e-3, reason="diverged")
+
+
+def test_a_rate_with_a_seed_that_diverged_is_out():
+    """Even where all rates have as many seeds left."""
+    for reason in ("diverged", "out of memory"):
+        assert choose([*FAST, *SLOW[:2]], [{**GONE, "reason": reason}]).lr == 1e-3
+    for other in ({"reason": None}, {"lr": 1e-4}, {"row": "b"}, {"task": "MR"}, {"k": 100}, {"position": 4}):
+        assert choose([*FAST, *SLOW[:2]], [{**GONE, **other}]).lr == 5e-3
+    for other in ({"prompt_length": 50}, {"backbone": {"path": "x", "sha256": "cd" * 16}}):
+        assert choose([*FAST, *SLOW[:2]], [{**GONE, **other}]).lr == 5e-3
+    for unknown in ({"prompt_length": None}, {"backbone": {"path": "x", "sha256": ""}}):
+        assert choose([*FAST, *SLOW[:2]], [{**GONE, **unknown}]).lr == 1e-3
+
+
+def test_where_every_rate_is_out_there_is_no_score():
+    out = [GONE, {**GONE, "lr": 1e-3}]
+    assert choose([*FAST, *SLOW], out) is None
+    assert rows_of([*FAST, *SLOW, made.run("a", "MR")], failed=out).keys() == {"a"}
+    assert rows_of([*FAST, *SLOW, made.run("a", "MR")], failed=out)["a"].keys() == {"MR"}
 
 
 def test_one_seed_has_no_deviation():

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+import torch
 
+from fairseq_idpg import divergence
+from fairseq_idpg.tasks.memory import refuse_to_skip
 from run_scripts.campaign import Campaign, missing
 from run_scripts.experiment import Experiment
-from run_scripts.records import append_record, read_records
+from run_scripts.records import append_record, failure, read_records
 
 DONE = {"status": "done", "dev": 70.0, "test": 60.0, "seconds": 5.0}
 FAILED = {"status": "failed", "error": "out of memory"}
@@ -82,6 +85,39 @@ def test_a_run_that_fails_twice_is_recorded_and_the_rest_goes_on(tmp_path, capsy
     again = Cluster()
     assert finish(tmp_path, again) == 0 and again.started == ["a"]
     assert missing(RUNS, tmp_path) == []
+
+
+LOST = failure("fairseq-train ended with status 1: the run has diverged: the loss is NaN (log: x)")
+FULL = failure("fairseq_idpg: update 3: a batch of 16 x 300 tokens does not fit into memory (CUDA out of memory.)")
+
+
+def test_a_run_that_diverged_is_not_tried_again(tmp_path, capsys):
+    campaign = Campaign(RUNS, tmp_path, Cluster(a=[LOST]), False)
+    assert campaign.finish() == 0 and campaign.diverged == 1 and campaign.cluster.started == ["a", "b", "c"]
+    record = read_records(tmp_path)[0]
+    assert (record["run"], record["status"], record["reason"], record["lr"]) == ("a", "failed", "diverged", 1e-3)
+    assert "seed 0: DIVERGED: fairseq-train ended with status 1: the run has diverged" in capsys.readouterr().out
+    again = Campaign(RUNS, tmp_path, Cluster(), False)
+    assert again.finish() == 0 and again.diverged == 1 and again.cluster.started == []
+    assert "seed 0: diverged before, and is not tried again as long as its line" in capsys.readouterr().out
+
+
+def test_a_run_without_enough_memory_is_tried_by_the_next_sweep(tmp_path, capsys):
+    cluster = Cluster(a=[FULL])
+    assert finish(tmp_path, cluster) == 1 and cluster.started == ["a", "b", "c"]
+    assert "seed 0: OUT OF MEMORY: fairseq_idpg: update 3" in capsys.readouterr().out
+    again = Cluster()
+    assert finish(tmp_path, again) == 0 and again.started == ["a"]
+
+
+def test_why_runs_fail():
+    """By the words of the plugin, of fairseq and of torch."""
+    with pytest.raises(SystemExit) as no_room, refuse_to_skip({"net_input": {"src_tokens": torch.zeros(1, 1)}}, 0):
+        raise RuntimeError("out of memory")
+    messages = {f"x: {divergence.DIVERGED}: y": "diverged", "Your loss is probably exploding": "diverged"}
+    messages |= {str(no_room.value): "out of memory", "torch.OutOfMemoryError: CUDA out of memory.": "out of memory"}
+    messages |= {"the job was killed by signal 9": None, "": None}
+    assert {text: failure(text)["reason"] for text in messages} == messages
 
 
 def test_what_is_done_is_not_run_again(tmp_path):

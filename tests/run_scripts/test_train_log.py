@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from run_scripts.checkpoint_files import drop_optimizer, has_all_updates
-from run_scripts.records import RunError
-from run_scripts.training import train, training_facts
+from run_scripts.records import RunError, failure
+from run_scripts.training import refuse_skipped, train, training_facts
 from tests.folders import same_tensors, write_backbone, write_folder
 from tests.folders import train as fairseq_train
 
@@ -38,6 +38,22 @@ GPU = (
 def test_seconds_and_memory(tmp_path, text, seconds, mib):
     (tmp_path / "train.log").write_text(text)
     assert training_facts(tmp_path / "train.log") == {"seconds": seconds, "peak_mib": mib}
+
+
+def test_batches_that_were_left_out_fail_the_run(tmp_path):
+    """Whichever attempt left them out: the next went on from its checkpoint."""
+    log = tmp_path / "train.log"
+    log.write_text(START + KILLED + START + KILLED + PEAK + ENDED)
+    refuse_skipped(log)
+    warning = (
+        "2026-01-01 10:00:05 | WARNING | fairseq.trainer | attempting to recover from OOM in forward/backward pass\n"
+    )
+    log.write_text(START + warning + warning + KILLED + START + KILLED + PEAK + ENDED)
+    with pytest.raises(
+        RunError, match="train.log: 2 batches that did not fit into memory .* give --update-freq 2"
+    ) as said:
+        refuse_skipped(log)
+    assert failure(said.value)["reason"] == "out of memory"
 
 
 @pytest.fixture

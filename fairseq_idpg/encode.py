@@ -1,7 +1,8 @@
 """Fills a representation cache before training: ``python -m fairseq_idpg.encode DATA-bin --backbone model.pt ...``.
 
 The rows are those that fairseq-train finds with the same --representation-cache, --max-positions, --shorten-method,
---separator-token and --swap-pairs; a run that finds its rows neither computes nor waits.
+--separator-token, --swap-pairs and --fp16 or --bf16 (neither for --amp); a run that finds its rows neither computes nor
+waits.
 """
 
 import argparse
@@ -37,6 +38,10 @@ def parser() -> argparse.ArgumentParser:
     add("--shorten-method", choices=["none", "truncate"], default="none")
     add("--prompt-length", type=int, default=5, help="room left for the prompt: matters to examples that are cut")
     add("--swap-pairs", choices=["none", "append"], default="none")
+    half = made.add_mutually_exclusive_group()
+    for option, precision in (("--fp16", torch.float16), ("--bf16", torch.bfloat16)):
+        how = {"action": "store_const", "dest": "precision", "default": torch.float32, "const": precision}
+        half.add_argument(option, **how, help=f"rows for runs with {option}")
     add("--cpu", action="store_true", help="do not use a GPU")
     return made
 
@@ -79,7 +84,7 @@ def model_options(args: argparse.Namespace) -> argparse.Namespace:
 def encode(data: DataFolder, args: argparse.Namespace, options: argparse.Namespace) -> None:
     """Fills the cache of every split of a folder."""
     task = task_of(data, args)
-    model: Any = task.build_model(options).eval()
+    model: Any = task.build_model(options).eval().to(args.precision)
     if torch.cuda.is_available() and not args.cpu:
         model.cuda()
     for split in args.splits or filter(data.has_labels, data.splits):

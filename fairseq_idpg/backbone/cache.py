@@ -1,7 +1,7 @@
 """M(x) of every example of a split, computed once and kept on disk (the paper suggests it; nobody ships it).
 
-Without dropout M(x) depends on the frozen backbone and the tokens alone. A file is named by the fingerprint of both, so
-another backbone or other text never finds it; tasks, seeds and methods that read the same tokens share it.
+Without dropout M(x) depends on the frozen backbone, its precision and the tokens alone. A file is named by these, so
+another backbone, precision or text never finds it; tasks, seeds and methods that read the same tokens share it.
 
     DIR/KEY.npy            N x w rows, float32 or float16, complete: it gets this name when the last row is written
     DIR/KEY.json           what it was made from, and the SHA-256 of KEY.npy, which opening compares
@@ -14,7 +14,7 @@ import hashlib
 import json
 import os
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tokenize import TokenError
 from typing import Callable, Iterator, Optional
@@ -41,7 +41,8 @@ class CacheKey:
         tokens: SHA-256 of the token rows that the backbone reads.
         kind: the --representation.
         rows, width: N and w.
-        dtype: ``float32`` or ``float16``.
+        dtype: ``float32`` or ``float16``, of the numbers in the file.
+        precision: ``float32``, ``float16`` or ``bfloat16``, in which the backbone computed them.
     """
 
     backbone: str
@@ -50,6 +51,7 @@ class CacheKey:
     rows: int
     width: int
     dtype: str
+    precision: str
     format: int = FORMAT
 
     @property
@@ -58,16 +60,34 @@ class CacheKey:
 
 
 class RepresentationCache:
-    """The rows of one split. Pickles as its path, so that data loader processes read the file themselves."""
+    """The rows of one split. Pickles as its path, so that data loader processes read the file themselves.
 
-    def __init__(self, folder: str, key: CacheKey):
+    Args:
+        precision: says the backbone's precision at the moment (fairseq halves a model that is built already); without
+            it, it is always the key's.
+    """
+
+    def __init__(self, folder: str, key: CacheKey, precision: Optional[Callable[[], str]] = None):
         self.folder = os.path.abspath(folder)
-        self.key = key
+        self._key = key
+        self._precision = precision
         self._rows: Optional[np.ndarray] = None
         self._compared = False  # with its checksum: once, also for data loader processes
 
     def __getstate__(self):
-        return {**self.__dict__, "_rows": None}
+        self._follow_precision()
+        return {**self.__dict__, "_precision": None, "_rows": None}
+
+    @property
+    def key(self) -> CacheKey:
+        self._follow_precision()
+        return self._key
+
+    def _follow_precision(self) -> None:
+        precision = self._key.precision if self._precision is None else self._precision()
+        if precision != self._key.precision:  # from now on other rows
+            self._key = replace(self._key, precision=precision)
+            self._rows, self._compared = None, False
 
     def path(self, ending: str) -> str:
         return os.path.join(self.folder, f"{self.key.name}.{ending}")
@@ -78,6 +98,7 @@ class RepresentationCache:
 
     def rows(self, index: np.ndarray) -> Optional[np.ndarray]:
         """Rows of some examples, n x w; None as long as the cache is not complete."""
+        self._follow_precision()
         if self._rows is None:
             if not self.complete:
                 return None

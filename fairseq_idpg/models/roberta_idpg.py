@@ -138,7 +138,9 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
     ) -> Injection:
         """The method's values for one pass, from M(x) if it reads it and the batch does not bring it."""
         method = self.method
-        if method.representation is not None and representation is None:
+        if representation is not None:  # float32 where nobody has converted the batch: fairseq-validate --fp16
+            representation = representation.type_as(self.encoder.sentence_encoder.embed_tokens.weight)
+        elif method.representation is not None:
             if method.representation == GLOVE:
                 raise InputError(
                     f"--method {self.args.method} needs batches with word vectors: use --task sentence_prediction_idpg"

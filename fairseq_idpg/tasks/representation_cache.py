@@ -1,8 +1,16 @@
-"""The representation cache of a task's data sets: what its rows depend on, and filling it."""
+"""The representation cache of a task's data sets: what its rows depend on, and filling it.
 
+Rows are computed in the precision of the backbone's weights and kept apart by it, so they do not depend on who filled
+the cache: float32 for runs in float32 and with --amp, half precision for --fp16 and --bf16. A run without a cache
+computes the same M(x) in batches of other shapes, so that its numbers differ by rounding; with --amp also because its
+training steps compute M(x) partly in half precision.
+"""
+
+import contextlib
+import functools
 import logging
 from pathlib import Path
-from typing import Any, Iterable, Optional
+from typing import Any, Iterable, Iterator, Optional
 
 import numpy as np
 import torch
@@ -11,8 +19,9 @@ from tqdm import tqdm
 from preprocess.checksums import sha256
 
 from ..backbone.cache import CacheKey, RepresentationCache, digest_of, length_sorted_batches
-from ..backbone.representation import GLOVE, sentence_representation
+from ..backbone.representation import GLOVE, canonical_kind, sentence_representation
 from ..errors import InputError
+from ..models.saving import hexadecimal
 from .prompted_dataset import PromptedDataset
 
 logger = logging.getLogger(__name__)
@@ -28,6 +37,11 @@ def check_cacheable(task_cfg: Any, model: Any) -> bool:
     method, cfg = model.method, model.args
     if method is None or method.representation in (None, GLOVE):
         logger.info(f"--representation-cache is not used: --method {cfg.method} computes no M(x)")
+        return False
+    if not model.backbone_loaded:
+        logger.info(
+            f"--representation-cache is not used: its rows are named by --backbone {cfg.backbone}, which is missing"
+        )
         return False
     for changes, option in (
         (cfg.no_freeze_backbone, "--no-freeze-backbone"),
@@ -51,11 +65,35 @@ def token_digest(data: str, split: str, inputs: Iterable[str], combine: bool, ar
     return digest_of(iter(parts))
 
 
-def open_cache(task_cfg: Any, model_key: dict, tokens: str, rows: int) -> RepresentationCache:
-    """The cache of a split; ``model_key`` holds what the key needs to know of the model."""
-    dtype = str(task_cfg.representation_cache_dtype)
-    key = CacheKey(tokens=tokens, rows=rows, dtype=dtype, **model_key)
-    return RepresentationCache(task_cfg.representation_cache, key)
+def open_cache(task_cfg: Any, model: Any, tokens: str, rows: int) -> RepresentationCache:
+    """The cache of a split for the M(x) that a model reads."""
+    precision = functools.partial(precision_of, model)
+    key = CacheKey(
+        backbone=hexadecimal(model.backbone_sha256),
+        tokens=tokens,
+        kind=canonical_kind(model.method.representation),
+        rows=rows,
+        width=model.args.encoder_embed_dim,
+        dtype=str(task_cfg.representation_cache_dtype),
+        precision=precision(),
+    )
+    return RepresentationCache(task_cfg.representation_cache, key, precision)
+
+
+def precision_of(model: Any) -> str:
+    """``float32``, ``float16`` or ``bfloat16``: what the backbone's weights are at the moment."""
+    return str(next(model.encoder.parameters()).dtype).replace("torch.", "")
+
+
+@contextlib.contextmanager
+def exact_products() -> Iterator[None]:
+    """Matrix products of float32 in float32, also where the process allows coarser ones (TF32)."""
+    allowed = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(allowed)
 
 
 def fill_cache(dataset: PromptedDataset, model: Any, split: str) -> None:
@@ -77,6 +115,6 @@ def fill_cache(dataset: PromptedDataset, model: Any, split: str) -> None:
         bar.update(len(index))
         return sentence_representation(model.encoder, tokens, kind=cache.key.kind)
 
-    with bar:
+    with bar, exact_products():
         cache.fill(encode, length_sorted_batches(dataset.sizes, TOKENS_AT_A_TIME))
     logger.info(f"split {split}: M(x) of {len(dataset):,} examples in {cache.path('npy')}")

@@ -15,7 +15,7 @@ from fairseq.tasks.sentence_prediction import SentencePredictionConfig, Sentence
 from omegaconf import II, OmegaConf, open_dict
 
 from ..backbone.loading import NO_BACKBONE
-from ..backbone.representation import GLOVE, canonical_kind
+from ..backbone.representation import GLOVE
 from ..criterions.sentence_prediction_idpg import log_correlations
 from ..divergence import check_validation
 from ..errors import InputError
@@ -23,7 +23,6 @@ from ..method import Start
 from ..models.config import fill_method_options
 from ..models.head import load_head
 from ..models.report import log_model
-from ..models.saving import hexadecimal
 from ..optim.grouped_adam import mark_groups
 from ..optim.half_precision import HalfPrecision
 from ..registry import find_method
@@ -89,7 +88,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     prompt_length = 0
     word_vectors: Optional[int] = None  # width of the rows that the model reads from the data folder
     half_precision: HalfPrecision  # what resuming in half precision needs, in every checkpoint
-    cached_model: Optional[Dict[str, Any]] = None  # what the key of a representation cache says of the model
+    cached_model: Optional[Any] = None  # the model, if its M(x) is kept in a representation cache
 
     @classmethod
     def setup_task(cls, cfg: Any, **kwargs: Any) -> "SentencePredictionIDPGTask":
@@ -138,11 +137,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         if getattr(model.method, "representation", None) == GLOVE:
             self.word_vectors = cfg.representation_width
         if self.cfg.representation_cache and check_cacheable(self.cfg, model):
-            self.cached_model = {
-                "backbone": hexadecimal(model.backbone_sha256),
-                "kind": canonical_kind(model.method.representation),
-                "width": cfg.encoder_embed_dim,
-            }
+            self.cached_model = model
         log_model(model, self.cfg.prompt_position)
         return model
 

@@ -25,9 +25,10 @@ EVERYTHING = np.arange(ROWS)
 
 
 def key(**changes):
-    return CacheKey(
-        **{**dict(backbone="b", tokens="t", kind="backbone", rows=ROWS, width=WIDTH, dtype="float32"), **changes}
+    usual = dict(
+        backbone="b", tokens="t", kind="backbone", rows=ROWS, width=WIDTH, dtype="float32", precision="float32"
     )
+    return CacheKey(**{**usual, **changes})
 
 
 def batches(size=5):
@@ -113,11 +114,29 @@ def test_several_processes_fill_it_once(tmp_path):
 
 @pytest.mark.parametrize(
     "change",
-    [{"backbone": "c"}, {"tokens": "u"}, {"kind": "token-mean"}, {"rows": 24}, {"width": 7}, {"dtype": "float16"}],
+    [
+        *({"backbone": "c"}, {"tokens": "u"}, {"kind": "token-mean"}, {"rows": 24}, {"width": 7}, {"dtype": "float16"}),
+        {"precision": "bfloat16"},
+    ],
 )
 def test_anything_else_has_another_name(tmp_path, change):
     RepresentationCache(str(tmp_path), key()).fill(encode, batches())
     assert not RepresentationCache(str(tmp_path), key(**change)).complete
+
+
+def test_rows_follow_the_precision_of_the_moment(tmp_path):
+    precision = ["float32"]
+    cache = RepresentationCache(str(tmp_path), key(), precision=lambda: precision[0])
+    cache.fill(encode, batches())
+    np.testing.assert_array_equal(cache.rows(EVERYTHING), TRUE.numpy())
+    precision[0] = "float16"
+    assert cache.rows(EVERYTHING) is None
+    cache.fill(lambda index: TRUE[index].half(), batches())
+    carried = pickle.loads(pickle.dumps(cache))
+    for found in (cache, carried):
+        np.testing.assert_array_equal(found.rows(EVERYTHING), TRUE.half().float().numpy())
+    precision[0] = "float32"
+    np.testing.assert_array_equal(cache.rows(EVERYTHING), TRUE.numpy())
 
 
 def test_a_truncated_or_renamed_file_is_refused(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fairseq_idpg.backbone.representation import sentence_representation
-from tests.folders import train, validate
+from tests.folders import train, validate, write_backbone
 from tests.helpers import logits, pair_batch, tiny_model
 
 LOSSES = {"abs": 2e-3}  # the log has three decimals
@@ -78,6 +78,17 @@ def test_methods_without_a_representation_say_that_they_need_none(pairs, backbon
     options = ["--backbone", backbone, "--max-epoch", 1, "--method", "prompt-tuning"]
     run = train(pairs, tmp_path / "run", *options, "--representation-cache", tmp_path / "cache")
     assert "--representation-cache is not used: --method prompt-tuning computes no M(x)" in run.output
+
+
+def test_no_cache_without_the_backbone_that_names_it(pairs, tmp_path):
+    """Two whole models without their backbones would share rows."""
+    backbone = write_backbone(tmp_path / "model.pt", seed=1)
+    run = train(pairs, tmp_path / "run", "--backbone", backbone, "--max-epoch", 1, "--save-full-model")
+    backbone.unlink()
+    checkpoint = tmp_path / "run" / "checkpoint_last.pt"
+    checked = validate(pairs, checkpoint, "--representation-cache", tmp_path / "cache")
+    assert checked.log("valid_loss") == run.log("valid_loss") and not (tmp_path / "cache").exists()
+    assert f"--representation-cache is not used: its rows are named by --backbone {backbone}" in checked.output
 
 
 def test_a_damaged_cache(pairs, backbone, tmp_path):

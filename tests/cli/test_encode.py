@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
+from fairseq_idpg.backbone.representation import sentence_representation
 from fairseq_idpg.encode import main
 from fairseq_idpg.errors import InputError
+from fairseq_idpg.tasks import representation_cache
 from tests.folders import train, write_backbone, write_folder
 
 
@@ -23,6 +26,38 @@ def test_training_finds_the_rows(pairs, backbone, tmp_path, capsys):
     assert "M(x) of" not in train(pairs, tmp_path / "run", *options).output
     encode(pairs, backbone, tmp_path / "cache")
     assert "train: 24 rows were there" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("options", [["--fp16"], ["--bf16"]])
+def test_rows_for_half_precision(pairs, backbone, tmp_path, options):
+    """The rows that such a run computes itself, bit for bit; runs in float32 never read them."""
+    encode(pairs, backbone, tmp_path / "cache", *options)
+    usual = ["--backbone", backbone, "--max-epoch", 1, "--fp16-no-flatten-grads", *options]
+    found = train(pairs, tmp_path / "found", *usual, "--representation-cache", tmp_path / "cache")
+    filled = train(pairs, tmp_path / "filled", *usual, "--representation-cache", tmp_path / "own")
+    assert "M(x) of" not in found.output and found.log("train_loss") == filled.log("train_loss")
+    names = sorted(path.name for path in (tmp_path / "own").glob("*.npy"))
+    assert names == sorted(path.name for path in (tmp_path / "cache").glob("*.npy")) and len(names) == 2
+    for name in names:
+        np.testing.assert_array_equal(*(np.load(tmp_path / folder / name) for folder in ("own", "cache")))
+    encode(pairs, backbone, tmp_path / "cache")
+    assert len(list((tmp_path / "cache").glob("*.npy"))) == 4
+
+
+def test_rows_of_float32_are_computed_without_tf32(pairs, backbone, tmp_path, monkeypatch):
+    seen = set()
+
+    def computed(*args, **more):
+        seen.add(torch.get_float32_matmul_precision())
+        return sentence_representation(*args, **more)
+
+    monkeypatch.setattr(representation_cache, "sentence_representation", computed)
+    torch.set_float32_matmul_precision("high")
+    try:
+        encode(pairs, backbone, tmp_path / "cache")
+        assert seen == {"highest"} and torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision("highest")
 
 
 def test_options_that_change_the_rows(pairs, backbone, tmp_path):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 import torch
 
-from tests.folders import train, validate
+from tests.folders import same_tensors, train, validate
 
 METHODS = ["m-idpg-phm", "p-tuning-v2-kv", "compacter-shared", "p-tuning", "fine-tuning"]
 
@@ -126,6 +128,31 @@ def test_bf16_with_a_cache(losses, tmp_path):
     cached, _ = losses("m-idpg-phm", "--bf16", "--representation-cache", tmp_path)
     whole, _ = losses("m-idpg-phm", "--bf16")
     assert cached.log("train_loss") == pytest.approx(whole.log("train_loss"), abs=0.02)
+
+
+def test_the_cache_keeps_precisions_apart(pairs, backbone, tmp_path):
+    """M(x) used to be what the first run had computed, whatever the precision of the next."""
+    usual = ["--backbone", backbone, "--max-epoch", 2]
+    alone = train(pairs, tmp_path / "alone", *usual, "--representation-cache", tmp_path / "own")
+    shared = ["--representation-cache", tmp_path / "cache"]
+    for precision in (["--bf16"], FP16):
+        assert train(pairs, tmp_path / precision[0], *usual, *precision, *shared).output.count("M(x) of") == 2
+    whole = train(pairs, tmp_path / "whole", *usual, *shared, "--num-workers", 1)
+    assert whole.output.count("M(x) of") == 2 and len(list((tmp_path / "cache").glob("*.npy"))) == 6
+    states = [torch.load(tmp_path / run / "checkpoint_last.pt", weights_only=True) for run in ("alone", "whole")]
+    assert same_tensors(states[0]["model"], states[1]["model"]) and whole.log("train_loss") == alone.log("train_loss")
+    assert "M(x) of" not in train(pairs, tmp_path / "amp", *usual, "--amp", *shared).output
+
+
+def test_validation_reads_the_rows_of_its_precision(pairs, backbone, tmp_path):
+    """The checkpoint names the cache, so that a plain fairseq-validate reads from it."""
+    usual = ["--backbone", backbone, "--max-epoch", 1, "--representation-cache", tmp_path / "cache"]
+    printed = train(pairs, tmp_path, *usual, *FP16).log("valid_loss")
+    path = tmp_path / "checkpoint_last.pt"
+    assert validate(pairs, path, "--fp16").log("valid_loss") == printed
+    plain = validate(pairs, path)
+    shutil.rmtree(tmp_path / "cache")
+    assert validate(pairs, path).log("valid_loss") == plain.log("valid_loss")
 
 
 def test_amp_changes_nothing_on_a_cpu(losses):

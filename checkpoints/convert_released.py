@@ -33,6 +33,7 @@ from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGCo
 from preprocess.folders import new_file
 
 HEAD = "sentence_classification_head"
+HEADS = "classification_heads."
 HEAD_OUTPUT = f"classification_heads.{HEAD}.out_proj.weight"
 
 HISTORY = {
@@ -105,6 +106,9 @@ def convert(source: Path, backbone: Path | None = None) -> dict[str, Any]:
     model = build_model(cfg, symbols, classes)
     if path is not None:
         model.load_backbone(read_backbone(path))
+    missing = [name for name in model.state_dict() if name.startswith(("method.", HEADS)) and name not in state]
+    if missing:
+        raise InputError(f"SRC {source} cannot be converted: it has nothing of {missing[0]}; give another checkpoint")
     model.load_state_dict(state, strict=True)
     return {
         "args": None,

@@ -80,6 +80,12 @@ def predict(model: Any, task: Any, split: str, batch_size: int = 64, progress: b
         if "target" in sample:
             targets.update(zip(ids, sample["target"].view(-1).tolist()))
     rows = np.stack([outputs[i] for i in range(len(dataset))])
+    unusable = np.flatnonzero(~np.isfinite(rows).all(1))
+    if len(unusable):
+        raise InputError(
+            f"{len(unusable)} of {len(rows)} predictions of split {split} are not finite, the first that of line "
+            f"{unusable[0] + 1}: give another checkpoint"
+        )
     labels = None if not targets else np.asarray([targets[i] for i in range(len(dataset))])
     if task.cfg.regression_target:
         return Predictions(rows[:, 0], labels, [])

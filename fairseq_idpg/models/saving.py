@@ -12,10 +12,8 @@ from torch import Tensor
 from ..backbone.loading import Backbone
 from ..errors import InputError
 from ..saving.configuration import FINGERPRINT
-
-ENCODER = "encoder."
-STACK = "encoder.sentence_encoder."
-VERSION = "encoder.sentence_encoder.version"
+from ..saving.fitting import ENCODER, STACK, VERSION, check_heads, check_sizes, take_encoder
+from ..saving.reading import EXTRA_STATE
 
 
 class Kept(Protocol):
@@ -108,25 +106,46 @@ class SavesTrainableOnly:
         return super().state_dict()
 
     def upgrade_state_dict_named(self, state_dict: Dict[str, Tensor], name: str) -> None:
-        """Completes a checkpoint from the loaded backbone, in place.
+        """Completes a checkpoint from the loaded backbone, in place; of one of fairseq's own the encoder is the start.
+
+        A checkpoint is this package's if it holds a fingerprint. Then nothing but the frozen backbone may be missing:
+        the head and the method that this model was built with are random.
 
         Raises:
-            InputError: the checkpoint's backbone, method or options are not this model's.
+            InputError: the checkpoint's backbone, head, method or options are not this model's.
         """
         whole = self._everything()
         ours = FINGERPRINT in state_dict
+        check_heads(state_dict, whole, ours)  # fairseq deletes a head of another name or size, and puts a random one
         state_dict.setdefault(VERSION, whole[VERSION])  # its absence would mean a much older format
         super().upgrade_state_dict_named(state_dict, name)
-        brings_stack = all(key in state_dict for key in whole if key.startswith(STACK))
         if ours:
             self._check_same_method(state_dict, whole)
-        if not brings_stack:
+            self._check_complete(state_dict, whole)
+        else:
+            take_encoder(state_dict, whole)
+        check_sizes(state_dict, whole)
+        if not all(key in state_dict for key in whole if key.startswith(STACK)):
             self._check_same_backbone(state_dict)
         if self.backbone_loaded and not (ours and self.args.save_full_model):
             self._check_same_weights(state_dict, whole, ours)
         self.backbone_loaded = True
+        state_dict.setdefault(EXTRA_STATE, {})
         for key, value in whole.items():
             state_dict.setdefault(key, value)
+
+    def _check_complete(self, state_dict: Dict[str, Tensor], whole: Dict[str, Tensor]) -> None:
+        """Only what is read from the backbone's own file may be missing, and what a folded method has left behind."""
+        folded = [] if self._training_only(state_dict) else self._training_only(whole)
+        replaceable = {EXTRA_STATE, *folded, *self._reloaded_from_backbone()}
+        missing = [key for key in whole if key not in state_dict and key not in replaceable]
+        unknown = [key for key in state_dict if key not in whole and key != EXTRA_STATE]
+        if missing or unknown:
+            raise InputError(
+                f"this checkpoint {'lacks ' + missing[0] if missing else 'holds ' + unknown[0]}, "
+                f"{'trained' if missing else 'unknown'} here: give the options it was trained with "
+                "(--train-layer-norms, --no-freeze-backbone), or another --save-dir or --restore-file"
+            )
 
     def _check_same_backbone(self, state_dict: Dict[str, Tensor]) -> None:
         if not self.backbone_loaded:

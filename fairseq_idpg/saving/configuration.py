@@ -99,6 +99,11 @@ def check_is_ours(state: Mapping[str, Any], what: str) -> None:
         raise InputError(f"{what} is not a checkpoint of this package: {REMEDY}")
 
 
+def names_ours(state: Mapping[str, Any]) -> bool:
+    """Whether a file says that it holds a model of this package."""
+    return model_class(recorded(state)["model"].get("_name")) is MODEL_REGISTRY[OUR_MODEL]
+
+
 def recorded(state: Mapping[str, Any]) -> Dict[str, Options]:
     """The options of "task", "model" and "criterion" as they stand in the file, their names under "_name".
 

@@ -7,7 +7,7 @@ from fairseq.dataclass.utils import overwrite_args_by_name
 from omegaconf import OmegaConf
 
 from ..errors import InputError
-from .configuration import FINGERPRINT, buildable, check_is_roberta
+from .configuration import FINGERPRINT, buildable, check_is_roberta, names_ours
 from .reading import read_file
 
 
@@ -26,7 +26,7 @@ def load_state(
         InputError: see ``read_file`` and ``buildable``.
     """
     state, what = read_file(path, option), f"{option} {path}"
-    if builds or FINGERPRINT in state["model"]:
+    if builds or names_ours(state) or FINGERPRINT in state["model"]:
         cfg = OmegaConf.create(buildable(state, what), flags={"allow_objects": True})
         if overrides is not None:
             overwrite_args_by_name(cfg, overrides)

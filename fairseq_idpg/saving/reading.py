@@ -3,6 +3,7 @@
 Every checkpoint and backbone that this package opens goes through ``read_file``.
 """
 
+import math
 import os
 import pickle
 import re
@@ -16,6 +17,10 @@ from ..errors import InputError
 
 EXTRA_STATE = "_extra_state"  # what torch keeps of a module besides tensors
 ARCHIVE = b"PK\x03\x04"
+DTYPES = {
+    *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
+    *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool),
+}
 
 
 class Damaged(Exception):
@@ -37,7 +42,17 @@ def read_file(path: str, option: str) -> Dict[str, Any]:
         _check_weights(state)
     except Damaged as reason:
         raise InputError(f"{option} {path} is not a fairseq checkpoint ({reason}): give one") from None
+    for name, value in state["model"].items():
+        if isinstance(value, Tensor) and not is_finite(value):
+            raise InputError(f"{option} {path}: its {name} holds NaN or infinite numbers: give another checkpoint")
     return state
+
+
+def is_finite(tensor: Tensor) -> bool:
+    """Whether all numbers are; in one pass and without a copy."""
+    if not tensor.is_floating_point() or not tensor.numel():
+        return True
+    return all(math.isfinite(bound) for bound in torch.aminmax(tensor.detach()))
 
 
 def _check_bytes(path: str) -> None:
@@ -94,7 +109,11 @@ def _check_weights(state: Any) -> None:
             raise Damaged("its tensors have no names")
         if name != EXTRA_STATE and not isinstance(value, Tensor):
             raise Damaged(f"its {name} is no tensor")
+        if name == EXTRA_STATE and not isinstance(value, dict):
+            raise Damaged("it keeps nothing by names")
     for tensor in _tensors(state):
+        if tensor.dtype not in DTYPES:
+            raise Damaged(f"it holds numbers of the type {tensor.dtype}")
         if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.is_quantized:
             raise Damaged("it holds a tensor without numbers of its own")
         if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():

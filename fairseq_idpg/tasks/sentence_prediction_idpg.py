@@ -86,6 +86,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     """
 
     prompt_length = 0
+    judges = False  # whether the model is one that was trained before: fairseq-validate
     word_vectors: Optional[int] = None  # width of the rows that the model reads from the data folder
     half_precision: HalfPrecision  # what resuming in half precision needs, in every checkpoint
     cached_model: Optional[Any] = None  # the model, if its M(x) is kept in a representation cache
@@ -123,6 +124,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
                 cfg.representation_width = vectors_width(self.cfg.data, width)
             if cfg.backbone and cfg.backbone != NO_BACKBONE:
                 cfg.backbone = os.path.abspath(cfg.backbone)
+        self.judges = from_checkpoint
         model = super().build_model(cfg, from_checkpoint)
         if model.method is not None and not from_checkpoint:
             dictionary = self.source_dictionary
@@ -258,6 +260,15 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         self.half_precision.before_step(optimizer, update_num)
         with refuse_to_skip(sample, update_num):
             return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+
+    def valid_step(self, sample: Any, model: Any, criterion: Any):
+        loss, sample_size, logging_output = super().valid_step(sample, model, criterion)
+        if self.judges and not torch.isfinite(loss):
+            lines = sample["id"] + 1
+            raise InputError(
+                f"the loss of lines {int(lines.min())} to {int(lines.max())} is not finite: give another checkpoint"
+            )
+        return loss, sample_size, logging_output
 
     def reduce_metrics(self, logging_outputs: List[Dict[str, Any]], criterion: Any) -> None:
         """fairseq's, with correlations that are never NaN, with its own criterion too."""

@@ -1,0 +1,93 @@
+"""Whether the tensors of a checkpoint are those of a model: names and sizes, with errors that say what differs."""
+
+from typing import Dict, List
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+
+ENCODER = "encoder."
+STACK = "encoder.sentence_encoder."
+VERSION = "encoder.sentence_encoder.version"
+HEADS = "classification_heads."
+WEIGHTS = ("dense.weight", "dense.bias", "out_proj.weight", "out_proj.bias")
+
+State = Dict[str, Tensor]
+
+
+def check_heads(state: State, whole: State, ours: bool) -> None:
+    """Compares the heads of a checkpoint with those of a model.
+
+    Args:
+        state: of the checkpoint; one of fairseq's own may have no head, or another, which is left aside.
+        whole: of the model.
+
+    Raises:
+        InputError: a head is missing, a part of one is, or it has another name or another size.
+    """
+    theirs, own = heads(state), heads(whole)
+    for name, shapes in theirs.items():
+        missing = [part for part in WEIGHTS if part not in shapes]
+        if missing:
+            raise InputError(
+                f"this checkpoint holds a part of the head {name} only, without {missing[0]}: give another"
+            )
+    if not ours or theirs == own:
+        return
+    if set(theirs) != set(own):
+        raise InputError(
+            f"this checkpoint holds {_named(theirs)} but the model has {_named(own)}: give the checkpoint that "
+            "fairseq-train saved, and the --classification-head-name that it was trained with"
+        )
+    name = next(name for name in own if theirs[name] != own[name])
+    sizes = [shapes[name]["out_proj.weight"] for shapes in (theirs, own)]
+    raise InputError(
+        f"this checkpoint's head {name} has {sizes[0][0]} outputs of width {sizes[0][-1]}, but the model's has "
+        f"{sizes[1][0]} of width {sizes[1][-1]}: give the --num-classes that it was trained with"
+    )
+
+
+def heads(state: State) -> Dict[str, Dict[str, List[int]]]:
+    """{head: {tensor: shape}} of a state dict."""
+    found: Dict[str, Dict[str, List[int]]] = {}
+    for key, value in state.items():
+        if key.startswith(HEADS):
+            name, _, part = key[len(HEADS) :].partition(".")
+            found.setdefault(name, {})[part] = list(value.shape)
+    return found
+
+
+def _named(found: Dict[str, Dict[str, List[int]]]) -> str:
+    return "no head" if not found else f"the head {', '.join(sorted(found))}"
+
+
+def take_encoder(state: State, whole: State) -> None:
+    """Leaves of a checkpoint of fairseq's own, in place, what a model of ours can start from: its encoder and its head.
+
+    Raises:
+        InputError: its encoder is incomplete, or has more in it than the model's.
+    """
+    missing = [key for key in whole if key.startswith(STACK) and key not in state]
+    unknown = [key for key in state if key.startswith(STACK) and key not in whole]
+    if missing or unknown:
+        raise InputError(
+            f"this checkpoint's encoder is not that of --arch: {len(missing)} tensors missing, {len(unknown)} too many "
+            f"(such as {(missing + unknown)[0]}): give another one"
+        )
+    for key in [key for key in state if key not in whole or not torch.is_tensor(state[key])]:
+        del state[key]
+
+
+def check_sizes(state: State, whole: State) -> None:
+    """Raises InputError where a tensor has another shape, or is of another kind of numbers, than the model's."""
+    for key, own in whole.items():
+        theirs = state.get(key)
+        if not torch.is_tensor(own) or theirs is None:
+            continue
+        kinds = [value.dtype if not value.is_floating_point() else "floating" for value in (theirs, own)]
+        if theirs.shape != own.shape or kinds[0] != kinds[1]:
+            raise InputError(
+                f"this checkpoint's {key} is {list(theirs.shape)} of {theirs.dtype}, but the model's is "
+                f"{list(own.shape)} of {own.dtype}: give the options it was trained with, or another checkpoint"
+            )

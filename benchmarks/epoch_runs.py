@@ -54,7 +54,7 @@ def common(data: DataFolder, setting: Setting) -> list[str]:
         *(str(data.path), "--user-dir", str(ROOT / "fairseq_idpg"), "--task", "sentence_prediction_idpg"),
         *("--criterion", "sentence_prediction", "--num-classes", *classes, "--init-token", "0"),
         *("--separator-token", "2", "--max-positions", POSITIONS, "--shorten-method", "truncate"),
-        *("--prompt-position", "1" if "input1" in data.inputs else "0", "--required-batch-size-multiple", "1"),
+        *("--required-batch-size-multiple", "1"),
         *("--distributed-world-size", "1", "--num-workers", "0", "--log-format", "json", *device(setting)),
     ]
 

@@ -1,7 +1,7 @@
 """Methods that enter at different places of one backbone, trained together."""
 
 from dataclasses import fields
-from typing import Any, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from torch import Tensor, nn
 
@@ -40,6 +40,9 @@ class Combination(InjectedMethod):
                 if getattr(injected, name) is not getattr(NOTHING, name):
                     values[name] = getattr(injected, name)
         return Injection(**values)
+
+    def without_effect(self, cfg: Any) -> Dict[str, str]:
+        return {name: reason for part in self.parts for name, reason in part.without_effect(cfg).items()}
 
     def prompt_parameters(self) -> List[nn.Parameter]:
         return [parameter for part in self.parts for parameter in part.prompt_parameters()]

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from torch import Tensor, nn
 
@@ -58,6 +58,10 @@ class InjectedMethod(nn.Module, ABC):
     def mark_folded(self) -> None:
         """Told when a checkpoint without the training-only tensors is loaded: it can be used, not trained on."""
         self.folded = True
+
+    def without_effect(self, cfg: Any) -> Dict[str, str]:
+        """Options that change nothing beside the others as they are -> why, and what to do: a run may not set them."""
+        return {}
 
     def prompt_parameters(self) -> List[nn.Parameter]:
         """Parameters that are prompt rows themselves, for --no-decay-prompts."""

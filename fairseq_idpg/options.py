@@ -50,9 +50,13 @@ def fill_options(cfg: Any, method: Any, every_option: Iterable[str]) -> None:
             flag = flag_name(other)
             present = f"without {flag}" if chosen == "False" else f"with {flag} {chosen}"
             wanted = flag if values == ("True",) else f"{flag} {' or '.join(values)}"
-            raise InputError(
-                f"{flag_name(name)} {getattr(cfg, name)} has no effect {present}: leave it out or give {wanted}"
-            )
+            raise InputError(f"{given(cfg, name)} has no effect {present}: leave it out or give {wanted}")
+
+
+def given(cfg: Any, name: str) -> str:
+    """An option as it is typed: ``--prompt-length 5``, or ``--generator-residual``."""
+    value = getattr(cfg, name)
+    return flag_name(name) if value is True else f"{flag_name(name)} {value}"
 
 
 def check_divisible(what: str, value: int, divisor: int, flag: str = "--phm-n") -> None:

@@ -20,6 +20,7 @@ from fairseq_idpg.backbone.representation import GLOVE
 from fairseq_idpg.models.config import RobertaIDPGConfig, fill_method_options
 from fairseq_idpg.prompts.initial import load_saved
 from fairseq_idpg.registry import Geometry, find_method
+from fairseq_idpg.tasks.effects import check_effects
 from fairseq_idpg.tasks.prompt_position import check_position
 from fairseq_idpg.tasks.word_vectors import load_vectors, vectors_width
 from preprocess.data_folder import DataFolder
@@ -105,6 +106,7 @@ def check_model(experiment: Experiment, folder: DataFolder, args: Namespace) -> 
             load_vectors(experiment.data, split, count_examples(folder, split), args.representation_width)
     check_geometry(backbone_of(experiment.backbone), args, dictionary_of(folder.path))
     method = find_method(args.method).build(args, Geometry(args.encoder_layers, args.encoder_embed_dim))
+    check_effects(args, args, method)
     if experiment.init_prompts_from:
         load_saved(method, experiment.init_prompts_from)
 

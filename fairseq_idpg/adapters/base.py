@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Callable, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -88,6 +88,10 @@ class AdapterMethod(InjectedMethod):
             for i, layer in enumerate(self.layers)
         }
         return Injection(adapters=lambda layer: pairs.get(layer, NO_ADAPTERS))
+
+    def without_effect(self, cfg: Any) -> Dict[str, str]:
+        trained = "--no-freeze-backbone trains the LayerNorms in any case: leave it out"
+        return {"train_layer_norms": trained} if cfg.no_freeze_backbone else {}
 
     def _branches(self) -> List[Branch]:
         down, up = self.matrices()

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from torch import Tensor, nn
@@ -117,6 +117,12 @@ class PromptMethod(InjectedMethod):
             return Prefix(keys, values, before_projection=self.insertion == "key-value-input")
 
         return prefix_of
+
+    def without_effect(self, cfg: Any) -> Dict[str, str]:
+        if self.places == (0,) and self.insertion == "replace":
+            only = "with a prompt in the input alone there are no hidden states to replace"
+            return {"prompt_insertion": f"{only}: leave it out or give --prompt-layers all"}
+        return {}
 
     @property
     @abstractmethod

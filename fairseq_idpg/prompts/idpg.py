@@ -10,7 +10,7 @@ released.
 """
 
 from dataclasses import dataclass
-from typing import Optional
+from typing import Dict, Optional
 
 import torch
 from fairseq.dataclass import ChoiceEnum
@@ -86,11 +86,13 @@ class IDPG(PromptMethod):
 
     def __init__(self, cfg: IDPGConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
-        self.representation = str(cfg.representation)
+        kind = str(cfg.representation)
         width, places = geometry.width, len(self.places)
         sharing = str(cfg.generator_sharing)
-        self.from_previous_layer = self.representation == PREVIOUS_LAYER
-        self.representation_dropout = bool(cfg.representation_dropout)
+        self.from_previous_layer = kind == PREVIOUS_LAYER
+        if 0 in self.places or not self.from_previous_layer:  # else nothing reads M(x)
+            self.representation = kind
+            self.representation_dropout = bool(cfg.representation_dropout)
         self.dropout = nn.Dropout(cfg.generator_dropout)
         read = self._representation_width(cfg, width)
         self.generators = nn.ModuleList(
@@ -110,14 +112,35 @@ class IDPG(PromptMethod):
             return width
         if not cfg.representation_width:
             raise InputError("--representation glove needs word vectors: run python -m preprocess glove on the data")
+        if cfg.generator_residual and cfg.representation_width != width:
+            raise InputError(
+                f"--generator-residual adds M(x) to rows of width d = {width}, but word vectors have "
+                f"{cfg.representation_width} numbers: leave it out or give another --representation"
+            )
         return cfg.representation_width
+
+    def without_effect(self, cfg: IDPGConfig) -> Dict[str, str]:
+        found = super().without_effect(cfg)
+        if len(self.places) == 1:
+            found["generator_sharing"] = "one prompt shares with none: leave it out or give --prompt-layers all"
+        if self.places == (0,) and self.from_previous_layer:
+            found["representation"] = (
+                "the input's prompt is made from M(x): leave it out or give --representation backbone"
+            )
+        if 0 not in self.places:
+            first = f"--prompt-layers {cfg.prompt_layers} leaves out layer 0, whose prompt it would change"
+            norms = ("generator_residual", "generator_layer_norm")
+            found.update(dict.fromkeys(norms, f"{first}: leave it out or add 0"))
+        if self.representation is None:
+            found["representation_dropout"] = "no layer reads M(x): leave it out or add 0 to --prompt-layers"
+        return found
 
     @property
     def initial_rows(self) -> nn.Parameter:
         return self.bias
 
     def start(self, representation: Optional[Tensor]) -> PromptAt:
-        c0 = self.dropout(representation)
+        c0 = None if representation is None else self.dropout(representation)
         generators = [generator.build() for generator in self.generators]
         row_of = {place: row for row, place in enumerate(self.places)}
 

@@ -27,6 +27,7 @@ from ..optim.grouped_adam import mark_groups
 from ..optim.half_precision import HalfPrecision
 from ..registry import find_method
 from . import data_folder
+from .effects import check_effects
 from .memory import refuse_to_skip
 from .ordering import by_length, grouped_by_length, share_of_batch, share_of_tokens
 from .prompt_position import check_position, first_row, insertion_index, prompt_block, rows_needed
@@ -140,6 +141,8 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             self.word_vectors = cfg.representation_width
         if self.cfg.representation_cache and check_cacheable(self.cfg, model):
             self.cached_model = model
+        if not from_checkpoint:
+            check_effects(self.cfg, cfg, model.method)
         log_model(model, self.cfg.prompt_position)
         return model
 

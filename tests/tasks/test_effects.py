@@ -1,0 +1,269 @@
+"""Whatever option is set changes something, or is refused."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from fairseq_idpg.backbone.representation import GLOVE
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.method import Start
+from fairseq_idpg.models.config import METHOD_OPTIONS
+from fairseq_idpg.registry import METHODS, find_method
+from fairseq_idpg.tasks.effects import check_effects
+from tests.folders import train, validate, write_backbone, write_folder
+from tests.helpers import enlarge, logits, pair_batch, tiny_model
+
+VALUES = {  # other values of every option than those that some preset has
+    "prompt_length": [3],
+    "prompt_layers": ["first", "all", "0,2", "1,2"],
+    "prompt_insertion": ["add", "replace", "key-value", "key-value-input"],
+    "prompt_init": ["uniform", "vocabulary"],
+    "prompt_init_text": ["0 3"],
+    "prompt_init_from": ["nowhere.pt"],
+    "prompt_reparameterization": ["none", "lstm", "mlp", "prefix-mlp"],
+    "reparameterization_hidden_size": [9],
+    "generator": ["phm", "dnn"],
+    "generator_hidden_size": [8],
+    "phm_n": [2],
+    "phm_shared_a": ["true", "false"],
+    "generator_sharing": ["S", "M", "L"],
+    "representation": ["backbone", "previous-layer", "mean-pooled", "token-mean", GLOVE],
+    "representation_width": [5],
+    "representation_dropout": [True],
+    "generator_dropout": [0.5],
+    "generator_residual": [True],
+    "generator_layer_norm": [True],
+    "generator_residual_norm": ["paper", "released"],
+    "adapter_hidden_size": [8],
+    "adapter_layers": ["0,2"],
+    "adapter_activation": ["relu", "gelu"],
+    "adapter_dropout": [0.5],
+    "train_layer_norms": ["true", "false"],
+    "adapter_init_std": [0.1],
+    "compacter_n": [2],
+}
+CONTEXTS = [  # what goes before: the settings with which some option has no effect, or only then one
+    {},
+    {"prompt_layers": "first"},
+    {"prompt_layers": "all"},
+    {"prompt_insertion": "key-value"},
+    {"prompt_insertion": "key-value", "prompt_layers": "1,2"},
+    {"prompt_insertion": "key-value", "prompt_layers": "2"},
+    {"prompt_insertion": "key-value", "prompt_layers": "all"},
+    {"prompt_init": "text", "prompt_init_text": "1 2"},
+    {"prompt_reparameterization": "prefix-mlp"},
+    {"generator": "dnn"},
+    {"representation": GLOVE, "representation_width": 8},
+    {"representation": "backbone"},
+    {"generator_residual": True},
+    {"generator_residual": True, "generator_layer_norm": True},
+    {"no_freeze_backbone": True},
+]
+IN_EVERY_CONTEXT = {"m-idpg-phm", "p-tuning-v2", "adapter", "compacter"}  # the others are presets of these
+
+
+def test_every_option_has_values_here():
+    assert set(VALUES) == set(METHOD_OPTIONS)
+
+
+def made(method, **options):
+    """A model as a run has it at its start.
+
+    Raises:
+        InputError: an option is refused.
+    """
+    model = tiny_model(method=method, max_positions=160, **options)
+    task = SimpleNamespace(
+        prompt_position=0, representation_cache_dtype="float32", representation_cache=None, group_by_length=False
+    )
+    check_effects(task, model.args, model.method)
+    if model.method is not None:
+        encode = lambda text: [4 + int(word) for word in text.split()]  # noqa: E731
+        model.method.initialise(model.args, Start(model.encoder.sentence_encoder.embed_tokens.weight, 4, encode))
+    return model
+
+
+def behaviour(model):
+    """Logits in evaluation and in training, with the gradients of what is trained."""
+    tokens, more = pair_batch(), {}
+    if getattr(model.method, "representation", None) == GLOVE:
+        more = {"representation": torch.linspace(-1, 1, 3 * model.args.representation_width).view(3, -1)}
+    forward = model.forward
+    model.forward = lambda *args, **given: forward(*args, **given, **more)
+    found = []
+    for training in (False, True):
+        torch.manual_seed(5)
+        model.zero_grad()
+        out = logits(model.train(training), tokens)
+        out.square().sum().backward()
+        found.append(out.detach())
+        found += [p.grad for _, p in sorted(model.named_parameters()) if p.requires_grad and p.grad is not None]
+    del model.forward
+    return found
+
+
+def trained(model):
+    return {name: p for name, p in model.named_parameters() if p.requires_grad}
+
+
+def differ(ours, theirs):
+    return any(not torch.equal(one, other) for one, other in zip(ours, theirs))
+
+
+def has_effect(base, changed, option):
+    """Whether other tensors are trained, or start elsewhere, or the same tensors give another pass."""
+    if {n: p.shape for n, p in trained(base).items()} != {n: p.shape for n, p in trained(changed).items()}:
+        return True
+    if "init" in option and differ(base.method.state_dict().values(), changed.method.state_dict().values()):
+        return True
+    state = base.state_dict()
+    changed.load_state_dict({**changed.state_dict(), **state}, strict=False)
+    return differ(behaviour(base), behaviour(changed))
+
+
+def same_thing(context, option, value):
+    """With a prompt in the input alone, M(x) is what --representation backbone says it reads."""
+    return option == "representation" and value == "backbone" and context.get("prompt_layers") == "first"
+
+
+def usual(method):
+    options = {"phm_n": 4} if "phm" in method and "glove" not in method else {}
+    return {**options, **({"representation_width": 8} if "glove" in method else {})}
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_an_option_changes_something_or_is_refused(method):
+    defaults, tried, idle = find_method(method).defaults, 0, []
+    for context in CONTEXTS if method in IN_EVERY_CONTEXT else [{}]:
+        if not (context.keys() - {"no_freeze_backbone"}) <= defaults.keys():
+            continue
+        before = {**usual(method), **context}
+        try:
+            base = made(method, **before)
+        except InputError:
+            continue  # the context is impossible with this method
+        if base.method is not None:
+            enlarge(base.method)
+        for option, value in ((option, value) for option, values in VALUES.items() for value in values):
+            if option not in defaults or str(getattr(base.args, option)) == str(value):
+                continue
+            try:
+                changed = made(method, **{**before, option: value})
+            except InputError:
+                continue
+            tried += 1
+            if not has_effect(base, changed, option) and not same_thing(context, option, value):
+                idle.append((context, option, value))
+    assert not idle
+    assert (tried > 2) == bool(defaults)
+
+
+ONE_PLACE = {"prompt_layers": "first"}
+NO_INPUT = {"prompt_insertion": "key-value", "prompt_layers": "1,2"}
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "message"),
+    [
+        (
+            "prompt-tuning",
+            {"prompt_insertion": "replace"},
+            "--prompt-insertion replace has no effect: with a prompt in th",
+        ),
+        ("s-idpg-phm", {"generator_sharing": "L"}, "--generator-sharing L has no effect: one prompt shares with none"),
+        ("m-idpg-phm", {**NO_INPUT, "prompt_layers": "2", "generator_sharing": "S"}, "--generator-sharing S has no"),
+        (
+            "s-idpg-phm",
+            {"representation": "previous-layer"},
+            "previous-layer has no effect: the input's prompt is made",
+        ),
+        (
+            "m-idpg-phm",
+            {**NO_INPUT, "generator_residual": True},
+            "--generator-residual has no effect: --prompt-layers 1,2",
+        ),
+        (
+            "m-idpg-phm",
+            {**NO_INPUT, "generator_layer_norm": True},
+            "--generator-layer-norm has no effect: --prompt-lay",
+        ),
+        (
+            "m-idpg-phm",
+            {**NO_INPUT, "representation_dropout": True},
+            "--representation-dropout has no effect: no layer",
+        ),
+        (
+            "adapter",
+            {"train_layer_norms": "true", "no_freeze_backbone": True},
+            "true has no effect: --no-freeze-backbone",
+        ),
+        (
+            "compacter-shared",
+            {"train_layer_norms": "false", "no_freeze_backbone": True},
+            "false has no effect: --no-free",
+        ),
+        (
+            "m-idpg-phm",
+            {"representation": GLOVE, "representation_width": 8, "generator_residual": True},
+            "--generator-residual adds M\\(x\\) to rows of width d = 32, but word vectors have 8 numbers: leave",
+        ),
+    ],
+)
+def test_refused(method, options, message):
+    with pytest.raises(InputError, match=message):
+        made(method, **{**usual(method), **options})
+
+
+def test_a_preset_may_say_what_another_option_says_already():
+    made("compacter-shared", no_freeze_backbone=True)
+    made("m-idpg-phm", phm_n=4, **ONE_PLACE)
+
+
+def test_word_vectors_as_wide_as_the_rows_can_be_added():
+    both = {"representation": GLOVE, "representation_width": 32}
+    assert differ(*(behaviour(made("s-idpg-dnn", generator_residual=r, **both)) for r in (True, False)))
+
+
+def test_a_generator_that_reads_previous_layers_alone_needs_no_second_pass():
+    model = made("m-idpg-phm", phm_n=4, **NO_INPUT).train()
+    passes = []
+    model.encoder.register_forward_hook(lambda *_: passes.append(1))
+    logits(model, pair_batch()).sum().backward()
+    assert model.method.representation is None and len(passes) == 1
+    assert all(p.grad is not None for p in model.method.parameters())
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ({"prompt_position": 1}, "--prompt-position 1 has no effect: --method adapter inserts no rows into the input"),
+        ({"representation_cache_dtype": "float16"}, "float16 has no effect without --representation-cache"),
+        ({"group_by_length": True, "no_shuffle": True}, "--group-by-length has no effect with --no-shuffle"),
+    ],
+)
+def test_options_of_the_task(task, message):
+    usual = {"prompt_position": 0, "representation_cache_dtype": "float32", "representation_cache": None}
+    cfg = SimpleNamespace(**{**usual, "group_by_length": False, "no_shuffle": False, **task})
+    model = tiny_model(method="adapter")
+    with pytest.raises(InputError, match=message):
+        check_effects(cfg, model.args, model.method)
+
+
+def test_command_line(tmp_path):
+    """A run is refused; what an older run recorded is not."""
+    data, backbone = write_folder(tmp_path / "data"), write_backbone(tmp_path / "model.pt")
+    run = ["--backbone", backbone, "--max-update", 1]
+    adapter = [*run, "--method", "adapter"]
+    line = train(data, tmp_path / "a", *adapter, "--prompt-position", 1, succeed=False, without="--phm-n").last_line
+    assert "--prompt-position 1 has no effect" in line
+    line = train(data, tmp_path / "b", *run, *"--prompt-layers first --generator-sharing S".split(), succeed=False)
+    assert "--generator-sharing S has no effect" in line.last_line
+    trained = train(data, tmp_path / "c", *run, "--prompt-layers", "first")
+    checkpoint = tmp_path / "c" / "checkpoint_last.pt"
+    state = torch.load(checkpoint, weights_only=True)
+    state["cfg"]["model"]["generator_sharing"] = "S"
+    torch.save(state, checkpoint)
+    assert validate(data, checkpoint).log("valid_loss") == pytest.approx(trained.log("valid_loss")[-1:], abs=1e-3)

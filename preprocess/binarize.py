@@ -15,7 +15,8 @@ from typing import Callable, Iterator, Sequence
 
 import numpy as np
 
-from .dictionary import EOS, SPECIAL, UNKNOWN, by_frequency, label_dictionary
+from .data_folder import MASK
+from .dictionary import EOS, FILLER, SPECIAL, UNKNOWN, by_frequency, label_dictionary
 from .encoders import Encoder, load_encoder
 from .errors import DataError
 from .indexed import IndexedWriter
@@ -68,6 +69,8 @@ class Labels:
     """
 
     def __init__(self, names: Sequence[str] | None = None, scale: float | None = None, keep_order: bool = False):
+        for name in filter(unfit, names or ()):
+            raise DataError(f"--labels: label {name!r} {unfit(name)}")
         self.names = names
         self.keep_order = keep_order
         self.scale = scale
@@ -96,8 +99,8 @@ class Labels:
                 raise DataError(
                     f"{where} is unknown (known: {', '.join(self.codes)}): correct it or name another column"
                 )
-            if not row.label or row.label.split() != [row.label]:
-                raise DataError(f"{where} is empty or has white space in it: give every class a name of one word")
+            if unfit(row.label):
+                raise DataError(f"{where} {unfit(row.label)}")
             code = self.codes[row.label] = len(self.codes)
         return code
 
@@ -132,6 +135,15 @@ class Labels:
             with IndexedWriter(folder / split, size) as writer:
                 rows = np.column_stack([ids[np.asarray(codes)], np.full(len(codes), EOS)])
                 writer.write(rows.ravel(), np.full(len(codes), 2))
+
+
+def unfit(label: str) -> str:
+    """Why label/dict.txt cannot hold a label; empty if it can."""
+    if label.split() != [label] or not label.isprintable():
+        return "is empty or has white space in it: give every class a name of one word"
+    if label in SPECIAL or label == MASK or label.startswith(FILLER):
+        return "is a name that fairseq keeps for itself: give the class another"
+    return ""
 
 
 def binarize(

@@ -70,10 +70,22 @@ def check(args: argparse.Namespace) -> None:
         raise DataError(f"--regression {args.regression}: give a positive scale, and no --labels")
     if args.efl and args.regression is not None:
         raise DataError("--efl is for classes, not for --regression: leave one out")
-    if "/" in args.task or args.task.startswith("."):
-        raise DataError(f"TASK {args.task} is not the name of a folder: give a name without / in it")
+    check_task_name(args.task)
+    repeated = [label for number, label in enumerate(args.labels or ()) if label in args.labels[:number]]
+    if repeated:
+        raise DataError(f"--labels {' '.join(args.labels)}: {repeated[0]} is named twice: give each class once")
 
 
+def check_task_name(name: str) -> None:
+    """Raises DataError unless a folder can have the name."""
+    if not name or "/" in name or name.startswith(".") or not name.isprintable() or len(name) > LONGEST_NAME:
+        raise DataError(
+            f"TASK {name[:LONGEST_NAME]!r} is not the name of a folder: give one without / and control characters, of "
+            f"{LONGEST_NAME} characters at most"
+        )
+
+
+LONGEST_NAME = 200  # characters; file systems take 255 bytes, and hidden names are longer than what they stand for
 SOURCES = ("raw", "from_tsv", "from_csv", "from_jsonl", "from_hub")
 GPT2_FOLDER = Path(__file__).parents[1] / "checkpoints" / "gpt2_bpe"
 
@@ -105,6 +117,7 @@ def main(arguments: Sequence[str]) -> Path:
 def run(arguments: Sequence[str]) -> int:
     """Exit status of a command line; failures are one line on stderr."""
     try:
+        check_text(arguments)
         if arguments and arguments[0] in COMMANDS:
             import_module(f".{COMMANDS[arguments[0]]}", __package__).main(arguments[1:])
         else:
@@ -121,5 +134,17 @@ def run(arguments: Sequence[str]) -> int:
         message = f"{error.filename or 'writing'}: {error.strerror or error}{full}; nothing written"
     else:
         return 0
-    print(f"preprocess: {' '.join(message.split())}", file=sys.stderr)
+    print(f"preprocess: {one_line(message)}", file=sys.stderr)
     return 1
+
+
+def check_text(arguments: Sequence[str]) -> None:
+    """Raises DataError for names that no file can have, or that no log can hold."""
+    for argument in arguments:
+        if "\0" in argument or not argument.isascii() and argument != argument.encode("utf-8", "ignore").decode():
+            raise DataError(f"{argument!r} has a NUL or is not UTF-8: give another name")
+
+
+def one_line(message: str) -> str:
+    """A message on one line, control characters as Python writes them."""
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in " ".join(message.split()))

@@ -10,19 +10,21 @@ import argparse
 import contextlib
 import json
 import shutil
-import tempfile
+import sys
 from pathlib import Path
 from typing import Any, Iterator, Sequence
 
 import numpy as np
 
 from .checksums import write_checksums
+from .cli import check_task_name
 from .cli import main as build_task
 from .data_folder import DataFolder
 from .dictionary import read_dictionary
 from .errors import DataError
-from .folders import new_folder
+from .folders import new_folder, scratch_folder, sweep
 from .indexed import IndexedWriter
+from .means import read_facts, read_means, write_facts
 from .sampling import select_rows
 from .split_facts import count_examples, token_digests
 
@@ -79,19 +81,22 @@ def write_splits(data: DataFolder, splits: dict[str, np.ndarray], folder: Path) 
 
 def take_vectors(data: DataFolder, splits: dict[str, np.ndarray], folder: Path) -> None:
     """The examples' word vectors too, where ``python -m preprocess glove`` has left some in the source."""
-    source, target = data.path / "glove", folder / "glove"
-    if not (source / "glove.json").is_file():
+    if not (data.path / "glove" / "glove.json").is_file():
         return
+
+    def warn(message: str) -> None:
+        print(f"warning: {message}", file=sys.stderr)
+
+    target = folder / "glove"
     target.mkdir()
+    trained = read_means(data, "train", warn)
     for split, rows in splits.items():
-        np.save(target / f"{split}.npy", np.load(source / "train.npy", mmap_mode="r")[rows])
-    shutil.copyfile(source / "valid.npy", target / "test.npy")
-    facts, made = json.loads((source / "glove.json").read_text(encoding="utf-8")), DataFolder(folder)
+        np.save(target / f"{split}.npy", trained[rows])
+    np.save(target / "test.npy", read_means(data, "valid", warn))
+    facts, made = read_facts(data.path), DataFolder(folder)
     facts.pop("splits", None)  # counts of the source's words
-    facts["sha256"] = {
-        name: digest for split in (*splits, "test") for name, digest in token_digests(made, split).items()
-    }
-    (target / "glove.json").write_text(json.dumps(facts), encoding="utf-8")
+    digests = {name: digest for split in (*splits, "test") for name, digest in token_digests(made, split).items()}
+    write_facts(target, {**facts, "sha256": digests})
 
 
 def copy_if_there(source: Path, target: Path) -> None:
@@ -137,17 +142,17 @@ def source_folder(args: argparse.Namespace, options: Sequence[str]) -> Iterator[
     if args.data is not None:
         yield DataFolder(args.data)
         return
-    args.out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".raw.", dir=args.out) as work:
-        yield DataFolder(build_task([args.task, "--raw", args.raw, *options, "--out", work]))
+    binarized = args.out / f"{args.task}-bin"
+    sweep(binarized)
+    with scratch_folder(binarized) as work:
+        yield DataFolder(build_task([args.task, "--raw", args.raw, *options, "--out", str(work)]))
 
 
 def main(argv: Sequence[str]) -> None:
     args, options = parser().parse_known_args(argv)
     if options and args.data is not None:
         parser().error(f"unrecognized arguments: {' '.join(options)}")
-    if not args.task or Path(args.task).name != args.task:
-        raise DataError(f"TASK {args.task!r} is not a name for a folder: leave out slashes")
+    check_task_name(args.task)
     with source_folder(args, options) as data:
         write_samples(data, args)
 

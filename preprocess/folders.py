@@ -1,15 +1,25 @@
-"""Folders and files that are there completely or not at all."""
+"""Folders and files that are there completely or not at all.
+
+They are filled under a hidden name beside their own, ``.NAME.xxxxxxxx``. Whoever is killed while filling leaves that
+behind; the next call for the same NAME sweeps it up. What a living process fills is locked: a folder by the file
+``lock`` within it, a file by itself. A folder without such a file is a stranger's and stays.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import re
+import secrets
 import shutil
-import tempfile
 from pathlib import Path
-from typing import Iterator
+from typing import IO, Iterator
 
 from .errors import DataError
+
+LOCK = "lock"
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextlib.contextmanager
@@ -18,32 +28,114 @@ def new_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
 
     Raises:
         DataError: ``path`` exists and ``overwrite`` is not set; a file is in its way.
+        OSError: of whatever cannot be written, under the name ``path``.
     """
     if path.parent.exists() and not path.parent.is_dir():
         raise DataError(f"{path.parent} is a file: name a folder with --out")
+    sweep(path)
     if path.exists() and not overwrite:
         raise DataError(f"{path} exists already: remove it, name another --out, or give --overwrite")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    try:
+    with scratch_folder(path) as work:
         filled, replaced = work / "new", work / "old"
         filled.mkdir()
         yield filled
         if path.exists():
             os.rename(path, replaced)
         os.rename(filled, path)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def scratch_folder(path: Path) -> Iterator[Path]:
+    """A hidden folder ``.NAME.xxxxxxxx`` beside ``path``, locked, which goes away when the block ends."""
+    with named(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        work, lock = _locked_folder(path)
+        with lock:
+            try:
+                with named(path, work):
+                    yield work
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
 
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[Path]:
     """A hidden path beside ``path`` to write; it takes the name ``path`` when the block ends without an error."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    work = path.with_name(f".{path.name}.{os.getpid()}{path.suffix}")
+    with named(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        sweep(path)
+        work = path.with_name(f".{path.name}.{secrets.token_hex(4)}{path.suffix}")
+        with open(work, "xb") as file:
+            _hold(file)
+            try:
+                with named(path, work):
+                    yield work
+                    os.replace(work, path)
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    work.unlink()
+
+
+@contextlib.contextmanager
+def named(path: Path, work: Path | None = None) -> Iterator[None]:
+    """Errors about a full disk, or about what lies below ``work``, name ``path``: nobody knows the hidden name."""
     try:
-        yield work
-        os.replace(work, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            work.unlink()
+        yield
+    except OSError as error:
+        hidden = work is not None and str(error.filename or "").startswith(str(work))
+        if error.errno is None or not (error.errno in FULL or hidden or not error.filename):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from None
+
+
+def sweep(path: Path) -> None:
+    """Removes what killed calls for the same ``path`` left; a folder that was being replaced comes back."""
+    pattern = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{8}}({re.escape(path.suffix)})?")
+    with contextlib.suppress(OSError):
+        for left in [entry for entry in path.parent.iterdir() if pattern.fullmatch(entry.name)]:
+            with contextlib.suppress(OSError):
+                _sweep_folder(left, path) if left.is_dir() else _sweep_file(left)
+
+
+def _sweep_folder(left: Path, path: Path) -> None:
+    if not os.listdir(left):
+        left.rmdir()  # killed before there was a lock
+        return
+    with open(left / LOCK, "r+b") as lock:
+        _lock(lock)
+        if (left / "old").is_dir() and not path.exists():
+            os.rename(left / "old", path)
+        shutil.rmtree(left)
+
+
+def _sweep_file(left: Path) -> None:
+    with open(left, "r+b") as file:
+        _lock(file)
+        left.unlink()
+
+
+def _locked_folder(path: Path) -> tuple[Path, IO[bytes]]:
+    while True:
+        work = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        work.mkdir()
+        with contextlib.suppress(FileNotFoundError, BlockingIOError):  # swept up before it was locked: once more
+            lock = open(work / LOCK, "xb")
+            _hold(lock)
+            return work, lock
+
+
+def _hold(file: IO[bytes]) -> None:
+    """Locks what this process fills; on file systems without locks nothing is, and nothing is swept up either."""
+    try:
+        _lock(file)
+    except BlockingIOError:
+        raise
+    except OSError:
+        pass
+
+
+def _lock(file: IO[bytes]) -> None:
+    """Raises BlockingIOError if another process holds it; the system frees it however that one ends."""
+    import fcntl
+
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

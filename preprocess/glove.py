@@ -7,7 +7,6 @@ even in evaluation; here all such examples have one fixed draw.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -20,6 +19,7 @@ from .data_folder import DataFolder
 from .encoders import ENCODERS, load_encoder
 from .errors import DataError
 from .folders import new_folder
+from .means import write_facts
 from .split_facts import token_digests
 from .word_vectors import read_vectors, vector_files
 from .words import BATCH, SplitWords, check_encoder, folder_encoder, read_words
@@ -63,8 +63,7 @@ def write_means(
                 "without_known_words": int((counts == 0).sum()),
             }
         digests = {name: digest for split in words for name, digest in token_digests(data, split).items()}
-        text = json.dumps({"format": FORMAT, **record, "splits": splits, "sha256": digests}, indent=2)
-        (folder / "glove.json").write_text(f"{text}\n", encoding="utf-8")
+        write_facts(folder, {"format": FORMAT, **record, "splits": splits, "sha256": digests})
     return splits
 
 

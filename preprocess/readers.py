@@ -132,7 +132,7 @@ def _plain(record: Record, columns: Columns) -> Iterable[tuple[tuple[str, ...], 
 
 def _wic(record: Record, columns: Columns) -> Iterable[tuple[tuple[str, ...], Any]]:
     """The word leads the first sentence: ``WORD: SENTENCE1`` | ``SENTENCE2``."""
-    yield (f"{record['word']}: {record['sentence1']}", record["sentence2"]), record.get("label")
+    yield (f"{_text(record['word'])}: {_text(record['sentence1'])}", record["sentence2"]), record.get("label")
 
 
 COPA_QUESTION = {"cause": "What was the cause?", "effect": "What happened as a result?"}
@@ -140,9 +140,11 @@ COPA_QUESTION = {"cause": "What was the cause?", "effect": "What happened as a r
 
 def _copa(record: Record, columns: Columns) -> Iterable[tuple[tuple[str, ...], Any]]:
     """A pair for each of the two choices, labelled 1 when it is the right one."""
-    question = f"{record['premise']} {COPA_QUESTION[record['question']]}"
+    question = f"{_text(record['premise'])} {COPA_QUESTION[record['question']]}"
+    label = record.get("label")
+    if label not in (None, 0, 1):
+        raise TypeError(f"label {label!r}")
     for number in (0, 1):
-        label = record.get("label")
         yield (question, record[f"choice{number + 1}"]), None if label is None else int(label == number)
 
 
@@ -150,12 +152,26 @@ def _multirc(record: Record, columns: Columns) -> Iterable[tuple[tuple[str, ...]
     """A pair for each answer: passage | ``QUESTION ANSWER``, labelled 1 when the answer is right."""
     for question in record["passage"]["questions"]:
         for answer in question["answers"]:
-            yield (record["passage"]["text"], f"{question['question']} {answer['text']}"), answer.get("label")
+            texts = (record["passage"]["text"], f"{_text(question['question'])} {_text(answer['text'])}")
+            yield texts, answer.get("label")
 
 
 def label_text(label: Any) -> str | None:
-    """A JSON label as it stands in ``label/dict.txt``: true and false in lower case."""
+    """A JSON label as it stands in ``label/dict.txt``: true and false in lower case.
+
+    Raises:
+        TypeError: it is a list or an object.
+    """
+    if not isinstance(label, (str, int, float, type(None))):
+        raise TypeError(f"label {label!r}")
     return None if label is None else str(label).lower() if isinstance(label, bool) else str(label).strip()
+
+
+def _text(value: Any) -> str:
+    """Raises TypeError for what would become part of a sentence and is no string."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} in place of text")
+    return value
 
 
 def _is_text(value: Any) -> bool:
@@ -188,7 +204,7 @@ def json_records(lines: Lines, malformed: Malformed) -> Iterator[tuple[int, Reco
             continue
         try:
             record = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             malformed.add(line, f"not JSON ({error})")
             continue
         yield line, record

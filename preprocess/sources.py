@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import lzma
+import struct
 import zipfile
 import zlib
 from pathlib import Path
@@ -14,6 +16,17 @@ from .tasks import Task
 
 BOM = "\ufeff"
 BLOCK = 1 << 20  # bytes read at a time
+LONGEST = 1 << 26  # bytes of a line: longer ones are no example
+NO_TEXT = {
+    b"PK\x03\x04": "a zip archive: unpack it",
+    b"\x1f\x8b": "compressed with gzip: give it a name that ends in .gz",
+    b"PAR1": "a parquet file: write it as .jsonl",
+    b"\xff\xfe": "UTF-16: convert it with iconv -f utf-16 -t utf-8",
+    b"\xfe\xff": "UTF-16: convert it with iconv -f utf-16 -t utf-8",
+}
+# What Python's readers of archives raise over damaged ones.
+DAMAGED = (OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, ValueError, KeyError)
+DAMAGED += (RuntimeError, OverflowError, MemoryError)
 
 
 class Source:
@@ -49,37 +62,56 @@ class Source:
         """
         digest = hashlib.sha256()
         number = 0
-        try:
-            with self._open() as stream:
-                for block in iter(lambda: stream.readlines(BLOCK), []):
-                    raw = b"".join(block)
-                    digest.update(raw)
-                    on_bytes(len(raw))
-                    text = self._decode(raw, block, number)
-                    if not number and text.startswith(BOM):
-                        text = text[1:]
-                    ended = text[:-1] if text.endswith("\n") else text
-                    for line in ended.split("\n"):
-                        number += 1
-                        yield number, line[:-1] if line.endswith("\r") else line
-        except (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError) as error:
-            raise DataError(f"{self.name} is damaged ({error}): fetch it again") from None
+        for raw in self._blocks(on_bytes):
+            digest.update(raw)
+            text = self._decode(raw, number)
+            if not number and text.startswith(BOM):
+                text = text[1:]
+            ended = text[:-1] if text.endswith("\n") else text
+            for line in ended.split("\n"):
+                number += 1
+                yield number, line[:-1] if line.endswith("\r") else line
         self.sha256 = digest.hexdigest()
 
-    def _decode(self, raw: bytes, block: list[bytes], lines_before: int) -> str:
+    def _blocks(self, on_bytes: Callable[[int], object]) -> Iterator[bytes]:
+        """Whole lines, some BLOCK bytes at a time; the last may lack its end."""
+        rest, lines = b"", 0
+        try:
+            with self._open() as stream:
+                while chunk := stream.read(BLOCK):
+                    on_bytes(len(chunk))
+                    rest += chunk
+                    cut = rest.rfind(b"\n") + 1
+                    if cut:
+                        yield rest[:cut]
+                        lines += rest.count(b"\n")
+                        rest = rest[cut:]
+                    elif len(rest) > LONGEST:
+                        raise DataError(
+                            f"{self.name} line {lines + 1} has more than {LONGEST >> 20} MiB: it is no text with an "
+                            "example in each line"
+                        )
+        except DAMAGED as error:
+            reason = getattr(error, "strerror", None) or error
+            raise DataError(f"{self.name} is damaged or cannot be read ({reason}): fetch it again") from None
+        if rest:
+            yield rest
+
+    def _decode(self, raw: bytes, lines_before: int) -> str:
+        for magic, kind in NO_TEXT.items() if not lines_before else ():
+            if raw.startswith(magic):
+                raise DataError(f"{self.name} line 1: this is no text but {kind}")
+        if b"\0" in raw:
+            line = lines_before + raw.count(b"\n", 0, raw.index(b"\0")) + 1
+            raise DataError(f"{self.name} line {line} has a NUL byte: the file is damaged or no text, fetch it again")
         try:
             return raw.decode("utf-8")
-        except UnicodeDecodeError:
-            pass
-        for number, line in enumerate(block, start=lines_before + 1):
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise DataError(
-                    f"{self.name} line {number}: byte {line[error.start]:#04x} is not UTF-8: convert the file, e.g. "
-                    "with iconv -f latin1 -t utf-8"
-                ) from None
-        raise AssertionError("a line end never lies within a character")
+        except UnicodeDecodeError as error:
+            line = lines_before + raw.count(b"\n", 0, error.start) + 1
+            raise DataError(
+                f"{self.name} line {line}: byte {raw[error.start]:#04x} is not UTF-8: convert the file, e.g. with "
+                "iconv -f latin1 -t utf-8"
+            ) from None
 
 
 def find_source(raw: Path, task: Task, split: str) -> Source | None:
@@ -95,8 +127,9 @@ def find_source(raw: Path, task: Task, split: str) -> Source | None:
     for archive in archives:
         try:
             members = zipfile.ZipFile(archive).infolist()
-        except zipfile.BadZipFile as error:
-            raise DataError(f"{archive} is damaged ({error}): fetch it again") from None
+        except DAMAGED as error:
+            reason = getattr(error, "strerror", None) or error
+            raise DataError(f"{archive} is damaged or cannot be read ({reason}): fetch it again") from None
         for member in members:
             parts = member.filename.split("/")
             if parts[-1] == file and len(parts) > 1 and parts[-2] in {Path(folder).name for folder in task.folders}:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import gzip
 import io
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Iterable, Sequence
 
 import numpy as np
 
+from .arrays import UNREADABLE, open_array
 from .errors import DataError
+from .sources import DAMAGED
 
 FORM = "a GloVe file has 'word number number ...' in each line, all of one dimension"
 
@@ -36,7 +37,7 @@ def read_vectors(source: Path, words: Sequence[str]) -> tuple[np.ndarray, np.nda
                 return from_lines(io.BufferedReader(member, 1 << 20), source, words)
         with gzip.open(source) if source.suffix == ".gz" else open(source, "rb") as lines:
             return from_lines(lines, source, words)
-    except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+    except DAMAGED as error:
         raise DataError(f"--vectors {source} cannot be read ({error}): fetch it again") from None
 
 
@@ -113,9 +114,9 @@ def from_array(array: Path, names: Path, words: Sequence[str]) -> tuple[np.ndarr
     except ImportError:
         raise DataError(f"--vectors {names} needs pyarrow: pip install pyarrow, or name a GloVe text file") from None
     try:
-        rows = np.load(array, mmap_mode="r")
+        rows = open_array(array)
         columns = [column for column in parquet.read_table(names).columns if pyarrow.types.is_string(column.type)]
-    except (OSError, EOFError, ValueError) as error:
+    except (*UNREADABLE, pyarrow.ArrowException) as error:
         raise DataError(f"--vectors {array.parent} cannot be read ({error}): fetch it again") from None
     if rows.ndim != 2 or rows.dtype.kind != "f" or not rows.shape[1]:
         raise DataError(f"--vectors {array} is {rows.dtype} of shape {rows.shape}, not words x dimension of numbers")

@@ -16,12 +16,12 @@ import os
 import zlib
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from tokenize import TokenError
 from typing import Callable, Iterator, Optional
 
 import numpy as np
 from torch import Tensor
 
+from preprocess.arrays import UNREADABLE, open_array
 from preprocess.checksums import sha256
 
 from ..errors import InputError
@@ -29,7 +29,6 @@ from ..errors import InputError
 FORMAT = 2
 BLOCK = 1 << 20  # bytes
 REMEDY = "remove it, it is made again"
-UNREADABLE = (OSError, EOFError, ValueError, TypeError, SyntaxError, TokenError, MemoryError)  # of a damaged .npy
 
 
 @dataclass(frozen=True)
@@ -120,8 +119,8 @@ class RepresentationCache:
                 raise InputError(f"--representation-cache: {path} was made from something else: {REMEDY}")
             if not self._compared and sha256(Path(path)) != checksum:
                 raise InputError(f"--representation-cache: {path} is damaged (its checksum differs): {REMEDY}")
-            self._rows = np.lib.format.open_memmap(path, mode="r")
-        except (OSError, ValueError, RecursionError) as error:
+            self._rows = open_array(path)
+        except (*UNREADABLE, RecursionError) as error:
             raise InputError(f"--representation-cache: {path} is damaged ({error}): {REMEDY}") from None
         self._compared = True
 
@@ -189,14 +188,14 @@ class RepresentationCache:
         """What an earlier call left of a file, or a new one of zeros."""
         path = self.path(ending)
         with contextlib.suppress(*UNREADABLE):
-            found = np.lib.format.open_memmap(path, mode="r")  # "r+" lengthens a file to what a damaged header says
+            found = open_array(path)  # "r+" lengthens a file to what a damaged header says
             if found.shape == shape and found.dtype == dtype and found.flags.c_contiguous:
-                return np.lib.format.open_memmap(path, mode="r+")
+                return open_array(path, "r+")
         for stale in {path, self.path("done.npy")}:  # rows without their marks, or marks without their rows
             with contextlib.suppress(FileNotFoundError):
                 os.remove(stale)
         write_zeros(path, dtype, shape)
-        return np.lib.format.open_memmap(path, mode="r+")
+        return open_array(path, "r+")
 
 
 def row_checksums(rows: np.ndarray, index: np.ndarray) -> np.ndarray:

@@ -1,28 +1,24 @@
 """The mean word vectors that ``python -m preprocess glove`` left in a data folder: ``DATA/glove/SPLIT.npy``."""
 
-import json
-import os
+import logging
 from pathlib import Path
 from typing import Optional
 
 import numpy as np
 
 from preprocess.data_folder import DataFolder
-from preprocess.split_facts import token_digests
+from preprocess.means import REMEDY, read_facts, read_means
 
 from ..errors import InputError
+from .data_folder import refused
 
-REMEDY = "run python -m preprocess glove --vectors FILE --data"
+logger = logging.getLogger(__name__)
 
 
 def vectors_width(data: str, given: Optional[int]) -> int:
     """Width of the folder's vectors, which --representation-width, if given, must agree with."""
-    path = os.path.join(data, "glove", "glove.json")
-    try:
-        with open(path, encoding="utf-8") as file:
-            width = int(json.load(file)["dim"])
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"--representation glove: {path} is missing or damaged: {REMEDY} {data}") from None
+    with refused():
+        width = read_facts(Path(data))["dim"]
     if given and given != width:
         raise InputError(
             f"--representation-width {given}, but the vectors in {data}/glove have {width} numbers: leave the option "
@@ -48,17 +44,11 @@ def load_vectors(data: str, split: str, examples: int, width: int) -> WordVector
     Raises:
         InputError: the file is missing, damaged, or made from other text or vectors of another width.
     """
-    path = os.path.join(data, "glove", f"{split}.npy")
-    try:
-        vectors = np.load(path, mmap_mode="r")
-        with open(os.path.join(data, "glove", "glove.json"), encoding="utf-8") as file:
-            digests = json.load(file)["sha256"]
-        if any(digests[name] != digest for name, digest in token_digests(DataFolder(Path(data)), split).items()):
-            raise InputError(f"{path} was made from other text than {data} holds now: {REMEDY} {data} --overwrite")
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"--representation glove: {path} is missing or damaged: {REMEDY} {data}") from None
+    with refused():
+        vectors = read_means(DataFolder(Path(data)), split, logger.warning)
     if vectors.shape != (examples, width):
         raise InputError(
-            f"{path} has shape {vectors.shape}, not {(examples, width)}, examples x width: {REMEDY} {data} --overwrite"
+            f"{data}/glove/{split}.npy has shape {vectors.shape}, not {(examples, width)}, examples x width: {REMEDY} "
+            f"{data} --overwrite"
         )
     return WordVectors(vectors)

@@ -14,7 +14,9 @@ from preprocess.cli import run
 from preprocess.data_folder import DataFolder
 from preprocess.errors import DataError
 from preprocess.few_shot import few_shot
+from preprocess.means import write_facts
 from preprocess.sampling import select_rows
+from preprocess.split_facts import token_digests
 from tests.folders import write_folder
 
 TRAIN, VALID, CLASSES = 40, 7, 3
@@ -132,7 +134,8 @@ def test_word_vectors_follow_their_examples(tmp_path):
     (data.path / "glove").mkdir()
     for split, rows in vectors.items():
         np.save(data.path / "glove" / f"{split}.npy", rows)
-    (data.path / "glove" / "glove.json").write_text(json.dumps({"dim": 3, "sha256": {}, "splits": {}}))
+    text = {name: digest for split in SPLITS for name, digest in token_digests(data, split).items()}
+    write_facts(data.path / "glove", {"dim": 3, "sha256": text, "splits": {}})
     few_shot(data, 10, 5, 1, False, tmp_path / "few")
     chosen = json.loads((tmp_path / "few" / "few_shot.json").read_text())
     for split, expected in (
@@ -142,6 +145,12 @@ def test_word_vectors_follow_their_examples(tmp_path):
     ):
         found = load_vectors(str(tmp_path / "few"), split, len(expected), 3)
         assert np.array_equal(found.rows(np.arange(len(expected))), expected)
+    tokens = data.path / "input0" / "train.bin"
+    content = bytearray(tokens.read_bytes())
+    content[0] ^= 1
+    tokens.write_bytes(bytes(content))
+    with pytest.raises(DataError, match="train.npy was made from other text than"):
+        few_shot(DataFolder(data.path), 10, 5, 1, False, tmp_path / "other")
 
 
 def test_fairseq_reads_it(sources, tmp_path):
@@ -264,7 +273,7 @@ def test_failure_while_writing_leaves_nothing(sources, tmp_path, monkeypatch):
 
 def test_task_is_a_name(sources, tmp_path, capsys):
     assert run(["few-shot", "a/b", "--data", str(sources["pairs"].path), "--out", str(tmp_path)]) == 1
-    assert "TASK 'a/b' is not a name for a folder" in capsys.readouterr().err
+    assert "TASK 'a/b' is not the name of a folder" in capsys.readouterr().err
 
 
 def test_from_raw_files(commands):

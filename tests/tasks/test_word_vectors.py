@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,10 @@ import torch
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.tasks.word_vectors import load_vectors, vectors_width
 from preprocess.data_folder import DataFolder
+from preprocess.means import write_facts
 from preprocess.split_facts import token_digests
 from tests.folders import train, validate, write_backbone, write_folder
+from tests.preprocess.test_validation import damage
 from tests.tasks.test_dataset import make_task
 
 WIDTH = 12
@@ -28,7 +31,7 @@ def write_vectors(folder: Path, width: int = WIDTH) -> dict[str, np.ndarray]:
     for split, vectors in rows.items():
         np.save(folder / "glove" / f"{split}.npy", vectors)
     digests = {name: digest for split in data.splits for name, digest in token_digests(data, split).items()}
-    (folder / "glove" / "glove.json").write_text(json.dumps({"dim": width, "sha256": digests}))
+    write_facts(folder / "glove", {"dim": width, "sha256": digests})
     return rows
 
 
@@ -70,6 +73,63 @@ def test_files_that_do_not_fit(folder):
     tokens.write_bytes(tokens.read_bytes()[::-1])
     with pytest.raises(InputError, match="train.npy was made from other text"):
         load_vectors(str(folder), "train", 24, WIDTH)
+
+
+def test_a_flipped_bit_is_found(folder):
+    write_vectors(folder)
+    path = folder / "glove" / "valid.npy"
+    content = bytearray(path.read_bytes())
+    content[-2] ^= 1
+    path.write_bytes(bytes(content))
+    with pytest.raises(InputError, match="valid.npy is missing or damaged: run python -m preprocess glove"):
+        load_vectors(str(folder), "valid", 13, WIDTH)
+
+
+def test_vectors_of_an_earlier_version(folder, caplog):
+    """Nothing says whether they are whole: one line of warning, and what can be seen is seen."""
+    rows = write_vectors(folder)
+    path = folder / "glove" / "glove.json"
+    facts = json.loads(path.read_text())
+    del facts["means_sha256"]
+    path.write_text(json.dumps(facts))
+    assert np.array_equal(load_vectors(str(folder), "valid", 13, WIDTH).vectors, rows["valid"])
+    assert [record.message for record in caplog.records if "has no checksums of the vectors" in record.message]
+    rows["valid"][3, 1] = np.nan
+    np.save(folder / "glove" / "valid.npy", rows["valid"])
+    with pytest.raises(InputError, match="valid.npy is missing or damaged"):
+        load_vectors(str(folder), "valid", 13, WIDTH)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"dim": "x", "sha256": {}}', '{"dim": 12, "sha256": []}', "[" * 99999]
+)
+def test_damaged_facts(folder, text):
+    write_vectors(folder)
+    (folder / "glove" / "glove.json").write_text(text)
+    for read in (lambda: vectors_width(str(folder), None), lambda: load_vectors(str(folder), "valid", 13, WIDTH)):
+        with pytest.raises(InputError, match="glove.json is missing or damaged: run python -m preprocess glove"):
+            read()
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_vectors_damaged_at_random(folder, recorded, tmp_path):
+    rows = write_vectors(folder)
+    path, facts = folder / "glove" / "valid.npy", folder / "glove" / "glove.json"
+    if not recorded:
+        facts.write_text(
+            json.dumps({key: value for key, value in json.loads(facts.read_text()).items() if "mean" not in key})
+        )
+    whole, verdicts = path.read_bytes(), []
+    for seed in range(100):
+        path.write_bytes(whole)
+        damage(random.Random(seed), path, [path])
+        try:
+            same = np.array_equal(load_vectors(str(folder), "valid", 13, WIDTH).vectors, rows["valid"])
+            verdicts.append("identical" if same else "changed")
+        except InputError as error:
+            assert "\n" not in str(error)
+            verdicts.append("error")
+    assert not recorded or "changed" not in verdicts
 
 
 def test_training_and_validation(folder, tmp_path):

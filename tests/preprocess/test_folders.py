@@ -1,0 +1,159 @@
+"""Folders and files that are there completely or not at all, and what killed calls leave behind."""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from preprocess import folders
+from preprocess.cli import run
+from preprocess.folders import new_file, new_folder, scratch_folder
+from tests.folders import write_folder
+
+FORK = multiprocessing.get_context("fork")
+MAKERS = {"folder": new_folder, "file": new_file, "scratch": scratch_folder}
+
+
+def hold(kind: str, path: Path) -> None:
+    """Fills a folder or file until it is killed."""
+    with MAKERS[kind](path) as work:
+        if kind == "file":
+            work.write_text("half")
+        else:
+            (work / "half").write_text("half")
+        path.with_name("ready").write_text("")
+        time.sleep(60)
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """Starts a process that fills ``tmp_path/out/x-bin``."""
+    started = []
+
+    def start(kind: str) -> multiprocessing.process.BaseProcess:
+        process = FORK.Process(target=hold, args=(kind, tmp_path / "out" / "x-bin"))
+        process.start()
+        started.append(process)
+        while not (tmp_path / "out" / "ready").exists():
+            time.sleep(0.01)
+        (tmp_path / "out" / "ready").unlink()
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.join()
+
+
+def kill(process) -> None:
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+
+
+def make(kind: str, path: Path) -> None:
+    with MAKERS["folder" if kind == "scratch" else kind](path) as work:
+        (work / "new").write_text("new") if kind != "file" else work.write_text("new")
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("kind", list(MAKERS))
+def test_what_a_killed_call_left_is_swept_up_by_the_next(kind, holder, tmp_path):
+    kill(holder(kind))
+    left = names(tmp_path / "out")
+    assert len(left) == 1 and left[0].startswith(".x-bin.")
+    make(kind, tmp_path / "out" / "x-bin")
+    assert names(tmp_path / "out") == ["x-bin"]
+
+
+@pytest.mark.parametrize("kind", list(MAKERS))
+def test_what_a_living_process_fills_stays(kind, holder, tmp_path):
+    holder(kind)
+    before = names(tmp_path / "out")
+    make(kind, tmp_path / "out" / "x-bin")
+    assert names(tmp_path / "out") == [*before, "x-bin"]
+
+
+def test_a_strangers_folder_stays(tmp_path):
+    for name in (".x-bin.notes", ".x-bin.0123abcd", ".y-bin.0123abcd", ".x-bin.0123ABCD"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mine").write_text("mine")
+    before = names(tmp_path)
+    make("folder", tmp_path / "x-bin")
+    assert names(tmp_path) == [*before, "x-bin"]
+
+
+def test_an_empty_one_goes(tmp_path):
+    (tmp_path / ".x-bin.0123abcd").mkdir()
+    make("folder", tmp_path / "x-bin")
+    assert names(tmp_path) == ["x-bin"]
+
+
+def test_a_folder_that_was_being_replaced_comes_back(tmp_path):
+    """Killed between the two renames."""
+    left = tmp_path / ".x-bin.0123abcd"
+    for part in ("old", "new"):
+        (left / part).mkdir(parents=True)
+        (left / part / part).write_text(part)
+    (left / "lock").write_text("")
+    with pytest.raises(Exception, match="x-bin exists already"):
+        make("folder", tmp_path / "x-bin")
+    assert names(tmp_path) == ["x-bin"] and names(tmp_path / "x-bin") == ["old"]
+
+
+def test_without_locks_nothing_is_swept_up(tmp_path, monkeypatch):
+    def unsupported(_):
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    left = tmp_path / ".x-bin.0123abcd"
+    left.mkdir()
+    (left / "lock").write_text("")
+    monkeypatch.setattr(folders, "_lock", unsupported)
+    make("folder", tmp_path / "x-bin")
+    assert names(tmp_path) == [left.name, "x-bin"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EACCES])
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_errors_name_what_was_asked_for(kind, number, tmp_path):
+    with pytest.raises(OSError) as error, MAKERS[kind](tmp_path / "x-bin") as work:
+        raise OSError(number, os.strerror(number), str(work / "input0"))
+    assert error.value.filename == str(tmp_path / "x-bin") and error.value.filename2 is None
+    assert names(tmp_path) == []
+
+
+def test_few_shot_on_a_full_disk_names_its_own_folder(tmp_path, capsys, monkeypatch):
+    source = write_folder(tmp_path / "source-bin", splits={"train": 40, "valid": 7})
+
+    def full(source, target):
+        raise OSError(errno.ENOSPC, "No space left on device", str(source), None, str(target))
+
+    monkeypatch.setattr("preprocess.few_shot.shutil.copyfile", full)
+    out = tmp_path / "out"
+    assert run(["few-shot", "x", "--data", str(source), "--out", str(out), "--k", "3", "--dev", "6"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"preprocess: {out}/x-K3-seed1-bin: No space left on device; make room there")
+    assert names(out) == []
+
+
+def test_few_shot_from_raw_files_on_a_full_disk(commands, monkeypatch):
+    for file in ("train", "dev"):
+        lines = "".join(f"{i}\ta{i}\tb{i}\tentailment\n" for i in range(30))
+        commands.write(f"RTE/{file}.tsv", "index\tsentence1\tsentence2\tlabel\n" + lines)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("preprocess.indexed.IndexedWriter.write", full)
+    arguments = ["--raw", str(commands.raw), "--vocab", str(commands.vocab), "--out", str(commands.out)]
+    assert run(["few-shot", "RTE", *arguments, "--k", "3", "--dev", "6"]) == 1
+    assert commands.capsys.readouterr().err.startswith(f"preprocess: {commands.out}/RTE-bin: No space left on device")
+    assert names(commands.out) == []

@@ -42,10 +42,12 @@ def read_means(data: DataFolder, split: str, warn: Callable[[str], object]) -> n
         DataError: the file is missing, damaged, or made from other text.
     """
     facts, path = read_facts(data.path), data.path / "glove" / f"{split}.npy"
+    damaged = DataError(f"{path} is missing or damaged: {REMEDY} {data.path} --overwrite")
+    if not path.is_file():
+        raise damaged
     text = token_digests(data, split)
     if any(facts["sha256"].get(name) != digest for name, digest in text.items()):
         raise DataError(f"{path} was made from other text than {data.path} holds now: {REMEDY} {data.path} --overwrite")
-    damaged = DataError(f"{path} is missing or damaged: {REMEDY} {data.path} --overwrite")
     try:
         if SUMS in facts and facts[SUMS].get(path.name) != sha256(path):
             raise damaged

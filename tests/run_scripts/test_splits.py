@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from tiny_campaign import SPLITS, world  # noqa: F401
 
+from preprocess.data_folder import DataFolder
 from preprocess.errors import DataError
+from preprocess.means import write_facts
 from preprocess.split_facts import count_examples, token_digests
 from run_scripts.experiment import Experiment, folder_digest
 from run_scripts.splits import splits_of
@@ -68,7 +70,8 @@ def test_word_vectors_that_come_later_are_in_a_new_copy(rte, tmp_path):
     (data / "glove").mkdir()
     for split, count in SPLITS.items():
         np.save(data / "glove" / f"{split}.npy", np.arange(count * 2.0).reshape(count, 2))
-    (data / "glove" / "glove.json").write_text(json.dumps({"dim": 2}))
+    text = {name: digest for split in SPLITS for name, digest in token_digests(DataFolder(data), split).items()}
+    write_facts(data / "glove", {"dim": 2, "sha256": text})
     folder_digest.cache_clear()
     after = splits_of(ours, tmp_path)
     assert after.folder.path != before.folder.path

@@ -1,6 +1,7 @@
 """The functions of fairseq that are replaced, because fairseq has no extension point there."""
 
 import functools
+import logging
 from typing import Any, Callable, Dict, Optional
 
 import torch
@@ -8,9 +9,16 @@ from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 from fairseq.trainer import Trainer
 
+from ..arguments import check_arguments
 from ..divergence import clip_grad_norm
+from ..errors import InputError
 from .loading import load_state
-from .writing import copy_whole, write_whole
+from .lock import hold
+from .patience import Patience, ended, loaded_commands
+from .resuming import Run, check_source
+from .writing import copy_whole, leftovers, write_whole
+
+logger = logging.getLogger(__name__)
 
 
 def install() -> None:
@@ -22,12 +30,23 @@ def install() -> None:
       full disk it writes three times into the same file.
     - ``checkpoint_utils.load_checkpoint_to_cpu``: what it reads is built as it says, strings in it evaluated as Python;
       fairseq-validate asks nobody in between.
+    - ``checkpoint_utils.load_checkpoint``, the last thing before training and the only one that knows its whole
+      configuration: it lets two trainings write into one folder, starts anew where --restore-file is missing, and
+      goes on with options of any kind.
+    - ``checkpoint_utils.verify_checkpoint_directory``: it ends in a traceback where --save-dir is a file.
     - ``Trainer.clip_grad_norm``: what follows a gradient that is not finite is a crash.pt and a traceback.
+    - ``convert_namespace_to_omegaconf`` in fairseq-train and fairseq-validate, the first that sees all arguments.
+    - ``fairseq_cli.train.train`` (replaced by our ``load_checkpoint``, as it may not be imported earlier): a training
+      with --max-update or --patience, started again after its end, makes one more update or epoch and saves it.
     """
     _replace(PathManager, "copy", _copy, staticmethod)
     _replace(checkpoint_utils, "torch_persistent_save", _save)
     _replace(checkpoint_utils, "load_checkpoint_to_cpu", _load)
+    _replace(checkpoint_utils, "load_checkpoint", _start)
+    _replace(checkpoint_utils, "verify_checkpoint_directory", _verify_folder)
     _replace(Trainer, "clip_grad_norm", clip_grad_norm)
+    for command in loaded_commands("convert_namespace_to_omegaconf"):
+        _replace(command, "convert_namespace_to_omegaconf", _convert)
 
 
 def _replace(owner: Any, name: str, ours: Callable, kind: Callable = lambda function: function) -> None:
@@ -66,3 +85,40 @@ def _load(
     local = PathManager.get_local_path(path)
     # the trainer alone says on which ranks it loads; it takes weights and progress and builds nothing
     return load_state(local, "checkpoint", arg_overrides, builds=load_on_all_ranks is None)
+
+
+def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
+    resumes = check_source(cfg, trainer.checkpoint_suffix)
+    if not cfg.no_save and trainer.is_data_parallel_master:
+        hold(cfg.save_dir)
+        for leftover in leftovers(cfg.save_dir):
+            leftover.unlink()
+    vars(checkpoint_utils.save_checkpoint).pop("best", None)  # of another training of this process
+    kept = getattr(trainer.get_model(), "kept", None)
+    if kept is not None:
+        kept.update(run=Run(trainer.cfg, resumes), patience=Patience(resumes))
+    for command in loaded_commands("should_stop_early"):
+        _replace(command, "train", _train)
+    return theirs(cfg, trainer, **iterator)
+
+
+def _train(theirs: Callable, cfg: Any, trainer: Any, *more: Any) -> Any:
+    reason = ended(cfg, trainer.get_num_updates())
+    if reason is None:
+        return theirs(cfg, trainer, *more)
+    logger.info("this training has ended already: %s", reason)
+    return [None], True
+
+
+def _verify_folder(theirs: Callable, save_dir: str) -> None:
+    try:
+        theirs(save_dir)
+    except OSError as error:
+        raise InputError(
+            f"--save-dir {save_dir} cannot be written to ({error.strerror}): give another folder"
+        ) from None
+
+
+def _convert(theirs: Callable, args: Any) -> Any:
+    check_arguments(args)
+    return theirs(args)

@@ -8,6 +8,7 @@ import torch
 from fairseq.data import FairseqDataset, data_utils
 from torch import Tensor
 
+from ..errors import InputError
 from .ordering import padding_waste
 from .shortening import Shortener
 
@@ -100,6 +101,19 @@ class PromptedDataset(FairseqDataset):
 
     def size(self, index: int) -> int:
         return self.sizes[index]
+
+    def check_batches(self, max_tokens: Optional[int]) -> None:
+        """fairseq leaves out what is longer than a batch may be: from training with a warning.
+
+        Raises:
+            InputError: there is such an example.
+        """
+        longest = self.sizes.max(initial=0)
+        if max_tokens is not None and longest > max_tokens:
+            raise InputError(
+                f"--max-tokens {max_tokens} (in validation --max-tokens-valid) is below the longest example, {longest} "
+                f"tokens with its prompt: give {longest} or more"
+            )
 
     def batch_by_size(self, indices: np.ndarray, **limits: Any) -> List[np.ndarray]:
         """fairseq's batches, and the last one, which fairseq drops from training and validation alike when its

@@ -203,6 +203,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> EpochBatchIterator:
         """fairseq's, with --total-batch-size and --max-tokens shared out among the processes and --update-freq."""
+        dataset.check_batches(kwargs.get("max_tokens"))
         training = any(dataset is known for split, known in self.datasets.items() if split.startswith("train"))
         if training and self.cfg.total_batch_size is not None:
             total, processes = self.cfg.total_batch_size, kwargs.get("num_shards", 1)

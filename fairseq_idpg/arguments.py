@@ -1,0 +1,69 @@
+"""Numbers and names on the command line that fairseq takes and that can only end badly."""
+
+import math
+from argparse import Namespace
+from typing import Any, List
+
+import torch
+from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
+
+from .errors import InputError
+from .options import flag_name
+
+TASK = "sentence_prediction_idpg"
+# option -> its least value; with these values fairseq ends in a traceback, or trains nothing without a word
+LEAST = {
+    **dict.fromkeys(("lr", "weight_decay", "clip_norm", "adam_eps", "seed", "num_workers", "warmup_updates"), 0),
+    **dict.fromkeys(("max_epoch", "max_update", "init_token", "separator_token", "save_interval_updates"), 0),
+    **dict.fromkeys(("batch_size", "batch_size_valid", "max_tokens", "max_tokens_valid", "update_freq"), 1),
+    **dict.fromkeys(("save_interval", "validate_interval", "log_interval", "required_batch_size_multiple"), 1),
+    "total_num_update": 1,
+}
+LARGEST_SEED = 2**32 - 1  # numpy's
+
+
+def check_arguments(args: Namespace) -> None:
+    """Refuses them before anything is read or built.
+
+    Raises:
+        InputError: naming the option, its value and the remedy.
+    """
+    if getattr(args, "task", None) != TASK:
+        return
+    for name, value in vars(args).items():
+        for number in _numbers(value):
+            if not math.isfinite(number):
+                raise InputError(f"{flag_name(name)} {number} is no finite number: give one")
+            if name in LEAST and number < LEAST[name]:
+                raise InputError(f"{flag_name(name)} {number} is too small: give {LEAST[name]} or more")
+            if name.endswith("dropout") and not 0 <= number < 1:
+                raise InputError(f"{flag_name(name)} {number} is no share: give 0 or more, and less than 1")
+    if args.seed > LARGEST_SEED:
+        raise InputError(f"--seed {args.seed} is too large: give {LARGEST_SEED} or less")
+    _check_criterion(args.criterion)
+    _check_precision(args)
+
+
+def _numbers(value: Any) -> List[float]:
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return [number for number in values if isinstance(number, (int, float)) and not isinstance(number, bool)]
+
+
+def _check_criterion(name: str) -> None:
+    own = CRITERION_REGISTRY.get(TASK, SentencePredictionCriterion)
+    if name != "sentence_prediction" and not issubclass(CRITERION_REGISTRY.get(name, object), own):
+        raise InputError(
+            f"--criterion {name} does not fit --task {TASK}: give --criterion sentence_prediction or "
+            "sentence_prediction_idpg"
+        )
+
+
+def _check_precision(args: Namespace) -> None:
+    """fairseq puts all float32 copies of the weights into one tensor, which it makes on a GPU."""
+    flat = args.fp16 and not (args.fp16_no_flatten_grads or args.memory_efficient_fp16)
+    if flat and hasattr(args, "optimizer") and (args.cpu or not torch.cuda.is_available()):
+        raise InputError(
+            f"--fp16 {'with --cpu' if args.cpu else 'without a GPU'}: give --fp16-no-flatten-grads as well, or leave it "
+            "out"
+        )

@@ -1,0 +1,160 @@
+"""A training that goes on must be the one that was started: what a checkpoint keeps of its options and its data."""
+
+import hashlib
+import logging
+import os
+import re
+from pathlib import Path
+from typing import Any, Dict, List, Mapping
+
+from omegaconf import OmegaConf
+
+from preprocess.split_facts import sha256
+
+from ..errors import InputError
+from ..models.config import METHOD_OPTIONS
+from ..options import flag_name
+
+logger = logging.getLogger(__name__)
+
+LAST = "checkpoint_last.pt"  # fairseq's default --restore-file
+STARTS = {"prompt_init", "prompt_init_text", "prompt_init_from", "adapter_init_std"}  # no effect once training runs
+# With another value of these, the weights would be of no single setting.
+FIXED = {
+    "task": (
+        *("prompt_position", "init_token", "separator_token", "max_positions", "swap_pairs", "num_classes"),
+        *("regression_target", "shorten_method", "shorten_data_split_list"),
+    ),
+    "model": (
+        *("no_freeze_backbone", "method"),
+        *(name for name in METHOD_OPTIONS if name not in STARTS and "dropout" not in name),
+    ),
+    "checkpoint": ("best_checkpoint_metric", "maximize_best_checkpoint_metric"),
+}
+# Another value of these may be meant. --max-epoch and the like are changed all the time and are not mentioned.
+CHANGEABLE = {
+    "common": ("seed", "fp16", "bf16", "amp"),
+    "distributed_training": ("distributed_world_size",),
+    "dataset": ("batch_size", "max_tokens"),
+    "optimization": ("lr", "update_freq", "clip_norm"),
+    "task": ("total_batch_size", "group_by_length", "no_shuffle"),
+    "model": (
+        *("dropout", "attention_dropout", "activation_dropout", "pooler_dropout"),
+        *(name for name in METHOD_OPTIONS if name in STARTS or "dropout" in name),
+    ),
+}
+WHOLE = ("optimizer", "lr_scheduler")  # sections whose options are all changeable, but not their names
+NAMES = ("optimizer", "criterion")
+
+
+class Run:
+    """Options and data of a training, compared with those of the checkpoint that it goes on from.
+
+    Args:
+        cfg: fairseq's whole configuration, as the model has completed it.
+        resumes: whether the checkpoint that will be read is gone on with; a start from its weights is compared with
+            nothing.
+    """
+
+    def __init__(self, cfg: Any, resumes: bool):
+        options = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
+        options = {section: _mapping(value) for section, value in options.items()}
+        self.resumes = resumes
+        named = {f"--{name}": options[name].get("_name") for name in NAMES}
+        self.fixed = {**chosen(options, FIXED), **named, **fingerprints(options["task"]["data"], options["dataset"])}
+        whole = {section: [name for name in options[section] if name != "_name"] for section in WHOLE}
+        self.changeable = {**chosen(options, whole), **chosen(options, CHANGEABLE)}
+
+    def state_dict(self) -> Dict[str, Any]:
+        return {"fixed": self.fixed, "changeable": self.changeable}
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        """Raises:
+        InputError: the checkpoint was trained with another value of what must stay.
+        """
+        if not self.resumes:
+            return
+        differing = differences(state.get("fixed", {}), self.fixed)
+        if differing:
+            raise InputError(
+                f"the checkpoint to go on from was trained with {'; '.join(differing)}: give the same, or another "
+                "--save-dir"
+            )
+        differing = differences(state.get("changeable", {}), self.changeable)
+        if differing:
+            logger.warning("training goes on with other options than it had: %s", "; ".join(differing))
+
+
+def chosen(options: Mapping[str, Any], names: Mapping[str, Any]) -> Dict[str, Any]:
+    """Options of some sections, by flag."""
+    return {
+        flag_name(name): options[section][name]
+        for section in names
+        for name in names[section]
+        if name in options[section]
+    }
+
+
+def _mapping(section: Any) -> Dict[str, Any]:
+    """Options of parts of fairseq that declare none in a dataclass (--optimizer sgd) are left aside."""
+    return section if isinstance(section, dict) else {}
+
+
+def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> List[str]:
+    """``--seed 1, now 2`` for everything that both know and that differs; fingerprints by their beginnings."""
+    return [
+        f"{name} {_short(theirs[name])}, now {_short(ours[name])}"
+        for name in ours
+        if name in theirs and theirs[name] != ours[name]
+    ]
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return str(value)
+
+
+def fingerprints(folder: str, dataset: Mapping[str, Any]) -> Dict[str, str]:
+    """SHA-256, shortened, of what training reads and of what chooses its best checkpoint."""
+    training, validation = dataset["train_subset"], dataset["valid_subset"].split(",")[0]
+    return {
+        "the training data": fingerprint(folder, rf"{re.escape(training)}\d*"),  # fairseq joins train, train1 …
+        "the validation data": fingerprint(folder, re.escape(validation)),
+    }
+
+
+def fingerprint(folder: str, split: str) -> str:
+    """Of the texts, labels and dictionaries of all splits whose names the expression ``split`` matches."""
+    wanted = re.compile(rf"{split}\.(bin|idx|label)|dict\.txt")
+    digest = hashlib.sha256()
+    for part in ("input0", "input1", "label"):
+        for path in sorted(Path(folder, part).glob("*")):
+            if wanted.fullmatch(path.name):
+                digest.update(f"{part}/{path.name} {sha256(path)}\n".encode())
+    return digest.hexdigest()[:12]
+
+
+def check_source(cfg: Any, suffix: str) -> bool:
+    """Whether fairseq goes on with the checkpoint that it is about to read, rather than start from its weights.
+
+    Args:
+        cfg: fairseq's options of checkpoints.
+        suffix: what names of checkpoints end with in this process.
+
+    Raises:
+        InputError: --restore-file or --finetune-from-model is missing, where fairseq starts anew without a word.
+    """
+    named, option = cfg.restore_file.replace(".pt", f"{suffix}.pt"), "--restore-file"
+    if cfg.restore_file == LAST:
+        last = os.path.join(cfg.save_dir, f"checkpoint_last{suffix}.pt")
+        if os.path.exists(last) or not cfg.finetune_from_model:
+            named = None
+        else:
+            named, option = cfg.finetune_from_model, "--finetune-from-model"
+    if named is not None and not os.path.isfile(named):
+        raise InputError(
+            f"{option} {named} is not a file: give the path of a checkpoint, or leave it out to go on from --save-dir "
+            f"{cfg.save_dir}"
+        )
+    return option == "--restore-file" and not (cfg.reset_optimizer or cfg.reset_dataloader)

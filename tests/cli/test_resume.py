@@ -1,0 +1,119 @@
+"""A training that is started again goes on as the one it was, or says why not."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+import torch
+
+from tests.folders import same_tensors, train, write_folder
+from tests.saving.test_lock import another_process
+
+
+def model(folder, name="checkpoint_last.pt"):
+    return torch.load(folder / name, weights_only=True)["model"]
+
+
+@pytest.fixture(scope="module")
+def stopped(place, pairs, backbone):
+    """Save folder of one epoch, of which tests take copies."""
+    train(pairs, place / "stopped", "--backbone", backbone, "--max-epoch", 1)
+    return place / "stopped"
+
+
+@pytest.fixture
+def run(stopped, tmp_path):
+    return shutil.copytree(stopped, tmp_path / "run")
+
+
+def test_patience_counts_over_a_resume(pairs, backbone, tmp_path):
+    options = ["--backbone", backbone, "--lr", 0, "--patience", 2]
+    train(pairs, tmp_path, *options, "--max-epoch", 2)
+    resumed = train(pairs, tmp_path, *options, "--max-epoch", 6)
+    assert resumed.log("epoch")[-1] == 3  # the first is the best, the second and third are no better
+
+
+def test_an_ended_training_is_left_as_it_is(pairs, backbone, tmp_path):
+    options = ["--backbone", backbone, "--lr", 0, "--patience", 1, "--max-epoch", 6]
+    train(pairs, tmp_path / "patience", *options)
+    train(pairs, tmp_path / "updates", "--backbone", backbone, "--max-update", 4)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pt")}
+    again = train(pairs, tmp_path / "patience", *options)
+    assert "this training has ended already: the last 1 validations were no better, --patience 1" in again.output
+    again = train(pairs, tmp_path / "updates", "--backbone", backbone, "--max-update", 4)
+    assert "this training has ended already: 4 updates are made, --max-update 4" in again.output
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pt")} == before
+
+
+def test_a_missing_restore_file(pairs, backbone, tmp_path):
+    options = ["--backbone", backbone, "--restore-file", tmp_path / "nowhere.pt"]
+    refused = train(pairs, tmp_path / "run", *options, succeed=False)
+    assert f"--restore-file {tmp_path}/nowhere.pt is not a file: give the path" in refused.last_line
+    options = ["--backbone", backbone, "--finetune-from-model", tmp_path / "nowhere.pt"]
+    refused = train(pairs, tmp_path / "run", *options, succeed=False)
+    assert f"--finetune-from-model {tmp_path}/nowhere.pt is not a file" in refused.last_line
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--prompt-position", 1], "--prompt-position 0, now 1"),
+        (["--init-token", 4], "--init-token 0, now 4"),
+        (["--separator-token", 4], "--separator-token 2, now 4"),
+        (["--swap-pairs", "append"], "--swap-pairs none, now append"),
+        (["--representation", "backbone"], "--representation previous-layer, now backbone"),
+        (["--best-checkpoint-metric", "loss"], "--best-checkpoint-metric accuracy, now loss"),
+        (["--criterion", "sentence_prediction_idpg"], "--criterion sentence_prediction, now sentence_prediction_idpg"),
+        (["--optimizer", "grouped_adam"], "--optimizer adam, now grouped_adam"),
+    ],
+)
+def test_what_must_stay(pairs, backbone, run, options, message):
+    before = (run / "checkpoint_last.pt").read_bytes()
+    refused = train(pairs, run, "--backbone", backbone, "--max-epoch", 2, *options, succeed=False)
+    assert refused.last_line.startswith("fairseq_idpg: the checkpoint to go on from was trained with ")
+    assert message in refused.last_line and "another --save-dir" in refused.last_line
+    assert (run / "checkpoint_last.pt").read_bytes() == before
+
+
+def test_other_data(pairs, backbone, run, tmp_path):
+    moved = shutil.copytree(pairs, tmp_path / "moved")
+    resumed = train(moved, run, "--backbone", backbone, "--max-epoch", 2)
+    assert "goes on with other options" not in resumed.output
+    other = write_folder(tmp_path / "other", splits={"train": 32, "valid": 13})
+    refused = train(other, run, "--backbone", backbone, "--max-epoch", 3, succeed=False)
+    assert "was trained with the training data " in refused.last_line and "; the validation data " in refused.last_line
+
+
+def test_what_may_be_meant_is_one_warning_with_both_values(pairs, backbone, run):
+    options = ["--seed", 5, "--lr", "2e-3", "--batch-size", 4, "--dropout", 0.2, "--max-epoch", 2]
+    resumed = train(pairs, run, "--backbone", backbone, *options)
+    (line,) = [line for line in resumed.output.splitlines() if "training goes on with other options" in line]
+    for change in ("--seed 1, now 5", "--lr 0.001, now 0.002", "--batch-size 8, now 4", "--dropout 0.1, now 0.2"):
+        assert change in line
+    assert "max-epoch" not in line and "fixed" not in line
+
+
+def test_a_start_from_the_weights_may_be_any(pairs, backbone, run, tmp_path):
+    reset = ["--reset-optimizer", "--reset-dataloader", "--reset-meters", "--reset-lr-scheduler"]
+    started = ["--restore-file", run / "checkpoint_last.pt", *reset, "--prompt-position", 1, "--seed", 3]
+    for number, options in enumerate([started, ["--finetune-from-model", run / "checkpoint_last.pt", "--seed", 3]]):
+        finished = train(pairs, tmp_path / str(number), "--backbone", backbone, "--lr", 0, "--max-epoch", 1, *options)
+        assert "goes on with other options" not in finished.output
+        assert same_tensors(model(tmp_path / str(number)), model(run))
+
+
+def test_a_folder_that_another_training_writes_to(pairs, backbone, tmp_path):
+    tmp_path.joinpath("run").mkdir()
+    with another_process(tmp_path / "run") as process:
+        refused = train(pairs, tmp_path / "run", "--backbone", backbone, "--max-epoch", 1, succeed=False)
+        assert f"belongs to a training that is still running (process {process} on" in refused.last_line
+        train(pairs, tmp_path / "run", "--backbone", backbone, "--max-epoch", 1, "--no-save")
+    assert not list((tmp_path / "run").glob("*.pt"))
+
+
+def test_a_save_dir_that_is_a_file(pairs, backbone, tmp_path):
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        refused = train(pairs, path, "--backbone", backbone, succeed=False)
+        assert f"--save-dir {path} cannot be written to" in refused.last_line

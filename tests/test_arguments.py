@@ -1,0 +1,64 @@
+"""Numbers and names of the command line that can only end badly."""
+
+from __future__ import annotations
+
+import pytest
+from fairseq import options
+
+from fairseq_idpg.arguments import check_arguments
+from fairseq_idpg.errors import InputError
+from tests.folders import ROOT, TRAINING
+
+
+def parsed(*more):
+    usual = ["DATA", "--user-dir", ROOT / "fairseq_idpg", "--task", "sentence_prediction_idpg", *TRAINING, "--cpu"]
+    usual += ["--criterion", "sentence_prediction", "--init-token", 0]
+    parser = options.get_training_parser()
+    return options.parse_args_and_arch(parser, input_args=[str(part) for part in (*usual, *more)])
+
+
+def test_usual_arguments_pass():
+    check_arguments(parsed())
+    check_arguments(parsed("--optimizer", "grouped_adam", "--lr-scheduler", "polynomial_decay", "--lr", "1e-3,1e-4"))
+    for precision in (["--fp16", "--fp16-no-flatten-grads"], ["--memory-efficient-fp16"], ["--bf16"], ["--amp"]):
+        check_arguments(parsed(*precision))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--lr", "1e999"], "--lr inf is no finite number"),
+        (["--lr=-1e-3"], "--lr -0.001 is too small: give 0 or more"),
+        (["--dropout", "nan"], "--dropout nan is no finite number"),
+        (["--dropout", "1"], "--dropout 1.0 is no share"),
+        (["--generator-dropout", "-0.1"], "--generator-dropout -0.1 is no share"),
+        (["--weight-decay", "inf"], "--weight-decay inf is no finite number"),
+        (["--clip-norm", "nan"], "--clip-norm nan is no finite number"),
+        (["--optimizer", "grouped_adam", "--head-lr", "nan"], "--head-lr nan is no finite number"),
+        (["--seed", "-1"], "--seed -1 is too small"),
+        (["--seed", "4294967296"], "--seed 4294967296 is too large"),
+        (["--batch-size", "0"], "--batch-size 0 is too small: give 1 or more"),
+        (["--update-freq", "0"], "--update-freq 0 is too small: give 1 or more"),
+        (["--max-epoch", "-1"], "--max-epoch -1 is too small"),
+        (["--separator-token", "-1"], "--separator-token -1 is too small"),
+        (["--fp16"], "--fp16 with --cpu: give --fp16-no-flatten-grads as well, or leave it out"),
+        (["--criterion", "cross_entropy"], "--criterion cross_entropy does not fit --task sentence_prediction_idpg"),
+    ],
+)
+def test_refused(given, message):
+    with pytest.raises(InputError) as refused:
+        check_arguments(parsed(*given))
+    assert message in str(refused.value)
+
+
+def test_validation_in_half_precision_needs_no_gpu():
+    parser = options.get_validation_parser()
+    usual = ["DATA", "--user-dir", str(ROOT / "fairseq_idpg"), "--task", "sentence_prediction_idpg", "--cpu", "--fp16"]
+    args = options.parse_args_and_arch(parser, [*usual, "--criterion", "sentence_prediction", "--path", "A.pt"])
+    check_arguments(args)
+
+
+def test_other_tasks_are_left_alone():
+    args = parsed("--criterion", "cross_entropy", "--dropout", "nan")
+    args.task = "translation"
+    check_arguments(args)

@@ -7,7 +7,7 @@ needs --fp16-no-flatten-grads and is refused without.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterable, List
+from typing import Any, Dict, Iterable, List, Set, Tuple
 
 from fairseq.optim import register_optimizer
 from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
@@ -61,6 +61,7 @@ class GroupedAdam(FairseqAdam):
                 "--optimizer grouped_adam found parameters without a group: give --fp16-no-flatten-grads with --fp16, "
                 "and --task sentence_prediction_idpg"
             )
+        _check_effects(cfg, {tuple(parameter.param_group.split("/")) for parameter in params})
         undecayed = {BIAS} if cfg.no_decay_biases else set()
         undecayed |= {PROMPT} if cfg.no_decay_prompts else set()
         groups = []
@@ -79,3 +80,16 @@ class GroupedAdam(FairseqAdam):
     def get_lr(self) -> float:
         """The learning rate before any factor, as schedulers and the log want it."""
         return self._lr
+
+
+def _check_effects(cfg: GroupedAdamConfig, groups: Set[Tuple[str, str]]) -> None:
+    """Refuses options for parameters that are not trained; ``groups`` are the (part, kind) of those that are."""
+    parts, kinds = zip(*groups)
+    for option, given, has_effect, reason in (
+        ("--prompt-lr", cfg.prompt_lr != 1, METHOD in parts, "the method has no parameters of its own"),
+        ("--no-decay-prompts", cfg.no_decay_prompts, PROMPT in kinds, "the method trains no prompt rows"),
+        ("--no-decay-prompts", cfg.no_decay_prompts, cfg.weight_decay, "--weight-decay is 0"),
+        ("--no-decay-biases", cfg.no_decay_biases, cfg.weight_decay, "--weight-decay is 0"),
+    ):
+        if given and not has_effect:
+            raise InputError(f"{option} has no effect: {reason}: leave it out")

@@ -96,6 +96,26 @@ def test_bad_factors(option):
         GroupedAdam(config(**{option: -1.0}), trainable(marked_model()))
 
 
+@pytest.mark.parametrize(
+    ("method", "options", "message"),
+    [
+        ("head-only", {"prompt_lr": 2.0}, "--prompt-lr has no effect: the method has no parameters of its own"),
+        ("adapter", {"no_decay_prompts": True}, "--no-decay-prompts has no effect: the method trains no prompt rows"),
+        (
+            "m-idpg-phm",
+            {"no_decay_prompts": True, "weight_decay": 0.0},
+            "--no-decay-prompts has no effect: --weight-de",
+        ),
+        ("m-idpg-phm", {"no_decay_biases": True, "weight_decay": 0.0}, "--no-decay-biases has no effect: --weight-dec"),
+    ],
+)
+def test_options_without_effect(method, options, message):
+    model = tiny_model(method=method)
+    mark_groups(model, [] if model.method is None else model.method.prompt_parameters())
+    with pytest.raises(InputError, match=message):
+        GroupedAdam(config(**options), trainable(model))
+
+
 def test_resuming_gives_the_losses_of_an_uninterrupted_run(tmp_path):
     data, backbone = write_folder(tmp_path / "data"), write_backbone(tmp_path / "model.pt")
     options = ["--backbone", backbone, "--optimizer", "grouped_adam", "--head-lr", 5, "--prompt-lr", 0.5]

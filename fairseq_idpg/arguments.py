@@ -60,10 +60,9 @@ def _check_criterion(name: str) -> None:
 
 
 def _check_precision(args: Namespace) -> None:
-    """fairseq puts all float32 copies of the weights into one tensor, which it makes on a GPU."""
+    """In training, fairseq puts the float32 copies of all weights into one tensor, which it makes on a GPU."""
+    trains = getattr(args, "path", None) is None
     flat = args.fp16 and not (args.fp16_no_flatten_grads or args.memory_efficient_fp16)
-    if flat and hasattr(args, "optimizer") and (args.cpu or not torch.cuda.is_available()):
-        raise InputError(
-            f"--fp16 {'with --cpu' if args.cpu else 'without a GPU'}: give --fp16-no-flatten-grads as well, or leave it "
-            "out"
-        )
+    if trains and flat and (args.cpu or not torch.cuda.is_available()):
+        where = "with --cpu" if args.cpu else "without a GPU"
+        raise InputError(f"--fp16 {where}: give --fp16-no-flatten-grads as well, or leave it out")

@@ -12,7 +12,7 @@ from preprocess.tasks import WARM_UP, WHOLE_MODEL, Settings
 
 from .batches import batches_of_epoch, given, sizes
 from .experiment import Experiment
-from .records import RunError
+from .options import architecture, checked
 from .splits import Splits
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,28 +23,7 @@ REPORTS = {
 }
 FEW_SHOT_INPUT = ("--representation", "backbone")
 FP16 = ("--fp16-init-scale", "4", "--threshold-loss-scale", "1", "--fp16-scale-window", "128")
-# Options of fairseq-train that are set here -> what sets them, as an option of train.py and a key of a sweep.
-RESERVED = {
-    **{f"--{name.replace('_', '-')}": name for name in ("backbone", "arch", "batch_size", "max_epoch", "max_update")},
-    **{"--method": "rows", "--lr": "lrs", "--seed": "seeds", "--prompt-position": "positions"},
-    **{"--total-batch-size": "batch_size", "--valid-subset": "selection", "--save-dir": "--results"},
-    **{"--prompt-init-from": "init_prompts_from", "--head-init-from": "init_head_from"},
-    **{"--restore-file": "backbone", "--swap-pairs": "supplementary"},
-    **dict.fromkeys(("--user-dir", "--task", "--criterion", "--num-classes", "--regression-target"), "the task"),
-}
 CHANGE_REPRESENTATIONS = {"--representation-dropout", "--no-freeze-backbone", "--train-layer-norms", "random_crop"}
-
-
-def check_options(options: Iterable[str]) -> None:
-    """Refuses options that this module gives itself.
-
-    Raises:
-        RunError: naming the option, and what to give instead.
-    """
-    for option in options:
-        name = option.partition("=")[0]
-        if name in RESERVED:
-            raise RunError(f"{name} is set by {RESERVED[name]}: leave it out of the options of fairseq-train")
 
 
 def trains_whole_model(experiment: Experiment) -> bool:
@@ -88,9 +67,10 @@ def training_command(experiment: Experiment, splits: Splits, folder: Path, cache
         *("--task", "sentence_prediction_idpg", "--criterion", "sentence_prediction_idpg"),
         *("--init-token", "0", "--separator-token", "2", "--max-positions", "512", "--shorten-method", "truncate"),
         *("--prompt-position", str(experiment.prompt_position), "--valid-subset", splits.dev),
-        *("--arch", experiment.arch, "--backbone", experiment.backbone, "--method", experiment.method),
+        *("--arch", architecture(experiment.arch, "arch"), "--method", experiment.method),
+        *("--backbone", experiment.backbone, "--clip-norm", "0.0", "--lr", repr(experiment.lr)),
         *("--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--adam-eps", "1e-6", "--weight-decay", "0.1"),
-        *("--clip-norm", "0.0", "--dropout", "0.1", "--attention-dropout", "0.1", "--lr", repr(experiment.lr)),
+        *("--dropout", "0.1", "--attention-dropout", "0.1"),
         *schedule(experiment, splits),
         *(*chosen_by(experiment), *REPORTS.get(experiment.facts.metric, [])),
         *("--no-epoch-checkpoints", "--save-dir", str(folder)),
@@ -100,7 +80,7 @@ def training_command(experiment: Experiment, splits: Splits, folder: Path, cache
         *(["--no-freeze-backbone", "--swap-pairs", "append"] if experiment.supplementary else []),
         *(["--representation-cache", str(cache)] if cache else []),
         *precision(experiment),
-        *experiment.options,
+        *checked(experiment.options),
     ]
 
 

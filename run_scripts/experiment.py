@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from preprocess.split_facts import sha256
-from preprocess.tasks import SETTINGS, Settings, Task, find_task
+from preprocess.tasks import SETTINGS, TASKS, Settings, Task, find_task
 
 from .records import RunError
+from .yaml_keys import Check, one_of, optional, rate, text, whole, yes_or_no
 
 SELECTIONS = ("clean", "paper")
 # Of the settings that commands.py gives; raised whenever they change, so that no run made with others is taken for one
@@ -121,9 +122,19 @@ class Experiment:
         return replace(self, **paths)
 
     @classmethod
-    def from_json(cls, text: str) -> Experiment:
-        found = json.loads(text)
-        return cls(**{**found, "options": tuple(found["options"])})
+    def from_json(cls, text: str, where: str = "experiment.json") -> Experiment:
+        """What ``to_json`` wrote.
+
+        Raises:
+            RunError: it is damaged, or of another version; ``where`` it stands is named.
+        """
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict) or found.keys() != CHECKS.keys():
+            raise RunError(f"{where} is damaged or of another version: start the sweep again, which writes it anew")
+        return cls(**{name: CHECKS[name](value, f"{where}: {name}") for name, value in found.items()})
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -133,6 +144,28 @@ class Experiment:
         before = "" if self.supplementary_position is None else f"{self.supplementary_position}:"
         place = f"position {before}{self.prompt_position}"
         return f"{self.task}{few} {self.row or self.method}, {place}, lr {self.lr:g}, seed {self.seed}"
+
+
+def _absolute(value: Any, where: str) -> str:
+    if not Path(text(value, where)).is_absolute():
+        raise RunError(f"{where} {value!r} is no absolute path: start the sweep again, which writes it anew")
+    return value
+
+
+def _options(value: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        raise RunError(f"{where} {value!r} is no list of words: start the sweep again, which writes it anew")
+    return tuple(value)
+
+
+COUNT = optional(whole(1))
+CHECKS: dict[str, Check] = {  # of every field, where it is read from a file
+    **{"task": one_of(TASKS), "method": text, "lr": rate, "seed": whole(0), "data": _absolute, "backbone": _absolute},
+    **{"arch": text, "row": lambda value, where: value and text(value, where), "k": COUNT, "dev_examples": COUNT},
+    **{"selection": one_of(SELECTIONS), "position": optional(whole(0)), "supplementary_position": optional(whole(0))},
+    **{"supplementary": yes_or_no, "init_prompts_from": optional(_absolute), "init_head_from": optional(_absolute)},
+    **{"batch_size": COUNT, "max_epoch": COUNT, "max_update": COUNT, "options": _options},
+}
 
 
 @lru_cache(maxsize=None)

@@ -56,9 +56,23 @@ def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whol
 
 
 def finished(results: Path, run: str) -> Record | None:
-    """The record of a run, if it is done."""
+    """The record of a run, if it is done.
+
+    Raises:
+        RunError: it is damaged.
+    """
     path = results / "runs" / run / "record.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if record["run"] == run and record["status"] == "done":
+            return record
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RunError(f"{path}: {error.strerror}: remove it, and the run is made again") from None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    raise RunError(f"{path} is damaged: remove it, and the run is made again")
 
 
 def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> Record:
@@ -127,9 +141,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     made.add_argument("--keep-whole-model", action="store_true", help="keep checkpoints that hold the backbone")
     args = made.parse_args(argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # and so fairseq-train is terminated too
-    text = (args.results / "runs" / args.run / "experiment.json").read_text(encoding="utf-8")
+    path = args.results / "runs" / args.run / "experiment.json"
     try:
-        perform(Experiment.from_json(text), args.results, keep_whole_model=args.keep_whole_model)
+        experiment = Experiment.from_json(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunError(f"{path}: {error}: start the sweep again, which writes it anew") from None
+    try:
+        perform(experiment, args.results, keep_whole_model=args.keep_whole_model)
     except DataError as error:
         raise RunError(str(error)) from None
 

@@ -11,8 +11,9 @@ from fairseq_idpg.models.config import RobertaIDPGConfig
 from fairseq_idpg.registry import find_method
 from preprocess.tasks import find_task
 
-from .commands import check_options, learning_rates, with_few_shot_input
+from .commands import learning_rates, with_few_shot_input
 from .experiment import Experiment
+from .options import checked
 from .records import RunError
 from .sweep_config import BEST, Row, Sweep
 
@@ -80,11 +81,9 @@ def _experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> Iterator[Exper
 def _basis(sweep: Sweep, row: Row, length: int | None, task: str, data: Any) -> Experiment:
     """What both stages have in common."""
     options = {**sweep.options, **row.options, **({} if length is None else {"prompt-length": length})}
-    words = flags(options)
-    check_options(words)
     return Experiment(
         **{"task": task, "method": row.method, "row": row.label, "lr": 0.0, "seed": 0, "arch": sweep.arch},
-        **{"data": _folder(data, task), "backbone": row.backbone or sweep.backbone, "options": words},
+        **{"data": _folder(data, task), "backbone": row.backbone or sweep.backbone, "options": checked(flags(options))},
         **{name: getattr(row, name) for name in ("init_prompts_from", "init_head_from")},
     )
 

@@ -42,20 +42,27 @@ def read_records(results: Path) -> list[Record]:
     A last line that was torn by a kill is left out, with a word on stderr.
 
     Raises:
-        RunError: a damaged line.
+        RunError: a damaged line, or the file cannot be read.
     """
     path = results_file(results)
-    if not path.is_file():
+    try:
+        *lines, torn = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
         return []
-    *lines, torn = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise RunError(f"{path}: {error.strerror}: name another folder") from None
+    if torn.strip(b"\0") and not torn.startswith(b"{"):
+        raise RunError(f"{path} line {len(lines) + 1} is damaged: remove that line")
     if torn:
         print(f"{path}: the last line was torn by an interruption and is left out", file=sys.stderr)
     found: dict[str, Record] = {}
     for number, line in enumerate(lines, 1):
         try:
             record = json.loads(line)
+            if not record["run"].isprintable():
+                raise ValueError
             found[record["run"]] = record
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise RunError(f"{path} line {number} is damaged: remove that line") from None
     return list(found.values())
 

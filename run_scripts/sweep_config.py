@@ -16,23 +16,24 @@ supplementary: {data: data/MNLI-bin}             # that training of the whole mo
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Sequence
-
-import yaml
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.registry import find_method
 from preprocess.tasks import TASKS
 
 from .experiment import SELECTIONS
+from .options import architecture
 from .records import RunError
-from .yaml_keys import key, list_of, one_of, optional, parsed, rate, text, whole, yes_or_no
+from .yaml_keys import key, list_of, one_of, optional, parsed, rate, read_yaml, text, whole, yes_or_no
 
 KEPT = ("prompts", "head")
 BEST = "best"
+OPTION = re.compile(r"[a-z][a-z0-9-]*")
 task = one_of(TASKS)
 
 
@@ -69,7 +70,18 @@ def place(value: Any, where: str) -> Place:
 def options(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise RunError(f"{where} {value!r} is no mapping: write {{OPTION: VALUE}}, without --")
-    return {str(name).replace("_", "-"): setting for name, setting in value.items()}
+    found: dict[str, Any] = {}
+    for name, setting in value.items():
+        option = str(name).replace("_", "-")
+        if OPTION.fullmatch(option) is None:
+            raise RunError(f"{where}: {name!r} is no option: write OPTION: VALUE, without --")
+        if option in found:
+            raise RunError(f"{where}: {option} stands twice: leave one out")
+        parts = setting if isinstance(setting, list) else [setting]
+        if not all(isinstance(part, (str, int, float)) for part in parts):  # true and false are numbers to Python
+            raise RunError(f"{where}: {name} {setting!r}: write a text, a number, true or false")
+        found[option] = setting
+    return found
 
 
 def folders(value: Any, where: str) -> str | dict[str, str]:
@@ -129,7 +141,7 @@ class Sweep:
     tasks: list[str] = key(list_of(task))
     rows: list[Row] = key(list_of(row))
     data: Any = key(folders, default="data")
-    arch: str = key(text, default="roberta_idpg_large")
+    arch: str = key(architecture, default="roberta_idpg_large")
     lrs: list[float] | None = key(optional(list_of(rate)), default=None)
     seeds: list[int] = key(list_of(whole(0)), default_factory=lambda: [1, 2, 3, 4, 5])
     k: list[int | None] = key(list_of(optional(whole(1))), default_factory=lambda: [None])
@@ -149,14 +161,13 @@ def read_sweep(path: Path, changes: Sequence[str] = ()) -> Sweep:
     """Reads a file; ``changes`` are KEY=VALUE that take the place of what it says, KEY.KEY within a mapping.
 
     Raises:
-        RunError: it is missing, no YAML, or has a key or value that is not known; the nearest is suggested.
+        RunError: it is missing, no YAML, or has a key that stands twice, or a key or value that is not known; the
+            nearest is suggested.
     """
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        found = read_yaml(path.read_bytes(), str(path))
     except OSError as error:
         raise RunError(f"{path}: {error.strerror}: give a YAML file, such as run_scripts/configs/smoke.yaml") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise RunError(f"{path} is no YAML: {' '.join(str(error).split())}") from None
     for change in changes:
         _apply(change, found)
     sweep = parsed(Sweep, found, str(path))
@@ -173,10 +184,7 @@ def _apply(change: str, found: Any) -> None:
         found = found.setdefault(part, {}) if isinstance(found, dict) else None
     if not isinstance(found, dict):
         raise RunError(f"--set {change}: there is nothing to set it in: write KEY=VALUE")
-    try:
-        found[last] = yaml.safe_load(value)
-    except yaml.YAMLError as error:
-        raise RunError(f"--set {change} is no YAML: {' '.join(str(error).split())}") from None
+    found[last] = read_yaml(value, f"--set {change}")
 
 
 def _check(sweep: Sweep, path: str) -> None:

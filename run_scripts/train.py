@@ -19,8 +19,9 @@ from preprocess.folders import new_file
 from preprocess.tasks import SETTINGS, WHOLE_MODEL, Settings, Task, find_task
 
 from .batches import MAX_TOKENS
-from .commands import check_options, learning_rates, with_few_shot_input
+from .commands import learning_rates, with_few_shot_input
 from .experiment import SELECTIONS, Experiment
+from .options import checked
 from .perform import perform
 from .preflight import check
 from .records import Record, RunError, append_record, read_records
@@ -98,11 +99,10 @@ def experiment_of(task: Task, args: argparse.Namespace, options: Sequence[str]) 
         RunError: a file or folder is missing, or an option is one that the settings give.
         InputError: the method is unknown.
     """
-    check_options(options)
     known = {item.name for item in fields(Experiment)} - {"lr", "options"}
     chosen = {name: value for name, value in vars(args).items() if name in known}
     chosen.update(task=task.name, data=args.data or f"data/{task.name}-bin")
-    experiment = with_few_shot_input(Experiment(**chosen, lr=0.0, options=tuple(options)).absolute())
+    experiment = with_few_shot_input(Experiment(**chosen, lr=0.0, options=checked(options)).absolute())
     return replace(experiment, lr=learning_rates(experiment)[0] if args.lr is None else args.lr)
 
 

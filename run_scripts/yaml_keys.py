@@ -6,10 +6,45 @@ from dataclasses import MISSING, field, fields
 from difflib import get_close_matches
 from typing import Any, Callable, Iterable, TypeVar
 
+import yaml
+
 from .records import RunError
 
 Check = Callable[[Any, str], Any]  # (value, where it stands) -> the value as it is used, or a RunError
 Kind = TypeVar("Kind")
+
+
+class KeyTwice(yaml.YAMLError):
+    """A mapping has a key twice."""
+
+
+class UniqueKeys(yaml.SafeLoader):
+    """YAML whose mappings have every key once: of two, PyYAML takes the last without a word."""
+
+    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)  # before what "<<" names is merged into it
+        seen: dict[str, yaml.Node] = {}
+        for name in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if (first := seen.setdefault(name.value, name)) is not name:
+                lines = f"lines {first.start_mark.line + 1} and {name.start_mark.line + 1}"
+                raise KeyTwice(f"key {name.value} stands twice, on {lines}")
+        return node
+
+
+def read_yaml(source: str | bytes, where: str) -> Any:
+    """What a YAML text holds: plain values, lists and mappings.
+
+    Raises:
+        RunError: it is no YAML, or a key stands twice.
+    """
+    try:
+        return yaml.load(source, UniqueKeys)  # a SafeLoader
+    except KeyTwice as error:
+        raise RunError(f"{where}: {error}: leave one out") from None
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:  # "!!bool maybe"
+        raise RunError(f"{where} is no YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise RunError(f"{where}: it is nested too deeply: write it flat") from None
 
 
 def key(check: Check, **default: Any) -> Any:
@@ -40,11 +75,12 @@ def unknown(what: str, name: object, known: Iterable[str]) -> RunError:
     by_lower = {item.lower(): item for item in known}
     near = get_close_matches(str(name).lower(), by_lower, 1)
     hint = f"did you mean {by_lower[near[0]]}? " if near else ""
-    return RunError(f"{what} {name} is unknown: {hint}Known: {', '.join(by_lower.values())}")
+    shown = name if str(name).isprintable() else repr(name)
+    return RunError(f"{what} {shown} is unknown: {hint}Known: {', '.join(by_lower.values())}")
 
 
 def text(value: Any, where: str) -> str:
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str) or not value.isprintable() or not value:
         raise RunError(f"{where} {value!r} is no text: write a name or path")
     return value
 

@@ -10,14 +10,11 @@ from typing import Any, Callable, Hashable, Iterable
 from preprocess.tasks import TASKS
 from run_scripts.records import REASONS, RunError, read_records, results_file
 
+from .checks import check
+
 Run = dict[str, Any]  # a line of results.jsonl
 SINGLE, PAIRS = "single sentences", "pairs"  # kinds of tasks
-PROMPT = ("position", "supplementary_position", "prompt_length")
 CELL = ("row", "task", "k", "selection", "position", "supplementary_position")
-NEEDED = {  # by status
-    "done": ("selection", "backbone", "lr", "seed", "dev", "test", "metric", "trainable", *PROMPT),
-    "failed": ("selection", "lr", "seed"),
-}
 
 
 @dataclass(frozen=True)
@@ -32,21 +29,18 @@ def read_results(place: Path) -> Results:
     """Every run of ``place/results.jsonl``, or of the file itself.
 
     Raises:
-        RunError: there is no such file, no run in it, or a run without something that reports need.
+        RunError: there is no such file, no run in it, or a run that lacks or mistakes something that reports need.
     """
     path = results_file(place)
-    if not path.is_file():
+    if not path.exists():
         raise RunError(f"{path} does not exist: name the folder that a sweep wrote")
+    if path.is_dir():
+        raise RunError(f"{path} is a folder: name the folder that a sweep wrote, in which it is a file")
     runs = tuple(read_records(path))
     if not runs:
         raise RunError(f"{path} holds no runs: run a sweep first")
     for run in runs:
-        needed = ("row", "task", "setting", "k", "status", *NEEDED.get(run.get("status", ""), ()))
-        lacking = [key for key in needed if key not in run]
-        if lacking:
-            raise RunError(f"{path}: run {run['run']} has no {', '.join(lacking)}: repeat it or remove its line")
-        if run["task"] not in TASKS:
-            raise RunError(f"{path}: run {run['run']} is of task {run['task']}, which is unknown: remove its line")
+        check(run, f"{path}: run {run['run']}")
     return Results(path.parent, tuple({**run, "backbone": _backbone(run)} for run in runs))
 
 

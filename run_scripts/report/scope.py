@@ -8,9 +8,10 @@ from typing import Any, Callable, Collection, Iterable
 
 from run_scripts.records import RunError
 
+from .checks import PROMPT
 from .choice import Choice
 from .paper import paper
-from .runs import PROMPT, Results, Run, backbone_name, grouped, is_done, kind_of
+from .runs import Results, Run, backbone_name, grouped, is_done, kind_of
 
 PLACES = ("data", "save_dir", "representation_cache")  # options that differ between runs with the same result
 
@@ -59,6 +60,7 @@ def take(
             f"python -m run_scripts.report {results.folder} lists what is there"
         )
     done = settle(done, choice, results, [dimension.key for dimension in DIMENSIONS if dimension.key not in free])
+    _refuse_mixture(done, results)
     _refuse_doubles(done, results)
     return Scope(done, failed)
 
@@ -141,6 +143,16 @@ DIMENSIONS = (
     _plain("position", _row_and_kind),
     _plain("supplementary_position", _row),
 )
+
+
+def _refuse_mixture(runs: Iterable[Run], results: Results) -> None:
+    """Runs of before and after a change of the settings that this package gives belong in tables of their own."""
+    protocols = sorted({run.get("protocol") or 1 for run in runs})
+    if len(protocols) > 1:
+        raise RunError(
+            f"{results.folder} has runs made with different versions of the settings (protocol "
+            f"{' and '.join(map(str, protocols))}): remove the lines of those below {protocols[-1]}, and sweep again"
+        )
 
 
 def _refuse_doubles(runs: Iterable[Run], results: Results) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 import zipfile
+import zlib
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +17,12 @@ from run_scripts.metrics import score, vote
 from .notes import place
 from .runs import Run
 from .score import Row, Score
+
+# What numpy and zipfile raise over a file that is not there, cut short, changed, or of another kind.
+DAMAGED = (
+    *(OSError, LookupError, ValueError, TypeError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile),
+    *(zlib.error, struct.error, AttributeError),
+)
 
 
 @dataclass
@@ -43,17 +51,30 @@ class Votes:
         run = of.runs[0]
         try:
             read = [self._read(run) for run in of.runs]
-        except (OSError, KeyError, ValueError, zipfile.BadZipFile):
+            targets = read[0][1]
+            if any(not np.array_equal(others, targets) for _, others in read):
+                return self._none(run, "the seeds were tested on different examples")
+            voted = vote([predictions for predictions, _ in read], TASKS[run["task"]].regression)
+            return score(run["metric"], voted, targets)[run["metric"]]
+        except DAMAGED:
             return self._none(run, "predictions are not there or damaged")
-        targets = read[0][1]
-        if any(not np.array_equal(others, targets) for _, others in read):
-            return self._none(run, "the seeds were tested on different examples")
-        voted = vote([predictions for predictions, _ in read], TASKS[run["task"]].regression)
-        return score(run["metric"], voted, targets)[run["metric"]]
 
     def _read(self, run: Run) -> tuple[np.ndarray, np.ndarray]:
-        with np.load(self.folder / (run.get("predictions") or "none"), allow_pickle=False) as arrays:
-            return arrays["test"], arrays["test_targets"]
+        """Predictions and targets of the run's examples.
+
+        Raises:
+            one of DAMAGED: there is no such file in the folder, or it holds something else.
+        """
+        path = self.folder / (run.get("predictions") or "none")
+        if not path.is_file() or self.folder.resolve() not in path.resolve().parents:
+            raise FileNotFoundError(path)
+        with np.load(path, allow_pickle=False) as arrays:
+            predictions, targets = arrays["test"], arrays["test_targets"]
+        if predictions.ndim != 1 or predictions.shape != targets.shape or not len(targets):
+            raise ValueError(path)
+        if any(array.dtype.kind not in "iuf" or not np.isfinite(array).all() for array in (predictions, targets)):
+            raise ValueError(path)
+        return predictions, targets
 
     def _none(self, run: Run, problem: str) -> None:
         self.problems[problem].append(place(run["row"], run["task"], run["k"]))

@@ -10,8 +10,9 @@ from tiny_campaign import world  # noqa: F401
 
 from preprocess.data_folder import DataFolder
 from run_scripts import commands
-from run_scripts.commands import cache_of, check_options, learning_rates, training_command, with_few_shot_input
+from run_scripts.commands import cache_of, learning_rates, training_command, with_few_shot_input
 from run_scripts.experiment import Experiment
+from run_scripts.options import checked
 from run_scripts.records import RunError
 from run_scripts.splits import Splits
 
@@ -168,7 +169,7 @@ def test_starts(command):
 @pytest.mark.parametrize("option", ["--lr", "--seed", "--save-dir=x", "--prompt-position", "--batch-size"])
 def test_options_that_are_set_elsewhere_are_refused(option):
     with pytest.raises(RunError, match=f"{option.partition('=')[0]} is set by "):
-        check_options(["--fp16", option])
+        checked(["--fp16", option])
 
 
 @pytest.mark.parametrize("method", ["m-idpg-phm", "m-idpg-dnn", "m-idpg-phm+adapter"])

@@ -73,6 +73,20 @@ def test_fewer_seeds_are_marked_and_named(tmp_path):
     assert "failed runs, left out: 3 (adapter on CR 2; efl on MR 1)" in found.notes
 
 
+def test_rates_at_which_seeds_diverged_are_named_and_out(tmp_path):
+    """Not averaged over fewer seeds without a word; a cell without another rate is missing."""
+    runs = [*seeds("adapter", "CR", [80, 81], lr=5e-3, dev=90), *seeds("adapter", "CR", [70, 71, 72], lr=1e-3)]
+    runs += [made.failed("adapter", "CR", 3, lr=5e-3, reason="diverged", error="NaN"), *seeds("efl", "MR", [60, 61])]
+    runs += [made.failed("efl", "MR", seed, reason="out of memory") for seed in (3, 4)]
+    found = table(tmp_path, 1, runs)
+    assert cells(found, "adapter", "ours")["CR"].startswith("71.0")
+    assert cells(found, "efl", "ours")["MR"] == "missing"
+    assert (
+        "learning rates that are out, and missing where no other is left: adapter on CR, lr 0.005, seed 3: diverged; "
+        "efl on MR, lr 0.001, seed 3, 4: out of memory"
+    ) in found.notes
+
+
 def test_options_besides_the_papers_stand_below(tmp_path):
     shared = ["--dropout", "0", "--group-by-length"]
     options = {"efl": shared, "m-idpg-phm": [*shared, "--generator-dropout", "0.0"]}

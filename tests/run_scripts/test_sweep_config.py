@@ -158,6 +158,32 @@ def test_files_that_are_no_sweep(tmp_path, text):
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("lrs: [1]\nseeds: [1]\nlrs: [2]", "a.yaml: key lrs stands twice, on lines 1 and 3: leave one out"),
+        ("options: {\n  dropout: 0,\n  'dropout': 1}", "key dropout stands twice, on lines 2 and 3"),
+        ("rows:\n  - {method: adapter, method: compacter}", "key method stands twice, on lines 2 and 2"),
+        ("x: &x {a: 1}\nrows: [{k: &y {<<: *x, a: 2}}]\nz: {<<: *y, a: 5}", "key x is unknown"),  # not twice
+        ("[" * 100000, "nested too deeply"),
+        ("seeds: !!bool maybe", "is no YAML"),
+        ("seeds: !!python/object/apply:os.getcwd []", "is no YAML"),
+        ('backbone: "a\\0b"\ntasks: [RTE]\nrows: [adapter]', "backbone 'a\\x00b' is no text"),
+        ('backbone: b\ntasks: ["RT\\0E"]\nrows: [adapter]', "tasks 'RT\\x00E' is unknown"),
+    ],
+)
+def test_yaml_is_read_with_care(tmp_path, text, said):
+    (tmp_path / "a.yaml").write_text(text)
+    with pytest.raises(RunError) as raised:
+        read_sweep(tmp_path / "a.yaml")
+    assert said in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_a_key_twice_on_the_command_line(plan):
+    with pytest.raises(RunError, match="--set options=.*: key a stands twice"):
+        plan(["options={a: 1, a: 2}"])
+
+
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(RunError, match="none.yaml: No such file or directory: give a YAML file"):
         read_sweep(tmp_path / "none.yaml")

@@ -20,8 +20,7 @@ from preprocess.folders import new_file
 from .errors import InputError
 from .saving.configuration import check_is_ours
 from .saving.loading import load_state
-
-HEAD = "sentence_classification_head"
+from .tasks.labels import class_names
 
 
 @dataclass
@@ -61,20 +60,26 @@ def load(checkpoint: str, data: str, cpu: bool = False, **overrides: Any):
     state = load_state(checkpoint, "--path", changed)
     check_is_ours(state, f"--path {checkpoint}")
     (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([checkpoint], state=state)
+    if not task.cfg.regression_target and not class_names(task.label_dictionary):
+        raise InputError(
+            f"--path {checkpoint} is of an earlier version and does not know its label names, and {data} has no "
+            "label/dict.txt: add that of its training data"
+        )
     return (model if cpu or not torch.cuda.is_available() else model.cuda()).eval(), task
 
 
 @torch.no_grad()
 def predict(model: Any, task: Any, split: str, batch_size: int = 64, progress: bool = False) -> Predictions:
     """Runs a loaded model over a split, in batches of similar length."""
-    dataset = task.load_dataset(split)
+    dataset = task.load_dataset(split, need_labels=False)
+    head = task.cfg.classification_head_name
     task.begin_valid_epoch(0, model)
     batches = task.get_batch_iterator(dataset, max_sentences=batch_size).next_epoch_itr(shuffle=False)
     device = next(model.parameters()).device
     outputs, targets = {}, {}
     for sample in tqdm(batches, desc=split, unit="batch", disable=None if progress else True):
         inputs = utils.move_to_cuda(sample["net_input"], device) if device.type == "cuda" else sample["net_input"]
-        logits, _ = model(**inputs, features_only=True, classification_head_name=HEAD)
+        logits, _ = model(**inputs, features_only=True, classification_head_name=head)
         ids = sample["id"].tolist()
         outputs.update(zip(ids, logits.float().cpu().numpy()))
         if "target" in sample:
@@ -89,8 +94,7 @@ def predict(model: Any, task: Any, split: str, batch_size: int = 64, progress: b
     labels = None if not targets else np.asarray([targets[i] for i in range(len(dataset))])
     if task.cfg.regression_target:
         return Predictions(rows[:, 0], labels, [])
-    names = task.label_dictionary.symbols[task.label_dictionary.nspecial :]
-    return Predictions(rows, labels, names[: rows.shape[1]])
+    return Predictions(rows, labels, class_names(task.label_dictionary))
 
 
 def parser() -> argparse.ArgumentParser:

@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import os
 import random
+import shutil
 import socket
 import sys
 import tempfile
@@ -17,6 +18,7 @@ import torch
 from fairseq.data import Dictionary, indexed_dataset
 from fairseq.models.roberta.model import RobertaEncoder, RobertaModel, base_architecture
 
+from preprocess.data_folder import DataFolder
 from tests.helpers import TINY, WORDS, dictionary
 
 ROOT = Path(__file__).parents[1]
@@ -71,6 +73,21 @@ def write_folder(
         label_symbols.save(str(folder / "label" / "dict.txt"))
         write_indexed(folder / "label" / split, [[4 + label, 2] for label in labels])
     return folder
+
+
+def renamed(source: Path, target: Path, names: dict[str, str], order: list[str] | None = None) -> Path:
+    """A copy of a folder whose labels have other names, their ids in the given order (else as before)."""
+    shutil.copytree(source, target)
+    data = DataFolder(source)
+    order = order or [names[name] for name in data.label_names]
+    symbols = Dictionary()
+    for name in order:
+        symbols.add_symbol(name)
+    symbols.save(str(target / "label" / "dict.txt"))
+    for split in filter(data.has_labels, data.splits):
+        labels = [names[data.label_names[number]] for number in data.classes(split)]
+        write_indexed(target / "label" / split, [[4 + order.index(label), 2] for label in labels])
+    return target
 
 
 def write_backbone(path: Path, seed: int = 0, words: int = WORDS, **size) -> Path:

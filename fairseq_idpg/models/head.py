@@ -1,27 +1,70 @@
 """A classification head that starts from that of another task's checkpoint."""
 
-from typing import Any
+import logging
+from typing import Any, Dict, List
+
+from torch import Tensor
 
 from ..backbone.loading import read_checkpoint
 from ..errors import InputError
+from ..saving.record import Record, listed, recorded
+
+logger = logging.getLogger(__name__)
+OPTION = "--head-init-from"
+HEADS = "classification_heads."
 
 
-def load_head(model: Any, path: str, name: str) -> None:
-    """Copies the head ``name`` of a checkpoint, such as that of supplementary training, into ``model``.
+def load_head(model: Any, path: str, name: str, ours: Record) -> None:
+    """Copies the head of a checkpoint, such as that of supplementary training, into ``model``'s head ``name``.
+
+    Its classes are those of this run by name, whatever their order; ``ours`` is the record of this run's data.
 
     Raises:
-        InputError: the file is no checkpoint, or holds no such head, or one of another size.
+        InputError: the file is no checkpoint, or holds no such head, or one of another size or for other classes.
     """
-    _, tensors = read_checkpoint(path, "--head-init-from")
-    prefix = f"classification_heads.{name}."
+    _, tensors = read_checkpoint(path, OPTION)
     head = model.classification_heads[name]
-    state = {key[len(prefix) :]: value for key, value in tensors.items() if key.startswith(prefix)}
+    state = saved_head(tensors, name)
     own = {key: value.shape for key, value in head.state_dict().items()}
     theirs = {key: value.shape for key, value in state.items()}
     if own != theirs:
         described = f"{theirs['out_proj.weight'][0]} classes" if "out_proj.weight" in theirs else "none"
         raise InputError(
-            f"--head-init-from {path}: its head {name} ({described}) does not fit this one "
+            f"{OPTION} {path}: its head {name} ({described}) does not fit this one "
             f"({own['out_proj.weight'][0]} classes): leave the option out, and the head starts anew"
         )
+    record = recorded(tensors, f"{OPTION} {path}")
+    if record is None:
+        logger.warning(f"{OPTION} {path} records no label names: whether its classes are this run's is not checked")
+    else:
+        rows = rows_of(record, ours, path)
+        state.update({key: value[rows] for key, value in state.items() if key.startswith("out_proj.")})
     head.load_state_dict(state)
+
+
+def saved_head(tensors: Dict[str, Any], name: str) -> Dict[str, Tensor]:
+    """The tensors of the head ``name``, or of the only one there is; empty without any."""
+    names = {key.split(".")[1] for key in tensors if key.startswith(HEADS)}
+    prefix = f"{HEADS}{name if name in names or len(names) != 1 else names.pop()}."
+    return {key[len(prefix) :]: value for key, value in tensors.items() if key.startswith(prefix)}
+
+
+def rows_of(theirs: Record, ours: Record, path: str) -> List[int]:
+    """Which of their logits is each of ours.
+
+    Raises:
+        InputError: other label names, or scores of another scale.
+    """
+    if theirs.labels is None or ours.labels is None:
+        if None not in (theirs.scale, ours.scale) and theirs.scale != ours.scale:
+            raise InputError(
+                f"{OPTION} {path}: its head is for scores divided by {theirs.scale:g}, and this run's are divided by "
+                f"{ours.scale:g}: leave the option out, and the head starts anew"
+            )
+        return [0]
+    if sorted(theirs.labels) != sorted(ours.labels):
+        raise InputError(
+            f"{OPTION} {path}: its head is for the labels {listed(theirs.labels)}, and this run's are "
+            f"{listed(ours.labels)}: leave the option out, and the head starts anew"
+        )
+    return [theirs.labels.index(label) for label in ours.labels]

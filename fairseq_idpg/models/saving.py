@@ -4,6 +4,7 @@ A checkpoint of RoBERTa-large with a prompt is a few hundred kB instead of 1.4 G
 and the SHA-256 of the backbone file (its path stands in the checkpoint's configuration).
 """
 
+import logging
 from typing import Any, Dict, Iterator, List, Protocol
 
 import torch
@@ -14,6 +15,13 @@ from ..errors import InputError
 from ..saving.configuration import FINGERPRINT
 from ..saving.fitting import ENCODER, STACK, VERSION, check_heads, check_sizes, take_encoder
 from ..saving.reading import EXTRA_STATE
+from ..saving.record import recorded
+
+logger = logging.getLogger(__name__)
+UNRECORDED = (
+    "this checkpoint is of an earlier version, which recorded nothing of its data: whether labels have the same names "
+    "and order, texts the same encoding and special tokens, as in its training cannot be checked"
+)
 
 
 class Kept(Protocol):
@@ -122,6 +130,8 @@ class SavesTrainableOnly:
         if ours:
             self._check_same_method(state_dict, whole)
             self._check_complete(state_dict, whole)
+            if recorded(state_dict, "this checkpoint") is None:
+                logger.warning(UNRECORDED)
         else:
             take_encoder(state_dict, whole)
         check_sizes(state_dict, whole)

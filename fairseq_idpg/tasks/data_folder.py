@@ -100,7 +100,8 @@ def check_labels(data: str, split: str, regression: bool, combine: bool, example
         found = len(data_utils.load_indexed_dataset(path[:-4], combine=combine)) if os.path.isfile(path) else None
     if found is None:
         raise InputError(
-            f"split {split} of {data} has no labels ({path} is missing): {PREPROCESS} or name another subset"
+            f"split {split} of {data} has no labels ({path} is missing): python -m fairseq_idpg.predict takes it as it "
+            "is; to train or to validate, name another subset"
         )
     if found != examples:
         raise InputError(f"{path} has {found} labels for {examples} examples: {PREPROCESS}")

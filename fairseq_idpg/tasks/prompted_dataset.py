@@ -34,6 +34,7 @@ class PromptedDataset(FairseqDataset):
         sizes: N, tokens of each example with the block.
         arrange: changes fairseq's order of the examples, (order, sizes) -> order.
         representations: gives M(x) of examples where it need not be computed, or None.
+        class_of: the model's classes of the folder's, asked at each batch, or None.
 
     Batches: ``src_tokens`` B x T (raw, for M(x)), ``prompted_tokens`` B x T', ``prompt_offset`` B, ``representation``
     B x w if ``representations`` has them.
@@ -50,6 +51,7 @@ class PromptedDataset(FairseqDataset):
         pad: int,
         arrange: Optional[Callable[[np.ndarray, np.ndarray], np.ndarray]] = None,
         representations: Optional[Representations] = None,
+        class_of: Optional[Callable[[Tensor], Tensor]] = None,
     ):
         super().__init__()
         self.dataset = dataset
@@ -61,6 +63,7 @@ class PromptedDataset(FairseqDataset):
         self.pad = pad
         self.arrange = arrange
         self.representations = representations
+        self.class_of = class_of
 
     def __getitem__(self, i: int) -> Dict[str, Any]:
         item = self.dataset[i]
@@ -79,6 +82,8 @@ class PromptedDataset(FairseqDataset):
             prompted = data_utils.collate_tokens([s["prompted_tokens"] for s in samples], self.pad)
             batch["net_input"]["prompted_tokens"] = prompted
             batch["net_input"]["prompt_offset"] = torch.tensor([s["prompt_offset"] for s in samples])
+        if self.class_of is not None and "target" in batch:
+            batch["target"] = self.class_of(batch["target"])
         if samples and self.representations is not None:
             rows = self.representations.rows(np.asarray([s["id"] for s in samples]))
             if rows is not None:

@@ -26,8 +26,10 @@ from ..models.report import log_model
 from ..optim.grouped_adam import mark_groups
 from ..optim.half_precision import HalfPrecision
 from ..registry import find_method
+from ..saving.record import SECTION, KeptRecord, Record, fingerprint
 from . import data_folder
 from .effects import check_effects
+from .labels import LabelOrder, check_kind, folder_record, has_labels, load_labels
 from .memory import refuse_to_skip
 from .ordering import by_length, grouped_by_length, share_of_batch, share_of_tokens
 from .prompt_position import check_position, first_row, insertion_index, prompt_block, rows_needed
@@ -91,19 +93,28 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     word_vectors: Optional[int] = None  # width of the rows that the model reads from the data folder
     half_precision: HalfPrecision  # what resuming in half precision needs, in every checkpoint
     cached_model: Optional[Any] = None  # the model, if its M(x) is kept in a representation cache
+    labels: Optional[LabelOrder] = None  # of a folder with classes
+    record: Optional[Record] = None  # of the data folder
 
     @classmethod
-    def setup_task(cls, cfg: Any, **kwargs: Any) -> "SentencePredictionIDPGTask":
-        data_folder.check_folder(cfg.data, cfg.regression_target)
+    def setup_task(cls, cfg: Any, from_checkpoint: bool = False, **kwargs: Any) -> "SentencePredictionIDPGTask":
+        """``from_checkpoint``: the folder may lack label names, which the checkpoint has."""
+        check_kind(cfg.data, cfg.regression_target, cfg.num_classes)
+        data_folder.check_folder(cfg.data, cfg.regression_target or from_checkpoint)
         if cfg.init_token is None:
             raise InputError("--init-token is missing: the prompt's place counts from <s>, give --init-token 0")
         check_position(cfg.prompt_position, data_folder.has_pairs(cfg.data))
         if str(cfg.swap_pairs) == "append" and not data_folder.has_pairs(cfg.data):
             raise InputError(f"--swap-pairs append needs sentence pairs, but {cfg.data} has no input1: leave it out")
         data_folder.check_classes(cfg.data, cfg.num_classes, None)
-        task = super().setup_task(cfg, **kwargs)
+        dictionary = cls.load_dictionary(os.path.join(cfg.data, "input0", "dict.txt"))
+        labels = None
         if not cfg.regression_target:
-            data_folder.check_classes(cfg.data, cfg.num_classes, task.label_dictionary)
+            labels = load_labels(cfg.data, cfg.num_classes, cls.load_dictionary, may_lack=from_checkpoint)
+            if not from_checkpoint:
+                data_folder.check_classes(cfg.data, cfg.num_classes, labels.dictionary)
+        task = cls(cfg, dictionary, dictionary if labels is None else labels.dictionary)
+        task.labels, task.record = labels, folder_record(cfg, dictionary, labels)
         return task
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False):
@@ -127,12 +138,15 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
                 cfg.backbone = os.path.abspath(cfg.backbone)
         self.judges = from_checkpoint
         model = super().build_model(cfg, from_checkpoint)
+        ours = self.record or Record(dictionary=fingerprint(self.source_dictionary))
+        follow = None if self.labels is None else self.labels.follow
+        model.kept[SECTION] = KeptRecord(ours, self.cfg.data, follow, training=not from_checkpoint)
         if model.method is not None and not from_checkpoint:
             dictionary = self.source_dictionary
             embeddings = model.encoder.sentence_encoder.embed_tokens.weight
             model.method.initialise(cfg, Start(embeddings, dictionary.nspecial, self.encode_text))
         if getattr(cfg, "head_init_from", None) and not from_checkpoint:
-            load_head(model, cfg.head_init_from, self.cfg.classification_head_name)
+            load_head(model, cfg.head_init_from, self.cfg.classification_head_name, ours)
         mark_groups(model, [] if model.method is None else model.method.prompt_parameters())
         if not from_checkpoint:
             model.kept["fp16"] = self.half_precision = HalfPrecision(not getattr(cfg, "no_save_optimizer_state", False))
@@ -150,8 +164,12 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         """Ids of a text, encoded as the data folder was."""
         return data_folder.encode_text(self.cfg.data, text)
 
-    def load_dataset(self, split: str, combine: bool = False, **kwargs: Any) -> PromptedDataset:
+    def load_dataset(
+        self, split: str, combine: bool = False, need_labels: bool = True, **kwargs: Any
+    ) -> PromptedDataset:
         """fairseq's dataset of the split, with the prompt's place in every example.
+
+        ``need_labels``: whether a split without labels is refused.
 
         Raises:
             InputError: missing, empty or disagreeing files; an example too long for prompt and text together.
@@ -164,7 +182,10 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             b = data_folder.sentence_lengths(cfg.data, "input1", split, self.source_dictionary, combine)
             if len(a) != len(b):
                 raise InputError(f"split {split} of {cfg.data} has {len(a)} first and {len(b)} second sentences")
-        data_folder.check_labels(cfg.data, split, cfg.regression_target, combine, len(a))
+        if need_labels or has_labels(cfg.data, split, cfg.regression_target):
+            data_folder.check_labels(cfg.data, split, cfg.regression_target, combine, len(a))
+        if self.labels is not None and self.labels.names:
+            data_folder.check_classes(cfg.data, cfg.num_classes, self.labels.dictionary)
         with self._whole_sentences():
             dataset = super().load_dataset(split, combine=combine, **kwargs)
 
@@ -198,6 +219,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             pad=dictionary.pad(),
             arrange=self._arrangement(split),
             representations=representations,
+            class_of=self.labels,
         )
         return self.datasets[split]
 

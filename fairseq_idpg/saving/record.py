@@ -1,0 +1,196 @@
+"""What a checkpoint records of the data that its model was trained on, so that other data is mapped onto it or refused.
+
+Label ids follow the frequencies of one training set, a dictionary's ids one order of its symbols: numbers that mean
+nothing without the folder they come from. The record is the section "record" of ``model.kept``. The method, its options
+and the metric stand in the checkpoint's configuration already, the dev score in its ``extra_state`` ("val_loss").
+"""
+
+import hashlib
+import logging
+import math
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Callable, Dict, List, Mapping, Optional
+
+from fairseq.data import Dictionary
+
+from ..errors import InputError
+from .reading import EXTRA_STATE
+
+logger = logging.getLogger(__name__)
+SECTION = "record"
+
+
+@dataclass(frozen=True)
+class Record:
+    """Plain values; None where nothing is known.
+
+    Attributes:
+        task: the name the data was preprocessed under.
+        regression: scores instead of classes.
+        labels: the classes in the order of the logits.
+        scale: what the scores were divided by.
+        pairs: sentence pairs instead of single sentences.
+        tokens: --init-token and --separator-token, by option; a separator only of pairs.
+        prompt_position: --prompt-position.
+        dictionary: fingerprint of the symbols in the order of their ids.
+        bpe: name of the encoder.
+        bpe_sha256: fingerprint of the encoder's files.
+    """
+
+    task: Optional[str] = None
+    regression: Optional[bool] = None
+    labels: Optional[List[str]] = None
+    scale: Optional[float] = None
+    pairs: Optional[bool] = None
+    tokens: Optional[Dict[str, Optional[int]]] = None
+    prompt_position: Optional[int] = None
+    dictionary: Optional[str] = None
+    bpe: Optional[str] = None
+    bpe_sha256: Optional[str] = None
+
+
+def _names(value: Any) -> bool:
+    strings = isinstance(value, list) and all(isinstance(name, str) for name in value)
+    return strings and len(set(value)) == len(value) > 0
+
+
+def _tokens(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(name, str) and (token is None or type(token) is int) for name, token in value.items()
+    )
+
+
+def _of(*kinds: type) -> Callable[[Any], bool]:
+    return lambda value: type(value) in kinds
+
+
+VALID: Dict[str, Callable[[Any], bool]] = {
+    "labels": _names,
+    "tokens": _tokens,
+    "regression": _of(bool),
+    "pairs": _of(bool),
+    "scale": lambda value: type(value) in (float, int) and 0 < value < math.inf,
+    "prompt_position": _of(int),
+}
+
+
+def read_record(state: Any, source: str = "this checkpoint") -> Record:
+    """The record that ``Record``'s fields were saved as; what a later version may have added is left aside.
+
+    Raises:
+        InputError: values of other kinds.
+    """
+    known = [field.name for field in fields(Record)]
+    values = {name: state.get(name) for name in known} if isinstance(state, Mapping) else {"": state}
+    for name, value in values.items():
+        if name not in known or (value is not None and not VALID.get(name, _of(str))(value)):
+            raise InputError(
+                f"the record of {source} is damaged ({name or 'record'}: {value!r:.60}): give another copy"
+            )
+    return Record(**values)
+
+
+def recorded(tensors: Mapping[str, Any], source: str) -> Optional[Record]:
+    """The record among what a checkpoint holds under "model"; None in those of earlier versions."""
+    extra = tensors.get(EXTRA_STATE)
+    return read_record(extra[SECTION], source) if isinstance(extra, Mapping) and SECTION in extra else None
+
+
+def fingerprint(dictionary: Dictionary) -> str:
+    """SHA-256 of a dictionary's symbols."""
+    return hashlib.sha256("\n".join(dictionary.symbols).encode("utf-8")).hexdigest()
+
+
+def listed(labels: Optional[List[str]]) -> str:
+    """Label names for a message, the first few of many."""
+    return ", ".join(labels[:8] + ["..."] * (len(labels) > 8)) if labels else "unknown"
+
+
+def check_same_data(theirs: Record, ours: Record, data: str) -> None:
+    """Whether a model with the record ``theirs`` can read the folder ``data``, whose record is ``ours``.
+
+    Raises:
+        InputError: with the first reason why not. Label names are compared in ``LabelOrder``.
+    """
+
+    def differ(name: str) -> bool:
+        a, b = getattr(theirs, name), getattr(ours, name)
+        return a is not None and b is not None and a != b
+
+    if differ("regression"):
+        raise InputError(
+            "this checkpoint was trained on scores, and this run is on classes: give --regression-target "
+            f"--num-classes 1 and a folder with scores, or a checkpoint of classes ({data})"
+            if theirs.regression
+            else f"this checkpoint was trained on classes ({listed(theirs.labels)}), and --regression-target is for "
+            "scores: leave it out, or give a checkpoint of scores"
+        )
+    if differ("pairs"):
+        kinds = ("sentence pairs", "single sentences")
+        trained, found = kinds if theirs.pairs else kinds[::-1]
+        raise InputError(
+            f"this checkpoint was trained on {trained}, and {data} has {found}: give a folder of {trained}, or another "
+            "checkpoint"
+        )
+    for option, token in (theirs.tokens or {}).items():
+        given = (ours.tokens or theirs.tokens or {}).get(option)
+        if given != token:
+            remedy = f"leave {option} out" if token is None else f"give {option} {token}"
+            raise InputError(f"{option} is {given}, and this checkpoint was trained with {token}: {remedy}")
+    if differ("bpe"):
+        raise InputError(
+            f"{data} was encoded with --bpe {ours.bpe}, and the data of this checkpoint with {theirs.bpe}: preprocess "
+            f"it with --bpe {theirs.bpe}"
+        )
+    if differ("dictionary"):
+        raise InputError(
+            f"{data}/input0/dict.txt (SHA-256 of its symbols {ours.dictionary:.12}) is not the dictionary that this "
+            f"checkpoint was trained with ({theirs.dictionary:.12}): preprocess the data with that one"
+        )
+    if differ("bpe_sha256"):
+        raise InputError(
+            f"{data} was encoded with other files of --bpe {ours.bpe} (SHA-256 {ours.bpe_sha256:.12}) than the data of "
+            f"this checkpoint ({theirs.bpe_sha256:.12}): preprocess it with the same --vocab"
+        )
+    if differ("scale"):
+        raise InputError(
+            f"the scores of {data} are divided by {ours.scale:g}, those that this checkpoint was trained on by "
+            f"{theirs.scale:g}: preprocess them with the same scale"
+        )
+
+
+class KeptRecord:
+    """The section "record": the data folder's, until a checkpoint's takes its place.
+
+    Args:
+        ours: what is known of the folder ``data`` and this run.
+        follow: told of the order of the checkpoint's classes; None where labels do not matter.
+        training: the model goes on to be trained on this folder, so that the task's name is the folder's.
+    """
+
+    def __init__(self, ours: Record, data: str, follow: Optional[Callable[[List[str]], None]], training: bool):
+        self.ours = ours
+        self.of_model = ours
+        self.data = data
+        self.follow = follow
+        self.training = training
+
+    def state_dict(self) -> Dict[str, Any]:
+        return asdict(self.of_model)
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        theirs = read_record(state)
+        check_same_data(theirs, self.ours, self.data)
+        if theirs.labels is not None and self.follow is not None:
+            self.follow(theirs.labels)
+        if not self.training and None not in (theirs.prompt_position, self.ours.prompt_position):
+            if theirs.prompt_position != self.ours.prompt_position:
+                logger.warning(
+                    f"--prompt-position {self.ours.prompt_position}: this checkpoint was trained with "
+                    f"{theirs.prompt_position}"
+                )
+        ours = {name: value for name, value in asdict(self.ours).items() if value is not None}
+        known = {name for name in ours if getattr(theirs, name) is None}
+        if self.training:
+            known |= ours.keys() & {"task", "prompt_position"}
+        self.of_model = replace(theirs, **{name: ours[name] for name in known})

@@ -1,0 +1,207 @@
+"""Labels belong to the model: data with the same names in another order is mapped onto them, other data refused."""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from fairseq_idpg.predict import load, main, predict
+from tests.folders import renamed, run, same_tensors, train, validate, write_backbone, write_folder
+
+F1 = ["--report-acc-and-f1"]
+METRICS = ("valid_loss", "valid_accuracy", "valid_f1", "valid_acc_and_f1")
+SAME = {"0": "0", "1": "1"}
+
+
+@pytest.fixture(scope="module")
+def mrpc(tmp_path_factory):
+    """A place with ``first`` ("1" is the more frequent class, so the first), ``second`` (the same examples with the
+    classes in the other order), and a model that was trained on ``first``."""
+    place = tmp_path_factory.mktemp("mrpc")
+    backbone = write_backbone(place / "model.pt")
+    state = torch.load(backbone, weights_only=True)
+    larger = {
+        name: 10 * value if ".layers." in name and value.dim() == 2 else value for name, value in state["model"].items()
+    }
+    torch.save({**state, "model": larger}, backbone)  # so that <s> depends on the text
+    plain = write_folder(place / "plain", splits={"train": 64, "valid": 21}, longest=3)
+    renamed(plain, place / "first", SAME, ["1", "0"])
+    renamed(plain, place / "second", SAME, ["0", "1"])
+    options = ["--backbone", place / "model.pt", "--max-epoch", 3, "--lr", "3e-3", *F1]
+    train(place / "first", place / "run", *options)
+    return place
+
+
+@pytest.fixture(scope="module")
+def checkpoint(mrpc):
+    return mrpc / "run" / "checkpoint_last.pt"
+
+
+def test_record(mrpc, checkpoint):
+    state = torch.load(checkpoint, weights_only=True)
+    record = state["model"]["_extra_state"]["record"]
+    assert record["labels"] == ["1", "0"]
+    assert record["tokens"] == {"--init-token": 0, "--separator-token": 2}
+    assert (record["regression"], record["pairs"], record["task"], record["scale"]) == (False, True, None, None)
+    assert len(record["dictionary"]) == 64
+    assert state["cfg"]["checkpoint"]["best_checkpoint_metric"] == "accuracy" and state["extra_state"]["val_loss"] > 0
+
+
+def test_validation_is_of_names(mrpc, checkpoint):
+    scores = [validate(mrpc / name, checkpoint, *F1).log for name in ("first", "second")]
+    for metric in METRICS:
+        assert scores[0](metric) == scores[1](metric) != [], metric
+    model, task = load(str(checkpoint), str(mrpc / "first"), cpu=True)
+    found = predict(model, task, "valid")
+    said, gold = (np.array(found.label_names)[ids] == "1" for ids in (found.answers, found.targets))
+    assert 0 < said.sum() < 21  # F1 of "0" is another number
+    f1 = 200 * (said & gold).sum() / (said.sum() + gold.sum())
+    assert scores[1]("valid_f1") == [pytest.approx(f1, abs=0.06)]
+
+
+def test_predictions_have_the_models_names(mrpc, checkpoint, tmp_path):
+    for name in ("first", "second"):
+        out = ["--split", "valid", "--out", str(tmp_path / name), "--cpu"]
+        main([str(mrpc / name), "--path", str(checkpoint), *out])
+    assert (tmp_path / "first").read_text() == (tmp_path / "second").read_text()
+    found = [predict(*load(str(checkpoint), str(mrpc / name), cpu=True), "valid") for name in ("first", "second")]
+    assert found[0].label_names == found[1].label_names == ["1", "0"]
+    assert np.array_equal(found[0].targets, found[1].targets)
+
+
+def test_resuming_on_another_order_trains_the_same_model(mrpc, tmp_path):
+    states = []
+    for name in ("first", "second"):
+        shutil.copytree(mrpc / "run", tmp_path / name)
+        options = ["--backbone", mrpc / "model.pt", "--max-epoch", 4, "--lr", "3e-3", *F1]
+        finished = train(mrpc / name, tmp_path / name, *options)
+        state = torch.load(tmp_path / name / "checkpoint_last.pt", weights_only=True)["model"]
+        states.append((state, finished.log("train_loss"), [finished.log(metric) for metric in METRICS]))
+    assert same_tensors(states[0][0], states[1][0]) and states[0][1:] == states[1][1:]
+    assert states[1][0]["_extra_state"]["record"]["labels"] == ["1", "0"]
+
+
+def test_a_run_that_starts_from_a_checkpoint(mrpc, checkpoint, tmp_path):
+    start = ["--backbone", mrpc / "model.pt", "--restore-file", checkpoint, "--reset-optimizer", "--reset-dataloader"]
+    start += ["--reset-meters", "--lr", 0, "--max-update", 1]
+    assert train(mrpc / "second", tmp_path / "a", *start, *F1).log("valid_f1") == validate(
+        mrpc / "first", checkpoint, *F1
+    ).log("valid_f1")
+    other = renamed(mrpc / "first", tmp_path / "other", {"0": "no", "1": "yes"})
+    line = train(other, tmp_path / "b", *start, succeed=False).last_line
+    assert "has the labels yes, no, and this checkpoint was trained on 1, 0: give" in line
+
+
+def other_dictionary(folder):
+    for part in ("input0", "input1"):
+        path = folder / part / "dict.txt"
+        path.write_text(path.read_text().replace("w7 ", "x7 "))
+
+
+@pytest.fixture(scope="module")
+def others(mrpc):
+    """Folders that the model cannot read."""
+    place = mrpc / "others"
+    write_folder(place / "singles", pairs=False, longest=3)
+    write_folder(place / "scores", regression=True)
+    write_folder(place / "three", classes=3)
+    renamed(mrpc / "first", place / "names", {"0": "no", "1": "yes"})
+    other_dictionary(renamed(mrpc / "first", place / "symbols", SAME))
+    return place
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("singles", "was trained on sentence pairs, and .*singles has single sentences: give"),
+        ("scores", r"scores has scores \(label/\*.label\) and this model is for classes"),
+        ("three", "three/label/dict.txt has the labels 0, 1, 2, and this checkpoint was trained on 1, 0: give"),
+        ("names", "names/label/dict.txt has the labels yes, no, and this checkpoint was trained on 1, 0: give"),
+        ("symbols", "symbols/input0/dict.txt .* is not the dictionary that this checkpoint was trained with"),
+    ],
+)
+def test_other_data_is_refused(others, checkpoint, name, message):
+    with pytest.raises(SystemExit, match=message):
+        load(str(checkpoint), str(others / name), cpu=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("first", ["--num-classes", 3], r"head is .*\(2 classes\), and this run's .*\(3 classes\): give its"),
+        ("others/three", ["--num-classes", 3], r"head is .*\(2 classes\), and this run's .*\(3 classes\): give its"),
+        ("first", ["--regression-target"], "has classes .* and --regression-target is for scores: leave it out"),
+        (
+            "others/scores",
+            ["--regression-target", "--num-classes", 1],
+            "head is .*|trained on classes",
+        ),
+        ("first", ["--separator-token", 3], "--separator-token is 3, and this checkpoint was trained with 2: give"),
+        (
+            "first",
+            ["--init-token", 5],
+            "--init-token is 5, and this checkpoint was trained with 0: give --init-token 0",
+        ),
+    ],
+)
+def test_flags_of_another_model_are_refused(mrpc, others, checkpoint, name, options, message):
+    finished = validate(mrpc / name, checkpoint, *options, succeed=False)
+    assert finished.last_line.startswith("fairseq_idpg: ") and "Traceback" not in finished.output
+    assert re.search(message, finished.last_line), finished.last_line
+
+
+def test_flags_that_are_left_out_are_the_checkpoints(mrpc, checkpoint):
+    given = validate(mrpc / "first", checkpoint).log("valid_loss")
+    assert validate(mrpc / "first", checkpoint, without="--separator-token").log("valid_loss") == given
+    assert (
+        run("validate", mrpc / "first", "--path", checkpoint, "--batch-size", 5, without="--init-token").log(
+            "valid_loss"
+        )
+        == given
+    )
+
+
+def test_another_position_is_said(mrpc, checkpoint):
+    output = validate(mrpc / "first", checkpoint, "--prompt-position", 1).output
+    assert "--prompt-position 1: this checkpoint was trained with 0" in output
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("first", ["--num-classes", 1], "--num-classes 1: give the number of classes, or --regression-target"),
+        ("others/scores", [], "--regression-target --num-classes 1"),
+        ("first", ["--regression-target", "--num-classes", 1], "leave it out, or give a folder with scores"),
+        ("others/scores", ["--regression-target"], "--num-classes 2: --regression-target is for one score"),
+    ],
+)
+def test_classes_are_not_scores_in_training(mrpc, others, tmp_path, name, options, message):
+    usual = ["--backbone", mrpc / "model.pt", "--max-update", 1]
+    finished = train(mrpc / name, tmp_path, *usual, *options, succeed=False)
+    assert message in finished.last_line and "Traceback" not in finished.output
+    assert not list(tmp_path.glob("*.pt"))
+
+
+def test_another_name_of_the_head(mrpc, tmp_path):
+    options = ["--backbone", mrpc / "model.pt", "--max-epoch", 1, "--lr", "3e-3", "--classification-head-name", "mine"]
+    train(mrpc / "first", tmp_path / "run", *options)
+    checkpoint = tmp_path / "run" / "checkpoint_last.pt"
+    main([str(mrpc / "first"), "--path", str(checkpoint), "--split", "valid", "--out", str(tmp_path / "p"), "--cpu"])
+    said = [line.split("\t")[0] for line in (tmp_path / "p").read_text().splitlines()]
+    accuracy = 100 * np.mean([label == str(i % 2) for i, label in enumerate(said)])
+    assert validate(mrpc / "first", checkpoint).log("valid_accuracy") == [pytest.approx(accuracy, abs=0.06)]
+    start = ["--backbone", mrpc / "model.pt", "--lr", 0, "--max-update", 1, "--head-init-from", checkpoint]
+    train(mrpc / "first", tmp_path / "taken", *start)
+    before, after = (
+        torch.load(p, weights_only=True)["model"] for p in (checkpoint, tmp_path / "taken/checkpoint_last.pt")
+    )
+    part = "out_proj.weight"
+    assert torch.equal(
+        before[f"classification_heads.mine.{part}"], after[f"classification_heads.sentence_classification_head.{part}"]
+    )
+    line = validate(mrpc / "first", checkpoint, "--classification-head-name", "yours", succeed=False).last_line
+    assert "head is mine (2 classes), and this run's yours (2 classes): give its --classification-head-name" in line

@@ -1,0 +1,167 @@
+"""The record of a model's data: what it refuses, and how it is read back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_idpg.saving.record import KeptRecord, Record, check_same_data, fingerprint, read_record, recorded
+from fairseq_idpg.tasks.labels import LabelOrder, class_names
+
+OURS = Record(
+    task="MRPC",
+    regression=False,
+    labels=["1", "0"],
+    pairs=True,
+    tokens={"--init-token": 0, "--separator-token": 2},
+    prompt_position=0,
+    dictionary="a" * 64,
+    bpe="gpt2",
+    bpe_sha256="b" * 64,
+)
+SCORES = replace(OURS, regression=True, labels=None, scale=5.0)
+
+
+def test_what_is_saved_is_read_back():
+    for record in (OURS, SCORES, Record()):
+        assert read_record(asdict(record)) == record
+    assert read_record({**asdict(OURS), "of_a_later_version": [1]}) == OURS
+    assert recorded({"_extra_state": {"record": asdict(OURS)}}, "x") == OURS
+    assert recorded({"_extra_state": {}}, "x") is recorded({}, "x") is None
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        "text",
+        None,
+        {"labels": "10"},
+        {"labels": []},
+        {"labels": ["1", "1"]},
+        {"labels": ["1", 0]},
+        {"labels": [["1"]]},
+        {"tokens": {"--init-token": 0.5}},
+        {"pairs": 1},
+        {"regression": "no"},
+        {"scale": "5"},
+        {"scale": float("nan")},
+        {"scale": 0},
+        {"bpe": 3},
+    ],
+)
+def test_damaged_records_are_refused(state):
+    with pytest.raises(SystemExit, match="the record of FILE is damaged .*: give another copy"):
+        read_record(state, "FILE")
+
+
+@pytest.mark.parametrize(
+    ("theirs", "changed", "message"),
+    [
+        (
+            OURS,
+            {"regression": True, "labels": None},
+            r"trained on classes \(1, 0\), and --regression-target is for scores",
+        ),
+        (SCORES, {"regression": False}, "trained on scores, and this run is on classes: give --regression-target"),
+        (OURS, {"pairs": False}, "trained on sentence pairs, and DATA has single sentences: give a folder of sentence"),
+        (replace(OURS, pairs=False), {"pairs": True}, "trained on single sentences, and DATA has sentence pairs"),
+        (
+            OURS,
+            {"tokens": {"--init-token": 1, "--separator-token": 2}},
+            "--init-token is 1, .* with 0: give --init-token 0",
+        ),
+        (
+            OURS,
+            {"tokens": {"--init-token": 0, "--separator-token": None}},
+            "--separator-token is None, .* with 2: give --separator-token 2",
+        ),
+        (
+            OURS,
+            {"dictionary": "c" * 64},
+            "DATA/input0/dict.txt .*cccccccccccc.* trained with .aaaaaaaaaaaa.: preprocess",
+        ),
+        (OURS, {"bpe": "bert"}, "encoded with --bpe bert, and the data of this checkpoint with gpt2"),
+        (OURS, {"bpe_sha256": "d" * 64}, "other files of --bpe gpt2 .*dddddddddddd.*bbbbbbbbbbbb"),
+        (SCORES, {"scale": 1}, "scores of DATA are divided by 1, those .* trained on by 5: preprocess"),
+    ],
+)
+def test_each_difference_has_its_reason(theirs, changed, message):
+    with pytest.raises(SystemExit, match=message):
+        check_same_data(theirs, replace(theirs, **changed), "DATA")
+    check_same_data(theirs, replace(theirs, **dict.fromkeys(changed)), "DATA")  # what is not known refuses nothing
+    check_same_data(replace(theirs, **dict.fromkeys(changed)), replace(theirs, **changed), "DATA")
+
+
+def test_task_and_metric_may_differ():
+    check_same_data(OURS, replace(OURS, task="RTE", prompt_position=1), "DATA")
+
+
+def kept(training=True, **changed):
+    return KeptRecord(replace(OURS, **changed), "DATA", follow=None, training=training)
+
+
+def test_a_checkpoints_record_takes_the_place_of_the_folders():
+    theirs = asdict(replace(OURS, labels=["0", "1"], task="QQP", bpe=None))
+    section = kept()
+    assert section.state_dict() == asdict(OURS)
+    section.load_state_dict(theirs)
+    assert section.of_model == replace(OURS, labels=["0", "1"])  # trained on, the model is of this folder's task
+    section = kept(training=False)
+    section.load_state_dict(theirs)
+    assert section.of_model == replace(OURS, labels=["0", "1"], task="QQP")
+
+
+def test_another_position_is_named(caplog):
+    kept(training=False, prompt_position=1).load_state_dict(asdict(OURS))
+    assert "--prompt-position 1: this checkpoint was trained with 0" in caplog.text
+
+
+def dictionary(names):
+    made = Dictionary()
+    for name in (*names, "madeupword0000", "<mask>"):
+        made.add_symbol(name)
+    return made
+
+
+@given(
+    st.lists(st.text("abc01", min_size=1), min_size=2, max_size=9, unique=True).flatmap(
+        lambda names: st.tuples(st.just(names), st.permutations(names), st.lists(st.integers(0, len(names) - 1)))
+    )
+)
+def test_examples_keep_the_names_of_their_labels(drawn):
+    folder, model, labels = drawn
+    order = LabelOrder(dictionary(folder), "DATA", len(folder))
+    assert order(torch.tensor(labels)).tolist() == labels
+    order.follow(model)
+    mapped = order(torch.tensor([labels], dtype=torch.long))
+    assert [model[label] for label in mapped[0]] == [folder[label] for label in labels]
+    assert class_names(order.dictionary) == model
+    assert all(order.dictionary.index(name) == 4 + number for number, name in enumerate(model))
+    assert order.dictionary.symbols[4 + len(model) :] == ["madeupword0000", "<mask>"]
+    order.follow(folder)  # such as by another checkpoint
+    assert order(torch.tensor(labels)).tolist() == labels
+
+
+def test_other_names_and_other_numbers_of_classes():
+    with pytest.raises(
+        SystemExit, match="DATA/label/dict.txt has the labels 0, 1, and this checkpoint .* on yes, no: give"
+    ):
+        LabelOrder(dictionary("01"), "DATA", 2).follow(["yes", "no"])
+    with pytest.raises(SystemExit, match="--num-classes is 3, and this checkpoint has 2 classes"):
+        LabelOrder(Dictionary(), "DATA", 3).follow(["yes", "no"])
+
+
+def test_a_folder_without_labels_takes_the_models_names():
+    order = LabelOrder(Dictionary(), "DATA", 2)
+    order.follow(["yes", "no"])
+    assert class_names(order.dictionary) == ["yes", "no"]
+    assert order.dictionary.string(torch.tensor([5, 4])) == "no yes"
+
+
+def test_fingerprints_are_of_symbols_in_their_order():
+    assert fingerprint(dictionary("ab")) == fingerprint(dictionary("ab")) != fingerprint(dictionary("ba"))

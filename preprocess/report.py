@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 import sys
@@ -61,10 +62,31 @@ def _installed(name: str) -> bool:
 
 
 def write_records(
-    folder: Path, splits: Sequence[Split], encoder: Encoder, encoding: Encoding, arguments: Sequence[str]
+    folder: Path,
+    task: str,
+    splits: Sequence[Split],
+    scale: float | None,
+    encoder: Encoder,
+    encoding: Encoding,
+    arguments: Sequence[str],
 ) -> None:
-    """``preprocess.log`` for people, ``preprocess.json`` for commands that must find the encoder again, checksums."""
+    """``preprocess.log`` for people, ``preprocess.json`` for commands that must find the encoder again, checksums.
+
+    Checkpoints keep the task, the encoder's fingerprint and what scores were divided by (None: classes).
+    """
     (folder / "preprocess.log").write_text(log_text(splits, encoder, arguments), encoding="utf-8")
-    record = {"bpe": encoding.bpe, "vocab": str(encoding.vocab.resolve())}
+    record = {
+        "task": task,
+        "bpe": encoding.bpe,
+        "vocab": str(encoding.vocab.resolve()),
+        "vocab_sha256": vocabulary_sha256(encoder),
+        "scale": scale,
+    }
     (folder / "preprocess.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     write_checksums(folder)
+
+
+def vocabulary_sha256(encoder: Encoder) -> str:
+    """Fingerprint of what the encoder splits text by, without its dict.txt, which every folder has a copy of."""
+    files = [path for path in encoder.files if path != encoder.dictionary]
+    return hashlib.sha256("".join(map(sha256, files)).encode()).hexdigest()

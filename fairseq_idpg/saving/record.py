@@ -144,7 +144,7 @@ def check_same_data(theirs: Record, ours: Record, data: str) -> None:
         )
     if differ("dictionary"):
         raise InputError(
-            f"{data}/input0/dict.txt (SHA-256 of its symbols {ours.dictionary:.12}) is not the dictionary that this "
+            f"the dictionary of {data} (SHA-256 of its symbols {ours.dictionary:.12}) is not the one that this "
             f"checkpoint was trained with ({theirs.dictionary:.12}): preprocess the data with that one"
         )
     if differ("bpe_sha256"):

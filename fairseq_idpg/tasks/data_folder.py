@@ -36,11 +36,11 @@ def has_pairs(data: str) -> bool:
     return os.path.isdir(os.path.join(data, "input1"))
 
 
-def check_folder(data: str, regression: bool) -> None:
+def check_folder(data: str, regression: bool, may_lack_labels: bool = False) -> None:
     """The folder must hold input0 and, for classification, label, each with its dictionary, undamaged."""
     if not os.path.isdir(data):
         raise InputError(f"data folder {data} does not exist: give a binarized sentence-prediction folder")
-    for part in ["input0"] if regression else ["input0", "label"]:
+    for part in ["input0"] if regression or may_lack_labels else ["input0", "label"]:
         if not os.path.isfile(os.path.join(data, part, "dict.txt")):
             raise InputError(f"data folder {data} has no {part}/dict.txt: {PREPROCESS}")
     with refused():

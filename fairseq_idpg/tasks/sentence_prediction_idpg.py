@@ -100,7 +100,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     def setup_task(cls, cfg: Any, from_checkpoint: bool = False, **kwargs: Any) -> "SentencePredictionIDPGTask":
         """``from_checkpoint``: the folder may lack label names, which the checkpoint has."""
         check_kind(cfg.data, cfg.regression_target, cfg.num_classes)
-        data_folder.check_folder(cfg.data, cfg.regression_target or from_checkpoint)
+        data_folder.check_folder(cfg.data, cfg.regression_target, may_lack_labels=from_checkpoint)
         if cfg.init_token is None:
             raise InputError("--init-token is missing: the prompt's place counts from <s>, give --init-token 0")
         check_position(cfg.prompt_position, data_folder.has_pairs(cfg.data))
@@ -138,15 +138,13 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
                 cfg.backbone = os.path.abspath(cfg.backbone)
         self.judges = from_checkpoint
         model = super().build_model(cfg, from_checkpoint)
-        ours = self.record or Record(dictionary=fingerprint(self.source_dictionary))
-        follow = None if self.labels is None else self.labels.follow
-        model.kept[SECTION] = KeptRecord(ours, self.cfg.data, follow, training=not from_checkpoint)
+        model.kept[SECTION] = self._kept_record(training=not from_checkpoint)
         if model.method is not None and not from_checkpoint:
             dictionary = self.source_dictionary
             embeddings = model.encoder.sentence_encoder.embed_tokens.weight
             model.method.initialise(cfg, Start(embeddings, dictionary.nspecial, self.encode_text))
         if getattr(cfg, "head_init_from", None) and not from_checkpoint:
-            load_head(model, cfg.head_init_from, self.cfg.classification_head_name, ours)
+            load_head(model, cfg.head_init_from, self.cfg.classification_head_name, self.record)
         mark_groups(model, [] if model.method is None else model.method.prompt_parameters())
         if not from_checkpoint:
             model.kept["fp16"] = self.half_precision = HalfPrecision(not getattr(cfg, "no_save_optimizer_state", False))
@@ -159,6 +157,12 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             check_effects(self.cfg, cfg, model.method)
         log_model(model, self.cfg.prompt_position)
         return model
+
+    def _kept_record(self, training: bool) -> KeptRecord:
+        """Of this task's folder; a task without one (analysis) compares dictionaries alone."""
+        if self.record is None:
+            return KeptRecord(Record(dictionary=fingerprint(self.source_dictionary)), "the text", None, training)
+        return KeptRecord(self.record, self.cfg.data, self.labels and self.labels.follow, training)
 
     def encode_text(self, text: str) -> List[int]:
         """Ids of a text, encoded as the data folder was."""

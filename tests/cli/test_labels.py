@@ -121,7 +121,7 @@ def others(mrpc):
         ("scores", r"scores has scores \(label/\*.label\) and this model is for classes"),
         ("three", "three/label/dict.txt has the labels 0, 1, 2, and this checkpoint was trained on 1, 0: give"),
         ("names", "names/label/dict.txt has the labels yes, no, and this checkpoint was trained on 1, 0: give"),
-        ("symbols", "symbols/input0/dict.txt .* is not the dictionary that this checkpoint was trained with"),
+        ("symbols", "the dictionary of .*symbols .* is not the one that this checkpoint was trained with"),
     ],
 )
 def test_other_data_is_refused(others, checkpoint, name, message):

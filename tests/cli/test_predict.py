@@ -68,3 +68,40 @@ def test_bad_input(trained, pairs, backbone, tmp_path):
     moved = shutil.copyfile(backbone, tmp_path / "moved.pt")
     main([*usual, "--split", "valid", "--backbone", str(moved)])
     assert [path.name for path in tmp_path.glob("out*")] == ["out.tsv"]
+
+
+@pytest.mark.parametrize("regression", [False, True])
+def test_splits_without_labels_are_predicted(backbone, tmp_path, regression):
+    data = write_folder(tmp_path / "data", regression=regression, splits={"train": 24, "valid": 13, "test": 13})
+    kind = ["--regression-target", "--num-classes", 1, "--best-checkpoint-metric", "loss"] if regression else []
+    start = ["--backbone", backbone, "--max-update", 2, *kind]
+    train(data, tmp_path / "run", *start)
+    checkpoint = tmp_path / "run" / "checkpoint_last.pt"
+
+    def predicted():
+        out = ["--path", str(checkpoint), "--out", str(tmp_path / "p.tsv"), "--cpu"]
+        main([str(data), *out])  # the test split
+        model, task = load(str(checkpoint), str(data), cpu=True)
+        return (tmp_path / "p.tsv").read_text(), predict(model, task, "test").targets
+
+    labelled, targets = predicted()
+    assert len(labelled.splitlines()) == len(targets) == 13
+    for path in (data / "label").glob("test.*"):
+        path.unlink()
+    assert predicted() == (labelled, None)
+    options = kind[:3]
+    for line in (
+        validate(data, checkpoint, "--valid-subset", "test", *options, succeed=False).last_line,
+        train(data, tmp_path / "other", *start, "--valid-subset", "test", succeed=False).last_line,
+    ):
+        assert "split test of" in line and "has no labels" in line and "python -m fairseq_idpg.predict" in line
+    assert not list((tmp_path / "other").glob("*.pt"))
+    shutil.rmtree(data / "label")
+    assert predicted() == (labelled, None)
+
+
+def test_labels_without_names_are_refused(trained, pairs, tmp_path):
+    data = shutil.copytree(pairs, tmp_path / "data")
+    (data / "label" / "dict.txt").unlink()
+    with pytest.raises(SystemExit, match="data has no label/dict.txt"):
+        load(str(trained[1] / "checkpoint_best.pt"), str(data), cpu=True)

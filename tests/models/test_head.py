@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 import torch
 
-from tests.folders import train, write_backbone, write_folder
+from fairseq_idpg.models.head import load_head, rows_of
+from fairseq_idpg.saving.record import Record
+from tests.folders import renamed, train, write_backbone, write_folder
+from tests.helpers import tiny_model
 
 HEAD = "classification_heads.sentence_classification_head."
 
@@ -65,3 +69,43 @@ def test_heads_that_do_not_fit(place, tmp_path, data, file, message):
     )
     assert re.search(message, finished.last_line), finished.last_line
     assert not (tmp_path / "run" / "checkpoint_last.pt").exists()
+
+
+def test_classes_are_taken_over_by_name(place, tmp_path):
+    other = renamed(place / "three", tmp_path / "other", {name: name for name in "012"}, ["2", "0", "1"])
+    first = tmp_path / "first"
+    train(place / "three", first, "--backbone", place / "model.pt", "--max-update", 3, "--num-classes", 3)
+    checkpoint = first / "checkpoint_last.pt"
+    options = ["--backbone", place / "model.pt", "--lr", 0, "--max-update", 1, "--num-classes", 3]
+    train(other, tmp_path / "second", *options, "--head-init-from", checkpoint)
+    before, after = (
+        torch.load(path, weights_only=True)["model"] for path in (checkpoint, tmp_path / "second/checkpoint_last.pt")
+    )
+    for part in ("weight", "bias"):
+        rows = before[f"{HEAD}out_proj.{part}"]
+        assert torch.equal(after[f"{HEAD}out_proj.{part}"], rows[[2, 0, 1]])
+        assert torch.equal(after[f"{HEAD}dense.{part}"], before[f"{HEAD}dense.{part}"])
+
+
+def test_classes_of_other_names_are_refused(place, tmp_path):
+    other = renamed(place / "two", tmp_path / "other", {"0": "no", "1": "yes"})
+    options = ["--backbone", place / "model.pt", "--head-init-from", place / "first" / "checkpoint_last.pt"]
+    line = train(other, tmp_path / "run", *options, succeed=False).last_line
+    assert "its head is for the labels 0, 1, and this run's are no, yes: leave the option out" in line
+
+
+def record(**values):
+    return Record(regression=True, **values)
+
+
+def test_scores_of_another_scale_are_refused():
+    assert rows_of(record(scale=5.0), record(scale=5), "FILE") == rows_of(record(), record(scale=5), "FILE") == [0]
+    with pytest.raises(SystemExit, match="FILE: its head is for scores divided by 5, and this run's are divided by 1"):
+        rows_of(record(scale=5.0), record(scale=1.0), "FILE")
+
+
+def test_heads_without_a_record_are_taken_with_a_warning(place, caplog):
+    old = Path(__file__).parents[1] / "saving" / "of_version_0_1" / "run" / "checkpoint_best.pt"
+    model = tiny_model(encoder_layers=2, encoder_embed_dim=16, encoder_ffn_embed_dim=32, phm_n=4, prompt_length=5)
+    load_head(model, str(old), "sentence_classification_head", Record())
+    assert caplog.text.count("records no label names") == 1

@@ -148,4 +148,14 @@ def test_log_says_what_was_read(commands):
         import hashlib
 
         assert f"sha256 {hashlib.sha256(file.read_bytes()).hexdigest()} {file}" in log
-    assert json.loads((data.path / "preprocess.json").read_text())["vocab"] == str(commands.vocab.resolve())
+    record = json.loads((data.path / "preprocess.json").read_text())
+    fingerprint = record.pop("vocab_sha256")
+    assert record == {"task": "x", "bpe": "gpt2", "vocab": str(commands.vocab.resolve()), "scale": None}
+    dictionary, merges = commands.vocab / "dict.txt", commands.vocab / "vocab.bpe"
+    dictionary.write_text(dictionary.read_text() + "more 1\n")  # every folder has a copy, with a fingerprint of its own
+    scores = commands.ok("y", "--from-tsv", f"train={path}", "--text-columns", "t", "--regression", "5")
+    record = json.loads((scores.path / "preprocess.json").read_text())
+    assert record["vocab_sha256"] == fingerprint and record["scale"] == 5
+    merges.write_text(merges.read_text() + "#version: other\n")
+    again = commands.ok("z", "--from-tsv", f"train={path}", "--text-columns", "t")
+    assert json.loads((again.path / "preprocess.json").read_text())["vocab_sha256"] != fingerprint

@@ -15,12 +15,12 @@ from fairseq_idpg.analysis.checkpoints import load_checkpoint, read_dictionary
 from fairseq_idpg.backbone.loading import read_backbone
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.models.head import load_head
-from fairseq_idpg.predict import HEAD
 from fairseq_idpg.predict import main as predict
 from fairseq_idpg.prompts.initial import load_saved
 from fairseq_idpg.prompts.task_prompts import TaskPrompts
 from fairseq_idpg.registry import Geometry
 from fairseq_idpg.saving.loading import load_state
+from fairseq_idpg.saving.record import Record
 from tests.folders import run, train
 from tests.helpers import model_args
 from tests.saving.conftest import SIZE
@@ -191,8 +191,9 @@ def test_files_of_which_only_tensors_are_read(name, old, mark, tmp_path):
     whole_path = str(old.save({**state, "model": whole}, "whole.pt"))
     refusal(lambda: load_state(whole_path, "--restore-file", builds=False))
     refusal(lambda: read_backbone(whole_path))
-    heads = {HEAD: RobertaClassificationHead(16, 16, 2, "tanh", 0.0)}
-    refusal(lambda: load_head(argparse.Namespace(classification_heads=heads), path, HEAD))
+    head = "sentence_classification_head"
+    heads = {head: RobertaClassificationHead(16, 16, 2, "tanh", 0.0)}
+    refusal(lambda: load_head(argparse.Namespace(classification_heads=heads), path, head, Record()))
     assert refusal(lambda: load_saved(TaskPrompts(PROMPT, Geometry(2, 16)), path))
 
 

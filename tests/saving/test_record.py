@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_idpg.saving.record import KeptRecord, Record, check_same_data, fingerprint, read_record, recorded
-from fairseq_idpg.tasks.labels import LabelOrder, class_names
+from fairseq_idpg.tasks.labels import LabelOrder, class_names, folder_record
 
 OURS = Record(
     task="MRPC",
@@ -83,7 +85,7 @@ def test_damaged_records_are_refused(state):
         (
             OURS,
             {"dictionary": "c" * 64},
-            "DATA/input0/dict.txt .*cccccccccccc.* trained with .aaaaaaaaaaaa.: preprocess",
+            "dictionary of DATA .*cccccccccccc.* trained with .aaaaaaaaaaaa.: preprocess",
         ),
         (OURS, {"bpe": "bert"}, "encoded with --bpe bert, and the data of this checkpoint with gpt2"),
         (OURS, {"bpe_sha256": "d" * 64}, "other files of --bpe gpt2 .*dddddddddddd.*bbbbbbbbbbbb"),
@@ -161,6 +163,26 @@ def test_a_folder_without_labels_takes_the_models_names():
     order.follow(["yes", "no"])
     assert class_names(order.dictionary) == ["yes", "no"]
     assert order.dictionary.string(torch.tensor([5, 4])) == "no yes"
+
+
+def test_what_is_known_of_a_folder(tmp_path):
+    record = {"task": "STS-B", "bpe": "gpt2", "vocab": "/vocab", "vocab_sha256": "b" * 64, "scale": 5.0}
+    (tmp_path / "preprocess.json").write_text(json.dumps(record))
+    cfg = SimpleNamespace(
+        data=str(tmp_path), regression_target=True, init_token=0, separator_token=2, prompt_position=1
+    )
+    found = folder_record(cfg, dictionary("ab"), None)
+    assert found == Record(
+        **{"task": "STS-B", "regression": True, "scale": 5.0, "pairs": False, "prompt_position": 1, "bpe": "gpt2"},
+        **{"tokens": {"--init-token": 0, "--separator-token": None}, "bpe_sha256": "b" * 64},
+        dictionary=fingerprint(dictionary("ab")),
+    )
+    for text in ("{", "[]", '{"bpe": 3}'):
+        (tmp_path / "preprocess.json").write_text(text)
+        with pytest.raises(SystemExit, match="preprocess.json.*is damaged"):
+            folder_record(cfg, dictionary("ab"), None)
+    (tmp_path / "preprocess.json").unlink()
+    assert folder_record(cfg, dictionary("ab"), None).bpe is None
 
 
 def test_fingerprints_are_of_symbols_in_their_order():

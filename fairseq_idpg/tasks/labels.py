@@ -13,7 +13,7 @@ from torch import Tensor
 from preprocess.dictionary import FILLER
 
 from ..errors import InputError
-from ..saving.record import Record, fingerprint, listed, read_record
+from ..saving.record import SECTION, KeptRecord, Record, fingerprint, listed, read_record
 from . import data_folder
 
 
@@ -93,26 +93,53 @@ def check_kind(data: str, regression: bool, num_classes: int) -> None:
         raise InputError("--num-classes 1: give the number of classes, or --regression-target for scores")
 
 
-def load_labels(data: str, num_classes: int, load: Callable[[str], Dictionary], may_lack: bool) -> LabelOrder:
-    """The classes of a folder.
+def load_labels(cfg: Any, load: Callable[[str], Dictionary], from_checkpoint: bool) -> Optional[LabelOrder]:
+    """The classes of the task's folder; None for scores.
 
     Args:
         load: reads a dict.txt as the task does.
-        may_lack: the folder need not have any, as a checkpoint will name them.
+        from_checkpoint: the folder need not have any labels, as the checkpoint will name the classes.
 
     Raises:
         InputError: there is no label/dict.txt, or it has another number of classes.
     """
-    path = Path(data, "label", "dict.txt")
-    unnamed = may_lack and not path.is_file() and not any(path.parent.glob("*.idx"))
-    if not unnamed and not path.is_file():
-        raise InputError(f"data folder {data} has no label/dict.txt: {data_folder.PREPROCESS}")
-    return LabelOrder(Dictionary() if unnamed else load(str(path)), data, num_classes)
+    data_folder.check_classes(cfg.data, cfg.num_classes, None)
+    if cfg.regression_target:
+        return None
+    path = Path(cfg.data, "label", "dict.txt")
+    if from_checkpoint and not path.is_file() and not any(path.parent.glob("*.idx")):
+        return LabelOrder(Dictionary(), cfg.data, cfg.num_classes)
+    if not path.is_file():
+        raise InputError(f"data folder {cfg.data} has no label/dict.txt: {data_folder.PREPROCESS}")
+    dictionary = load(str(path))
+    if not from_checkpoint:
+        data_folder.check_classes(cfg.data, cfg.num_classes, dictionary)
+    return LabelOrder(dictionary, cfg.data, cfg.num_classes)
 
 
-def has_labels(data: str, split: str, regression: bool) -> bool:
-    """Whether a split of the folder has labels."""
-    return Path(data, "label", f"{split}.label" if regression else f"{split}.idx").is_file()
+def check_labels(
+    cfg: Any, split: str, labels: Optional[LabelOrder], combine: bool, examples: int, needed: bool
+) -> None:
+    """Every example of a split must have a label, or, unless labels are ``needed``, none.
+
+    Raises:
+        InputError: naming the file.
+    """
+    path = Path(cfg.data, "label", f"{split}.label" if cfg.regression_target else f"{split}.idx")
+    if needed or path.is_file():
+        data_folder.check_labels(cfg.data, split, cfg.regression_target, combine, examples)
+    if labels is not None and labels.names:
+        data_folder.check_classes(cfg.data, cfg.num_classes, labels.dictionary)
+
+
+def keep_record(model: Any, task: Any, training: bool) -> None:
+    """Puts the record of the task's folder into ``model.kept``; of a task without a folder the dictionary's alone."""
+    if task.record is None:
+        dictionary = Record(dictionary=fingerprint(task.source_dictionary))
+        model.kept[SECTION] = KeptRecord(dictionary, "the text", None, training)
+        return
+    follow = None if task.labels is None else task.labels.follow
+    model.kept[SECTION] = KeptRecord(task.record, task.cfg.data, follow, training)
 
 
 def folder_record(cfg: Any, dictionary: Dictionary, labels: Optional[LabelOrder]) -> Record:

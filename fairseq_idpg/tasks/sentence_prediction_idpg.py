@@ -26,10 +26,10 @@ from ..models.report import log_model
 from ..optim.grouped_adam import mark_groups
 from ..optim.half_precision import HalfPrecision
 from ..registry import find_method
-from ..saving.record import SECTION, KeptRecord, Record, fingerprint
+from ..saving.record import Record
 from . import data_folder
 from .effects import check_effects
-from .labels import LabelOrder, check_kind, folder_record, has_labels, load_labels
+from .labels import LabelOrder, check_kind, check_labels, folder_record, keep_record, load_labels
 from .memory import refuse_to_skip
 from .ordering import by_length, grouped_by_length, share_of_batch, share_of_tokens
 from .prompt_position import check_position, first_row, insertion_index, prompt_block, rows_needed
@@ -106,13 +106,8 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         check_position(cfg.prompt_position, data_folder.has_pairs(cfg.data))
         if str(cfg.swap_pairs) == "append" and not data_folder.has_pairs(cfg.data):
             raise InputError(f"--swap-pairs append needs sentence pairs, but {cfg.data} has no input1: leave it out")
-        data_folder.check_classes(cfg.data, cfg.num_classes, None)
         dictionary = cls.load_dictionary(os.path.join(cfg.data, "input0", "dict.txt"))
-        labels = None
-        if not cfg.regression_target:
-            labels = load_labels(cfg.data, cfg.num_classes, cls.load_dictionary, may_lack=from_checkpoint)
-            if not from_checkpoint:
-                data_folder.check_classes(cfg.data, cfg.num_classes, labels.dictionary)
+        labels = load_labels(cfg, cls.load_dictionary, from_checkpoint)
         task = cls(cfg, dictionary, dictionary if labels is None else labels.dictionary)
         task.labels, task.record = labels, folder_record(cfg, dictionary, labels)
         return task
@@ -138,7 +133,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
                 cfg.backbone = os.path.abspath(cfg.backbone)
         self.judges = from_checkpoint
         model = super().build_model(cfg, from_checkpoint)
-        model.kept[SECTION] = self._kept_record(training=not from_checkpoint)
+        keep_record(model, self, training=not from_checkpoint)
         if model.method is not None and not from_checkpoint:
             dictionary = self.source_dictionary
             embeddings = model.encoder.sentence_encoder.embed_tokens.weight
@@ -157,12 +152,6 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             check_effects(self.cfg, cfg, model.method)
         log_model(model, self.cfg.prompt_position)
         return model
-
-    def _kept_record(self, training: bool) -> KeptRecord:
-        """Of this task's folder; a task without one (analysis) compares dictionaries alone."""
-        if self.record is None:
-            return KeptRecord(Record(dictionary=fingerprint(self.source_dictionary)), "the text", None, training)
-        return KeptRecord(self.record, self.cfg.data, self.labels and self.labels.follow, training)
 
     def encode_text(self, text: str) -> List[int]:
         """Ids of a text, encoded as the data folder was."""
@@ -186,10 +175,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             b = data_folder.sentence_lengths(cfg.data, "input1", split, self.source_dictionary, combine)
             if len(a) != len(b):
                 raise InputError(f"split {split} of {cfg.data} has {len(a)} first and {len(b)} second sentences")
-        if need_labels or has_labels(cfg.data, split, cfg.regression_target):
-            data_folder.check_labels(cfg.data, split, cfg.regression_target, combine, len(a))
-        if self.labels is not None and self.labels.names:
-            data_folder.check_classes(cfg.data, cfg.num_classes, self.labels.dictionary)
+        check_labels(cfg, split, self.labels, combine, len(a), need_labels)
         with self._whole_sentences():
             dataset = super().load_dataset(split, combine=combine, **kwargs)
 

@@ -132,13 +132,13 @@ def test_other_data_is_refused(others, checkpoint, name, message):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("first", ["--num-classes", 3], r"head is .*\(2 classes\), and this run's .*\(3 classes\): give its"),
-        ("others/three", ["--num-classes", 3], r"head is .*\(2 classes\), and this run's .*\(3 classes\): give its"),
+        ("first", ["--num-classes", 3], "has 2 outputs .*, but the model's has 3 .*: give the --num-classes"),
+        ("others/three", ["--num-classes", 3], "has 2 outputs .*, but the model's has 3 .*: give the --num-classes"),
         ("first", ["--regression-target"], "has classes .* and --regression-target is for scores: leave it out"),
         (
             "others/scores",
             ["--regression-target", "--num-classes", 1],
-            "head is .*|trained on classes",
+            "has 2 outputs .*, but the model's has 1 ",
         ),
         ("first", ["--separator-token", 3], "--separator-token is 3, and this checkpoint was trained with 2: give"),
         (
@@ -204,4 +204,4 @@ def test_another_name_of_the_head(mrpc, tmp_path):
         before[f"classification_heads.mine.{part}"], after[f"classification_heads.sentence_classification_head.{part}"]
     )
     line = validate(mrpc / "first", checkpoint, "--classification-head-name", "yours", succeed=False).last_line
-    assert "head is mine (2 classes), and this run's yours (2 classes): give its --classification-head-name" in line
+    assert "holds the head mine but the model has the head yours: give" in line and "--classification-head-name" in line

@@ -179,8 +179,8 @@ def dictionary_symbols(vocabulary: Vocabulary, order: list[int]) -> list[str]:
     symbols = [by_id[i] for i in order[4:-1]]
     seen = set(FAIRSEQ_SPECIAL)
     for symbol in symbols:
-        if " " in symbol or "\n" in symbol or "\r" in symbol:
-            raise ValueError(f"{vocabulary.path}: {symbol!r} has a space; dict.txt cannot hold it")
+        if not symbol or any(sign in symbol for sign in " \n\r\0"):
+            raise ValueError(f"{vocabulary.path}: {symbol!r} has a space or a NUL; dict.txt cannot hold it")
         if symbol in seen:
             raise ValueError(f"{vocabulary.path}: {symbol!r} would stand twice in fairseq's dictionary")
         seen.add(symbol)

@@ -33,7 +33,7 @@ def read_dictionary(path: Path) -> list[str]:
     symbols, seen = list(SPECIAL), set(SPECIAL)
     for number, line in enumerate(lines, start=1):
         symbol, space, count = line.rstrip().replace(OVERWRITE, "").rpartition(" ")
-        if not space or not (count.isascii() and count.isdigit()):
+        if not space or "\0" in line or not (count.isascii() and count.isdigit()):
             raise DataError(f"{path} line {number}: {line[:60]!r} is not 'symbol count': take the model's dict.txt")
         if symbol in seen and OVERWRITE not in line:
             raise DataError(f"{path} line {number}: {symbol!r} stands there a second time: take the model's dict.txt")

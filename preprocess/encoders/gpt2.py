@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Sequence
+from typing import Any, Sequence
 
 import numpy as np
 import regex
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from ..dictionary import EOS
+from ..dictionary import EOS, FILLER
 from ..errors import DataError
 from .base import Encoder, find_file
 
@@ -38,6 +38,26 @@ def read_merges(path: Path) -> list[tuple[str, ...]]:
     return [tuple(line.split()) for line in lines if line and not line.startswith("#version")]
 
 
+def check_pieces(pieces: Any, merges: Sequence[tuple[str, ...]]) -> None:
+    """Bytes and merges make all pieces, numbered in this order; each file so tells whether the other is whole.
+
+    Raises:
+        ValueError: they do not, as those of a damaged file, or of RoBERTa's vocab.json, numbered as its dict.txt.
+    """
+    if not isinstance(pieces, dict) or sorted(pieces.values()) != list(range(len(pieces))):
+        raise ValueError("the pieces are not numbered from 0 on, each once")
+    made = [*sorted(pre_tokenizers.ByteLevel.alphabet()), *map("".join, merges)]
+    lacking = [piece for piece in made if piece not in pieces]
+    if lacking:
+        raise ValueError(f"the piece {lacking[0]!r} has no number")
+    numbers = [pieces[piece] for piece in made]
+    if any(number >= following for number, following in zip(numbers, numbers[1:])):
+        raise ValueError("the pieces are not numbered as bytes and merges in their order")
+    others = [piece for piece in pieces.keys() - made if not piece.startswith(("<", FILLER))]
+    if others:
+        raise ValueError(f"nothing is merged to the piece {min(others)!r}")
+
+
 class GPT2Encoder(Encoder):
     """Reads ``encoder.json`` and ``vocab.bpe`` (or ``vocab.json`` and ``merges.txt``, the same) and ``dict.txt``."""
 
@@ -48,9 +68,12 @@ class GPT2Encoder(Encoder):
         self.files = [vocabulary, merges, self.dictionary]
         try:
             pieces = json.loads(vocabulary.read_text(encoding="utf-8"))
-            self.tokenizer = Tokenizer(models.BPE(pieces, read_merges(merges)))
+            steps = read_merges(merges)
+            check_pieces(pieces, steps)
+            self.tokenizer = Tokenizer(models.BPE(pieces, steps))
         except Exception as error:  # tokenizers raises plain Exceptions
-            raise DataError(f"{vocabulary} and {merges} are not GPT-2's encoder: {error}; fetch them again") from None
+            reason = " ".join(str(error).split())[:200]
+            raise DataError(f"{vocabulary} and {merges} are not GPT-2's encoder: {reason}; fetch them again") from None
         self.tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         self.tokenizer.decoder = decoders.ByteLevel()
         self.numbers = np.asarray([self.ids.get(str(number), -1) for number in range(len(pieces))], ID)

@@ -30,7 +30,8 @@ class SentencePieceEncoder(PieceEncoder):
         try:
             self.model = SentencePieceProcessor(model_file=str(path))
         except (RuntimeError, OSError, ValueError) as error:
-            raise DataError(f"{path} is not a SentencePiece model: {error}; fetch it again") from None
+            reason = " ".join(str(error).split())[:200]
+            raise DataError(f"{path} is not a SentencePiece model: {reason}; fetch it again") from None
         pieces = self.model.id_to_piece(list(range(self.model.get_piece_size())))
         super().__init__(dictionary, None if dictionary.is_file() else derived_symbols(path, pieces))
         self.files = [file for file in (path, dictionary) if file.is_file()]

@@ -46,7 +46,7 @@ class WordPieceEncoder(PieceEncoder):
         except DataError:
             raise
         except Exception as error:  # tokenizers raises plain Exceptions
-            reason = str(error).replace(f"{path}: ", "")
+            reason = " ".join(str(error).replace(f"{path}: ", "").split())[:200]
             raise DataError(f"{path} is not BERT's vocabulary: {reason}; fetch it again") from None
         super().__init__(dictionary, symbols)
         self.files = [file for file in (path, config, dictionary) if file.is_file()]

@@ -1,6 +1,7 @@
 """Ids equal to fairseq's own GPT-2 BPE, piece by piece, on a small vocabulary and on RoBERTa's."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from preprocess.dictionary import EOS
 from preprocess.encoders import load_encoder
 from preprocess.encoders.gpt2 import ANY_WORD, ASCII_WORD
 from preprocess.errors import DataError
+from tests.preprocess.encoders.texts import complaint
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "gpt2_bpe"
 MERGES = [
@@ -142,6 +144,46 @@ def test_missing_and_damaged_files(small_vocab, tmp_path, name):
     (tmp_path / name).unlink()
     with pytest.raises(DataError, match=name):
         load_encoder("gpt2", tmp_path)
+
+
+def rewritten(source, folder, name, change):
+    shutil.copytree(source, folder)
+    text = (folder / name).read_text(encoding="utf-8")
+    assert change(text) != text
+    (folder / name).write_text(change(text), encoding="utf-8")
+    return folder
+
+
+def numbers_exchanged(text):
+    pieces = list(json.loads(text).items())
+    (a, one), (b, other) = pieces[70], pieces[71]
+    return json.dumps({**dict(pieces), a: other, b: one})
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("vocab.bpe", lambda text: "", "nothing is merged to the piece"),
+        ("vocab.bpe", lambda text: text[: text.rstrip().rindex("\n") + 1], "nothing is merged to the piece"),
+        ("vocab.bpe", lambda text: text + text.split("\n")[1] + "\n", "not numbered as bytes and merges"),
+        ("vocab.bpe", lambda text: "\n".join([text.split("\n")[0], *text.split("\n")[:0:-1]]), "not numbered as bytes"),
+        ("encoder.json", numbers_exchanged, "not numbered as bytes and merges in their order"),
+        ("encoder.json", lambda text: text.replace('"a"', '"aaaa"', 1), "the piece 'a' has no number"),
+        ("encoder.json", lambda text: json.dumps([1]), "not numbered from 0 on, each once"),
+        ("encoder.json", lambda text: json.dumps({**json.loads(text), "more": 10**6}), "not numbered from 0 on"),
+        ("encoder.json", lambda text: "[" * 10**5, "are not GPT-2's encoder"),
+    ],
+)
+def test_files_that_do_not_belong_together(small_vocab, tmp_path, name, change, message):
+    """Each would read other text from the same sentences, or none, without a word."""
+    folder = rewritten(small_vocab, tmp_path / "vocab", name, change)
+    assert message in complaint("gpt2", folder)
+
+
+def test_special_pieces_need_no_merge(small_vocab, tmp_path):
+    added = lambda text: json.dumps({**json.loads(text), "<|endoftext|>": len(json.loads(text))})  # noqa: E731
+    folder = rewritten(small_vocab, tmp_path / "vocab", "encoder.json", added)
+    load_encoder("gpt2", folder).encode(TRICKY)
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="RoBERTa's vocabulary is not here")

@@ -284,3 +284,8 @@ def test_dictionary_of_another_model(tmp_path):
     assert symbols_of(load_encoder("bert", tmp_path), "the 😀") == ["the", "<unk>"]
     message = complaint("bert", tmp_path, "the cats")
     assert f"{tmp_path / 'dict.txt'} lacks the piece 'cat' of 'the cats'" in message and "--vocab" in message
+
+
+def test_a_zeroed_block(bert, tmp_path):
+    (tmp_path / "vocab.txt").write_bytes((bert / "vocab.txt").read_bytes().replace(b"cat", bytes(3)))
+    assert "has a space or a NUL; dict.txt cannot hold it" in complaint("bert", tmp_path)

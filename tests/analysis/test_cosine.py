@@ -235,5 +235,17 @@ def test_data_of_another_dictionary(tuned, tmp_path):
     with pytest.raises(InputError, match="dictionary has 45 symbols but the backbone .* has 261"):
         cosine(other, "--path", tuned, "--top-k", 5)
     gone = ["--model-overrides", "{'backbone': 'gone.pt'}"]
-    with pytest.raises(InputError, match="--path .* cannot be loaded with a dictionary of 45 symbols"):
+    with pytest.raises(InputError, match=r"embed_tokens.weight is \[261, 32\] .*, but the model's is \[45, 32\]"):
         cosine(other, "--path", tuned, "--top-k", 5, *gone)
+
+
+def test_data_of_a_dictionary_of_the_same_size(tuned, tmp_path):
+    other = write_folder(tmp_path / "other", regression=True, words=256)
+    for part in ("input0", "input1"):
+        path = other / part / "dict.txt"
+        path.write_text(path.read_text().replace("w7 ", "x7 "))
+    (other / "label" / "valid.label").write_text("0.5\n" * 13)
+    with pytest.raises(
+        InputError, match="the dictionary of the text .* is not the one that this checkpoint was trained"
+    ):
+        cosine(other, "--path", tuned, "--top-k", 5)

@@ -24,7 +24,8 @@ def clip_grad_norm(theirs: Callable, trainer: Any, clip_norm: float) -> Tensor:
     fairseq looks at the same number right afterwards, so nothing waits for the device that would not.
 
     Raises:
-        InputError: NaN or an infinite number in the gradient where no loss scale can be lowered (any further).
+        InputError: NaN or an infinite number in the gradient where no loss scale can be lowered (any further), or
+            where fairseq cannot skip the batch.
         OverflowError: as fairseq's, for a batch that it skips.
     """
     update, amp = trainer.get_num_updates() + 1, trainer.cfg.common.amp
@@ -41,6 +42,11 @@ def clip_grad_norm(theirs: Callable, trainer: Any, clip_norm: float) -> Tensor:
             f"{DIVERGED}: the loss scale fell to --min-loss-scale {smallest:g} at update {update}: {REMEDY}"
         ) from None
     except OverflowError:
+        if not trainer.cuda:  # fairseq would make a tensor on a GPU
+            raise InputError(
+                f"update {update}: a batch overflowed with --fp16, and fairseq skips such batches on a GPU only: give "
+                f"a smaller --fp16-init-scale than {before:g}, a lower --lr, or --bf16"
+            ) from None
         # --threshold-loss-scale: the scale stays, and the same batches would overflow for ever
         unchanged = before is not None and scaler.loss_scale == before
         trainer.overflows = getattr(trainer, "overflows", 0) + 1 if unchanged else 0

@@ -15,14 +15,21 @@ from omegaconf import OmegaConf
 
 from fairseq_idpg.divergence import OVERFLOWS
 from fairseq_idpg.errors import InputError
+from fairseq_idpg.optim.half_precision import HalfPrecision
 from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGTask
 from tests.folders import train, write_backbone, write_folder
+
+
+def bare_task():
+    task = object.__new__(SentencePredictionIDPGTask)
+    task.half_precision = HalfPrecision()
+    return task
 
 
 class Steps:
     """fairseq's steps on one weight, with an optimizer of fairseq's driven as its trainer does."""
 
-    def __init__(self, kind="fp16", **common):
+    def __init__(self, kind="fp16", cuda=True, **common):
         cfg = OmegaConf.structured(FairseqConfig())
         cfg.optimizer = OmegaConf.structured(FairseqAdamConfig(_name="adam", lr=[0.1]))
         cfg.common.update({"fp16_no_flatten_grads": True, "fp16_scale_window": 1000, "amp": kind == "amp", **common})
@@ -35,10 +42,10 @@ class Steps:
             self.optimizer = AMPOptimizer(cfg, [self.weight], self._adam(cfg))
         else:
             self.optimizer = self._adam(cfg)
-        self.task = object.__new__(SentencePredictionIDPGTask)
+        self.task = bare_task()
         self.updates = 0
         self.trainer = SimpleNamespace(
-            optimizer=self.optimizer, cfg=cfg, is_fsdp=False, get_num_updates=lambda: self.updates
+            optimizer=self.optimizer, cfg=cfg, is_fsdp=False, cuda=cuda, get_num_updates=lambda: self.updates
         )
 
     def _adam(self, cfg):
@@ -97,6 +104,16 @@ def test_a_loss_scale_that_cannot_fall_does_not_skip_for_ever():
         steps.step(NAN)
 
 
+def test_a_cpu_cannot_skip_a_batch(place, tmp_path):
+    options = ["--backbone", place / "model.pt", "--fp16", "--fp16-no-flatten-grads", "--fp16-init-scale", 2**20]
+    finished = train(place / "data", tmp_path, *options, succeed=False)
+    assert (
+        "update 1: a batch overflowed with --fp16, and fairseq skips such batches on a GPU only" in finished.last_line
+    )
+    assert "smaller --fp16-init-scale than 1.04858e+06" in finished.last_line
+    assert "Traceback" not in finished.output and not list(tmp_path.glob("*.pt"))
+
+
 @pytest.mark.parametrize("kind", ["float32", "amp"])
 @pytest.mark.parametrize("factor", [NAN, float("inf")])
 def test_without_a_loss_scale_the_run_ends(kind, factor):
@@ -124,10 +141,10 @@ def test_amp_with_a_loss_scale_is_left_to_fairseq(monkeypatch):
 def test_a_step_reads_no_number_from_the_device():
     """A look at the loss would wait for it; on torch's meta device there is none to look at."""
     weight = torch.ones(2, device="meta", requires_grad=True)
-    task, model = object.__new__(SentencePredictionIDPGTask), SimpleNamespace(train=lambda: None)
+    task, model = bare_task(), SimpleNamespace(train=lambda: None)
     model.set_num_updates = lambda n: None
     criterion = lambda model, sample: (weight.sum(), 1, {})  # noqa: E731
-    optimizer = SimpleNamespace(backward=lambda loss: loss.backward())
+    optimizer = FairseqAdam(OmegaConf.structured(FairseqAdamConfig(lr=[0.1])), [weight])
     task.train_step({}, model, criterion, optimizer, 0)
     assert weight.grad.is_meta
 
@@ -145,11 +162,11 @@ def test_command_line(place, tmp_path, precision):
     options = ["--backbone", place / "model.pt", "--lr", "1e38", *precision]
     finished = train(place / "data", tmp_path, *options, succeed=False)
     assert finished.last_line.startswith("fairseq_idpg: the run has diverged: the loss is NaN, or its gradient")
-    assert "Traceback" not in finished.output and not list(tmp_path.iterdir())
+    assert "Traceback" not in finished.output and not list(tmp_path.glob("*.pt"))
 
 
 def test_a_run_whose_last_update_diverged(place, tmp_path):
     options = ["--backbone", place / "model.pt", "--lr", "1e38", "--max-update", 1]
     finished = train(place / "data", tmp_path, *options, succeed=False)
     assert "the run has diverged: the loss is NaN in the validation after update 1: lower --lr" in finished.last_line
-    assert "Traceback" not in finished.output and not list(tmp_path.iterdir())
+    assert "Traceback" not in finished.output and not list(tmp_path.glob("*.pt"))

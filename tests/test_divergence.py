@@ -144,7 +144,7 @@ def test_a_step_reads_no_number_from_the_device():
     task, model = bare_task(), SimpleNamespace(train=lambda: None)
     model.set_num_updates = lambda n: None
     criterion = lambda model, sample: (weight.sum(), 1, {})  # noqa: E731
-    optimizer = FairseqAdam(OmegaConf.structured(FairseqAdamConfig(lr=[0.1])), [weight])
+    optimizer = FairseqAdam(OmegaConf.structured(FairseqAdamConfig(lr=[0.1], tpu=False)), [weight])
     task.train_step({}, model, criterion, optimizer, 0)
     assert weight.grad.is_meta
 

@@ -8,6 +8,7 @@ import pytest
 
 from fairseq_idpg.models.config import fill_method_options
 from fairseq_idpg.registry import METHODS, Geometry, find_method
+from fairseq_idpg.tasks.effects import check_effects
 from preprocess.tasks import TASKS
 from run_scripts.plan import experiments, first_stage, flags
 from run_scripts.preflight import parse
@@ -117,7 +118,8 @@ def test_every_row_has_options_of_its_method(path):
         args = parsed(row, sweep)
         if args.method == "m-idpg-phm-glove":
             args.representation_width = 300
-        find_method(args.method).build(args, Geometry(args.encoder_layers, args.encoder_embed_dim))
+        method = find_method(args.method).build(args, Geometry(args.encoder_layers, args.encoder_embed_dim))
+        check_effects(args, args, method)
 
 
 def test_figure_7_has_all_positions_through_the_papers_best(files):

@@ -1,0 +1,105 @@
+"""fairseq-train is killed while it saves, started again, and ends with the same losses and files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+
+import pytest
+import torch
+
+from tests import folders
+from tests.folders import same_tensors, train
+
+START = folders._command_line  # as it is in the process of the tests
+
+
+def killed_while(moment: str, tool: str, arguments: list[str], output: str) -> None:
+    """Runs the command, which kills itself while it saves for the second time, half of the file written."""
+    calls = []
+
+    def dies(*_) -> None:
+        calls.append(1)
+        if len(calls) == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def half(source, file, *_):
+        data = source.read()
+        file.write(data[: len(data) // 2])
+        file.flush()
+        dies()
+        file.write(data[len(data) // 2 :])
+
+    def half_in_place(source, target):  # what fairseq itself calls
+        with open(source, "rb") as original, open(target, "wb") as copy:
+            half(original, copy)
+        return target
+
+    save, replace = torch.save, os.replace
+
+    def half_saved(state, file):
+        save(state, file)
+        file.truncate(file.tell() // 2)
+        file.flush()
+        dies()
+        file.seek(0)
+        save(state, file)
+
+    def before_last(source, target):
+        if str(target).endswith("checkpoint_last.pt"):
+            dies()
+        replace(source, target)
+
+    if moment == "writing":
+        torch.save = half_saved
+    elif moment == "between":
+        os.replace = before_last
+    else:
+        shutil.copyfileobj, shutil.copyfile = half, half_in_place
+    START(tool, arguments, output)
+
+
+def killed_while_writing(*command):
+    killed_while("writing", *command)
+
+
+def killed_between(*command):
+    killed_while("between", *command)
+
+
+def killed_while_copying(*command):
+    killed_while("copying", *command)
+
+
+def states(folder):
+    names = ("checkpoint_best.pt", "checkpoint_last.pt")
+    return [torch.load(folder / name, weights_only=True) for name in names]
+
+
+@pytest.fixture(scope="module")
+def whole(pairs, backbone, place):
+    """(finished run, save folder) of a training that nothing stopped."""
+    folder = place / "whole"
+    return train(pairs, folder, "--backbone", backbone, "--max-epoch", 3, "--patience", 5), folder
+
+
+@pytest.mark.parametrize("kill", [killed_while_writing, killed_between, killed_while_copying])
+def test_the_same_run_as_without_the_kill(whole, pairs, backbone, tmp_path, monkeypatch, kill):
+    finished, folder = whole
+    options = ["--backbone", backbone, "--max-epoch", 3, "--patience", 5]
+    with monkeypatch.context() as patched:
+        patched.setattr(folders, "_command_line", kill)
+        killed = train(pairs, tmp_path, *options, succeed=False)
+    assert killed.status == -signal.SIGKILL and list(tmp_path.glob("*.tmp"))
+    resumed = train(pairs, tmp_path, *options)
+    for key in ("train_loss", "valid_loss", "valid_accuracy"):
+        assert resumed.log(key) == finished.log(key)[1:]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in folder.iterdir())
+    for ours, theirs in zip(states(tmp_path), states(folder)):
+        assert same_tensors(ours["model"], theirs["model"])
+        assert ours["extra_state"]["best"] == theirs["extra_state"]["best"]
+        assert ours["extra_state"]["val_loss"] == theirs["extra_state"]["val_loss"]
+        assert ours["model"]["_extra_state"]["patience"] == theirs["model"]["_extra_state"]["patience"]
+        for name, values in theirs["last_optimizer_state"]["state"].items():
+            assert same_tensors(ours["last_optimizer_state"]["state"][name], values)

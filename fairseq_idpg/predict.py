@@ -15,11 +15,10 @@ import torch
 from fairseq import checkpoint_utils, utils
 from tqdm import tqdm
 
-from preprocess.folders import new_file
-
 from .errors import InputError
 from .saving.configuration import check_is_ours
 from .saving.loading import load_state
+from .saving.writing import check_output, write_output
 from .tasks.labels import class_names
 
 
@@ -115,13 +114,13 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     args = parser().parse_args(argv)
     if args.batch_size < 1:
         raise InputError(f"--batch-size {args.batch_size} is no size: give 1 or more")
+    check_output(args.out, "--out")
     moved = {"backbone": args.backbone} if args.backbone else {}
     model, task = load(args.path, args.data, args.cpu, representation_cache=args.representation_cache, **moved)
     start = time.perf_counter()
     found = predict(model, task, args.split, args.batch_size, progress=True)
     seconds = time.perf_counter() - start
-    with new_file(args.out) as path:
-        path.write_text("".join(f"{line}\n" for line in found.lines()), encoding="utf-8")
+    write_output(args.out, "".join(f"{line}\n" for line in found.lines()), "--out")
     count = len(found.outputs)
     print(f"{args.out}: {count:,} predictions of {args.split} in {seconds:.1f} s ({count / seconds:,.0f} a second)")
 

@@ -1,10 +1,14 @@
 """Files that are there completely or not at all, whatever ends the process."""
 
 import contextlib
+import errno
 import os
 import shutil
+import tempfile
 from pathlib import Path
 from typing import BinaryIO, Callable, Iterator, Optional
+
+from preprocess.folders import new_file
 
 from ..errors import InputError
 
@@ -47,6 +51,54 @@ def copy_whole(source: str, path: str) -> None:
             shutil.copyfileobj(original, file, 2**20)
 
     write_whole(path, write)
+
+
+def check_output(path: Path, option: str) -> None:
+    """Finds out before the work whether its result can be written; what stands there is left alone.
+
+    Raises:
+        InputError: ``path`` is a folder, write-protected, or on a disk that is full or read-only.
+    """
+    if path.is_dir():
+        raise InputError(f"{option} {path} is a folder: name a file")
+    with _refusals(path, option):
+        if path.exists() and not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        if is_device(path):
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent) as file:
+            file.write(bytes(4096))
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def write_output(path: Path, text: str, option: str) -> None:
+    """A result, completely or not at all; a device or a pipe (/dev/stdout) is written to, not replaced.
+
+    Raises:
+        InputError: the system refuses.
+    """
+    with _refusals(path, option):
+        if is_device(path):
+            path.write_text(text, encoding="utf-8")
+            return
+        with new_file(Path(os.path.realpath(path))) as work:
+            work.write_text(text, encoding="utf-8")
+
+
+def is_device(path: Path) -> bool:
+    return path.exists() and not path.is_file()
+
+
+@contextlib.contextmanager
+def _refusals(path: Path, option: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"{option} {path} cannot be written to ({error.strerror or error}): make room or name another file"
+        ) from None
 
 
 def leftovers(folder: str) -> Iterator[Path]:

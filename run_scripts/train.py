@@ -76,7 +76,9 @@ def parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:
     add("--k", type=positive, metavar="K", help="few-shot: training examples, a new sample for each seed")
     held_out = "held out of the training set to choose with (default: a tenth, at most 1,000)"
     add("--dev", dest="dev_examples", type=positive, metavar="N", help=held_out)
-    chosen = "the best checkpoint by these (clean, the default), or by what is reported, as in the paper"
+    chosen = (
+        "the best checkpoint on these (clean, the default), or on what is reported, as the authors' scripts (paper)"
+    )
     add("--selection", choices=SELECTIONS, default="clean", help=chosen)
     add("--position", "--prompt-position", type=int, metavar="P", help="of the prompt (default: 0)")
     add("--supplementary-position", type=int, metavar="P", help="where it was when the backbone was trained on MNLI")
@@ -124,6 +126,11 @@ def run(task: Task, words: Sequence[str]) -> None:
     args, options = parser(task, "--supplementary" in words).parse_known_args(words)
     experiment = experiment_of(task, args, options)
     check([experiment])
+    if len(experiment.options) > len(options):
+        added = " ".join(experiment.options[len(options) :])
+        print(
+            f"with --k, as in the authors' scripts: {added}; --representation previous-layer undoes it", file=sys.stderr
+        )
     record = perform(experiment, args.results, echo=True)
     if record not in read_records(args.results):
         append_record(args.results, record)

@@ -118,6 +118,12 @@ def test_the_protocol_stands_below(tmp_path):
     assert "s-idpg-phm after supplementary training, position 4" in text
 
 
+def test_the_papers_selection_says_what_it_chooses_by(tmp_path):
+    found = table(tmp_path, 1, seeds("adapter", "MRPC", [80], selection="paper"))
+    said = "chosen on the reported split itself, as in the authors' scripts: a checkpoint by its accuracy, of STS-B by"
+    assert any(said in note for note in found.notes)
+
+
 def test_rows_of_our_own_have_no_paper_lines_and_ablations_stay_in_their_table(tmp_path):
     runs = [made.run(row, "CR") for row in ("efl", "head-only", "M-16-previous", "L-16-previous", "phm-residual")]
     main = [group[0][0] for group in table(tmp_path, 1, runs).groups]

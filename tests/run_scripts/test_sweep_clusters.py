@@ -19,7 +19,7 @@ from run_scripts.slurm_cluster import Slurm, SlurmJob
 
 @pytest.fixture
 def request_of(tmp_path):
-    experiment = Experiment("RTE", "m-idpg-phm", 1e-3, 1, "", "", options=("--fp16",))
+    experiment = Experiment("RTE", "m-idpg-phm", 1e-3, 1, "/data", "/model.pt", options=("--fp16",))
     return lambda run: Request(run, experiment, tmp_path, False)
 
 
@@ -72,7 +72,7 @@ def test_a_slot_is_free_again_when_its_job_has_ended(local, request_of):
 
 def test_the_error_of_a_job_is_its_last_line(local, request_of):
     job = ended(local("echo Traceback; echo 'ValueError: no'; echo; exit 1").start(request_of("a")))
-    assert job.record() == {"status": "failed", "error": "ValueError: no"}
+    assert job.record() == {"status": "failed", "error": "ValueError: no", "reason": None}
     job = ended(local("exit 1").start(request_of("b")))
     assert job.record() == {"status": "failed", "error": "the job ended with status 1"}
 

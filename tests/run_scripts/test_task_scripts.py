@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -146,6 +147,19 @@ def test_bad_options_of_a_task(world, monkeypatch, tmp_path, words, said):  # no
         train.main(["RTE", "--results", str(tmp_path / "results"), *ARGUMENTS, *words])
     assert said in str(raised.value) and "\n" not in str(raised.value)
     assert not (tmp_path / "results").exists()
+
+
+def test_few_shot_says_what_every_layer_reads(world, monkeypatch, tmp_path, capsys):  # noqa: F811
+    monkeypatch.chdir(world.folder)
+    made = []
+    monkeypatch.setattr(train, "perform", lambda experiment, *_, **__: made.append(experiment) or sys.exit(0))
+    for words in ([], ["--k", "4"], ["--k", "4", "--representation", "previous-layer"]):
+        with pytest.raises(SystemExit):
+            train.main(["RTE", "--results", str(tmp_path), *ARGUMENTS, "--phm-n", "4", *words])
+    said = capsys.readouterr().err
+    assert said.count("with --k, as in the authors' scripts: --representation backbone; ") == 1
+    inputs = [run.options[run.options.index("--phm-n") + 2 :] for run in made]
+    assert inputs == [(), ("--representation", "backbone"), ("--representation", "previous-layer")]
 
 
 @pytest.fixture(scope="module")

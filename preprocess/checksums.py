@@ -13,8 +13,9 @@ from typing import Iterable
 from .errors import DataError
 
 RECORD = "sha256.txt"
+FACTS = "preprocess.json"
 LINE = re.compile(r"([0-9a-f]{64})  ([^\0\n]+)")
-COVERED = ("*.bin", "*.idx", "*.label", "dict.txt")  # in each of input0, input1 and label
+COVERED = (FACTS, "*/*.bin", "*/*.idx", "*/*.label", "*/dict.txt")
 REMEDY = f"preprocess it again, or remove {RECORD} if you changed the folder yourself"
 
 
@@ -28,8 +29,8 @@ def sha256(path: Path) -> str:
 
 
 def write_checksums(folder: Path) -> None:
-    """Records what ``folder/{input0,input1,label}`` holds."""
-    files = sorted(file for pattern in COVERED for file in folder.glob(f"*/{pattern}"))
+    """Records what ``folder`` and its ``input0``, ``input1`` and ``label`` hold; word vectors have their own record."""
+    files = sorted(file for pattern in COVERED for file in folder.glob(pattern))
     lines = [f"{sha256(file)}  {file.relative_to(folder).as_posix()}\n" for file in files]
     (folder / RECORD).write_text("".join(lines), encoding="utf-8")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .checksums import compare, read_checksums
+from .checksums import FACTS, compare, read_checksums
 from .dictionary import SPECIAL, read_dictionary, read_labels
 from .errors import DataError
 from .indexed import IndexedRows
@@ -43,7 +43,7 @@ class DataFolder:
         if "input1/dict.txt" in present and read_dictionary(path / "input1" / "dict.txt") != symbols:
             raise DataError(f"{path}: input0/dict.txt and input1/dict.txt differ: preprocess the folder again")
         self.label_names = read_labels(path / "label" / "dict.txt") if "label/dict.txt" in present else []
-        recorded = {name for name in self.record or () if name.endswith("/dict.txt")}
+        recorded = {name for name in self.record or () if name == FACTS or name.endswith("/dict.txt")}
         compare(path, sorted({*present, *recorded}), self.record)
         self.checked: dict[str, int] = {}
 

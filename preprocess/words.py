@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import string
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from .encoders import ENCODERS
 from .encoders.base import Encoder
 from .errors import DataError
 from .indexed import IndexedRows
+from .report import vocabulary_sha256
 from .split_facts import count_examples
 
 BATCH = 4096
@@ -56,28 +57,47 @@ def token_lists(rows: IndexedRows, start: int) -> list[list[int]]:
     return [tokens[at : at + length - 1] for at, length in zip((starts - first).tolist(), lengths.tolist())]
 
 
-def folder_encoder(data: DataFolder, bpe: str | None, vocab: Path | None) -> tuple[str, Path]:
-    """What the folder was encoded with: the options where given, else its ``preprocess.json``."""
+def folder_facts(data: DataFolder) -> dict[str, Any]:
+    """What the folder's ``preprocess.json`` says; nothing where there is none.
+
+    Raises:
+        DataError: it is damaged.
+    """
     record = data.path / "preprocess.json"
     try:
-        recorded = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {}
-        found = (bpe or recorded.get("bpe", "gpt2"), vocab or recorded.get("vocab"))
-    except (OSError, ValueError, AttributeError, RecursionError):
-        raise DataError(f"{record} is damaged: preprocess the folder again") from None
-    if not found[1]:
+        facts = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {}
+    except (OSError, ValueError, RecursionError):
+        facts = None
+    if not isinstance(facts, dict):
+        raise DataError(f"{record} is damaged: preprocess the folder again")
+    return facts
+
+
+def folder_encoder(data: DataFolder, bpe: str | None, vocab: Path | None) -> tuple[str, Path]:
+    """What the folder was encoded with: the options where given, else its ``preprocess.json``."""
+    recorded = folder_facts(data)
+    name, folder = bpe or recorded.get("bpe", "gpt2"), vocab or recorded.get("vocab")
+    if not folder:
         raise DataError(f"{data.path} does not say how it was encoded: name the folder of its encoder with --vocab")
-    if found[0] not in list(ENCODERS):
-        raise DataError(f"{record}: unknown bpe {found[0]!r}: name one of {', '.join(ENCODERS)} with --bpe")
-    if not isinstance(found[1], (str, Path)):
-        raise DataError(f"{record}: vocab {found[1]!r} is no folder: name it with --vocab")
-    return found[0], Path(found[1])
+    if name not in list(ENCODERS):
+        raise DataError(
+            f"{data.path}/preprocess.json: unknown bpe {name!r}: name one of {', '.join(ENCODERS)} with --bpe"
+        )
+    if not isinstance(folder, (str, Path)):
+        raise DataError(f"{data.path}/preprocess.json: vocab {folder!r} is no folder: name it with --vocab")
+    return name, Path(folder)
 
 
 def check_encoder(data: DataFolder, encoder: Encoder) -> None:
-    """Raises DataError unless the folder was made with the encoder's dictionary: its ids would read as other text."""
+    """Raises DataError unless the folder was made with the encoder: its ids would read as other text."""
     for part in data.inputs:
         if read_dictionary(data.path / part / "dict.txt") != encoder.symbols:
             raise DataError(
                 f"{data.path}/{part}/dict.txt differs from {encoder.dictionary}: name with --bpe and --vocab what the "
                 "folder was made with"
             )
+    if folder_facts(data).get("vocab_sha256", vocabulary_sha256(encoder)) != vocabulary_sha256(encoder):
+        raise DataError(
+            f"{encoder.files[0]} is not what {data.path} was made with: name that with --vocab, or preprocess "
+            "the folder again"
+        )

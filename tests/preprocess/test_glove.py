@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from preprocess.cli import run
 from preprocess.data_folder import DataFolder
 from preprocess.indexed import IndexedWriter
 from preprocess.words import text_words, token_lists
+from tests.preprocess.commands import write_vocab
 from tests.preprocess.glove_data import GOLDEN, SHARED, TRAIN, VALID, check, glove, glove_text, write_data
 
 
@@ -184,3 +186,15 @@ def test_failure_while_writing_leaves_the_old_folder(data, vectors, vocab, monke
     assert (data / "glove" / "train.npy").read_bytes() == before
     assert sorted(path.name for path in data.iterdir()) == ["glove", "input0", "input1"]
     assert DataFolder(data).splits == ["train", "valid"]
+
+
+def test_a_vocabulary_that_has_changed(tmp_path, vectors, capsys):
+    """Its dict.txt is the same, and the pieces are not."""
+    vocab = write_vocab(tmp_path / "own-vocab")
+    (tmp_path / "x.tsv").write_text("t\tlabel\ngood\t1\na café\t0\n")
+    options = ["--text-columns", "t", "--vocab", str(vocab), "--out", str(tmp_path)]
+    assert run(["x", "--from-tsv", f"train={tmp_path / 'x.tsv'}", *options]) == 0
+    assert glove(vectors, None, tmp_path / "x-bin") == 0
+    (vocab / "vocab.bpe").write_text("#version: 0.3\n", encoding="utf-8")
+    assert glove(vectors, None, tmp_path / "x-bin", options=["--overwrite"]) == 1
+    assert f"{vocab}/encoder.json is not what {tmp_path}/x-bin was made with" in capsys.readouterr().err

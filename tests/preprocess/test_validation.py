@@ -321,9 +321,11 @@ def test_preprocess_and_few_shot_leave_checksums(tmp_path):
     assert run(["few-shot", "x", "--data", f"{tmp_path}/x-bin", "--out", str(tmp_path), "--k", "3", "--dev", "9"]) == 0
     for folder in (tmp_path / "x-bin", tmp_path / "x-K3-seed1-bin"):
         data = DataFolder(folder)
-        on_disk = {file.relative_to(folder).as_posix() for file in folder.glob("*/*")}
-        assert set(data.record) == on_disk
+        assert set(data.record) == {"preprocess.json", *(str(file.relative_to(folder)) for file in folder.glob("*/*"))}
         assert [check_split(data, split) for split in data.splits]
+        (folder / "preprocess.json").write_text('{"bpe": "gpt2"}')
+        with pytest.raises(DataError, match="preprocess.json is not what preprocess wrote: preprocess it again, or"):
+            DataFolder(folder)
 
 
 def test_each_split_is_read_once(folder, monkeypatch):

@@ -7,6 +7,7 @@ import shutil
 import pytest
 import torch
 
+from fairseq_idpg.saving.checksum import carry_checksum
 from tests.folders import same_tensors, train, validate
 
 METHODS = ["m-idpg-phm", "p-tuning-v2-kv", "compacter-shared", "p-tuning", "fine-tuning"]
@@ -100,6 +101,7 @@ def test_a_half_precision_checkpoint_as_initialisation(pairs, backbone, tmp_path
     checkpoint = tmp_path / "first" / "checkpoint_last.pt"
     without = torch.load(checkpoint, weights_only=True)
     del without["model"]["_extra_state"]["fp16"]
+    carry_checksum(without["model"])
     torch.save(without, tmp_path / "without.pt")
     losses = []
     for path, precision in (
@@ -119,6 +121,7 @@ def test_a_resumed_checkpoint_without_float32_weights_says_so(pairs, backbone, t
     train(pairs, tmp_path, *options, "--max-epoch", 1)
     state = torch.load(tmp_path / "checkpoint_last.pt", weights_only=True)
     del state["model"]["_extra_state"]["fp16"]
+    carry_checksum(state["model"])
     torch.save(state, tmp_path / "checkpoint_last.pt")
     output = train(pairs, tmp_path, *options, "--max-epoch", 2).output
     assert output.count("the checkpoint keeps no float32 weights for this precision") == 1

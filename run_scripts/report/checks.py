@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Callable
 
 from preprocess.tasks import TASKS
@@ -18,7 +19,9 @@ Kind = tuple[Callable[[Any], bool], str]  # whether a value is of this kind, and
 
 def is_number(value: Any) -> bool:
     """Whether it is a finite number."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e15
+    if isinstance(value, int) and not isinstance(value, bool):
+        return abs(value) < 10**15  # a file may hold one that no float can hold
+    return isinstance(value, float) and math.isfinite(value)
 
 
 def is_whole(value: Any) -> bool:

@@ -74,7 +74,7 @@ def test_the_error_of_a_job_is_its_last_line(local, request_of):
     job = ended(local("echo Traceback; echo 'ValueError: no'; echo; exit 1").start(request_of("a")))
     assert job.record() == {"status": "failed", "error": "ValueError: no", "reason": None}
     job = ended(local("exit 1").start(request_of("b")))
-    assert job.record() == {"status": "failed", "error": "the job ended with status 1"}
+    assert job.record() == {"status": "failed", "error": "the job ended with status 1", "reason": None}
 
 
 def test_jobs_share_cores_and_gpus(monkeypatch, tmp_path):

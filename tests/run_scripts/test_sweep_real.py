@@ -15,6 +15,7 @@ from tiny_campaign import world  # noqa: F401
 
 from run_scripts import sweep
 from run_scripts.records import RunError
+from run_scripts.report.cli import run as report
 from run_scripts.slurm_cluster import Slurm
 from tests.folders import FORKS
 
@@ -163,3 +164,16 @@ def test_killed_twice_a_sweep_ends_as_if_nothing_had_been(config, uninterrupted,
     run(config, tmp_path)  # nothing is left to do
     assert "2 runs, 0 failed" in capsys.readouterr().out
     assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_learning_rate_that_is_too_high_is_a_result(world, tmp_path, capsys):  # noqa: F811
+    keys = {"tasks": ["CR"], "rows": ["prompt-tuning"], "lrs": [1e-2, 1e30], "seeds": [1], "max_epoch": 2}
+    config = world.config(tmp_path, **keys)
+    run(config, tmp_path / "results")  # ends well
+    said = capsys.readouterr().out
+    assert "lr 1e+30, seed 1: DIVERGED: " in said and "2 runs, 0 failed, 1 diverged" in said
+    failed, done = sorted(tiny.records(tmp_path / "results").values(), key=lambda record: -record["lr"])
+    assert (failed["status"], failed["reason"], done["status"]) == ("failed", "diverged", "done")
+    assert counts(tmp_path / "results", "=== started") == [1, 1]
+    report([str(tmp_path / "results"), "--table", "1", "--tasks", "CR", "--rows", "prompt-tuning"])
+    assert "no other is left: prompt-tuning on CR, lr 1e+30, seed 1: diverged" in capsys.readouterr().out

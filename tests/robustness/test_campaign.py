@@ -1,0 +1,28 @@
+"""The campaign and the kill loops in short; the package says how to run the long ones."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.folders import ROOT
+
+CASES, KILLS, SEED = 300, 5, 1
+TARGETS = ("folder", "plain folder", "scores", "cache")  # those that no damage may do any harm to
+
+
+def robustness(*options: object) -> str:
+    """What the command prints: the whole table where something is bad."""
+    command = [sys.executable, "-m", "tests.robustness", *map(str, options), "--seed", str(SEED)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_no_damage_does_harm():
+    assert f"\nall  {CASES}" in " ".join(robustness("--cases", CASES, "--targets", *TARGETS).split(" "))
+
+
+def test_killed_runs_end_as_others_do():
+    printed = robustness("--kills", KILLS)
+    assert printed.count("the same as uninterrupted") >= 2

@@ -20,6 +20,13 @@ LEAST = {
     **dict.fromkeys(("save_interval", "validate_interval", "log_interval", "required_batch_size_multiple"), 1),
     "total_num_update": 1,
 }
+# metric of the best checkpoint -> what has it logged
+METRICS = {
+    **dict.fromkeys(("loss", "nll_loss", "accuracy"), None),
+    **dict.fromkeys(("f1", "acc_and_f1"), "report_acc_and_f1"),
+    **{"mcc": "report_mcc"},
+    **dict.fromkeys(("pearson", "spearman", "pearson_and_spearman"), "report_pearson_and_spearman"),
+}
 LARGEST_SEED = 2**32 - 1  # numpy's
 
 
@@ -42,6 +49,7 @@ def check_arguments(args: Namespace) -> None:
     if args.seed > LARGEST_SEED:
         raise InputError(f"--seed {args.seed} is too large: give {LARGEST_SEED} or less")
     _check_criterion(args.criterion)
+    _check_metric(args)
     _check_precision(args)
 
 
@@ -57,6 +65,32 @@ def _check_criterion(name: str) -> None:
             f"--criterion {name} does not fit --task {TASK}: give --criterion sentence_prediction or "
             "sentence_prediction_idpg"
         )
+
+
+def _check_metric(args: Namespace) -> None:
+    """fairseq misses it after the first epoch."""
+    metric, own = getattr(args, "best_checkpoint_metric", "loss"), args.criterion in ("sentence_prediction", TASK)
+    if metric not in METRICS and own:
+        raise InputError(f"--best-checkpoint-metric {metric} is unknown: give one of {', '.join(METRICS)}")
+    needed = METRICS.get(metric)
+    if needed and not getattr(args, needed, True):
+        raise InputError(f"--best-checkpoint-metric {metric} needs {flag_name(needed)}: give it too")
+    if metric == "accuracy" and args.regression_target:
+        raise InputError("--best-checkpoint-metric accuracy with --regression-target: give loss or spearman")
+
+
+def check_tokens(cfg: Any, symbols: int) -> None:
+    """Tokens that are put into every example.
+
+    Raises:
+        InputError: no --init-token, or one that the dictionary of ``symbols`` lacks.
+    """
+    if cfg.init_token is None:
+        raise InputError("--init-token is missing: the prompt's place counts from <s>, give --init-token 0")
+    for name in ("init_token", "separator_token"):
+        token = getattr(cfg, name)
+        if token is not None and not 0 <= token < symbols:
+            raise InputError(f"{flag_name(name)} {token} is none of the {symbols} symbols: give 0 for <s>, 2 for </s>")
 
 
 def _check_precision(args: Namespace) -> None:

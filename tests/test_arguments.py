@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from fairseq import options
 
-from fairseq_idpg.arguments import check_arguments
+from fairseq_idpg.arguments import check_arguments, check_tokens
 from fairseq_idpg.errors import InputError
 from tests.folders import ROOT, TRAINING
 
@@ -42,6 +44,9 @@ def test_usual_arguments_pass():
         (["--max-epoch", "-1"], "--max-epoch -1 is too small"),
         (["--separator-token", "-1"], "--separator-token -1 is too small"),
         (["--fp16"], "--fp16 with --cpu: give --fp16-no-flatten-grads as well, or leave it out"),
+        (["--best-checkpoint-metric", "nothing"], "--best-checkpoint-metric nothing is unknown: give one of loss, "),
+        (["--best-checkpoint-metric", "f1"], "--best-checkpoint-metric f1 needs --report-acc-and-f1: give it too"),
+        (["--regression-target"], "--best-checkpoint-metric accuracy with --regression-target: give loss"),
         (["--criterion", "cross_entropy"], "--criterion cross_entropy does not fit --task sentence_prediction_idpg"),
     ],
 )
@@ -49,6 +54,20 @@ def test_refused(given, message):
     with pytest.raises(InputError) as refused:
         check_arguments(parsed(*given))
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        ({"init_token": None}, "--init-token is missing"),
+        ({"init_token": 55}, "--init-token 55 is none of the 55 symbols"),
+        ({"separator_token": 100}, "--separator-token 100 is none of the 55 symbols"),
+    ],
+)
+def test_tokens(tokens, message):
+    with pytest.raises(InputError, match=message):
+        check_tokens(SimpleNamespace(**{"init_token": 0, "separator_token": None, **tokens}), 55)
+    check_tokens(SimpleNamespace(init_token=0, separator_token=54), 55)
 
 
 def test_validation_in_half_precision_needs_no_gpu():

@@ -128,6 +128,8 @@ class SavesTrainableOnly:
         state_dict.setdefault(VERSION, whole[VERSION])  # its absence would mean a much older format
         super().upgrade_state_dict_named(state_dict, name)
         if ours:
+            if "run" in self.kept:  # it names the values, where tensors show sizes
+                self.kept["run"].check(state_dict.get(EXTRA_STATE, {}).get("run", {}))
             self._check_same_method(state_dict, whole)
             self._check_complete(state_dict, whole)
             if recorded(state_dict, "this checkpoint") is None:

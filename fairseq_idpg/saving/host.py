@@ -73,7 +73,12 @@ def _copy(theirs: Callable, src_path: str, dst_path: str, overwrite: bool = Fals
 def _save(theirs: Callable, obj: Any, filename: str, async_write: bool = False) -> None:
     if async_write or not PathManager.supports_rename(filename):
         return theirs(obj, filename, async_write=async_write)
-    write_whole(filename, lambda file: torch.save(obj, file))
+    try:
+        write_whole(filename, lambda file: torch.save(obj, file))
+    except InputError as error:
+        if not filename.endswith("crash.pt"):
+            raise
+        logger.warning(error)  # the trainer writes it to tell of another error, which must not be hidden
 
 
 def _load(

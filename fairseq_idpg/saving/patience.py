@@ -1,11 +1,10 @@
 """Early stopping that goes on where it stood, and trainings that have ended already."""
 
-import logging
 import sys
 from types import ModuleType
 from typing import Any, Dict, Iterator, Optional
 
-logger = logging.getLogger(__name__)
+from ..errors import InputError
 
 BEST, RUNS = "best", "num_runs"  # fairseq keeps both as attributes of its function should_stop_early
 
@@ -28,8 +27,11 @@ class Patience:
         return {}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        if self.resumes:
-            self._set(state)
+        if self.resumes and state:
+            try:
+                self._set({BEST: float(state[BEST]), RUNS: int(state[RUNS])})
+            except (LookupError, TypeError, ValueError):
+                raise InputError("this checkpoint's counter of --patience is damaged: give another") from None
 
     @staticmethod
     def _set(state: Dict[str, Any]) -> None:

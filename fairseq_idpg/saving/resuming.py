@@ -60,29 +60,38 @@ class Run:
         options = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
         options = {section: _mapping(value) for section, value in options.items()}
         self.resumes = resumes
+        self.keeps_optimizer = not options["checkpoint"]["no_save_optimizer_state"]
         named = {f"--{name}": options[name].get("_name") for name in NAMES}
         self.fixed = {**chosen(options, FIXED), **named, **fingerprints(options["task"]["data"], options["dataset"])}
         whole = {section: [name for name in options[section] if name != "_name"] for section in WHOLE}
         self.changeable = {**chosen(options, whole), **chosen(options, CHANGEABLE)}
 
     def state_dict(self) -> Dict[str, Any]:
-        return {"fixed": self.fixed, "changeable": self.changeable}
+        return {"fixed": self.fixed, "changeable": self.changeable, "optimizer": self.keeps_optimizer}
 
-    def load_state_dict(self, state: Dict[str, Any]) -> None:
+    def check(self, state: Dict[str, Any]) -> None:
         """Raises:
         InputError: the checkpoint was trained with another value of what must stay.
         """
-        if not self.resumes:
-            return
-        differing = differences(state.get("fixed", {}), self.fixed)
+        differing = differences(_mapping(state.get("fixed")), self.fixed) if self.resumes else []
         if differing:
             raise InputError(
                 f"the checkpoint to go on from was trained with {'; '.join(differing)}: give the same, or another "
                 "--save-dir"
             )
-        differing = differences(state.get("changeable", {}), self.changeable)
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        self.check(state)
+        if not self.resumes:
+            return
+        differing = differences(_mapping(state.get("changeable")), self.changeable)
         if differing:
             logger.warning("training goes on with other options than it had: %s", "; ".join(differing))
+        if state.get("optimizer") is False:
+            logger.warning(
+                "the checkpoint was saved with --no-save-optimizer-state: Adam's moments and the count of updates "
+                "start anew, and results differ from those of a run that was never stopped"
+            )
 
 
 def chosen(options: Mapping[str, Any], names: Mapping[str, Any]) -> Dict[str, Any]:
@@ -96,7 +105,7 @@ def chosen(options: Mapping[str, Any], names: Mapping[str, Any]) -> Dict[str, An
 
 
 def _mapping(section: Any) -> Dict[str, Any]:
-    """Options of parts of fairseq that declare none in a dataclass (--optimizer sgd) are left aside."""
+    """Options of parts of fairseq that declare none in a dataclass (--optimizer sgd) are left aside, as is damage."""
     return section if isinstance(section, dict) else {}
 
 

@@ -14,6 +14,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 from omegaconf import II, OmegaConf, open_dict
 
+from ..arguments import check_tokens
 from ..backbone.loading import NO_BACKBONE
 from ..backbone.representation import GLOVE
 from ..criterions.sentence_prediction_idpg import log_correlations
@@ -101,12 +102,11 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         """``from_checkpoint``: the folder may lack label names, which the checkpoint has."""
         check_kind(cfg.data, cfg.regression_target, cfg.num_classes)
         data_folder.check_folder(cfg.data, cfg.regression_target, may_lack_labels=from_checkpoint)
-        if cfg.init_token is None:
-            raise InputError("--init-token is missing: the prompt's place counts from <s>, give --init-token 0")
         check_position(cfg.prompt_position, data_folder.has_pairs(cfg.data))
         if str(cfg.swap_pairs) == "append" and not data_folder.has_pairs(cfg.data):
             raise InputError(f"--swap-pairs append needs sentence pairs, but {cfg.data} has no input1: leave it out")
         dictionary = cls.load_dictionary(os.path.join(cfg.data, "input0", "dict.txt"))
+        check_tokens(cfg, len(dictionary))
         labels = load_labels(cfg, cls.load_dictionary, from_checkpoint)
         task = cls(cfg, dictionary, dictionary if labels is None else labels.dictionary)
         task.labels, task.record = labels, folder_record(cfg, dictionary, labels)

@@ -155,7 +155,7 @@ def test_checkpoint_on_another_backbone(trained, pairs, other_backbone):
 def test_resuming_with_other_options(trained, pairs, backbone):
     options = ["--prompt-length", 3, "--max-epoch", 6]
     line = train(pairs, trained[1], "--backbone", backbone, *options, succeed=False).last_line
-    assert "its options differ from those this checkpoint was trained with" in line
+    assert "was trained with --prompt-length 5, now 3: give the same, or another --save-dir" in line
 
 
 def test_restoring_one_encoder_over_another(pairs, backbone, other_backbone, tmp_path):

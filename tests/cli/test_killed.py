@@ -1,7 +1,8 @@
-"""fairseq-train is killed while it saves, started again, and ends with the same losses and files."""
+"""fairseq-train, killed while it saves or on a full disk, is started again and ends with the same losses and files."""
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -72,6 +73,21 @@ def killed_while_copying(*command):
     killed_while("copying", *command)
 
 
+def full_disk(tool: str, arguments: list[str], output: str) -> None:
+    """Runs the command, whose second save finds the disk full, half of the file written."""
+    save, calls = torch.save, []
+
+    def half_saved(state, file):
+        calls.append(1)
+        save(state, file)
+        if len(calls) == 2:
+            file.truncate(file.tell() // 2)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    torch.save = half_saved
+    START(tool, arguments, output)
+
+
 def states(folder):
     names = ("checkpoint_best.pt", "checkpoint_last.pt")
     return [torch.load(folder / name, weights_only=True) for name in names]
@@ -84,14 +100,20 @@ def whole(pairs, backbone, place):
     return train(pairs, folder, "--backbone", backbone, "--max-epoch", 3, "--patience", 5), folder
 
 
-@pytest.mark.parametrize("kill", [killed_while_writing, killed_between, killed_while_copying])
+@pytest.mark.parametrize("kill", [killed_while_writing, killed_between, killed_while_copying, full_disk])
 def test_the_same_run_as_without_the_kill(whole, pairs, backbone, tmp_path, monkeypatch, kill):
     finished, folder = whole
     options = ["--backbone", backbone, "--max-epoch", 3, "--patience", 5]
     with monkeypatch.context() as patched:
         patched.setattr(folders, "_command_line", kill)
         killed = train(pairs, tmp_path, *options, succeed=False)
-    assert killed.status == -signal.SIGKILL and list(tmp_path.glob("*.tmp"))
+    if kill is full_disk:
+        assert (
+            ".pt could not be written (No space left on device): what stood there before is intact" in killed.last_line
+        )
+        assert "Traceback" not in killed.output and not list(tmp_path.glob("*.tmp"))
+    else:
+        assert killed.status == -signal.SIGKILL and list(tmp_path.glob("*.tmp"))
     resumed = train(pairs, tmp_path, *options)
     for key in ("train_loss", "valid_loss", "valid_accuracy"):
         assert resumed.log(key) == finished.log(key)[1:]

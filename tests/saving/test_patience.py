@@ -9,6 +9,7 @@ from fairseq_cli import train
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairseq_idpg.errors import InputError
 from fairseq_idpg.saving.patience import Patience, ended
 
 
@@ -51,6 +52,12 @@ def test_a_start_from_other_weights_counts_anew():
 def test_a_second_training_of_a_process_counts_anew():
     validations([3.0, 2.0], 5)
     assert Patience(resumes=True).state_dict() == {}
+
+
+def test_damage():
+    for state in ({"best": 1.0}, {"best": "x", "num_runs": 1}):
+        with pytest.raises(InputError, match="counter of --patience is damaged"):
+            Patience(resumes=True).load_state_dict(state)
 
 
 @pytest.mark.parametrize(

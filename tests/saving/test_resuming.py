@@ -1,0 +1,87 @@
+"""What a checkpoint keeps of its training's options."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+from fairseq.dataclass.configs import CheckpointConfig, CommonConfig, DatasetConfig, DistributedTrainingConfig
+from fairseq.dataclass.configs import OptimizationConfig as Optimization
+from omegaconf import OmegaConf
+
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.models.config import RobertaIDPGConfig
+from fairseq_idpg.saving.resuming import CHANGEABLE, FIXED, Run, fingerprint
+from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig
+from tests.folders import write_folder
+
+SECTIONS = {
+    **{"task": SentencePredictionIDPGConfig, "model": RobertaIDPGConfig, "checkpoint": CheckpointConfig},
+    **{"common": CommonConfig, "dataset": DatasetConfig, "optimization": Optimization},
+    "distributed_training": DistributedTrainingConfig,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_folder(tmp_path_factory.mktemp("data") / "a")
+
+
+def run(folder, resumes=True, **changed):
+    """The section of a training with some values; ``changed`` are ``section__option=value``."""
+    cfg = {section: {} for section in (*SECTIONS, "lr_scheduler")}
+    cfg["task"] = {"data": str(folder), "prompt_position": 0}
+    cfg["dataset"] = {"train_subset": "train", "valid_subset": "valid,valid1"}
+    cfg["checkpoint"] = {"no_save_optimizer_state": False}
+    cfg["optimizer"], cfg["criterion"] = {"_name": "adam", "weight_decay": 0.1}, {"_name": "sentence_prediction"}
+    for name, value in changed.items():
+        section, option = name.split("__")
+        cfg[section][option] = value
+    return Run(OmegaConf.create(cfg), resumes)
+
+
+def test_every_name_is_an_option():
+    for sections in (FIXED, CHANGEABLE):
+        for section, names in sections.items():
+            assert set(names) <= {field.name for field in fields(SECTIONS[section])}
+
+
+def test_the_same_training_says_nothing(folder, caplog):
+    run(folder).load_state_dict(run(folder).state_dict())
+    assert not caplog.records
+
+
+def test_what_must_stay(folder):
+    state = run(folder, task__prompt_position=1, optimizer___name="sgd").state_dict()
+    with pytest.raises(InputError, match="with --prompt-position 1, now 0; --optimizer sgd, now adam: give the same"):
+        run(folder).load_state_dict(state)
+    run(folder, resumes=False).load_state_dict(state)
+
+
+def test_what_may_change_is_one_line(folder, caplog):
+    state = run(folder, common__seed=1, optimization__lr=[0.1, 0.2]).state_dict()
+    now = run(folder, common__seed=2, optimization__lr=[0.1], optimizer__weight_decay=0.0, optimization__max_epoch=3)
+    now.load_state_dict(state)
+    (record,) = caplog.records
+    assert "--weight-decay 0.1, now 0.0" in record.message and "--seed 1, now 2" in record.message
+    assert "--lr 0.1,0.2, now 0.1" in record.message and "max-epoch" not in record.message
+
+
+def test_a_checkpoint_without_the_optimizer_is_named(folder, caplog):
+    run(folder).load_state_dict(run(folder, checkpoint__no_save_optimizer_state=True).state_dict())
+    assert "--no-save-optimizer-state" in caplog.text
+
+
+def test_an_older_checkpoint_lacks_options(folder, caplog):
+    for state in ({}, {"fixed": None, "changeable": 3}, {"fixed": {"--gone": 1}, "changeable": {}}):
+        run(folder).load_state_dict(state)
+    assert not caplog.records
+
+
+def test_fingerprints_are_of_contents(folder, tmp_path):
+    same, other = write_folder(tmp_path / "b"), write_folder(tmp_path / "c", longest=11)
+    assert fingerprint(str(folder), "train") == fingerprint(str(same), "train")
+    assert fingerprint(str(folder), "train") != fingerprint(str(other), "train")
+    before = fingerprint(str(same), "valid")
+    (same / "label" / "dict.txt").write_text("1 1\n0 1\n")
+    assert fingerprint(str(same), "valid") != before

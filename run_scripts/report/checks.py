@@ -41,6 +41,11 @@ def is_backbone(value: Any) -> bool:
     return all(map(is_text, [value.get("path"), value.get("sha256")] if isinstance(value, dict) else [value]))
 
 
+def is_options(value: Any) -> bool:
+    """Whether they are all options as they took effect, or of a run that failed those that were given."""
+    return isinstance(value, dict) or is_words(value)
+
+
 def is_text(value: Any) -> bool:
     return isinstance(value, str)
 
@@ -63,7 +68,7 @@ KINDS: dict[str, Kind] = {  # of what reports read
     **dict.fromkeys(("k", *PROMPT, "batch_size", "max_epoch", "max_update", "protocol"), maybe(is_whole, "number")),
     **dict.fromkeys(("command", "given_options"), maybe(is_words, "list of texts")),
     **dict.fromkeys(("predictions", "error", "reason"), maybe(is_text, "text")),
-    **{"backbone": (is_backbone, "path with a sha256"), "options": (lambda value: isinstance(value, dict), "mapping")},
+    **{"backbone": (is_backbone, "path with a sha256"), "options": (is_options, "mapping")},
 }
 
 NOT_KNOWN = ("dev", "test", "metric", "trainable", "backbone", "options")  # to a run that failed: null

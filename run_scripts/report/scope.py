@@ -167,14 +167,14 @@ def _refuse_doubles(runs: Iterable[Run], results: Results) -> None:
 
 
 def _differences(one: Run, other: Run) -> str:
-    first, second = (_flat(run.get("options") or {}) for run in (one, other))
+    first, second = (_flat(run.get("options")) for run in (one, other))
     names = [name for name in first.keys() | second.keys() if first.get(name) != second.get(name)]
     return f" (they differ in {', '.join(sorted(names))})" if names else ""
 
 
-def _flat(options: dict[str, Any]) -> dict[str, Any]:
+def _flat(options: Any) -> dict[str, Any]:
     """Options by name, whatever groups they stand in, without those that name places."""
     flat: dict[str, Any] = {}
-    for name, value in options.items():
+    for name, value in options.items() if isinstance(options, dict) else ():
         flat.update(_flat(value) if isinstance(value, dict) else {name: value})
     return {name: value for name, value in flat.items() if name not in PLACES}

@@ -88,7 +88,8 @@ def encode(data: DataFolder, args: argparse.Namespace, options: argparse.Namespa
     if torch.cuda.is_available() and not args.cpu:
         model.cuda()
     for split in args.splits or filter(data.has_labels, data.splits):
-        dataset = task.load_dataset(split, combine=split == "train")  # as fairseq-train does
+        # combined as fairseq-train does
+        dataset = task.load_dataset(split, combine=split == "train", need_labels=False)
         known = dataset.representations.complete
         fill_cache(dataset, model, split)
         print(f"{data.path} {split}: {len(dataset):,} rows {'were there' if known else 'written'}")

@@ -20,6 +20,7 @@ from fairseq_idpg.backbone.representation import GLOVE
 from fairseq_idpg.models.config import RobertaIDPGConfig, fill_method_options
 from fairseq_idpg.prompts.initial import load_saved
 from fairseq_idpg.registry import Geometry, find_method
+from fairseq_idpg.saving.record import listed
 from fairseq_idpg.tasks.effects import check_effects
 from fairseq_idpg.tasks.prompt_position import check_position
 from fairseq_idpg.tasks.word_vectors import load_vectors, vectors_width
@@ -31,6 +32,8 @@ from .commands import training_command
 from .experiment import Experiment
 from .records import RunError
 from .splits import Splits
+
+F1 = "acc_and_f1"
 
 backbone_of = lru_cache(maxsize=1)(read_backbone)
 
@@ -71,14 +74,14 @@ def check_heads(first: Iterable[Experiment], second: Iterable[Experiment]) -> No
     """Whether the runs of supplementary training leave heads with which the others can start.
 
     Raises:
-        RunError: they have another number of classes.
+        RunError: they have other classes.
     """
     for before, after in product({each.data for each in first}, {each.data for each in second}):
-        found, wanted = (max(1, len(folder_of(path).label_names)) for path in (before, after))
-        if found != wanted:
+        found, wanted = (folder_of(path).label_names for path in (before, after))
+        if sorted(found) != sorted(wanted):
             raise RunError(
-                f"supplementary.keep head: {before} has {found} classes and {after} {wanted}, so a head does not fit "
-                "both: write keep: [prompts]"
+                f"supplementary.keep head: {before} has {listed(found) if found else 'scores'} for labels and {after} "
+                f"{listed(wanted) if wanted else 'scores'}, so a head does not fit both: write keep: [prompts]"
             )
 
 
@@ -87,6 +90,11 @@ def check_data(experiment: Experiment, folder: DataFolder) -> None:
     if folder.regression != experiment.facts.regression:
         found, wanted = ("scores", "classes") if folder.regression else ("classes", "scores")
         raise RunError(f"data {folder.path} has {found} for labels, and {experiment.task} has {wanted}: name another")
+    if experiment.facts.metric == F1 and sorted(folder.label_names) != ["0", "1"]:
+        raise RunError(
+            f"data {folder.path} has the labels {listed(folder.label_names)}, and {experiment.task} is scored by the "
+            "F1 of the label 1 beside 0: preprocess it with these two"
+        )
     pairs = len(folder.inputs) == 2
     if find_method(experiment.method).needs_pairs and not pairs:
         raise RunError(

@@ -81,3 +81,11 @@ def test_bad_input(pairs, backbone, tmp_path):
         encode(pairs, tmp_path / "nowhere", tmp_path / "cache")
     with pytest.raises(InputError, match="has no input0/test.idx"):
         encode(pairs, backbone, tmp_path / "cache", "--splits", "test")
+
+
+def test_splits_without_labels(backbone, tmp_path, capsys):
+    data = write_folder(tmp_path / "data", splits={"train": 8, "valid": 8, "test": 5})
+    for path in (data / "label").glob("test.*"):
+        path.unlink()
+    encode(data, backbone, tmp_path / "cache", "--splits", "test")
+    assert "test: 5 rows written" in capsys.readouterr().out

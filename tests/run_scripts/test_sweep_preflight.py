@@ -11,7 +11,7 @@ from tiny_campaign import IDPG, OPTIONS, SPLITS, world  # noqa: F401
 from preprocess.errors import DataError
 from run_scripts import sweep
 from run_scripts.preflight import parse
-from tests.folders import write_backbone, write_folder
+from tests.folders import renamed, write_backbone, write_folder
 
 
 @pytest.fixture
@@ -95,12 +95,21 @@ def test_word_vectors_of_other_text(checked, world, tmp_path):  # noqa: F811
     assert "glove/train.npy is missing or damaged" in checked(data=str(tmp_path), rows=["m-idpg-phm-glove"])
 
 
-def test_starts_that_do_not_fit(checked, world):  # noqa: F811
+def test_starts_that_do_not_fit(checked, world, tmp_path):  # noqa: F811
     keep = {"data": str(world.data / "MNLI-bin"), "keep": ["head"]}
     said = checked(positions=[[0, 0]], supplementary=keep)
-    assert "MNLI-bin has 3 classes and" in said and said.endswith(
-        "RTE-bin 2, so a head does not fit both: write keep: [prompts]"
+    assert "MNLI-bin has 0, 1, 2 for labels and" in said and said.endswith(
+        "RTE-bin 0, 1, so a head does not fit both: write keep: [prompts]"
     )
+    other = renamed(world.data / "RTE-bin", tmp_path / "other", {"0": "no", "1": "yes"})
+    keep = {"data": str(other), "keep": ["head"]}
+    assert "other has no, yes for labels and" in checked(positions=[[0, 0]], supplementary=keep)
+
+
+def test_f1_is_of_the_label_1(checked, world, tmp_path):  # noqa: F811
+    other = renamed(world.data / "MRPC-bin", tmp_path / "MRPC", {"0": "different", "1": "same"})
+    said = checked(tasks=["MRPC"], data={"MRPC": str(other)})
+    assert "has the labels different, same, and MRPC is scored by the F1 of the label 1 beside 0" in said
 
 
 @pytest.mark.parametrize(("options", "said"), [(("--jobs", "0"), "--jobs 0: give 1 or more")])

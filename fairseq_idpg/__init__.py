@@ -15,11 +15,14 @@ import argparse
 
 import numpy as np
 import torch
+from fairseq.distributed.utils import _TensorPlaceholder
 
 # fairseq's own RoBERTa checkpoints pickle one class besides tensors, and checkpoints chosen by F1 or a correlation
-# hold numpy's numbers. torch >= 2.6 refuses unknown classes unless they are on this list; the protection stays on.
+# hold numpy's numbers; a process that hands a checkpoint to others writes the number of a tensor in its place.
+# torch >= 2.6 refuses unknown classes unless they are on this list; the protection stays on.
 _number = np.float64(0)
 torch.serialization.add_safe_globals([argparse.Namespace, _number.__reduce__()[0], np.dtype, type(_number.dtype)])
+torch.serialization.add_safe_globals([_TensorPlaceholder])
 
 # fairseq imports tasks/ and models/ of a --user-dir only if the package was not imported before.
 from . import criterions, models, optim, tasks  # noqa: E402, F401

@@ -49,7 +49,11 @@ def drop_optimizer(checkpoint: Path) -> None:
     state = torch.load(checkpoint, weights_only=True, mmap=True)
     if state.get("last_optimizer_state") is None:
         return
-    state["model"].get("_extra_state", {}).pop("fp16", None)
+    kept = state["model"].get("_extra_state", {})
+    if kept.pop("fp16", None) is not None and "checksum" in kept:
+        from fairseq_idpg.saving.checksum import carry_checksum
+
+        carry_checksum(state["model"])
     temporary = checkpoint.with_name(f".{checkpoint.name}")
     torch.save({**state, "last_optimizer_state": None}, temporary)
     os.replace(temporary, checkpoint)

@@ -12,8 +12,8 @@ from preprocess.split_facts import sha256
 
 from ..errors import InputError
 from ..options import flag_name
-from ..saving.configuration import FINGERPRINT, check_is_roberta, typed
-from ..saving.reading import read_file
+from ..saving.configuration import check_is_roberta, typed
+from ..saving.reading import FINGERPRINT, read_file
 
 # Geometry that a checkpoint records, with the value fairseq assumes where an older file is silent.
 GEOMETRY = {

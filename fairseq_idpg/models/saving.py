@@ -12,15 +12,16 @@ from torch import Tensor
 
 from ..backbone.loading import Backbone
 from ..errors import InputError
-from ..saving.configuration import FINGERPRINT
+from ..saving.checksum import EXTRA_STATE, carry_checksum
 from ..saving.fitting import ENCODER, STACK, VERSION, check_heads, check_sizes, take_encoder
-from ..saving.reading import EXTRA_STATE
+from ..saving.reading import FINGERPRINT
 from ..saving.record import recorded
 
 logger = logging.getLogger(__name__)
 UNRECORDED = (
-    "this checkpoint is of an earlier version, which recorded nothing of its data: whether labels have the same names "
-    "and order, texts the same encoding and special tokens, as in its training cannot be checked"
+    "this checkpoint is of an earlier version, which recorded nothing of its data and no checksum of its weights: "
+    "whether labels have the same names and order, texts the same encoding and special tokens, as in its training "
+    "cannot be checked"
 )
 
 
@@ -86,7 +87,7 @@ class SavesTrainableOnly:
         return torch.nn.Module.load_state_dict(self, state, strict=False)
 
     def state_dict(self, *args: Any, prefix: str = "", **kwargs: Any) -> Dict[str, Tensor]:
-        """Trainable tensors, the head and the fingerprint; everything with --save-full-model.
+        """Trainable tensors, the head, the fingerprint and a checksum of these; everything with --save-full-model.
 
         What only training needs is left out where training cannot be resumed anyway (--no-save-optimizer-state).
         """
@@ -99,6 +100,8 @@ class SavesTrainableOnly:
         if not self.args.save_full_model:
             for name in self._reloaded_from_backbone():
                 state.pop(prefix + name, None)
+        if not prefix:
+            carry_checksum(state)
         return state
 
     def _training_only(self, state: Dict[str, Tensor], prefix: str = "") -> List[str]:

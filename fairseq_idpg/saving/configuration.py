@@ -22,12 +22,12 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
 from ..errors import InputError
 from ..options import flag_name
+from .reading import FINGERPRINT
 
 logger = logging.getLogger(__name__)
 
 OUR_TASK = "sentence_prediction_idpg"
 OUR_MODEL = "roberta_idpg"
-FINGERPRINT = "backbone_sha256"  # a tensor that every checkpoint of this package holds
 TASKS = (OUR_TASK, "sentence_prediction")
 CRITERIONS = ("sentence_prediction_idpg", "sentence_prediction")
 # Where options that stand in the checkpoint's other sections are looked up; the rest of them builds nothing.

@@ -89,7 +89,11 @@ def _load(
 ) -> Dict[str, Any]:
     local = PathManager.get_local_path(path)
     # the trainer alone says on which ranks it loads; it takes weights and progress and builds nothing
-    return load_state(local, "checkpoint", arg_overrides, builds=load_on_all_ranks is None)
+    if load_on_all_ranks is None:
+        return load_state(local, "checkpoint", arg_overrides)
+    state = load_state(local, "checkpoint", arg_overrides, builds=False)
+    # what the first process hands to the others passes through torch.load, which takes no OmegaConf object
+    return {**state, "cfg": None}
 
 
 def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:

@@ -7,8 +7,8 @@ from fairseq.dataclass.utils import overwrite_args_by_name
 from omegaconf import OmegaConf
 
 from ..errors import InputError
-from .configuration import FINGERPRINT, buildable, check_is_roberta, names_ours
-from .reading import read_file
+from .configuration import buildable, check_is_roberta, names_ours
+from .reading import FINGERPRINT, read_file
 
 
 def load_state(

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from .checksum import CHECKSUM, EXTRA_STATE, checksum
 
-EXTRA_STATE = "_extra_state"  # what torch keeps of a module besides tensors
 ARCHIVE = b"PK\x03\x04"
+FINGERPRINT = "backbone_sha256"  # a tensor that every checkpoint of this package holds
 DTYPES = {
     *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
     *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool),
@@ -40,6 +41,7 @@ def read_file(path: str, option: str) -> Dict[str, Any]:
         _check_bytes(path)
         state = _load(path)
         _check_weights(state)
+        _check_checksum(state["model"])
     except Damaged as reason:
         raise InputError(f"{option} {path} is not a fairseq checkpoint ({reason}): give one") from None
     for name, value in state["model"].items():
@@ -74,7 +76,7 @@ def _check_records(path: str, size: int) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             records = archive.infolist()
-            packed = any(record.compress_type != zipfile.ZIP_STORED for record in records)
+            packed = any(record.file_size != record.compress_size for record in records)
             if packed or sum(record.file_size for record in records) > size:
                 raise Damaged("its records say that they are larger than the file")
             if len({record.filename for record in records}) < len(records):
@@ -118,6 +120,19 @@ def _check_weights(state: Any) -> None:
             raise Damaged("it holds a tensor without numbers of its own")
         if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
             raise Damaged("it holds a tensor that is larger than its numbers")
+
+
+def _check_checksum(model_state: Dict[str, Any]) -> None:
+    """A checkpoint of this package carries one; a backbone, or a checkpoint of version 0.1, does not."""
+    recorded = model_state.get(EXTRA_STATE, {}).get(CHECKSUM)
+    if recorded is None:
+        return
+    try:
+        fits = checksum(model_state) == recorded
+    except (ValueError, RecursionError):
+        fits = False
+    if not fits:
+        raise Damaged("its weights are not those that were saved: they do not fit the checksum that it carries")
 
 
 def _tensors(state: Any) -> Iterator[Tensor]:

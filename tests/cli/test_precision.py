@@ -7,6 +7,7 @@ import shutil
 import pytest
 import torch
 
+from fairseq_idpg.saving.checksum import carry_checksum
 from tests.folders import same_tensors, train, validate
 
 METHODS = ["m-idpg-phm", "p-tuning-v2-kv", "compacter-shared", "p-tuning", "fine-tuning"]
@@ -42,22 +43,23 @@ FP16 = ["--fp16", "--fp16-no-flatten-grads", "--fp16-scale-window", 3]  # flat g
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "processes"),
     [
-        ["--bf16", "--clip-norm", 0.5],
-        [*FP16, "--optimizer", "grouped_adam", "--head-lr", 3, "--weight-decay", 0.1],
-        [*FP16, "--update-freq", 2, "--batch-size", 4, "--clip-norm", 0.5],
-        ["--memory-efficient-fp16", "--fp16-scale-window", 3],
-        ["--amp", "--update-freq", 2, "--batch-size", 4, "--clip-norm", 0.5],
+        (["--bf16", "--clip-norm", 0.5], 1),
+        (["--bf16", "--batch-size", 4], 2),
+        ([*FP16, "--optimizer", "grouped_adam", "--head-lr", 3, "--weight-decay", 0.1], 1),
+        ([*FP16, "--update-freq", 2, "--batch-size", 4, "--clip-norm", 0.5], 1),
+        (["--memory-efficient-fp16", "--fp16-scale-window", 3], 1),
+        (["--amp", "--update-freq", 2, "--batch-size", 4, "--clip-norm", 0.5], 1),
     ],
-    ids=lambda options: " ".join(map(str, options)),
+    ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else f"{value} processes",
 )
-def test_resuming_changes_nothing(pairs, backbone, tmp_path, options):
+def test_resuming_changes_nothing(pairs, backbone, tmp_path, options, processes):
     """Stopped after 4 of 9 updates, inside the second epoch."""
     usual = ["--backbone", backbone, "--max-epoch", 3, *options]
-    whole = train(pairs, tmp_path / "whole", *usual)
-    train(pairs, tmp_path / "parts", *usual, "--max-update", 4)
-    resumed = train(pairs, tmp_path / "parts", *usual)
+    whole = train(pairs, tmp_path / "whole", *usual, processes=processes)
+    train(pairs, tmp_path / "parts", *usual, "--max-update", 4, processes=processes)
+    resumed = train(pairs, tmp_path / "parts", *usual, processes=processes)
     for key in ("train_loss", "train_gnorm", "train_loss_scale", "valid_loss", "valid_accuracy"):
         assert resumed.log(key) == whole.log(key)[1:]
     states = [torch.load(tmp_path / run / "checkpoint_last.pt", weights_only=True) for run in ("whole", "parts")]
@@ -100,6 +102,7 @@ def test_a_half_precision_checkpoint_as_initialisation(pairs, backbone, tmp_path
     checkpoint = tmp_path / "first" / "checkpoint_last.pt"
     without = torch.load(checkpoint, weights_only=True)
     del without["model"]["_extra_state"]["fp16"]
+    carry_checksum(without["model"])
     torch.save(without, tmp_path / "without.pt")
     losses = []
     for path, precision in (
@@ -119,6 +122,7 @@ def test_a_resumed_checkpoint_without_float32_weights_says_so(pairs, backbone, t
     train(pairs, tmp_path, *options, "--max-epoch", 1)
     state = torch.load(tmp_path / "checkpoint_last.pt", weights_only=True)
     del state["model"]["_extra_state"]["fp16"]
+    carry_checksum(state["model"])
     torch.save(state, tmp_path / "checkpoint_last.pt")
     output = train(pairs, tmp_path, *options, "--max-epoch", 2).output
     assert output.count("the checkpoint keeps no float32 weights for this precision") == 1

@@ -1,0 +1,73 @@
+"""The checksum that every checkpoint carries: SHA-256 of its tensors and of what it keeps besides them.
+
+The zip archive's own CRC-32 tells that the bytes of a file are those that were written; this one also tells that the
+weights are those that were trained, whichever tool has copied them into another file since.
+"""
+
+import hashlib
+from typing import Any, Dict, Iterator
+
+import torch
+from torch import Tensor
+
+EXTRA_STATE = "_extra_state"  # what torch keeps of a module besides tensors
+CHECKSUM = "checksum"  # in the extra state
+PARTS = 10**6  # more would be a file made to take for ever
+
+
+def checksum(model_state: Dict[str, Any]) -> str:
+    """SHA-256 of a model's state dict: names, types, shapes and bytes of tensors, and its extra state.
+
+    Tensors of half precision count as the float32 that fairseq writes in their place.
+    """
+    extra = {name: value for name, value in model_state.get(EXTRA_STATE, {}).items() if name != CHECKSUM}
+    digest, budget = hashlib.sha256(), iter(range(PARTS))
+    for part in _parts({**model_state, EXTRA_STATE: extra}, budget):
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def carry_checksum(model_state: Dict[str, Any]) -> None:
+    """Puts the checksum into a state dict, in place."""
+    extra = {name: value for name, value in model_state.get(EXTRA_STATE, {}).items() if name != CHECKSUM}
+    model_state[EXTRA_STATE] = {**extra, CHECKSUM: checksum(model_state)}
+
+
+def tensors_digest(tensors: Dict[str, Tensor]) -> str:
+    """SHA-256 of names, types, shapes and bytes, types as they are."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        for part in _tensor(name, tensors[name]):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def _parts(value: Any, budget: Iterator[int], name: str = "") -> Iterator[Any]:
+    """A value as bytes that no other value has.
+
+    Raises:
+        ValueError: it has too many parts.
+    """
+    if next(budget, None) is None:
+        raise ValueError("too many parts")
+    if isinstance(value, Tensor):
+        yield from _tensor(name, value.float() if value.dtype in (torch.float16, torch.bfloat16) else value)
+        return
+    if isinstance(value, dict):
+        named = sorted(((repr(key), part) for key, part in value.items()), key=lambda item: item[0])
+    elif isinstance(value, (list, tuple)):
+        named = [("", part) for part in value]
+    else:
+        yield repr((name, value)).encode()
+        return
+    kind = "dict" if isinstance(value, dict) else "list"  # fairseq makes plain ones of their subclasses
+    yield repr((name, kind, len(named))).encode()
+    for key, part in named:
+        yield from _parts(part, budget, key)
+
+
+def _tensor(name: str, value: Tensor) -> Iterator[Any]:
+    """A description of known length comes first, so that no two lists of tensors give the same bytes."""
+    yield repr((name, str(value.dtype), list(value.shape))).encode()
+    if value.numel():
+        yield value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()

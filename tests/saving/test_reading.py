@@ -1,0 +1,219 @@
+"""Damaged files, and files that are no checkpoints, end in one line; none gives other weights without a word."""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import tarfile
+import zipfile
+
+import pytest
+import torch
+
+from fairseq_idpg.backbone.loading import read_backbone
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.saving.checksum import checksum
+from fairseq_idpg.saving.loading import load_state
+from fairseq_idpg.saving.reading import read_file
+from tests.folders import same_tensors, train
+from tests.helpers import tiny_model
+from tests.saving.conftest import SIZE
+
+CASES = 250
+
+
+def verdict(path, read, same) -> str:
+    """'identical' or 'refused'; anything else fails."""
+    try:
+        found = read(str(path))
+    except InputError as error:
+        line = str(error)
+        assert "\n" not in line and "weights_only" not in line and str(path) in line
+        return "refused"
+    assert same(found)
+    return "identical"
+
+
+def flipped(data: bytes, draw: random.Random) -> bytes:
+    at = draw.randrange(len(data))
+    return data[:at] + bytes([data[at] ^ 1 << draw.randrange(8)]) + data[at + 1 :]
+
+
+def zeroed(data: bytes, draw: random.Random) -> bytes:
+    at, size = draw.randrange(len(data)), draw.choice([1, 16, 512, 4096])
+    return data[:at] + bytes(len(data[at : at + size])) + data[at + size :]
+
+
+def cut(data: bytes, draw: random.Random) -> bytes:
+    return data[: draw.randrange(len(data))]
+
+
+def swapped(data: bytes, draw: random.Random) -> bytes:
+    size = 256
+    a, b = sorted(draw.sample(range(len(data) // size), 2))
+    blocks = [data[i : i + size] for i in range(0, len(data), size)]
+    blocks[a], blocks[b] = blocks[b], blocks[a]
+    return b"".join(blocks)
+
+
+def grown(data: bytes, draw: random.Random) -> bytes:
+    at = draw.randrange(len(data))
+    return data[:at] + draw.randbytes(draw.randint(1, 100)) + data[at:]
+
+
+@pytest.mark.parametrize("damage", [flipped, zeroed, cut, swapped, grown])
+def test_damaged_checkpoints(damage, old, tmp_path):
+    whole = read_file(str(old.checkpoint), "--path")
+    data, draw = old.checkpoint.read_bytes(), random.Random(damage.__name__)
+    path = tmp_path / "damaged.pt"
+
+    def same(state):
+        return same_tensors(state["model"], whole["model"]) and state["cfg"]["model"] == whole["cfg"]["model"]
+
+    verdicts = []
+    for _ in range(CASES):
+        path.write_bytes(damage(data, draw))
+        verdicts.append(verdict(path, lambda p: read_file(p, "--path"), same))
+    assert verdicts.count("refused") > CASES / 2
+
+
+@pytest.mark.parametrize("damage", [flipped, cut])
+def test_damaged_backbones(damage, old, tmp_path):
+    whole = read_backbone(str(old.backbone))
+    data, draw = old.backbone.read_bytes(), random.Random(1)
+    path = tmp_path / "damaged.pt"
+    for _ in range(CASES):
+        path.write_bytes(damage(data, draw))
+        verdict(
+            path, read_backbone, lambda found: same_tensors(found.weights, whole.weights) and found.args == whole.args
+        )
+
+
+def test_files_that_are_no_checkpoints(old, tmp_path):
+    folder = tmp_path / "folder.pt"
+    folder.mkdir()
+    os.mkfifo(tmp_path / "pipe.pt")
+    files = {"text.pt": b"no checkpoint\n", "empty.pt": b"", "pickle.pt": b"\x80\x02}.", "zip.pt": b"PK\x03\x04"}
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    with tarfile.open(tmp_path / "tar.pt", "w") as archive:
+        archive.add(old.backbone, "storages")
+    torch.jit.script(torch.nn.Linear(1, 1)).save(str(tmp_path / "script.pt"))
+    for name, content in {"list.pt": [1], "tensor.pt": torch.zeros(1), "other.pt": {"weights": {}}}.items():
+        torch.save(content, tmp_path / name)
+    (tmp_path / "loop.pt").symlink_to("loop.pt")
+    for name in [*files, "folder.pt", "pipe.pt", "tar.pt", "script.pt", "list.pt", "tensor.pt", "other.pt", "loop.pt"]:
+        for read in (read_backbone, lambda p: load_state(p, "checkpoint"), lambda p: read_file(p, "--path")):
+            assert verdict(tmp_path / name, read, lambda found: False) == "refused"
+    assert "No such file" in refusal(tmp_path / "nowhere.pt")
+
+
+def refusal(path) -> str:
+    with pytest.raises(InputError) as refused:
+        read_file(str(path), "--path")
+    return str(refused.value)
+
+
+def rewritten(path, target, change) -> None:
+    """A copy of an archive whose records ``change`` gives, with sums that fit."""
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(target, "w") as copy:
+        for record in archive.infolist():
+            copy.writestr(*change(record.filename, archive.read(record)))
+
+
+def test_records_that_claim_to_be_larger(old, tmp_path):
+    bomb = io.BytesIO()
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a/data.pkl", bytes(10**7))
+    (tmp_path / "bomb.pt").write_bytes(bomb.getvalue())
+    assert "larger than the file" in refusal(tmp_path / "bomb.pt")
+    data = old.checkpoint.read_bytes()
+    at = data.rindex(b"PK\x01\x02") + 20  # the sizes of the last record in the archive's directory
+    (tmp_path / "claim.pt").write_bytes(data[:at] + b"\xf0\xff\xff\xff" * 2 + data[at + 8 :])
+    assert "larger than the file" in refusal(tmp_path / "claim.pt")
+
+
+def test_legacy_files_are_read(old, tmp_path):
+    state = torch.load(old.backbone, weights_only=True)
+    torch.save(state, tmp_path / "legacy.pt", _use_new_zipfile_serialization=False)
+    assert same_tensors(read_backbone(str(tmp_path / "legacy.pt")).weights, state["model"])
+    data, draw = (tmp_path / "legacy.pt").read_bytes(), random.Random(2)
+    for _ in range(CASES):  # a number may change: the fingerprint that checkpoints hold tells, not the file
+        (tmp_path / "damaged.pt").write_bytes(flipped(data, draw))
+        verdict(tmp_path / "damaged.pt", read_backbone, lambda found: True)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A checkpoint of this version, as the trainer writes it."""
+    path = tmp_path_factory.mktemp("saved") / "checkpoint.pt"
+    model = tiny_model()
+    torch.save({"cfg": {"model": {"_name": "roberta_idpg"}}, "model": model.state_dict()}, path)
+    return path
+
+
+def test_the_checksum_is_compared(saved, tmp_path):
+    read_file(str(saved), "--path")
+    for change in (
+        lambda model: model["method.bias"].add_(1e-6),
+        lambda model: model.pop("method.bias"),
+        lambda model: model.update({"method.bias": model["method.bias"].double()}),
+        lambda model: model.update({"method.bias": model["method.bias"].flatten()}),
+        lambda model: model.update({"method.more": model["method.bias"]}),
+        lambda model: model["_extra_state"].update(record={"labels": ["a", "b"]}),
+        lambda model: model["_extra_state"].update(checksum="0"),
+        lambda model: model["_extra_state"].update(record=nested(300)),
+        lambda model: model["_extra_state"].update(record=laughs(40)),
+    ):
+        changed = torch.load(saved, weights_only=True)
+        change(changed["model"])
+        torch.save(changed, tmp_path / "changed.pt")
+        assert "do not fit the checksum" in refusal(tmp_path / "changed.pt")
+
+
+def nested(depth):
+    value = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def laughs(depth):
+    value = ["ha"]
+    for _ in range(depth):
+        value = [value, value]
+    return value
+
+
+def test_half_precision_counts_as_what_fairseq_writes():
+    from fairseq.utils import move_to_cpu
+
+    model = tiny_model()
+    for half in (torch.float16, torch.bfloat16):
+        state = model.to(half).state_dict()
+        assert checksum(move_to_cpu(dict(state))) == state["_extra_state"]["checksum"]
+
+
+def test_swapped_records(saved, tmp_path):
+    """Whole records in each other's places: every CRC-32 fits."""
+    with zipfile.ZipFile(saved) as archive:
+        sizes = {}
+        for record in archive.infolist():
+            if "/data/" in record.filename:
+                sizes.setdefault(record.file_size, []).append(record.filename)
+    a, b = next(names for names in sizes.values() if len(names) > 1)[:2]
+    rewritten(saved, tmp_path / "swapped.pt", lambda name, data: ({a: b, b: a}.get(name, name), data))
+    assert "do not fit the checksum" in refusal(tmp_path / "swapped.pt")
+
+
+def test_a_run_writes_and_reads_its_checksum(old, tmp_path):
+    usual = [*SIZE, "--backbone", old.backbone, "--phm-n", 4]
+    train(old.data, tmp_path / "run", *usual, "--max-epoch", 1)
+    last = tmp_path / "run" / "checkpoint_last.pt"
+    state = read_file(str(last), "--path")
+    assert state["model"]["_extra_state"]["checksum"] == checksum(state["model"])
+    state["model"]["method.bias"] += 1e-6
+    torch.save(state, last)
+    line = train(old.data, tmp_path / "run", *usual, "--max-epoch", 2, succeed=False).last_line
+    assert line.startswith("fairseq_idpg: checkpoint ") and "do not fit the checksum" in line

@@ -50,9 +50,12 @@ def drop_optimizer(checkpoint: Path) -> None:
     if state.get("last_optimizer_state") is None:
         return
     kept = state["model"].get("_extra_state", {})
-    if kept.pop("fp16", None) is not None and "checksum" in kept:
-        from fairseq_idpg.saving.checksum import carry_checksum
+    if "fp16" in kept:
+        from fairseq_idpg.saving.checksum import carry_checksum, checksum
 
+        if kept.get("checksum") != checksum(state["model"]):
+            return  # damaged: a new checksum would hide it from whoever reads the file
+        del kept["fp16"]
         carry_checksum(state["model"])
     temporary = checkpoint.with_name(f".{checkpoint.name}")
     torch.save({**state, "last_optimizer_state": None}, temporary)

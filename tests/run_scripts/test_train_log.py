@@ -7,6 +7,7 @@ import sys
 import pytest
 import torch
 
+from fairseq_idpg.saving.checksum import carry_checksum, checksum
 from run_scripts.checkpoint_files import drop_optimizer, has_all_updates
 from run_scripts.records import RunError, failure
 from run_scripts.training import refuse_skipped, train, training_facts
@@ -106,16 +107,34 @@ def test_training_that_has_made_its_updates_is_known(trained, tmp_path):
         assert has_all_updates(tmp_path / "changed.pt") == complete
 
 
+def in_half_precision(state):
+    """What a run with --fp16 keeps besides; ``state`` stays as it is."""
+    kept = {"record": {"names": ["a", "b"]}, "fp16": {"weights": [torch.ones(2)]}}
+    model = {**state["model"], "_extra_state": kept}
+    carry_checksum(model)
+    return {**state, "model": model}
+
+
 def test_the_optimizers_state_goes_and_all_else_stays(trained, tmp_path):
     copy = tmp_path / "checkpoint_best.pt"
-    before = torch.load(trained / "checkpoint_best.pt", weights_only=True)
-    kept = {"record": {"names": ["a", "b"]}, "fp16": {"weights": [torch.ones(2)]}}  # of a run with --fp16
-    torch.save({**before, "model": {**before["model"], "_extra_state": kept}}, copy)
+    before = in_half_precision(torch.load(trained / "checkpoint_best.pt", weights_only=True))
+    torch.save(before, copy)
     for _ in range(2):
         drop_optimizer(copy)
     after = torch.load(copy, weights_only=True)
     assert after["last_optimizer_state"] is None and before["last_optimizer_state"] is not None
     assert after.keys() == before.keys() and after["cfg"] == before["cfg"]
     assert same_tensors(after["model"], before["model"])
-    assert after["model"]["_extra_state"] == {"record": kept["record"]}
+    kept = after["model"]["_extra_state"]
+    assert kept.pop("checksum") == checksum(after["model"]) and kept == {"record": {"names": ["a", "b"]}}
     assert list(tmp_path.iterdir()) == [copy]
+
+
+def test_a_damaged_checkpoint_gets_no_new_checksum(trained, tmp_path):
+    copy = tmp_path / "checkpoint_best.pt"
+    state = in_half_precision(torch.load(trained / "checkpoint_best.pt", weights_only=True))
+    next(value for name, value in state["model"].items() if name.endswith("out_proj.weight")).view(-1)[0] += 1
+    torch.save(state, copy)
+    before = copy.read_bytes()
+    drop_optimizer(copy)
+    assert copy.read_bytes() == before

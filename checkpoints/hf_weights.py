@@ -12,6 +12,9 @@ Shapes: V vocabulary, P Hugging Face positions, S segments, C width, F inner wid
 
 from __future__ import annotations
 
+import pickle
+import re
+import zipfile
 from pathlib import Path
 from typing import Any, Dict, NamedTuple, Tuple
 
@@ -95,13 +98,41 @@ def read_weights(folder: Path) -> State:
 
             state = load_file(str(path))
         else:
+            _check_records(path)
             state = torch.load(str(path), map_location="cpu", weights_only=True)
     except ImportError as error:
         raise ValueError(f"{path}: needs the safetensors package (pip install safetensors)") from error
     except Exception as error:  # readers raise half a dozen types on a damaged file
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ValueError(f"{path}: unreadable, fetch it again ({reason})") from error
+        raise ValueError(f"{path}: unreadable, fetch it again ({_reason(error)})") from error
+    _check_tensors(path, state)
     return {_modern(name): tensor for name, tensor in state.items()}
+
+
+def _check_records(path: Path) -> None:
+    """torch reads a zip archive without comparing the checksums of its records."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
+        if damaged is not None:
+            raise ValueError(f"the checksum of {damaged} is another")
+
+
+def _reason(error: Exception) -> str:
+    """In a few words; what torch says of a pickle advises to switch its protection off."""
+    if isinstance(error, pickle.UnpicklingError):
+        found = re.search(r"Unsupported (?:global: GLOBAL|class|operand) (\S+)", str(error))
+        return f"it holds {found.group(1)}, which is no data" if found else "it is damaged"
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _check_tensors(path: Path, state: Any) -> None:
+    if not isinstance(state, dict):
+        raise ValueError(f"{path}: holds no tensors by name; fetch it again")
+    for name, tensor in state.items():
+        if not isinstance(name, str) or not isinstance(tensor, Tensor) or tensor.layout != torch.strided:
+            raise ValueError(f"{path}: {name} is no tensor; fetch it again")
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            raise ValueError(f"{path}: {name} has a number that is not finite; fetch it again")
 
 
 def _modern(name: str) -> str:
@@ -127,6 +158,8 @@ class Reader:
             raise ValueError(
                 f"{name} has shape {found} but config.json says {expected}; take both files from the same model"
             )
+        if not self.state[name].is_floating_point():
+            raise ValueError(f"{name} holds {self.state[name].dtype}, which no weights are; fetch the file again")
         self.taken.add(name)
         # A copy of its own: torch.save would write the whole file behind a view.
         return self.state[name].to(torch.float32, copy=True).contiguous()

@@ -61,6 +61,15 @@ def weights(edit):
     return change
 
 
+def one_bit(folder):
+    """Flips a bit of a tensor's numbers, which torch itself does not notice."""
+    path = folder / "pytorch_model.bin"
+    content = bytearray(path.read_bytes())
+    numbers = torch.load(path, weights_only=True)["bert.encoder.layer.0.intermediate.dense.weight"].numpy().tobytes()
+    content[content.index(numbers) + 5] ^= 4
+    path.write_bytes(content)
+
+
 def vocab(*replacements):
     def change(folder):
         text = (folder / "vocab.txt").read_text(encoding="utf-8")
@@ -105,6 +114,13 @@ CASES = {
         weights(lambda state: state.update({f"{LAYER}intermediate.dense.weight": WIDER})),
         r"intermediate.dense.weight has shape \(24, 17\) but config.json says \(24, 16\)",
     ),
+    "infinite": (
+        "bert",
+        weights(lambda state: state[f"{LAYER}output.dense.bias"].view(-1)[3:4].fill_(float("inf"))),
+        "pytorch_model.bin: .*output.dense.bias has a number that is not finite",
+    ),
+    "one bit": ("bert", one_bit, "pytorch_model.bin: unreadable, fetch it again .*the checksum of"),
+    "no archive": ("bert", write("pytorch_model.bin", "text"), "pytorch_model.bin: unreadable"),
     "third layer": ("bert", config(num_hidden_layers=1), "no place for bert.encoder.layer.1."),
     "adapter": (
         "bert",
@@ -138,7 +154,7 @@ def test_refused(case, source, tmp_path):
     with pytest.raises(SystemExit, match=message) as caught:
         convert_hf.main([str(folder), str(tmp_path / "deep" / "out")])
     line = str(caught.value)
-    assert line.startswith("convert_hf: ") and "\n" not in line
+    assert line.startswith("convert_hf: ") and "\n" not in line and "weights_only" not in line
     assert not list((tmp_path / "deep").glob("*"))
 
 
@@ -249,6 +265,6 @@ def test_pickled_code_is_not_run(source, tmp_path):
 
     folder = source("bert")
     torch.save({"x": Harmful()}, folder / "pytorch_model.bin")
-    with pytest.raises(ValueError, match="unreadable"):
+    with pytest.raises(ValueError, match="unreadable.*which is no data"):
         convert_hf.convert(folder, tmp_path / "out")
     assert not (tmp_path / "ran").exists() and not (tmp_path / "out").exists()

@@ -242,6 +242,11 @@ def section_changed(state: State, draw: Random) -> str:
     return put_somewhere(sections, draw, (*STRANGE, *CODE))
 
 
+def of_tensors(change: Change) -> Change:
+    """The same in a file that holds nothing but tensors."""
+    return lambda state, draw: change({"model": state}, draw)
+
+
 class Pickled:
     """Unpickles as a call."""
 
@@ -276,8 +281,18 @@ TENSORS: dict[str, Change] = {
     "other name": other_name,
     "pickled code": pickled_code,
 }
+OF_TENSORS = (
+    "tensor gone",
+    "tensor resized",
+    "not finite",
+    "tensors swapped",
+    "other dtype",
+    "no tensor",
+    "tensor added",
+)
 BACKBONE = {name: resaved(change) for name, change in TENSORS.items()}
 LEGACY = {name: resaved(change, zipped=False) for name, change in TENSORS.items()}
 MORE = {"head gone": head_gone, "head resized": head_resized, "old options": old_options, "section": section_changed}
+FLAT = {name: resaved(of_tensors(TENSORS[name])) for name in OF_TENSORS}
 CHECKPOINT = {**BACKBONE, **{name: resaved(change) for name, change in MORE.items()}}
 RESUMED = {**CHECKPOINT, "history strange": resaved(history_strange)}

@@ -16,9 +16,10 @@ from typing import Callable, Iterator, Sequence
 
 import torch
 
+from .answers import digest, weights
 from .campaign import Campaign
 from .server import Aim, server
-from .targets import BACKBONE_OPTION, ENCODE_ANEW, TRAIN, digest, weights
+from .targets import BACKBONE_OPTION, ENCODE_ANEW, TRAIN
 
 SAVED = "new"  # the folder that is watched
 LATEST = 0.03  # seconds between a change of the files and the kill

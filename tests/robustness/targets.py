@@ -2,89 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Callable, Mapping
-
-import torch
+from typing import Mapping
 
 from . import valid
-from .checkpoints import BACKBONE, CHECKPOINT, LEGACY, RESUMED
+from .answers import Answer, converted, files_of, logged, predictions, printed, rows, trained
+from .checkpoints import BACKBONE, CHECKPOINT, FLAT, LEGACY, RESUMED
 from .damage import BYTES, Damage
 from .folders import CACHE_ROWS, FOLDER, JSON, SCORES
 from .texts import RAW, RESULTS, YAML
 from .valid import Valid
 from .world import CLASSES, ENCODE, IDPG, PLUGIN, PREPROCESS, TRAINING
 from .world import SCORES as SCORE_OPTIONS
-
-Answer = Callable[[Path, str], str]  # (folder of the case, what was printed) -> all that may not change
-LOGGED = re.compile(r'"((?:train|valid)_(?:loss|accuracy))": "([^"]+)"')
-
-
-# --- answers -------------------------------------------------------------------------------------
-
-
-def printed(folder: Path, out: str) -> str:
-    return "\n".join(line for line in out.splitlines() if " | INFO | " not in line)
-
-
-def logged(folder: Path, out: str) -> str:
-    return "\n".join(f"{name} {value}" for name, value in LOGGED.findall(out))
-
-
-def predictions(folder: Path, out: str) -> str:
-    return (folder / "out.tsv").read_text(encoding="utf-8")
-
-
-def trained(save_dir: str) -> Answer:
-    """Losses, and the weights at the end."""
-
-    def answer(folder: Path, out: str) -> str:
-        state = torch.load(folder / save_dir / "checkpoint_last.pt", map_location="cpu", weights_only=False)
-        return f"{logged(folder, out)}\n{weights(state['model'])}"
-
-    return answer
-
-
-def weights(tensors: Mapping[str, object]) -> str:
-    """A line for each tensor: its name and the digest of its bytes."""
-    found = sorted((name, value) for name, value in tensors.items() if torch.is_tensor(value))
-    return "\n".join(f"{name} {digest(value.contiguous().view(-1).numpy().tobytes())}" for name, value in found)
-
-
-def converted(folder: Path, out: str) -> str:
-    state = torch.load(folder / "converted.pt", map_location="cpu", weights_only=False)
-    return f"{weights(state['model'])}\n{json.dumps(state['cfg']['model'], sort_keys=True)}"
-
-
-def files_of(name: str, without: str = "") -> Answer:
-    """The files of a folder that the command made, besides those whose names match ``without``."""
-
-    def answer(folder: Path, out: str) -> str:
-        files = sorted(path for path in (folder / name).rglob("*") if path.is_file())
-        kept = [path for path in files if not re.search(without or "$^", path.name)]
-        return "\n".join(f"{path.relative_to(folder)} {digest(path.read_bytes())}" for path in kept)
-
-    return answer
-
-
-def rows(name: str) -> Answer:
-    """M(x) in a cache, whatever the files are called."""
-
-    def answer(folder: Path, out: str) -> str:
-        return "\n".join(sorted(digest(path.read_bytes()) for path in (folder / name).glob("*.npy")))
-
-    return answer
-
-
-def digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:16]
-
-
-# --- the table -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -146,6 +75,10 @@ CACHED = (*FIRST, *BACKBONE_OPTION, "--representation-cache", "cache")
 ENCODE_ANEW = ("fairseq_idpg.encode", *(part if part != "cache" else "new" for part in ENCODE))
 SCORES_FIRST = ("fairseq_cli.train", "data/scores-bin", *TRAINING, *SCORE_OPTIONS, "--method", "prompt-tuning")
 SCORES_FIRST += (*BACKBONE_OPTION, "--save-dir", "new", "--max-epoch", "1")
+OLD = ("fairseq_idpg.predict", "old/pairs", "--path", "old/checkpoint.pt", "--backbone", "old/backbone/model.pt")
+OLD += ("--split", "valid", "--out", "out.tsv", "--cpu")
+GLOVE = ("fairseq_cli.train", DATA, *TRAINING, *CLASSES, "--method", "m-idpg-phm-glove", *BACKBONE_OPTION)
+GLOVE += ("--save-dir", "new", "--max-epoch", "1")
 DRY_RUN = ("run_scripts.sweep", "sweeps/sweep.yaml", "--dry-run", "--results", "swept")
 REPORT = ("run_scripts.report", "results", "--table", "1", "--tasks", "CR", "RTE", "--significance", "prompt-tuning")
 RECORDS = r"preprocess\."  # they hold the names of files and the time
@@ -182,8 +115,14 @@ CHECKPOINTS = (
     Target(
         *("released/convert", "released/checkpoint.pt"),
         ("{code}/checkpoints/convert_released.py", "released/checkpoint.pt", "converted.pt"),
-        *(converted, BACKBONE),
+        *(converted("converted.pt"), BACKBONE),
         valid=valid.backbone,
+    ),
+)
+CHECKPOINTS += (
+    Target(
+        *("old checkpoint/predict", "old/checkpoint.pt", OLD, predictions, CHECKPOINT),
+        valid=valid.old_checkpoint,
     ),
 )
 BACKBONES = (
@@ -249,6 +188,19 @@ FOLDERS = (
     Target("scores/cosine", "data/scores-bin/*/[vd]*", COSINE, printed, SCORES, "data/scores-bin"),
     Target("folder/sweep", f"{DATA}/*/[dtv][ira][cila]*", DRY_RUN, printed, FOLDER, DATA),
 )
+HUGGING_FACE = ("{code}/checkpoints/convert_hf.py", "hf", "made")
+OTHERS = (
+    Target(
+        *("hf weights/convert", "hf/pytorch_model.bin", HUGGING_FACE, converted("made/model.pt"), FLAT),
+        valid=valid.flat_tensors,
+    ),
+    Target(
+        *("hf texts/convert", "hf/[cv]*", HUGGING_FACE, converted("made/model.pt"), {}, "hf"),
+        **{"valid": valid.hf_texts},
+    ),
+    Target("word vectors/train", f"{DATA}/glove/*.npy", GLOVE, trained("new"), CACHE_ROWS, allowed=LOCKS),
+    Target("word vectors record/train", f"{DATA}/glove/*.json", GLOVE, trained("new"), JSON, allowed=LOCKS),
+)
 TEXTS = (
     Target(
         *("results/report", "results/results.jsonl", REPORT, printed, RESULTS),
@@ -276,4 +228,4 @@ TEXTS = (
         **{"whole": "vocab", "valid": valid.vocabulary},
     ),
 )
-TARGETS = {target.name: target for target in (*CHECKPOINTS, *BACKBONES, *CACHES, *FOLDERS, *TEXTS)}
+TARGETS = {target.name: target for target in (*CHECKPOINTS, *BACKBONES, *CACHES, *FOLDERS, *OTHERS, *TEXTS)}

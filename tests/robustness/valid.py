@@ -16,6 +16,7 @@ import numpy as np
 import torch
 import yaml
 
+from .checkpoints import options
 from .folders import HEADER, read_rows
 from .world import LABELS
 
@@ -112,11 +113,28 @@ def backbone(path: Path, original: Path) -> bool:
         return False
     try:
         state, other = (torch.load(file, map_location="cpu", weights_only=False) for file in (path, original))
-        tensors, others = state["model"], other["model"]
-        same = vars(state["args"]) == vars(other["args"]) and tensors.keys() == others.keys()
-        return same and all(_alike(tensors[name], others[name]) for name in tensors)
+        return options(state) == options(other) and _all_alike(state["model"], other["model"])
     except Exception:  # unpickling damaged files raises anything
         return False
+
+
+def old_checkpoint(path: Path, original: Path) -> bool:
+    """Checkpoints of version 0.1 kept no checksum; those of now have none of this."""
+    return backbone(path, original)
+
+
+def flat_tensors(path: Path, original: Path) -> bool:
+    """Weights of Hugging Face, in a zip archive."""
+    if not path.is_file() or not _whole_zip(path):
+        return False
+    try:
+        return _all_alike(*(torch.load(file, map_location="cpu", weights_only=False) for file in (path, original)))
+    except Exception:  # as above
+        return False
+
+
+def _all_alike(tensors: Any, others: Any) -> bool:
+    return tensors.keys() == others.keys() and all(_alike(tensors[name], others[name]) for name in others)
 
 
 def _whole_zip(path: Path) -> bool:
@@ -129,6 +147,19 @@ def _whole_zip(path: Path) -> bool:
 
 def _alike(one: Any, other: Any) -> bool:
     return torch.is_tensor(one) and one.shape == other.shape and one.dtype == other.dtype and bool(one.isfinite().all())
+
+
+def hf_texts(path: Path, original: Path) -> bool:
+    """config.json with the same kinds of values, vocab.txt with as many tokens: nothing tells that they were others."""
+    try:
+        config, other = (json.loads((place / "config.json").read_text(encoding="utf-8")) for place in (path, original))
+        tokens, others = ((place / "vocab.txt").read_text(encoding="utf-8") for place in (path, original))
+        lines = tokens.split("\n")
+        return (
+            _like(config, other) and len(set(lines)) == len(others.split("\n")) == len(lines) and "" not in lines[:-1]
+        )
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 # --- text ----------------------------------------------------------------------------------------

@@ -14,6 +14,8 @@ import yaml
 from fairseq.data import Dictionary
 from fairseq.models.roberta.model import RobertaEncoder, RobertaModel, base_architecture
 
+from checkpoints.hf_weights import LAYER
+from tests.checkpoints.hf_folders import WORDPIECE
 from tests.preprocess.commands import write_vocab
 
 SIZES = {
@@ -35,6 +37,7 @@ IDPG = ["--method", "m-idpg-phm", "--phm-n", "4"]
 WORDS = "red blue cat dog sat ran fast far".split()
 SPLITS = {"train": 12, "valid": 8, "test": 6}
 LABELS = ("entailment", "not_entailment")
+OLD = Path(__file__).parents[1] / "saving" / "of_version_0_1"  # checkpoint, backbone and data of that version
 STACK = "encoder.sentence_encoder."
 
 Run = Callable[..., str]  # (tool, *arguments) -> what it printed; fails if the command does
@@ -50,7 +53,11 @@ def build(folder: Path, run: Run) -> None:
     for record in (folder / "data" / "plain-bin").glob("*.*"):
         record.unlink()  # fairseq-preprocess writes none, and no checksums
     write_backbone(folder / "backbone", folder / "vocab" / "dict.txt")
-    write_released(folder)
+    write_released(folder / "released", folder / "backbone" / "model.pt")
+    write_hugging_face(folder / "hf")
+    shutil.copytree(OLD, folder / "old")
+    write_vectors(folder / "vectors.txt")
+    run("preprocess", "glove", "--vectors", "vectors.txt", "--data", "data/RTE-bin", *GPT2)
     train = ["--backbone", "backbone/model.pt", "--max-epoch", "2"]
     run("fairseq_cli.train", "data/RTE-bin", *TRAINING, *CLASSES, *IDPG, *train, "--save-dir", "run")
     other = [*SCORES, "--method", "prompt-tuning", *train]
@@ -127,9 +134,9 @@ def write_backbone(folder: Path, dict_file: Path) -> None:
     shutil.copyfile(dict_file, folder / "dict.txt")
 
 
-def write_released(folder: Path) -> None:
+def write_released(folder: Path, backbone: Path) -> None:
     """P-tuning v2 as the paper's released code saves it."""
-    state = torch.load(folder / "backbone" / "model.pt", weights_only=False)  # our own
+    state = torch.load(backbone, weights_only=False)  # our own
     tensors, layers, width = state["model"], SIZES["encoder_layers"], SIZES["encoder_embed_dim"]
     tensors[f"{STACK}suffix_embed.weight"] = torch.randn(5, width)
     tensors[f"{STACK}middle_prompt.weight"] = torch.randn(5 * layers, width)
@@ -143,8 +150,35 @@ def write_released(folder: Path) -> None:
         **{"prompt_generation": False, "prompt_insert_mode": 1, "adapter_insert_layer": 25},
         **{"init_token": 0, "separator_token": 2, "regression_target": False},
     }
-    (folder / "released").mkdir()
-    torch.save({"args": argparse.Namespace(**args), "model": tensors}, folder / "released" / "checkpoint.pt")
+    folder.mkdir()
+    torch.save({"args": argparse.Namespace(**args), "model": tensors}, folder / "checkpoint.pt")
+
+
+def write_hugging_face(folder: Path) -> None:
+    """A BERT of two layers as transformers saves one."""
+    width, inner, layers, positions = 16, 32, 2, 40
+    shapes = {"word": len(WORDPIECE), "position": positions, "token_type": 2}
+    shapes = {f"embeddings.{name}_embeddings.weight": (count, width) for name, count in shapes.items()}
+    sizes = {"C": width, "F": inner}
+    modules = [("embeddings.LayerNorm", "C")]
+    modules += [(f"encoder.layer.{layer}.{name}", shape) for layer in range(layers) for name, _, shape in LAYER]
+    for name, shape in modules:
+        shapes[f"{name}.weight"] = tuple(sizes[letter] for letter in shape)
+        shapes[f"{name}.bias"] = (sizes[shape[0]],)
+    config = {"model_type": "bert", "vocab_size": len(WORDPIECE), "hidden_size": width, "pad_token_id": 0}
+    config.update({"num_hidden_layers": layers, "num_attention_heads": 2, "intermediate_size": inner})
+    config.update({"max_position_embeddings": positions, "type_vocab_size": 2, "layer_norm_eps": 1e-12})
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({**config, "hidden_act": "gelu"}), encoding="utf-8")
+    (folder / "vocab.txt").write_text("\n".join(WORDPIECE) + "\n", encoding="utf-8")
+    torch.save({name: torch.randn(shape) for name, shape in shapes.items()}, folder / "pytorch_model.bin")
+
+
+def write_vectors(path: Path) -> None:
+    """Word vectors as GloVe's files have them."""
+    draw = random.Random(1)
+    lines = [" ".join([word, *(f"{draw.uniform(-1, 1):.4f}" for _ in range(8))]) for word in WORDS]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def write_results(folder: Path) -> None:

@@ -15,7 +15,7 @@ from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from fairseq_idpg.tasks.prompt_position import first_row, insertion_index, prompt_block
 
 PAD, EOS = 1, 2
-ALWAYS_SAVED = {"backbone_sha256", "_extra_state"}  # besides tensors that were trained
+ALWAYS_SAVED = {"backbone_fingerprint", "_extra_state"}  # besides tensors that were trained
 WORDS = 50
 TINY = {
     "encoder_layers": 3,

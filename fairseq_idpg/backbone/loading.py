@@ -2,18 +2,17 @@
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
 
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from preprocess.split_facts import sha256
-
 from ..errors import InputError
 from ..options import flag_name
+from ..saving.checksum import tensors_digest
 from ..saving.configuration import check_is_roberta, typed
-from ..saving.reading import FINGERPRINT, read_file
+from ..saving.fitting import ENCODER, STACK, VERSION
+from ..saving.reading import is_ours, read_file
 
 # Geometry that a checkpoint records, with the value fairseq assumes where an older file is silent.
 GEOMETRY = {
@@ -31,17 +30,25 @@ TYPES = {
     "max_positions": Optional[int],
     "backbone": Optional[str],
 }
+DECODER = "decoder."  # the encoder's name in the released archives
 NO_BACKBONE = "checkpoint_last.pt"  # fairseq's default --restore-file: no backbone was named
 
 
 @dataclass
 class Backbone:
-    """A checkpoint file: its path, the SHA-256 of its bytes, its recorded options of ``TYPES`` and its tensors."""
+    """A checkpoint file: its path, its recorded options of ``TYPES`` and its tensors, under the names of today."""
 
     path: str
-    sha256: str
     args: Dict[str, Any]
     weights: Dict[str, Tensor]
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the encoder's tensors: names, types, shapes and values.
+
+        The same weights in another file, of another version of torch or with other options or heads beside them, are
+        the same backbone; rounded to half precision they are another.
+        """
+        return tensors_digest({n: value for n, value in self.weights.items() if n.startswith(STACK) and n != VERSION})
 
 
 def backbone_path(named: str) -> str:
@@ -73,12 +80,26 @@ def read_backbone(path: str) -> Backbone:
     """Reads the backbone's checkpoint; one that holds only what was trained is refused."""
     args, weights = read_checkpoint(path, "--backbone")
     args = typed(args, TYPES, f"--backbone {path}")
-    if FINGERPRINT in weights and not any("sentence_encoder.embed_tokens" in name for name in weights):
+    if is_ours(weights) and not any("sentence_encoder.embed_tokens" in name for name in weights):
         raise InputError(
             f"--backbone {path} holds prompts only; it was trained on the backbone {args.get('backbone')}: give that "
             "file"
         )
-    return Backbone(path, sha256(Path(path)), args, weights)
+    return Backbone(path, args, names_of_today(weights))
+
+
+def names_of_today(weights: Dict[str, Tensor]) -> Dict[str, Tensor]:
+    """RoBERTa's tensors under their present names, as fairseq renames and splits those of its older versions."""
+    found = {}
+    for name, value in weights.items():
+        name = ENCODER + name[len(DECODER) :] if name.startswith(DECODER) else name
+        name = name.replace(".emb_layer_norm.", ".layernorm_embedding.")
+        joined, _, kind = name.rpartition(".in_proj_")
+        if kind in ("weight", "bias") and value.dim() and len(value) % 3 == 0:
+            found.update({f"{joined}.{part}_proj.{kind}": third for part, third in zip("qkv", value.chunk(3))})
+        else:
+            found[name] = value
+    return found
 
 
 def recorded_sizes(backbone: Backbone) -> Dict[str, Any]:

@@ -25,4 +25,4 @@ def log_model(model: Any, position: int) -> None:
         place = f" from position {position}" if model.prompt_length else ""
         representation = f"; representation {model.method.representation}" if model.method.representation else ""
         logger.info(f"{model.method.describe()}{place}{representation}")
-    logger.info(f"backbone: {model.args.backbone} (SHA-256 {hexadecimal(model.backbone_sha256)})")
+    logger.info(f"backbone: {model.args.backbone} (SHA-256 {hexadecimal(model.backbone_fingerprint)})")

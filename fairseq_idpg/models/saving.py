@@ -1,20 +1,23 @@
 """Checkpoints that hold what was trained, and never load onto the wrong backbone.
 
 A checkpoint of RoBERTa-large with a prompt is a few hundred kB instead of 1.4 GB: trainable tensors, the head,
-and the SHA-256 of the backbone file (its path stands in the checkpoint's configuration).
+and the SHA-256 of the backbone's tensors (the path of its file stands in the checkpoint's configuration).
 """
 
 import logging
-from typing import Any, Dict, Iterator, List, Protocol
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Optional, Protocol
 
 import torch
 from torch import Tensor
+
+from preprocess.checksums import sha256
 
 from ..backbone.loading import Backbone
 from ..errors import InputError
 from ..saving.checksum import EXTRA_STATE, carry_checksum
 from ..saving.fitting import ENCODER, STACK, VERSION, check_heads, check_sizes, take_encoder
-from ..saving.reading import FINGERPRINT
+from ..saving.reading import FINGERPRINT, OLD_FINGERPRINT, is_ours
 from ..saving.record import recorded
 
 logger = logging.getLogger(__name__)
@@ -38,7 +41,8 @@ class SavesTrainableOnly:
 
     Attributes:
         backbone_loaded: whether the encoder holds a real backbone's weights.
-        backbone_sha256: 32 bytes, saved with every checkpoint.
+        backbone_fingerprint: 32 bytes, saved with every checkpoint.
+        backbone_file: where the weights come from; version 0.1 knew backbones by the bytes of their files.
         kept: what else a checkpoint keeps, by name. It travels as torch's extra state of a module, because that goes
             wherever the weights go: resume, validation, other processes (fairseq hands a task's own state to
             validation alone).
@@ -47,6 +51,7 @@ class SavesTrainableOnly:
     def __init__(self, args: Any, encoder: Any):
         super().__init__(args, encoder)
         self.backbone_loaded = False
+        self.backbone_file = ""
         self.kept: Dict[str, Kept] = {}
         self.register_buffer(FINGERPRINT, torch.zeros(32, dtype=torch.uint8))
 
@@ -71,7 +76,8 @@ class SavesTrainableOnly:
                 f"too many (such as {(missing + unexpected)[0]})"
             )
         self.backbone_loaded = True
-        self.backbone_sha256.copy_(torch.frombuffer(bytearray.fromhex(backbone.sha256), dtype=torch.uint8))
+        self.backbone_file = backbone.path
+        self.backbone_fingerprint.copy_(as_tensor(backbone.fingerprint()))
 
     def get_extra_state(self) -> Dict[str, Any]:
         state = {name: part.state_dict() for name, part in self.kept.items()}
@@ -126,7 +132,9 @@ class SavesTrainableOnly:
             InputError: the checkpoint's backbone, head, method or options are not this model's.
         """
         whole = self._everything()
-        ours = FINGERPRINT in state_dict
+        ours, old = is_ours(state_dict), state_dict.pop(OLD_FINGERPRINT, None)
+        if ours:
+            state_dict.setdefault(FINGERPRINT, whole[FINGERPRINT])  # of a checkpoint of version 0.1; see below
         check_heads(state_dict, whole, ours)  # fairseq deletes a head of another name or size, and puts a random one
         state_dict.setdefault(VERSION, whole[VERSION])  # its absence would mean a much older format
         super().upgrade_state_dict_named(state_dict, name)
@@ -141,7 +149,7 @@ class SavesTrainableOnly:
             take_encoder(state_dict, whole)
         check_sizes(state_dict, whole)
         if not all(key in state_dict for key in whole if key.startswith(STACK)):
-            self._check_same_backbone(state_dict)
+            self._check_same_backbone(state_dict[FINGERPRINT] if ours else None, old)
         if self.backbone_loaded and not (ours and self.args.save_full_model):
             self._check_same_weights(state_dict, whole, ours)
         self.backbone_loaded = True
@@ -162,17 +170,22 @@ class SavesTrainableOnly:
                 "(--train-layer-norms, --no-freeze-backbone), or another --save-dir or --restore-file"
             )
 
-    def _check_same_backbone(self, state_dict: Dict[str, Tensor]) -> None:
+    def _check_same_backbone(self, fingerprint: Optional[Tensor], old: Optional[Tensor]) -> None:
+        """Compares what the checkpoint says of its backbone; ``old``: what version 0.1 said."""
         if not self.backbone_loaded:
             raise InputError(
                 f"this checkpoint holds prompts only and its --backbone {self.args.backbone} is missing: give the path "
                 "of the backbone it was trained on"
             )
-        theirs = state_dict.get(FINGERPRINT)
-        if theirs is not None and not torch.equal(theirs.cpu(), self.backbone_sha256.cpu()):
+        theirs, own, of_what = fingerprint, self.backbone_fingerprint, "its tensors"
+        if old is not None:
+            if old.dtype != torch.uint8 or old.shape != fingerprint.shape:
+                raise InputError(f"this checkpoint's {OLD_FINGERPRINT} is no fingerprint: give another one")
+            theirs, own, of_what = old, as_tensor(sha256(Path(self.backbone_file))), "the file"
+        if theirs is not None and not torch.equal(theirs.cpu(), own.cpu()):
             raise InputError(
-                f"--backbone {self.args.backbone} (SHA-256 {hexadecimal(self.backbone_sha256)[:12]}) is not the "
-                f"backbone this checkpoint was trained on (SHA-256 {hexadecimal(theirs)[:12]}): give that one"
+                f"--backbone {self.args.backbone} (SHA-256 of {of_what} {hexadecimal(own)[:12]}) is not the backbone "
+                f"this checkpoint was trained on (SHA-256 {hexadecimal(theirs)[:12]}): give that one"
             )
 
     def _check_same_method(self, state_dict: Dict[str, Tensor], whole: Dict[str, Tensor]) -> None:
@@ -208,6 +221,11 @@ def same_values(one: Tensor, other: Tensor) -> bool:
     """Equality up to the rounding of the coarser of two precisions."""
     coarser = one.dtype if one.element_size() < other.element_size() else other.dtype
     return torch.equal(one.to(other.device, coarser), other.to(coarser))
+
+
+def as_tensor(digest: str) -> Tensor:
+    """A fingerprint's text as 32 bytes."""
+    return torch.frombuffer(bytearray.fromhex(digest), dtype=torch.uint8)
 
 
 def hexadecimal(fingerprint: Tensor) -> str:

@@ -22,7 +22,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
 from ..errors import InputError
 from ..options import flag_name
-from .reading import FINGERPRINT
+from .reading import is_ours
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ def buildable(state: Mapping[str, Any], what: str) -> Dict[str, Optional[Options
         raise InputError(f"{what} holds a model of --task {shown(names['task'])}, not of sentence prediction: {REMEDY}")
     if model not in (MODEL_REGISTRY[OUR_MODEL], RobertaModel):
         raise InputError(f"{what} holds a model of --arch {shown(names['model'])}, which is not built here: {REMEDY}")
-    if (model is not RobertaModel) != (FINGERPRINT in state["model"]):
+    if (model is not RobertaModel) != is_ours(state["model"]):
         raise InputError(f"{what} says --arch {names['model']}, but its tensors are of another model: give another")
     if names["criterion"] not in CRITERIONS:
         raise InputError(f"{what} was trained with --criterion {shown(names['criterion'])}: {REMEDY}")
@@ -95,7 +95,7 @@ def check_is_ours(state: Mapping[str, Any], what: str) -> None:
         InputError: it is a checkpoint of fairseq's own task or model.
     """
     found = recorded(state)
-    if found["task"].get("_name") != OUR_TASK or FINGERPRINT not in state["model"]:
+    if found["task"].get("_name") != OUR_TASK or not is_ours(state["model"]):
         raise InputError(f"{what} is not a checkpoint of this package: {REMEDY}")
 
 

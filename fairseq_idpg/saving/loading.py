@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 
 from ..errors import InputError
 from .configuration import buildable, check_is_roberta, names_ours
-from .reading import FINGERPRINT, read_file
+from .reading import is_ours, read_file
 
 
 def load_state(
@@ -26,7 +26,7 @@ def load_state(
         InputError: see ``read_file`` and ``buildable``.
     """
     state, what = read_file(path, option), f"{option} {path}"
-    if builds or names_ours(state) or FINGERPRINT in state["model"]:
+    if builds or names_ours(state) or is_ours(state["model"]):
         cfg = OmegaConf.create(buildable(state, what), flags={"allow_objects": True})
         if overrides is not None:
             overwrite_args_by_name(cfg, overrides)

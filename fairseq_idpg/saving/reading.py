@@ -17,7 +17,8 @@ from ..errors import InputError
 from .checksum import CHECKSUM, EXTRA_STATE, checksum
 
 ARCHIVE = b"PK\x03\x04"
-FINGERPRINT = "backbone_sha256"  # a tensor that every checkpoint of this package holds
+FINGERPRINT = "backbone_fingerprint"  # a tensor that every checkpoint of this package holds: of the backbone's tensors
+OLD_FINGERPRINT = "backbone_sha256"  # in its place in version 0.1: of the bytes of the backbone's file
 DTYPES = {
     *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
     *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool),
@@ -48,6 +49,11 @@ def read_file(path: str, option: str) -> Dict[str, Any]:
         if isinstance(value, Tensor) and not is_finite(value):
             raise InputError(f"{option} {path}: its {name} holds NaN or infinite numbers: give another checkpoint")
     return state
+
+
+def is_ours(model_state: Dict[str, Any]) -> bool:
+    """Whether tensors are those of a checkpoint of this package, by the fingerprint of a backbone among them."""
+    return FINGERPRINT in model_state or OLD_FINGERPRINT in model_state
 
 
 def is_finite(tensor: Tensor) -> bool:

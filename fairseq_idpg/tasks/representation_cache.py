@@ -69,7 +69,7 @@ def open_cache(task_cfg: Any, model: Any, tokens: str, rows: int) -> Representat
     """The cache of a split for the M(x) that a model reads."""
     precision = functools.partial(precision_of, model)
     key = CacheKey(
-        backbone=hexadecimal(model.backbone_sha256),
+        backbone=hexadecimal(model.backbone_fingerprint),
         tokens=tokens,
         kind=canonical_kind(model.method.representation),
         rows=rows,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from types import SimpleNamespace
 
 import pytest
@@ -82,8 +81,49 @@ def test_layer_norm_epsilon_is_the_backbones(backbone):
     assert {m.eps for m in stack.modules() if isinstance(m, torch.nn.LayerNorm)} == {1e-12}
 
 
-def test_fingerprint_is_that_of_the_bytes(backbone):
-    digest = hashlib.sha256(backbone.read_bytes()).hexdigest()
-    assert read_backbone(str(backbone)).sha256 == digest
-    model = RobertaIDPGModel.build_model(model_args(method="head-only", backbone=str(backbone)), TASK)
-    assert bytes(model.backbone_sha256.tolist()).hex() == digest
+def fingerprint(path) -> str:
+    model = RobertaIDPGModel.build_model(model_args(method="head-only", backbone=str(path)), TASK)
+    found = bytes(model.backbone_fingerprint.tolist()).hex()
+    assert found == read_backbone(str(path)).fingerprint()
+    return found
+
+
+def other_names(state):
+    state.update(model=old_names(state["model"]))
+
+
+def other_head(state):
+    state["model"]["encoder.lm_head.dense.bias"] += 1
+
+
+def other_options(state):
+    state.update(epoch=3, note="converted again")
+
+
+@pytest.mark.parametrize("change_state", [other_names, other_head, other_options, lambda state: None])
+def test_the_same_weights_are_the_same_backbone(backbone, change_state):
+    expected, before = fingerprint(backbone), backbone.read_bytes()
+    change(backbone, change_state)
+    torch.save(torch.load(backbone, weights_only=True), backbone, _use_new_zipfile_serialization=False)
+    assert backbone.read_bytes() != before
+    assert fingerprint(backbone) == expected
+
+
+def halved(state):
+    state["model"] = {name: value.half() for name, value in state["model"].items()}
+
+
+def one_bit(state):
+    state["model"]["encoder.sentence_encoder.layers.1.fc1.bias"].view(torch.int32)[3] ^= 1
+
+
+def exchanged(state):
+    names = [f"encoder.sentence_encoder.layers.{i}.fc1.weight" for i in (0, 1)]
+    state["model"].update(zip(names, [state["model"][name] for name in reversed(names)]))
+
+
+@pytest.mark.parametrize("change_state", [halved, one_bit, exchanged])
+def test_other_weights_are_another_backbone(backbone, change_state):
+    expected = fingerprint(backbone)
+    change(backbone, change_state)
+    assert fingerprint(backbone) != expected

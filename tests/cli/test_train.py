@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import pytest
 import torch
 
+from fairseq_idpg.backbone.loading import read_backbone
 from tests.folders import same_tensors, train, validate, write_backbone, write_folder
 
 HEAD = "classification_heads.sentence_classification_head"
 M_IDPG_KEYS = {
     "_extra_state",
-    "backbone_sha256",
+    "backbone_fingerprint",
     *(f"method.generators.0.{name}" for name in ("hidden_bias", "down_a", "down_b", "up_a", "up_b")),
     "method.bias",
     *(f"{HEAD}.{layer}.{part}" for layer in ("dense", "out_proj") for part in ("weight", "bias")),
@@ -25,7 +24,7 @@ def load(checkpoint):
 
 def test_log_states_what_is_trained(trained, backbone):
     output = trained[0].output
-    digest = hashlib.sha256(backbone.read_bytes()).hexdigest()
+    digest = read_backbone(str(backbone)).fingerprint()
     # 2 x 4^3 + 32 x 16 / 4 + 16 + 16 x 160 / 4 + 3 x 160 of the method, 32 x 32 + 32 + 2 x 33 of the head
     assert "method m-idpg-phm: 2,514 trainable of" in output
     assert "method 1,392" in output and "head 1,122" in output
@@ -36,8 +35,8 @@ def test_log_states_what_is_trained(trained, backbone):
 def test_checkpoint_holds_what_was_trained_and_the_backbones_fingerprint(trained, backbone):
     state = load(trained[1] / "checkpoint_best.pt")
     assert set(state["model"]) == M_IDPG_KEYS
-    digest = hashlib.sha256(backbone.read_bytes()).digest()
-    assert bytes(state["model"]["backbone_sha256"].tolist()) == digest
+    digest = read_backbone(str(backbone)).fingerprint()
+    assert bytes(state["model"]["backbone_fingerprint"].tolist()).hex() == digest
     assert state["cfg"]["model"]["backbone"] == str(backbone)
     assert (state["cfg"]["model"]["generator_hidden_size"], state["cfg"]["model"]["phm_n"]) == (16, 4)
 

@@ -23,7 +23,7 @@ def old(tmp_path):
         save: (state, name) -> path of a checkpoint that holds ``state``.
     """
     folder = shutil.copytree(OF_VERSION_0_1, tmp_path / "old")
-    checkpoint = folder / "checkpoint.pt"
+    checkpoint = folder / "run" / "checkpoint_best.pt"
     whole = torch.load(checkpoint, weights_only=True)
     whole["cfg"]["model"]["backbone"] = str(folder / "backbone" / "model.pt")
     whole["cfg"]["task"]["data"] = str(folder / "pairs")

@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 from fairseq_idpg.predict import load, predict
 from tests.folders import train
@@ -54,3 +55,11 @@ def test_other_numbers_of_classes_are_still_refused(tmp_path):
     model, task = load(str(CHECKPOINT), str(tmp_path / "data"), cpu=True, backbone=str(BACKBONE))
     with pytest.raises(SystemExit, match="label/dict.txt, which has 3 labels"):
         predict(model, task, "valid")
+
+
+def test_its_backbone_is_known_by_the_bytes_of_its_file(tmp_path):
+    moved = shutil.copyfile(BACKBONE, tmp_path / "moved.pt")
+    load(str(CHECKPOINT), str(DATA), cpu=True, backbone=str(moved))
+    torch.save(torch.load(BACKBONE, weights_only=True), moved, _use_new_zipfile_serialization=False)
+    with pytest.raises(SystemExit, match="SHA-256 of the file .* is not the backbone this checkpoint was trained on"):
+        load(str(CHECKPOINT), str(DATA), cpu=True, backbone=str(moved))

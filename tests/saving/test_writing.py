@@ -135,3 +135,8 @@ def test_a_device_is_written_to_and_not_replaced():
         writing.write_output(full, "text", "--out")
     assert full.is_char_device()
     writing.write_output(Path("/dev/null"), "text", "--out")
+
+
+def test_a_crash_report_that_cannot_be_written_hides_no_error(tmp_path, full_disk, caplog):
+    checkpoint_utils.torch_persistent_save({"model": torch.zeros(50_000)}, str(tmp_path / "crash.pt"))
+    assert "crash.pt could not be written (File too large)" in caplog.text and not os.listdir(tmp_path)

@@ -75,7 +75,14 @@ CACHED = (*FIRST, *BACKBONE_OPTION, "--representation-cache", "cache")
 ENCODE_ANEW = ("fairseq_idpg.encode", *(part if part != "cache" else "new" for part in ENCODE))
 SCORES_FIRST = ("fairseq_cli.train", "data/scores-bin", *TRAINING, *SCORE_OPTIONS, "--method", "prompt-tuning")
 SCORES_FIRST += (*BACKBONE_OPTION, "--save-dir", "new", "--max-epoch", "1")
-OLD = ("fairseq_idpg.predict", "old/pairs", "--path", "old/checkpoint.pt", "--backbone", "old/backbone/model.pt")
+OLD = (
+    "fairseq_idpg.predict",
+    "old/pairs",
+    "--path",
+    "old/run/checkpoint_best.pt",
+    "--backbone",
+    "old/backbone/model.pt",
+)
 OLD += ("--split", "valid", "--out", "out.tsv", "--cpu")
 GLOVE = ("fairseq_cli.train", DATA, *TRAINING, *CLASSES, "--method", "m-idpg-phm-glove", *BACKBONE_OPTION)
 GLOVE += ("--save-dir", "new", "--max-epoch", "1")
@@ -121,7 +128,7 @@ CHECKPOINTS = (
 )
 CHECKPOINTS += (
     Target(
-        *("old checkpoint/predict", "old/checkpoint.pt", OLD, predictions, CHECKPOINT),
+        *("old checkpoint/predict", "old/run/checkpoint_best.pt", OLD, predictions, CHECKPOINT),
         valid=valid.old_checkpoint,
     ),
 )

@@ -101,7 +101,8 @@ class Experiment:
     def run(self) -> str:
         """12 hex digits: the same for runs of a row that have the same result, wherever their files lie."""
         decides: dict[str, Any] = {**asdict(self), "position": self.prompt_position, "protocol": PROTOCOL}
-        for name in ("backbone", "init_prompts_from", "init_head_from"):
+        decides["backbone"] = backbone_digest(self.backbone)
+        for name in ("init_prompts_from", "init_head_from"):
             decides[name] = decides[name] and file_digest(decides[name])
         reads_vectors = any("glove" in word for word in (self.method, *self.options))
         decides["data"] = folder_digest(self.data, reads_vectors)
@@ -166,6 +167,19 @@ CHECKS: dict[str, Check] = {  # of every field, where it is read from a file
     **{"supplementary": yes_or_no, "init_prompts_from": optional(_absolute), "init_head_from": optional(_absolute)},
     **{"batch_size": COUNT, "max_epoch": COUNT, "max_update": COUNT, "options": _options},
 }
+
+
+@lru_cache(maxsize=None)
+def backbone_digest(path: str) -> str:
+    """Of the backbone's tensors, which takes about as long as of the file's bytes: the same weights in a file that
+    another version wrote are the same backbone.
+
+    Raises:
+        InputError: the file is no backbone.
+    """
+    from fairseq_idpg.backbone.loading import read_backbone  # with torch: reports need none of it
+
+    return read_backbone(path).fingerprint()
 
 
 @lru_cache(maxsize=None)

@@ -21,7 +21,7 @@ from preprocess.folders import new_file
 from .checkpoint_files import drop_optimizer, has_all_updates, repair_last
 from .commands import ROOT, cache_of, training_command, trains_whole_model
 from .evaluation import evaluate
-from .experiment import PROTOCOL, Experiment, file_digest
+from .experiment import PROTOCOL, Experiment, backbone_digest
 from .provenance import revision, versions
 from .records import Record, RunError, failure
 from .splits import splits_of
@@ -103,7 +103,7 @@ def described(experiment: Experiment, run: str) -> Record:
         **{**asdict(experiment), "run": run, "row": experiment.row or experiment.method},
         **{"setting": experiment.setting, "position": experiment.prompt_position, "metric": experiment.facts.metric},
         **{"protocol": PROTOCOL, "prompt_length": None},  # None: not known before the model is there
-        "backbone": {"path": experiment.backbone, "sha256": file_digest(experiment.backbone)},
+        "backbone": {"path": experiment.backbone, "sha256": backbone_digest(experiment.backbone)},
         "given_options": list(experiment.options),  # "options" are all, as they took effect
     }
 

@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from tiny_campaign import world  # noqa: F401
 
 from preprocess.tasks import SETTINGS
 from run_scripts import experiment
-from run_scripts.experiment import Experiment, file_digest, folder_digest
+from run_scripts.experiment import Experiment, backbone_digest, file_digest, folder_digest
 from run_scripts.records import RunError
+from tests.folders import write_backbone
 
 
 @pytest.fixture
@@ -63,12 +65,26 @@ def test_other_text_labels_or_backbone_are_another_run(rte, tmp_path):
     labels = copy / "label" / "train.bin"
     labels.write_bytes(labels.read_bytes()[::-1])
     assert replace(rte, data=str(copy)).run != rte.run
-    other = tmp_path / "model.pt"
-    shutil.copy(rte.backbone, other)
-    with open(other, "ab") as file:
-        file.write(b"x")
+    other = write_backbone(tmp_path / "model.pt", seed=1)
     assert replace(rte, backbone=str(other)).run != rte.run
     assert replace(rte, init_prompts_from=str(other)).run != rte.run
+    assert replace(rte, init_prompts_from=str(other)).run != replace(rte, init_prompts_from=rte.backbone).run
+
+
+def test_the_same_weights_in_another_file_are_the_same_run(rte, tmp_path):
+    """Written by another version of torch, with a head and other facts beside them."""
+    state = torch.load(rte.backbone, weights_only=True)
+    head = {"classification_heads.mnli.dense.weight": torch.ones(2, 2)}
+    other = tmp_path / "model.pt"
+    torch.save({**state, "model": {**state["model"], **head}, "extra_state": {"val_loss": 1.0}}, other)
+    assert file_digest(str(other)) != file_digest(rte.backbone)
+    assert replace(rte, backbone=str(other)).run == rte.run
+
+
+def test_a_file_that_is_no_backbone_is_named(rte, tmp_path):
+    (tmp_path / "model.pt").write_text("x")
+    with pytest.raises(SystemExit, match="model.pt"):
+        _ = replace(rte, backbone=str(tmp_path / "model.pt")).run
 
 
 def test_word_vectors_count_for_runs_that_read_them(rte, tmp_path):
@@ -110,4 +126,4 @@ def test_missing_files_are_named(rte, monkeypatch, tmp_path):
         replace(rte, backbone="no.pt").absolute()
     (tmp_path / "RTE-bin").mkdir()
     assert replace(rte, data="RTE-bin").absolute().data == str(tmp_path / "RTE-bin")
-    assert file_digest(rte.backbone) == file_digest(rte.absolute().backbone)
+    assert backbone_digest(rte.backbone) == backbone_digest(rte.absolute().backbone)

@@ -9,7 +9,7 @@ import tiny_campaign as tiny
 from tiny_campaign import world  # noqa: F401
 
 from run_scripts import sweep
-from run_scripts.experiment import file_digest
+from run_scripts.experiment import backbone_digest
 from run_scripts.report.cli import run as report
 
 
@@ -33,7 +33,7 @@ def test_a_backbone_for_each_position_and_the_tasks_from_it(swept):
     assert sorted(record["position"] for record in found.values()) == [0, 1]
     for record in found.values():
         assert record["supplementary_position"] == 4 and record["metric"] == "pearson_and_spearman"
-        assert record["backbone"] == {"path": str(backbone), "sha256": file_digest(str(backbone))}
+        assert record["backbone"] == {"path": str(backbone), "sha256": backbone_digest(str(backbone))}
         assert record["init_prompts_from"] == str(backbone) and record["init_head_from"] is None
 
 

@@ -15,7 +15,7 @@ from tiny_campaign import FLAGS, world  # noqa: F401
 
 from preprocess.errors import DataError
 from run_scripts import train
-from run_scripts.experiment import file_digest
+from run_scripts.experiment import backbone_digest
 from run_scripts.records import RunError
 from tests.folders import ROOT
 
@@ -203,7 +203,7 @@ def test_a_task_from_that_backbone(world, supplementary):  # noqa: F811
     last = done.stdout.splitlines()[-1]
     assert last.startswith("RTE K=8 prompt-tuning, position 4:1, lr 1e-09, seed 1: accuracy ")
     assert last.endswith(f"checkpoint rte/runs/{record['run']}/checkpoint_best.pt")
-    assert record["backbone"]["sha256"] == file_digest(str(world.folder / supplementary))
+    assert record["backbone"]["sha256"] == backbone_digest(str(world.folder / supplementary))
     assert (record["position"], record["supplementary_position"], record["k"]) == (1, 4, 8)
     assert (record["setting"], record["best_epoch"], record["trainable"]) == ("few-shot", 1, 5 * 32)
     made = read(world.folder / "rte" / "runs" / record["run"] / "checkpoint_best.pt")

@@ -43,7 +43,7 @@ def without(name):
         ),
         ({"options": without("encoder-embed-dim")}, "--encoder-embed-dim is 768 but the backbone"),
         ({"options": without("max-positions")}, "--max-positions is 512 but the backbone"),
-        ({"arch": "roberta_idpg_larg"}, "invalid choice: 'roberta_idpg_larg'"),
+        ({"arch": "roberta_idpg_larg"}, "arch roberta_idpg_larg is unknown: did you mean roberta_idpg_large?"),
         (
             {"options": {**OPTIONS, "dropuot": 0}},
             "option --dropuot is unknown to fairseq-train: did you mean --dropout?",

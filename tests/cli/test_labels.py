@@ -52,7 +52,8 @@ def test_record(mrpc, checkpoint):
 
 
 def test_validation_is_of_names(mrpc, checkpoint):
-    scores = [validate(mrpc / name, checkpoint, *F1).log for name in ("first", "second")]
+    workers = {"first": 0, "second": 1}  # a worker has the order too
+    scores = [validate(mrpc / name, checkpoint, *F1, "--num-workers", n).log for name, n in workers.items()]
     for metric in METRICS:
         assert scores[0](metric) == scores[1](metric) != [], metric
     model, task = load(str(checkpoint), str(mrpc / "first"), cpu=True)
@@ -205,3 +206,13 @@ def test_another_name_of_the_head(mrpc, tmp_path):
     )
     line = validate(mrpc / "first", checkpoint, "--classification-head-name", "yours", succeed=False).last_line
     assert "holds the head mine but the model has the head yours: give" in line and "--classification-head-name" in line
+
+
+def test_every_process_follows_the_checkpoint(mrpc, checkpoint, tmp_path):
+    start = ["--backbone", mrpc / "model.pt", "--restore-file", checkpoint, "--reset-optimizer", "--reset-dataloader"]
+    start += ["--reset-meters", "--lr", 0, "--max-update", 1, "--criterion", "sentence_prediction_idpg", *F1]
+    said = [
+        train(mrpc / name, tmp_path / name, *start, processes=processes).log("valid_f1")
+        for name, processes in (("first", 1), ("second", 2))
+    ]
+    assert said[0] == said[1] != []

@@ -113,11 +113,11 @@ class PromptedDataset(FairseqDataset):
         Raises:
             InputError: there is such an example.
         """
-        longest = self.sizes.max(initial=0)
+        longest = self.num_tokens_vec(np.arange(len(self))).max(initial=0)
         if max_tokens is not None and longest > max_tokens:
             raise InputError(
                 f"--max-tokens {max_tokens} (in validation --max-tokens-valid) is below the longest example, {longest} "
-                f"tokens with its prompt: give {longest} or more"
+                f"tokens: give {longest} or more"
             )
 
     def batch_by_size(self, indices: np.ndarray, **limits: Any) -> List[np.ndarray]:

@@ -50,6 +50,19 @@ def assert_prompts_in_place(task, dataset, position):
     return net_input
 
 
+@pytest.mark.parametrize("split", ["train", "valid"])
+def test_no_example_is_longer_than_a_batch_may_be(folders, split):
+    """fairseq would leave it out of training; what counts is the text, without the prompt."""
+    task = make_task(folders[True])
+    dataset = task.load_dataset(split)
+    longest = int(dataset.sizes.max()) - 5
+    batches = task.get_batch_iterator(dataset, max_tokens=longest).next_epoch_itr(shuffle=False)
+    assert sum(len(batch["id"]) for batch in batches) == len(dataset)
+    message = f"--max-tokens {longest - 1} .*below the longest example, {longest} tokens: give {longest} or more"
+    with pytest.raises(InputError, match=message):
+        task.get_batch_iterator(dataset, max_tokens=longest - 1)
+
+
 @pytest.mark.parametrize(("pairs", "position"), [(True, p) for p in range(5)] + [(False, p) for p in (0, 1, 4)])
 def test_batches(folders, pairs, position):
     task = make_task(folders[pairs], prompt_position=position)

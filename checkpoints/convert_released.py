@@ -109,7 +109,10 @@ def convert(source: Path, backbone: Path | None = None) -> dict[str, Any]:
     missing = [name for name in model.state_dict() if name.startswith(("method.", HEADS)) and name not in state]
     if missing:
         raise InputError(f"SRC {source} cannot be converted: it has nothing of {missing[0]}; give another checkpoint")
-    model.load_state_dict(state, strict=True)
+    try:
+        model.load_state_dict(state, strict=True)
+    except InputError as error:
+        raise InputError(f"SRC {source}: {str(error).partition(': ')[2]}") from None
     return {
         "args": None,
         "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),

@@ -2,10 +2,14 @@
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
 
 from fairseq.data import Dictionary
 from torch import Tensor
+
+from preprocess.dictionary import read_dictionary
+from preprocess.errors import DataError
 
 from ..errors import InputError
 from ..options import flag_name
@@ -153,7 +157,10 @@ def check_vocabulary(backbone: Backbone, dictionary: Dictionary, rows: int) -> N
     beside = os.path.join(os.path.dirname(backbone.path), "dict.txt")
     if not os.path.isfile(beside):
         return
-    theirs = Dictionary.load(beside).symbols
+    try:
+        theirs = read_dictionary(Path(beside))
+    except DataError as error:
+        raise InputError(str(error)) from None
     differing = [i for i, (a, b) in enumerate(zip(theirs, dictionary.symbols)) if a != b]
     if differing:
         i = differing[0]

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fairseq_idpg.backbone.loading import read_backbone
+from fairseq_idpg.backbone.loading import check_vocabulary, read_backbone
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from tests.folders import write_backbone
@@ -70,6 +70,21 @@ def test_a_missing_tensor_is_named(backbone):
     change(backbone, lambda state: state["model"].pop("encoder.sentence_encoder.layers.1.fc1.bias"))
     with pytest.raises(InputError, match="1 tensors missing, 0 too many .*layers.1.fc1.bias"):
         features(backbone)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"w0 1\nw0 1\n", "line 2: 'w0' stands there a second time"),
+        (b"w0 1\nw1\n", "line 2: 'w1' is not 'symbol count'"),
+        (b"w0 1\n\xff 1\n", "is not UTF-8"),
+    ],
+)
+def test_a_damaged_dictionary_beside_the_backbone(tmp_path, content, reason):
+    backbone = write_backbone(tmp_path / "model.pt")
+    (tmp_path / "dict.txt").write_bytes(content)
+    with pytest.raises(InputError, match=f"dict.txt {reason}"):
+        check_vocabulary(read_backbone(str(backbone)), dictionary(), len(dictionary()))
 
 
 def test_layer_norm_epsilon_is_the_backbones(backbone):

@@ -104,3 +104,9 @@ def test_files_that_are_no_such_checkpoint(place, tmp_path):
     torch.save(state, tmp_path / "less.pt")
     with pytest.raises(InputError, match="less.pt cannot be converted"):
         convert(tmp_path / "less.pt")
+    state = torch.load(place / "released.pt", weights_only=True)
+    head = "classification_heads.sentence_classification_head.out_proj.weight"
+    state["model"][head] = state["model"][head][:, 1:]
+    torch.save(state, tmp_path / "narrow.pt")
+    with pytest.raises(InputError, match="SRC .*narrow.pt: .*out_proj.weight is "):
+        convert(tmp_path / "narrow.pt")

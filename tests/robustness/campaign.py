@@ -131,7 +131,8 @@ class Campaign:
         whole = damaged if target.whole is None else folder / target.whole
         is_valid = target.valid(whole, self.world / whole.relative_to(folder))
         expected = self.expected[target.command]
-        verdict, reason = judge(end, name, answer, expected, is_valid, target.warning, target.allowed)
+        more = {"warning": target.warning, "names": target.names, "allowed": target.allowed}
+        verdict, reason = judge(end, name, answer, expected, is_valid, **more)
         if keep is not None:
             shutil.move(folder, keep / case.name.replace("/", "-").replace(":", "-").replace(" ", "-"))
             print(f"{end.out}{end.err}status {end.status}")

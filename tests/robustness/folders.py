@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .checkpoints import CODE, STRANGE, leaves, put
 from .damage import Damage
+from .values import CODE, STRANGE, leaves, put
 
 HEADER = 9 + 17  # magic; version, type, count
 SYMBOLS = 4 + 256 + 1  # of the world's dictionary, with <mask>

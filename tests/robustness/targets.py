@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Mapping
 
-from . import valid
+from . import valid, valid_texts
 from .answers import Answer, converted, files_of, logged, predictions, printed, rows, trained
 from .checkpoints import BACKBONE, CHECKPOINT, FLAT, LEGACY, RESUMED
 from .damage import BYTES, Damage
 from .folders import CACHE_ROWS, FOLDER, JSON, SCORES
 from .texts import RAW, RESULTS, YAML
 from .valid import Valid
-from .world import CLASSES, ENCODE, IDPG, PLUGIN, PREPROCESS, TRAINING
+from .world import CLASSES, ENCODE, IDPG, PLUGIN, PREPROCESS, SWEEP, TRAINING
 from .world import SCORES as SCORE_OPTIONS
 
 
@@ -27,6 +27,7 @@ class Target:
         whole: the folder that ``structure`` damages and ``valid`` looks at, where that is not the file.
         valid: decides whether what is damaged is valid and says something else.
         warning: pattern of a warning that is enough for another answer, because the file's documentation says so.
+        names: what a clear error may name besides the file and options of the command line.
         allowed: patterns of files that may be there after an error.
         without: kinds that are no damage here.
     """
@@ -39,6 +40,7 @@ class Target:
     whole: str | None = None
     valid: Valid = valid.nothing
     warning: str | None = None
+    names: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
 
@@ -129,7 +131,7 @@ CHECKPOINTS = (
 CHECKPOINTS += (
     Target(
         *("old checkpoint/predict", "old/run/checkpoint_best.pt", OLD, predictions, CHECKPOINT),
-        valid=valid.old_checkpoint,
+        valid=valid.unsigned_checkpoint,
     ),
 )
 BACKBONES = (
@@ -203,7 +205,7 @@ OTHERS = (
     ),
     Target(
         *("hf texts/convert", "hf/[cv]*", HUGGING_FACE, converted("made/model.pt"), {}, "hf"),
-        **{"valid": valid.hf_texts},
+        **{"valid": valid_texts.hf_texts},
     ),
     Target("word vectors/train", f"{DATA}/glove/*.npy", GLOVE, trained("new"), CACHE_ROWS, allowed=LOCKS),
     Target("word vectors record/train", f"{DATA}/glove/*.json", GLOVE, trained("new"), JSON, allowed=LOCKS),
@@ -211,9 +213,12 @@ OTHERS = (
 TEXTS = (
     Target(
         *("results/report", "results/results.jsonl", REPORT, printed, RESULTS),
-        **{"valid": valid.results, "warning": "torn by an interruption"},
+        **{"valid": valid_texts.results, "warning": "torn by an interruption"},
     ),
-    Target("yaml/sweep", "sweeps/sweep.yaml", DRY_RUN, printed, YAML, valid=valid.sweep),
+    Target(
+        *("yaml/sweep", "sweeps/sweep.yaml", DRY_RUN, printed, YAML),
+        **{"valid": valid_texts.sweep, "names": tuple(f"{key} " for key in SWEEP)},
+    ),
     Target(
         *(
             "raw text/RTE",
@@ -222,17 +227,17 @@ TEXTS = (
             files_of("made", RECORDS),
         ),
         RAW,
-        **{"valid": valid.raw_rte, "warning": SKIPPED},
+        **{"valid": valid_texts.raw_rte, "warning": SKIPPED},
     ),
     Target(
         *("raw text/scores", "raw/scores.[tv][ra]*", ("preprocess", *PREPROCESS["scores"], "--out", "made")),
         *(files_of("made", RECORDS), RAW),
-        **{"valid": valid.raw_scores, "warning": SKIPPED},
+        **{"valid": valid_texts.raw_scores, "warning": SKIPPED},
     ),
     Target(
         *("vocabulary/preprocess", "vocab/*", ("preprocess", *PREPROCESS["RTE"], "--out", "made")),
         *(files_of("made", RECORDS), {}),
-        **{"whole": "vocab", "valid": valid.vocabulary},
+        **{"whole": "vocab", "valid": valid_texts.vocabulary},
     ),
 )
 TARGETS = {target.name: target for target in (*CHECKPOINTS, *BACKBONES, *CACHES, *FOLDERS, *OTHERS, *TEXTS)}

@@ -9,8 +9,8 @@ from typing import Callable
 
 import yaml
 
-from .checkpoints import CODE, STRANGE, leaves, put
 from .damage import Damage
+from .values import CODE, STRANGE, leaves, put
 
 TextChange = Callable[[list, Random], str]  # changes the lines (of bytes) in place
 Keys = Callable[[dict, Random], str]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Mapping, Sequence
 
-from .checkpoints import CANARY
 from .server import HUNG
+from .values import CANARY
 
 IDENTICAL, CLEAR, ANOTHER, WARNED = "identical", "clear error", "another file", "warned"
 GOOD = (IDENTICAL, CLEAR, ANOTHER, WARNED)
@@ -50,11 +50,12 @@ class End:
         return [name for name in names if not any(re.fullmatch(pattern, name) for pattern in allowed)]
 
 
-def error_verdict(end: End, damaged: str, allowed: Sequence[str] = ()) -> tuple[str, str]:
+def error_verdict(end: End, damaged: str, names: Sequence[str] = (), allowed: Sequence[str] = ()) -> tuple[str, str]:
     """(verdict, reason) of a command that failed.
 
     Args:
         damaged: the path of the damaged file within the case; an error names it, the folder it is in, or an option.
+        names: what it may name instead.
         allowed: patterns of files that may be there after an error.
     """
     both = end.out + end.err
@@ -69,8 +70,8 @@ def error_verdict(end: End, damaged: str, allowed: Sequence[str] = ()) -> tuple[
         return UNCLEAR, f"{len(ours)} lines of ours; the last line: {end.last_line}"
     if ADVICE in both:
         return UNCLEAR, f"torch's advice: {ours[0]}"
-    names = [name for name in Path(damaged).parts if name not in ("data", "raw")]
-    if not OPTION.search(ours[0]) and not any(name in ours[0] for name in names):
+    named = [*names, *(name for name in Path(damaged).parts if name not in ("data", "raw"))]
+    if not OPTION.search(ours[0]) and not any(name in ours[0] for name in named):
         return UNCLEAR, f"names no file and no option: {ours[0]}"
     touched = end.touched(allowed)
     if touched:
@@ -91,6 +92,7 @@ def judge(
     expected: str,
     valid: bool,
     warning: str | None = None,
+    names: Sequence[str] = (),
     allowed: Sequence[str] = (),
 ) -> tuple[str, str]:
     """(verdict, reason) of a case.
@@ -104,7 +106,7 @@ def judge(
     if any(Path(name).name == CANARY for name in end.after):
         return RAN, end.last_line
     if end.status != 0 or answer is None:
-        return error_verdict(end, damaged, allowed)
+        return error_verdict(end, damaged, names, allowed)
     if TRACE in end.out + end.err:
         return TRACEBACK, raised(end.out + end.err)
     if answer == expected:

@@ -56,6 +56,13 @@ def test_trained_layer_norms_are_not_loaded_into_a_frozen_backbone(finished, pai
     """They would be left out of the next checkpoint."""
     options = ["--train-layer-norms", "false", "--max-epoch", 6]
     line = run(pairs, finished[1], backbone, *options, succeed=False).last_line
+    assert "was trained with --train-layer-norms true, now false" in line
+
+
+def test_nor_is_a_run_started_from_them(finished, pairs, backbone, tmp_path):
+    start = ["--restore-file", finished[1] / "checkpoint_last.pt"]
+    start += ["--reset-optimizer", "--reset-dataloader", "--reset-meters"]
+    line = run(pairs, tmp_path, backbone, *start, "--train-layer-norms", "false", succeed=False).last_line
     assert "frozen here: give the options it was trained with (--train-layer-norms true" in line
 
 
@@ -66,7 +73,7 @@ def test_adapters_as_a_backbone(finished, pairs, tmp_path):
 
 def test_other_sizes_are_refused_on_resuming(finished, pairs, backbone):
     line = run(pairs, finished[1], backbone, "--adapter-hidden-size", 16, "--max-epoch", 6, succeed=False).last_line
-    assert "its options differ from those this checkpoint was trained with" in line
+    assert "was trained with --adapter-hidden-size 8, now 16" in line
 
 
 def test_full_model_holds_everything(pairs, backbone, tmp_path):

@@ -1,17 +1,20 @@
-"""The checksum that every checkpoint carries: SHA-256 of its tensors and of what it keeps besides them.
+"""The checksums that every checkpoint carries: SHA-256 of its weights, and of what only a resumed training reads.
 
-The zip archive's own CRC-32 tells that the bytes of a file are those that were written; this one also tells that the
-weights are those that were trained, whichever tool has copied them into another file since.
+The zip archive's own CRC-32 tells that the bytes of a file are those that were written; these also tell that the values
+are those of the training, whichever tool has copied them into another file since. The weights' own stands among them,
+so that every writer has it; the others are made where the trainer writes.
 """
 
 import hashlib
-from typing import Any, Dict, Iterator
+from typing import Any, Dict, Iterator, Optional
 
 import torch
 from torch import Tensor
 
 EXTRA_STATE = "_extra_state"  # what torch keeps of a module besides tensors
 CHECKSUM = "checksum"  # in the extra state
+PROGRESS = ("extra_state", "optimizer_history", "last_optimizer_state")
+CHECKSUMS = "checksums"  # of these, by name
 PARTS = 10**6  # more would be a file made to take for ever
 
 
@@ -21,8 +24,32 @@ def checksum(model_state: Dict[str, Any]) -> str:
     Tensors of half precision count as the float32 that fairseq writes in their place.
     """
     extra = {name: value for name, value in model_state.get(EXTRA_STATE, {}).items() if name != CHECKSUM}
-    digest, budget = hashlib.sha256(), iter(range(PARTS))
-    for part in _parts({**model_state, EXTRA_STATE: extra}, budget):
+    return digest_of({**model_state, EXTRA_STATE: extra})
+
+
+def with_progress_checksums(state: Dict[str, Any]) -> Dict[str, Any]:
+    """What the trainer is about to write, and the checksums of how far it has come."""
+    return {**state, CHECKSUMS: {name: digest_of(state[name]) for name in PROGRESS if name in state}}
+
+
+def changed_progress(state: Dict[str, Any]) -> Optional[str]:
+    """The part of how far training had come that is not what was written; one that was taken out whole is none."""
+    recorded = state.get(CHECKSUMS)
+    for name in PROGRESS if isinstance(recorded, dict) else ():
+        if state.get(name) is not None and recorded.get(name) != digest_of(state[name]):
+            return name
+    return None
+
+
+def digest_of(value: Any) -> str:
+    """SHA-256 of nested dictionaries and lists of tensors and plain values.
+
+    Raises:
+        ValueError: it has too many parts.
+        RecursionError: it is nested too deeply.
+    """
+    digest = hashlib.sha256()
+    for part in _parts(value, iter(range(PARTS))):
         digest.update(part)
     return digest.hexdigest()
 

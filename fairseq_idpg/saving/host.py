@@ -12,6 +12,7 @@ from fairseq.trainer import Trainer
 from ..arguments import check_arguments
 from ..divergence import clip_grad_norm
 from ..errors import InputError
+from .checksum import with_progress_checksums
 from .loading import load_state
 from .lock import hold
 from .patience import Patience, ended, loaded_commands
@@ -27,7 +28,7 @@ def install() -> None:
     - ``PathManager.copy``: fairseq copies one checkpoint onto the next in place, so a kill leaves half a
       checkpoint_last.pt, with which training cannot go on.
     - ``checkpoint_utils.torch_persistent_save``: it renames a file whose bytes may not have reached the disk, and on a
-      full disk it writes three times into the same file.
+      full disk it writes three times into the same file. Checksums of the training's progress are added here.
     - ``checkpoint_utils.load_checkpoint_to_cpu``: what it reads is built as it says, strings in it evaluated as Python;
       fairseq-validate asks nobody in between.
     - ``checkpoint_utils.load_checkpoint``, the last thing before training and the only one that knows its whole
@@ -74,7 +75,8 @@ def _save(theirs: Callable, obj: Any, filename: str, async_write: bool = False) 
     if async_write or not PathManager.supports_rename(filename):
         return theirs(obj, filename, async_write=async_write)
     try:
-        write_whole(filename, lambda file: torch.save(obj, file))
+        state = with_progress_checksums(obj)
+        write_whole(filename, lambda file: torch.save(state, file))
     except InputError as error:
         if not filename.endswith("crash.pt"):
             raise

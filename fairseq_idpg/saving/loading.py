@@ -7,6 +7,7 @@ from fairseq.dataclass.utils import overwrite_args_by_name
 from omegaconf import OmegaConf
 
 from ..errors import InputError
+from .checksum import changed_progress
 from .configuration import buildable, check_is_roberta, names_ours
 from .reading import is_ours, read_file
 
@@ -26,6 +27,8 @@ def load_state(
         InputError: see ``read_file`` and ``buildable``.
     """
     state, what = read_file(path, option), f"{option} {path}"
+    if not builds:
+        _check_progress(state, what)
     if builds or names_ours(state) or is_ours(state["model"]):
         cfg = OmegaConf.create(buildable(state, what), flags={"allow_objects": True})
         if overrides is not None:
@@ -37,3 +40,12 @@ def load_state(
         return checkpoint_utils._upgrade_state_dict({**state, "args": None, "cfg": cfg})
     except (LookupError, TypeError, AttributeError):
         raise InputError(f"{what} does not record how far its training came: give a whole checkpoint") from None
+
+
+def _check_progress(state: Dict[str, Any], what: str) -> None:
+    try:
+        changed = changed_progress(state)
+    except (ValueError, RecursionError):
+        changed = "training's progress"
+    if changed is not None:
+        raise InputError(f"{what} is damaged: its {changed} is not what was saved; give another copy")

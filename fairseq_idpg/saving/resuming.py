@@ -157,6 +157,8 @@ def check_source(cfg: Any, suffix: str) -> bool:
     named, option = cfg.restore_file.replace(".pt", f"{suffix}.pt"), "--restore-file"
     if cfg.restore_file == LAST:
         last = os.path.join(cfg.save_dir, f"checkpoint_last{suffix}.pt")
+        if os.path.lexists(last) and not os.path.isfile(last):
+            raise InputError(f"{last} is not a file: remove it, or give another --save-dir")
         if os.path.exists(last) or not cfg.finetune_from_model:
             named = None
         else:

@@ -13,7 +13,7 @@ import torch
 
 from fairseq_idpg.backbone.loading import read_backbone
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.saving.checksum import checksum
+from fairseq_idpg.saving.checksum import changed_progress, checksum, with_progress_checksums
 from fairseq_idpg.saving.loading import load_state
 from fairseq_idpg.saving.reading import read_file
 from tests.folders import same_tensors, train
@@ -213,7 +213,30 @@ def test_a_run_writes_and_reads_its_checksum(old, tmp_path):
     last = tmp_path / "run" / "checkpoint_last.pt"
     state = read_file(str(last), "--path")
     assert state["model"]["_extra_state"]["checksum"] == checksum(state["model"])
-    state["model"]["method.bias"] += 1e-6
-    torch.save(state, last)
-    line = train(old.data, tmp_path / "run", *usual, "--max-epoch", 2, succeed=False).last_line
-    assert line.startswith("fairseq_idpg: checkpoint ") and "do not fit the checksum" in line
+    moved = {**state, "model": {**state["model"], "method.bias": state["model"]["method.bias"] + 1e-6}}
+    state["extra_state"]["train_iterator"]["epoch"] = 1
+    for changed, message in ((moved, "do not fit the checksum"), (state, "its extra_state is not what was saved")):
+        torch.save(changed, last)
+        line = train(old.data, tmp_path / "run", *usual, "--max-epoch", 2, succeed=False).last_line
+        assert line.startswith("fairseq_idpg: checkpoint ") and message in line
+
+
+def test_progress_that_is_not_what_was_saved(saved, tmp_path):
+    state = {**torch.load(saved, weights_only=True), "optimizer_history": [{"num_updates": 3}], "extra_state": {}}
+    moments = {"state": {0: {"step": 3, "exp_avg": torch.ones(3)}}, "param_groups": [{"lr": 0.1, "params": [0]}]}
+    state = with_progress_checksums({**state, "last_optimizer_state": moments})
+    assert changed_progress(state) is None
+    torch.save(state, tmp_path / "saved.pt")
+    assert changed_progress(torch.load(tmp_path / "saved.pt", weights_only=True)) is None
+    assert changed_progress({**state, "last_optimizer_state": None}) is None  # taken out to save room
+    for name, value in (
+        ("optimizer_history", [{"num_updates": 2}]),
+        ("extra_state", {"best": 1.0}),
+        ("last_optimizer_state", {**moments, "param_groups": [{"lr": 0.1, "params": ["0"]}]}),
+        ("last_optimizer_state", {**moments, "state": {0: {"step": 3, "exp_avg": torch.ones(3, 1)}}}),
+    ):
+        assert changed_progress({**state, name: value}) == name
+    torch.save({**state, "extra_state": nested(300)}, tmp_path / "changed.pt")
+    with pytest.raises(InputError, match="its extra_state is not what was saved"):
+        load_state(str(tmp_path / "changed.pt"), "checkpoint", builds=False)
+    assert changed_progress({**state, "checksums": None}) is None  # of an earlier version

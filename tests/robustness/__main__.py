@@ -54,10 +54,12 @@ def main() -> int:
 
 def kill(args: argparse.Namespace) -> int:
     """Status 1 if a killed run left anything else than an uninterrupted one."""
-    found = []
-    for killed in kill_loops(args.code.resolve(), args.kills, args.seed):
-        found.append(killed)
-        print(f"{killed.name}: {killed.kills} kills, {killed.differs or 'the same as uninterrupted'}", flush=True)
+    found = list(kill_loops(args.code.resolve(), args.kills, args.seed))
+    for name in dict.fromkeys(killed.name for killed in found):
+        runs = [killed for killed in found if killed.name == name]
+        same = sum(not killed.differs for killed in runs)
+        print(f"{name}: {sum(run.kills for run in runs)} kills, {same} of {len(runs)} runs end as uninterrupted ones")
+        print("".join(f"    after {run.kills} kills: {run.differs}\n" for run in runs if run.differs), end="")
     return int(any(killed.differs for killed in found))
 
 

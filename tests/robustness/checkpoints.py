@@ -153,13 +153,13 @@ OPTIONS: dict[str, Change] = {
     "part strange": configurations.part_strange,
     "option strange": configurations.option_strange,
     "option code": configurations.option_code,
-    "other name": configurations.other_name,
+    "attack": configurations.attack,
     "pickled code": configurations.pickled_code,
 }
 OURS: dict[str, Change] = {
     "head gone": head_gone,
     "head resized": head_resized,
-    "old options": configurations.old_options,
+    "old attack": configurations.old_attack,
 }
 BACKBONE = {name: resaved(change) for name, change in {**TENSORS, **OPTIONS}.items()}
 LEGACY = {name: resaved(change, zipped=False) for name, change in {**TENSORS, **OPTIONS}.items()}

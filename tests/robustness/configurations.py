@@ -12,8 +12,8 @@ from .values import CANARY, CODE, STRANGE, put_somewhere
 State = dict[str, Any]
 # Whatever fairseq builds from a name, and options of theirs that it evaluates.
 NAMES = {
-    "model": ("fconv", "fconv_lm", "lightconv", "transformer", "roberta", "transformer_lm", "dummy_model", "nat"),
-    "task": ("sentence_prediction", "translation", "language_modeling", "masked_lm", "dummy_lm", "audio_finetuning"),
+    "model": ("fconv", "fconv_self_att", "fconv_lm", "lightconv", "transformer", "roberta", "transformer_lm"),
+    "task": ("sentence_prediction", "translation", "language_modeling", "masked_lm", "dummy_lm"),
     "criterion": ("ctc", "cross_entropy", "sentence_ranking", "adaptive_loss", "wav2vec"),
     "optimizer": ("adamax", "adafactor", "lamb", "cpu_adam", "composite", "nag"),
     "lr_scheduler": ("manual", "triangular", "cosine", "tri_stage", "step", "pass_through"),
@@ -31,6 +31,18 @@ EVALUATED = (
         "decoder_conv_dim",
         "epoch2lr",
     ),
+)
+
+
+LAYERS = "[(16, 3)] * 2"
+# Models with what they need to be built as far as the option that is evaluated, here None.
+RECIPES = (
+    ("fconv", {"encoder_layers": None}),
+    ("fconv", {"encoder_layers": LAYERS, "decoder_layers": None}),
+    ("fconv_self_att", {"encoder_layers": None}),
+    ("transformer", {"encoder_xformers_att_config": None}),
+    ("roberta", {"encoder_xformers_att_config": None}),
+    ("roberta_idpg", {"encoder_xformers_att_config": None}),
 )
 
 
@@ -53,29 +65,39 @@ def _read(state: State) -> list[str]:
     return [name for name in ("model", "task", "criterion") if name in found] or list(found)
 
 
-def other_name(state: State, draw: Random) -> str:
-    """Another model, task ... whose options are code wherever fairseq evaluates them."""
-    part, code = draw.choice(list(NAMES)), draw.choice(CODE)
-    name = draw.choice(NAMES[part])
-    evaluated = dict.fromkeys(EVALUATED, code)
-    if not state.get("cfg"):
-        vars(state["args"]).update({**evaluated, {"model": "arch"}.get(part, part): name})
-        return f"{part} {name}, {code}"
-    found = state["cfg"][part] if isinstance(state["cfg"].get(part), dict) else {}
-    state["cfg"][part] = {**found, "_name": name, "arch": name, **evaluated}
-    if draw.random() < 0.5:
-        state["cfg"]["task"]["_name"] = "sentence_prediction"
-    return f"{part} {name}, {code}"
-
-
-def old_options(state: State, draw: Random) -> str:
-    """fairseq's form of before 2021: one namespace of options, here with code in them."""
-    both = {**options(state).get("model", {}), **options(state).get("task", {})}
-    names = {part: draw.choice(choice) for part, choice in NAMES.items() if draw.random() < 0.6}
+def _attack(draw: Random) -> tuple[dict[str, str], dict[str, str]]:
+    """({part: another name}, options that hold code): a recipe, or any names with all that fairseq evaluates."""
     code = draw.choice(CODE)
+    if draw.random() < 0.5:
+        model, evaluated = draw.choice(RECIPES)
+        names = {"model": model, "task": draw.choice(["sentence_prediction", "sentence_prediction_idpg"])}
+        return names, {name: code if value is None else value for name, value in evaluated.items()}
+    chance = {"model": 0.6, "task": 0.5}
+    names = {part: draw.choice(choice) for part, choice in NAMES.items() if draw.random() < chance.get(part, 0.1)}
+    return names, dict.fromkeys(EVALUATED, code)
+
+
+def attack(state: State, draw: Random) -> str:
+    """Another model, task ..., or ours, with options that are code wherever fairseq evaluates them."""
+    names, code = _attack(draw)
+    found = options(state)
+    if state.get("cfg"):
+        for part in {"model", *names}:
+            named = {"_name": names[part], "arch": names[part]} if part in names else {}
+            kept = found[part] if isinstance(found.get(part), dict) and draw.random() < 0.7 else {}
+            found[part] = {**kept, **code, **named}
+    else:
+        found.update({**code, **{{"model": "arch"}.get(part, part): name for part, name in names.items()}})
+    return f"{names}, {code}"
+
+
+def old_attack(state: State, draw: Random) -> str:
+    """The same in fairseq's form of before 2021: one namespace of all options."""
+    names, code = _attack(draw)
+    both = {**options(state).get("model", {}), **options(state).get("task", {})}
     chosen = {"arch": names.pop("model", "roberta_idpg"), "task": "sentence_prediction_idpg", **names}
-    state["args"], state["cfg"] = argparse.Namespace(**{**both, **dict.fromkeys(EVALUATED, code), **chosen}), None
-    return f"arch {chosen['arch']}, task {chosen['task']}, {code}"
+    state["args"], state["cfg"] = argparse.Namespace(**{**both, **code, **chosen}), None
+    return f"{chosen}, {code}"
 
 
 def part_strange(state: State, draw: Random) -> str:

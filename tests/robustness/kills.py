@@ -1,7 +1,7 @@
 """Runs that are killed while they save, and then given the same command again until they end.
 
 What they leave must be what an uninterrupted run leaves, bit for bit: of fairseq-train the weights and the losses of
-every epoch, of ``python -m fairseq_idpg.encode`` the rows of M(x); and no other files.
+every validation and epoch, of ``python -m fairseq_idpg.encode`` the rows of M(x); and no other files.
 """
 
 from __future__ import annotations
@@ -46,14 +46,15 @@ class Killed:
 
 
 def training(folder: Path, outputs: Sequence[str]) -> dict[str, str]:
-    """The weights of each checkpoint; each loss by its epoch, with every value that any of the commands printed."""
+    """The weights of each checkpoint; each loss by its update, with every value that any of the commands printed."""
     found = {path.name: weights(_load(path)["model"]) for path in sorted(folder.glob("*.pt"))}
     for line in "".join(outputs).splitlines():
         if '_loss": ' in line:
             values = json.loads(line[line.index("{") :])
             for name in ("train_loss", "valid_loss", "valid_accuracy"):
                 if name in values:
-                    key, value = f"epoch {values['epoch']} {name}", values[name]
+                    when = values.get("valid_num_updates", values.get("train_num_updates"))
+                    key, value = f"update {when} {name}", values[name]
                     found[key] = value if found.get(key, value) == value else f"{found[key]} and {value}"
     return found
 
@@ -66,8 +67,11 @@ def encoding(folder: Path, outputs: Sequence[str]) -> dict[str, str]:
     return {path.name: digest(path.read_bytes()) for path in sorted(folder.iterdir()) if path.suffix != ".lock"}
 
 
+PLAIN = (*TRAIN[:-1], SAVED, *BACKBONE_OPTION, "--max-epoch")
+OFTEN = ("--save-interval-updates", "1", "--keep-interval-updates", "1")
 LOOPS = (
-    Loop("fairseq-train", (*TRAIN[:-1], SAVED, *BACKBONE_OPTION, "--max-epoch", "6"), 20, training),
+    Loop("fairseq-train", (*PLAIN, "6"), 20, training),
+    Loop("fairseq-train within epochs", (*PLAIN, "2", *OFTEN), 30, training),
     Loop("encode", (*ENCODE_ANEW, "--splits", "train", "valid"), 8, encoding),
 )
 

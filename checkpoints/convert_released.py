@@ -28,6 +28,7 @@ from fairseq_idpg.backbone.loading import NO_BACKBONE, backbone_path, read_backb
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.models.config import RobertaIDPGConfig, fill_method_options
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
+from fairseq_idpg.saving.checksum import with_progress_checksums
 from fairseq_idpg.saving.configuration import declared, typed
 from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig
 from preprocess.folders import new_file
@@ -113,7 +114,7 @@ def convert(source: Path, backbone: Path | None = None) -> dict[str, Any]:
         model.load_state_dict(state, strict=True)
     except InputError as error:
         raise InputError(f"SRC {source}: {str(error).partition(': ')[2]}") from None
-    return {
+    state = {
         "args": None,
         "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),
         "model": model.state_dict(),
@@ -123,6 +124,7 @@ def convert(source: Path, backbone: Path | None = None) -> dict[str, Any]:
         "extra_state": {},
         "last_optimizer_state": None,
     }
+    return with_progress_checksums(state)
 
 
 def main(argv: list[str] | None = None) -> None:

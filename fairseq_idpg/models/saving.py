@@ -16,7 +16,7 @@ from preprocess.checksums import sha256
 from ..backbone.loading import Backbone
 from ..errors import InputError
 from ..saving.checksum import EXTRA_STATE, carry_checksum
-from ..saving.fitting import ENCODER, STACK, VERSION, check_heads, check_sizes, take_encoder
+from ..saving.fitting import ANOTHER, ENCODER, STACK, VERSION, check_heads, check_sizes, take_encoder
 from ..saving.reading import FINGERPRINT, OLD_FINGERPRINT, is_ours
 from ..saving.record import recorded
 
@@ -68,6 +68,11 @@ class SavesTrainableOnly:
         except RuntimeError as error:
             reason = " ".join(str(error).split())
             raise InputError(f"--backbone {backbone.path} does not fit --arch: {reason}") from None
+        strange = [name for name, value in state.items() if not value.is_floating_point()]
+        if strange:
+            raise InputError(
+                f"--backbone {backbone.path}: its {strange[0]} is of {state[strange[0]].dtype}: give another"
+            )
         missing = [name for name in result.missing_keys if name.startswith(STACK)]
         unexpected = [name for name in result.unexpected_keys if name.startswith(STACK)]
         if missing or unexpected:
@@ -180,7 +185,7 @@ class SavesTrainableOnly:
         theirs, own, of_what = fingerprint, self.backbone_fingerprint, "its tensors"
         if old is not None:
             if old.dtype != torch.uint8 or old.shape != fingerprint.shape:
-                raise InputError(f"this checkpoint's {OLD_FINGERPRINT} is no fingerprint: give another one")
+                raise InputError(f"this checkpoint's {OLD_FINGERPRINT} is no fingerprint: {ANOTHER}")
             theirs, own, of_what = old, as_tensor(sha256(Path(self.backbone_file))), "the file"
         if theirs is not None and not torch.equal(theirs.cpu(), own.cpu()):
             raise InputError(

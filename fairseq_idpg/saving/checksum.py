@@ -35,7 +35,9 @@ def with_progress_checksums(state: Dict[str, Any]) -> Dict[str, Any]:
 def changed_progress(state: Dict[str, Any]) -> Optional[str]:
     """The part of how far training had come that is not what was written; one that was taken out whole is none."""
     recorded = state.get(CHECKSUMS)
-    for name in PROGRESS if isinstance(recorded, dict) else ():
+    if not isinstance(recorded, dict):
+        return CHECKSUMS
+    for name in PROGRESS:
         if state.get(name) is not None and recorded.get(name) != digest_of(state[name]):
             return name
     return None

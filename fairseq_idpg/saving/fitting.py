@@ -13,6 +13,8 @@ VERSION = "encoder.sentence_encoder.version"
 HEADS = "classification_heads."
 WEIGHTS = ("dense.weight", "dense.bias", "out_proj.weight", "out_proj.bias")
 
+ANOTHER = "give another checkpoint to --path, --restore-file or --save-dir"
+
 State = Dict[str, Tensor]
 
 
@@ -30,9 +32,7 @@ def check_heads(state: State, whole: State, ours: bool) -> None:
     for name, shapes in theirs.items():
         missing = [part for part in WEIGHTS if part not in shapes]
         if missing:
-            raise InputError(
-                f"this checkpoint holds a part of the head {name} only, without {missing[0]}: give another"
-            )
+            raise InputError(f"this checkpoint holds a part of the head {name} only, without {missing[0]}: {ANOTHER}")
     if not ours or theirs == own:
         return
     if set(theirs) != set(own):
@@ -73,7 +73,7 @@ def take_encoder(state: State, whole: State) -> None:
     if missing or unknown:
         raise InputError(
             f"this checkpoint's encoder is not that of --arch: {len(missing)} tensors missing, {len(unknown)} too many "
-            f"(such as {(missing + unknown)[0]}): give another one"
+            f"(such as {(missing + unknown)[0]}): {ANOTHER}"
         )
     for key in [key for key in state if key not in whole or not torch.is_tensor(state[key])]:
         del state[key]
@@ -89,5 +89,5 @@ def check_sizes(state: State, whole: State) -> None:
         if theirs.shape != own.shape or kinds[0] != kinds[1]:
             raise InputError(
                 f"this checkpoint's {key} is {list(theirs.shape)} of {theirs.dtype}, but the model's is "
-                f"{list(own.shape)} of {own.dtype}: give the options it was trained with, or another checkpoint"
+                f"{list(own.shape)} of {own.dtype}: give the options it was trained with, or {ANOTHER}"
             )

@@ -2,7 +2,7 @@
 
 import functools
 import logging
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 import torch
 from fairseq import checkpoint_utils
@@ -31,6 +31,7 @@ def install() -> None:
       full disk it writes three times into the same file. Checksums of the training's progress are added here.
     - ``checkpoint_utils.load_checkpoint_to_cpu``: what it reads is built as it says, strings in it evaluated as Python;
       fairseq-validate asks nobody in between.
+    - ``checkpoint_utils.load_model_ensemble_and_task``: it ends in a traceback where --path is missing.
     - ``checkpoint_utils.load_checkpoint``, the last thing before training and the only one that knows its whole
       configuration: it lets two trainings write into one folder, starts anew where --restore-file is missing, and
       goes on with options of any kind.
@@ -43,6 +44,7 @@ def install() -> None:
     _replace(PathManager, "copy", _copy, staticmethod)
     _replace(checkpoint_utils, "torch_persistent_save", _save)
     _replace(checkpoint_utils, "load_checkpoint_to_cpu", _load)
+    _replace(checkpoint_utils, "load_model_ensemble_and_task", _load_models)
     _replace(checkpoint_utils, "load_checkpoint", _start)
     _replace(checkpoint_utils, "verify_checkpoint_directory", _verify_folder)
     _replace(Trainer, "clip_grad_norm", clip_grad_norm)
@@ -73,7 +75,7 @@ def _copy(theirs: Callable, src_path: str, dst_path: str, overwrite: bool = Fals
 
 def _save(theirs: Callable, obj: Any, filename: str, async_write: bool = False) -> None:
     if async_write or not PathManager.supports_rename(filename):
-        return theirs(obj, filename, async_write=async_write)
+        return theirs(with_progress_checksums(obj), filename, async_write=async_write)
     try:
         state = with_progress_checksums(obj)
         write_whole(filename, lambda file: torch.save(state, file))
@@ -96,6 +98,13 @@ def _load(
     state = load_state(local, "checkpoint", arg_overrides, builds=False)
     # what the first process hands to the others passes through torch.load, which takes no OmegaConf object
     return {**state, "cfg": None}
+
+
+def _load_models(theirs: Callable, filenames: List[str], *args: Any, **kwargs: Any) -> Any:
+    for path in filenames:
+        if not PathManager.exists(path) and kwargs.get("num_shards", 1) == 1 and not kwargs.get("suffix"):
+            raise InputError(f"--path {path} is not a file: give a checkpoint that fairseq-train saved")
+    return theirs(filenames, *args, **kwargs)
 
 
 def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:

@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 from ..errors import InputError
 from .checksum import changed_progress
 from .configuration import buildable, check_is_roberta, names_ours
-from .reading import is_ours, read_file
+from .reading import FINGERPRINT, is_ours, read_file
 
 
 def load_state(
@@ -27,7 +27,7 @@ def load_state(
         InputError: see ``read_file`` and ``buildable``.
     """
     state, what = read_file(path, option), f"{option} {path}"
-    if not builds:
+    if not builds and FINGERPRINT in state["model"]:  # others carry no checksums
         _check_progress(state, what)
     if builds or names_ours(state) or is_ours(state["model"]):
         cfg = OmegaConf.create(buildable(state, what), flags={"allow_objects": True})

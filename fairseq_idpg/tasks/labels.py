@@ -13,6 +13,7 @@ from torch import Tensor
 from preprocess.dictionary import FILLER
 
 from ..errors import InputError
+from ..options import flag_name
 from ..saving.record import SECTION, KeptRecord, Record, fingerprint, listed, read_record
 from . import data_folder
 
@@ -21,6 +22,22 @@ def class_names(dictionary: Dictionary) -> List[str]:
     """The classes of a label dictionary in the order of their ids."""
     symbols = dictionary.symbols[dictionary.nspecial :]
     return [symbol for symbol in symbols if symbol != "<mask>" and not symbol.startswith(FILLER)]
+
+
+def check_scored(criterion: Any, labels: Optional["LabelOrder"]) -> None:
+    """F1 and MCC are of numbers: fairseq's criterion takes the names of the classes for such.
+
+    Raises:
+        InputError: a class has another name.
+    """
+    for option in ("report_acc_and_f1", "report_mcc"):
+        names = labels.names if labels is not None and getattr(criterion, option, False) else []
+        others = [name for name in names if not name.isdecimal()]
+        if others:
+            raise InputError(
+                f"{flag_name(option)} scores classes that are numbers, F1 that of 1, and {labels.data} has "
+                f"{listed(others)}: leave it out, or preprocess the data with the labels 0 and 1"
+            )
 
 
 class LabelOrder:

@@ -30,7 +30,7 @@ from ..registry import find_method
 from ..saving.record import Record
 from . import data_folder
 from .effects import check_effects
-from .labels import LabelOrder, check_kind, check_labels, folder_record, keep_record, load_labels
+from .labels import LabelOrder, check_kind, check_labels, check_scored, folder_record, keep_record, load_labels
 from .memory import refuse_to_skip
 from .ordering import by_length, grouped_by_length, share_of_batch, share_of_tokens
 from .prompt_position import check_position, first_row, insertion_index, prompt_block, rows_needed
@@ -152,6 +152,10 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             check_effects(self.cfg, cfg, model.method)
         log_model(model, self.cfg.prompt_position)
         return model
+
+    def build_criterion(self, cfg: Any, *args: Any) -> Any:
+        check_scored(cfg, self.labels)
+        return super().build_criterion(cfg, *args)
 
     def encode_text(self, text: str) -> List[int]:
         """Ids of a text, encoded as the data folder was."""

@@ -51,6 +51,13 @@ def test_record(mrpc, checkpoint):
     assert state["cfg"]["checkpoint"]["best_checkpoint_metric"] == "accuracy" and state["extra_state"]["val_loss"] > 0
 
 
+@pytest.mark.parametrize("option", ["--report-acc-and-f1", "--report-mcc"])
+def test_f1_and_mcc_are_of_numbers(mrpc, tmp_path, option):
+    renamed(mrpc / "first", tmp_path / "words", {"0": "no", "1": "yes"}, ["yes", "no"])
+    line = train(tmp_path / "words", tmp_path / "run", "--backbone", mrpc / "model.pt", option, succeed=False).last_line
+    assert line.startswith(f"fairseq_idpg: {option} scores classes that are numbers") and "yes" in line
+
+
 def test_validation_is_of_names(mrpc, checkpoint):
     workers = {"first": 0, "second": 1}  # a worker has the order too
     scores = [validate(mrpc / name, checkpoint, *F1, "--num-workers", n).log for name, n in workers.items()]

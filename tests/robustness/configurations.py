@@ -52,7 +52,8 @@ def options(state: State) -> dict[str, Any]:
 
 
 def option_strange(state: State, draw: Random) -> str:
-    return put_somewhere({name: options(state)[name] for name in _read(state)}, draw, STRANGE)
+    """None is left out: many options may have no value."""
+    return put_somewhere({name: options(state)[name] for name in _read(state)}, draw, STRANGE[1:])
 
 
 def option_code(state: State, draw: Random) -> str:

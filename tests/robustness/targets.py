@@ -90,7 +90,7 @@ GLOVE = ("fairseq_cli.train", DATA, *TRAINING, *CLASSES, "--method", "m-idpg-phm
 GLOVE += ("--save-dir", "new", "--max-epoch", "1")
 DRY_RUN = ("run_scripts.sweep", "sweeps/sweep.yaml", "--dry-run", "--results", "swept")
 REPORT = ("run_scripts.report", "results", "--table", "1", "--tasks", "CR", "RTE", "--significance", "prompt-tuning")
-RECORDS = r"preprocess\."  # they hold the names of files and the time
+RECORDS = r"preprocess\.|sha256\."  # they hold the names of files and the time, and the digest of that
 SKIPPED = r"skipped line \d+"
 LOCKS = (r".*\.lock",)
 

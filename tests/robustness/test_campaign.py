@@ -8,7 +8,8 @@ import sys
 from tests.folders import ROOT
 
 CASES, KILLS, SEED = 300, 5, 1
-TARGETS = ("folder", "plain folder", "scores", "cache")  # those that no damage may do any harm to
+TARGETS = ("backbone", "cache", "dictionary", "folder", "hf", "legacy", "plain", "raw", "released", "results", "scores")
+TARGETS += ("vocabulary", "word", "yaml")
 
 
 def robustness(*options: object) -> str:

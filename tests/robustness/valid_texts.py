@@ -104,7 +104,7 @@ def sweep(path: Path, original: Path) -> bool:
     try:
         keys = yaml.load(path.read_text(encoding="utf-8"), _OneOfEach)
         model = yaml.safe_load(original.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError, RecursionError):
+    except (OSError, ValueError, TypeError, yaml.YAMLError, RecursionError):
         return False
     return isinstance(keys, dict) and keys.keys() <= model.keys() and all(_kind(keys[k], model[k]) for k in keys)
 

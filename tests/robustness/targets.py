@@ -101,7 +101,7 @@ CHECKPOINTS = (
         *("checkpoint/resume", "run/checkpoint_last.pt", RESUME, trained("run"), RESUMED),
         **{"valid": valid.same_run, "allowed": LOCKS, "without": ("absent",)},  # nothing there: a new training
     ),
-    Target("checkpoint/cosine", "prompt/checkpoint_best.pt", COSINE, printed, CHECKPOINT, valid=valid.same_run),
+    Target("checkpoint/cosine", "prompt/checkpoint_best.pt", COSINE, printed, CHECKPOINT, valid=valid.any_run),
     Target("checkpoint/neighbours", "run/checkpoint_best.pt", NEIGHBOURS, printed, CHECKPOINT, valid=valid.same_run),
     Target(
         *("checkpoint/prompt-init", "run/checkpoint_best.pt"),

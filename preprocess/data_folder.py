@@ -54,7 +54,7 @@ class DataFolder:
         return IndexedRows(self.path / part / split)
 
     def has_labels(self, split: str) -> bool:
-        return (self.path / self.label_file(split)).is_file()
+        return (self.path / self.label_file(split)).exists()  # whatever is there is read, or refused by its name
 
     def label_file(self, split: str) -> str:
         """Where the labels of a split are, or would be: "label/train.idx" or "label/train.label"."""

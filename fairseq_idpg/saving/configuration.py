@@ -68,6 +68,9 @@ def buildable(state: Mapping[str, Any], what: str) -> Dict[str, Optional[Options
     for name, value in built["model"].items():
         if type(value) is int and abs(value) > LARGEST and name != "min_params_to_wrap":
             raise InputError(f"{what} says {flag_name(name)} {shown(value)}, which no model has: give another")
+    seed = built["task"].get("seed")
+    if seed is not None and not 0 <= seed < 2**32:
+        raise InputError(f"{what} says --seed {shown(seed)}, and seeds go from 0 to 2^32 - 1: give another")
     cfg = {**_parents(state), **{section: {**options, "_name": names[section]} for section, options in built.items()}}
     if not ours:  # fairseq's own RoBERTa reads a namespace
         cfg["model"] = argparse.Namespace(**cfg["model"])

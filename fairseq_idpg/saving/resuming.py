@@ -139,7 +139,7 @@ def fingerprint(folder: str, split: str) -> str:
     digest = hashlib.sha256()
     for part in ("input0", "input1", "label"):
         for path in sorted(Path(folder, part).glob("*")):
-            if wanted.fullmatch(path.name):
+            if wanted.fullmatch(path.name) and path.is_file():
                 digest.update(f"{part}/{path.name} {sha256(path)}\n".encode())
     return digest.hexdigest()[:12]
 

@@ -255,6 +255,7 @@ def test_dictionaries(folder, name, change, message):
 
 def test_files_that_cannot_be_read(folder):
     for name, message in (
+        ("label/valid.idx", "label/valid.idx cannot be read .Is a directory"),
         ("input0/valid.idx", "cannot be read .Is a directory"),
         ("input0/dict.txt", "no input0/dict"),
     ):

@@ -118,6 +118,7 @@ REFUSED = {
     "a missing value": option("task", "data", "???"),
     "not a number": option("model", "dropout", float("nan")),
     "a size without bounds": option("model", "prompt_length", 10**12),
+    "a seed that is none": option("task", "seed", -1),
     "another task": named("task", "translation"),
     "a task that evaluates": named("task", "multilingual_translation", left_pad_source=CODE),
     "another criterion": named("criterion", "ctc", wer_args=CODE),

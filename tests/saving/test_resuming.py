@@ -85,3 +85,6 @@ def test_fingerprints_are_of_contents(folder, tmp_path):
     before = fingerprint(str(same), "valid")
     (same / "label" / "dict.txt").write_text("1 1\n0 1\n")
     assert fingerprint(str(same), "valid") != before
+    (same / "label" / "valid.idx").unlink()
+    (same / "label" / "valid.idx").mkdir()  # which reading the data refuses by name
+    assert fingerprint(str(same), "valid") != before

@@ -19,9 +19,11 @@ import torch
 from .answers import digest, weights
 from .campaign import Campaign
 from .server import Aim, server
-from .targets import BACKBONE_OPTION, ENCODE_ANEW, TRAIN
+from .targets import BACKBONE_OPTION, DATA, ENCODE_ANEW
+from .world import CLASSES, TRAINING
 
 SAVED = "new"  # the folder that is watched
+FAILED = "the same command failed"
 LATEST = 0.03  # seconds between a change of the files and the kill
 Left = Callable[[Path, Sequence[str]], "dict[str, str]"]  # (folder, what each command printed) -> all that must agree
 
@@ -67,7 +69,9 @@ def encoding(folder: Path, outputs: Sequence[str]) -> dict[str, str]:
     return {path.name: digest(path.read_bytes()) for path in sorted(folder.iterdir()) if path.suffix != ".lock"}
 
 
-PLAIN = (*TRAIN[:-1], SAVED, *BACKBONE_OPTION, "--max-epoch")
+# Checkpoints of 20 MB, which take a while to be written.
+LARGE = ("--method", "s-idpg-dnn", "--generator-hidden-size", "16384")
+PLAIN = ("fairseq_cli.train", DATA, *TRAINING, *CLASSES, *LARGE, *BACKBONE_OPTION, "--save-dir", SAVED, "--max-epoch")
 OFTEN = ("--save-interval-updates", "1", "--keep-interval-updates", "1")
 LOOPS = (
     Loop("fairseq-train", (*PLAIN, "6"), 20, training),
@@ -96,13 +100,14 @@ def _until_the_end(campaign: Campaign, loop: Loop, draw: Random, most: int) -> t
     folder, outputs, kills = campaign.copy(), [], 0
     saved = folder / SAVED
     while True:
-        aim = Aim(str(saved), draw.randint(1, loop.changes), draw.random() * LATEST) if kills < most else None
+        delay = draw.choice([0, 0.001, draw.random() * LATEST])
+        aim = Aim(str(saved), draw.randint(1, loop.changes), delay) if kills < most else None
         end = campaign.run(folder, loop.command, aim)
         outputs.append(end.out)
         if end.status == 0:
             break
         if end.status != -signal.SIGKILL:
-            return kills, {"the command": f"status {end.status} after {kills} kills: {end.last_line}"}
+            return kills, {FAILED: f"status {end.status}, {end.last_line}"}
         kills += 1
     left = {**loop.left(saved, outputs), "files": " ".join(sorted(path.name for path in saved.iterdir()))}
     return kills, left
@@ -110,6 +115,8 @@ def _until_the_end(campaign: Campaign, loop: Loop, draw: Random, most: int) -> t
 
 def difference(left: dict[str, str], whole: dict[str, str]) -> str:
     """What the killed run left otherwise; training losses whose line a kill cut off are not missed."""
+    if FAILED in left:
+        return f"{FAILED}: {left[FAILED]}"
     missing = [name for name in whole if name not in left and not name.endswith("train_loss")]
     other = [name for name in left if left[name] != whole.get(name)]
     return "; ".join([f"{name} is missing" for name in missing] + [f"{name}: {left[name][:200]}" for name in other])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import resource
@@ -18,15 +19,18 @@ from fairseq_idpg.errors import InputError
 from fairseq_idpg.saving import host, writing
 
 
-@pytest.fixture
-def full_disk():
-    """Files may not grow beyond 50 kB, which ends as a full disk does: with an OSError in the middle of a write."""
+@contextlib.contextmanager
+def full_disk(limit):
+    """Files may not grow beyond ``limit`` bytes, which ends as a full disk does: with an OSError in the middle of a
+    write. Only within the block: pytest's own output may be a file, too."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    signal.signal(signal.SIGXFSZ, handler)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 def checkpoint(path, numbers):
@@ -57,18 +61,16 @@ def test_copy(tmp_path):
 
 
 @pytest.mark.parametrize("through", ["save", "copy"])
-def test_a_full_disk_leaves_the_old_file_and_ends_in_one_line(tmp_path, full_disk, caplog, through):
-    path = tmp_path / "checkpoint_last.pt"
+def test_a_full_disk_leaves_the_old_file_and_ends_in_one_line(tmp_path, caplog, through):
+    path, source = tmp_path / "checkpoint_last.pt", tmp_path / "source"
     old = checkpoint(path, 10)
-    with pytest.raises(InputError, match="checkpoint_last.pt could not be written .File too large.: what stood there"):
+    source.write_bytes(bytes(49_000))
+    message = "checkpoint_last.pt could not be written .File too large.: what stood there"
+    with full_disk(20_000), pytest.raises(InputError, match=message):
         if through == "save":
             checkpoint_utils.torch_persistent_save({"model": torch.zeros(50_000)}, str(path))
         else:
-            with open("/dev/zero", "rb") as zeros, open(path.with_name("source"), "wb") as source:
-                source.write(zeros.read(49_000))
-            os.truncate(path.with_name("source"), 49_000)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
-            PathManager.copy(str(path.with_name("source")), str(path), overwrite=True)
+            PathManager.copy(str(source), str(path), overwrite=True)
     assert path.read_bytes() == old and not list(tmp_path.glob("*.tmp")) and not caplog.records
 
 
@@ -137,6 +139,7 @@ def test_a_device_is_written_to_and_not_replaced():
     writing.write_output(Path("/dev/null"), "text", "--out")
 
 
-def test_a_crash_report_that_cannot_be_written_hides_no_error(tmp_path, full_disk, caplog):
-    checkpoint_utils.torch_persistent_save({"model": torch.zeros(50_000)}, str(tmp_path / "crash.pt"))
+def test_a_crash_report_that_cannot_be_written_hides_no_error(tmp_path, caplog):
+    with full_disk(20_000):
+        checkpoint_utils.torch_persistent_save({"model": torch.zeros(50_000)}, str(tmp_path / "crash.pt"))
     assert "crash.pt could not be written (File too large)" in caplog.text and not os.listdir(tmp_path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 
 import pytest
-import report_runs as made
 from matplotlib.colors import to_hex
 
 from run_scripts.records import RunError
@@ -14,6 +13,8 @@ from run_scripts.report.drawing import COLOURS, MARKERS, UNLABELLED, draw
 from run_scripts.report.figures import CHARTS
 from run_scripts.report.paper import paper
 from run_scripts.report.runs import Results
+
+from . import made
 
 ANY = Choice()
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-import report_runs as made
 
 from run_scripts.records import RunError
 from run_scripts.report.choice import Choice
 from run_scripts.report.runs import Results, read_results
 from run_scripts.report.scope import take
+
+from . import made
 
 ANY = Choice()
 

@@ -10,7 +10,6 @@ import zipfile
 
 import numpy as np
 import pytest
-import report_runs as made
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +17,8 @@ from run_scripts import sweep
 from run_scripts.report.cli import run
 from run_scripts.report.score import rows_of
 from run_scripts.report.voting import Votes
+
+from . import made
 
 NAN, INFINITE = float("nan"), float("inf")
 

@@ -7,13 +7,14 @@ from statistics import mean
 
 import numpy as np
 import pytest
-import report_runs as made
 from scipy.stats import ttest_rel
 from sklearn.metrics import f1_score
 
 from run_scripts.report.score import choose, mean_over, rows_of
 from run_scripts.report.significance import compare
 from run_scripts.report.voting import Votes
+
+from . import made
 
 
 def test_dev_chooses_the_learning_rate_and_test_is_reported():

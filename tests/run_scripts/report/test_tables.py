@@ -6,7 +6,6 @@ import logging
 import shutil
 
 import pytest
-import report_runs as made
 
 from run_scripts.records import RunError
 from run_scripts.report import counts
@@ -18,6 +17,8 @@ from run_scripts.report.overview import overview
 from run_scripts.report.paper import paper
 from run_scripts.report.runs import Results
 from run_scripts.report.tables import SCORE_TABLES, score_table
+
+from . import made
 
 ANY = Choice()
 NONE = Extras()

@@ -10,10 +10,11 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
-import report_runs as made
 
 from run_scripts.report.cli import run
 from tests.folders import ROOT
+
+from . import made
 
 TASKS = ("CR", "RTE")
 STARTS = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}

@@ -38,8 +38,8 @@ def _dictionary():
 def _arguments(method: str, settings: Settings) -> argparse.Namespace:
     from fairseq.models.roberta.model import base_architecture
 
+    from fairseq_idpg.methods.registry import find_method
     from fairseq_idpg.models.config import METHOD_OPTIONS, fill_method_options
-    from fairseq_idpg.registry import find_method
 
     args = argparse.Namespace(**dict.fromkeys(METHOD_OPTIONS), method=method, no_freeze_backbone=False, backbone=None)
     args.save_full_model, args.layer_norm_eps, args.max_positions = False, 1e-5, settings.positions

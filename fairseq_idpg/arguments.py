@@ -9,7 +9,6 @@ from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
 
 from .errors import InputError
-from .options import flag_name
 
 TASK = "sentence_prediction_idpg"
 # option -> its least value; with these values fairseq ends in a traceback, or trains nothing without a word
@@ -28,6 +27,17 @@ METRICS = {
     **dict.fromkeys(("pearson", "spearman", "pearson_and_spearman"), "report_pearson_and_spearman"),
 }
 LARGEST_SEED = 2**32 - 1  # numpy's
+
+
+def flag_name(name: str) -> str:
+    """``prompt_length`` -> ``--prompt-length``."""
+    return "--" + name.replace("_", "-")
+
+
+def given(cfg: Any, name: str) -> str:
+    """An option as it is typed: ``--prompt-length 5``, or ``--generator-residual``."""
+    value = getattr(cfg, name)
+    return flag_name(name) if value is True else f"{flag_name(name)} {value}"
 
 
 def check_arguments(args: Namespace) -> None:

@@ -10,8 +10,8 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.models.roberta.model import base_architecture
 
+from .methods.registry import METHODS, Geometry, find_method
 from .models.config import METHOD_OPTIONS, fill_method_options
-from .registry import METHODS, Geometry, find_method
 from .tasks import sentence_prediction_idpg  # noqa: F401 (registers what --arch names)
 
 PAPER = {  # Table 2, RoBERTa-large

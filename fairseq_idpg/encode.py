@@ -18,7 +18,7 @@ from preprocess.errors import DataError
 from .backbone.loading import backbone_path, read_backbone, recorded_sizes
 from .errors import InputError
 from .models.config import METHOD_OPTIONS
-from .tasks.representation_cache import fill_cache
+from .representations.fill import fill_cache
 from .tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig, SentencePredictionIDPGTask
 
 KINDS = ("backbone", "mean-pooled", "token-mean")

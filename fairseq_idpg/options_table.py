@@ -9,10 +9,10 @@ from typing import Any, List
 from fairseq.optim.adam import FairseqAdamConfig
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig
 
+from .arguments import flag_name
+from .methods.registry import METHODS
 from .models.config import MethodConfig, RobertaIDPGConfig
 from .optim.grouped_adam import GroupedAdamConfig
-from .options import flag_name
-from .registry import METHODS
 from .tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig
 
 BAR = r"\|"  # a bar inside a cell

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Iterable
 
-from fairseq_idpg.registry import find_method
+from fairseq_idpg.methods.registry import find_method
 from preprocess.split_facts import count_examples
 from preprocess.tasks import WARM_UP, WHOLE_MODEL, Settings
 

@@ -7,8 +7,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Iterator, Mapping
 
+from fairseq_idpg.methods.registry import find_method
 from fairseq_idpg.models.config import RobertaIDPGConfig
-from fairseq_idpg.registry import find_method
 from preprocess.tasks import find_task
 
 from .commands import learning_rates, with_few_shot_input

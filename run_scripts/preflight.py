@@ -16,14 +16,14 @@ from fairseq import options as fairseq_options
 from fairseq.data import Dictionary
 
 from fairseq_idpg.backbone.loading import check_geometry, read_backbone
-from fairseq_idpg.backbone.representation import GLOVE
+from fairseq_idpg.methods.prompts.initial import load_saved
+from fairseq_idpg.methods.registry import Geometry, find_method
 from fairseq_idpg.models.config import RobertaIDPGConfig, fill_method_options
-from fairseq_idpg.prompts.initial import load_saved
-from fairseq_idpg.registry import Geometry, find_method
+from fairseq_idpg.representations.kinds import GLOVE
+from fairseq_idpg.representations.word_vectors import load_vectors, vectors_width
 from fairseq_idpg.saving.record import listed
 from fairseq_idpg.tasks.effects import check_effects
 from fairseq_idpg.tasks.prompt_position import check_position
-from fairseq_idpg.tasks.word_vectors import load_vectors, vectors_width
 from preprocess.data_folder import DataFolder
 from preprocess.few_shot import check_source
 from preprocess.split_facts import count_examples

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.registry import find_method
+from fairseq_idpg.methods.registry import find_method
 from preprocess.tasks import TASKS
 
 from .experiment import SELECTIONS

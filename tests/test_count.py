@@ -7,9 +7,9 @@ import re
 import pytest
 
 from fairseq_idpg import count
-from fairseq_idpg.registry import METHODS
+from fairseq_idpg.methods.registry import METHODS
 from tests.helpers import dictionary, model_args, tiny_model
-from tests.prompts.test_counts import PAPER
+from tests.methods.prompts.test_counts import PAPER
 
 
 def test_table_of_roberta_large():

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_idpg.methods.registry import METHODS
 from fairseq_idpg.options_table import options_markdown
-from fairseq_idpg.registry import METHODS
 from tests.folders import ROOT
+from tests.methods.prompts.test_counts import PAPER
 from tests.preprocess.commands import write_vocab
-from tests.prompts.test_counts import PAPER
 
 PAGES = {
     page: (ROOT / page).read_text(encoding="utf-8")

@@ -18,8 +18,8 @@ import torch.nn.functional as F
 from preprocess.data_folder import DataFolder
 from preprocess.folders import new_file
 
-from ..backbone.representation import GLOVE
 from ..errors import InputError
+from ..representations.kinds import GLOVE
 from ..tasks.prompt_position import SINGLE_POSITIONS
 from . import plots
 from .checkpoints import LoadedModel, load_backbone, load_checkpoint, parse_overrides, read_dictionary

@@ -16,10 +16,10 @@ from torch import Tensor
 from preprocess.data_folder import DataFolder
 from preprocess.encoders import ENCODERS
 
-from ..backbone.representation import sentence_representation
 from ..errors import InputError
-from ..prompts.base import PREFIX, PromptMethod
-from ..registry import find_method
+from ..methods.prompts.base import PREFIX, PromptMethod
+from ..methods.registry import find_method
+from ..representations.kinds import sentence_representation
 from .checkpoints import LoadedModel, load_checkpoint, parse_overrides, read_dictionary
 from .tables import aligned
 from .vocabulary import Vocabulary

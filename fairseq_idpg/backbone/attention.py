@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
-from ..layers.dropout import QuickDropout, dropped_attention
+from .dropout import QuickDropout, dropped_attention
 from .injection import Prefix
 
 

@@ -21,8 +21,8 @@ from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from torch import Tensor, nn
 
-from ..layers.dropout import QuickDropout
 from .attention import OpenAttention
+from .dropout import QuickDropout
 from .injection import INSERTIONS, NOTHING, Injection, replace_rows
 
 

@@ -11,8 +11,8 @@ from torch import Tensor
 from preprocess.dictionary import read_dictionary
 from preprocess.errors import DataError
 
+from ..arguments import flag_name
 from ..errors import InputError
-from ..options import flag_name
 from ..saving.checksum import tensors_digest
 from ..saving.configuration import check_is_roberta, typed
 from ..saving.fitting import ENCODER, STACK, VERSION

@@ -8,12 +8,12 @@ from fairseq import utils
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from omegaconf import II, OmegaConf, open_dict
 
-from ..adapters.bottleneck import BottleneckConfig
-from ..adapters.compacter import CompacterConfig
-from ..options import fill_options, method_options
-from ..prompts.idpg import IDPGConfig
-from ..prompts.task_prompts import TaskPromptConfig
-from ..registry import find_method
+from ..methods.adapters.bottleneck import BottleneckConfig
+from ..methods.adapters.compacter import CompacterConfig
+from ..methods.options import fill_options, method_options
+from ..methods.prompts.idpg import IDPGConfig
+from ..methods.prompts.task_prompts import TaskPromptConfig
+from ..methods.registry import find_method
 
 ACTIVATIONS = ChoiceEnum(utils.get_available_activation_fns())
 

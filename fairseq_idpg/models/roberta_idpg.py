@@ -16,12 +16,12 @@ from torch import Tensor
 from ..backbone.encoder import OpenRobertaEncoder, layer_norms
 from ..backbone.injection import NOTHING, Injection
 from ..backbone.loading import backbone_path, check_geometry, read_backbone
-from ..backbone.representation import GLOVE, sentence_representation
 from ..errors import InputError
-from ..method import InjectedMethod
-from ..registry import Geometry, find_method
+from ..methods.base import InjectedMethod
+from ..methods.registry import Geometry, find_method
+from ..representations.kinds import GLOVE, sentence_representation
+from .checkpoint import SavesTrainableOnly
 from .config import RobertaIDPGConfig, fill_method_options
-from .saving import SavesTrainableOnly
 
 logger = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY, MODEL_
 from fairseq.models.roberta.model import RobertaModel, base_architecture
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
+from ..arguments import flag_name
 from ..errors import InputError
-from ..options import flag_name
 from .reading import is_ours
 
 logger = logging.getLogger(__name__)

@@ -11,9 +11,9 @@ from omegaconf import OmegaConf
 
 from preprocess.split_facts import sha256
 
+from ..arguments import flag_name
 from ..errors import InputError
 from ..models.config import METHOD_OPTIONS
-from ..options import flag_name
 
 logger = logging.getLogger(__name__)
 

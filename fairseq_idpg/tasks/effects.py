@@ -6,10 +6,10 @@ wherever they come from. What stands here is asked of new runs alone: a checkpoi
 
 from typing import Any, Optional
 
+from ..arguments import given
 from ..errors import InputError
-from ..method import InjectedMethod
-from ..options import given
-from ..registry import find_method
+from ..methods.base import InjectedMethod
+from ..methods.registry import find_method
 
 
 def check_effects(task_cfg: Any, cfg: Any, method: Optional[InjectedMethod]) -> None:

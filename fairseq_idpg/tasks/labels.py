@@ -12,10 +12,10 @@ from torch import Tensor
 
 from preprocess.dictionary import FILLER
 
+from ..arguments import flag_name
 from ..errors import InputError
-from ..options import flag_name
 from ..saving.record import SECTION, KeptRecord, Record, fingerprint, listed, read_record
-from . import data_folder
+from . import folder_checks
 
 
 def class_names(dictionary: Dictionary) -> List[str]:
@@ -120,17 +120,17 @@ def load_labels(cfg: Any, load: Callable[[str], Dictionary], from_checkpoint: bo
     Raises:
         InputError: there is no label/dict.txt, or it has another number of classes.
     """
-    data_folder.check_classes(cfg.data, cfg.num_classes, None)
+    folder_checks.check_classes(cfg.data, cfg.num_classes, None)
     if cfg.regression_target:
         return None
     path = Path(cfg.data, "label", "dict.txt")
     if from_checkpoint and not path.is_file() and not any(path.parent.glob("*.idx")):
         return LabelOrder(Dictionary(), cfg.data, cfg.num_classes)
     if not path.is_file():
-        raise InputError(f"data folder {cfg.data} has no label/dict.txt: {data_folder.PREPROCESS}")
+        raise InputError(f"data folder {cfg.data} has no label/dict.txt: {folder_checks.PREPROCESS}")
     dictionary = load(str(path))
     if not from_checkpoint:
-        data_folder.check_classes(cfg.data, cfg.num_classes, dictionary)
+        folder_checks.check_classes(cfg.data, cfg.num_classes, dictionary)
     return LabelOrder(dictionary, cfg.data, cfg.num_classes)
 
 
@@ -144,9 +144,9 @@ def check_labels(
     """
     path = Path(cfg.data, "label", f"{split}.label" if cfg.regression_target else f"{split}.idx")
     if needed or path.is_file():
-        data_folder.check_labels(cfg.data, split, cfg.regression_target, combine, examples)
+        folder_checks.check_labels(cfg.data, split, cfg.regression_target, combine, examples)
     if labels is not None and labels.names:
-        data_folder.check_classes(cfg.data, cfg.num_classes, labels.dictionary)
+        folder_checks.check_classes(cfg.data, cfg.num_classes, labels.dictionary)
 
 
 def keep_record(model: Any, task: Any, training: bool) -> None:
@@ -165,7 +165,7 @@ def folder_record(cfg: Any, dictionary: Dictionary, labels: Optional[LabelOrder]
     Raises:
         InputError: ``preprocess.json`` is damaged.
     """
-    pairs = data_folder.has_pairs(cfg.data)
+    pairs = folder_checks.has_pairs(cfg.data)
     facts = preprocess_facts(cfg.data)
     return replace(
         facts,

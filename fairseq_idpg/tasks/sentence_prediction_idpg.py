@@ -16,29 +16,29 @@ from omegaconf import II, OmegaConf, open_dict
 
 from ..arguments import check_tokens
 from ..backbone.loading import NO_BACKBONE
-from ..backbone.representation import GLOVE
 from ..criterions.sentence_prediction_idpg import log_correlations
 from ..divergence import check_validation
 from ..errors import InputError
-from ..method import Start
+from ..methods.base import Start
+from ..methods.registry import find_method
 from ..models.config import fill_method_options
 from ..models.head import load_head
-from ..models.report import log_model
+from ..models.log import log_model
 from ..optim.grouped_adam import mark_groups
 from ..optim.half_precision import HalfPrecision
-from ..registry import find_method
+from ..representations.fill import check_cacheable, fill_cache, open_cache, token_digest
+from ..representations.kinds import GLOVE
+from ..representations.word_vectors import load_vectors, vectors_width
 from ..saving.record import Record
-from . import data_folder
+from . import folder_checks
 from .effects import check_effects
 from .labels import LabelOrder, check_kind, check_labels, check_scored, folder_record, keep_record, load_labels
 from .memory import refuse_to_skip
 from .ordering import by_length, grouped_by_length, share_of_batch, share_of_tokens
 from .prompt_position import check_position, first_row, insertion_index, prompt_block, rows_needed
 from .prompted_dataset import PromptedDataset
-from .representation_cache import check_cacheable, fill_cache, open_cache, token_digest
 from .shortening import Shortener, kept_lengths
 from .swapped_pairs import SwappedPairsAppended
-from .word_vectors import load_vectors, vectors_width
 
 logger = logging.getLogger(__name__)
 
@@ -101,9 +101,9 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     def setup_task(cls, cfg: Any, from_checkpoint: bool = False, **kwargs: Any) -> "SentencePredictionIDPGTask":
         """``from_checkpoint``: the folder may lack label names, which the checkpoint has."""
         check_kind(cfg.data, cfg.regression_target, cfg.num_classes)
-        data_folder.check_folder(cfg.data, cfg.regression_target, may_lack_labels=from_checkpoint)
-        check_position(cfg.prompt_position, data_folder.has_pairs(cfg.data))
-        if str(cfg.swap_pairs) == "append" and not data_folder.has_pairs(cfg.data):
+        folder_checks.check_folder(cfg.data, cfg.regression_target, may_lack_labels=from_checkpoint)
+        check_position(cfg.prompt_position, folder_checks.has_pairs(cfg.data))
+        if str(cfg.swap_pairs) == "append" and not folder_checks.has_pairs(cfg.data):
             raise InputError(f"--swap-pairs append needs sentence pairs, but {cfg.data} has no input1: leave it out")
         dictionary = cls.load_dictionary(os.path.join(cfg.data, "input0", "dict.txt"))
         check_tokens(cfg, len(dictionary))
@@ -122,7 +122,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         with open_dict(cfg) if OmegaConf.is_config(cfg) else contextlib.nullcontext():
             width = cfg.representation_width
             fill_method_options(cfg)
-            if find_method(cfg.method).needs_pairs and not data_folder.has_pairs(self.cfg.data):
+            if find_method(cfg.method).needs_pairs and not folder_checks.has_pairs(self.cfg.data):
                 raise InputError(
                     f"--method {cfg.method} needs entailment pairs, but {self.cfg.data} has no input1: make them with "
                     "python -m preprocess --efl"
@@ -159,7 +159,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
     def encode_text(self, text: str) -> List[int]:
         """Ids of a text, encoded as the data folder was."""
-        return data_folder.encode_text(self.cfg.data, text)
+        return folder_checks.encode_text(self.cfg.data, text)
 
     def load_dataset(
         self, split: str, combine: bool = False, need_labels: bool = True, **kwargs: Any
@@ -172,11 +172,11 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             InputError: missing, empty or disagreeing files; an example too long for prompt and text together.
         """
         cfg = self.cfg
-        data_folder.check_files(cfg.data, split, cfg.regression_target, combine)
-        a = data_folder.sentence_lengths(cfg.data, "input0", split, self.source_dictionary, combine)
+        folder_checks.check_files(cfg.data, split, cfg.regression_target, combine)
+        a = folder_checks.sentence_lengths(cfg.data, "input0", split, self.source_dictionary, combine)
         b = None
-        if data_folder.has_pairs(cfg.data):
-            b = data_folder.sentence_lengths(cfg.data, "input1", split, self.source_dictionary, combine)
+        if folder_checks.has_pairs(cfg.data):
+            b = folder_checks.sentence_lengths(cfg.data, "input1", split, self.source_dictionary, combine)
             if len(a) != len(b):
                 raise InputError(f"split {split} of {cfg.data} has {len(a)} first and {len(b)} second sentences")
         check_labels(cfg, split, self.labels, combine, len(a), need_labels)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairseq_idpg.prompts.task_prompts import TaskPrompts
+from fairseq_idpg.methods.prompts.task_prompts import TaskPrompts
 from tests.helpers import EOS
 from tests.plain import plain_embedding, plain_layer, plain_prompt, plain_representation
 

@@ -14,7 +14,7 @@ LOG = [  # of a run of three updates
     (9.0, "x | INFO | fairseq.tasks.sentence_prediction | Loaded train with #samples: 20000"),
     (9.5, "x | INFO | fairseq_idpg.tasks.prompted_dataset | 1,250 batches, 29.6% of their tokens are padding"),
     (10.0, "x | INFO | fairseq.trainer | begin training epoch 1"),
-    (14.0, "x | INFO | fairseq_idpg.tasks.representation_cache | split train: M(x) of 20,000 examples in x.npy"),
+    (14.0, "x | INFO | fairseq_idpg.representations.fill | split train: M(x) of 20,000 examples in x.npy"),
     (15.0, "x | INFO | fairseq_cli.train | Start iterating over samples"),
     (19.0, 'x | INFO | train_inner | {"epoch": 1, "update": 0.001}'),
     (20.0, 'x | INFO | train_inner | {"epoch": 1, "update": 0.002}'),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_idpg.backbone.representation import sentence_representation
+from fairseq_idpg.representations.kinds import sentence_representation
 from tests.folders import train, validate, write_backbone
 from tests.helpers import logits, pair_batch, tiny_model
 

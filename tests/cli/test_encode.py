@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_idpg.backbone.representation import sentence_representation
 from fairseq_idpg.encode import main
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.tasks import representation_cache
+from fairseq_idpg.representations import fill as representation_cache
+from fairseq_idpg.representations.kinds import sentence_representation
 from tests.folders import train, write_backbone, write_folder
 
 

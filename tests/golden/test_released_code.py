@@ -89,7 +89,7 @@ def test_representation(case):
     model, tokens, _, arrays, _ = case
     if "first_pass_cls" not in arrays:
         pytest.skip("the method reads no representation")
-    from fairseq_idpg.backbone.representation import sentence_representation
+    from fairseq_idpg.representations.kinds import sentence_representation
 
     close(sentence_representation(model.encoder, tokens), arrays["first_pass_cls"], 1e-4, "M(x)")
 

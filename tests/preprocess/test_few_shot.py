@@ -9,7 +9,7 @@ from fairseq.data.data_utils import load_indexed_dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_idpg.tasks.word_vectors import load_vectors
+from fairseq_idpg.representations.word_vectors import load_vectors
 from preprocess.cli import run
 from preprocess.data_folder import DataFolder
 from preprocess.errors import DataError

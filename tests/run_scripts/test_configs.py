@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_idpg.methods.registry import METHODS, Geometry, find_method
 from fairseq_idpg.models.config import fill_method_options
-from fairseq_idpg.registry import METHODS, Geometry, find_method
 from fairseq_idpg.tasks.effects import check_effects
 from preprocess.tasks import TASKS
 from run_scripts.plan import experiments, first_stage, flags

@@ -14,11 +14,11 @@ from checkpoints.convert_released import convert
 from fairseq_idpg.analysis.checkpoints import load_checkpoint, read_dictionary
 from fairseq_idpg.backbone.loading import read_backbone
 from fairseq_idpg.errors import InputError
+from fairseq_idpg.methods.prompts.initial import load_saved
+from fairseq_idpg.methods.prompts.task_prompts import TaskPrompts
+from fairseq_idpg.methods.registry import Geometry
 from fairseq_idpg.models.head import load_head
 from fairseq_idpg.predict import main as predict
-from fairseq_idpg.prompts.initial import load_saved
-from fairseq_idpg.prompts.task_prompts import TaskPrompts
-from fairseq_idpg.registry import Geometry
 from fairseq_idpg.saving.loading import load_state
 from fairseq_idpg.saving.record import Record
 from tests.folders import run, train

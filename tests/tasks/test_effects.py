@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fairseq_idpg.backbone.representation import GLOVE
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.method import Start
+from fairseq_idpg.methods.base import Start
+from fairseq_idpg.methods.registry import METHODS, find_method
 from fairseq_idpg.models.config import METHOD_OPTIONS
-from fairseq_idpg.registry import METHODS, find_method
+from fairseq_idpg.representations.kinds import GLOVE
 from fairseq_idpg.tasks.effects import check_effects
 from tests.folders import train, validate, write_backbone, write_folder
 from tests.helpers import enlarge, logits, pair_batch, tiny_model

@@ -1,0 +1,113 @@
+"""What every adapter method has in common: which layers have adapters, how large they are, how they enter."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+from fairseq import utils
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from torch import Tensor, nn
+
+from ...backbone.dropout import QuickDropout
+from ...backbone.injection import NO_ADAPTERS, AdapterPair, Injection
+from ...errors import InputError
+from ..base import InjectedMethod
+from ..options import option, parse_layers
+from ..registry import Geometry
+
+Branch = Callable[[Tensor], Tensor]  # T x B x d -> T x B x d
+
+
+@dataclass
+class AdapterConfig(FairseqDataclass):
+    """Options of every adapter method."""
+
+    adapter_hidden_size: Optional[int] = option(16, "hidden size m of an adapter")
+    adapter_layers: Optional[str] = option("all", "layers with adapters: 'all' or a list such as 0,4,8")
+    adapter_activation: Optional[ChoiceEnum(utils.get_available_activation_fns())] = option(
+        "gelu", "activation of an adapter's hidden layer"
+    )
+    adapter_dropout: Optional[float] = option(
+        0.0, "dropout on an adapter's output; with the compacters on its hidden layer too"
+    )
+    train_layer_norms: Optional[ChoiceEnum(["true", "false"])] = option(
+        "false", "train every LayerNorm of the backbone besides the adapters (and save them)"
+    )
+
+
+class AdapterMethod(InjectedMethod):
+    """N adapters, each drop(act(x W_down + b_down) W_up + b_up), in their order through the encoder.
+
+    The parameters of all adapters are stacked, so that a method makes all its matrices at once.
+
+    Attributes:
+        layers: the layers that have adapters.
+        down_bias, up_bias: N x m and N x d, zero at the start.
+        per_layer: adapters of one layer; N = per_layer * len(layers).
+        drops_hidden: whether dropout falls on the hidden layer too.
+        where: sublayers with an adapter, for the log.
+    """
+
+    per_layer = 2
+    drops_hidden = False
+    where = "attention and FFN"
+
+    def __init__(self, cfg: AdapterConfig, geometry: Geometry):
+        super().__init__()
+        self.hidden, self.width = cfg.adapter_hidden_size, geometry.width
+        if self.hidden < 1:
+            raise InputError(f"--adapter-hidden-size {self.hidden} is no size: give 1 or more")
+        if not 0 <= cfg.adapter_dropout < 1:
+            raise InputError(f"--adapter-dropout {cfg.adapter_dropout} is no rate: give 0 or more, below 1")
+        self.layers = tuple(range(geometry.layers))
+        if str(cfg.adapter_layers) != "all":
+            self.layers = parse_layers("--adapter-layers", str(cfg.adapter_layers), geometry.layers, "all")
+        self.trains_layer_norms = str(cfg.train_layer_norms) == "true"
+        self.activation = utils.get_activation_fn(str(cfg.adapter_activation))
+        self.dropout = QuickDropout(cfg.adapter_dropout, quick=True)
+        self.count = self.per_layer * len(self.layers)
+        self.down_bias = nn.Parameter(torch.zeros(self.count, self.hidden))
+        self.up_bias = nn.Parameter(torch.zeros(self.count, self.width))
+
+    @abstractmethod
+    def matrices(self) -> Tuple[Tensor, Tensor]:
+        """W_down (N x d x m) and W_up (N x m x d), to be multiplied from the right, for one forward pass."""
+
+    def attach(self, *branches: Branch) -> AdapterPair:
+        """How the adapters of one layer enter: f' = f + adapter(f) after attention and after the feed-forward."""
+        after_attention, after_ffn = (lambda f, x, layer_norm, b=branch: f + b(f) for branch in branches)
+        return after_attention, after_ffn
+
+    def injection(self, representation: Optional[Tensor], offset: Optional[Tensor]) -> Injection:
+        """All matrices now, an adapter's work when its layer is reached."""
+        branches = self._branches()
+        pairs = {
+            layer: self.attach(*branches[i * self.per_layer : (i + 1) * self.per_layer])
+            for i, layer in enumerate(self.layers)
+        }
+        return Injection(adapters=lambda layer: pairs.get(layer, NO_ADAPTERS))
+
+    def without_effect(self, cfg: Any) -> Dict[str, str]:
+        trained = "--no-freeze-backbone trains the LayerNorms in any case: leave it out"
+        return {"train_layer_norms": trained} if cfg.no_freeze_backbone else {}
+
+    def _branches(self) -> List[Branch]:
+        down, up = self.matrices()
+        # unbind, not indexing: its gradient is one stack instead of N tensors of the whole size
+        stacked = (down.transpose(1, 2), self.down_bias, up.transpose(1, 2), self.up_bias)
+        return [self._branch(*parts) for parts in zip(*(tensor.unbind() for tensor in stacked))]
+
+    def _branch(self, down: Tensor, down_bias: Tensor, up: Tensor, up_bias: Tensor) -> Branch:
+        def adapter(x: Tensor) -> Tensor:
+            hidden = self.activation(F.linear(x, down, down_bias))  # T x B x m
+            if self.drops_hidden:
+                hidden = self.dropout(hidden)
+            return self.dropout(F.linear(hidden, up, up_bias))
+
+        return adapter
+
+    def describe(self) -> str:
+        layers = ",".join(map(str, self.layers))
+        return f"adapters: after {self.where} of layers {layers}; hidden size {self.hidden}"

@@ -1,0 +1,79 @@
+"""Bottleneck adapters.
+
+adapter: "Parameter-Efficient Transfer Learning for NLP" (Houlsby et al., ICML 2019),
+https://arxiv.org/abs/1902.00751
+adapter-pfeiffer: "AdapterFusion: Non-Destructive Task Composition for Transfer Learning" (Pfeiffer et al., EACL
+2021), https://arxiv.org/abs/2005.00247, as AdapterHub's ``PfeifferConfig`` has it.
+
+Differs from the papers in:
+- adapter: the backbone's LayerNorms stay frozen, as in the IDPG paper; --train-layer-norms true trains them, as
+  Houlsby et al. do. m = 16 is the IDPG paper's. The released IDPG code starts from N(0, 0.02^2), not near the
+  identity, and drops 0.1 of the adapter's output: --adapter-init-std 0.02 --adapter-dropout 0.1 (here every draw
+  is cut at two standard deviations).
+- adapter-pfeiffer: m = 16, so that the adapters are the other method's size. The released IDPG code puts a new
+  frozen LayerNorm in front of this adapter; ours is the layer's own, as in AdapterHub.
+"""
+
+from dataclasses import dataclass
+from typing import Optional, Tuple
+
+import torch
+from torch import Tensor, nn
+
+from ...backbone.injection import AdapterPair
+from ...errors import InputError
+from ..options import option
+from ..registry import Geometry, register_method
+from .base import AdapterConfig, AdapterMethod, Branch
+
+
+@dataclass
+class BottleneckConfig(AdapterConfig):
+    """Options of adapters with dense matrices."""
+
+    adapter_init_std: Optional[float] = option(
+        1e-3, "standard deviation that an adapter's matrices are drawn with, cut at two; biases start at 0"
+    )
+
+
+class Houlsby(AdapterMethod):
+    """f' = f + W_up act(W_down f + b_down) + b_up, twice per layer.
+
+    f is the output of attention or feed-forward after its dropout; the residual and the LayerNorm follow:
+    x <- LN(x + f').
+
+    ``down``: 2L x d x m, ``up``: 2L x m x d, truncated N(0, std^2). Trainable parameters: 2L (2 d m + m + d).
+    """
+
+    def __init__(self, cfg: BottleneckConfig, geometry: Geometry):
+        super().__init__(cfg, geometry)
+        std = cfg.adapter_init_std
+        if not std > 0:
+            raise InputError(f"--adapter-init-std {std} would give the matrices no gradient: give more than 0")
+        self.down = nn.Parameter(torch.empty(self.count, self.width, self.hidden))
+        self.up = nn.Parameter(torch.empty(self.count, self.hidden, self.width))
+        for weight in (self.down, self.up):
+            nn.init.trunc_normal_(weight, std=std, a=-2 * std, b=2 * std)
+
+    def matrices(self) -> Tuple[Tensor, Tensor]:
+        return self.down, self.up
+
+
+class Pfeiffer(Houlsby):
+    """u = LN(f + x); f' = f + W_up act(W_down u + b_down) + b_up, once per layer, after the feed-forward.
+
+    x is the residual and LN the layer's final LayerNorm, which then closes the layer once more: LN(x + f').
+    Trainable parameters: L (2 d m + m + d).
+    """
+
+    per_layer = 1
+    where = "FFN"
+
+    def attach(self, *branches: Branch) -> AdapterPair:
+        (branch,) = branches
+        return None, lambda f, x, layer_norm: f + branch(layer_norm(f + x))
+
+
+_PFEIFFER = {"adapter_activation": "relu", "adapter_init_std": 0.02}
+register_method("adapter", Houlsby, BottleneckConfig, adapter_hidden_size=16)
+register_method("adapter-pfeiffer", Pfeiffer, BottleneckConfig, adapter_hidden_size=16, **_PFEIFFER)

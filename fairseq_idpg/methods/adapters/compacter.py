@@ -1,0 +1,97 @@
+"""Compacter: adapters whose matrices are sums of Kronecker products of shared small and rank-one matrices.
+
+Paper: "Compacter: Efficient Low-Rank Hypercomplex Adapter Layers" (Karimi Mahabadi et al., NeurIPS 2021),
+https://arxiv.org/abs/2106.04647
+
+compacter is the IDPG paper's (Appendix A.1.2), compacter-shared the authors' own.
+
+Differs from the paper in:
+- compacter: every adapter has its own A, LayerNorms are frozen, all of A, s, t and b_down start from
+  N(0, 0.05^2) and b_up from N(0, 0.02^2), dropout 0.1 on hidden layer and output: what the IDPG paper counts and
+  its released code does. It does not start at the identity: W has a standard deviation of 2.5e-4, b_up of 0.02.
+- compacter-shared: RoBERTa instead of T5, so each adapter stands in a post-norm layer; m = 16 is the IDPG paper's.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Optional, Tuple
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import InputError
+from ..options import check_divisible, option
+from ..phm import kronecker_sum
+from ..registry import Geometry, register_method
+from .base import AdapterConfig, AdapterMethod
+
+RELEASED_STD, RELEASED_UP_BIAS_STD = 0.05, 0.02
+SHARED_A_STD = 1e-4  # phm_init_range of the authors' compacter.json
+
+
+@dataclass
+class CompacterConfig(AdapterConfig):
+    """Options of the compacters."""
+
+    compacter_n: Optional[int] = option(4, "number n of Kronecker products; divides d and m")
+
+
+class Compacter(AdapterMethod):
+    """f' = f + W_up act(W_down f + b_down) + b_up as ``adapter`` has it, with W = sum_i A_i (x) (s_i t_i^T).
+
+    Down and up projection of an adapter share its A: ``a`` N x n x n x n, N = 2L. ``down_s`` and ``up_t`` are
+    N x n x d/n, ``down_t`` and ``up_s`` N x n x m/n. Trainable parameters: 2L (3 d + 3 m + n^3).
+    """
+
+    drops_hidden = True
+
+    def __init__(self, cfg: CompacterConfig, geometry: Geometry):
+        super().__init__(cfg, geometry)
+        n = cfg.compacter_n
+        if n < 1:
+            raise InputError(f"--compacter-n {n} is no factor: give 1 or more")
+        check_divisible("the width d", self.width, n, "--compacter-n")
+        check_divisible("--adapter-hidden-size m", self.hidden, n, "--compacter-n")
+        self.a = nn.Parameter(torch.empty(self.sets_of_a(), n, n, n))
+        for name, side in (
+            ("down_s", self.width),
+            ("down_t", self.hidden),
+            ("up_s", self.hidden),
+            ("up_t", self.width),
+        ):
+            setattr(self, name, nn.Parameter(torch.empty(self.count, n, side // n)))
+        self.draw()
+
+    def sets_of_a(self) -> int:
+        """Adapters with an A of their own."""
+        return self.count
+
+    def draw(self) -> None:
+        """Initial values of the released IDPG code."""
+        for parameter in (self.a, self.down_s, self.down_t, self.up_s, self.up_t, self.down_bias):
+            nn.init.normal_(parameter, std=RELEASED_STD)
+        nn.init.normal_(self.up_bias, std=RELEASED_UP_BIAS_STD)
+
+    def matrices(self) -> Tuple[Tensor, Tensor]:
+        down, up = (s[..., None] * t[..., None, :] for s, t in ((self.down_s, self.down_t), (self.up_s, self.up_t)))
+        return kronecker_sum(self.a, down), kronecker_sum(self.a, up)
+
+
+class SharedCompacter(Compacter):
+    """One A (``a``: 1 x n x n x n) for all adapters of all layers. Trainable parameters: 2L (3 d + 3 m) + n^3."""
+
+    def sets_of_a(self) -> int:
+        return 1
+
+    def draw(self) -> None:
+        """Near the identity: A from N(0, 1e-8), each s_i and t_i Glorot-uniform with gain sqrt(2), biases 0."""
+        nn.init.normal_(self.a, std=SHARED_A_STD)
+        for parameter in (self.down_s, self.down_t, self.up_s, self.up_t):
+            bound = math.sqrt(2) * math.sqrt(6 / (parameter.size(-1) + 1))
+            nn.init.uniform_(parameter, -bound, bound)
+
+
+_SIZE = {"adapter_hidden_size": 16, "compacter_n": 4}
+_AUTHORS = {"adapter_activation": "gelu_accurate", "train_layer_norms": "true"}
+register_method("compacter", Compacter, CompacterConfig, adapter_dropout=0.1, **_SIZE)
+register_method("compacter-shared", SharedCompacter, CompacterConfig, **_SIZE, **_AUTHORS)

@@ -1,0 +1,75 @@
+"""What every method, whatever it injects, tells the model."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from torch import Tensor, nn
+
+from ..backbone.injection import Injection
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a run offers a method to take starting values from.
+
+    Attributes:
+        embeddings: V x d, the backbone's word embeddings; the last symbol is <mask>.
+        specials: ids below this are no words.
+        encode: text -> ids.
+    """
+
+    embeddings: Tensor
+    specials: int
+    encode: Callable[[str], List[int]]
+
+
+class InjectedMethod(nn.Module, ABC):
+    """Base of all methods with parameters of their own.
+
+    Attributes:
+        prompt_length: rows that the task reserves in every example; 0 when the input is not lengthened.
+        representation: the kind of M(x) that ``injection`` wants, None if it wants none.
+        representation_dropout: whether the backbone's dropout stays on while M(x) is computed in training.
+        training_only: names (their beginnings) of tensors that are not needed once the method is trained.
+        folded: whether a checkpoint without these was loaded.
+        trains_layer_norms: whether the backbone's LayerNorms are trained too; they stay the backbone's.
+    """
+
+    prompt_length = 0
+    representation: Optional[str] = None
+    representation_dropout = False
+    trains_layer_norms = False
+    training_only: Tuple[str, ...] = ()
+    folded = False
+
+    @abstractmethod
+    def injection(self, representation: Optional[Tensor], offset: Optional[Tensor]) -> Injection:
+        """The values of one forward pass.
+
+        Args:
+            representation: M(x), B x d, if there is a ``representation``.
+            offset: B, index of each example's first prompt row, if ``prompt_length``.
+        """
+
+    def fold(self) -> None:
+        """Brings the tensors that outlive training up to date with those that only training needs."""
+
+    def mark_folded(self) -> None:
+        """Told when a checkpoint without the training-only tensors is loaded: it can be used, not trained on."""
+        self.folded = True
+
+    def without_effect(self, cfg: Any) -> Dict[str, str]:
+        """Options that change nothing beside the others as they are -> why, and what to do: a run may not set them."""
+        return {}
+
+    def prompt_parameters(self) -> List[nn.Parameter]:
+        """Parameters that are prompt rows themselves, for --no-decay-prompts."""
+        return []
+
+    def initialise(self, cfg: Any, start: Start) -> None:
+        """Sets starting values that need the loaded backbone or other files; nothing by default."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Where the method enters, for the log."""

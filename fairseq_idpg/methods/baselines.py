@@ -1,0 +1,31 @@
+"""Methods that inject nothing: what every prompt is compared with.
+
+head-only: the classification head alone on the frozen backbone, the baseline every prompt has to beat.
+fine-tuning: the whole backbone and the head (RoBERTa, https://arxiv.org/abs/1907.11692; the paper's Table 1).
+efl: fine-tuning on entailment pairs, "Entailment as Few-Shot Learner" (Wang et al., 2021),
+https://arxiv.org/abs/2104.14690: data made with python -m preprocess --efl, --backbone roberta.large.mnli/model.pt.
+
+Differs from the papers in: efl starts with a new head, not with the MNLI checkpoint's.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from fairseq.dataclass import FairseqDataclass
+
+from .registry import Geometry, register_method
+
+
+@dataclass
+class NothingConfig(FairseqDataclass):
+    """No options: nothing is injected."""
+
+
+def build(cfg: Any, geometry: Geometry) -> None:
+    """No module: the head belongs to the model and is always trained."""
+    return None
+
+
+register_method("head-only", build, NothingConfig)
+register_method("fine-tuning", build, NothingConfig, trains_backbone=True)
+register_method("efl", build, NothingConfig, trains_backbone=True, needs_pairs=True)

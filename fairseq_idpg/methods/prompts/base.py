@@ -1,0 +1,139 @@
+"""What every prompt method has in common: which layers get a prompt, how long it is, how it enters."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from torch import Tensor, nn
+
+from ...backbone.injection import Injection, Prefix
+from ...errors import InputError
+from ..base import InjectedMethod, Start
+from ..options import option, parse_layers
+from ..registry import Geometry
+from .initial import INITS, initialise
+
+# (place, B x d sentence state or None) -> B x rows x d or 1 x rows x d prompt rows
+PromptAt = Callable[[int, Optional[Tensor]], Tensor]
+
+# What RobertaModel's own initialisation leaves in every embedding table of the released code.
+TABLE_STD = 0.02
+PREFIX = ("key-value", "key-value-input")
+
+
+@dataclass
+class PromptConfig(FairseqDataclass):
+    """Options of every prompt method."""
+
+    prompt_length: Optional[int] = option(5, "prompt length t: rows inserted into each input")
+    prompt_layers: Optional[str] = option(
+        "first",
+        "layers that read a prompt: 'first' (the input only), 'all', or a list such as 0,4,8; layer i > 0 reads its "
+        "prompt from the hidden states after layer i - 1, layer 0 (which must be there unless prompts are keys and "
+        "values) from the input",
+    )
+    prompt_insertion: Optional[ChoiceEnum(["add", "replace", *PREFIX])] = option(
+        "add",
+        "how a prompt enters: as rows of the input, above it 'add'ed to the hidden states at the prompt's places "
+        "(paper) or 'replace'ing them; or as t keys and t values of each layer, 'key-value' after projection (prefix "
+        "tuning) or 'key-value-input' before it (the released code's insert mode 2)",
+    )
+    prompt_init: Optional[ChoiceEnum(list(INITS))] = option(
+        "normal",
+        "where prompt rows (of a generator: its output bias) start: 'normal' N(0, 0.02^2), 'uniform' (-0.5, 0.5), at "
+        "the input 'vocabulary' (frequent words), 'class-labels' or 'text' (of --prompt-init-text); 'saved'",
+    )
+    prompt_init_text: Optional[str] = option(
+        "",
+        "text to start from; for class-labels one for each class: 'bad|good'",
+        only_with=("prompt_init", ("text", "class-labels")),
+    )
+    prompt_init_from: Optional[str] = option(
+        "", "checkpoint of another task whose whole method is taken over", only_with=("prompt_init", ("saved",))
+    )
+
+
+def parse_places(text: str, layers: int, prefix: bool = False) -> Tuple[int, ...]:
+    """``first`` | ``all`` | ``0,4,8`` -> the places of a prompt in rising order.
+
+    Place 0 is the input; place i > 0 is the hidden states between layer i - 1 and layer i. There is no place
+    after the last layer: no layer would read it. A ``prefix`` of keys and values needs no rows in the input.
+    """
+    if text == "first":
+        return (0,)
+    if text == "all":
+        return tuple(range(layers))
+    places = parse_layers("--prompt-layers", text, layers, "first, all")
+    if places[0] != 0 and not prefix:
+        raise InputError(f"--prompt-layers {text}: add 0, the input, which makes the rows that later layers read")
+    return places
+
+
+class PromptMethod(InjectedMethod):
+    """Base of the prompt methods.
+
+    Attributes:
+        prompt_length: rows that the task reserves in every example: t, or 0 for keys and values.
+        rows: rows made for each place: t, or 2 t (t keys, then t values).
+        places: where a prompt enters, see ``parse_places``.
+        insertion: ``add``, ``replace``, ``key-value`` or ``key-value-input``.
+    """
+
+    def __init__(self, cfg: PromptConfig, geometry: Geometry):
+        super().__init__()
+        if cfg.prompt_length < 1:
+            raise InputError(f"--prompt-length {cfg.prompt_length} is no length: give 1 or more")
+        self.insertion = str(cfg.prompt_insertion)
+        prefix = self.insertion in PREFIX
+        self.prompt_length = 0 if prefix else cfg.prompt_length
+        self.rows = 2 * cfg.prompt_length if prefix else cfg.prompt_length
+        self.places = parse_places(str(cfg.prompt_layers), geometry.layers, prefix)
+
+    @abstractmethod
+    def start(self, representation: Optional[Tensor]) -> PromptAt:
+        """Begins one forward pass on M(x) (B x d, or None) and returns what gives each place its rows."""
+
+    def injection(self, representation: Optional[Tensor], offset: Optional[Tensor]) -> Injection:
+        """Rows for the input now, rows for the layers when they are reached."""
+        prompt_at = self.start(representation)
+        if self.insertion in PREFIX:
+            return Injection(key_value=self._key_value(prompt_at))
+
+        def after_layer(layer: int, sentence: Tensor) -> Optional[Tensor]:
+            return prompt_at(layer + 1, sentence) if layer + 1 in self.places else None
+
+        return Injection(
+            embedded=prompt_at(0, representation), offset=offset, after_layer=after_layer, insertion=self.insertion
+        )
+
+    def _key_value(self, prompt_at: PromptAt) -> Callable[[int, Tensor], Optional[Prefix]]:
+        """What gives each layer its prefix: the first half of its rows as keys, the second as values."""
+
+        def prefix_of(layer: int, sentence: Tensor) -> Optional[Prefix]:
+            if layer not in self.places:
+                return None
+            keys, values = prompt_at(layer, sentence).chunk(2, dim=1)
+            return Prefix(keys, values, before_projection=self.insertion == "key-value-input")
+
+        return prefix_of
+
+    def without_effect(self, cfg: Any) -> Dict[str, str]:
+        if self.places == (0,) and self.insertion == "replace":
+            only = "with a prompt in the input alone there are no hidden states to replace"
+            return {"prompt_insertion": f"{only}: leave it out or give --prompt-layers all"}
+        return {}
+
+    @property
+    @abstractmethod
+    def initial_rows(self) -> nn.Parameter:
+        """places (or 1) x rows x d, what --prompt-init sets."""
+
+    def prompt_parameters(self) -> List[nn.Parameter]:
+        return [self.initial_rows]
+
+    def initialise(self, cfg: Any, start: Start) -> None:
+        initialise(self, cfg, start)
+
+    def describe(self) -> str:
+        return f"prompt: {self.rows} rows ({self.insertion}) at layers {','.join(map(str, self.places))}"

@@ -1,0 +1,186 @@
+"""Instance-dependent prompts (IDPG): a prompt generated from each input.
+
+Paper: "IDPG: An Instance-Dependent Prompt Generation Method" (Wu et al., NAACL 2022),
+https://arxiv.org/abs/2204.04497, Section 3, ablations of Section 4.5.3 and Appendix A.5.1.
+
+Differs from the paper in: nothing by default. Differs from the released code in: M(x) is computed without
+dropout unless --representation-dropout; S-IDPG-PHM shares one A between W1 and W2, as the paper counts it,
+unless --phm-shared-a false; the residual's LayerNorms are those of Appendix A.5.1 unless --generator-residual-norm
+released.
+"""
+
+from dataclasses import dataclass
+from typing import Dict, Optional
+
+import torch
+from fairseq.dataclass import ChoiceEnum
+from torch import Tensor, nn
+
+from ...errors import InputError
+from ...representations.kinds import GLOVE, PREVIOUS_LAYER, REPRESENTATIONS
+from ..options import option
+from ..registry import Geometry, register_method
+from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod
+from .generator import DenseGenerator, Generator, PHMGenerator
+
+
+@dataclass
+class IDPGConfig(PromptConfig):
+    """Options of the generator."""
+
+    generator: Optional[ChoiceEnum(["phm", "dnn"])] = option("phm", "how W1 and W2 are made: 'phm' or dense 'dnn'")
+    generator_hidden_size: Optional[int] = option(16, "hidden size m of the generator")
+    phm_n: Optional[int] = option(16, "PHM factor n; divides d, m and t x d", only_with=("generator", ("phm",)))
+    phm_shared_a: Optional[ChoiceEnum(["true", "false"])] = option(
+        "false",
+        "one A for W1 and W2 (the paper's count of S-IDPG-PHM) or one each (the released code)",
+        only_with=("generator", ("phm",)),
+    )
+    generator_sharing: Optional[ChoiceEnum(["S", "M", "L"])] = option(
+        "M", "shared by the layers: S weights and output bias, M weights only, L nothing"
+    )
+    representation: Optional[ChoiceEnum([*REPRESENTATIONS, GLOVE])] = option(
+        "backbone",
+        "what the prompt is generated from: 'backbone' M(x), the frozen backbone's last <s> state on the raw "
+        "input, for every layer; 'previous-layer' M(x) for the input, this pass's <s> below the layer elsewhere; "
+        "'mean-pooled' the mean of its last states; 'token-mean' of the word embeddings; 'glove' of word vectors in "
+        "the data folder (python -m preprocess glove)",
+    )
+    representation_width: Optional[int] = option(
+        0, "width of the word vectors; 0: what the data folder has", only_with=("representation", (GLOVE,))
+    )
+    representation_dropout: Optional[bool] = option(
+        False,
+        "leave the backbone's dropout on while M(x) is computed in training, as the released code does",
+        only_with=("representation", ("backbone", PREVIOUS_LAYER, "mean-pooled")),
+    )
+    generator_dropout: Optional[float] = option(0.1, "dropout on M(x) and on the generator's hidden layer")
+    generator_residual: Optional[bool] = option(False, "add M(x) to each row of the input prompt (Table 7)")
+    generator_layer_norm: Optional[bool] = option(False, "LayerNorm on the rows of the input prompt (Table 7)")
+    generator_residual_norm: Optional[ChoiceEnum(["paper", "released"])] = option(
+        "paper",
+        "LayerNorms before the sum of --generator-residual: 'paper' one on M(x) and one on the rows with "
+        "--generator-layer-norm, else none; 'released' one on the rows, always, as the released code has it",
+        only_with=("generator_residual", ("True",)),
+    )
+
+
+class IDPG(PromptMethod):
+    """P_l = reshape(W2 drop(GELU(W1 c_l + b1)) + b_l) to t x d, for each place l.
+
+    c_0 = drop(M(x)); above the input c_l = c_0 (``backbone``) or the ``<s>`` state below layer l, undropped
+    (``previous-layer``). Sharing over places: S one (W1, W2, b1) and one b; M one (W1, W2, b1) and b per place;
+    L everything per place.
+
+    Table 7 (Appendix A.5.1), at the input prompt only:
+
+        residual          P_0 <- c_0 + P_0
+        layer norm        P_0 <- LN_g(P_0)
+        both              P_0 <- LN_g(LN_c(c_0) + LN_r(P_0))
+
+    Each LayerNorm has 2 d parameters. The released code has c_0 + LN_r(P_0) and LN_g(c_0 + LN_r(P_0)).
+
+    ``bias``: 1 or places x t x d, from N(0, 0.02^2); zero for the single-layer DNN, whose bias is a Linear's in
+    the released code.
+    """
+
+    def __init__(self, cfg: IDPGConfig, geometry: Geometry):
+        super().__init__(cfg, geometry)
+        kind = str(cfg.representation)
+        width, places = geometry.width, len(self.places)
+        sharing = str(cfg.generator_sharing)
+        self.from_previous_layer = kind == PREVIOUS_LAYER
+        if 0 in self.places or not self.from_previous_layer:  # else nothing reads M(x)
+            self.representation = kind
+            self.representation_dropout = bool(cfg.representation_dropout)
+        self.dropout = nn.Dropout(cfg.generator_dropout)
+        read = self._representation_width(cfg, width)
+        self.generators = nn.ModuleList(
+            make_generator(cfg, read, self.rows * width) for _ in range(places if sharing == "L" else 1)
+        )
+        self.bias = nn.Parameter(torch.zeros(1 if sharing == "S" else places, self.rows, width))
+        if not (str(cfg.generator) == "dnn" and self.places == (0,)):
+            nn.init.normal_(self.bias, std=TABLE_STD)
+        self.residual, normed = bool(cfg.generator_residual), bool(cfg.generator_layer_norm)
+        released = str(cfg.generator_residual_norm) == "released"
+        self.residual_layer_norm = _layer_norm(width, self.residual and (normed or released))
+        self.representation_layer_norm = _layer_norm(width, self.residual and normed and not released)
+        self.prompt_layer_norm = _layer_norm(width, normed)
+
+    def _representation_width(self, cfg: IDPGConfig, width: int) -> int:
+        if self.representation != GLOVE:
+            return width
+        if not cfg.representation_width:
+            raise InputError("--representation glove needs word vectors: run python -m preprocess glove on the data")
+        if cfg.generator_residual and cfg.representation_width != width:
+            raise InputError(
+                f"--generator-residual adds M(x) to rows of width d = {width}, but word vectors have "
+                f"{cfg.representation_width} numbers: leave it out or give another --representation"
+            )
+        return cfg.representation_width
+
+    def without_effect(self, cfg: IDPGConfig) -> Dict[str, str]:
+        found = super().without_effect(cfg)
+        if len(self.places) == 1:
+            found["generator_sharing"] = "one prompt shares with none: leave it out or give --prompt-layers all"
+        if self.places == (0,) and self.from_previous_layer:
+            found["representation"] = (
+                "the input's prompt is made from M(x): leave it out or give --representation backbone"
+            )
+        if 0 not in self.places:
+            first = f"--prompt-layers {cfg.prompt_layers} leaves out layer 0, whose prompt it would change"
+            norms = ("generator_residual", "generator_layer_norm")
+            found.update(dict.fromkeys(norms, f"{first}: leave it out or add 0"))
+        if self.representation is None:
+            found["representation_dropout"] = "no layer reads M(x): leave it out or add 0 to --prompt-layers"
+        return found
+
+    @property
+    def initial_rows(self) -> nn.Parameter:
+        return self.bias
+
+    def start(self, representation: Optional[Tensor]) -> PromptAt:
+        c0 = None if representation is None else self.dropout(representation)
+        generators = [generator.build() for generator in self.generators]
+        row_of = {place: row for row, place in enumerate(self.places)}
+
+        def prompt_at(place: int, sentence: Optional[Tensor]) -> Tensor:
+            row = row_of[place]
+            # a copy: a view kept for W1's gradient would keep the layer's whole output
+            c = sentence.clone() if place and self.from_previous_layer else c0
+            prompt = generators[row % len(generators)](c).view(c.size(0), self.rows, -1)
+            prompt = prompt + self.bias[row % len(self.bias)]
+            return prompt if place else self._refine(prompt, c0)
+
+        return prompt_at
+
+    def _refine(self, prompt: Tensor, c0: Tensor) -> Tensor:
+        """The residual and LayerNorm variants of Table 7: B x t x d -> B x t x d."""
+        if self.residual:
+            prompt = self.representation_layer_norm(c0)[:, None] + self.residual_layer_norm(prompt)
+        return self.prompt_layer_norm(prompt)
+
+
+def _layer_norm(width: int, present: bool) -> nn.Module:
+    return nn.LayerNorm(width) if present else nn.Identity()
+
+
+def make_generator(cfg: IDPGConfig, width: int, out: int) -> Generator:
+    """One generator, ``width`` -> ``out``, as the options say."""
+    hidden, dropout = cfg.generator_hidden_size, cfg.generator_dropout
+    if hidden < 1:
+        raise InputError(f"--generator-hidden-size {hidden} is no size: give 1 or more")
+    if str(cfg.generator) == "dnn":
+        return DenseGenerator(width, hidden, out, dropout)
+    if cfg.phm_n < 1:
+        raise InputError(f"--phm-n {cfg.phm_n} is no factor: give 1 or more")
+    return PHMGenerator(width, hidden, out, dropout, cfg.phm_n, str(cfg.phm_shared_a) == "true")
+
+
+_S = {"prompt_layers": "first", "representation": "backbone", "generator_hidden_size": 256}
+_M = {"prompt_layers": "all", "representation": "previous-layer", "generator_hidden_size": 16}
+register_method("s-idpg-phm", IDPG, IDPGConfig, generator="phm", phm_shared_a="true", **_S)
+register_method("s-idpg-dnn", IDPG, IDPGConfig, generator="dnn", **_S)
+register_method("m-idpg-phm", IDPG, IDPGConfig, generator="phm", **_M)
+register_method("m-idpg-dnn", IDPG, IDPGConfig, generator="dnn", **_M)
+register_method("m-idpg-phm-glove", IDPG, IDPGConfig, generator="phm", phm_n=4, **{**_M, "representation": GLOVE})

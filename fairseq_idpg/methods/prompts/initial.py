@@ -1,0 +1,99 @@
+"""Where prompt rows start: numbers, words of the vocabulary, a text, or the prompt of another task.
+
+Words: "The Power of Scale for Parameter-Efficient Prompt Tuning" (Lester et al., 2021), Section 2.1,
+https://arxiv.org/abs/2104.08691; transfer: Section 5 there and IDPG's supplementary training.
+
+Differs from the IDPG paper in: nothing by default; its code writes uniform(-0.5, 0.5) but draws every table again from
+N(0, 0.02^2) when the model is built.
+"""
+
+from itertools import cycle, islice
+from typing import Any, Callable, Dict, Optional
+
+import torch
+from torch import Tensor, nn
+
+from ...backbone.loading import read_checkpoint
+from ...errors import InputError
+from ..base import Start
+
+FREQUENT = 5000  # the dictionary is sorted by frequency
+
+
+def pieces(text: str, start: Start) -> Tensor:
+    """Embeddings of a text's pieces: n x d."""
+    ids = start.encode(text)
+    if not ids:
+        raise InputError(f"--prompt-init-text: {text!r} has no words: write some")
+    return start.embeddings[torch.as_tensor(ids)]
+
+
+def vocabulary_rows(text: Optional[str], start: Start, count: int) -> Tensor:
+    """Embeddings of different words, drawn from the most frequent ones: count x d."""
+    words = min(FREQUENT, len(start.embeddings) - start.specials - 1)  # the last symbol is <mask>
+    chosen = torch.cat([torch.randperm(words) for _ in range(-(-count // words))])[:count]
+    return start.embeddings[start.specials + chosen]
+
+
+def class_label_rows(text: Optional[str], start: Start, count: int) -> Tensor:
+    """A row for each class, the mean of its text's pieces, and sampled words after them: count x d."""
+    if not text:
+        raise InputError("--prompt-init class-labels needs the classes' texts: --prompt-init-text 'terrible|great'")
+    means = torch.stack([pieces(label, start).mean(0) for label in text.split("|")])
+    if len(means) > count:
+        raise InputError(f"--prompt-init-text has {len(means)} classes for {count} prompt rows: raise --prompt-length")
+    return torch.cat([means, vocabulary_rows(None, start, count - len(means))])
+
+
+def text_rows(text: Optional[str], start: Start, count: int) -> Tensor:
+    """Embeddings of a text's pieces, cut to, or repeated up to, count x d."""
+    if not text:
+        raise InputError("--prompt-init text needs a text: --prompt-init-text 'It was great'")
+    return torch.stack(list(islice(cycle(pieces(text, start)), count)))
+
+
+WORDS: Dict[str, Callable[[Optional[str], Start, int], Tensor]] = {
+    "vocabulary": vocabulary_rows,
+    "class-labels": class_label_rows,
+    "text": text_rows,
+}
+INITS = ("normal", "uniform", *WORDS, "saved")
+
+
+@torch.no_grad()
+def initialise(method: nn.Module, cfg: Any, start: Start) -> None:
+    """Gives the rows that ``method.initial_rows`` names the values that --prompt-init asks for, in place.
+
+    Words are for the rows of the input, which stand among word embeddings; rows of later layers keep N(0, 0.02^2).
+    """
+    init, rows = str(cfg.prompt_init), method.initial_rows
+    if init == "uniform":
+        rows.uniform_(-0.5, 0.5)
+    elif init == "saved":
+        load_saved(method, cfg.prompt_init_from)
+    elif init in WORDS:
+        if not method.prompt_length:
+            raise InputError(
+                f"--prompt-init {init} is for rows of the input, not for --prompt-insertion {method.insertion}: "
+                "give normal, uniform or saved"
+            )
+        rows[0] = WORDS[init](cfg.prompt_init_text, start, rows.size(1)).to(rows)
+
+
+def load_saved(method: nn.Module, path: Optional[str]) -> None:
+    """Takes all of a method's values from the checkpoint of another task."""
+    if not path:
+        raise InputError("--prompt-init saved needs a checkpoint: --prompt-init-from PATH/checkpoint_best.pt")
+    prefix = "method."
+    _, tensors = read_checkpoint(path, "--prompt-init-from")
+    state = {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
+    own = method.state_dict()
+    if not method.training_only:  # a folded prompt needs nothing of what made it
+        state = {name: value for name, value in state.items() if not name.startswith("reparameterization.")}
+    differing = sorted(n for n in {*own, *state} if n not in own or n not in state or own[n].shape != state[n].shape)
+    if differing:
+        raise InputError(
+            f"--prompt-init-from {path} holds another method or other sizes ({differing[0]} differs): give one that "
+            "was trained with the same --method and options"
+        )
+    method.load_state_dict(state)

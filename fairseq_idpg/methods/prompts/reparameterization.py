@@ -1,0 +1,73 @@
+"""Networks that make a task prompt while it is trained, and are folded into a plain table afterwards.
+
+lstm, mlp: "GPT Understands, Too" (P-tuning, Liu et al., 2021), https://arxiv.org/abs/2103.10385
+prefix-mlp: "Prefix-Tuning" (Li and Liang, 2021), Section 4.3, https://arxiv.org/abs/2101.00190
+
+Differs from the papers in: P-tuning's prompts stand where --prompt-position says instead of within a written template,
+its language model stays frozen, and a head is trained.
+"""
+
+from typing import Callable, Dict
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import InputError
+
+
+class LSTMNetwork(nn.Module):
+    """P = W2 ReLU(W1 BiLSTM(E) + b1) + b2; two layers, d/2 each way. t d + 12 d^2 + 16 d + 2 (d^2 + d) parameters."""
+
+    def __init__(self, length: int, width: int, out: int, hidden: int):
+        super().__init__()
+        _check_rows_of_the_input(width, out)
+        self.embedding = nn.Parameter(torch.randn(length, width))
+        self.lstm = nn.LSTM(width, width // 2, num_layers=2, bidirectional=True, batch_first=True)
+        self.mlp = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
+
+    def forward(self) -> Tensor:
+        """t x d."""
+        return self.mlp(self.lstm(self.embedding[None])[0][0])
+
+
+class MLPNetwork(nn.Module):
+    """P = W2 ReLU(W1 E + b1) + b2. t d + 2 (d^2 + d) parameters."""
+
+    def __init__(self, length: int, width: int, out: int, hidden: int):
+        super().__init__()
+        _check_rows_of_the_input(width, out)
+        self.embedding = nn.Parameter(torch.randn(length, width))
+        self.mlp = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
+
+    def forward(self) -> Tensor:
+        """t x d."""
+        return self.mlp(self.embedding)
+
+
+class PrefixMLPNetwork(nn.Module):
+    """P = W2 tanh(W1 E + b1) + b2, t x (places d) or t x (places 2 d). t d + d h + h + h out + out parameters."""
+
+    def __init__(self, length: int, width: int, out: int, hidden: int):
+        super().__init__()
+        self.embedding = nn.Parameter(torch.randn(length, width))
+        self.mlp = nn.Sequential(nn.Linear(width, hidden), nn.Tanh(), nn.Linear(hidden, out))
+
+    def forward(self) -> Tensor:
+        """t x out."""
+        return self.mlp(self.embedding)
+
+
+def _check_rows_of_the_input(width: int, out: int) -> None:
+    if out != width:
+        raise InputError(
+            "--prompt-reparameterization lstm and mlp make the rows of the input only: give prefix-mlp, or "
+            "--prompt-layers first without keys and values"
+        )
+
+
+# (t, d, numbers made for each of the t rows, hidden size) -> network
+NETWORKS: Dict[str, Callable[[int, int, int, int], nn.Module]] = {
+    "lstm": LSTMNetwork,
+    "mlp": MLPNetwork,
+    "prefix-mlp": PrefixMLPNetwork,
+}

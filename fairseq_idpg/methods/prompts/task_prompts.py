@@ -1,0 +1,122 @@
+"""Prompts of a task: the same rows for every input.
+
+prompt-tuning: "The Power of Scale for Parameter-Efficient Prompt Tuning" (Lester et al., EMNLP 2021),
+https://arxiv.org/abs/2104.08691
+p-tuning-v2, as the IDPG paper compares with it, and p-tuning-v2-kv: https://arxiv.org/abs/2110.07602
+p-tuning: see ``reparameterization``
+
+Differs from the papers in:
+- prompt-tuning: rows stand after ``<s>`` (or at another --prompt-position), not in front of the sequence, and
+  take position embeddings, LayerNorm and dropout like words, as in the IDPG paper's code; a head is trained.
+- p-tuning-v2: rows are ADDED to the hidden states, t per layer, half the parameters of the original, which puts
+  t keys and t values in front of every attention. The IDPG paper's code keeps t more rows that nothing reads;
+  they are left out, so the count is the paper's.
+"""
+
+from dataclasses import dataclass
+from typing import Any, List, Optional, Tuple
+
+import torch
+from fairseq.dataclass import ChoiceEnum
+from torch import Tensor, nn
+
+from ...errors import InputError
+from ..base import Start
+from ..options import option
+from ..registry import Geometry, register_method
+from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod
+from .reparameterization import NETWORKS
+
+
+@dataclass
+class TaskPromptConfig(PromptConfig):
+    """Options of task prompts."""
+
+    prompt_reparameterization: Optional[ChoiceEnum(["none", *NETWORKS])] = option(
+        "none", "network that makes the prompt while it is trained; saved checkpoints hold the folded prompt too"
+    )
+    reparameterization_hidden_size: Optional[int] = option(
+        512, "hidden size of prefix-mlp", only_with=("prompt_reparameterization", ("prefix-mlp",))
+    )
+
+
+class TaskPrompts(PromptMethod):
+    """P_l = table[l], for each place l.
+
+    ``table``: places x rows x d, drawn from N(0, 0.02^2); rows is t, or 2 t (t keys, then t values). With a
+    ``reparameterization`` it is no parameter but what that network gave last: at the last switch to evaluation or save.
+    Trainable parameters: places * rows * d, or the network's.
+    """
+
+    def __init__(self, cfg: TaskPromptConfig, geometry: Geometry):
+        super().__init__(cfg, geometry)
+        self.width, self.length = geometry.width, cfg.prompt_length
+        table = torch.empty(len(self.places), self.rows, self.width)
+        nn.init.normal_(table, std=TABLE_STD)
+        self.reparameterization: Optional[nn.Module] = None
+        if str(cfg.prompt_reparameterization) == "none":
+            self.table = nn.Parameter(table)
+            return
+        if cfg.reparameterization_hidden_size < 1:
+            raise InputError(f"--reparameterization-hidden-size {cfg.reparameterization_hidden_size}: give 1 or more")
+        network = NETWORKS[str(cfg.prompt_reparameterization)]
+        out = table.numel() // self.length
+        self.register_buffer("table", table)
+        self.reparameterization = network(self.length, self.width, out, cfg.reparameterization_hidden_size)
+
+    @property
+    def training_only(self) -> Tuple[str, ...]:
+        return () if self.reparameterization is None else ("reparameterization.",)
+
+    def made_rows(self) -> Tensor:
+        """The network's t x out as a table: places x rows x d."""
+        made = self.reparameterization().view(self.length, len(self.places), -1, self.width)
+        return made.permute(1, 2, 0, 3).reshape(len(self.places), self.rows, self.width)
+
+    @torch.no_grad()
+    def fold(self) -> None:
+        """Puts what the network makes now into the table; one whose network was left out of its file is folded."""
+        if self.reparameterization is not None and not self.folded:
+            self.table.copy_(self.made_rows())
+
+    def train(self, mode: bool = True) -> "TaskPrompts":
+        if not mode:
+            self.fold()
+        return super().train(mode)
+
+    @property
+    def initial_rows(self) -> nn.Parameter:
+        return self.table
+
+    def prompt_parameters(self) -> List[nn.Parameter]:
+        return [] if self.training_only else [self.table]
+
+    def initialise(self, cfg: Any, start: Start) -> None:
+        if self.training_only and str(cfg.prompt_init) not in ("normal", "saved"):
+            raise InputError(
+                f"--prompt-init {cfg.prompt_init}: with --prompt-reparameterization the network makes the rows; leave "
+                "one of the two out"
+            )
+        super().initialise(cfg, start)
+
+    def start(self, representation: Optional[Tensor]) -> PromptAt:
+        table = self.table
+        if self.reparameterization is not None and self.training:
+            if self.folded:
+                raise InputError(
+                    "this checkpoint holds a folded prompt without the network that made it: train on with "
+                    "--prompt-reparameterization none"
+                )
+            table = self.made_rows()
+        rows = dict(zip(self.places, table))
+        return lambda place, sentence: rows[place][None]
+
+
+register_method("prompt-tuning", TaskPrompts, TaskPromptConfig, prompt_length=5)
+register_method("prompt-tuning-134", TaskPrompts, TaskPromptConfig, prompt_length=134)
+register_method("prompt-tuning-100", TaskPrompts, TaskPromptConfig, prompt_length=100)
+register_method("p-tuning", TaskPrompts, TaskPromptConfig, prompt_length=5, prompt_reparameterization="lstm")
+register_method("p-tuning-v2", TaskPrompts, TaskPromptConfig, prompt_length=5, prompt_layers="all")
+register_method(
+    "p-tuning-v2-kv", TaskPrompts, TaskPromptConfig, prompt_length=5, prompt_layers="all", prompt_insertion="key-value"
+)

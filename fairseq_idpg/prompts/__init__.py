@@ -1,3 +1,0 @@
-"""WHAT a prompt is: one file per method; each registers its rows of the paper's tables."""
-
-from . import idpg, nothing, task_prompts  # noqa: F401

@@ -1,0 +1,1 @@
+"""M(x): what it is computed from, and where it is kept."""

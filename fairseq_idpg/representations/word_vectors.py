@@ -1,0 +1,54 @@
+"""The mean word vectors that ``python -m preprocess glove`` left in a data folder: ``DATA/glove/SPLIT.npy``."""
+
+import logging
+from pathlib import Path
+from typing import Optional
+
+import numpy as np
+
+from preprocess.data_folder import DataFolder
+from preprocess.means import REMEDY, read_facts, read_means
+
+from ..errors import InputError
+from ..tasks.folder_checks import refused
+
+logger = logging.getLogger(__name__)
+
+
+def vectors_width(data: str, given: Optional[int]) -> int:
+    """Width of the folder's vectors, which --representation-width, if given, must agree with."""
+    with refused():
+        width = read_facts(Path(data))["dim"]
+    if given and given != width:
+        raise InputError(
+            f"--representation-width {given}, but the vectors in {data}/glove have {width} numbers: leave the option "
+            "out, or make the folder from other vectors"
+        )
+    return width
+
+
+class WordVectors:
+    """N x w, read from the disk when they are used."""
+
+    def __init__(self, vectors: np.ndarray):
+        self.vectors = vectors
+
+    def rows(self, index: np.ndarray) -> np.ndarray:
+        """n example numbers -> n x w; an exchanged pair, numbered from N on, has the words of its pair."""
+        return self.vectors[index % len(self.vectors)]
+
+
+def load_vectors(data: str, split: str, examples: int, width: int) -> WordVectors:
+    """The vectors of a split.
+
+    Raises:
+        InputError: the file is missing, damaged, or made from other text or vectors of another width.
+    """
+    with refused():
+        vectors = read_means(DataFolder(Path(data)), split, logger.warning)
+    if vectors.shape != (examples, width):
+        raise InputError(
+            f"{data}/glove/{split}.npy has shape {vectors.shape}, not {(examples, width)}, examples x width: {REMEDY} "
+            f"{data} --overwrite"
+        )
+    return WordVectors(vectors)

@@ -1,0 +1,106 @@
+"""Dropout and attention with dropout: rates, gradients, and what they hand back to torch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairseq_idpg.backbone import dropout
+from fairseq_idpg.backbone.dropout import QuickDropout, dropped_attention, keep_mask, threshold_and_scale
+from tests.helpers import enlarge, logits, pair_batch, tiny_model
+
+
+def quick(p: float, training: bool = True) -> QuickDropout:
+    return QuickDropout(p, quick=True).train(training)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.floats(0.01, 0.99), st.integers(0, 2**31))
+def test_rate_and_scale(p, seed):
+    torch.manual_seed(seed)
+    x = torch.ones(400, 50)
+    out = quick(p)(x)
+    _, scale = threshold_and_scale(p)
+    assert all(value in (0.0, pytest.approx(scale)) for value in out.unique().tolist())
+    sd = (p * (1 - p) / x.numel()) ** 0.5
+    assert abs((out != 0).float().mean().item() - (1 - p)) < 6 * sd + 2**-16
+    assert scale == pytest.approx(1 / (1 - p), rel=2e-3)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (5, 7), (2, 3, 5)])
+def test_any_shape(shape):
+    assert keep_mask(torch.zeros(shape), 2**15).shape == torch.Size(shape)
+
+
+def test_draws_are_independent_of_each_other():
+    """Neighbours come from one 64-bit draw: their joint rates are those of independent elements."""
+    torch.manual_seed(0)
+    kept = keep_mask(torch.empty(400_000, 4), round(0.3 * 2**16)).double()
+    joint = kept.T @ kept / len(kept)
+    expected = torch.full((4, 4), 0.49).fill_diagonal_(0.7).double()
+    assert (joint - expected).abs().max() < 0.005
+    rows = kept[:-1].T @ kept[1:] / (len(kept) - 1)
+    assert (rows - 0.49).abs().max() < 0.005
+
+
+def test_gradient_is_that_of_the_mask():
+    x = torch.randn(6, 7, dtype=torch.double, requires_grad=True)
+    out = quick(0.4)(x)
+    out.sum().backward()
+    assert torch.equal(x.grad != 0, out != 0)
+    assert torch.allclose(x.grad * x.detach(), out.detach())
+
+
+@pytest.mark.parametrize(("p", "training"), [(0.5, False), (0.0, True), (1.0, True)])
+def test_nothing_to_draw(p, training):
+    x = torch.randn(5, 3)
+    assert torch.equal(quick(p, training)(x), F.dropout(x, p, training))
+
+
+@pytest.mark.parametrize("keys", [5, 8])
+@pytest.mark.parametrize("masked", [True, False])
+def test_attention_and_its_gradients(monkeypatch, keys, masked):
+    """Against autograd through plain operations with the same mask."""
+    torch.manual_seed(1)
+    q, k, v = (torch.randn(2, 3, n, 4, dtype=torch.double, requires_grad=True) for n in (5, keys, keys))
+    part = torch.ones(2, 1, 1, keys, dtype=torch.bool)
+    part[1, :, :, -2:] = False
+    mask = torch.rand(2, 3, 5, keys) > 0.3
+    monkeypatch.setattr(dropout, "keep_mask", lambda like, threshold: mask)
+    p = 0.25
+    out = dropped_attention(q, k, v, part if masked else None, p)
+    scores = q @ k.transpose(-1, -2) / 2
+    if masked:
+        scores = scores.masked_fill(~part, float("-inf"))
+    expected = (scores.softmax(-1) * mask / (1 - p)) @ v
+    torch.testing.assert_close(out, expected, atol=1e-12, rtol=0)
+    weights = torch.randn_like(out)
+    ours = torch.autograd.grad((out * weights).sum(), (q, k, v))
+    theirs = torch.autograd.grad((expected * weights).sum(), (q, k, v))
+    for mine, plain in zip(ours, theirs):
+        torch.testing.assert_close(mine, plain, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("method", ["prompt-tuning", "p-tuning-v2-kv", "adapter", "m-idpg-phm"])
+def test_models_with_something_injected_use_it(monkeypatch, method):
+    """With masks that keep everything, training gives the logits of evaluation (but for the scale)."""
+    phm = {"phm_n": 4, "generator_dropout": 0.0} if "phm" in method else {}
+    model = tiny_model(method=method, dropout=0.3, attention_dropout=0.3, **phm)
+    enlarge(model)
+    expected = logits(model.eval(), pair_batch())
+    calls = []
+    monkeypatch.setattr(dropout, "keep_mask", lambda like, t: calls.append(like) or torch.ones_like(like).bool())
+    monkeypatch.setattr(dropout, "threshold_and_scale", lambda p: (0, 1.0))
+    torch.testing.assert_close(logits(model.train(), pair_batch()), expected, atol=1e-5, rtol=0)
+    assert len(calls) == 1 + 3 * len(model.encoder.sentence_encoder.layers)
+
+
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
+def test_half_precision(half):
+    q, k, v = (torch.randn(2, 3, 5, 4).to(half).requires_grad_() for _ in range(3))
+    out = dropped_attention(q, k, v, None, 0.1)
+    out.float().sum().backward()
+    assert out.dtype == q.grad.dtype == half and q.grad.isfinite().all()

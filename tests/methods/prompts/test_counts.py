@@ -1,0 +1,97 @@
+"""Trainable parameters without the head at RoBERTa-large size, as the paper prints them (Table 2, A.1.2)."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fairseq_idpg.methods.registry import METHODS, Geometry
+from tests.helpers import model_args
+
+LARGE = Geometry(layers=24, width=1024)
+PAPER = {
+    "head-only": 0,
+    "fine-tuning": 0,  # of its own; it trains the backbone
+    "efl": 0,
+    "s-idpg-phm": 107_776,
+    "s-idpg-dnn": 1_578_240,
+    "m-idpg-phm": 137_232,
+    "m-idpg-dnn": 221_200,
+    "m-idpg-phm-glove": 144_704,
+    "prompt-tuning": 5_120,
+    "prompt-tuning-134": 137_216,
+    "prompt-tuning-100": 102_400,
+    "p-tuning": 14_703_616,
+    "p-tuning-v2": 122_880,
+    "p-tuning-v2-kv": 245_760,
+    "adapter": 1_622_784,
+    "adapter-pfeiffer": 811_392,
+    "compacter": 152_832,
+    "compacter-shared": 149_824,
+}
+
+
+def count(**options) -> int:
+    if options["method"] == "m-idpg-phm-glove":
+        options = {"representation_width": 300, **options}
+    args = model_args(**options)
+    with torch.device("meta"):
+        module = METHODS[args.method].build(args, LARGE)
+    return 0 if module is None else sum(p.numel() for p in module.parameters() if p.requires_grad)
+
+
+def test_every_registered_method_has_a_count():
+    assert set(PAPER) == set(METHODS)
+
+
+@pytest.mark.parametrize("method", PAPER)
+def test_count_is_the_papers(method):
+    assert count(method=method) == PAPER[method]
+
+
+def test_released_code_keeps_two_shared_matrices():
+    assert count(method="s-idpg-phm", phm_shared_a="false") == 111_872
+
+
+@pytest.mark.parametrize(
+    ("sharing", "expected"),
+    [
+        # W1, b1, W2 of m = 16, n = 16 and one or 24 of them; output bias 5 x 1024, one or 24
+        ("S", 2 * 16**3 + 1024 + 16 + 5120 + 5120),
+        ("M", 2 * 16**3 + 1024 + 16 + 5120 + 24 * 5120),
+        ("L", 24 * (2 * 16**3 + 1024 + 16 + 5120 + 5120)),
+    ],
+)
+def test_sharing(sharing, expected):
+    assert count(method="m-idpg-phm", generator_sharing=sharing) == expected
+
+
+NORM = 2 * 1024
+
+
+@pytest.mark.parametrize(
+    ("kind", "residual", "layer_norm", "both"),
+    [("paper", 107_776, 107_776 + NORM, 107_776 + 3 * NORM), ("released", *(107_776 + n * NORM for n in (1, 1, 2)))],
+)
+def test_table_7_variants_add_their_layer_norms(kind, residual, layer_norm, both):
+    def variant(**options):
+        norm = {"generator_residual_norm": kind} if options.get("generator_residual") else {}
+        return count(method="s-idpg-phm", **options, **norm)
+
+    assert variant() == 107_776
+    assert variant(generator_residual=True) == residual
+    assert variant(generator_layer_norm=True) == layer_norm
+    assert variant(generator_residual=True, generator_layer_norm=True) == both
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"method": "p-tuning", "prompt_reparameterization": "mlp"}, 2_104_320),
+        # P-tuning v2's shipped setting: 20 x 1024 + 1024 x 512 + 512 + 512 x 49,152 + 49,152
+        ({"method": "p-tuning-v2-kv", "prompt_length": 20, "prompt_reparameterization": "prefix-mlp"}, 25_760_256),
+        ({"method": "p-tuning-v2-kv", "prompt_length": 20}, 983_040),
+    ],
+)
+def test_reparameterizations(options, expected):
+    assert count(**options) == expected

@@ -1,0 +1,206 @@
+"""The generator's equations written out with loops, its initial values, and its degeneration to prompt tuning."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.methods.prompts.base import parse_places
+from fairseq_idpg.methods.registry import METHODS, Geometry
+from fairseq_idpg.models.config import fill_method_options
+from tests.helpers import TINY, enlarge, logits, model_args, pair_batch, tiny_model
+from tests.plain import plain_prompt
+
+WIDTH, LAYERS = TINY["encoder_embed_dim"], TINY["encoder_layers"]
+SMALL = {"generator_hidden_size": 8, "prompt_length": 3}
+RESIDUAL, LAYER_NORM = {"generator_residual": True}, {"generator_layer_norm": True}
+RELEASED = {**RESIDUAL, "generator_residual_norm": "released"}
+VARIANTS = {
+    "plain": {},
+    "residual": RESIDUAL,
+    "layer norm": LAYER_NORM,
+    "both": {**RESIDUAL, **LAYER_NORM},
+    "released residual": RELEASED,
+    "released both": {**RELEASED, **LAYER_NORM},
+}
+
+
+def build(**options):
+    method = METHODS[options["method"]].build(model_args(**options), Geometry(LAYERS, WIDTH)).eval()
+    enlarge(method)
+    return method
+
+
+@pytest.mark.parametrize("name", ["s-idpg-phm", "s-idpg-dnn", "m-idpg-phm", "m-idpg-dnn"])
+@pytest.mark.parametrize("sharing", ["S", "M", "L"])
+@pytest.mark.parametrize("representation", ["backbone", "previous-layer"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_equations(name, sharing, representation, variant):
+    method = build(
+        method=name,
+        generator_sharing=sharing,
+        representation=representation,
+        **VARIANTS[variant],
+        **(SMALL if name.endswith("dnn") else {**SMALL, "phm_n": 4}),
+    )
+    m_of_x, sentence = torch.randn(2, WIDTH), torch.randn(2, WIDTH)
+    prompt_at = method.start(m_of_x)
+    for row, place in enumerate(method.places):
+        read = sentence if place and representation == "previous-layer" else m_of_x
+        ours = prompt_at(place, sentence).detach().numpy()
+        for example in range(2):
+            np.testing.assert_allclose(ours[example], plain_prompt(method, row, read[example].numpy()), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("variant", "expected"),
+    [
+        ("residual", lambda c, p, norm: c + p),
+        ("layer norm", lambda c, p, norm: norm(p)),
+        ("both", lambda c, p, norm: norm(norm(c) + norm(p))),
+        ("released residual", lambda c, p, norm: c + norm(p)),
+        ("released both", lambda c, p, norm: norm(c + norm(p))),
+    ],
+)
+@torch.no_grad()
+def test_table_7_by_appendix_a_5_1(variant, expected):
+    """Fresh LayerNorms, all alike, around a generator whose rows are known: its bias."""
+    options = {"method": "s-idpg-phm", "phm_n": 4, **SMALL, **VARIANTS[variant]}
+    method = METHODS["s-idpg-phm"].build(model_args(**options), Geometry(LAYERS, WIDTH)).eval()
+    for parameter in method.generators.parameters():
+        parameter.zero_()
+    method.bias.normal_()
+    m_of_x = torch.randn(2, WIDTH) * 3
+    norm = torch.nn.LayerNorm(WIDTH)
+    made = expected(m_of_x[:, None], method.bias[0][None].expand(2, -1, -1), norm)
+    torch.testing.assert_close(method.start(m_of_x)(0, None), made, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_zero_generator_is_prompt_tuning_with_its_bias(single):
+    """The paper's degeneration claim (Section 3.1): W = 0 leaves the bias, a task prompt."""
+    idpg = tiny_model(method="s-idpg-phm" if single else "m-idpg-phm", phm_n=4, **SMALL)
+    tuning = tiny_model(method="prompt-tuning" if single else "p-tuning-v2", prompt_length=3)
+    tuning.encoder.load_state_dict(idpg.encoder.state_dict())
+    tuning.classification_heads.load_state_dict(idpg.classification_heads.state_dict())
+    enlarge(idpg.method)
+    with torch.no_grad():
+        for parameter in idpg.method.generators.parameters():
+            parameter.zero_()
+        tuning.method.table.copy_(idpg.method.bias)
+        for position in range(5):
+            assert torch.equal(logits(idpg, pair_batch(), position), logits(tuning, pair_batch(), position))
+
+
+@pytest.mark.parametrize(
+    ("name", "stds"),
+    [
+        ("m-idpg-phm", {"down_a": 0.05, "down_b": 0.05, "up_a": 0.05, "up_b": 0.05, "hidden_bias": 0.05, "bias": 0.02}),
+        ("m-idpg-dnn", {"down": 0.02, "up": 0.02, "hidden_bias": 0, "bias": 0.02}),
+        ("s-idpg-dnn", {"down": 0.02, "up": 0.02, "hidden_bias": 0, "bias": 0}),
+        ("p-tuning-v2", {"table": 0.02}),
+        ("prompt-tuning", {"table": 0.02}),
+    ],
+)
+def test_initial_values_of_the_released_code(name, stds):
+    torch.manual_seed(0)
+    options = {} if "tuning" in name else {"generator_hidden_size": 256}
+    method = METHODS[name].build(model_args(method=name, **options), Geometry(8, 256))
+    assert {key.split(".")[-1] for key, _ in method.named_parameters()} == set(stds)
+    for key, parameter in method.named_parameters():
+        std = stds[key.split(".")[-1]]
+        assert parameter.std().item() == pytest.approx(std, rel=0.2), key
+        assert abs(parameter.mean().item()) <= 0.2 * std, key
+
+
+def test_values_survive_the_models_own_initialisation():
+    """RobertaModel draws every Linear again; a method attached too early would lose its values."""
+    model = tiny_model(method="m-idpg-phm", prompt_length=16, generator_hidden_size=32)
+    assert model.method.generators[0].down_b.std().item() == pytest.approx(0.05, rel=0.2)
+
+
+def test_dropout_is_where_the_released_code_has_it():
+    """On M(x) once for all layers, on the hidden layer each time; never on a previous layer's state."""
+    method = build(method="m-idpg-phm", phm_n=4, generator_dropout=0.5, representation="backbone", **SMALL).train()
+    method.generators[0].dropout.p = 0.0
+    with torch.no_grad():
+        method.bias.zero_()
+    prompt_at = method.start(torch.randn(2, WIDTH))
+    assert torch.equal(prompt_at(1, None), prompt_at(2, None))  # the same dropped M(x)
+    assert not torch.equal(method.start(torch.ones(2, WIDTH))(1, None), method.start(torch.ones(2, WIDTH))(1, None))
+    method.from_previous_layer = True
+    sentence = torch.randn(2, WIDTH)
+    assert torch.equal(prompt_at(1, sentence), method.start(torch.zeros(2, WIDTH))(1, sentence))
+    method.generators[0].dropout.p = 0.5
+    assert not torch.equal(prompt_at(1, sentence), prompt_at(1, sentence))
+
+
+def test_matrices_are_built_once_per_pass(monkeypatch):
+    calls = []
+    model = tiny_model(method="m-idpg-phm", phm_n=4, **SMALL)
+    generator = model.method.generators[0]
+    original = generator.matrices
+    monkeypatch.setattr(generator, "matrices", lambda: calls.append(1) or original())
+    logits(model, pair_batch())
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(("text", "places"), [("first", (0,)), ("all", (0, 1, 2)), ("0,2", (0, 2)), ("2,0,2", (0, 2))])
+def test_places(text, places):
+    assert parse_places(text, 3) == places
+
+
+@pytest.mark.parametrize("text", ["1,2", "0,3", "some", "0,,1", "-1,0"])
+def test_impossible_places(text):
+    with pytest.raises(InputError, match="--prompt-layers"):
+        parse_places(text, 3)
+
+
+def test_prompts_at_chosen_layers_only():
+    model = tiny_model(method="p-tuning-v2", prompt_layers="0,2")
+    assert model.method.table.shape == (2, 5, WIDTH)
+    logits(model, pair_batch()).sum().backward()
+    assert (model.method.table.grad.abs().sum((1, 2)) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"phm_n": 3}, "--phm-n 3 does not divide the width d = 32"),
+        ({"generator_hidden_size": 12, "phm_n": 8}, "does not divide --generator-hidden-size m = 12"),
+        ({"prompt_length": 0}, "--prompt-length 0"),
+        ({"generator_hidden_size": 0}, "--generator-hidden-size 0"),
+        ({"phm_n": 0}, "--phm-n 0"),
+        ({"method": "prompt-tuning", "phm_n": 4}, "--phm-n 4 has no effect with --method prompt-tuning"),
+        ({"method": "m-idpg-dnn", "phm_n": 4}, "--phm-n 4 has no effect with --generator dnn: leave it out or give"),
+        ({"representation_width": 300}, "--representation-width 300 has no effect with --representation p"),
+        (
+            {"generator_residual_norm": "released"},
+            "released has no effect without --generator-residual: leave it",
+        ),
+        ({"prompt_init_text": "good"}, "--prompt-init-text good has no effect with --prompt-init normal"),
+        ({"method": "m-idpg"}, "--method m-idpg is unknown: did you mean m-idpg-phm\\? choose from adapter, "),
+    ],
+)
+def test_impossible_options(options, message):
+    with pytest.raises(InputError, match=message):
+        tiny_model(**{"method": "m-idpg-phm", **options})
+
+
+def test_a_checkpoint_from_before_there_were_two_residuals_has_the_released_one():
+    """It recorded every option that there was; a run has every option, none of them filled yet."""
+    record = vars(model_args(method="s-idpg-phm", phm_n=4, generator_residual=True))
+    del record["generator_residual_norm"]
+    old, run = OmegaConf.create(record), OmegaConf.create({**record, "generator_residual_norm": None})
+    plain = OmegaConf.create({**record, "generator_residual": False})
+    for cfg in (old, run, plain):
+        fill_method_options(cfg)
+    assert [str(cfg.generator_residual_norm) for cfg in (old, run, plain)] == ["released", "paper", "paper"]
+
+
+def test_explicit_options_win_over_the_preset():
+    args = model_args(method="prompt-tuning-134", prompt_length=5)
+    assert (args.prompt_length, args.prompt_layers) == (5, "first")

@@ -1,0 +1,103 @@
+"""--prompt-init: every way to start, at the rows it is meant for."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.methods.base import Start
+from fairseq_idpg.methods.prompts.initial import vocabulary_rows
+from tests.helpers import dictionary, tiny_model
+
+SPECIALS = dictionary().nspecial
+METHODS = ("prompt-tuning", "p-tuning-v2", "m-idpg-phm", "s-idpg-dnn")
+
+
+def start_of(model) -> Start:
+    """Text is numbers of words: '0 3' are the first and the fourth word of the dictionary."""
+    encode = lambda text: [SPECIALS + int(word) for word in text.split()]  # noqa: E731
+    return Start(model.encoder.sentence_encoder.embed_tokens.weight, SPECIALS, encode)
+
+
+def initialised(method="prompt-tuning", **options):
+    model = tiny_model(method=method, **options)
+    before = model.method.initial_rows.detach().clone()
+    model.method.initialise(model.args, start_of(model))
+    words = model.encoder.sentence_encoder.embed_tokens.weight[SPECIALS:]
+    return model.method.initial_rows.detach(), before, words.detach()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_normal_is_what_the_method_builds(method):
+    rows, before, _ = initialised(method)
+    assert torch.equal(rows, before)
+
+
+@pytest.mark.parametrize("method", [*METHODS, "p-tuning-v2-kv"])
+def test_uniform(method):
+    rows, _, _ = initialised(method, prompt_init="uniform")
+    assert rows.abs().max() <= 0.5 and 0.2 < rows.std() < 0.38  # 0.289
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_vocabulary_rows_are_different_words_at_the_input_only(method):
+    rows, before, words = initialised(method, prompt_init="vocabulary")
+    chosen = [(words == row).all(1).nonzero().flatten().tolist() for row in rows[0]]
+    assert all(len(found) == 1 for found in chosen) and len({found[0] for found in chosen}) == 5
+    assert torch.equal(rows[1:], before[1:])
+
+
+def test_vocabulary_is_the_most_frequent_words_and_never_a_special():
+    embeddings = torch.arange(6000.0)[:, None]  # the embedding of a symbol is its id
+    rows = vocabulary_rows(None, Start(embeddings, 4, list), 5000).flatten()
+    assert sorted(rows.tolist()) == list(range(4, 5004))
+    few = vocabulary_rows(None, Start(embeddings[:8], 4, list), 7).flatten()
+    assert set(few.tolist()) == {4, 5, 6}  # 7 is <mask>
+
+
+def test_class_labels_are_means_of_their_pieces():
+    rows, _, words = initialised(prompt_init="class-labels", prompt_init_text="0 3|7")
+    assert torch.allclose(rows[0, 0], (words[0] + words[3]) / 2) and torch.equal(rows[0, 1], words[7])
+    assert all((words == row).all(1).any() for row in rows[0, 2:])
+
+
+def test_text_is_cut_or_repeated():
+    rows, _, words = initialised(prompt_init="text", prompt_init_text="4 5 6")
+    assert torch.equal(rows[0], words[[4, 5, 6, 4, 5]])
+    rows, _, words = initialised(prompt_init="text", prompt_init_text="4 5 6", prompt_length=2)
+    assert torch.equal(rows[0], words[[4, 5]])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_saved_prompt(method, tmp_path):
+    source = tiny_model(method=method)
+    with torch.no_grad():
+        for parameter in source.method.parameters():
+            parameter.add_(1)
+    path = tmp_path / "checkpoint_best.pt"
+    torch.save({"args": None, "cfg": {"model": {}}, "model": source.state_dict()}, path)
+    model = tiny_model(method=method, prompt_init="saved", prompt_init_from=str(path))
+    model.method.initialise(model.args, start_of(model))
+    for ours, theirs in zip(model.method.parameters(), source.method.parameters()):
+        assert torch.equal(ours, theirs)
+    other = tiny_model(method=method, prompt_init="saved", prompt_init_from=str(path), prompt_length=4)
+    with pytest.raises(InputError, match="holds another method or other sizes"):
+        other.method.initialise(other.args, start_of(other))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"prompt_init": "class-labels"}, "class-labels needs the classes' texts"),
+        ({"prompt_init": "class-labels", "prompt_init_text": "1|2|3", "prompt_length": 2}, "3 classes for 2"),
+        ({"prompt_init": "class-labels", "prompt_init_text": "1|"}, "'' has no words"),
+        ({"prompt_init": "text"}, "text needs a text"),
+        ({"prompt_init": "saved"}, "saved needs a checkpoint"),
+        ({"prompt_init": "saved", "prompt_init_from": "/nowhere.pt"}, "--prompt-init-from /nowhere.pt is not"),
+        ({"prompt_init": "vocabulary", "method": "p-tuning-v2-kv"}, "vocabulary is for rows of the input"),
+    ],
+)
+def test_bad_input(options, message):
+    with pytest.raises(InputError, match=message):
+        initialised(**options)

@@ -1,0 +1,88 @@
+"""--method A+B: prompts and adapters together; whatever would enter at one place is refused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.methods.registry import METHODS, find_method
+from tests.folders import train, validate, write_backbone, write_folder
+from tests.helpers import enlarge, logits, pair_batch, tiny_model
+
+PHM = {"phm_n": 4}
+
+
+def test_both_take_part():
+    """Each part alone gives other logits; with the other part's effect switched off, the combination is that part."""
+    both = tiny_model(method="p-tuning-v2+adapter")
+    enlarge(both.method)
+    prompts, adapters = both.method.parts
+    expected = {}
+    for name, part in (("p-tuning-v2", prompts), ("adapter", adapters)):
+        alone = tiny_model(method=name)
+        alone.method.load_state_dict(part.state_dict())
+        alone.classification_heads.load_state_dict(both.classification_heads.state_dict())
+        expected[name] = logits(alone, pair_batch())
+    together = logits(both, pair_batch())
+    assert not torch.allclose(together, expected["p-tuning-v2"]) and not torch.allclose(together, expected["adapter"])
+    with torch.no_grad():
+        adapters.up.zero_()
+        adapters.up_bias.zero_()
+    assert torch.equal(logits(both, pair_batch()), expected["p-tuning-v2"])
+
+
+def test_the_representation_is_the_untouched_backbones():
+    both, alone = tiny_model(method="m-idpg-phm+adapter", **PHM), tiny_model(method="m-idpg-phm", **PHM)
+    enlarge(both.method.parts[1])
+    seen = []
+    for model in (both, alone):
+        method = model.method
+        method.injection = lambda representation, offset, old=method.injection: (
+            seen.append(representation),
+            old(representation, offset),
+        )[1]
+        logits(model, pair_batch())
+    assert torch.equal(seen[0], seen[1])
+
+
+def test_counts_add_up():
+    both = tiny_model(method="compacter+m-idpg-phm", **PHM).parameter_counts()["method"]
+    parts = [
+        tiny_model(method=m, **o).parameter_counts()["method"] for m, o in (("compacter", {}), ("m-idpg-phm", PHM))
+    ]
+    assert both == sum(parts)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("prompt-tuning+m-idpg-phm", "prompt-tuning and m-idpg-phm enter at the same place"),
+        ("adapter+compacter", "adapter and compacter enter at the same place"),
+        ("adapter+adapter", "adapter and adapter enter at the same place"),
+        ("adapter+head-only", "head-only injects nothing"),
+        ("prompt-tunning", "did you mean prompt-tuning"),
+        ("adapter+", "--method  is unknown"),
+    ],
+)
+def test_refused(name, message):
+    with pytest.raises(InputError, match=message):
+        find_method(name)
+
+
+def test_settings_of_both_are_filled():
+    defaults = find_method("s-idpg-dnn+adapter-pfeiffer").defaults
+    assert defaults["generator"] == "dnn" and defaults["adapter_activation"] == "relu"
+    assert set(defaults) == {*METHODS["s-idpg-dnn"].defaults, *METHODS["adapter"].defaults}
+
+
+def test_training_resume_and_validation(tmp_path):
+    data, backbone = write_folder(tmp_path / "data"), write_backbone(tmp_path / "model.pt")
+    options = ["--backbone", backbone, "--method", "m-idpg-phm+adapter"]
+    whole = train(data, tmp_path / "whole", *options, "--max-epoch", 3)
+    assert "prompt: 5 rows (add) at layers 0,1,2; adapters: after attention and FFN" in whole.output
+    first = train(data, tmp_path / "parts", *options, "--max-epoch", 1)
+    second = train(data, tmp_path / "parts", *options, "--max-epoch", 3)
+    assert first.log("train_loss") + second.log("train_loss") == whole.log("train_loss")
+    checked = validate(data, tmp_path / "whole" / "checkpoint_last.pt")
+    assert checked.log("valid_loss") == pytest.approx(whole.log("valid_loss")[-1:], abs=1e-3)

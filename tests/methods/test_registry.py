@@ -1,0 +1,115 @@
+"""What holds for every ``--method``: it trains and saves what it says, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fairseq_idpg.backbone.encoder import layer_norms
+from fairseq_idpg.methods.registry import METHODS
+from tests.helpers import ALWAYS_SAVED, logits, pair_batch, tiny_model
+
+HEAD = {f"classification_heads.sentence_classification_head.{n}" for n in ("dense", "out_proj")}
+HEAD = {f"{layer}.{part}" for layer in HEAD for part in ("weight", "bias")}
+PHM = {"bias", *(f"generators.0.{name}" for name in ("hidden_bias", "down_a", "down_b", "up_a", "up_b"))}
+DNN = {"bias", *(f"generators.0.{name}" for name in ("hidden_bias", "down", "up"))}
+ADAPTER = {"down", "up", "down_bias", "up_bias"}
+COMPACTER = {"a", "down_s", "down_t", "up_s", "up_t", "down_bias", "up_bias"}
+LSTM = {f"lstm.{kind}_{gate}_l{layer}{way}" for kind in ("weight", "bias") for gate in ("ih", "hh") for layer in (0, 1)
+        for way in ("", "_reverse")}  # fmt: skip
+P_TUNING = {"embedding", "mlp.0.weight", "mlp.0.bias", "mlp.2.weight", "mlp.2.bias", *LSTM}
+OWN = {  # parameters of each method, in its checkpoints under "method."
+    "head-only": set(),
+    "fine-tuning": set(),
+    "efl": set(),
+    "m-idpg-phm": PHM,
+    "m-idpg-phm-glove": PHM,
+    "m-idpg-dnn": DNN,
+    "s-idpg-phm": PHM - {"generators.0.up_a"},
+    "s-idpg-dnn": DNN,
+    "prompt-tuning": {"table"},
+    "prompt-tuning-100": {"table"},
+    "prompt-tuning-134": {"table"},
+    "p-tuning": {f"reparameterization.{name}" for name in P_TUNING},
+    "p-tuning-v2": {"table"},
+    "p-tuning-v2-kv": {"table"},
+    "adapter": ADAPTER,
+    "adapter-pfeiffer": ADAPTER,
+    "compacter": COMPACTER,
+    "compacter-shared": COMPACTER,
+}
+TRAINS_BACKBONE = {"fine-tuning", "efl"}
+TRAINS_LAYER_NORMS = {"compacter-shared"}
+
+
+def build(method):
+    options = {"phm_n": 4} if "phm" in method and "glove" not in method else {}
+    if "glove" in method:
+        options = {"representation_width": 8, "generator_hidden_size": 8}
+    if method in ("prompt-tuning-100", "prompt-tuning-134"):
+        options["max_positions"] = 160
+    model = tiny_model(method=method, **options)
+    if "glove" in method:
+        forward = model.forward
+        model.forward = lambda *args, **more: forward(*args, representation=torch.ones(3, 8), **more)
+    return model
+
+
+def in_encoder(model, modules):
+    ids = {id(parameter) for module in modules for parameter in module.parameters()}
+    return {name for name, parameter in model.named_parameters() if id(parameter) in ids}
+
+
+def trained_names(method, model):
+    names = HEAD | {f"method.{name}" for name in OWN[method]}
+    stack = model.encoder.sentence_encoder
+    if method in TRAINS_BACKBONE:
+        names |= in_encoder(model, [stack])
+    if method in TRAINS_LAYER_NORMS:
+        names |= in_encoder(model, layer_norms(stack))
+    return names
+
+
+def test_every_method_is_here():
+    assert set(OWN) == set(METHODS)
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_training_moves_its_own_parameters_and_the_head(method):
+    model = build(method).train()
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    expected = trained_names(method, model)
+    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.Adam(trainable, lr=0.1)
+    for _ in range(2):  # what is multiplied by a zero at the start has no gradient in the first step
+        optimizer.zero_grad()
+        logits(model, pair_batch()).square().sum().backward()
+        optimizer.step()
+    moved = {name for name, parameter in model.named_parameters() if not torch.equal(parameter, before[name])}
+    if method in TRAINS_BACKBONE:  # rows of symbols that do not occur stay, but the tables move
+        assert moved <= expected and len(moved) > 0.9 * len(expected)
+    else:
+        assert moved == expected
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_checkpoints_hold_exactly_what_is_trained(method):
+    model = build(method)
+    names = trained_names(method, model) | ALWAYS_SAVED
+    if method == "p-tuning":
+        names.add("method.table")
+    keys = set(model.state_dict())
+    if method in TRAINS_BACKBONE:  # and the LM head and fairseq's version mark, as a --backbone has them
+        assert names <= keys and not any(key.startswith("method.") for key in keys)
+    else:
+        assert keys == names
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_evaluation_is_deterministic_and_ignores_padding(method):
+    model = build(method).eval()
+    tokens = pair_batch()
+    padded = torch.nn.functional.pad(tokens, (0, 4), value=1)
+    with torch.no_grad():
+        first, second, more = logits(model, tokens), logits(model, tokens), logits(model, padded)
+    assert torch.equal(first, second) and torch.allclose(first, more, atol=1e-6)

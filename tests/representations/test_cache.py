@@ -1,0 +1,313 @@
+"""The file format of the representation cache: filling, resuming, sharing, refusing."""
+
+from __future__ import annotations
+
+import errno
+import json
+import multiprocessing
+import pickle
+import time
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.representations import cache as cache_module
+from fairseq_idpg.representations.cache import CacheKey, RepresentationCache, digest_of, length_sorted_batches
+from preprocess.checksums import sha256
+
+ROWS, WIDTH = 23, 6
+TRUE = torch.randn(ROWS, WIDTH, generator=torch.Generator().manual_seed(0))
+EVERYTHING = np.arange(ROWS)
+
+
+def key(**changes):
+    usual = dict(
+        backbone="b", tokens="t", kind="backbone", rows=ROWS, width=WIDTH, dtype="float32", precision="float32"
+    )
+    return CacheKey(**{**usual, **changes})
+
+
+def batches(size=5):
+    return iter(np.array_split(EVERYTHING, range(size, ROWS, size)))
+
+
+def encode(index):
+    return TRUE[index]
+
+
+def counting(calls, fail_after=None):
+    def encoded(index):
+        if fail_after is not None and len(calls) == fail_after:
+            raise KeyboardInterrupt
+        calls.append(index.tolist())
+        return TRUE[index]
+
+    return encoded
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 0), ("float16", 2e-3)])
+def test_rows_come_back(tmp_path, dtype, tolerance):
+    cache = RepresentationCache(str(tmp_path / "new" / "folder"), key(dtype=dtype))
+    assert cache.rows(EVERYTHING) is None and not cache.complete
+    cache.fill(encode, batches())
+    rows = RepresentationCache(str(tmp_path / "new" / "folder"), key(dtype=dtype)).rows(np.array([7, 0, 7]))
+    assert rows.dtype == np.float32
+    np.testing.assert_allclose(rows, TRUE[[7, 0, 7]].numpy(), atol=tolerance)
+
+
+def test_a_complete_cache_is_not_computed_again(tmp_path):
+    RepresentationCache(str(tmp_path), key()).fill(encode, batches())
+    calls = []
+    RepresentationCache(str(tmp_path), key()).fill(counting(calls), batches())
+    assert calls == []
+
+
+def test_a_kill_loses_one_batch_at_most(tmp_path):
+    first, second = [], []
+    with pytest.raises(KeyboardInterrupt):
+        RepresentationCache(str(tmp_path), key()).fill(counting(first, fail_after=2), batches())
+    cache = RepresentationCache(str(tmp_path), key())
+    assert not cache.complete and cache.rows(EVERYTHING) is None
+    cache.fill(counting(second), batches(4))  # other batches than before
+    assert sorted(sum(first + second, [])) == EVERYTHING.tolist()
+    np.testing.assert_array_equal(cache.rows(EVERYTHING), TRUE.numpy())
+
+
+@pytest.mark.parametrize("ending", ["partial.npy", "done.npy"])
+@pytest.mark.parametrize("damage", ["cut", "gone"])
+def test_a_damaged_part_is_made_again(tmp_path, ending, damage):
+    cache = RepresentationCache(str(tmp_path), key())
+    with pytest.raises(KeyboardInterrupt):
+        cache.fill(counting([], fail_after=2), batches())
+    path = tmp_path / f"{key().name}.{ending}"
+    path.write_bytes(path.read_bytes()[:-3]) if damage == "cut" else path.unlink()
+    cache.fill(encode, batches())
+    np.testing.assert_array_equal(cache.rows(EVERYTHING), TRUE.numpy())
+
+
+def _fill_slowly(folder, calls):
+    def slow(index):
+        time.sleep(0.02)
+        calls.extend(index.tolist())
+        return TRUE[index]
+
+    RepresentationCache(folder, key()).fill(slow, batches())
+
+
+def test_several_processes_fill_it_once(tmp_path):
+    context = multiprocessing.get_context("fork")
+    with context.Manager() as manager:
+        calls = manager.list()
+        processes = [context.Process(target=_fill_slowly, args=(str(tmp_path), calls)) for _ in range(3)]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join()
+        assert [process.exitcode for process in processes] == [0, 0, 0]
+        assert sorted(calls) == EVERYTHING.tolist()
+    np.testing.assert_array_equal(RepresentationCache(str(tmp_path), key()).rows(EVERYTHING), TRUE.numpy())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"backbone": "c"}, {"tokens": "u"}, {"kind": "token-mean"}, {"rows": 24}, {"width": 7}, {"dtype": "float16"}),
+        {"precision": "bfloat16"},
+    ],
+)
+def test_anything_else_has_another_name(tmp_path, change):
+    RepresentationCache(str(tmp_path), key()).fill(encode, batches())
+    assert not RepresentationCache(str(tmp_path), key(**change)).complete
+
+
+def test_rows_follow_the_precision_of_the_moment(tmp_path):
+    precision = ["float32"]
+    cache = RepresentationCache(str(tmp_path), key(), precision=lambda: precision[0])
+    cache.fill(encode, batches())
+    np.testing.assert_array_equal(cache.rows(EVERYTHING), TRUE.numpy())
+    precision[0] = "float16"
+    assert cache.rows(EVERYTHING) is None
+    cache.fill(lambda index: TRUE[index].half(), batches())
+    carried = pickle.loads(pickle.dumps(cache))
+    for found in (cache, carried):
+        np.testing.assert_array_equal(found.rows(EVERYTHING), TRUE.half().float().numpy())
+    precision[0] = "float32"
+    np.testing.assert_array_equal(cache.rows(EVERYTHING), TRUE.numpy())
+
+
+def test_a_truncated_or_renamed_file_is_refused(tmp_path):
+    cache = RepresentationCache(str(tmp_path), key())
+    cache.fill(encode, batches())
+    path, about = tmp_path / f"{key().name}.npy", tmp_path / f"{key().name}.json"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-10])
+    with pytest.raises(InputError, match=f"{path.name} is damaged .*: remove it"):
+        RepresentationCache(str(tmp_path), key()).rows(EVERYTHING)
+    path.write_bytes(whole)
+    about.write_text(json.dumps({**json.loads(about.read_text()), "backbone": "another"}))
+    with pytest.raises(InputError, match="was made from something else"):
+        RepresentationCache(str(tmp_path), key()).rows(EVERYTHING)
+
+
+def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="--representation-cache .*file.* cannot be written"):
+        RepresentationCache(str(tmp_path / "file"), key()).fill(encode, batches())
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(cache_module, "write_zeros", full)
+    with pytest.raises(InputError, match="No space left on device"):
+        RepresentationCache(str(tmp_path / "full"), key()).fill(encode, batches())
+
+
+def test_batches_that_leave_an_example_out(tmp_path):
+    with pytest.raises(ValueError, match="do not cover"):
+        RepresentationCache(str(tmp_path), key()).fill(encode, iter([EVERYTHING[1:]]))
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=40), st.integers(1, 200))
+def test_batches_hold_every_example_once_and_fit(sizes, max_tokens):
+    sizes = np.asarray(sizes)
+    found = list(length_sorted_batches(sizes, max_tokens))
+    assert sorted(np.concatenate(found).tolist()) == list(range(len(sizes)))
+    assert all(len(batch) == 1 or sizes[batch].max() * len(batch) <= max_tokens for batch in found)
+
+
+def test_digest_tells_parts_apart():
+    assert digest_of(iter([b"ab", b"c"])) != digest_of(iter([b"a", b"bc"])) != digest_of(iter([b"abc"]))
+
+
+# --- damage --------------------------------------------------------------------------------------
+
+
+def filled(folder):
+    RepresentationCache(str(folder), key()).fill(encode, batches())
+    return folder / f"{key().name}.npy", folder / f"{key().name}.json"
+
+
+def reopened(folder):
+    return RepresentationCache(str(folder), key()).rows(EVERYTHING)
+
+
+def flip(path, bit):
+    content = bytearray(path.read_bytes())
+    content[bit // 8 % len(content)] ^= 1 << bit % 8
+    path.write_bytes(bytes(content))
+
+
+def damages(path, seed):
+    """A flip, a cut, a zeroed block or two blocks exchanged."""
+    draw = np.random.RandomState(seed)
+    content = bytearray(path.read_bytes())
+    one, other = sorted(draw.randint(0, len(content), 2))
+    size = min(16, len(content) - other)
+    if seed % 4 == 0:
+        content[one] ^= 1 << draw.randint(8)
+    elif seed % 4 == 1:
+        del content[one:]
+    elif seed % 4 == 2:
+        content[one : one + 16] = bytes(len(content[one : one + 16]))
+    else:
+        content[one : one + size], content[other : other + size] = (
+            content[other : other + size],
+            content[one : one + size],
+        )
+    path.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_complete_cache_is_identical_or_refused(tmp_path, seed):
+    files = filled(tmp_path)
+    damages(files[seed % 5 == 0], seed)
+    try:
+        found = reopened(tmp_path)
+    except InputError as error:
+        assert str(error).startswith("fairseq_idpg: --representation-cache: ") and "\n" not in str(error)
+        assert "remove it, it is made again" in str(error)
+    else:
+        np.testing.assert_array_equal(found, TRUE.numpy())
+
+
+def test_a_flipped_bit_of_a_row_is_found(tmp_path):
+    path, _ = filled(tmp_path)
+    flip(path, 8 * (path.stat().st_size - 3))
+    with pytest.raises(InputError, match=f"{path.name} is damaged .its checksum differs.: remove it"):
+        reopened(tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_damaged_rows_that_are_not_complete_are_made_again(tmp_path, seed):
+    with pytest.raises(KeyboardInterrupt):
+        RepresentationCache(str(tmp_path), key()).fill(counting([], fail_after=3), batches())
+    damages(tmp_path / f"{key().name}.{('partial', 'done')[seed % 3 == 0]}.npy", seed)
+    filled(tmp_path)
+    np.testing.assert_array_equal(reopened(tmp_path), TRUE.numpy())
+
+
+def replace_by_folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        replace_by_folder,
+        lambda path: path.write_bytes(b""),
+        lambda path: path.unlink(),
+        lambda path: path.write_text("[1, 2]"),
+        lambda path: path.write_text("[" * 100_000),
+        lambda path: path.write_bytes(b"PK\x03\x04"),
+    ],
+)
+@pytest.mark.parametrize("which", [0, 1])
+def test_files_that_are_no_cache(tmp_path, damage, which):
+    files = filled(tmp_path)
+    damage(files[which])
+    if not files[0].exists():
+        return  # not complete: made again
+    with pytest.raises(InputError, match="remove it, it is made again") as error:
+        reopened(tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_files_that_may_not_be_read(tmp_path, monkeypatch):
+    path, _ = filled(tmp_path)
+
+    def denied(*_):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(cache_module, "sha256", denied)
+    with pytest.raises(InputError, match=f"Permission denied.*{path.name}"):
+        reopened(tmp_path)
+
+
+@pytest.mark.parametrize(("dtype", "value"), [("float32", np.nan), ("float32", np.inf), ("float16", 1e6)])
+def test_rows_that_are_not_finite_are_refused(tmp_path, dtype, value):
+    def encode_badly(index):
+        rows = TRUE[index].clone()
+        rows[index == 7] = value
+        return rows
+
+    cache = RepresentationCache(str(tmp_path), key(dtype=dtype))
+    with pytest.raises(InputError, match="M.x. of example 8 is not finite") as error:
+        cache.fill(encode_badly, batches())
+    assert ("dtype float32" in str(error.value)) == (dtype == "float16")
+    assert not cache.complete
+
+
+def test_the_checksum_is_compared_once(tmp_path, monkeypatch):
+    filled(tmp_path)
+    calls = []
+    monkeypatch.setattr(cache_module, "sha256", lambda path: calls.append(path) or sha256(path))
+    cache = RepresentationCache(str(tmp_path), key())
+    cache.open()
+    cache.rows(EVERYTHING)
+    pickle.loads(pickle.dumps(cache)).rows(EVERYTHING)
+    assert len(calls) == 1

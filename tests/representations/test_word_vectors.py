@@ -1,0 +1,150 @@
+"""--representation glove: rows of DATA/glove in the batch, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.representations.word_vectors import load_vectors, vectors_width
+from preprocess.data_folder import DataFolder
+from preprocess.means import write_facts
+from preprocess.split_facts import token_digests
+from tests.folders import train, validate, write_backbone, write_folder
+from tests.preprocess.test_validation import damage
+from tests.tasks.test_dataset import make_task
+
+WIDTH = 12
+
+
+def write_vectors(folder: Path, width: int = WIDTH) -> dict[str, np.ndarray]:
+    """As python -m preprocess glove leaves them."""
+    data = DataFolder(folder)
+    draw = np.random.RandomState(0)
+    rows = {split: draw.randn(len(data.rows("input0", split)), width).astype(np.float32) for split in data.splits}
+    (folder / "glove").mkdir(exist_ok=True)
+    for split, vectors in rows.items():
+        np.save(folder / "glove" / f"{split}.npy", vectors)
+    digests = {name: digest for split in data.splits for name, digest in token_digests(data, split).items()}
+    write_facts(folder / "glove", {"dim": width, "sha256": digests})
+    return rows
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_folder(tmp_path / "data")
+
+
+def test_every_example_brings_its_row(folder):
+    rows = write_vectors(folder)
+    task = make_task(folder, swap_pairs="append")
+    task.word_vectors = WIDTH
+    dataset = task.load_dataset("train")
+    order = [3, 0, 24 + 3, 47]  # exchanged pairs have the row of their pair
+    batch = dataset.collater([dataset[i] for i in order])["net_input"]["representation"]
+    assert torch.equal(batch, torch.from_numpy(rows["train"][[3, 0, 3, 23]]))
+    plain = make_task(folder).load_dataset("valid")
+    assert "representation" not in plain.collater([plain[0]])["net_input"]
+
+
+def test_width_is_the_folders(folder):
+    with pytest.raises(InputError, match="glove.json is missing or damaged: run python -m preprocess glove"):
+        vectors_width(str(folder), 0)
+    write_vectors(folder)
+    assert vectors_width(str(folder), None) == vectors_width(str(folder), WIDTH) == WIDTH
+    with pytest.raises(InputError, match="--representation-width 300, but the vectors in .* have 12"):
+        vectors_width(str(folder), 300)
+
+
+def test_files_that_do_not_fit(folder):
+    write_vectors(folder)
+    assert load_vectors(str(folder), "valid", 13, WIDTH).vectors.shape == (13, WIDTH)
+    with pytest.raises(InputError, match=r"has shape \(13, 12\), not \(13, 8\)"):
+        load_vectors(str(folder), "valid", 13, 8)
+    (folder / "glove" / "valid.npy").write_bytes(b"damaged")
+    with pytest.raises(InputError, match="valid.npy is missing or damaged"):
+        load_vectors(str(folder), "valid", 13, WIDTH)
+    tokens = folder / "input0" / "train.bin"
+    tokens.write_bytes(tokens.read_bytes()[::-1])
+    with pytest.raises(InputError, match="train.npy was made from other text"):
+        load_vectors(str(folder), "train", 24, WIDTH)
+
+
+def test_a_flipped_bit_is_found(folder):
+    write_vectors(folder)
+    path = folder / "glove" / "valid.npy"
+    content = bytearray(path.read_bytes())
+    content[-2] ^= 1
+    path.write_bytes(bytes(content))
+    with pytest.raises(InputError, match="valid.npy is missing or damaged: run python -m preprocess glove"):
+        load_vectors(str(folder), "valid", 13, WIDTH)
+
+
+def test_vectors_of_an_earlier_version(folder, caplog):
+    """Nothing says whether they are whole: one line of warning, and what can be seen is seen."""
+    rows = write_vectors(folder)
+    path = folder / "glove" / "glove.json"
+    facts = json.loads(path.read_text())
+    del facts["means_sha256"]
+    path.write_text(json.dumps(facts))
+    assert np.array_equal(load_vectors(str(folder), "valid", 13, WIDTH).vectors, rows["valid"])
+    assert [record.message for record in caplog.records if "has no checksums of the vectors" in record.message]
+    rows["valid"][3, 1] = np.nan
+    np.save(folder / "glove" / "valid.npy", rows["valid"])
+    with pytest.raises(InputError, match="valid.npy is missing or damaged"):
+        load_vectors(str(folder), "valid", 13, WIDTH)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"dim": "x", "sha256": {}}', '{"dim": 12, "sha256": []}', "[" * 99999]
+)
+def test_damaged_facts(folder, text):
+    write_vectors(folder)
+    (folder / "glove" / "glove.json").write_text(text)
+    for read in (lambda: vectors_width(str(folder), None), lambda: load_vectors(str(folder), "valid", 13, WIDTH)):
+        with pytest.raises(InputError, match="glove.json is missing or damaged: run python -m preprocess glove"):
+            read()
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_vectors_damaged_at_random(folder, recorded, tmp_path):
+    rows = write_vectors(folder)
+    path, facts = folder / "glove" / "valid.npy", folder / "glove" / "glove.json"
+    if not recorded:
+        facts.write_text(
+            json.dumps({key: value for key, value in json.loads(facts.read_text()).items() if "mean" not in key})
+        )
+    whole, verdicts = path.read_bytes(), []
+    for seed in range(100):
+        path.write_bytes(whole)
+        damage(random.Random(seed), path, [path])
+        try:
+            same = np.array_equal(load_vectors(str(folder), "valid", 13, WIDTH).vectors, rows["valid"])
+            verdicts.append("identical" if same else "changed")
+        except InputError as error:
+            assert "\n" not in str(error)
+            verdicts.append("error")
+    assert not recorded or "changed" not in verdicts
+
+
+def test_training_and_validation(folder, tmp_path):
+    backbone = write_backbone(tmp_path / "model.pt")
+    options = ["--backbone", backbone, "--method", "m-idpg-phm-glove", "--generator-hidden-size", 8]
+    refused = train(folder, tmp_path / "none", *options, "--max-epoch", 1, succeed=False)
+    assert "run python -m preprocess glove" in refused.last_line
+    write_vectors(folder)
+    run = train(folder, tmp_path / "run", *options, "--max-epoch", 2)
+    assert "representation glove" in run.output
+    saved = torch.load(tmp_path / "run" / "checkpoint_last.pt", weights_only=True)
+    assert saved["cfg"]["model"]["representation_width"] == WIDTH
+    assert saved["model"]["method.generators.0.down_b"].shape == (4, WIDTH // 4, 8 // 4)
+    checked = validate(folder, tmp_path / "run" / "checkpoint_last.pt")
+    assert checked.log("valid_loss") == pytest.approx(run.log("valid_loss")[-1:], abs=1e-3)
+    write_vectors(folder, width=8)
+    refused = validate(folder, tmp_path / "run" / "checkpoint_last.pt", succeed=False)
+    assert "--representation-width 12, but the vectors" in refused.last_line

@@ -19,7 +19,7 @@ setup(
     license="MIT",
     author="fairseq_idpg contributors",
     python_requires=">=3.11",
-    packages=[*find_packages(include=["fairseq_idpg", "fairseq_idpg.*", "preprocess", "preprocess.*"]), "checkpoints"],
+    packages=find_packages(include=["fairseq_idpg", "fairseq_idpg.*", "preprocess", "preprocess.*"]),
     package_data={"fairseq_idpg": ["**/*.yaml"]},
     install_requires=[
         "fairseq-fixed==0.12.3.1",

@@ -19,17 +19,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
+
 import torch
-from hf_verify import largest_difference
-from hf_vocabulary import (
+
+from checkpoints.hf_verify import largest_difference
+from checkpoints.hf_weights import FAMILIES, State, convert_weights, read_weights
+from preprocess.encoders.hugging_face import (
     Vocabulary,
     dictionary_symbols,
     fairseq_order,
     read_json,
     read_vocabulary,
-    write_dictionary,
 )
-from hf_weights import FAMILIES, State, convert_weights, read_weights
 
 FILES = ("dict.txt", "model.pt")  # in the order of moving: a model never lacks its dictionary
 TOLERANCE = 1e-5
@@ -193,6 +195,18 @@ def convert(source: Path, target: Path, check: bool = False, force: bool = False
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return checkpoint
+
+
+def write_dictionary(symbols: list[str], path: Path) -> None:
+    """Write dict.txt with fairseq's Dictionary and check that fairseq reads the same ids back."""
+    from fairseq.data import Dictionary
+
+    dictionary = Dictionary()
+    for symbol in symbols:
+        dictionary.add_symbol(symbol)
+    dictionary.save(str(path))
+    if Dictionary.load(str(path)).symbols != dictionary.symbols:
+        raise ValueError(f"{path.name}: fairseq reads other symbols back than were written")
 
 
 def report(checkpoint: dict[str, Any], config: dict[str, Any], target: Path) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Callable, Iterator, Sequence
 
 from .binarize import Encoding, Labels, Split, binarize
-from .cli import vocab_folder
+from .encoders import vocab_folder
 from .folders import new_folder
 from .job import own_splits, task_splits
-from .report import summary, write_records
+from .summary import summary, write_records
 from .tasks import find_task
 
 

@@ -13,7 +13,7 @@ from typing import Sequence
 from .encoders import ENCODERS
 from .errors import DataError
 
-COMMANDS = {"few-shot": "few_shot", "glove": "glove", "stats": "stats", "tasks": "table"}
+COMMANDS = ("few-shot", "glove", "stats", "tasks")
 ABOUT = """Raw files of a task to the binarized folder OUT/TASK-bin that fairseq reads.
 
 TASK is one of those that `python -m preprocess tasks` lists, or any name with one of the --from options.
@@ -87,22 +87,6 @@ def check_task_name(name: str) -> None:
 
 LONGEST_NAME = 200  # characters; file systems take 255 bytes, and hidden names are longer than what they stand for
 SOURCES = ("raw", "from_tsv", "from_csv", "from_jsonl", "from_hub")
-GPT2_FOLDER = Path(__file__).parents[1] / "checkpoints" / "gpt2_bpe"
-
-
-def vocab_folder(bpe: str, vocab: Path | None) -> Path:
-    """The folder of the encoder's files.
-
-    Raises:
-        DataError: it is not there.
-    """
-    if vocab is None:
-        if bpe != "gpt2":
-            raise DataError(f"--bpe {bpe} needs --vocab: name the folder of the backbone's vocabulary")
-        vocab = GPT2_FOLDER
-    if not vocab.is_dir():
-        raise DataError(f"--vocab {vocab} does not exist: run checkpoints/download.sh gpt2_bpe, or name the folder")
-    return vocab
 
 
 def main(arguments: Sequence[str]) -> Path:
@@ -119,7 +103,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         check_text(arguments)
         if arguments and arguments[0] in COMMANDS:
-            import_module(f".{COMMANDS[arguments[0]]}", __package__).main(arguments[1:])
+            import_module(f".{arguments[0].replace('-', '_')}", __package__).main(arguments[1:])
         else:
             main(arguments)
     except DataError as error:

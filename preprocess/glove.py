@@ -21,7 +21,7 @@ from .errors import DataError
 from .folders import new_folder
 from .means import write_facts
 from .split_facts import token_digests
-from .word_vectors import read_vectors, vector_files
+from .vector_files import read_vectors, vector_files
 from .words import BATCH, SplitWords, check_encoder, folder_encoder, read_words
 
 FORMAT = 1  # of the folder DATA/glove

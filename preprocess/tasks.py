@@ -6,9 +6,10 @@ the files of gluebenchmark.com, super.gluebenchmark.com, SNLI 1.0, and the LM-BF
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Union
+from typing import Sequence, Union
 
 from .errors import DataError
 from .label_counts import label_order
@@ -150,3 +151,16 @@ def find_task(name: str) -> Task:
         f"task {name} is unknown: {hint}Known: {', '.join(TASKS)}; for your own data give --from-tsv, --from-csv, "
         "--from-jsonl or --from-hub"
     )
+
+
+def main(arguments: Sequence[str]) -> None:
+    """``python -m preprocess tasks``: the table of tasks."""
+    argparse.ArgumentParser("python -m preprocess tasks", description="Lists the known tasks.").parse_args(arguments)
+    rows = [("task", "texts", "labels", "metric", "settings", "files")]
+    for task in TASKS.values():
+        labels = ", ".join(task.labels) or f"a score from 0 to {task.scale:g}"
+        files = f"{task.folders[0]}/{{{','.join(dict.fromkeys(task.files.values()))}}}"
+        rows.append((task.name, "pair" if task.pairs else "single", labels, task.metric, task.settings, files))
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())

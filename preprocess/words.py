@@ -19,7 +19,6 @@ from .encoders import ENCODERS
 from .encoders.base import Encoder
 from .errors import DataError
 from .indexed import IndexedRows
-from .report import vocabulary_sha256
 from .split_facts import count_examples
 
 BATCH = 4096
@@ -96,7 +95,8 @@ def check_encoder(data: DataFolder, encoder: Encoder) -> None:
                 f"{data.path}/{part}/dict.txt differs from {encoder.dictionary}: name with --bpe and --vocab what the "
                 "folder was made with"
             )
-    if folder_facts(data).get("vocab_sha256", vocabulary_sha256(encoder)) != vocabulary_sha256(encoder):
+    made_with = encoder.fingerprint()
+    if folder_facts(data).get("vocab_sha256", made_with) != made_with:
         raise DataError(
             f"{encoder.files[0]} is not what {data.path} was made with: name that with --vocab, or preprocess "
             "the folder again"

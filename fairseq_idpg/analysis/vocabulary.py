@@ -7,10 +7,9 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from preprocess.cli import vocab_folder
 from preprocess.data_folder import DataFolder
 from preprocess.dictionary import FILLER
-from preprocess.encoders import load_encoder
+from preprocess.encoders import load_encoder, vocab_folder
 from preprocess.encoders.base import Encoder
 from preprocess.words import folder_encoder
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
+from ..errors import DataError
 from .base import Encoder
 
 ENCODERS = {  # --bpe: its class, imported when it is asked for
@@ -12,9 +13,25 @@ ENCODERS = {  # --bpe: its class, imported when it is asked for
     "bert": ("wordpiece", "WordPieceEncoder"),
     "sentencepiece": ("sentencepiece", "SentencePieceEncoder"),
 }
+GPT2_FOLDER = Path(__file__).parents[2] / "checkpoints" / "gpt2_bpe"
 
 
 def load_encoder(bpe: str, vocab: Path) -> Encoder:
     """The encoder named ``bpe``, read from the folder ``vocab``."""
     module, name = ENCODERS[bpe]
     return getattr(import_module(f".{module}", __name__), name)(vocab)
+
+
+def vocab_folder(bpe: str, vocab: Path | None) -> Path:
+    """The folder of the encoder's files; that of ``gpt2`` need not be named.
+
+    Raises:
+        DataError: it is not there.
+    """
+    if vocab is None:
+        if bpe != "gpt2":
+            raise DataError(f"--bpe {bpe} needs --vocab: name the folder of the backbone's vocabulary")
+        vocab = GPT2_FOLDER
+    if not vocab.is_dir():
+        raise DataError(f"--vocab {vocab} does not exist: run checkpoints/download.sh gpt2_bpe, or name the folder")
+    return vocab

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from itertools import chain
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Sequence
 
 import numpy as np
 
+from ..checksums import sha256
 from ..dictionary import EOS, SPECIAL, UNKNOWN, read_dictionary
 from ..errors import DataError
 
@@ -33,6 +35,11 @@ class Encoder(ABC):
         if self.derived is None:
             return self.dictionary.read_bytes()
         return "".join(f"{symbol} 1\n" for symbol in self.derived).encode("utf-8")
+
+    def fingerprint(self) -> str:
+        """SHA-256 of what text is split by, without dict.txt, which every folder has a copy of."""
+        files = [path for path in self.files if path != self.dictionary]
+        return hashlib.sha256("".join(map(sha256, files)).encode()).hexdigest()
 
     def encode(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Ids of N sentences one after the other, each closed by ``</s>``, and N lengths (``</s>`` counted).

@@ -10,10 +10,9 @@ from typing import Sequence
 
 from sentencepiece import SentencePieceProcessor
 
-from checkpoints.hf_vocabulary import FAIRSEQ_SPECIAL, Vocabulary, dictionary_symbols, fairseq_order
-
 from ..errors import DataError
 from .base import PieceEncoder
+from .hugging_face import FAIRSEQ_SPECIAL, Vocabulary, dictionary_symbols, fairseq_order
 
 SPECIAL_PIECES = ["<unk>", "<s>", "</s>"]
 

@@ -13,10 +13,9 @@ from typing import Any, Sequence
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from checkpoints.hf_vocabulary import Vocabulary, dictionary_symbols, fairseq_order, read_json, read_vocabulary
-
 from ..errors import DataError
 from .base import PieceEncoder, find_file
+from .hugging_face import Vocabulary, dictionary_symbols, fairseq_order, read_json, read_vocabulary
 
 CONFIG = "tokenizer_config.json"
 SETTINGS = {  # tokenizer_config.json's names: the normalizer's

@@ -1,14 +1,12 @@
-"""The converter is a script with siblings, not a package: make it and the helpers importable."""
+"""Makes the helpers of these tests importable."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-for folder in (HERE, HERE.parents[1] / "checkpoints"):
-    sys.path.insert(0, str(folder))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import hf_verify  # noqa: E402
+from checkpoints.hf_verify import hide_broken_torchaudio  # noqa: E402
 
-hf_verify.hide_broken_torchaudio()  # transformers looks for it only once, when first imported
+hide_broken_torchaudio()  # transformers looks for it only once, when first imported

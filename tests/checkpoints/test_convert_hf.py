@@ -17,11 +17,10 @@ pytest.importorskip("transformers")
 pytest.importorskip("sentencepiece")
 pytest.importorskip("tokenizers")
 
-import convert_hf  # noqa: E402
 import hf_folders  # noqa: E402
-import hf_verify  # noqa: E402
-import hf_weights  # noqa: E402
-from hf_vocabulary import fairseq_order, read_vocabulary  # noqa: E402
+
+from checkpoints import convert_hf, hf_verify, hf_weights  # noqa: E402
+from preprocess.encoders.hugging_face import fairseq_order, read_vocabulary  # noqa: E402
 
 SCRIPT = Path(convert_hf.__file__)
 FAMILIES = ("roberta", "xlm-roberta", "bert")

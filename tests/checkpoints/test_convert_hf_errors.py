@@ -13,8 +13,9 @@ pytest.importorskip("transformers")
 pytest.importorskip("sentencepiece")
 pytest.importorskip("tokenizers")
 
-import convert_hf  # noqa: E402
 import hf_folders  # noqa: E402
+
+from checkpoints import convert_hf  # noqa: E402
 
 
 @pytest.fixture(scope="module")

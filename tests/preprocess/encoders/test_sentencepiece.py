@@ -8,7 +8,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from preprocess.encoders import load_encoder
+from checkpoints.convert_hf import write_dictionary
+from preprocess.encoders import hugging_face, load_encoder
 
 from .conftest import SENTENCES, train, write_lines
 from .texts import LITERAL_XLMR, TRICKY, XLMR_SPECIAL, complaint, ids_of, symbols_of
@@ -154,10 +155,9 @@ def test_special_token_among_the_pieces(tmp_path):
 
 
 def test_derived_dictionary_is_what_convert_hf_writes(xlmr, encoder, tmp_path):
-    hf_vocabulary = pytest.importorskip("checkpoints.hf_vocabulary")
-    vocabulary = hf_vocabulary.read_vocabulary(xlmr)
-    symbols = hf_vocabulary.dictionary_symbols(vocabulary, hf_vocabulary.fairseq_order(vocabulary))
-    hf_vocabulary.write_dictionary(symbols, tmp_path / "dict.txt")
+    vocabulary = hugging_face.read_vocabulary(xlmr)
+    symbols = hugging_face.dictionary_symbols(vocabulary, hugging_face.fairseq_order(vocabulary))
+    write_dictionary(symbols, tmp_path / "dict.txt")
     assert encoder.dictionary_bytes() == (tmp_path / "dict.txt").read_bytes()
     assert not encoder.dictionary.exists() and encoder.files == [xlmr / MODEL]
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from preprocess.encoders import load_encoder
+from checkpoints.convert_hf import write_dictionary
+from preprocess.encoders import hugging_face, load_encoder
 
 from .conftest import CASED, UNCASED, write_lines
 from .texts import LITERAL_XLMR, TRICKY, complaint, ids_of, symbols_of
 
-hf_vocabulary = pytest.importorskip("checkpoints.hf_vocabulary")
 transformers = pytest.importorskip("transformers")
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -27,7 +27,7 @@ LIKELY = st.text(st.sampled_from("theca sTHECAing[]SEPMÉé#'\"!.\t\x01\u00a0中
 
 def moved(folder: Path, ids: list[int]) -> list[int]:
     """transformers' ids -> fairseq's, by the order in which convert_hf.py puts the embeddings."""
-    order = hf_vocabulary.fairseq_order(hf_vocabulary.read_vocabulary(folder))
+    order = hugging_face.fairseq_order(hugging_face.read_vocabulary(folder))
     return [order.index(number) for number in ids]
 
 
@@ -109,9 +109,9 @@ def test_decoded_text_has_the_same_ids(encoder, line):
 
 
 def test_derived_dictionary_is_what_convert_hf_writes(bert, encoder, tmp_path):
-    vocabulary = hf_vocabulary.read_vocabulary(bert)
-    symbols = hf_vocabulary.dictionary_symbols(vocabulary, hf_vocabulary.fairseq_order(vocabulary))
-    hf_vocabulary.write_dictionary(symbols, tmp_path / "dict.txt")
+    vocabulary = hugging_face.read_vocabulary(bert)
+    symbols = hugging_face.dictionary_symbols(vocabulary, hugging_face.fairseq_order(vocabulary))
+    write_dictionary(symbols, tmp_path / "dict.txt")
     assert encoder.dictionary_bytes() == (tmp_path / "dict.txt").read_bytes()
     assert not encoder.dictionary.exists() and encoder.files == [bert / "vocab.txt"]
 
@@ -207,7 +207,7 @@ def test_settings_beside_vocab_txt(config, pieces, tmp_path):
 def test_minilm():
     folder = MINILM[0]
     tokenizer = transformers.BertTokenizer.from_pretrained(str(folder), local_files_only=True)
-    order = hf_vocabulary.fairseq_order(hf_vocabulary.read_vocabulary(folder))
+    order = hugging_face.fairseq_order(hugging_face.read_vocabulary(folder))
     number = {theirs: ours for ours, theirs in enumerate(order)}
     lines = [*TRICKY[:-3], "A gorgeous, witty, seductive movie.", "It's a charming and often affecting journey . " * 30]
     backend = tokenizer.backend_tokenizer

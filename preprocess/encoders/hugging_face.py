@@ -185,15 +185,3 @@ def dictionary_symbols(vocabulary: Vocabulary, order: list[int]) -> list[str]:
             raise ValueError(f"{vocabulary.path}: {symbol!r} would stand twice in fairseq's dictionary")
         seen.add(symbol)
     return symbols
-
-
-def write_dictionary(symbols: list[str], path: Path) -> None:
-    """Write dict.txt with fairseq's Dictionary and check that fairseq reads the same ids back."""
-    from fairseq.data import Dictionary
-
-    dictionary = Dictionary()
-    for symbol in symbols:
-        dictionary.add_symbol(symbol)
-    dictionary.save(str(path))
-    if Dictionary.load(str(path)).symbols != dictionary.symbols:
-        raise ValueError(f"{path.name}: fairseq reads other symbols back than were written")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 import sys
@@ -79,14 +78,8 @@ def write_records(
         "task": task,
         "bpe": encoding.bpe,
         "vocab": str(encoding.vocab.resolve()),
-        "vocab_sha256": vocabulary_sha256(encoder),
+        "vocab_sha256": encoder.fingerprint(),
         "scale": scale,
     }
     (folder / "preprocess.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     write_checksums(folder)
-
-
-def vocabulary_sha256(encoder: Encoder) -> str:
-    """Fingerprint of what the encoder splits text by, without its dict.txt, which every folder has a copy of."""
-    files = [path for path in encoder.files if path != encoder.dictionary]
-    return hashlib.sha256("".join(map(sha256, files)).encode()).hexdigest()

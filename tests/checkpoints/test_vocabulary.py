@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 
 import hf_folders
-import hf_vocabulary
 import pytest
 from fairseq.data import Dictionary
 from fairseq.data.encoders.gpt2_bpe_utils import bytes_to_unicode
+
+from checkpoints.convert_hf import write_dictionary
+from preprocess.encoders import hugging_face
 
 pytest.importorskip("sentencepiece")
 pytest.importorskip("tokenizers")
@@ -19,10 +21,10 @@ GPT2_BPE = Path(__file__).resolve().parents[3] / "shared" / "data" / "gpt2_bpe"
 
 def symbols_of(folder: Path):
     """Convert, let fairseq write and read dict.txt, and return (fairseq's symbols, order)."""
-    vocabulary = hf_vocabulary.read_vocabulary(folder)
-    order = hf_vocabulary.fairseq_order(vocabulary)
-    symbols = hf_vocabulary.dictionary_symbols(vocabulary, order)
-    hf_vocabulary.write_dictionary(symbols, folder / "dict.txt")
+    vocabulary = hugging_face.read_vocabulary(folder)
+    order = hugging_face.fairseq_order(vocabulary)
+    symbols = hugging_face.dictionary_symbols(vocabulary, order)
+    write_dictionary(symbols, folder / "dict.txt")
     dictionary = Dictionary.load(str(folder / "dict.txt"))
     assert dictionary.symbols[4:] == symbols
     assert len(order) == len(dictionary) + 1  # the task appends <mask>
@@ -94,7 +96,7 @@ def test_merges_as_pairs(tmp_path):
 
 
 def test_bytes_in_the_order_of_gpt2():
-    assert hf_vocabulary.byte_symbols() == list(bytes_to_unicode().values())
+    assert hugging_face.byte_symbols() == list(bytes_to_unicode().values())
 
 
 @pytest.mark.skipif(not GPT2_BPE.is_dir(), reason="the released GPT-2 BPE files are not here")

@@ -1,0 +1,78 @@
+"""Imports run one way between the top-level folders, and in no circle within any; read from the source."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+BELOW = {  # folder: those that it may import
+    "preprocess": set(),
+    "fairseq_idpg": {"preprocess"},
+    "checkpoints": {"fairseq_idpg", "preprocess"},
+    "run_scripts": {"fairseq_idpg", "preprocess"},
+    "benchmarks": {"checkpoints", "fairseq_idpg", "preprocess"},
+    "tests": {"benchmarks", "checkpoints", "fairseq_idpg", "preprocess", "run_scripts"},
+}
+
+
+def files(folder: str) -> list[Path]:
+    return [path.relative_to(ROOT) for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def imported(text: str, package: tuple[str, ...]) -> Iterator[str]:
+    """Dotted names that a module of ``package`` imports, wherever in it: of modules and of what is taken from them."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) + 1 - node.level] if node.level else ()
+            source = ".".join([*above, *filter(None, [node.module])])
+            yield from (f"{source}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "import_module":
+            name = node.args[0]
+            if isinstance(name, ast.Constant) and not name.value.startswith("."):
+                yield name.value
+
+
+def imports_of(path: Path) -> list[str]:
+    return list(imported((ROOT / path).read_text(encoding="utf-8"), path.parent.parts))
+
+
+@pytest.mark.parametrize("folder", BELOW)
+def test_direction(folder):
+    found = files(folder)
+    assert found
+    wrong = {
+        f"{path}: {name}"
+        for path in found
+        for name in imports_of(path)
+        if name.partition(".")[0] in BELOW.keys() - BELOW[folder] - {folder}
+    }
+    assert not wrong
+
+
+def modules_of(folder: str) -> dict[str, set[str]]:
+    """Each module of a folder and the others of it that it imports."""
+    paths = {".".join(path.with_suffix("").parts).removesuffix(".__init__"): path for path in files(folder)}
+
+    def module(name: str) -> str:
+        return name if name in paths else name.rpartition(".")[0]
+
+    return {each: {*map(module, imports_of(path))} & paths.keys() - {each} for each, path in paths.items()}
+
+
+@pytest.mark.parametrize("folder", BELOW)
+def test_no_circle(folder):
+    left = modules_of(folder)
+    while free := {module for module, names in left.items() if not names & left.keys()}:
+        left = {module: names for module, names in left.items() if module not in free}
+    assert not left
+
+
+def test_imports_are_seen():
+    text = "import a.b\ndef f():\n    from ..x import y\n    from . import z\nimport_module('m.n')"
+    assert sorted(imported(text, ("p", "q"))) == ["a.b", "m.n", "p.q.z", "p.x.y"]

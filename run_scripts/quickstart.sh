@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# From nothing to a table of test accuracies on movie reviews; see run_scripts/quickstart.py.
+# From nothing to a table of test accuracies on movie reviews; see run_scripts/quickstart/__main__.py.
 #   bash run_scripts/quickstart.sh [--help]
 set -euo pipefail
-ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-bash "$ROOT/run_scripts/setup_env.sh"
-exec "$ROOT/.venv/bin/python" "$ROOT/run_scripts/quickstart.py" "$@"
+HERE=$(dirname "${BASH_SOURCE[0]}")
+bash "$HERE/setup_env.sh"
+source "$HERE/python.sh"
+exec "$PYTHON" -m run_scripts.quickstart "$@"

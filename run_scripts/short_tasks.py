@@ -22,7 +22,7 @@ from preprocess.errors import DataError
 from preprocess.folders import new_folder
 from preprocess.tasks import TASKS
 
-from .records import RunError
+from .run.records import RunError
 
 
 @dataclass(frozen=True)

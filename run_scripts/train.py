@@ -18,14 +18,14 @@ from preprocess.few_shot import positive, random_seed
 from preprocess.folders import new_file
 from preprocess.tasks import SETTINGS, WHOLE_MODEL, Settings, Task, find_task
 
-from .batches import MAX_TOKENS
-from .commands import learning_rates, with_few_shot_input
-from .experiment import SELECTIONS, Experiment
-from .options import checked
-from .perform import perform
-from .preflight import check
-from .records import Record, RunError, append_record, read_records
-from .yaml_keys import rate
+from .run.batches import MAX_TOKENS
+from .run.command import learning_rates, with_few_shot_input
+from .run.experiment import SELECTIONS, Experiment
+from .run.options import checked
+from .run.perform import perform
+from .run.preflight import check
+from .run.records import Record, RunError, append_record, read_records
+from .run.yaml_keys import rate
 
 LARGE = "checkpoints/roberta.large/model.pt"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Callable, Collection, Iterable, Mapping
 
-from run_scripts.records import RunError
+from run_scripts.run.records import RunError
 
 from .choice import Choice
 from .notes import failures, protocol

@@ -6,8 +6,8 @@ import math
 from typing import Any, Callable
 
 from preprocess.tasks import TASKS
-from run_scripts.experiment import SELECTIONS
-from run_scripts.records import RunError
+from run_scripts.run.experiment import SELECTIONS
+from run_scripts.run.records import RunError
 
 PROMPT = ("position", "supplementary_position", "prompt_length")
 NEEDED = {  # by status

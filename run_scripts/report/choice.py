@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Collection, Iterable, Iterator
 
-from run_scripts.records import RunError
+from run_scripts.run.records import RunError
 
 from .paper import paper
 from .runs import PAIRS, Run, is_prompted, kind_of

@@ -11,8 +11,8 @@ from typing import Sequence
 from preprocess.errors import DataError
 from preprocess.folders import new_file
 from preprocess.tasks import find_task
-from run_scripts.experiment import SELECTIONS
-from run_scripts.records import RunError
+from run_scripts.run.experiment import SELECTIONS
+from run_scripts.run.records import RunError
 
 from .chart import Chart
 from .choice import Choice

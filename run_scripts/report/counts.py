@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass
 from typing import Iterable, Iterator
 
-from run_scripts.records import RunError
+from run_scripts.run.records import RunError
 
 from .choice import Choice
 from .model import MISSING, NOTHING, Table

@@ -1,4 +1,4 @@
-"""What the paper prints, read from ``run_scripts/paper_values.yaml``."""
+"""What the paper prints, read from ``run_scripts/configs/paper_values.yaml``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Collection
 import yaml
 
 GENERATOR = re.compile(r"([SML])-(\d+)-(layer0|previous)")  # rows of Table 6: sharing, hidden size, input
-PAPER_VALUES = Path(__file__).parents[1] / "paper_values.yaml"
+PAPER_VALUES = Path(__file__).parents[1] / "configs" / "paper_values.yaml"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Callable, Hashable, Iterable
 
 from preprocess.tasks import TASKS
-from run_scripts.records import REASONS, RunError, read_records, results_file
+from run_scripts.run.records import REASONS, RunError, read_records, results_file
 
 from .checks import check
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Callable, Collection, Iterable
 
-from run_scripts.records import RunError
+from run_scripts.run.records import RunError
 
 from .checks import PROMPT
 from .choice import Choice

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from preprocess.tasks import TASKS
-from run_scripts.metrics import score, vote
+from run_scripts.run.metrics import score, vote
 
 from .notes import place
 from .runs import Run

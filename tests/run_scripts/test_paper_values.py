@@ -1,4 +1,4 @@
-"""run_scripts/paper_values.yaml against the paper: its averages, its text, and our own counts."""
+"""run_scripts/configs/paper_values.yaml against the paper: its averages, its text, and our own counts."""
 
 from __future__ import annotations
 

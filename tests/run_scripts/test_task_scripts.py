@@ -11,13 +11,13 @@ import sys
 import numpy as np
 import pytest
 import torch
-from tiny_campaign import FLAGS, world  # noqa: F401
 
 from preprocess.errors import DataError
 from run_scripts import train
-from run_scripts.experiment import backbone_digest
-from run_scripts.records import RunError
+from run_scripts.run.experiment import backbone_digest
+from run_scripts.run.records import RunError
 from tests.folders import ROOT
+from tests.run_scripts.tiny import FLAGS, world  # noqa: F401
 
 SCRIPTS = ROOT / "run_scripts"
 TASKS = ("CR", "MR", "SUBJ", "MPQA", "SST-2", "QNLI", "RTE", "MRPC", "QQP", "STS-B", "MNLI")

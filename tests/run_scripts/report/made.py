@@ -9,7 +9,7 @@ from typing import Any, Iterable
 import numpy as np
 
 from preprocess.tasks import TASKS
-from run_scripts.records import append_record
+from run_scripts.run.records import append_record
 
 Run = dict[str, Any]
 BACKBONE = {"path": "/models/roberta.large/model.pt", "sha256": "ab12" * 16}

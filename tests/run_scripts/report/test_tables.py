@@ -7,7 +7,6 @@ import shutil
 
 import pytest
 
-from run_scripts.records import RunError
 from run_scripts.report import counts
 from run_scripts.report.choice import Choice
 from run_scripts.report.counts import count_table
@@ -17,6 +16,7 @@ from run_scripts.report.overview import overview
 from run_scripts.report.paper import paper
 from run_scripts.report.runs import Results
 from run_scripts.report.tables import SCORE_TABLES, score_table
+from run_scripts.run.records import RunError
 
 from . import made
 

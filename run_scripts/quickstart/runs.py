@@ -1,0 +1,172 @@
+"""Training and testing one method, as the commands of the README would, and its row of results.
+
+Files of a run, in OUT/runs/METHOD: settings.json (written first), train.log, epochs.jsonl, the
+checkpoints, test.log, result.json (written last: the run is done).
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..run.checkpoint_files import repair_last
+from .files import (
+    ROOT,
+    QuickstartError,
+    Settings,
+    read_json,
+    remove,
+    run_logged,
+    say,
+    tool,
+    write_json,
+)
+from .log import Watcher, parse_line, read_epochs, read_parameter_counts
+
+BATCH_SIZE = 16
+
+
+@dataclass(frozen=True)
+class Hyper:
+    """Hyper-parameters of a method; `flags` are further options of fairseq-train."""
+
+    lr: float
+    max_epoch: int
+    flags: tuple[str, ...] = ()
+
+
+# A few hundred updates are too few to learn around the frozen backbone's dropout, so it is off here.
+DEFAULT = Hyper(lr=3e-3, max_epoch=3, flags=("--dropout", "0"))
+HYPERS: dict[str, Hyper] = {
+    "head-only": Hyper(lr=5e-4, max_epoch=3, flags=("--dropout", "0")),
+    "prompt-tuning": Hyper(lr=5e-3, max_epoch=3, flags=("--dropout", "0")),
+    "m-idpg-phm": Hyper(lr=3e-3, max_epoch=3, flags=("--dropout", "0")),
+}
+
+
+class Run(NamedTuple):
+    """What a run works on; `data` are the settings its data and backbone were made from."""
+
+    method: str
+    hyper: Hyper
+    seed: int
+    out: Path
+    data: Settings
+    cpu: bool
+
+    @property
+    def folder(self) -> Path:
+        return self.out / "runs" / self.method
+
+    @property
+    def settings(self) -> Settings:
+        hyper = {**asdict(self.hyper), "flags": list(self.hyper.flags)}
+        return {"method": self.method, "hyper": hyper, "seed": self.seed, "data": self.data}
+
+
+# --- commands ------------------------------------------------------------------------------------
+
+
+def _task(run: Run) -> list[str]:
+    return [
+        *(str(run.out / "reviews-bin"), "--user-dir", str(ROOT / "fairseq_idpg")),
+        *("--task", "sentence_prediction_idpg", "--criterion", "sentence_prediction"),
+        *("--num-classes", "2", "--init-token", "0", "--separator-token", "2"),
+        *("--required-batch-size-multiple", "1", "--num-workers", "0", "--log-format", "json"),
+        *("--distributed-world-size", "1"),  # the same batches however many GPUs there are
+        *(["--cpu"] if run.cpu else []),
+    ]
+
+
+def train_command(run: Run) -> list[str]:
+    hyper = run.hyper
+    return [
+        *(tool("fairseq-train"), *_task(run)),
+        *("--arch", "roberta_idpg_minilm", "--method", run.method),
+        *("--backbone", str(run.out / "backbone" / "model.pt"), "--prompt-position", "0"),
+        *("--max-positions", "512", "--batch-size", str(BATCH_SIZE), "--seed", str(run.seed)),
+        *("--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--adam-eps", "1e-6"),
+        *("--weight-decay", "0.1", "--lr", str(hyper.lr), "--lr-scheduler", "fixed"),
+        *("--max-epoch", str(hyper.max_epoch), *hyper.flags),
+        *("--best-checkpoint-metric", "accuracy", "--maximize-best-checkpoint-metric"),
+        *("--no-epoch-checkpoints", "--save-dir", str(run.folder), "--log-interval", "5"),
+    ]
+
+
+def validate_command(run: Run) -> list[str]:
+    best = run.folder / "checkpoint_best.pt"
+    options = ("--path", str(best), "--valid-subset", "test", "--batch-size", "64")
+    return [tool("fairseq-validate"), *_task(run), *options]
+
+
+# --- one run -------------------------------------------------------------------------------------
+
+
+def prepare(run: Run) -> None:
+    """A folder to start or resume in: that of other settings is thrown away."""
+    settings = run.folder / "settings.json"
+    if run.folder.exists() and read_json(settings) != run.settings:
+        remove(run.folder)
+    write_json(settings, run.settings)
+    repair_last(run.folder)
+
+
+def train(run: Run, examples: int) -> None:
+    epochs, last = run.folder / "epochs.jsonl", run.folder / "checkpoint_last.pt"
+    if last.exists() and run.hyper.max_epoch in read_epochs(epochs):
+        return
+    if last.exists():
+        say(f"{run.method}: resuming from checkpoint_last.pt")
+    updates = -(-examples // BATCH_SIZE)
+    watch = Watcher(run.method, run.hyper.max_epoch, updates, epochs)
+    try:
+        run_logged(train_command(run), run.folder / "train.log", watch)
+    finally:
+        watch.bar.close()
+    if not (run.folder / "checkpoint_best.pt").exists():
+        raise QuickstartError(f"fairseq-train wrote no checkpoint_best.pt, see {run.folder}")
+
+
+def measure(run: Run) -> float:
+    """Accuracy of the best checkpoint on the test split, in %."""
+    found: list[float] = []
+
+    def read(line: str) -> None:
+        stats = parse_line(line)[2]
+        if stats and "test_accuracy" in stats:
+            found.append(float(stats["test_accuracy"]))
+
+    log = run.folder / "test.log"
+    run_logged(validate_command(run), log, read)
+    if not found:
+        raise QuickstartError(f"fairseq-validate printed no test_accuracy, see {log}")
+    return found[-1]
+
+
+def finish_run(run: Run, examples: int) -> dict[str, Any]:
+    """The row of results of a method, trained and tested unless that was done before."""
+    result = run.folder / "result.json"
+    if result.exists() and read_json(run.folder / "settings.json") == run.settings:
+        row = read_json(result)
+        if row is not None:
+            say(f"== {run.method}: done before")
+            return row
+    say(f"== {run.method}: training on {'the CPU' if run.cpu else 'the GPU'}")
+    prepare(run)
+    train(run, examples)
+    say(f"{run.method}: testing the best checkpoint")
+    accuracy = measure(run)
+    trainable, backbone = read_parameter_counts(run.folder / "train.log")
+    epochs = read_epochs(run.folder / "epochs.jsonl").values()
+    row = {
+        "method": run.method,
+        "accuracy": accuracy,
+        "trainable": trainable,
+        "backbone_params": backbone,
+        "seconds_per_epoch": round(statistics.median(e["train_seconds"] for e in epochs), 2),
+        "checkpoint_bytes": (run.folder / "checkpoint_best.pt").stat().st_size,
+    }
+    write_json(result, row)
+    return row

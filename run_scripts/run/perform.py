@@ -1,0 +1,156 @@
+"""Trains an experiment, tests it, and writes RESULTS/runs/RUN/{experiment.json, train.log, checkpoint_best.pt,
+predictions.npz, record.json}. ``python -m run_scripts.run.perform RESULTS RUN`` is the job of a sweep."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import sys
+from dataclasses import asdict
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Iterator, Sequence
+
+from preprocess.errors import DataError
+from preprocess.folders import new_file
+
+from .checkpoint_files import drop_optimizer, has_all_updates, repair_last
+from .command import ROOT, cache_of, training_command, trains_whole_model
+from .evaluation import evaluate
+from .experiment import PROTOCOL, Experiment, backbone_digest
+from .provenance import revision, versions
+from .records import Record, RunError, failure
+from .splits import splits_of
+from .training import refuse_skipped, train, training_facts
+
+
+def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whole_model: bool = True) -> Record:
+    """The record of a run; one that was finished before is read, one that was killed goes on.
+
+    Args:
+        results: folder of all runs, which also holds their splits and M(x).
+        echo: print what fairseq-train prints.
+        keep_whole_model: keep the checkpoint even of a run that trains the backbone and so is as large.
+
+    Raises:
+        RunError: fairseq-train failed; the last line of its log says why.
+        DataError: the data has too few examples, or is damaged.
+    """
+    run, results = experiment.run, results.absolute()
+    folder = results / "runs" / run
+    folder.mkdir(parents=True, exist_ok=True)
+    with held(folder):
+        record = finished(results, run)
+        if record is None:
+            write(folder / "experiment.json", experiment.to_json())
+            record = make_record(experiment, run, results, echo)
+            write(folder / "record.json", json.dumps(record))
+        (folder / "checkpoint_last.pt").unlink(missing_ok=True)
+        if trains_whole_model(experiment) and not keep_whole_model:
+            (folder / "checkpoint_best.pt").unlink(missing_ok=True)
+    return record
+
+
+def finished(results: Path, run: str) -> Record | None:
+    """The record of a run, if it is done.
+
+    Raises:
+        RunError: it is damaged.
+    """
+    path = results / "runs" / run / "record.json"
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if record["run"] == run and record["status"] == "done":
+            return record
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RunError(f"{path}: {error.strerror}: remove it, and the run is made again") from None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    raise RunError(f"{path} is damaged: remove it, and the run is made again")
+
+
+def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> Record:
+    """Trains, predicts and puts the record together."""
+    folder, cache = results / "runs" / run, cache_of(experiment, results)
+    last, best = folder / "checkpoint_last.pt", folder / "checkpoint_best.pt"
+    splits = splits_of(experiment, results / "data")
+    command = training_command(experiment, splits, folder, cache)
+    repair_last(folder)
+    if not has_all_updates(last):
+        train(command, folder / "train.log", echo)
+    refuse_skipped(folder / "train.log")
+    if trains_whole_model(experiment):
+        drop_optimizer(best)
+    return {
+        **described(experiment, run),
+        **evaluate(experiment, splits, best, cache),
+        **training_facts(folder / "train.log"),
+        **{"predictions": str((folder / "predictions.npz").relative_to(results)), "command": command},
+        **{"versions": versions(), "git": revision(ROOT), "status": "done"},
+        "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }
+
+
+def described(experiment: Experiment, run: str) -> Record:
+    """What a record says of its experiment, whether it succeeded or failed."""
+    return {
+        **{**asdict(experiment), "run": run, "row": experiment.row or experiment.method},
+        **{"setting": experiment.setting, "position": experiment.prompt_position, "metric": experiment.facts.metric},
+        **{"protocol": PROTOCOL, "prompt_length": None},  # None: not known before the model is there
+        "backbone": {"path": experiment.backbone, "sha256": backbone_digest(experiment.backbone)},
+        "given_options": list(experiment.options),  # "options" are all, as they took effect
+    }
+
+
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Waits until no other process works in ``folder``; fairseq-train inherits the lock and so outlives no one."""
+    with open(folder / ".lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"{folder}: waiting for another process that is at work there", file=sys.stderr, flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        os.set_inheritable(file.fileno(), True)
+        yield
+
+
+def write(path: Path, text: str) -> None:
+    with new_file(path) as work:
+        work.write_text(text, encoding="utf-8")
+
+
+def perform_quietly(experiment: Experiment, results: Path, keep_whole_model: bool) -> Record:
+    """``perform`` in a job of a cluster: a failure is a record as well."""
+    try:
+        return perform(experiment, results, keep_whole_model=keep_whole_model)
+    except (SystemExit, Exception) as error:
+        return failure(error)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    made = argparse.ArgumentParser("python -m run_scripts.run.perform", description="The job of a sweep: one run.")
+    made.add_argument("results", type=Path, metavar="RESULTS")
+    made.add_argument("run", metavar="RUN", help="its experiment is in RESULTS/runs/RUN/experiment.json")
+    made.add_argument("--keep-whole-model", action="store_true", help="keep checkpoints that hold the backbone")
+    args = made.parse_args(argv)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # and so fairseq-train is terminated too
+    path = args.results / "runs" / args.run / "experiment.json"
+    try:
+        experiment = Experiment.from_json(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunError(f"{path}: {error}: start the sweep again, which writes it anew") from None
+    try:
+        perform(experiment, args.results, keep_whole_model=args.keep_whole_model)
+    except DataError as error:
+        raise RunError(str(error)) from None
+
+
+if __name__ == "__main__":
+    main()

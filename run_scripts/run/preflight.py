@@ -1,0 +1,145 @@
+"""What would make runs fail, found before the first one is started."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from argparse import Namespace
+from dataclasses import MISSING, fields, replace
+from difflib import get_close_matches
+from functools import lru_cache
+from itertools import product
+from pathlib import Path
+from typing import Iterable
+
+from fairseq import options as fairseq_options
+from fairseq.data import Dictionary
+
+from fairseq_idpg.backbone.loading import check_geometry, read_backbone
+from fairseq_idpg.methods.prompts.initial import load_saved
+from fairseq_idpg.methods.registry import Geometry, find_method
+from fairseq_idpg.models.config import RobertaIDPGConfig, fill_method_options
+from fairseq_idpg.representations.kinds import GLOVE
+from fairseq_idpg.representations.word_vectors import load_vectors, vectors_width
+from fairseq_idpg.saving.record import listed
+from fairseq_idpg.tasks.effects import check_effects
+from fairseq_idpg.tasks.prompt_position import check_position
+from preprocess.data_folder import DataFolder
+from preprocess.few_shot import check_source
+from preprocess.split_facts import count_examples
+
+from .command import training_command
+from .experiment import Experiment
+from .records import RunError
+from .splits import Splits
+
+F1 = "acc_and_f1"
+
+backbone_of = lru_cache(maxsize=1)(read_backbone)
+
+
+@lru_cache(maxsize=None)
+def folder_of(path: str) -> DataFolder:
+    """A data folder with examples to train on and to report on."""
+    folder = DataFolder(Path(path))
+    check_source(folder)
+    return folder
+
+
+@lru_cache(maxsize=None)
+def dictionary_of(folder: Path) -> Dictionary:
+    """As the plugin's task has it."""
+    dictionary = Dictionary.load(str(folder / "input0" / "dict.txt"))
+    dictionary.add_symbol("<mask>")
+    return dictionary
+
+
+def check(experiments: Iterable[Experiment]) -> None:
+    """Checks each data folder, backbone, option and start, once for all learning rates and seeds.
+
+    Raises:
+        RunError, InputError, DataError: one line that names the option or file, its value and the remedy.
+    """
+    try:
+        for experiment in dict.fromkeys(replace(each, lr=1.0, seed=1, k=None) for each in experiments):
+            folder = folder_of(experiment.data)
+            check_data(experiment, folder)
+            args = parse(training_command(experiment, Splits(folder, "valid", "valid"), Path("checkpoints"), None))
+            check_model(experiment, folder, args)
+    finally:
+        backbone_of.cache_clear()  # it is large
+
+
+def check_heads(first: Iterable[Experiment], second: Iterable[Experiment]) -> None:
+    """Whether the runs of supplementary training leave heads with which the others can start.
+
+    Raises:
+        RunError: they have other classes.
+    """
+    for before, after in product({each.data for each in first}, {each.data for each in second}):
+        found, wanted = (folder_of(path).label_names for path in (before, after))
+        if sorted(found) != sorted(wanted):
+            raise RunError(
+                f"supplementary.keep head: {before} has {listed(found) if found else 'scores'} for labels and {after} "
+                f"{listed(wanted) if wanted else 'scores'}, so a head does not fit both: write keep: [prompts]"
+            )
+
+
+def check_data(experiment: Experiment, folder: DataFolder) -> None:
+    """Labels of the kind that the task has, and texts that its method and position need."""
+    if folder.regression != experiment.facts.regression:
+        found, wanted = ("scores", "classes") if folder.regression else ("classes", "scores")
+        raise RunError(f"data {folder.path} has {found} for labels, and {experiment.task} has {wanted}: name another")
+    if experiment.facts.metric == F1 and sorted(folder.label_names) != ["0", "1"]:
+        raise RunError(
+            f"data {folder.path} has the labels {listed(folder.label_names)}, and {experiment.task} is scored by the "
+            "F1 of the label 1 beside 0: preprocess it with these two"
+        )
+    pairs = len(folder.inputs) == 2
+    if find_method(experiment.method).needs_pairs and not pairs:
+        raise RunError(
+            f"data {folder.path} has single sentences, and {experiment.method} needs entailment pairs: make them with "
+            f"python -m preprocess {experiment.task} --efl"
+        )
+    check_position(experiment.prompt_position, pairs)
+
+
+def check_model(experiment: Experiment, folder: DataFolder, args: Namespace) -> None:
+    """The backbone fits --arch and the data's dictionary, the method's options each other, starts the method."""
+    width = getattr(args, "representation_width", None)
+    fill_method_options(args)
+    if getattr(args, "representation", None) == GLOVE:
+        args.representation_width = vectors_width(experiment.data, width)
+        for split in ("train", "valid"):
+            load_vectors(experiment.data, split, count_examples(folder, split), args.representation_width)
+    check_geometry(backbone_of(experiment.backbone), args, dictionary_of(folder.path))
+    method = find_method(args.method).build(args, Geometry(args.encoder_layers, args.encoder_embed_dim))
+    check_effects(args, args, method)
+    if experiment.init_prompts_from:
+        load_saved(method, experiment.init_prompts_from)
+
+
+def parse(command: list[str]) -> Namespace:
+    """What fairseq makes of a command, with the defaults of the model's options.
+
+    Raises:
+        RunError: an option that it does not know, or a wrong value.
+    """
+    parser, said = fairseq_options.get_training_parser(), io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            args, left = fairseq_options.parse_args_and_arch(parser, input_args=command[1:], parse_known=True)
+    except SystemExit:
+        raise RunError(f"fairseq-train refuses its options: {said.getvalue().strip().split('error: ')[-1]}") from None
+    if left:
+        near = get_close_matches(left[0].partition("=")[0], parser._option_string_actions, 1)
+        hint = (
+            f"did you mean {near[0]}?"
+            if near
+            else "fairseq_idpg/OPTIONS.md lists the plugin's, fairseq-train --help its own"
+        )
+        raise RunError(f"option {left[0]} is unknown to fairseq-train: {hint}")
+    for item in fields(RobertaIDPGConfig):
+        if item.default is not MISSING:
+            setattr(args, item.name, getattr(args, item.name, item.default))
+    return args

@@ -1,0 +1,1 @@
+"""Many runs: ``python -m run_scripts.sweep CONFIG.yaml``."""

@@ -1,0 +1,153 @@
+"""Runs a campaign: ``python -m run_scripts.sweep CONFIG.yaml [--cluster local|slurm] [--jobs N] [--dry-run]``.
+
+A record for each finished run goes to RESULTS/results.jsonl. The same command goes on after a kill: what is there is
+not run again, and what was begun resumes from its last checkpoint. A run that fails is tried once more, unless it has
+diverged, which is a result, or lacks memory. Supplementary training, if the file asks for it, comes first, in
+RESULTS/supplementary.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+from typing import Iterable, Mapping, NoReturn, Sequence
+
+from preprocess.errors import DataError
+
+from ..run.experiment import Experiment
+from ..run.preflight import check, check_heads
+from ..run.records import RunError, only_one
+from ..run.splits import splits_of
+from .cluster import Cluster
+from .config import Sweep, read_sweep
+from .local import Local
+from .plan import Variant, experiments, first_stage
+from .slurm import Slurm
+from .stage import Campaign, missing
+
+CLUSTERS = {"local": Local, "slurm": Slurm}
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser("python -m run_scripts.sweep", description=(__doc__ or "").split("\n\n")[1])
+    add = made.add_argument
+    many = {"nargs": "+", "action": "extend", "default": [], "metavar": "KEY=VALUE"}
+    add("config", type=Path, metavar="CONFIG.yaml")
+    add("--results", type=Path, metavar="DIR", help="default: results/CONFIG")
+    add("--set", **many, help="instead of what the file says: seeds=[1,2] options.cpu=true ...")
+    add("--cluster", choices=list(CLUSTERS), default="local")
+    add("--jobs", type=int, help="runs at a time (default: one for each GPU, or one; on Slurm 100)")
+    add("--slurm", **many, help="for sbatch: partition=gpu time=600 ...")
+    add("--dry-run", action="store_true", help="check everything, list the runs that are missing, and run nothing")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    args = parser().parse_args(argv)
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        failed = command(args)
+    except DataError as error:
+        raise RunError(str(error)) from None
+    except KeyboardInterrupt:
+        raise RunError("interrupted; the same command goes on") from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    if failed:
+        sys.exit(1)
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def command(args: argparse.Namespace) -> int:
+    """How many runs failed; before the first one is started, everything is checked."""
+    if args.jobs is not None and args.jobs < 1:
+        raise RunError(f"--jobs {args.jobs}: give 1 or more")
+    results = (args.results or Path("results") / args.config.stem).absolute()
+    sweep = read_sweep(args.config, args.set)
+    first, second = first_stage(sweep), experiments(sweep, {})
+    if not second:
+        raise RunError(f"{args.config} stands for no runs: single sentences have no positions 2 and 3")
+    check([*first.values(), *second])
+    if first and "head" in sweep.supplementary.keep:
+        check_heads(first.values(), second)
+    if args.dry_run:
+        show(sweep, first, results)
+        return 0
+    with only_one(results):
+        cluster = CLUSTERS[args.cluster](results / "jobs", args.jobs, args.slurm)
+        return run(sweep, first, second, results, cluster)
+
+
+def by_run(runs: Iterable[Experiment]) -> dict[str, Experiment]:
+    return {experiment.run: experiment for experiment in runs}
+
+
+def split_key(experiment: Experiment) -> tuple[object, ...]:
+    """What decides which examples a run trains and selects on."""
+    drawn = experiment.seed if experiment.k else None
+    return experiment.data, experiment.k, experiment.dev_examples, experiment.selection, drawn
+
+
+def run(
+    sweep: Sweep,
+    first: Mapping[Variant, Experiment],
+    second: Iterable[Experiment],
+    results: Path,
+    cluster: Cluster,
+) -> int:
+    """Both stages; how many runs failed.
+
+    Raises:
+        DataError: some data has too few examples.
+        RunError: supplementary training failed.
+    """
+    for experiment in {split_key(experiment): experiment for experiment in second}.values():
+        splits_of(experiment, results / "data")
+    if first:
+        before = Campaign(by_run(first.values()), results / "supplementary", cluster, True)
+        failed = before.finish()
+        if failed:
+            raise RunError(f"{failed} of {len(first)} runs of supplementary training failed; the same command goes on")
+        if before.diverged:
+            raise RunError(
+                f"{before.diverged} of {len(first)} runs of supplementary training diverged: lower supplementary.lr"
+            )
+        second = experiments(sweep, trained(first, results))
+    runs = by_run(second)
+    campaign = Campaign(runs, results, cluster, sweep.keep_whole_models)
+    failed = campaign.finish()
+    diverged = f", {campaign.diverged} diverged" if campaign.diverged else ""
+    print(f"{results / 'results.jsonl'}: {len(runs)} runs, {failed} failed{diverged}", flush=True)
+    return failed
+
+
+def trained(first: Mapping[Variant, Experiment], results: Path) -> dict[Variant, str]:
+    """Checkpoints of supplementary training."""
+    runs = results / "supplementary" / "runs"
+    return {variant: str(runs / experiment.run / "checkpoint_best.pt") for variant, experiment in first.items()}
+
+
+def show(sweep: Sweep, first: Mapping[Variant, Experiment], results: Path) -> None:
+    """The runs that are missing; those after supplementary training get their identities from its checkpoints."""
+    left = _list(by_run(first.values()), results / "supplementary") if first else 0
+    if left:
+        print(f"and then {len(experiments(sweep, {}))} runs that start from what these leave")
+        return
+    _list(by_run(experiments(sweep, trained(first, results))), results)
+
+
+def _list(runs: Mapping[str, Experiment], results: Path) -> int:
+    left = missing(runs, results)
+    for name in left:
+        print(name, runs[name], *runs[name].options)
+    print(f"{len(left)} of {len(runs)} runs are missing in {results}")
+    return len(left)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""The YAML file of a campaign.
+
+backbone: checkpoints/roberta.large/model.pt     # paths as seen from where the sweep is started
+arch: roberta_idpg_large
+data: data                                       # folder of TASK-bin, or {TASK: folder}
+tasks: [CR, MR]
+rows:                                            # methods, or variants of them with a name
+  - prompt-tuning
+  - {name: S-256-layer0, method: m-idpg-phm, options: {generator-sharing: S, generator-hidden-size: 256}}
+lrs: [5.0e-3, 1.0e-3]                            # default: the paper's grid for the setting
+seeds: [1, 2, 3, 4, 5]
+positions: [0, [4, 1], best]                     # of the prompt; [where it was in supplementary training, where it is];
+                                                 # best: 0, for pairs 1; default: 0
+supplementary: {data: data/MNLI-bin}             # that training of the whole model on MNLI (appendix A.4)
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Sequence
+
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.methods.registry import find_method
+from preprocess.tasks import TASKS
+
+from ..run.experiment import SELECTIONS
+from ..run.options import architecture
+from ..run.records import RunError
+from ..run.yaml_keys import key, list_of, one_of, optional, parsed, rate, read_yaml, text, whole, yes_or_no
+
+KEPT = ("prompts", "head")
+BEST = "best"
+OPTION = re.compile(r"[a-z][a-z0-9-]*")
+task = one_of(TASKS)
+
+
+class Place(NamedTuple):
+    """Where the prompt is in supplementary training (None: there is none) and in the task (None: 0).
+
+    ``best`` is the place that Figure 7 finds best in the tasks: 0 in single sentences, 1 in pairs (appendix A.5.2).
+    """
+
+    supplementary: int | None
+    downstream: int | str | None
+
+
+def method(value: Any, where: str) -> str:
+    """A method, or several joined by "+"."""
+    try:
+        return find_method(str(value)).name
+    except InputError as error:
+        raise RunError(f"{where}: {str(error).partition('--method ')[2]}") from None
+
+
+def downstream(value: Any, where: str) -> int | str | None:
+    return value if value in (None, BEST) else whole(0)(value, where)
+
+
+def place(value: Any, where: str) -> Place:
+    if not isinstance(value, list):
+        return Place(None, downstream(value, where))
+    if len(value) != 2:
+        raise RunError(f"{where} {value}: write [position in supplementary training, position in the task]")
+    return Place(whole(0)(value[0], where), downstream(value[1], where))
+
+
+def options(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise RunError(f"{where} {value!r} is no mapping: write {{OPTION: VALUE}}, without --")
+    found: dict[str, Any] = {}
+    for name, setting in value.items():
+        option = str(name).replace("_", "-")
+        if OPTION.fullmatch(option) is None:
+            raise RunError(f"{where}: {name!r} is no option: write OPTION: VALUE, without --")
+        if option in found:
+            raise RunError(f"{where}: {option} stands twice: leave one out")
+        parts = setting if isinstance(setting, list) else [setting]
+        if not all(isinstance(part, (str, int, float)) for part in parts):  # true and false are numbers to Python
+            raise RunError(f"{where}: {name} {setting!r}: write a text, a number, true or false")
+        found[option] = setting
+    return found
+
+
+def folders(value: Any, where: str) -> str | dict[str, str]:
+    """A folder of TASK-bin folders, or a folder for each task."""
+    if isinstance(value, dict):
+        return {task(name, where): text(folder, f"{where} of {name}") for name, folder in value.items()}
+    return text(value, where)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a table: a method with options, and whatever else is not as in the rest of the sweep."""
+
+    method: str = key(method)
+    name: str = key(text, default="")
+    options: dict[str, Any] = key(options, default_factory=dict)
+    tasks: list[str] | None = key(optional(list_of(task)), default=None)
+    lrs: list[float] | None = key(optional(list_of(rate)), default=None)
+    positions: list[Place] | None = key(optional(list_of(place)), default=None)
+    backbone: str | None = key(optional(text), default=None)
+    data: Any = key(optional(folders), default=None)
+    init_prompts_from: str | None = key(optional(text), default=None)
+    init_head_from: str | None = key(optional(text), default=None)
+
+    @property
+    def label(self) -> str:
+        return self.name or self.method
+
+
+def row(value: Any, where: str) -> Row:
+    return parsed(Row, {"method": value} if isinstance(value, str) else value, where)
+
+
+@dataclass(frozen=True)
+class Supplementary:
+    """How the backbone is trained on MNLI, once for each row and position; ``keep``: what else is a start."""
+
+    data: str = key(text, default="data/MNLI-bin")
+    task: str = key(task, default="MNLI")
+    keep: list[str] = key(list_of(one_of(KEPT), empty=True), default_factory=lambda: ["prompts"])
+    lr: float | None = key(optional(rate), default=None)
+    seed: int = key(whole(0), default=1)
+    batch_size: int | None = key(optional(whole(1)), default=None)
+    max_epoch: int | None = key(optional(whole(1)), default=None)
+    max_update: int | None = key(optional(whole(1)), default=None)
+
+
+def supplementary(value: Any, where: str) -> Supplementary:
+    return parsed(Supplementary, value, where)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The keys of a file; lists are combined with each other. What is left out is as in the paper."""
+
+    backbone: str = key(text)
+    tasks: list[str] = key(list_of(task))
+    rows: list[Row] = key(list_of(row))
+    data: Any = key(folders, default="data")
+    arch: str = key(architecture, default="roberta_idpg_large")
+    lrs: list[float] | None = key(optional(list_of(rate)), default=None)
+    seeds: list[int] = key(list_of(whole(0)), default_factory=lambda: [1, 2, 3, 4, 5])
+    k: list[int | None] = key(list_of(optional(whole(1))), default_factory=lambda: [None])
+    dev_examples: int | None = key(optional(whole(1)), default=None)
+    selection: str = key(one_of(SELECTIONS), default="clean")
+    positions: list[Place] = key(list_of(place), default_factory=lambda: [Place(None, None)])
+    prompt_lengths: list[int | None] = key(list_of(optional(whole(1))), default_factory=lambda: [None])
+    supplementary: Supplementary | None = key(optional(supplementary), default=None)
+    batch_size: int | None = key(optional(whole(1)), default=None)
+    max_epoch: int | None = key(optional(whole(1)), default=None)
+    max_update: int | None = key(optional(whole(1)), default=None)
+    options: dict[str, Any] = key(options, default_factory=dict)
+    keep_whole_models: bool = key(yes_or_no, default=False)
+
+
+def read_sweep(path: Path, changes: Sequence[str] = ()) -> Sweep:
+    """Reads a file; ``changes`` are KEY=VALUE that take the place of what it says, KEY.KEY within a mapping.
+
+    Raises:
+        RunError: it is missing, no YAML, or has a key that stands twice, or a key or value that is not known; the
+            nearest is suggested.
+    """
+    try:
+        found = read_yaml(path.read_bytes(), str(path))
+    except OSError as error:
+        raise RunError(f"{path}: {error.strerror}: give a YAML file, such as run_scripts/configs/smoke.yaml") from None
+    for change in changes:
+        _apply(change, found)
+    sweep = parsed(Sweep, found, str(path))
+    _check(sweep, str(path))
+    return sweep
+
+
+def _apply(change: str, found: Any) -> None:
+    name, equals, value = change.partition("=")
+    if not equals:
+        raise RunError(f"--set {change} is no KEY=VALUE: write, say, seeds=[1,2]")
+    *outer, last = name.split(".")
+    for part in outer:
+        found = found.setdefault(part, {}) if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        raise RunError(f"--set {change}: there is nothing to set it in: write KEY=VALUE")
+    found[last] = read_yaml(value, f"--set {change}")
+
+
+def _check(sweep: Sweep, path: str) -> None:
+    """What keys say together."""
+    for label, count in Counter(row.label for row in sweep.rows).items():
+        if count > 1:
+            raise RunError(f"{path}: rows: two are called {label}: give one of them another name")
+    for row in sweep.rows:
+        left = sorted(set(row.tasks or ()) - set(sweep.tasks))
+        if left:
+            raise RunError(f"{path}: rows: {row.label} has the task {left[0]}, which tasks has not: add it there")
+        if sweep.supplementary is None and any(p.supplementary is not None for p in row.positions or sweep.positions):
+            raise RunError(
+                f"{path}: positions of {row.label}: [a, b] needs supplementary training: write "
+                "supplementary: {data: data/MNLI-bin}"
+            )

@@ -1,0 +1,127 @@
+"""The runs that a campaign stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from itertools import product
+from pathlib import Path
+from typing import Any, Iterator, Mapping
+
+from fairseq_idpg.methods.registry import find_method
+from fairseq_idpg.models.config import RobertaIDPGConfig
+from preprocess.tasks import find_task
+
+from ..run.command import learning_rates, with_few_shot_input
+from ..run.experiment import Experiment
+from ..run.options import checked
+from ..run.records import RunError
+from .config import BEST, Row, Sweep
+
+# Options that take the words true and false, where others are given or left out.
+SPELLED_OUT = {
+    item.name.replace("_", "-")
+    for item in fields(RobertaIDPGConfig)
+    if item.metadata.get("preset_default") in ("true", "false")
+}
+BETWEEN_SENTENCES = (2, 3)  # positions that single sentences do not have
+SAME = ("dev_examples", "selection", "batch_size", "max_epoch", "max_update")  # of a sweep and its experiments
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What a backbone is made for in supplementary training: a row with its prompt length, at a position."""
+
+    row: str
+    prompt_length: int | None
+    position: int | None
+
+
+def flags(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """{"fp16": True, "amp": False, "dropout": 0} -> --fp16 --dropout 0."""
+    return tuple(word for name, value in options.items() for word in _flag(name, value))
+
+
+def _flag(name: str, value: Any) -> Iterator[str]:
+    if value is False and name not in SPELLED_OUT:
+        return
+    yield f"--{name}"
+    if value is not True or name in SPELLED_OUT:
+        yield str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> list[Experiment]:
+    """The runs on the tasks. Those whose variant is not ``trained`` yet start from the sweep's backbone.
+
+    Args:
+        trained: checkpoints of the runs of ``first_stage``.
+
+    Raises:
+        RunError: a file or folder is missing, or an option has a key of its own.
+    """
+    return list(dict.fromkeys(_experiments(sweep, trained)))
+
+
+def _experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> Iterator[Experiment]:
+    for task, row, k, length in product(sweep.tasks, sweep.rows, sweep.k, sweep.prompt_lengths):
+        for before, position in (row.positions or sweep.positions) if task in (row.tasks or sweep.tasks) else ():
+            if position in BETWEEN_SENTENCES and not find_task(task).pairs:
+                continue
+            basis = replace(
+                _basis(sweep, row, length, task, row.data or sweep.data),
+                **{"k": k, "supplementary_position": before},
+                **{name: getattr(sweep, name) for name in SAME},
+                **_start(sweep, trained.get(Variant(row.label, length, before))),
+            ).absolute()
+            basis = replace(basis, position=basis.best_position if position == BEST else position)
+            basis = with_few_shot_input(basis)
+            for lr, seed in product(row.lrs or sweep.lrs or learning_rates(basis), sweep.seeds):
+                yield replace(basis, lr=lr, seed=seed)
+
+
+def _basis(sweep: Sweep, row: Row, length: int | None, task: str, data: Any) -> Experiment:
+    """What both stages have in common."""
+    options = {**sweep.options, **row.options, **({} if length is None else {"prompt-length": length})}
+    return Experiment(
+        **{"task": task, "method": row.method, "row": row.label, "lr": 0.0, "seed": 0, "arch": sweep.arch},
+        **{"data": _folder(data, task), "backbone": row.backbone or sweep.backbone, "options": checked(flags(options))},
+        **{name: getattr(row, name) for name in ("init_prompts_from", "init_head_from")},
+    )
+
+
+def _folder(data: Any, task: str) -> str:
+    if isinstance(data, dict):
+        if task not in data:
+            raise RunError(f"data has no folder of {task}: write data: {{{task}: FOLDER}}")
+        return data[task]
+    return str(Path(data) / f"{task}-bin")
+
+
+def _start(sweep: Sweep, checkpoint: str | None) -> dict[str, str]:
+    """The backbone that supplementary training made, and what else of it is kept."""
+    if checkpoint is None:
+        return {}
+    return {"backbone": checkpoint, **{f"init_{part}_from": checkpoint for part in sweep.supplementary.keep}}
+
+
+def first_stage(sweep: Sweep) -> dict[Variant, Experiment]:
+    """The runs of supplementary training, once for each variant that positions name.
+
+    Raises:
+        RunError: a file or folder is missing, or there are no prompts to keep.
+    """
+    how = sweep.supplementary
+    found = {}
+    for row, length in product(sweep.rows, sweep.prompt_lengths):
+        for before, _ in row.positions or sweep.positions:
+            if before is not None:
+                _check_kept(sweep, row)
+                basis = _basis(sweep, row, length, how.task, {how.task: how.data})
+                limits = {name: getattr(how, name) for name in ("seed", "batch_size", "max_epoch", "max_update")}
+                run = replace(basis, supplementary=True, position=before, **limits).absolute()
+                found[Variant(row.label, length, before)] = replace(run, lr=how.lr or learning_rates(run)[0])
+    return found
+
+
+def _check_kept(sweep: Sweep, row: Row) -> None:
+    if "prompts" in sweep.supplementary.keep and "prompt_init" not in find_method(row.method).defaults:
+        raise RunError(f"supplementary.keep {sweep.supplementary.keep}: {row.label} has no prompts: write keep: []")

@@ -1,0 +1,90 @@
+"""Runs as jobs of Slurm, through submitit."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any, Sequence
+
+import submitit
+
+from ..run.command import ROOT
+from ..run.perform import finished, perform_quietly, write
+from ..run.records import Record, RunError, failure
+from .cluster import Request
+
+USUAL = {"job_name": "fairseq_idpg", "gpus_per_node": 1, "cpus_per_task": 4, "time": 24 * 60}
+ALIVE = {"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "REQUEUED", "COMPLETING"}
+AT_ONCE = 100
+
+
+class Slurm:
+    """A job for each run; --slurm gives partition, time (minutes), gpus_per_node, cpus_per_task and so on.
+
+    Jobs of a sweep that was killed, waiting or at work, are taken over.
+    """
+
+    interval = 10.0
+
+    def __init__(self, folder: Path, jobs: int | None, settings: Sequence[str]):
+        setup = [f"export PYTHONPATH={shlex.quote(str(ROOT))}${{PYTHONPATH:+:$PYTHONPATH}}"]
+        given = dict(_pair(setting) for setting in settings)
+        try:
+            self.executor = submitit.SlurmExecutor(folder)
+            self.executor.update_parameters(**{**USUAL, "setup": setup, **given})
+        except (RuntimeError, ValueError) as error:
+            raise RunError(f"--cluster slurm: {str(error).splitlines()[0]}") from None
+        self.folder, self.jobs, self.running = folder, jobs or AT_ONCE, []
+
+    def start(self, request: Request) -> SlurmJob | None:
+        self.running = [job for job in self.running if not job.done()]
+        if len(self.running) >= self.jobs:
+            return None
+        number = request.folder / "slurm_job"
+        job = self._left_behind(number) or self._submit(request)
+        request.folder.mkdir(parents=True, exist_ok=True)
+        write(number, job.job_id)
+        self.running.append(job)
+        return SlurmJob(job, request)
+
+    def _left_behind(self, number: Path) -> Any | None:
+        """The job with this number, if it waits or is at work."""
+        if not number.is_file():
+            return None
+        job = submitit.SlurmJob(self.folder, number.read_text(encoding="utf-8"))
+        ended = job.paths.result_pickle.exists()
+        return None if ended or job.watcher.get_state(job.job_id, mode="force") not in ALIVE else job
+
+    def _submit(self, request: Request) -> Any:
+        try:
+            return self.executor.submit(perform_quietly, *request[1:])
+        except Exception as error:  # whatever sbatch says
+            raise RunError(f"--cluster slurm: sbatch refused the job: {_last_line(error)}") from None
+
+
+class SlurmJob:
+    def __init__(self, job: Any, request: Request):
+        self.job, self.request = job, request
+
+    def done(self) -> bool:
+        return self.job.done()
+
+    def record(self) -> Record:
+        try:
+            return finished(self.request.results, self.request.run) or self.job.result()
+        except Exception as error:
+            return failure(f"the job died: {_last_line(error)} (log: {self.job.paths.stderr})")
+
+    def cancel(self) -> None:
+        self.job.cancel(check=False)
+
+
+def _pair(setting: str) -> tuple[str, Any]:
+    name, equals, value = setting.partition("=")
+    if not equals:
+        raise RunError(f"--slurm {setting} is no KEY=VALUE: write, say, partition=gpu")
+    return name, int(value) if value.isdecimal() else value
+
+
+def _last_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[-1]

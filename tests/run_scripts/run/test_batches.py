@@ -1,0 +1,71 @@
+"""How many batches and updates a run makes, beside what fairseq makes of the same examples."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from fairseq.data import data_utils
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from preprocess.data_folder import DataFolder
+from run_scripts.run import batches
+from run_scripts.run.batches import batches_of_epoch, count_batches
+from run_scripts.run.experiment import Experiment
+from tests.run_scripts.tiny import world  # noqa: F401
+from tests.tasks.test_dataset import make_task
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=60), st.integers(1, 20), st.integers(30, 200))
+def test_as_fairseq_fills_batches(sizes, examples, tokens):
+    vector = np.asarray(sizes)
+    theirs = data_utils.batch_by_size(np.arange(len(sizes)), vector.__getitem__, vector, tokens, examples, 1)
+    assert count_batches(sizes, examples, tokens) == len(theirs)
+
+
+@pytest.mark.parametrize("task", ["RTE", "CR"])
+@pytest.mark.parametrize("more", [{}, {"supplementary": True}, {"options": ("--group-by-length",)}], ids=str)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_as_the_task_makes_an_epoch(world, task, more, seed):  # noqa: F811
+    """Some batches are full of examples and some of tokens."""
+    if task == "CR" and "supplementary" in more:
+        pytest.skip("single sentences cannot be exchanged")
+    path, tokens = world.data / f"{task}-bin", 60 if task == "RTE" else 30
+    options = {"swap_pairs": "append" if "supplementary" in more else "none"}
+    dataset = make_task(
+        path, **options, seed=seed, group_by_length="--group-by-length" in more.get("options", ())
+    ).load_dataset("train")
+    made = dataset.batch_by_size(
+        dataset.ordered_indices(), max_tokens=tokens, max_sentences=4, required_batch_size_multiple=1
+    )
+    assert len({len(batch) for batch in made}) > 1
+    more = {**more, "options": (*more.get("options", ()), "--max-tokens", str(tokens))}
+    experiment = Experiment(task, "fine-tuning", 1e-5, seed, str(path), "", **more)
+    assert batches_of_epoch(experiment, DataFolder(path), 4) == len(made)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(1, 3), st.integers(1, 3), st.sampled_from([60, 120, 1000]))
+def test_tokens_are_of_an_update_like_examples(world, processes, update_freq, tokens):  # noqa: F811
+    parts = processes * update_freq
+    task = make_task(world.data / "RTE-bin", total_batch_size=2 * parts, update_freq=[update_freq])
+    dataset = task.load_dataset("train")
+    made = task.get_batch_iterator(
+        dataset, max_tokens=tokens, max_sentences=999, num_shards=processes, required_batch_size_multiple=1
+    ).frozen_batches
+    longest = max(map(dataset.num_tokens, range(len(dataset))))
+    for batch in made:
+        assert len(batch) <= 2
+        assert len(batch) * max(map(dataset.num_tokens, batch)) <= max(tokens // parts, longest)
+    assert sorted(i for batch in made for i in batch) == list(range(24))
+
+
+def test_options_of_an_experiment():
+    def value(*options):
+        return batches.given(SimpleNamespace(options=options), "--max-tokens")
+
+    assert value("--fp16", "--max-tokens", "5") == value("--max-tokens=5") == "5"
+    assert value("--max-tokens", "5", "--max-tokens=6") == "6"
+    assert value("--max-tokens-valid", "5") is None

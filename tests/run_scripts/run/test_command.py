@@ -1,0 +1,207 @@
+"""fairseq-train's options for each task and method: Table 4 and the released scripts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from preprocess.data_folder import DataFolder
+from run_scripts.run import command as commands
+from run_scripts.run.command import cache_of, learning_rates, training_command, with_few_shot_input
+from run_scripts.run.experiment import Experiment
+from run_scripts.run.options import checked
+from run_scripts.run.records import RunError
+from run_scripts.run.splits import Splits
+from tests.run_scripts.tiny import world  # noqa: F401
+
+
+@pytest.fixture
+def command(world):  # noqa: F811
+    """Options of an experiment's command: {option: its value, or None}."""
+
+    def made(task="RTE", method="m-idpg-phm", lr=1e-3, **more):
+        experiment = Experiment(task, method, lr, 3, str(world.data / f"{task}-bin"), "model.pt", **more)
+        folder = DataFolder(Path(experiment.data if Path(experiment.data).is_dir() else world.data / "RTE-bin"))
+        words = training_command(experiment, Splits(folder, "valid", "test"), Path("runs/x"), Path("cache"))
+        assert words[0] == "fairseq-train"
+        options = [at for at, word in enumerate(words) if word.startswith("--")]
+        ends = [*options[1:], len(words)]
+        return {words[at]: " ".join(words[at + 1 : end]) or None for at, end in zip(options, ends)}
+
+    return made
+
+
+def test_what_all_runs_have_in_common(command):
+    options = command()
+    for name, value in {
+        **{"--optimizer": "adam", "--adam-betas": "(0.9, 0.98)", "--adam-eps": "1e-6", "--weight-decay": "0.1"},
+        **{"--dropout": "0.1", "--attention-dropout": "0.1", "--lr": "0.001", "--lr-scheduler": "fixed"},
+        **{"--seed": "3", "--best-checkpoint-metric": "accuracy", "--maximize-best-checkpoint-metric": None},
+        **{"--task": "sentence_prediction_idpg", "--method": "m-idpg-phm", "--backbone": "model.pt"},
+        **{"--prompt-position": "0", "--valid-subset": "valid", "--num-classes": "2"},
+        **{"--max-tokens": "4400", "--required-batch-size-multiple": "1"},
+        **{"--representation-cache": "cache", "--save-dir": "runs/x"},
+    }.items():
+        assert options[name] == value, name
+    assert not {"--fp16", "--fp16-init-scale", "--threshold-loss-scale", "--fp16-scale-window"} & set(options)
+
+
+def test_validation_is_not_limited_in_tokens(command):
+    options = command()
+    assert int(options["--max-tokens-valid"]) >= int(options["--batch-size-valid"]) * int(options["--max-positions"])
+
+
+@pytest.mark.parametrize(("task", "updates"), [("RTE", 75), ("QQP", 8)])
+def test_the_authors_limit_updates_to_those_of_full_batches(command, task, updates):
+    """Their --max-update: 24 examples x 50 / 16, 24 x 10 / 32, rounded up."""
+    assert command(task)["--max-update"] == str(updates)
+    assert "--max-update" not in command(task, max_epoch=3)
+    assert "--max-update" not in command(task, "fine-tuning")
+
+
+@pytest.mark.parametrize(
+    ("task", "batch", "epochs"),
+    [(task, "16", "50") for task in ("CR", "MR", "SUBJ", "MPQA", "RTE", "MRPC", "STS-B")]
+    + [(task, "32", "10") for task in ("SST-2", "QNLI", "QQP", "MNLI")],
+)
+def test_batch_and_epochs_of_the_paper(command, task, batch, epochs):
+    options = command(task)
+    assert (options["--total-batch-size"], options["--max-epoch"]) == (batch, epochs)
+
+
+def test_few_shot_is_the_same_for_small_and_large_tasks(command):
+    for task in ("RTE", "QQP"):
+        options = command(task, k=100)
+        assert (options["--total-batch-size"], options["--max-epoch"]) == ("16", "50")
+
+
+@pytest.mark.parametrize(
+    ("task", "metric", "report"),
+    [
+        ("MRPC", "acc_and_f1", "--report-acc-and-f1"),
+        ("QQP", "acc_and_f1", "--report-acc-and-f1"),
+        ("STS-B", "pearson_and_spearman", "--report-pearson-and-spearman"),
+    ],
+)
+def test_the_tasks_metric_chooses_the_checkpoint(command, task, metric, report):
+    options = command(task)
+    assert options["--best-checkpoint-metric"] == metric and report in options
+
+
+@pytest.mark.parametrize(
+    ("task", "metric", "report"),
+    [
+        ("MRPC", "accuracy", "--report-acc-and-f1"),
+        ("QQP", "accuracy", "--report-acc-and-f1"),
+        ("STS-B", "loss", "--report-pearson-and-spearman"),
+        ("RTE", "accuracy", None),
+    ],
+)
+@pytest.mark.parametrize("k", [None, 100])
+def test_the_papers_selection_chooses_by_what_the_authors_scripts_name(command, task, metric, report, k):
+    options = command(task, selection="paper", k=k)
+    assert options["--best-checkpoint-metric"] == metric and (report is None or report in options)
+    assert ("--maximize-best-checkpoint-metric" in options) == (metric != "loss")
+
+
+def test_regression(command):
+    options = command("STS-B")
+    assert "--regression-target" in options and options["--num-classes"] == "1"
+
+
+def test_whole_models_warm_up_and_decay(command):
+    options = command(method="fine-tuning")
+    # 24 examples in batches of 16 for 10 epochs
+    assert (options["--max-epoch"], options["--total-num-update"], options["--warmup-updates"]) == ("10", "20", "1")
+    assert options["--lr-scheduler"] == "polynomial_decay" and "--no-freeze-backbone" not in options
+
+
+@pytest.mark.parametrize(
+    ("task", "more", "batch"),
+    [("RTE", {}, "16"), ("QNLI", {}, "32"), ("QNLI", {"k": 100}, "16"), ("QNLI", {"batch_size": 8}, "8")],
+)
+def test_whole_models_have_settings_of_their_own(command, monkeypatch, task, more, batch):
+    """RoBERTa's authors: batch 32 for SST-2, QNLI, QQP and MNLI."""
+    assert command(task, "fine-tuning", **more)["--total-batch-size"] == batch
+    others = {size: replace(settings, batch_size=7) for size, settings in commands.WHOLE_MODEL.items()}
+    monkeypatch.setattr(commands, "WHOLE_MODEL", others)
+    changed = command(task, "fine-tuning", **more)["--total-batch-size"]
+    assert changed == ("8" if "batch_size" in more else "7") and command(task)["--total-batch-size"] != "7"
+
+
+@pytest.mark.parametrize("option", ["--fp16", "--memory-efficient-fp16"])
+def test_half_precision_has_the_authors_loss_scale(command, option):
+    options = command(options=(option, "--fp16-scale-window", "64"))
+    assert (options["--fp16-init-scale"], options["--threshold-loss-scale"]) == ("4", "1")
+    assert options["--fp16-scale-window"] == "64"  # given ones win
+    assert command(options=(option,))["--fp16-scale-window"] == "128"
+
+
+def test_supplementary_training(command):
+    options = command("MNLI", "s-idpg-phm", 1e-5, supplementary=True)
+    # 24 pairs, twice, in batches of 32 for 10 epochs
+    assert options["--total-num-update"] == "20" and options["--total-batch-size"] == "32"
+    assert options["--swap-pairs"] == "append" and "--no-freeze-backbone" in options
+    assert options["--num-classes"] == "3" and options["--prompt-position"] == "0"
+    assert "--max-epoch" in options and options["--lr-scheduler"] == "polynomial_decay"
+
+
+def test_runs_that_count_updates(command):
+    assert "--max-epoch" not in command(max_update=7) and command(max_update=7)["--max-update"] == "7"
+    both = command(max_update=7, max_epoch=3)
+    assert (both["--max-epoch"], both["--max-update"]) == ("3", "7")
+    assert command(method="fine-tuning", max_update=7)["--total-num-update"] == "7"
+    assert command(method="fine-tuning", max_update=100, max_epoch=1)["--total-num-update"] == "2"
+
+
+def test_further_options_win(command):
+    assert command(options=("--dropout", "0"))["--dropout"] == "0"
+
+
+def test_starts(command):
+    options = command(init_prompts_from="a.pt", init_head_from="b.pt")
+    assert (options["--prompt-init"], options["--prompt-init-from"]) == ("saved", "a.pt")
+    assert options["--head-init-from"] == "b.pt"
+
+
+@pytest.mark.parametrize("option", ["--lr", "--seed", "--save-dir=x", "--prompt-position", "--batch-size"])
+def test_options_that_are_set_elsewhere_are_refused(option):
+    with pytest.raises(RunError, match=f"{option.partition('=')[0]} is set by "):
+        checked(["--fp16", option])
+
+
+@pytest.mark.parametrize("method", ["m-idpg-phm", "m-idpg-dnn", "m-idpg-phm+adapter"])
+def test_few_shot_feeds_one_representation_to_all_layers(method):
+    few = Experiment("RTE", method, 0.0, 1, "", "", k=100, options=("--fp16",))
+    assert with_few_shot_input(few).options == ("--fp16", "--representation", "backbone")
+    for options in (("--representation", "previous-layer"), ("--representation=previous-layer",)):
+        assert with_few_shot_input(replace(few, options=options)).options == options
+    for other in (replace(few, k=None), replace(few, method="s-idpg-phm"), replace(few, method="m-idpg-phm-glove")):
+        assert with_few_shot_input(other) is other
+
+
+def test_learning_rates():
+    experiment = Experiment("RTE", "m-idpg-phm", 0.0, 1, "", "")
+    assert learning_rates(experiment) == (5e-3, 1e-3, 5e-4, 1e-4)
+    assert learning_rates(replace(experiment, k=100)) == (5e-4, 1e-4, 5e-5, 1e-5)
+    assert learning_rates(replace(experiment, method="efl", k=100)) == (1e-5, 2e-5, 3e-5)
+    assert learning_rates(replace(experiment, task="MNLI", supplementary=True)) == (1e-5,)
+    assert learning_rates(replace(experiment, task="MNLI")) == (5e-3, 1e-3, 5e-4, 1e-4)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"supplementary": True},
+        {"method": "fine-tuning"},
+        {"method": "m-idpg-phm+compacter-shared"},
+        {"options": ("--representation-dropout",)},
+        {"options": ("--shorten-method", "random_crop")},
+    ],
+)
+def test_no_cache_where_representations_change(change):
+    experiment = Experiment("RTE", "m-idpg-phm", 0.0, 1, "", "")
+    assert cache_of(experiment, Path("results")) == Path("results/cache")
+    assert cache_of(replace(experiment, **change), Path("results")) is None

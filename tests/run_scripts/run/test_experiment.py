@@ -1,0 +1,129 @@
+"""What a run is, and what its identity depends on."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from preprocess.tasks import SETTINGS
+from run_scripts.run import experiment
+from run_scripts.run.experiment import Experiment, backbone_digest, file_digest, folder_digest
+from run_scripts.run.records import RunError
+from tests.folders import write_backbone
+from tests.run_scripts.tiny import world  # noqa: F401
+
+
+@pytest.fixture
+def rte(world) -> Experiment:  # noqa: F811
+    return Experiment("RTE", "m-idpg-phm", 1e-3, 1, str(world.data / "RTE-bin"), str(world.backbone))
+
+
+def test_a_run_is_the_same_wherever_its_files_lie(rte, tmp_path):
+    shutil.copytree(rte.data, tmp_path / "other")
+    shutil.copy(rte.backbone, tmp_path / "model.pt")
+    assert replace(rte, data=str(tmp_path / "other"), backbone=str(tmp_path / "model.pt")).run == rte.run
+    assert len(rte.run) == 12 and set(rte.run) <= set("0123456789abcdef")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": 2},
+        {"lr": 2e-3},
+        {"k": 100},
+        {"position": 1},
+        {"row": "M-16-previous"},
+        {"selection": "paper"},
+        {"options": ("--prompt-length", "10")},
+        {"supplementary_position": 0},
+    ],
+)
+def test_whatever_decides_the_result_is_in_the_identity(rte, change):
+    assert replace(rte, **change).run != rte.run
+
+
+def test_the_authors_position_is_the_same_run_named_or_not(rte):
+    """0, for pairs too, as in their scripts; what Figure 7 finds best is another."""
+    assert rte.prompt_position == 0 and replace(rte, position=0).run == rte.run
+    assert replace(rte, task="CR").prompt_position == 0
+    assert replace(rte, task="MNLI", supplementary=True).prompt_position == 0
+    assert (rte.best_position, replace(rte, task="CR").best_position) == (1, 0)
+
+
+def test_runs_with_other_settings_of_ours_are_others(rte, monkeypatch):
+    before = rte.run
+    monkeypatch.setattr(experiment, "PROTOCOL", experiment.PROTOCOL + 1)
+    assert rte.run != before
+
+
+def test_other_text_labels_or_backbone_are_another_run(rte, tmp_path):
+    copy = shutil.copytree(rte.data, tmp_path / "data")
+    labels = copy / "label" / "train.bin"
+    labels.write_bytes(labels.read_bytes()[::-1])
+    assert replace(rte, data=str(copy)).run != rte.run
+    other = write_backbone(tmp_path / "model.pt", seed=1)
+    assert replace(rte, backbone=str(other)).run != rte.run
+    assert replace(rte, init_prompts_from=str(other)).run != rte.run
+    assert replace(rte, init_prompts_from=str(other)).run != replace(rte, init_prompts_from=rte.backbone).run
+
+
+def test_the_same_weights_in_another_file_are_the_same_run(rte, tmp_path):
+    """Written by another version of torch, with a head and other facts beside them."""
+    state = torch.load(rte.backbone, weights_only=True)
+    head = {"classification_heads.mnli.dense.weight": torch.ones(2, 2)}
+    other = tmp_path / "model.pt"
+    torch.save({**state, "model": {**state["model"], **head}, "extra_state": {"val_loss": 1.0}}, other)
+    assert file_digest(str(other)) != file_digest(rte.backbone)
+    assert replace(rte, backbone=str(other)).run == rte.run
+
+
+def test_a_file_that_is_no_backbone_is_named(rte, tmp_path):
+    (tmp_path / "model.pt").write_text("x")
+    with pytest.raises(SystemExit, match="model.pt"):
+        _ = replace(rte, backbone=str(tmp_path / "model.pt")).run
+
+
+def test_word_vectors_count_for_runs_that_read_them(rte, tmp_path):
+    copy = shutil.copytree(rte.data, tmp_path / "data")
+    plain = replace(rte, data=str(copy))
+    glove, chosen = replace(plain, method="m-idpg-phm-glove"), replace(plain, options=("--representation", "glove"))
+    before = [run.run for run in (plain, glove, chosen)]
+    (copy / "glove").mkdir()
+    np.save(copy / "glove" / "train.npy", np.zeros(3))
+    folder_digest.cache_clear()
+    after = [run.run for run in (plain, glove, chosen)]
+    assert before[0] == after[0] and before[1] != after[1] and before[2] != after[2]
+
+
+@pytest.mark.parametrize(
+    ("task", "change", "settings"),
+    [
+        ("CR", {}, "small"),
+        ("QQP", {}, "large"),
+        ("QQP", {"k": 100}, "few-shot"),
+        ("MNLI", {}, "large"),
+        ("MNLI", {"supplementary": True}, "supplementary"),
+    ],
+)
+def test_settings_of_the_paper(rte, task, change, settings):
+    assert replace(rte, task=task, **change).settings is SETTINGS[settings]
+
+
+def test_json_and_back(rte):
+    found = replace(rte, options=("--fp16",), k=100)
+    assert Experiment.from_json(found.to_json()) == found
+
+
+def test_missing_files_are_named(rte, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RunError, match="data no/RTE-bin does not exist: make it with python -m preprocess RTE"):
+        replace(rte, data="no/RTE-bin").absolute()
+    with pytest.raises(RunError, match="backbone no.pt does not exist: get it with bash checkpoints/download.sh"):
+        replace(rte, backbone="no.pt").absolute()
+    (tmp_path / "RTE-bin").mkdir()
+    assert replace(rte, data="RTE-bin").absolute().data == str(tmp_path / "RTE-bin")
+    assert backbone_digest(rte.backbone) == backbone_digest(rte.absolute().backbone)

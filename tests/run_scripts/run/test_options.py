@@ -1,0 +1,202 @@
+"""Options in files of strangers: fairseq runs some as Python, and none of those gets there."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import fairseq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from run_scripts.run import perform
+from run_scripts.run.experiment import Experiment
+from run_scripts.run.options import EVALUATED, betas, checked
+from run_scripts.run.records import RunError
+from run_scripts.sweep import __main__ as sweep
+from tests.run_scripts.tiny import IDPG, OPTIONS, world  # noqa: F401
+
+FAIRSEQ = Path(fairseq.__file__).parent
+
+
+@pytest.fixture
+def attack(tmp_path):
+    """A Python expression that leaves a file, and whether the file is there."""
+    path = tmp_path / "executed"
+    yield f"__import__('pathlib').Path({str(path)!r}).touch() or (0.9, 0.98)"
+    assert not path.exists()
+
+
+def refused(call, *arguments):
+    with pytest.raises(SystemExit) as raised:
+        call(*arguments)
+    assert str(raised.value).startswith("run_scripts: ") and "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+ATTACKS = [
+    (["adam-betas"], {}),
+    (["adam_betas"], {"optimizer": "grouped_adam"}),
+    (["adamax-betas"], {"optimizer": "adamax"}),
+    (["adafactor-eps"], {"optimizer": "adafactor"}),
+    (["lamb-betas"], {"optimizer": "lamb"}),
+    (["model-overrides"], {}),
+    (["pipeline-balance", "pipeline-devices"], {"pipeline-model-parallel": True}),
+]
+
+
+@pytest.mark.parametrize(("names", "more"), ATTACKS, ids=lambda part: "+".join(part))
+@pytest.mark.parametrize("place", ["sweep", "row", "change"])
+def test_a_sweep_runs_no_text(world, tmp_path, attack, names, more, place):  # noqa: F811
+    options = {**more, **dict.fromkeys(names, attack)}
+    keys = {"rows": [{**IDPG, "options": {**IDPG["options"], **options}}]} if place == "row" else {}
+    config = world.config(tmp_path, **keys, **({"options": {**OPTIONS, **options}} if place == "sweep" else {}))
+    changes = [f"options.{name}={json.dumps(value)}" for name, value in options.items()] if place == "change" else []
+    said = refused(
+        sweep.main, [str(config), "--results", str(tmp_path / "r"), *(["--set", *changes] if changes else [])]
+    )
+    assert f"--{names[0].replace('_', '-')}" in said and not (tmp_path / "r").exists()
+
+
+def test_a_sweep_names_one_of_our_architectures(world, tmp_path, attack):  # noqa: F811
+    """Those of fairseq have options of their own that it runs."""
+    config = world.config(tmp_path, arch="lightconv", options={**OPTIONS, "weight-softmax": attack})
+    assert "arch lightconv is unknown: " in refused(sweep.main, [str(config), "--results", str(tmp_path / "r")])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"options": ["--adam-betas", "ATTACK"]}, "--adam-betas "),
+        ({"options": ["--adam-betas=ATTACK"]}, "--adam-betas "),
+        ({"options": ["--optimizer", "adamax", "--adamax-betas", "ATTACK"]}, "--adamax-betas: fairseq would run"),
+        ({"options": ["--user-dir", "evil"]}, "--user-dir is set by the task"),
+        ({"arch": "lightconv", "options": ["--weight-softmax", "ATTACK"]}, "arch lightconv is unknown"),
+        ({"data": "--user-dir=evil"}, "experiment.json: data '--user-dir=evil' is no absolute path"),
+        ({"backbone": "--user-dir=evil"}, "backbone '--user-dir=evil' is no absolute path"),
+        ({"method": "--user-dir=evil"}, "--user-dir=evil"),
+    ],
+)
+def test_a_job_runs_no_text(world, tmp_path, attack, change, said):  # noqa: F811
+    """experiment.json, as the job of a sweep reads it."""
+    given = Experiment("RTE", "m-idpg-phm", 1e-3, 1, str(world.data / "RTE-bin"), str(world.backbone))
+    text = given.to_json()
+    found = {**json.loads(text), **json.loads(json.dumps(change).replace("ATTACK", attack))}
+    folder = tmp_path / "runs" / "x"
+    folder.mkdir(parents=True)
+    (folder / "experiment.json").write_text(json.dumps(found))
+    with pytest.raises(SystemExit) as raised:
+        perform.main([str(tmp_path), "x"])
+    assert said in str(raised.value) and "\n" not in str(raised.value)
+    assert not list((tmp_path / "runs").rglob("train.log"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "null", "[" * 100000, '{"task": "RTE"}', "\ud800", "OTHER"],
+    ids=["empty", "torn", "list", "null", "deep", "lacking", "surrogate", "more"],
+)
+def test_an_experiment_of_another_version(world, tmp_path, text):  # noqa: F811
+    given = Experiment("RTE", "m-idpg-phm", 1e-3, 1, str(world.data / "RTE-bin"), str(world.backbone))
+    if text == "OTHER":
+        text = json.dumps({**json.loads(given.to_json()), "new": 1})
+    (tmp_path / "runs" / "x").mkdir(parents=True)
+    (tmp_path / "runs" / "x" / "experiment.json").write_bytes(text.encode("utf-8", "surrogatepass"))
+    assert "experiment.json" in refused(perform.main, [str(tmp_path), "x"])
+    assert "experiment.json" in refused(perform.main, [str(tmp_path), "y"])  # none
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"lr": "fast"}, {"lr": 0}, {"lr": None}, {"seed": [1]}, {"seed": True}, {"task": "RT\0E"}, {"task": ["RTE"]}]
+    + [{"options": "x"}, {"options": [1]}, {"options": ["a\0"]}, {"k": 0}, {"selection": "none"}, {"data": "/a\0b"}]
+    + [{"supplementary": 1}, {"position": -1}, {"max_update": 1.5}, {"method": None}, {"row": 7}, {"batch_size": "x"}],
+    ids=str,
+)
+def test_values_of_another_kind_in_an_experiment(world, tmp_path, change):  # noqa: F811
+    given = Experiment("RTE", "m-idpg-phm", 1e-3, 1, str(world.data / "RTE-bin"), str(world.backbone))
+    (tmp_path / "runs" / "x").mkdir(parents=True)
+    (tmp_path / "runs" / "x" / "experiment.json").write_text(json.dumps({**json.loads(given.to_json()), **change}))
+    assert next(iter(change)) in refused(perform.main, [str(tmp_path), "x"]).replace("option ", "options ")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"run": "RUN"}', '{"run": "other", "status": "done"}', "[" * 100000])
+def test_a_damaged_record_is_named(world, tmp_path, text):  # noqa: F811
+    (tmp_path / "runs" / "RUN").mkdir(parents=True)
+    (tmp_path / "runs" / "RUN" / "record.json").write_text(text)
+    assert "record.json is damaged: remove it, and the run is made again" in refused(perform.finished, tmp_path, "RUN")
+    (tmp_path / "runs" / "RUN" / "record.json").write_text('{"run": "RUN", "status": "done"}')
+    assert perform.finished(tmp_path, "RUN")["status"] == "done" and perform.finished(tmp_path, "OTHER") is None
+
+
+def test_two_numbers_are_passed_on_as_such():
+    for text in ("(0.9, 0.98)", " (0.9,0.98)", "[0.9, 0.98]", "0.9,0.98"):
+        assert checked(["--fp16", "--adam-betas", text]) == ("--fp16", "--adam-betas", "(0.9, 0.98)")
+        assert checked([f"--adam-betas={text}", "--cpu"]) == ("--adam-betas=(0.9, 0.98)", "--cpu")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(0.9, 1)",
+        "(0.9,)",
+        "0.9",
+        "(0.9, 'x')",
+        "(-1, 0)",
+        "(nan, 0)",
+        "(1e999, 0)",
+        "{}",
+        "",
+        "(" * 1000,
+        "('a', 'b')",
+    ],
+)
+def test_anything_else_is_refused(text):
+    assert "--adam-betas" in refused(betas, text)
+
+
+@given(st.text())
+def test_what_passes_is_two_numbers(text):
+    try:
+        found = betas(text)
+    except RunError:
+        return
+    assert re.fullmatch(r"\([0-9.e-]+, [0-9.e-]+\)", found)
+
+
+def test_all_that_fairseq_runs_is_known():
+    """Of the optimizers, and of the options that every run has."""
+    used = {
+        name
+        for path in (FAIRSEQ / "optim").rglob("*.py")
+        for name in re.findall(r"(?<![_a-z])eval\(self\.(?:cfg|args)\.(\w+)\)", path.read_text(encoding="utf-8"))
+    }
+    text = (FAIRSEQ / "distributed" / "utils.py").read_text(encoding="utf-8")
+    used |= set(re.findall(r"eval_str_list\(\s*cfg\.(\w+)", text))
+    assert used and {f"--{name.replace('_', '-')}" for name in used} <= {*EVALUATED, "--adam-betas"}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"dropout": None}, "options: dropout None: write a text, a number, true or false"),
+        ({"dropout": {"a": 1}}, "options: dropout {'a': 1}: write a text"),
+        ({"phm_n": 4, "phm-n": 8}, "options: phm-n stands twice"),
+        ({"user-dir=evil": True}, "options: 'user-dir=evil' is no option"),
+        ({"": 1}, "options: '' is no option"),
+        ({1: 1}, "options: 1 is no option"),
+        ({"prompt-init-text": "a\0b"}, "holds a NUL character"),
+    ],
+)
+def test_options_that_are_none(world, tmp_path, options, said):  # noqa: F811
+    config = world.config(tmp_path, options={**OPTIONS, **options})
+    assert said in refused(sweep.main, [str(config), "--results", str(tmp_path / "r"), "--dry-run"])
+
+
+def test_an_experiment_survives_its_file(world):  # noqa: F811
+    given = Experiment("RTE", "m-idpg-phm", 1e-3, 1, str(world.data / "RTE-bin"), str(world.backbone), row="x")
+    for change in ({}, {"k": 5, "options": ("--prompt-init-text", "")}, {"init_head_from": "/a", "position": 4}):
+        assert Experiment.from_json(replace(given, **change).to_json()) == replace(given, **change)

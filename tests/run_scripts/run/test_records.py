@@ -1,0 +1,55 @@
+"""Lines of results: whole or not at all."""
+
+from __future__ import annotations
+
+import multiprocessing
+
+import pytest
+
+from run_scripts.run.records import append_record, only_one, read_records
+
+
+def test_the_latest_line_of_a_run_counts(tmp_path):
+    for run, value in (("a", 1), ("b", 2), ("a", 3)):
+        append_record(tmp_path, {"run": run, "test": value})
+    assert [(r["run"], r["test"]) for r in read_records(tmp_path)] == [("a", 3), ("b", 2)]
+
+
+@pytest.mark.parametrize("torn", [b'{"run": "b", "te', b'{"run": "b"}', b"\x00\x00"])
+def test_a_torn_last_line_is_left_out_and_cut_off(tmp_path, capsys, torn):
+    append_record(tmp_path, {"run": "a"})
+    with open(tmp_path / "results.jsonl", "ab") as file:
+        file.write(torn)
+    assert read_records(tmp_path) == [{"run": "a"}]
+    assert "torn" in capsys.readouterr().err
+    append_record(tmp_path, {"run": "c"})
+    assert [r["run"] for r in read_records(tmp_path)] == ["a", "c"]
+    assert not capsys.readouterr().err
+
+
+def test_a_damaged_line_in_the_middle_is_refused(tmp_path):
+    (tmp_path / "results.jsonl").write_text('{"run": "a"}\nnonsense\n{"run": "b"}\n')
+    with pytest.raises(SystemExit, match="results.jsonl line 2 is damaged"):
+        read_records(tmp_path)
+
+
+def _append(folder, name):
+    for i in range(50):
+        append_record(folder, {"run": f"{name}{i}", "text": "x" * 5000})
+
+
+def test_several_writers(tmp_path):
+    writers = [multiprocessing.get_context("fork").Process(target=_append, args=(tmp_path, n)) for n in "ab"]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert len(read_records(tmp_path)) == 100
+
+
+def test_a_folder_is_held_by_one(tmp_path):
+    with only_one(tmp_path):
+        with pytest.raises(SystemExit, match="is in use by process"), only_one(tmp_path):
+            pass
+    with only_one(tmp_path):
+        pass

@@ -1,0 +1,81 @@
+"""What a run trains, selects and reports on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from preprocess.data_folder import DataFolder
+from preprocess.errors import DataError
+from preprocess.means import write_facts
+from preprocess.split_facts import count_examples, token_digests
+from run_scripts.run.experiment import Experiment, folder_digest
+from run_scripts.run.splits import splits_of
+from tests.run_scripts.tiny import SPLITS, world  # noqa: F401
+
+
+@pytest.fixture
+def rte(world) -> Experiment:  # noqa: F811
+    return Experiment("RTE", "m-idpg-phm", 1e-3, 1, str(world.data / "RTE-bin"), str(world.backbone))
+
+
+def sizes(found):
+    return {split: count_examples(found.folder, split) for split in found.folder.splits}
+
+
+def rows(found) -> dict[str, list[int]]:
+    record = json.loads((found.folder.path / "few_shot.json").read_text())
+    return {split: record[f"{split}_rows"] for split in ("train", "valid")}
+
+
+def test_clean_selection_holds_a_tenth_of_the_training_set_out(rte, tmp_path):
+    found = splits_of(rte, tmp_path)
+    assert sizes(found) == {"train": 22, "valid": 2, "test": SPLITS["valid"]}
+    assert (found.dev, found.reported) == ("valid", "test")
+    assert sorted(rows(found)["train"] + rows(found)["valid"]) == list(range(24))
+    for other in (replace(rte, seed=2), replace(rte, method="adapter", lr=1.0)):
+        assert splits_of(other, tmp_path).folder.path == found.folder.path
+
+
+def test_the_papers_selection_is_on_what_is_reported(rte, tmp_path):
+    found = splits_of(replace(rte, selection="paper"), tmp_path)
+    assert found.folder.path == Path(rte.data) and (found.dev, found.reported) == ("valid", "valid")
+    supplementary = splits_of(replace(rte, supplementary=True), tmp_path)
+    assert (supplementary.folder.path, supplementary.reported) == (Path(rte.data), "valid")
+    assert not list(tmp_path.iterdir())
+
+
+def test_few_shot_draws_anew_for_each_seed(rte, tmp_path):
+    few = replace(rte, k=10, dev_examples=5)
+    found = [splits_of(replace(few, seed=seed), tmp_path) for seed in (1, 2)]
+    assert all(sizes(one) == {"train": 10, "valid": 5, "test": SPLITS["valid"]} for one in found)
+    assert rows(found[0]) != rows(found[1])
+
+
+def test_few_shot_with_less_than_1000_left_chooses_on_what_is_left(rte, tmp_path):
+    assert sizes(splits_of(replace(rte, k=20), tmp_path))["valid"] == 4
+    with pytest.raises(DataError, match="has 24 training examples"):
+        splits_of(replace(rte, k=24), tmp_path)
+
+
+def test_word_vectors_that_come_later_are_in_a_new_copy(rte, tmp_path):
+    data = shutil.copytree(rte.data, tmp_path / "RTE-bin")
+    ours = replace(rte, data=str(data))
+    before = splits_of(ours, tmp_path)
+    (data / "glove").mkdir()
+    for split, count in SPLITS.items():
+        np.save(data / "glove" / f"{split}.npy", np.arange(count * 2.0).reshape(count, 2))
+    text = {name: digest for split in SPLITS for name, digest in token_digests(DataFolder(data), split).items()}
+    write_facts(data / "glove", {"dim": 2, "sha256": text})
+    folder_digest.cache_clear()
+    after = splits_of(ours, tmp_path)
+    assert after.folder.path != before.folder.path
+    assert token_digests(after.folder, "train") == token_digests(before.folder, "train")
+    assert np.load(after.folder.path / "glove" / "train.npy")[:, 0].tolist() == [
+        2 * row for row in rows(after)["train"]
+    ]

@@ -1,0 +1,141 @@
+"""Running fairseq-train: what its log says of time and memory, and checkpoints that are complete or too large."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+
+from fairseq_idpg.saving.checksum import carry_checksum, checksum
+from run_scripts.run.checkpoint_files import drop_optimizer, has_all_updates
+from run_scripts.run.records import RunError, failure
+from run_scripts.run.training import refuse_skipped, train, training_facts
+from tests.folders import same_tensors, write_backbone, write_folder
+from tests.folders import train as fairseq_train
+
+START = "=== started 2026-01-01 10:00:00 fairseq-train data\n"
+KILLED = "2026-01-01 10:00:05 | INFO | train | begin\n2026-01-01 10:00:40 | INFO | train | end of epoch 1\n"
+PEAK, ENDED = "=== peak memory 512 MiB (CPU)\n", "=== ended with status 0 after 12.5 s\n"
+GPU = (
+    "2026-01-01 10:00:01 | INFO | fairseq.utils | rank   0: capabilities = 9.0  ; total memory = 80.000 GB ; name = X\n"
+    '2026-01-01 10:00:02 | INFO | train_inner | {"epoch": 1, "gb_free": "70.5"}\n'
+    '2026-01-01 10:00:03 | INFO | train | {"epoch": 1, "train_loss": "0.7", "train_gb_free": "72"}\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "mib"),
+    [
+        (START + KILLED + PEAK + ENDED, 12.5, 512),
+        (START + KILLED + START + KILLED + PEAK + ENDED, 52.5, 512),
+        (START + KILLED, 40, None),
+        (START + GPU + PEAK + ENDED, 12.5, 9.5 * 1024),  # several processes: the one that writes has no GPU
+        (START + GPU + "=== peak memory 20000 MiB (GPU)\n" + ENDED, 12.5, 20000),
+        (START + PEAK + ENDED + START + "=== peak memory 300 MiB (CPU)\n" + ENDED, 25, 512),
+    ],
+    ids=["one", "killed before", "killed", "GPUs", "GPU", "resumed"],
+)
+def test_seconds_and_memory(tmp_path, text, seconds, mib):
+    (tmp_path / "train.log").write_text(text)
+    assert training_facts(tmp_path / "train.log") == {"seconds": seconds, "peak_mib": mib}
+
+
+def test_batches_that_were_left_out_fail_the_run(tmp_path):
+    """Whichever attempt left them out: the next went on from its checkpoint."""
+    log = tmp_path / "train.log"
+    log.write_text(START + KILLED + START + KILLED + PEAK + ENDED)
+    refuse_skipped(log)
+    warning = (
+        "2026-01-01 10:00:05 | WARNING | fairseq.trainer | attempting to recover from OOM in forward/backward pass\n"
+    )
+    log.write_text(START + warning + warning + KILLED + START + KILLED + PEAK + ENDED)
+    with pytest.raises(
+        RunError, match="train.log: 2 batches that did not fit into memory .* give --update-freq 2"
+    ) as said:
+        refuse_skipped(log)
+    assert failure(said.value)["reason"] == "out of memory"
+
+
+@pytest.fixture
+def stand_in(tmp_path, monkeypatch):
+    """Something that is run instead of Python."""
+
+    def write(body):
+        path = tmp_path / "python"
+        path.write_text(f"#!/usr/bin/env bash\n{body}\n")
+        path.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(path))
+        return tmp_path / "train.log"
+
+    return write
+
+
+def test_output_goes_to_the_log_and_to_us(stand_in, capsys):
+    log = stand_in('echo "$@"; echo problem >&2')
+    log.write_text("before\n")
+    train(["fairseq-train", "data", "--lr", "1"], log, echo=True)
+    before, started, arguments, problem, ended = log.read_text().splitlines()
+    assert (before, problem) == ("before", "problem") and started.endswith("fairseq-train data --lr 1")
+    assert arguments == "-m run_scripts.run.fairseq_train data --lr 1"
+    assert ended.startswith("=== ended with status 0 after")
+    assert capsys.readouterr().out == "\n".join([started, arguments, problem, ended, ""])
+
+
+def test_a_failure_is_its_last_line(stand_in):
+    log = stand_in("echo 'fairseq_idpg: --phm-n 5 does not divide d'; echo '=== peak memory 1 MiB (CPU)'; exit 3")
+    expected = r"fairseq-train ended with status 3: fairseq_idpg: --phm-n 5 does not divide d \(log: "
+    with pytest.raises(RunError, match=expected):
+        train(["fairseq-train"], log, echo=False)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with the checkpoints of three updates."""
+    place = tmp_path_factory.mktemp("trained")
+    data, backbone = write_folder(place / "data"), write_backbone(place / "backbone" / "model.pt")
+    fairseq_train(data, place / "run", "--backbone", backbone, "--max-update", 3, "--method", "head-only")
+    return place / "run"
+
+
+def test_training_that_has_made_its_updates_is_known(trained, tmp_path):
+    last = trained / "checkpoint_last.pt"
+    assert has_all_updates(last) and not has_all_updates(tmp_path / "none.pt")
+    state = torch.load(last, weights_only=True)
+    for limit, complete in ((4, False), (2, True), (0, False)):  # 0: epochs are counted
+        state["cfg"]["optimization"]["max_update"] = limit
+        torch.save(state, tmp_path / "changed.pt")
+        assert has_all_updates(tmp_path / "changed.pt") == complete
+
+
+def in_half_precision(state):
+    """What a run with --fp16 keeps besides; ``state`` stays as it is."""
+    kept = {"record": {"names": ["a", "b"]}, "fp16": {"weights": [torch.ones(2)]}}
+    model = {**state["model"], "_extra_state": kept}
+    carry_checksum(model)
+    return {**state, "model": model}
+
+
+def test_the_optimizers_state_goes_and_all_else_stays(trained, tmp_path):
+    copy = tmp_path / "checkpoint_best.pt"
+    before = in_half_precision(torch.load(trained / "checkpoint_best.pt", weights_only=True))
+    torch.save(before, copy)
+    for _ in range(2):
+        drop_optimizer(copy)
+    after = torch.load(copy, weights_only=True)
+    assert after["last_optimizer_state"] is None and before["last_optimizer_state"] is not None
+    assert after.keys() == before.keys() and after["cfg"] == before["cfg"]
+    assert same_tensors(after["model"], before["model"])
+    kept = after["model"]["_extra_state"]
+    assert kept.pop("checksum") == checksum(after["model"]) and kept == {"record": {"names": ["a", "b"]}}
+    assert list(tmp_path.iterdir()) == [copy]
+
+
+def test_a_damaged_checkpoint_gets_no_new_checksum(trained, tmp_path):
+    copy = tmp_path / "checkpoint_best.pt"
+    state = in_half_precision(torch.load(trained / "checkpoint_best.pt", weights_only=True))
+    next(value for name, value in state["model"].items() if name.endswith("out_proj.weight")).view(-1)[0] += 1
+    torch.save(state, copy)
+    before = copy.read_bytes()
+    drop_optimizer(copy)
+    assert copy.read_bytes() == before

@@ -1,0 +1,151 @@
+"""Where runs are executed: shares of this machine, and Slurm's commands."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import time
+
+import pytest
+import torch
+
+from run_scripts.run.experiment import Experiment
+from run_scripts.run.records import RunError
+from run_scripts.sweep.cluster import Request
+from run_scripts.sweep.local import Local, cores
+from run_scripts.sweep.slurm import Slurm, SlurmJob
+
+
+@pytest.fixture
+def request_of(tmp_path):
+    experiment = Experiment("RTE", "m-idpg-phm", 1e-3, 1, "/data", "/model.pt", options=("--fp16",))
+    return lambda run: Request(run, experiment, tmp_path, False)
+
+
+def commands(folder, **bodies):
+    """Executables in a folder."""
+    folder.mkdir(exist_ok=True)
+    for name, body in bodies.items():
+        (folder / name).write_text(f"#!/bin/bash\n{body}\n")
+        (folder / name).chmod(stat.S_IRWXU)
+    return folder
+
+
+@pytest.fixture
+def local(tmp_path, monkeypatch):
+    """A cluster of two jobs whose Python is something else."""
+
+    def made(body):
+        monkeypatch.setattr(sys, "executable", str(commands(tmp_path / "bin", python=body) / "python"))
+        return Local(tmp_path / "jobs", 2, [])
+
+    return made
+
+
+def ended(job):
+    job.process.wait(timeout=30)
+    assert job.done()
+    return job
+
+
+def test_as_many_runs_as_jobs(local, request_of, tmp_path):
+    cluster = local('[ "$4" = c ] || sleep 20 & exec sleep 20')
+    jobs = [cluster.start(request_of(run)) for run in "abc"]
+    assert jobs[2] is None and not jobs[0].done()
+    text = (tmp_path / "runs" / "a" / "experiment.json").read_text()
+    assert Experiment.from_json(text) == request_of("a").experiment
+    jobs[0].cancel()
+    assert jobs[0].done() and jobs[0].record()["error"].startswith("the job was killed by signal 15 (log: ")
+    # the child that it left behind still holds the slot
+    assert cluster.start(request_of("c")) is None
+    jobs[1].cancel()
+
+
+def test_a_slot_is_free_again_when_its_job_has_ended(local, request_of):
+    cluster = local("exit 0")
+    for run in "abcd":
+        job = cluster.start(request_of(run))
+        assert job is not None
+        ended(job)
+
+
+def test_the_error_of_a_job_is_its_last_line(local, request_of):
+    job = ended(local("echo Traceback; echo 'ValueError: no'; echo; exit 1").start(request_of("a")))
+    assert job.record() == {"status": "failed", "error": "ValueError: no", "reason": None}
+    job = ended(local("exit 1").start(request_of("b")))
+    assert job.record() == {"status": "failed", "error": "the job ended with status 1", "reason": None}
+
+
+def test_jobs_share_cores_and_gpus(monkeypatch, tmp_path):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    cluster = Local(tmp_path, None, [])
+    assert cluster.jobs == 2 and [cluster.place(slot)["CUDA_VISIBLE_DEVICES"] for slot in range(3)] == ["0", "1", "0"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-aa,3")
+    assert [Local(tmp_path, 2, []).place(slot)["CUDA_VISIBLE_DEVICES"] for slot in range(2)] == ["GPU-aa", "3"]
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    assert Local(tmp_path, None, []).jobs == 1
+    assert Local(tmp_path, 1, []).place(0) == {"OMP_NUM_THREADS": str(cores())}
+    assert Local(tmp_path, 10**6, []).place(0) == {"OMP_NUM_THREADS": "1"}
+
+
+def test_without_slurm_one_line_says_so(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RunError, match='--cluster slurm: Could not detect "srun"[^\n]*$'):
+        Slurm(tmp_path / "jobs", None, [])
+
+
+@pytest.fixture
+def slurm(monkeypatch, tmp_path):
+    """Commands of Slurm in front of the others."""
+
+    def made(**bodies):
+        folder = commands(tmp_path / "slurm", **{"srun": "exit 0", "scancel": "exit 0", **bodies})
+        monkeypatch.setenv("PATH", f"{folder}{os.pathsep}/usr/bin{os.pathsep}/bin")
+        return tmp_path / "jobs"
+
+    return made
+
+
+def test_bad_settings_of_slurm(slurm, tmp_path):
+    jobs = slurm()
+    with pytest.raises(RunError, match=r"Unavailable parameter\(s\): \['timme'\]$"):
+        Slurm(jobs, None, ["timme=5"])
+    with pytest.raises(RunError, match="--slurm partition is no KEY=VALUE"):
+        Slurm(jobs, None, ["partition"])
+    with pytest.raises(RunError, match="--slurm goes with --cluster slurm"):
+        Local(jobs, None, ["partition=gpu"])
+
+
+def test_a_job_that_sbatch_refuses(slurm, request_of):
+    cluster = Slurm(slurm(sbatch="echo 'sbatch: error: invalid partition' >&2; exit 1"), None, [])
+    with pytest.raises(RunError, match="--cluster slurm: sbatch refused the job: .*invalid partition"):
+        cluster.start(request_of("a"))
+
+
+STATES = 'echo "JobID|State|NodeList"; echo "7|$(cat "$(dirname "$0")/state")|here"'
+
+
+def test_jobs_of_a_sweep_that_was_killed_are_taken_over(slurm, request_of, tmp_path):
+    jobs = slurm(sbatch="echo Submitted batch job 7; echo x >>$(dirname $0)/submitted", sacct=STATES)
+    state, submitted = tmp_path / "slurm" / "state", tmp_path / "slurm" / "submitted"
+    state.write_text("RUNNING")
+    assert isinstance(Slurm(jobs, 1, []).start(request_of("a")), SlurmJob)
+    cluster = Slurm(jobs, 1, [])
+    assert cluster.start(request_of("a")).job.job_id == "7" and submitted.read_text() == "x\n"
+    assert cluster.start(request_of("b")) is None  # --jobs 1
+    state.write_text("CANCELLED")
+    time.sleep(0.01)  # submitit asks sacct once in a millisecond at most
+    Slurm(jobs, 1, []).start(request_of("a"))
+    assert submitted.read_text() == "x\nx\n"
+
+
+def test_the_error_of_a_job_that_died(slurm, request_of, monkeypatch):
+    import submitit
+
+    monkeypatch.setattr(submitit.SlurmJob, "_results_timeout_s", 0)
+    jobs = slurm(sbatch="echo Submitted batch job 7", sacct='echo "JobID|State|NodeList"; echo "7|NODE_FAIL|here"')
+    job = Slurm(jobs, 1, []).start(request_of("a"))
+    assert job.done() and job.record()["error"].startswith("the job died: ")

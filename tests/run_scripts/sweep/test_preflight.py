@@ -1,0 +1,136 @@
+"""What is found before the first run of a sweep starts, and what a sweep that runs nothing says."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from preprocess.errors import DataError
+from run_scripts.run.preflight import parse
+from run_scripts.sweep import __main__ as sweep
+from tests.folders import renamed, write_backbone, write_folder
+from tests.run_scripts.tiny import IDPG, OPTIONS, SPLITS, world  # noqa: F401
+
+
+@pytest.fixture
+def checked(world, tmp_path, capfd):  # noqa: F811
+    """The error of a sweep."""
+
+    def run(*options, **keys):
+        results = tmp_path / "results"
+        with pytest.raises((SystemExit, DataError)) as raised:
+            sweep.main([str(world.config(tmp_path, **keys)), "--results", str(results), *options])
+        assert not (results / "runs").exists() and not (results / "results.jsonl").exists()
+        said = str(raised.value)
+        assert "\n" not in said and not capfd.readouterr().err
+        return said
+
+    return run
+
+
+def without(name):
+    return {option: value for option, value in OPTIONS.items() if option != name}
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        (
+            {"arch": "roberta_idpg_large", "options": without("encoder-layers")},
+            "--encoder-layers is 24 but the backbone",
+        ),
+        ({"options": without("encoder-embed-dim")}, "--encoder-embed-dim is 768 but the backbone"),
+        ({"options": without("max-positions")}, "--max-positions is 512 but the backbone"),
+        ({"arch": "roberta_idpg_larg"}, "arch roberta_idpg_larg is unknown: did you mean roberta_idpg_large?"),
+        (
+            {"options": {**OPTIONS, "dropuot": 0}},
+            "option --dropuot is unknown to fairseq-train: did you mean --dropout?",
+        ),
+        ({"options": {**OPTIONS, "dropout": "much"}}, "argument --dropout: invalid float value: 'much'"),
+        ({"rows": [{**IDPG, "options": {"generator-sharing": "X"}}]}, "argument --generator-sharing: invalid"),
+        ({"rows": [{**IDPG, "options": {"phm-n": 5}}]}, "--phm-n 5 does not divide"),
+        ({"rows": [{"method": "adapter", "options": {"phm-n": 4}}]}, "--phm-n 4 has no effect with --method adapter"),
+        (
+            {"rows": [{"method": "m-idpg-phm-glove"}]},
+            "glove.json is missing or damaged: run python -m preprocess glove",
+        ),
+        ({"rows": ["m-idpg-pmh"]}, "rows: method: m-idpg-pmh is unknown: did you mean m-idpg-phm?"),
+        ({"positions": [5]}, "--prompt-position 5 is unknown"),
+        ({"positions": [3], "tasks": ["CR"]}, "stands for no runs"),
+        (
+            {"rows": ["efl"], "tasks": ["CR"]},
+            "efl needs entailment pairs: make them with python -m preprocess CR --efl",
+        ),
+        ({"k": [40]}, "has 24 training examples, not 48: --k can be 16 at most with --dev 8"),
+    ],
+)
+def test_found_before_the_first_run(checked, keys, said):
+    assert said in checked(**keys)
+
+
+def test_a_backbone_of_another_kind(checked, world, tmp_path):  # noqa: F811
+    other = write_backbone(tmp_path / "other.pt", words=60)
+    assert "the data's dictionary has 55 symbols but the backbone" in checked(backbone=str(other))
+    other.write_text("no checkpoint")
+    assert "other.pt is not a fairseq checkpoint" in checked(backbone=str(other))
+
+
+def test_folders_that_do_not_suit_the_task(checked, world, tmp_path):  # noqa: F811
+    scores = str(world.data / "STS-B-bin")
+    assert f"data {scores} has scores for labels, and RTE has classes: name another" in checked(data={"RTE": scores})
+    half = shutil.copytree(world.data / "RTE-bin", tmp_path / "half")
+    for file in half.glob("label/valid*"):
+        file.unlink()
+    assert "has no labels of valid" in checked(data={"RTE": str(half)})
+    (tmp_path / "empty").mkdir()
+    assert "is not a binarized folder" in checked(data={"RTE": str(tmp_path / "empty")})
+
+
+def test_word_vectors_of_other_text(checked, world, tmp_path):  # noqa: F811
+    data = write_folder(tmp_path / "RTE-bin", splits=SPLITS)
+    (data / "glove").mkdir()
+    (data / "glove" / "glove.json").write_text(json.dumps({"dim": 300, "sha256": {}}))
+    assert "glove/train.npy is missing or damaged" in checked(data=str(tmp_path), rows=["m-idpg-phm-glove"])
+
+
+def test_starts_that_do_not_fit(checked, world, tmp_path):  # noqa: F811
+    keep = {"data": str(world.data / "MNLI-bin"), "keep": ["head"]}
+    said = checked(positions=[[0, 0]], supplementary=keep)
+    assert "MNLI-bin has 0, 1, 2 for labels and" in said and said.endswith(
+        "RTE-bin 0, 1, so a head does not fit both: write keep: [prompts]"
+    )
+    other = renamed(world.data / "RTE-bin", tmp_path / "other", {"0": "no", "1": "yes"})
+    keep = {"data": str(other), "keep": ["head"]}
+    assert "other has no, yes for labels and" in checked(positions=[[0, 0]], supplementary=keep)
+
+
+def test_f1_is_of_the_label_1(checked, world, tmp_path):  # noqa: F811
+    other = renamed(world.data / "MRPC-bin", tmp_path / "MRPC", {"0": "different", "1": "same"})
+    said = checked(tasks=["MRPC"], data={"MRPC": str(other)})
+    assert "has the labels different, same, and MRPC is scored by the F1 of the label 1 beside 0" in said
+
+
+@pytest.mark.parametrize(("options", "said"), [(("--jobs", "0"), "--jobs 0: give 1 or more")])
+def test_bad_options_of_the_sweep(checked, options, said):
+    assert said in checked(*options)
+
+
+def test_a_dry_run_lists_what_is_missing_and_leaves_nothing(world, tmp_path, capsys):  # noqa: F811
+    config, results = world.config(tmp_path), tmp_path / "results"
+    sweep.main([str(config), "--results", str(results), "--dry-run", "--set", "seeds=[1,2,3]"])
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 4 and said[-1] == f"3 of 3 runs are missing in {results}"
+    assert "RTE m-idpg-phm, position 0, lr 0.01, seed 3 --cpu" in said[2]
+    keys = {"supplementary": {"data": str(world.data / "MNLI-bin")}, "positions": [[0, 0], [0, 1]]}
+    sweep.main([str(world.config(tmp_path, **keys)), "--results", str(results), "--dry-run"])
+    said = capsys.readouterr().out.splitlines()
+    assert "MNLI m-idpg-phm, position 0, lr 1e-05, seed 1" in said[0]
+    assert said[-1] == "and then 4 runs that start from what these leave"
+    assert not results.exists()
+
+
+def test_commands_that_fairseq_knows_are_parsed_as_it_does(world):  # noqa: F811
+    args = parse(["fairseq-train", str(world.data), "--arch", "roberta_idpg_minilm", "--phm-n", "8", "--lr", "0.5"])
+    assert (args.encoder_layers, args.phm_n, args.lr, args.save_full_model) == (6, 8, [0.5], False)

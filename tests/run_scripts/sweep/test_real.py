@@ -1,0 +1,179 @@
+"""Whole campaigns at tiny size: through Slurm's commands, and killed twice on the way, with the same results."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from run_scripts.report.cli import run as report
+from run_scripts.run.records import RunError
+from run_scripts.sweep import __main__ as sweep
+from run_scripts.sweep.slurm import Slurm
+from tests.folders import FORKS
+from tests.run_scripts import tiny
+from tests.run_scripts.tiny import world  # noqa: F401
+
+EPOCHS = 50
+PATIENCE = 240  # seconds, for machines with other work
+# sbatch starts the script as a job in the background; squeue is not asked; sacct says what has become of jobs.
+COMMANDS = {
+    "sbatch": """
+for last; do :; done
+number=$(($(cat "$SLURM_JOBS/count" 2>/dev/null || echo 100) + 1)); echo $number >"$SLURM_JOBS/count"
+cp "$last" "$SLURM_JOBS/$number.sh"
+(SLURM_JOB_ID=$number SLURM_NTASKS=1 bash "$last"; : >"$SLURM_JOBS/$number.done") >"$SLURM_JOBS/$number.log" 2>&1 &
+echo "Submitted batch job $number"
+""",
+    "srun": """
+while [ "${1#--}" != "$1" ]; do case $1 in --output | --error) shift ;; esac; shift; done
+exec "$@"
+""",
+    "sacct": """
+echo "JobID|State|NodeList"
+for script in "$SLURM_JOBS"/*.sh; do
+  number=$(basename "$script" .sh)
+  if [ -e "$SLURM_JOBS/$number.done" ]; then echo "$number|COMPLETED|here"; else echo "$number|RUNNING|here"; fi
+done
+""",
+    "scancel": "exit 0",
+}
+
+
+@pytest.fixture(scope="module")
+def config(world, tmp_path_factory):  # noqa: F811
+    return world.config(tmp_path_factory.mktemp("config"), tasks=["MRPC"], max_epoch=EPOCHS)
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory):
+    """A folder with Slurm's commands; (folder, where their jobs are)."""
+    commands, jobs = tmp_path_factory.mktemp("slurm"), tmp_path_factory.mktemp("slurm-jobs")
+    for name, body in COMMANDS.items():
+        (commands / name).write_text(f"#!/usr/bin/env bash\n{body}")
+        (commands / name).chmod(stat.S_IRWXU)
+    return commands, jobs
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(config, slurm, tmp_path_factory):
+    """The results of a sweep through Slurm."""
+    results = tmp_path_factory.mktemp("uninterrupted")
+    commands, jobs = slurm
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(commands), prepend=os.pathsep)
+        patch.setenv("SLURM_JOBS", str(jobs))
+        patch.setenv("OMP_NUM_THREADS", "1")
+        patch.setattr(Slurm, "interval", 0.5)
+        run(config, results, "--cluster", "slurm", "--slurm", "partition=long", "gpus_per_node=0")
+    return results
+
+
+def run(config, results, *options):
+    sweep.main([str(config), "--results", str(results), *options])
+
+
+def test_slurm_gets_a_job_for_each_run(uninterrupted, slurm):
+    scripts = [path.read_text() for path in slurm[1].glob("*.sh")]
+    assert len(scripts) == 2
+    for script in scripts:
+        assert "#SBATCH --partition=long" in script and "#SBATCH --cpus-per-task=4" in script
+        assert "#SBATCH --gpus-per-node=0" in script and "--time=1440" in script
+
+
+def test_records_say_how_they_came_about(uninterrupted, world):  # noqa: F811
+    found = tiny.records(uninterrupted)
+    assert sorted(record["seed"] for record in found.values()) == [1, 2]
+    for run_name, record in found.items():
+        assert record["status"] == "done" and record["row"] == record["method"] == "m-idpg-phm"
+        assert record["data"] == str(world.data / "MRPC-bin") and record["setting"] == "full"
+        assert (record["position"], record["prompt_length"], record["selection"]) == (0, 5, "clean")
+        assert record["metric"] == "acc_and_f1" and 0 <= record["dev"] <= 100
+        test = record["scores"]["test"]
+        assert record["test"] == test["acc_and_f1"] == pytest.approx((test["accuracy"] + test["f1"]) / 2)
+        assert 1 <= record["best_epoch"] <= EPOCHS and record["seconds"] > 0
+        assert 100 < record["peak_mib"] < 10_000
+        assert record["options"]["model"]["phm_n"] == 4 and record["options"]["optimization"]["max_epoch"] == EPOCHS
+        assert {"torch", "fairseq_idpg"} <= set(record["versions"])
+        assert record["backbone"]["path"] == str(world.backbone) and len(record["backbone"]["sha256"]) == 64
+        folder = uninterrupted / "runs" / run_name
+        assert (folder / "checkpoint_best.pt").exists() and not (folder / "checkpoint_last.pt").exists()
+
+
+def forked_sweep(config, results):
+    """The body of a process: a sweep that leads a process group of its own."""
+    os.setsid()
+    sys.stdout = sys.stderr = open(os.devnull, "w")
+    run(config, results)
+
+
+def wait_for(what, process):
+    for _ in range(10 * PATIENCE):
+        if what():
+            return
+        assert process.is_alive(), "the sweep has ended"
+        time.sleep(0.1)
+    raise AssertionError("waited too long")
+
+
+def counts(results: Path, what: str) -> list[int]:
+    """How often something is in the log of each run that was started, the most first."""
+    return sorted((log.read_text().count(what) for log in (results / "runs").glob("*/train.log")), reverse=True)
+
+
+def epochs(results: Path) -> int:
+    """That the first run has ended, in all attempts."""
+    return sum(counts(results, "end of epoch"))
+
+
+def test_killed_twice_a_sweep_ends_as_if_nothing_had_been(config, uninterrupted, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    first = FORKS.Process(target=forked_sweep, args=(config, tmp_path))
+    first.start()
+    wait_for(lambda: epochs(tmp_path) >= 2, first)
+    os.killpg(first.pid, signal.SIGKILL)  # with its job
+    first.join()
+    before = epochs(tmp_path)
+    assert before < EPOCHS
+
+    second = FORKS.Process(target=forked_sweep, args=(config, tmp_path))
+    second.start()
+    wait_for(lambda: (tmp_path / ".lock").read_text() == str(second.pid), second)
+    with pytest.raises(RunError, match=f"is in use by process {second.pid}: wait for it"):
+        run(config, tmp_path)
+    wait_for(lambda: epochs(tmp_path) >= before + 2, second)
+    os.kill(second.pid, signal.SIGKILL)  # alone: its job goes on
+    second.join()
+    assert not (tmp_path / "results.jsonl").exists()
+
+    (tmp_path / "results.jsonl").write_text('{"run": "tor')
+    run(config, tmp_path)
+    said = capsys.readouterr()
+    assert "waiting for the jobs of a sweep that was killed" in said.out and "was torn" in said.err
+    assert counts(tmp_path, "=== started") == [2, 1]  # the job that went on was not started again
+    assert counts(tmp_path, "Loaded checkpoint") == [1, 0]  # the second time, from its last epoch
+    assert tiny.outcome(tmp_path) == tiny.outcome(uninterrupted)
+    caches = [list((folder / "cache").glob("*.npy")) for folder in (tmp_path, uninterrupted)]
+    assert len(caches[0]) == len(caches[1]) == 3  # M(x) of train, valid and test, once for both runs
+
+    run(config, tmp_path)  # nothing is left to do
+    assert "2 runs, 0 failed" in capsys.readouterr().out
+    assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_learning_rate_that_is_too_high_is_a_result(world, tmp_path, capsys):  # noqa: F811
+    keys = {"tasks": ["CR"], "rows": ["prompt-tuning"], "lrs": [1e-2, 1e30], "seeds": [1], "max_epoch": 2}
+    config = world.config(tmp_path, **keys)
+    run(config, tmp_path / "results")  # ends well
+    said = capsys.readouterr().out
+    assert "lr 1e+30, seed 1: DIVERGED: " in said and "2 runs, 0 failed, 1 diverged" in said
+    failed, done = sorted(tiny.records(tmp_path / "results").values(), key=lambda record: -record["lr"])
+    assert (failed["status"], failed["reason"], done["status"]) == ("failed", "diverged", "done")
+    assert counts(tmp_path / "results", "=== started") == [1, 1]
+    report([str(tmp_path / "results"), "--table", "1", "--tasks", "CR", "--rows", "prompt-tuning"])
+    assert "no other is left: prompt-tuning on CR, lr 1e+30, seed 1: diverged" in capsys.readouterr().out

@@ -1,0 +1,151 @@
+"""What a campaign does with runs that succeed, fail, or were finished by a job that outlived its sweep."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from fairseq_idpg import divergence
+from fairseq_idpg.tasks.memory import refuse_to_skip
+from run_scripts.run import perform
+from run_scripts.run.experiment import Experiment
+from run_scripts.run.records import append_record, failure, read_records
+from run_scripts.sweep.stage import Campaign, missing
+
+DONE = {"status": "done", "dev": 70.0, "test": 60.0, "seconds": 5.0}
+FAILED = {"status": "failed", "error": "out of memory"}
+BACKBONE = __file__  # any file
+RUNS = {name: Experiment("RTE", "m-idpg-phm", 1e-3, seed, "", BACKBONE, row="row") for seed, name in enumerate("abc")}
+
+
+@pytest.fixture(autouse=True)
+def any_file(monkeypatch):
+    """Passes for a backbone."""
+    monkeypatch.setattr(perform, "backbone_digest", lambda path: "ab" * 32)
+
+
+class Job:
+    def __init__(self, record):
+        self.result, self.looks, self.cancelled = record, 0, False
+
+    def done(self):
+        self.looks += 1
+        return self.looks > 1
+
+    def record(self):
+        if isinstance(self.result, BaseException):
+            raise self.result
+        return self.result
+
+    def cancel(self):
+        self.cancelled = True
+
+
+class Cluster:
+    """Two jobs at a time; ``outcomes``: run -> what its attempts come to, () for success."""
+
+    interval = 0.0
+
+    def __init__(self, **outcomes):
+        self.outcomes, self.started, self.jobs = {run: list(found) for run, found in outcomes.items()}, [], []
+
+    def start(self, request):
+        if sum(job.looks < 2 for job in self.jobs) == 2:
+            return None
+        self.started.append(request.run)
+        found = self.outcomes.get(request.run)
+        result = found.pop(0) if found else DONE
+        self.jobs.append(Job(result if isinstance(result, BaseException) else {"run": request.run, **result}))
+        return self.jobs[-1]
+
+
+def finish(results, cluster):
+    return Campaign(RUNS, results, cluster, False).finish()
+
+
+def test_all_runs_in_turn(tmp_path, capsys):
+    cluster = Cluster()
+    assert finish(tmp_path, cluster) == 0
+    assert cluster.started == ["a", "b", "c"] and [r["run"] for r in read_records(tmp_path)] == ["a", "b", "c"]
+    said = capsys.readouterr()
+    assert "RTE row, position 0, lr 0.001, seed 0: dev 70.0, test 60.0, 5 s" in said.out
+    assert "3/3 runs: 3 done, 0 running, 0 failed [" in said.err and "left]" in said.err
+
+
+def test_a_failed_run_is_tried_once_more_after_the_others(tmp_path, capsys):
+    cluster = Cluster(a=[FAILED])
+    assert finish(tmp_path, cluster) == 0
+    assert cluster.started == ["a", "b", "c", "a"] and len(read_records(tmp_path)) == 3
+    assert "seed 0: failed, will be tried again: out of memory" in capsys.readouterr().out
+
+
+def test_a_run_that_fails_twice_is_recorded_and_the_rest_goes_on(tmp_path, capsys):
+    assert finish(tmp_path, Cluster(a=[FAILED, FAILED])) == 1
+    records = {record["run"]: record for record in read_records(tmp_path)}
+    assert [records[run]["status"] for run in "abc"] == ["failed", "done", "done"]
+    facts = {"error": "out of memory", "row": "row", "task": "RTE", "setting": "full", "k": None, "seed": 0}
+    assert records["a"].items() >= facts.items() and not {"dev", "test"} & set(records["a"])
+    assert (records["a"]["position"], records["a"]["backbone"]["path"]) == (0, BACKBONE)
+    assert "FAILED: out of memory" in capsys.readouterr().out
+    again = Cluster()
+    assert finish(tmp_path, again) == 0 and again.started == ["a"]
+    assert missing(RUNS, tmp_path) == []
+
+
+LOST = failure("fairseq-train ended with status 1: the run has diverged: the loss is NaN (log: x)")
+FULL = failure("fairseq_idpg: update 3: a batch of 16 x 300 tokens does not fit into memory (CUDA out of memory.)")
+
+
+def test_a_run_that_diverged_is_not_tried_again(tmp_path, capsys):
+    campaign = Campaign(RUNS, tmp_path, Cluster(a=[LOST]), False)
+    assert campaign.finish() == 0 and campaign.diverged == 1 and campaign.cluster.started == ["a", "b", "c"]
+    record = read_records(tmp_path)[0]
+    assert (record["run"], record["status"], record["reason"], record["lr"]) == ("a", "failed", "diverged", 1e-3)
+    assert "seed 0: DIVERGED: fairseq-train ended with status 1: the run has diverged" in capsys.readouterr().out
+    again = Campaign(RUNS, tmp_path, Cluster(), False)
+    assert again.finish() == 0 and again.diverged == 1 and again.cluster.started == []
+    assert "seed 0: diverged before, and is not tried again as long as its line" in capsys.readouterr().out
+
+
+def test_a_run_without_enough_memory_is_tried_by_the_next_sweep(tmp_path, capsys):
+    cluster = Cluster(a=[FULL])
+    assert finish(tmp_path, cluster) == 1 and cluster.started == ["a", "b", "c"]
+    assert "seed 0: OUT OF MEMORY: fairseq_idpg: update 3" in capsys.readouterr().out
+    again = Cluster()
+    assert finish(tmp_path, again) == 0 and again.started == ["a"]
+
+
+def test_why_runs_fail():
+    """By the words of the plugin, of fairseq and of torch."""
+    with pytest.raises(SystemExit) as no_room, refuse_to_skip({"net_input": {"src_tokens": torch.zeros(1, 1)}}, 0):
+        raise RuntimeError("out of memory")
+    messages = {f"x: {divergence.DIVERGED}: y": "diverged", "Your loss is probably exploding": "diverged"}
+    messages |= {str(no_room.value): "out of memory", "torch.OutOfMemoryError: CUDA out of memory.": "out of memory"}
+    messages |= {"the job was killed by signal 9": None, "": None}
+    assert {text: failure(text)["reason"] for text in messages} == messages
+
+
+def test_what_is_done_is_not_run_again(tmp_path):
+    append_record(tmp_path, {"run": "a", **DONE})
+    (tmp_path / "runs" / "b").mkdir(parents=True)
+    (tmp_path / "runs" / "b" / "record.json").write_text(json.dumps({"run": "b", **DONE, "dev": 1.0}))
+    cluster = Cluster()
+    assert finish(tmp_path, cluster) == 0 and cluster.started == ["c"]
+    assert {record["run"]: record["dev"] for record in read_records(tmp_path)} == {"a": 70.0, "b": 1.0, "c": 70.0}
+
+
+def test_jobs_are_cancelled_when_the_sweep_ends_early(tmp_path):
+    cluster = Cluster(a=[KeyboardInterrupt()])
+    with pytest.raises(KeyboardInterrupt):
+        finish(tmp_path, cluster)
+    assert [job.cancelled for job in cluster.jobs] == [False, True]
+
+
+def test_it_says_when_it_waits_for_others(tmp_path, capsys):
+    cluster = Cluster()
+    free, waits = cluster.start, iter([True, True])
+    cluster.start = lambda request: None if next(waits, False) else free(request)
+    assert finish(tmp_path, cluster) == 0
+    assert capsys.readouterr().out.count("waiting for the jobs of a sweep that was killed") == 1

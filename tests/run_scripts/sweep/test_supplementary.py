@@ -1,0 +1,66 @@
+"""Supplementary training and then the tasks, in one sweep: Figure 7 at tiny size."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from run_scripts.report.cli import run as report
+from run_scripts.run.experiment import backbone_digest
+from run_scripts.sweep import __main__ as sweep
+from tests.run_scripts import tiny
+from tests.run_scripts.tiny import world  # noqa: F401
+
+
+@pytest.fixture(scope="module")
+def swept(world, tmp_path_factory):  # noqa: F811
+    """(configuration, results) of prompts at two positions in STS-B after one in MNLI."""
+    place = tmp_path_factory.mktemp("supplementary")
+    how = {"data": str(world.data / "MNLI-bin"), "max_epoch": 1, "batch_size": 16}
+    keys = {"tasks": ["STS-B"], "rows": ["prompt-tuning"], "positions": [[4, 0], [4, 1]], "seeds": [1], "max_epoch": 1}
+    config = world.config(place, **keys, supplementary=how)
+    sweep.main([str(config), "--results", str(place / "results"), "--jobs", "2"])
+    return config, place / "results"
+
+
+def test_a_backbone_for_each_position_and_the_tasks_from_it(swept):
+    results = swept[1]
+    (first,) = tiny.records(results / "supplementary").values()
+    assert (first["task"], first["position"], first["supplementary"], first["lr"]) == ("MNLI", 4, True, 1e-5)
+    backbone = results / "supplementary" / "runs" / first["run"] / "checkpoint_best.pt"
+    found = tiny.records(results)
+    assert sorted(record["position"] for record in found.values()) == [0, 1]
+    for record in found.values():
+        assert record["supplementary_position"] == 4 and record["metric"] == "pearson_and_spearman"
+        assert record["backbone"] == {"path": str(backbone), "sha256": backbone_digest(str(backbone))}
+        assert record["init_prompts_from"] == str(backbone) and record["init_head_from"] is None
+
+
+def test_both_stages_are_skipped_when_done(swept, capsys):
+    config, results = swept
+    before = [(results / part / "results.jsonl").read_text() for part in ("", "supplementary")]
+    sweep.main([str(config), "--results", str(results)])
+    assert [(results / part / "results.jsonl").read_text() for part in ("", "supplementary")] == before
+    assert "2 runs, 0 failed" in capsys.readouterr().out
+
+
+def test_a_dry_run_after_the_first_stage_lists_the_second(swept, capsys):
+    config, results = swept
+    sweep.main([str(config), "--results", str(results), "--dry-run", "--set", "seeds=[2]"])
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("0 of 1 runs are missing") and said[-1].startswith("2 of 2 runs are missing")
+    assert "STS-B prompt-tuning, position 4:0, lr 0.01, seed 2" in said[1]
+
+
+def test_figure_7(swept, capsys):
+    assert report([str(swept[1]), "--figure", "7", "--format", "csv"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "method,tasks,supplementary,position 0,position 1"
+    scores = {record["position"]: f"{record['test']:.1f}" for record in tiny.records(swept[1]).values()}
+    assert said[1] == f"prompt-tuning,pairs,4,{scores[0]},{scores[1]}"
+
+
+def test_the_jobs_know_that_their_backbones_stay(swept):
+    for path in (swept[1] / "supplementary").glob("runs/*/experiment.json"):
+        assert json.loads(path.read_text())["supplementary"] and (path.parent / "checkpoint_best.pt").exists()

@@ -12,7 +12,7 @@ from run_scripts.run.records import RunError
 from .choice import Choice
 from .model import MISSING, NOTHING, Table
 from .paper import PaperCount, paper
-from .runs import Results, Run, architecture, backbone_name, grouped, is_done
+from .runs import Results, Run, architecture, backbone_label, grouped, is_done
 from .scope import settle
 
 PAPER_ARCH = "roberta_idpg_large"
@@ -60,7 +60,7 @@ def counts(results: Results, choice: Choice) -> Counts:
     runs = [run for run in runs if not paper().is_ablation(run["row"])]
     by_arch = grouped(runs, architecture)
     if len(by_arch) > 1:
-        named = "; ".join(f"{arch}: {', '.join(sorted(set(map(backbone_name, of))))}" for arch, of in by_arch.items())
+        named = "; ".join(f"{arch}: {', '.join(sorted(set(map(backbone_label, of))))}" for arch, of in by_arch.items())
         raise RunError(f"{results.folder} has runs of more than one architecture ({named}): give --backbone")
     by_row = grouped(settle(runs, choice, results, ["prompt_length"]), lambda run: run["row"])
     of_runs = {row: _only_count(results, row, of) for row, of in by_row.items()}

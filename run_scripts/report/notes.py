@@ -9,7 +9,7 @@ from typing import Any, Callable, Collection, Iterable, Mapping
 
 from preprocess.tasks import TASKS
 
-from .runs import Run, architecture, backbone_name, grouped, is_hopeless, is_prompted, kind_of
+from .runs import Run, architecture, backbone_label, cell_label, grouped, is_hopeless, is_prompted, kind_of, task_label
 from .scope import Scope
 from .score import Row
 
@@ -57,7 +57,7 @@ def _variants(runs: Iterable[Run]) -> str:
     """Backbones, and what prompts the runs have."""
     runs = list(runs)
     prompted = list(filter(is_prompted, runs))
-    parts = [f"{_distinct(runs, architecture)} with backbone {_distinct(runs, backbone_name)}"]
+    parts = [f"{_distinct(runs, architecture)} with backbone {_distinct(runs, backbone_label)}"]
     for kind, group in grouped(prompted, lambda run: kind_of(run["task"])).items():
         parts.append(f"prompt position of {kind} {_distinct(group, itemgetter('position'))}")
     if prompted:
@@ -99,7 +99,7 @@ def incomplete(rows: Mapping[tuple[int | None, str], Row], seeds: Collection[int
     for (k, name), row in rows.items():
         for task, score in row.items():
             if absent := sorted(set(seeds).difference(score.seeds)):
-                without = f"{_task(task, k)} without {', '.join(map(str, absent))}"
+                without = f"{task_label(task, k)} without {', '.join(map(str, absent))}"
                 lacking.setdefault(without, []).append(name)
     parts = [f"{', '.join(names)} on {without}" for without, names in lacking.items()]
     return [f"(n=...): fewer seeds; {'; '.join(parts)}"] if parts else []
@@ -109,23 +109,15 @@ def failures(runs: Collection[Run]) -> list[str]:
     """Notes that name each run that would fail again, and count the others by row and task, if there are any."""
     hopeless = list(filter(is_hopeless, runs))
     others = [run for run in runs if not is_hopeless(run)]
-    counts = Counter(place(run["row"], run["task"], run["k"]) for run in others)
+    counts = Counter(cell_label(run) for run in others)
     named = "; ".join(f"{name} {count}" for name, count in counts.items())
     return [*_hopeless(hopeless), *([f"failed runs, left out: {len(others)} ({named})"] if others else [])]
 
 
 def _hopeless(runs: Iterable[Run]) -> list[str]:
-    by_rate = grouped(runs, lambda run: (run["reason"], place(run["row"], run["task"], run["k"]), run["lr"]))
+    by_rate = grouped(runs, lambda run: (run["reason"], cell_label(run), run["lr"]))
     named = "; ".join(
         f"{where}, lr {lr:g}, seed {_distinct(group, itemgetter('seed'))}: {reason}"
         for (reason, where, lr), group in by_rate.items()
     )
     return [f"learning rates that are out, and missing where no other is left: {named}"] if named else []
-
-
-def place(row: str, task: str, k: int | None) -> str:
-    return f"{row} on {_task(task, k)}"
-
-
-def _task(task: str, k: int | None) -> str:
-    return task + (f" with K = {k}" if k else "")

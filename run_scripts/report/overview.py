@@ -6,13 +6,13 @@ from collections import Counter
 from typing import Any, Callable, Iterable
 
 from .model import NOTHING, Table
-from .runs import Results, Run, backbone_name, grouped, is_done
+from .runs import Results, Run, backbone_label, grouped, is_done
 
 SCOPE: dict[str, Callable[[Run], str]] = {  # the columns that tell the lines apart
     "setting": lambda run: run["setting"],
     "K": lambda run: NOTHING if run["k"] is None else str(run["k"]),
     "selection": lambda run: run["selection"],
-    "backbone": backbone_name,
+    "backbone": backbone_label,
     "row": lambda run: run["row"],
 }
 VARIED = {  # key of a run -> column that lists its values

@@ -1,19 +1,20 @@
-"""Runs as ``results.jsonl`` holds them, and what is asked of one."""
+"""Runs as ``results.jsonl`` holds them, checked as they are read, and what is asked of one."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Hashable, Iterable
 
 from preprocess.tasks import TASKS
+from run_scripts.run.experiment import SELECTIONS
 from run_scripts.run.records import REASONS, RunError, read_records, results_file
-
-from .checks import check
 
 Run = dict[str, Any]  # a line of results.jsonl
 SINGLE, PAIRS = "single sentences", "pairs"  # kinds of tasks
+PROMPT = ("position", "supplementary_position", "prompt_length")
 CELL = ("row", "task", "k", "selection", "position", "supplementary_position")
 
 
@@ -40,7 +41,7 @@ def read_results(place: Path) -> Results:
     if not runs:
         raise RunError(f"{path} holds no runs: run a sweep first")
     for run in runs:
-        check(run, f"{path}: run {run['run']}")
+        _refuse_damage(run, f"{path}: run {run['run']}")
     return Results(path.parent, tuple({**run, "backbone": _backbone(run)} for run in runs))
 
 
@@ -48,6 +49,9 @@ def _backbone(run: Run) -> dict[str, str]:
     """Path and fingerprint; a run that failed may know the path alone, or neither."""
     found = run.get("backbone") or ""
     return found if isinstance(found, dict) else {"path": found, "sha256": ""}
+
+
+# --- what is asked of a run ----------------------------------------------------------------------
 
 
 def is_done(run: Run) -> bool:
@@ -75,7 +79,16 @@ def kind_of(task: str) -> str:
     return PAIRS if TASKS[task].pairs else SINGLE
 
 
-def backbone_name(run: Run) -> str:
+def task_label(task: str, k: int | None) -> str:
+    return task + (f" with K = {k}" if k else "")
+
+
+def cell_label(run: Run) -> str:
+    """Row and task in messages and notes."""
+    return f"{run['row']} on {task_label(run['task'], run['k'])}"
+
+
+def backbone_label(run: Run) -> str:
     """folder/file.pt and the beginning of the fingerprint."""
     path, sha256 = Path(run["backbone"]["path"]), run["backbone"]["sha256"]
     return f"{'/'.join(path.parts[-2:])} ({sha256[:8] or 'not read'})"
@@ -93,3 +106,100 @@ def grouped(runs: Iterable[Run], key: Callable[[Run], Hashable]) -> dict[Any, li
     for run in runs:
         groups[key(run)].append(run)
     return dict(groups)
+
+
+# --- what a line must hold: it may be damaged, old, or edited by hand ----------------------------
+
+NEEDED = {  # by status
+    "done": ("selection", "backbone", "lr", "seed", "dev", "test", "metric", "trainable", *PROMPT),
+    "failed": ("selection", "lr", "seed"),
+}
+NOT_KNOWN = ("dev", "test", "metric", "trainable", "backbone", "options")  # to a run that failed: null
+Kind = tuple[Callable[[Any], bool], str]  # whether a value is of this kind, and what the kind is called
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a finite number."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return abs(value) < 10**15  # a file may hold one that no float can hold
+    return isinstance(value, float) and math.isfinite(value)
+
+
+def is_whole(value: Any) -> bool:
+    return is_number(value) and isinstance(value, int) and value >= 0
+
+
+def is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def is_words(value: Any) -> bool:
+    return isinstance(value, list) and all(map(is_text, value))
+
+
+def is_name(value: Any) -> bool:
+    return is_text(value) and bool(value) and value.isprintable()
+
+
+def is_backbone(value: Any) -> bool:
+    """Whether it is a path with its fingerprint, or a path alone."""
+    return all(map(is_text, [value.get("path"), value.get("sha256")] if isinstance(value, dict) else [value]))
+
+
+def is_options(value: Any) -> bool:
+    """Whether they are all options as they took effect, or of a run that failed those that were given."""
+    return isinstance(value, dict) or is_words(value)
+
+
+def among(known: Iterable[str]) -> Kind:
+    return lambda value: is_text(value) and value in known, f"one of {', '.join(known)}"
+
+
+def maybe(accepts: Callable[[Any], bool], name: str) -> Kind:
+    return lambda value: value is None or accepts(value), f"{name} or null"
+
+
+NAME: Kind = (is_name, "name")
+SCORE: Kind = (lambda value: is_number(value) and abs(value) <= 100, "score from -100 to 100")
+COUNT: Kind = (is_whole, "whole number from 0 on")
+KINDS: dict[str, Kind] = {  # of what reports read
+    "status": among(NEEDED),
+    "setting": among(("full", "few-shot")),
+    "selection": among(SELECTIONS),
+    "row": NAME,
+    "task": NAME,
+    "metric": NAME,
+    "dev": SCORE,
+    "test": SCORE,
+    "lr": (lambda value: is_number(value) and value > 0, "learning rate"),
+    "seed": COUNT,
+    "trainable": COUNT,
+    **dict.fromkeys(("k", *PROMPT, "batch_size", "max_epoch", "max_update", "protocol"), maybe(is_whole, "number")),
+    **dict.fromkeys(("command", "given_options"), maybe(is_words, "list of texts")),
+    **dict.fromkeys(("predictions", "error", "reason"), maybe(is_text, "text")),
+    "backbone": (is_backbone, "path with a sha256"),
+    "options": (is_options, "mapping"),
+}
+
+
+def _refuse_damage(run: Run, where: str) -> None:
+    """Refuses a record without something that reports need, or with something else in its place."""
+    remedy = "repeat it or remove its line"
+    status = run.get("status")
+    lacking = [key for key in ("row", "task", "setting", "k", "status") if key not in run]
+    lacking += [key for key in NEEDED.get(status if is_text(status) else "", ()) if key not in run]
+    if lacking:
+        raise RunError(f"{where} has no {', '.join(lacking)}: {remedy}")
+    for key, (accepts, wanted) in KINDS.items():
+        unknown = status == "failed" and key in NOT_KNOWN and run.get(key) is None
+        if key in run and not unknown and not accepts(run[key]):
+            text = repr(run[key])
+            value = text if len(text) < 80 else f"{text[:76]} ..."
+            raise RunError(f"{where}: {key} {value} is no {wanted}: {remedy}")
+    task = TASKS.get(run["task"])
+    if task is None:
+        raise RunError(f"{where} is of task {run['task']}, which is unknown: remove its line")
+    if run.get("metric") not in (None, task.metric):
+        raise RunError(f"{where}: metric {run['metric']} is not that of {task.name}: {remedy}")
+    if (run["k"] is None) != (run["setting"] == "full"):
+        raise RunError(f"{where}: setting {run['setting']} does not go with k {run['k']}: {remedy}")

@@ -8,10 +8,9 @@ from typing import Any, Callable, Collection, Iterable
 
 from run_scripts.run.records import RunError
 
-from .checks import PROMPT
 from .choice import Choice
 from .paper import paper
-from .runs import Results, Run, backbone_name, grouped, is_done, kind_of
+from .runs import PROMPT, Results, Run, backbone_label, grouped, is_done, kind_of
 
 PLACES = ("data", "save_dir", "representation_cache")  # options that differ between runs with the same result
 
@@ -138,7 +137,7 @@ def _paper_length(run: Run, choice: Choice) -> int | None:
 
 DIMENSIONS = (
     _plain("selection", _setting),
-    Dimension("backbone", "--backbone", _backbone_group, lambda run: run["backbone"]["sha256"], backbone_name),
+    Dimension("backbone", "--backbone", _backbone_group, lambda run: run["backbone"]["sha256"], backbone_label),
     _plain("prompt_length", _row, wanted=_paper_length),
     _plain("position", _row_and_kind),
     _plain("supplementary_position", _row),

@@ -14,8 +14,7 @@ import numpy as np
 from preprocess.tasks import TASKS
 from run_scripts.run.metrics import score, vote
 
-from .notes import place
-from .runs import Run
+from .runs import Run, cell_label
 from .score import Row, Score
 
 # What numpy and zipfile raise over a file that is not there, cut short, changed, or of another kind.
@@ -77,4 +76,4 @@ class Votes:
         return predictions, targets
 
     def _none(self, run: Run, problem: str) -> None:
-        self.problems[problem].append(place(run["row"], run["task"], run["k"]))
+        self.problems[problem].append(cell_label(run))

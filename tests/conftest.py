@@ -1,6 +1,18 @@
 """Settings of the whole suite."""
 
 import os
+from pathlib import Path
 
 # Two threads that spin while they wait slow each other down on a busy machine; results are the same.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+QUICK = {"backbone", "criterions", "golden", "methods", "models", "optim", "representations", "tasks"}
+STARTS_PROCESSES = {"train", "validate", "run", "subprocess"}
+
+
+def pytest_collection_modifyitems(items):
+    """Marks as ``quick`` the folders QUICK, but for files that have a name of STARTS_PROCESSES."""
+    for item in items:
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        if folder in QUICK and not STARTS_PROCESSES & vars(item.module).keys():
+            item.add_marker("quick")

@@ -7,10 +7,9 @@ from typing import Any, Callable, Collection, Iterable, Mapping
 
 from run_scripts.run.records import RunError
 
-from .choice import Choice
 from .notes import failures, protocol
 from .runs import Results, Run, is_prompted
-from .scope import Scope, take
+from .scope import Choice, Scope, take
 from .score import Row, mean_over, rows_of
 
 
@@ -66,7 +65,7 @@ def take_varying(results: Results, choice: Choice, free: Collection[str]) -> Sco
     Raises:
         RunError: see ``take``; there are no such runs.
     """
-    scope = take(results, choice, (choice.k,), free, is_prompted).varying(lambda run: tuple(run[key] for key in free))
+    scope = take(results, choice, (choice.k,), free, is_prompted).varying(free)
     if not scope.done:
         what = " or ".join(name.replace("_", " ") for name in free)
         raise RunError(f"{results.folder}: no row has runs of a task with more than one {what}: run a sweep of them")

@@ -15,7 +15,6 @@ from run_scripts.run.experiment import SELECTIONS
 from run_scripts.run.records import RunError
 
 from .chart import Chart
-from .choice import Choice
 from .counts import count_table
 from .extras import Extras
 from .figures import CHARTS
@@ -23,6 +22,7 @@ from .model import Table
 from .overview import overview
 from .render import FORMATS, SUFFIXES
 from .runs import Results, read_results
+from .scope import Choice
 from .tables import SCORE_TABLES, score_table
 
 IMAGES = (".png", ".svg", ".pdf")

@@ -9,11 +9,10 @@ from typing import Iterable, Iterator
 
 from run_scripts.run.records import RunError
 
-from .choice import Choice
 from .model import MISSING, NOTHING, Table
 from .paper import PaperCount, paper
 from .runs import Results, Run, architecture, backbone_label, grouped, is_done
-from .scope import settle
+from .scope import Choice, settle
 
 PAPER_ARCH = "roberta_idpg_large"
 SAME_AS = {"efl": "fine-tuning"}  # has no line of its own in Table 2

@@ -6,13 +6,13 @@ from typing import Callable
 
 from .averages import Averages, refuse_empty, take_averages, take_varying, tasks_of
 from .chart import Chart, Panel, Point, Series
-from .choice import Choice
 from .columns import Value, minus, signed
 from .counts import counts, printed
 from .model import MISSING, NOTHING, Table
 from .paper import paper
 from .positions import position_chart
 from .runs import Results
+from .scope import Choice
 from .score import rows_of
 from .tables import SCORE_TABLES
 

@@ -7,11 +7,10 @@ from typing import Collection, NamedTuple
 
 from .averages import Averages, average_notes, refuse_empty, take_varying, tasks_of
 from .chart import Chart, Panel, Series
-from .choice import Choice
 from .columns import Value
 from .model import NOTHING, Table
 from .runs import PAIRS, SINGLE, Results, Run, kind_of
-from .scope import Scope
+from .scope import Choice, Scope
 from .score import rows_of
 
 POSITIONS = {SINGLE: (0, 1, 4), PAIRS: (0, 1, 2, 3, 4)}  # Figure 6

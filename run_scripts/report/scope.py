@@ -1,18 +1,107 @@
-"""Which of the runs a table is made of: one selection, setting and backbone, and one variant of each row."""
+"""Which of the runs a table is made of: what was chosen, one of each setting, and one variant of each row."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from operator import itemgetter
-from typing import Any, Callable, Collection, Iterable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Callable, Collection, Iterable, Iterator
 
 from run_scripts.run.records import RunError
 
-from .choice import Choice
 from .paper import paper
-from .runs import PROMPT, Results, Run, backbone_label, grouped, is_done, kind_of
+from .runs import PAIRS, PROMPT, Results, Run, backbone_label, grouped, is_done, is_prompted, kind_of
 
 PLACES = ("data", "save_dir", "representation_cache")  # options that differ between runs with the same result
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the command line says of the runs to take; None or () where nothing is said.
+
+    Attributes:
+        tasks: in the order of the columns; the paper's ten by default.
+        rows: by default the paper's, and whatever else has runs.
+        backbones: beginnings of SHA-256 fingerprints, or ends of paths.
+        positions: downstream position for both kinds of tasks, or of single sentences and of pairs.
+        supplementary: position in supplementary training, or "none".
+        prompt_length: of rows with runs of several.
+        k: examples of few-shot training, for figures that the paper draws of full training.
+    """
+
+    tasks: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
+    selection: str | None = None
+    backbones: tuple[str, ...] = ()
+    positions: tuple[int, ...] = ()
+    supplementary: int | str | None = None
+    prompt_length: int | None = None
+    k: int | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.tasks or paper().tasks
+
+    def shows(self, row: str) -> bool:
+        return not self.rows or row in self.rows
+
+    def pick(self, rows: Iterable[str]) -> list[str]:
+        """What is shown of the rows that there are.
+
+        Raises:
+            RunError: a row that was asked for is not among them.
+        """
+        there = list(dict.fromkeys(rows))
+        for name in self.rows:
+            check_row("--rows", name, there)
+        return list(filter(self.shows, there))
+
+    def accepts(self, run: Run) -> bool:
+        """Whether a run agrees; what is said of prompts says nothing about runs that have none."""
+        return all(self._agreements(run))
+
+    def _agreements(self, run: Run) -> Iterator[bool]:
+        yield run["task"] in self.columns
+        yield self.shows(run["row"])
+        if self.selection:
+            yield run["selection"] == self.selection
+        if self.backbones:
+            yield any(_is_of_backbone(run, name) for name in self.backbones)
+        if not is_prompted(run):
+            return
+        if self.positions:
+            yield run.get("position") == self.positions[-1 if kind_of(run["task"]) == PAIRS else 0]
+        if self.supplementary is not None:
+            yield run.get("supplementary_position") == (None if self.supplementary == "none" else self.supplementary)
+
+    @property
+    def options(self) -> str:
+        """The filters as they stand on the command line."""
+        given = {
+            "--tasks": self.tasks,
+            "--rows": self.rows,
+            "--selection": [self.selection],
+            "--backbone": self.backbones,
+            "--position": self.positions,
+            "--supplementary-position": [self.supplementary],
+        }
+        texts = {option: " ".join(str(v) for v in values if v is not None) for option, values in given.items()}
+        return ", ".join(f"{option} {text}" for option, text in texts.items() if text)
+
+
+def check_row(option: str, name: str, rows: Collection[str]) -> None:
+    """Refuses a row that is not among ``rows``; the nearest is suggested."""
+    if name not in rows:
+        near = get_close_matches(name, rows, 1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise RunError(f"{option} {name}: {hint}choose from the rows {', '.join(rows)}")
+
+
+def _is_of_backbone(run: Run, name: str) -> bool:
+    """A failed run whose fingerprint is not known may be of any: it is only counted."""
+    end = Path(name).parts
+    sha256, path = run["backbone"]["sha256"], Path(run["backbone"]["path"])
+    return not sha256 or sha256.startswith(name.lower()) or path.parts[-len(end) :] == end
 
 
 @dataclass(frozen=True)
@@ -22,10 +111,10 @@ class Scope:
     done: list[Run]
     failed: list[Run]
 
-    def varying(self, key: Callable[[Run], Any]) -> Scope:
-        """The runs of rows and tasks that have finished with more than one value of ``key``."""
+    def varying(self, keys: Collection[str]) -> Scope:
+        """The runs of rows and tasks that have finished with more than one value of ``keys``."""
         groups = grouped(self.done, _row_and_task)
-        vary = {place for place, runs in groups.items() if len({key(run) for run in runs}) > 1}
+        vary = {place for place, runs in groups.items() if len({tuple(run[key] for key in keys) for run in runs}) > 1}
         return Scope(*([run for run in runs if _row_and_task(run) in vary] for runs in (self.done, self.failed)))
 
 
@@ -65,7 +154,11 @@ def take(
 
 
 def settle(runs: list[Run], choice: Choice, results: Results, keys: Collection[str]) -> list[Run]:
-    """Runs with one value of each named dimension in each of its groups."""
+    """Runs with one value of each named dimension in each of its groups.
+
+    Raises:
+        RunError: a group has several, and there is no choice among them.
+    """
     for dimension in DIMENSIONS:
         if dimension.key in keys:
             runs = dimension.settle(runs, choice, results)
@@ -77,38 +170,34 @@ class Dimension:
     """Something in which runs may differ, and within a group must not.
 
     Attributes:
+        key: of a run; ``--key`` is the option that chooses.
         group: what the group is called in messages.
-        value: of a run; ``shown``: the same in messages.
         wanted: the value to take where a group has several; None if there is no such wish.
+        value: of a run, and ``label``: the same in messages; by default what stands at the key.
     """
 
     key: str
-    option: str
     group: Callable[[Run, Choice], str]
-    value: Callable[[Run], Any]
-    shown: Callable[[Run], Any]
     wanted: Callable[[Run, Choice], Any] = lambda run, choice: None
+    value: Callable[[Run], Any] | None = None
+    label: Callable[[Run], str] | None = None
 
     def settle(self, runs: list[Run], choice: Choice, results: Results) -> list[Run]:
         """The runs with one value in each group."""
         groups = grouped(runs, lambda run: self.group(run, choice))
-        return [run for name, group in groups.items() for run in self._settle(name, group, choice, results)]
+        return [run for name, group in groups.items() for run in self._of_one_value(name, group, choice, results)]
 
-    def _settle(self, name: str, runs: list[Run], choice: Choice, results: Results) -> list[Run]:
-        by_value = grouped(runs, self.value)
+    def _of_one_value(self, name: str, runs: list[Run], choice: Choice, results: Results) -> list[Run]:
+        by_value = grouped(runs, self.value or (lambda run: run[self.key]))
         if len(by_value) == 1:
             return runs
         wanted = self.wanted(runs[0], choice)
-        if wanted is None or wanted not in by_value:
-            shown = [self.shown(group[0]) for group in by_value.values()]
-            listed = ", ".join(sorted("none" if value is None else str(value) for value in shown))
-            what = self.key.replace("_", " ")
-            raise RunError(f"{results.folder}: {name} has runs with more than one {what}: {listed}; give {self.option}")
-        return by_value[wanted]
-
-
-def _plain(key: str, group: Callable[[Run, Choice], str], **more: Any) -> Dimension:
-    return Dimension(key, f"--{key.replace('_', '-')}", group, itemgetter(key), itemgetter(key), **more)
+        if wanted is not None and wanted in by_value:
+            return by_value[wanted]
+        label = self.label or (lambda run: "none" if run[self.key] is None else str(run[self.key]))
+        found = ", ".join(sorted(label(group[0]) for group in by_value.values()))
+        what, option = self.key.replace("_", " "), f"--{self.key.replace('_', '-')}"
+        raise RunError(f"{results.folder}: {name} has runs with more than one {what}: {found}; give {option}")
 
 
 def _setting(run: Run, choice: Choice) -> str:
@@ -123,7 +212,7 @@ def _row_and_kind(run: Run, choice: Choice) -> str:
     return f"{run['row']} on {kind_of(run['task'])}"
 
 
-def _backbone_group(run: Run, choice: Choice) -> str:
+def _sharers_of_backbone(run: Run, choice: Choice) -> str:
     """Everything, or a row where several are asked for; supplementary training makes backbones of its own."""
     position = run["supplementary_position"]
     if position is not None:
@@ -136,11 +225,11 @@ def _paper_length(run: Run, choice: Choice) -> int | None:
 
 
 DIMENSIONS = (
-    _plain("selection", _setting),
-    Dimension("backbone", "--backbone", _backbone_group, lambda run: run["backbone"]["sha256"], backbone_label),
-    _plain("prompt_length", _row, wanted=_paper_length),
-    _plain("position", _row_and_kind),
-    _plain("supplementary_position", _row),
+    Dimension("selection", _setting),
+    Dimension("backbone", _sharers_of_backbone, value=lambda run: run["backbone"]["sha256"], label=backbone_label),
+    Dimension("prompt_length", _row, wanted=_paper_length),
+    Dimension("position", _row_and_kind),
+    Dimension("supplementary_position", _row),
 )
 
 

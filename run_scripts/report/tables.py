@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Callable, Collection, Mapping
 
-from .choice import Choice, check_row
 from .columns import Column, Entry, average_column, task_column, voting_column
 from .extras import Extras
 from .model import MISSING, Table
 from .notes import failures, incomplete, protocol, seeds_of
 from .paper import GENERATOR, Block, paper
 from .runs import Results, Run
-from .scope import take
+from .scope import Choice, check_row, take
 from .score import rows_of
 from .voting import Votes
 

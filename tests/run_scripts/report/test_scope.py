@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from run_scripts.report.choice import Choice
 from run_scripts.report.runs import Results, read_results
-from run_scripts.report.scope import take
+from run_scripts.report.scope import Choice, take
 from run_scripts.run.records import RunError
 
 from . import made

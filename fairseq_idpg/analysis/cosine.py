@@ -22,7 +22,7 @@ from ..errors import InputError
 from ..representations.kinds import GLOVE
 from ..tasks.prompt_position import SINGLE_POSITIONS
 from . import plots
-from .checkpoints import LoadedModel, load_backbone, load_checkpoint, parse_overrides, read_dictionary
+from .loaded import LoadedModel, load_backbone, load_checkpoint, parse_overrides, read_dictionary
 from .scores import HIGHEST, correlations, count_groups, gold_scores, group_names
 from .sentences import cut_sentences, sentence_dataset, sentence_states, single_position
 from .tables import aligned

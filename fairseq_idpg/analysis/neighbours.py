@@ -20,7 +20,7 @@ from ..errors import InputError
 from ..methods.prompts.base import PREFIX, PromptMethod
 from ..methods.registry import find_method
 from ..representations.kinds import sentence_representation
-from .checkpoints import LoadedModel, load_checkpoint, parse_overrides, read_dictionary
+from .loaded import LoadedModel, load_checkpoint, parse_overrides, read_dictionary
 from .tables import aligned
 from .vocabulary import Vocabulary
 

@@ -23,7 +23,7 @@ from ..tasks.ordering import by_length
 from ..tasks.prompt_position import first_row, insertion_index, prompt_block, rows_needed
 from ..tasks.prompted_dataset import PromptedDataset
 from ..tasks.shortening import Shortener, kept_lengths
-from .checkpoints import LoadedModel
+from .loaded import LoadedModel
 
 SPECIAL = 2  # <s> and </s>
 

@@ -14,7 +14,7 @@ from preprocess.encoders.base import Encoder
 from preprocess.words import folder_encoder
 
 from ..errors import InputError
-from .checkpoints import read_dictionary
+from .loaded import read_dictionary
 
 MASK = "<mask>"
 NO_TEXT = "\N{REPLACEMENT CHARACTER}"  # what bytes that are no whole character are decoded to

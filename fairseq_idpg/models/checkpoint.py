@@ -16,9 +16,9 @@ from preprocess.checksums import sha256
 from ..backbone.loading import Backbone
 from ..errors import InputError
 from ..saving.checksum import EXTRA_STATE, carry_checksum
-from ..saving.fitting import ANOTHER, ENCODER, STACK, VERSION, check_heads, check_sizes, take_encoder
 from ..saving.reading import FINGERPRINT, OLD_FINGERPRINT, is_ours
 from ..saving.record import recorded
+from ..saving.tensors import ANOTHER, ENCODER, STACK, VERSION, check_heads, check_sizes, take_encoder
 
 logger = logging.getLogger(__name__)
 UNRECORDED = (

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from fairseq_idpg.analysis.__main__ import main
-from fairseq_idpg.analysis.checkpoints import load_backbone, load_checkpoint, read_dictionary
 from fairseq_idpg.analysis.cosine import Ranking, numbers, report
+from fairseq_idpg.analysis.loaded import load_backbone, load_checkpoint, read_dictionary
 from fairseq_idpg.analysis.plots import draw
 from fairseq_idpg.analysis.sentences import SINGLE_POSITION, cut_sentences, sentence_dataset
 from fairseq_idpg.errors import InputError

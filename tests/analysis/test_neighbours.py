@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fairseq_idpg.analysis.__main__ import main
-from fairseq_idpg.analysis.checkpoints import load_checkpoint, read_dictionary
+from fairseq_idpg.analysis.loaded import load_checkpoint, read_dictionary
 from fairseq_idpg.analysis.neighbours import NearestWords
 from fairseq_idpg.analysis.vocabulary import Vocabulary
 from fairseq_idpg.errors import InputError

@@ -11,7 +11,7 @@ import torch
 from fairseq.models.roberta.model import RobertaClassificationHead
 
 from checkpoints.convert_released import convert
-from fairseq_idpg.analysis.checkpoints import load_checkpoint, read_dictionary
+from fairseq_idpg.analysis.loaded import load_checkpoint, read_dictionary
 from fairseq_idpg.backbone.loading import read_backbone
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.prompts.initial import load_saved

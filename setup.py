@@ -20,7 +20,7 @@ setup(
     author="fairseq_idpg contributors",
     python_requires=">=3.11",
     packages=find_packages(include=["fairseq_idpg", "fairseq_idpg.*", "preprocess", "preprocess.*"]),
-    package_data={"fairseq_idpg": ["**/*.yaml"]},
+    package_data={"fairseq_idpg": ["py.typed"], "preprocess": ["py.typed"]},
     install_requires=[
         "fairseq-fixed==0.12.3.1",
         "torch>=2.4",
@@ -32,7 +32,7 @@ setup(
         "tqdm",
     ],
     extras_require={
-        "dev": ["pytest", "hypothesis", "ruff", "pyarrow", *CAMPAIGNS, *CONVERT],
+        "dev": ["pytest", "hypothesis", "ruff", "mypy", "pyarrow", *CAMPAIGNS, *CONVERT],
         "quickstart": CONVERT,
         "campaigns": CAMPAIGNS,
         **DATA,

@@ -10,7 +10,7 @@ from run_scripts.run.records import RunError
 from .notes import failures, protocol
 from .runs import Results, Run, is_prompted
 from .scope import Choice, Scope, take
-from .score import Row, mean_over, rows_of
+from .scores import Row, mean_dev, mean_test, rows_of
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,10 @@ class Averages:
 
     def mean(self, key: Any) -> float | None:
         """Of the test scores, x100."""
-        return mean_over({task: score.mean for task, score in self.rows.get(key, {}).items()}, self.tasks)
+        return mean_test(self.rows.get(key, {}), self.tasks)
 
     def dev(self, key: Any) -> float | None:
-        return mean_over({task: score.dev for task, score in self.rows.get(key, {}).items()}, self.tasks)
+        return mean_dev(self.rows.get(key, {}), self.tasks)
 
     @property
     def label(self) -> str:

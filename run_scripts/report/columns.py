@@ -7,7 +7,7 @@ from typing import Callable, Collection, Mapping
 
 from .model import MISSING, NOTHING
 from .paper import PaperRow, paper
-from .score import Row, mean_over
+from .scores import Row, mean_over, mean_test
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def signed(number: float | None) -> str:
 def task_column(task: str) -> Column:
     def ours(entry: Entry) -> Value:
         found = entry.row.get(task)
-        return Value(None) if found is None else Value(found.mean, found.std, len(found.seeds))
+        return Value(None) if found is None else Value(found.test, found.std, len(found.seeds))
 
     return Column(
         task,
@@ -87,7 +87,7 @@ def task_column(task: str) -> Column:
 def average_column(tasks: Collection[str]) -> Column:
     return Column(
         "Avg",
-        lambda entry: Value(mean_over({task: score.mean for task, score in entry.row.items()}, tasks)),
+        lambda entry: Value(mean_test(entry.row, tasks)),
         lambda printed: Value(printed.average(tasks)),
         lambda entry: mean_over(entry.votes, tasks),
     )

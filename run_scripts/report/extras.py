@@ -7,8 +7,7 @@ from typing import Iterable
 
 from .columns import LINES, Column, Entry
 from .model import MISSING, NOTHING
-from .score import Row
-from .significance import LEVEL, compare
+from .scores import LEVEL, Row, compare
 
 OF_PAPER = ("paper", "difference")  # lines that rows of our own do not have
 

@@ -13,7 +13,7 @@ from .paper import paper
 from .positions import position_chart
 from .runs import Results
 from .scope import Choice
-from .score import rows_of
+from .scores import rows_of
 from .tables import SCORE_TABLES
 
 SHARING = ("S", "M", "L")

@@ -11,7 +11,7 @@ from preprocess.tasks import TASKS
 
 from .runs import Run, architecture, backbone_label, cell_label, grouped, is_hopeless, is_prompted, kind_of, task_label
 from .scope import Scope
-from .score import Row
+from .scores import Row
 
 MEAN_OF = {
     "acc_and_f1": "mean of accuracy and F1",

@@ -11,7 +11,7 @@ from .columns import Value
 from .model import NOTHING, Table
 from .runs import PAIRS, SINGLE, Results, Run, kind_of
 from .scope import Choice, Scope
-from .score import rows_of
+from .scores import rows_of
 
 POSITIONS = {SINGLE: (0, 1, 4), PAIRS: (0, 1, 2, 3, 4)}  # Figure 6
 HELD = "(a) holds the supplementary and (b) the downstream position at the place with the best mean dev score"

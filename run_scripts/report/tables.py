@@ -12,8 +12,7 @@ from .notes import failures, incomplete, protocol, seeds_of
 from .paper import GENERATOR, Block, paper
 from .runs import Results, Run
 from .scope import Choice, check_row, take
-from .score import rows_of
-from .voting import Votes
+from .scores import Votes, rows_of
 
 
 @dataclass(frozen=True)

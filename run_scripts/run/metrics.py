@@ -1,8 +1,8 @@
-"""The paper's scores (Section 4.1, Table 5), in percent, and voting over seeds."""
+"""The paper's scores (Section 4.1, Table 5), in percent."""
 
 from __future__ import annotations
 
-from typing import Callable, Sequence
+from typing import Callable
 
 import numpy as np
 from scipy.stats import pearsonr, spearmanr
@@ -43,13 +43,3 @@ METRICS: dict[str, Callable[[np.ndarray, np.ndarray], Scores]] = {
 def score(metric: str, predictions: np.ndarray, targets: np.ndarray) -> Scores:
     """The metric, and what it is the mean of, times 100; F1 is that of class 1."""
     return {name: 100 * float(value) for name, value in METRICS[metric](predictions, targets).items()}
-
-
-def vote(predictions: Sequence[np.ndarray], regression: bool) -> np.ndarray:
-    """What most of several runs say of each example (the smallest class of equals), or their mean score."""
-    stacked = np.stack(list(predictions))
-    if regression:
-        return stacked.mean(0)
-    classes = np.unique(stacked)
-    counts = (stacked[None] == classes[:, None, None]).sum(1)  # classes x examples
-    return classes[counts.argmax(0)]

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from run_scripts.report.cli import run
-from run_scripts.report.score import rows_of
-from run_scripts.report.voting import Votes
+from run_scripts.report.scores import Votes, rows_of
 from run_scripts.sweep import __main__ as sweep
 
 from . import made

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from statistics import mean
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 from sklearn.metrics import f1_score
 
-from run_scripts.report.score import choose, mean_over, rows_of
-from run_scripts.report.significance import compare
-from run_scripts.report.voting import Votes
+from run_scripts.report.scores import Votes, choose, compare, mean_over, rows_of, vote
 
 from . import made
 
@@ -23,7 +24,7 @@ def test_dev_chooses_the_learning_rate_and_test_is_reported():
     score = choose([*good_on_test, *good_on_dev])
     assert score.lr == 1e-3
     assert score.seeds == (1, 2, 3)
-    assert score.mean == 72
+    assert score.test == 72
     assert score.dev == 90
     assert score.std == pytest.approx(np.std([71, 72, 73], ddof=1)) == 1
 
@@ -105,6 +106,18 @@ def test_only_shared_tasks_and_seeds_are_compared():
     assert str(compare(row({"CR": [1]}), row({"CR": [2]}))) == "- (n=1)"
     assert str(compare(row({"CR": [1, 2]}), row({"CR": [1, 2]}))) == "- (n=2)"
     assert str(compare(row({"CR": [2, 3]}), row({"CR": [1, 2]}))) == "<0.001* (n=2)"
+
+
+@given(st.lists(st.lists(st.integers(0, 3), min_size=4, max_size=4), min_size=1, max_size=6))
+def test_the_vote_is_the_smallest_of_the_most_frequent_classes(runs):
+    found = vote([np.array(run) for run in runs], regression=False)
+    for i, answer in enumerate(found):
+        counts = Counter(run[i] for run in runs)
+        assert answer == min(name for name, count in counts.items() if count == max(counts.values()))
+
+
+def test_the_vote_of_scores_is_their_average():
+    assert vote([np.array([1.0, 2.0]), np.array([3.0, 2.5])], regression=True).tolist() == [2.0, 2.25]
 
 
 TARGETS = [1, 1, 0, 0]

@@ -1,15 +1,13 @@
-"""Scores against their definitions, and votes against a count by hand."""
+"""Scores against their definitions."""
 
 from __future__ import annotations
-
-from collections import Counter
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from run_scripts.run.metrics import METRICS, score, vote
+from run_scripts.run.metrics import METRICS, score
 
 CLASSES = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=30)
 
@@ -37,18 +35,6 @@ def test_correlations():
 def test_matthews():
     predictions, targets = np.array([1, 1, 0, 0, 1]), np.array([1, 0, 0, 1, 1])
     assert score("mcc", predictions, targets)["mcc"] == pytest.approx(100 * np.corrcoef(predictions, targets)[0, 1])
-
-
-@given(st.lists(st.lists(st.integers(0, 3), min_size=4, max_size=4), min_size=1, max_size=6))
-def test_votes(runs):
-    found = vote([np.array(run) for run in runs], regression=False)
-    for i, answer in enumerate(found):
-        counts = Counter(run[i] for run in runs)
-        assert answer == min(name for name, count in counts.items() if count == max(counts.values()))
-
-
-def test_scores_are_averaged():
-    assert vote([np.array([1.0, 2.0]), np.array([3.0, 2.5])], regression=True).tolist() == [2.0, 2.25]
 
 
 def test_every_metric_of_the_tasks():

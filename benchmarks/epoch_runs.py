@@ -19,7 +19,7 @@ PREDICTION_BATCH = "64"
 BRIEF = 2  # updates
 FILLED = r"split \S+: M\(x\) of"
 CHECK_METHODS = (
-    "import sys; from fairseq_idpg.methods.registry import find_method; [find_method(n) for n in sys.argv[1:]]"
+    "import sys; from fairseq_idpg.methods.registry import find_preset; [find_preset(n) for n in sys.argv[1:]]"
 )
 
 

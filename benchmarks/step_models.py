@@ -38,14 +38,14 @@ def _dictionary():
 def _arguments(method: str, settings: Settings) -> argparse.Namespace:
     from fairseq.models.roberta.model import base_architecture
 
-    from fairseq_idpg.methods.registry import find_method
+    from fairseq_idpg.methods.registry import find_preset
     from fairseq_idpg.models.config import METHOD_OPTIONS, fill_method_options
 
     args = argparse.Namespace(**dict.fromkeys(METHOD_OPTIONS), method=method, no_freeze_backbone=False, backbone=None)
     args.save_full_model, args.layer_norm_eps, args.max_positions = False, 1e-5, settings.positions
     args.encoder_layers, args.encoder_embed_dim = settings.layers, settings.width
     args.encoder_ffn_embed_dim, args.encoder_attention_heads = settings.ffn, settings.heads
-    if "prompt_length" in find_method(method).defaults:
+    if "prompt_length" in find_preset(method).defaults:
         args.prompt_length = settings.prompt_length
     fill_method_options(args)
     base_architecture(args)

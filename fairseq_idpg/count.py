@@ -10,7 +10,7 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.models.roberta.model import base_architecture
 
-from .methods.registry import METHODS, Geometry, find_method
+from .methods.registry import PRESETS, Geometry, find_preset
 from .models.config import METHOD_OPTIONS, fill_method_options
 from .tasks import sentence_prediction_idpg  # noqa: F401 (registers what --arch names)
 
@@ -37,7 +37,7 @@ def architecture(name: str, method: str) -> argparse.Namespace:
     args.max_positions = 512
     ARCH_CONFIG_REGISTRY[name](args)
     base_architecture(args)
-    if find_method(method).defaults.get("representation") == "glove":
+    if find_preset(method).defaults.get("representation") == "glove":
         args.representation_width = GLOVE_WIDTH
     fill_method_options(args)
     return args
@@ -46,7 +46,7 @@ def architecture(name: str, method: str) -> argparse.Namespace:
 def method_parameters(args: argparse.Namespace) -> int:
     """Parameters of the method itself."""
     with torch.device("meta"):
-        module = find_method(args.method).build(args, Geometry(args.encoder_layers, args.encoder_embed_dim))
+        module = find_preset(args.method).build(args, Geometry(args.encoder_layers, args.encoder_embed_dim))
     return 0 if module is None else sum(parameter.numel() for parameter in module.parameters())
 
 
@@ -61,7 +61,7 @@ def backbone_parameters(args: argparse.Namespace, symbols: int = ROBERTA_SYMBOLS
 
 def rows(arch: str) -> List[Tuple[str, int, float, str]]:
     """(method, trainable parameters, share of the backbone, the paper's figure)."""
-    counted: Dict[str, Any] = {name: architecture(arch, name) for name in METHODS}
+    counted: Dict[str, Any] = {name: architecture(arch, name) for name in PRESETS}
     backbone = backbone_parameters(next(iter(counted.values())))
     found = []
     for name, args in counted.items():

@@ -10,7 +10,7 @@ from fairseq.optim.adam import FairseqAdamConfig
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig
 
 from .arguments import flag_name
-from .methods.registry import METHODS
+from .methods.registry import PRESETS
 from .models.config import MethodConfig, RobertaIDPGConfig
 from .optim.grouped_adam import GroupedAdamConfig
 from .tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig
@@ -35,8 +35,8 @@ def _rows(chosen: List[Field]) -> List[str]:
 
 def _preset_rows() -> List[str]:
     rows = ["| `--method` | sets |", "| --- | --- |"]
-    for name, method in sorted(METHODS.items()):
-        settings = " ".join(f"`{flag_name(key)} {value}`" for key, value in method.settings.items())
+    for name, preset in sorted(PRESETS.items()):
+        settings = " ".join(f"`{flag_name(key)} {value}`" for key, value in preset.settings.items())
         rows.append(f"| `{name}` | {settings or 'nothing'} |")
     return rows
 

@@ -7,14 +7,14 @@ import re
 import pytest
 
 from fairseq_idpg import count
-from fairseq_idpg.methods.registry import METHODS
+from fairseq_idpg.methods.registry import PRESETS
 from tests.helpers import dictionary, model_args, tiny_model
 from tests.methods.prompts.test_counts import PAPER
 
 
 def test_table_of_roberta_large():
     found = {name: (trained, paper) for name, trained, _, paper in count.rows("roberta_idpg_large")}
-    assert set(found) == set(METHODS)
+    assert set(found) == set(PRESETS)
     backbone = found.pop("fine-tuning")[0]
     assert found.pop("efl")[0] == backbone == 354_309_120
     assert {name: trained for name, (trained, _) in found.items()} == {n: c for n, c in PAPER.items() if n in found}
@@ -40,5 +40,5 @@ def test_command(capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["count", "--arch", "roberta_idpg_minilm"])
     count.main()
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 1 + len(METHODS)
+    assert len(lines) == 1 + len(PRESETS)
     assert any(re.fullmatch(r"m-idpg-phm +22,032 +0\.\d+% *", line) for line in lines)

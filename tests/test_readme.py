@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_idpg.methods.registry import METHODS
+from fairseq_idpg.methods.registry import PRESETS
 from fairseq_idpg.options_table import options_markdown
 from tests.folders import ROOT
 from tests.methods.prompts.test_counts import PAPER
@@ -66,7 +66,7 @@ def test_files_that_a_page_names_are_there(page):
 def test_methods_table_states_the_counts():
     rows = dict(re.findall(r"^\| `([\w-]+)`[^|]*\|[^|]*\|[^|]*\| ([\d,]+) \|", README, flags=re.MULTILINE))
     assert {name: int(count.replace(",", "")) for name, count in rows.items()} == PAPER
-    assert set(rows) == set(METHODS)
+    assert set(rows) == set(PRESETS)
 
 
 def test_the_readmes_test_command_is_what_ci_runs():

@@ -18,7 +18,7 @@ from preprocess.encoders import ENCODERS
 
 from ..errors import InputError
 from ..methods.prompts.base import PREFIX, PromptMethod
-from ..methods.registry import find_method
+from ..methods.registry import find_preset
 from ..representations.kinds import sentence_representation
 from .loaded import LoadedModel, load_checkpoint, parse_overrides, read_dictionary
 from .tables import aligned
@@ -65,7 +65,7 @@ def generated_rows(model: Any, method: PromptMethod, net_input: Dict[str, Tensor
         m_of_x = sentence_representation(model.encoder, net_input["src_tokens"], kind=method.representation)
     _, extra = model(**net_input, features_only=True, return_all_hiddens=True)
     sentence_below = extra["inner_states"][layer][0]  # B x d, which the generator reads with previous-layer
-    return method.start(m_of_x)(layer, sentence_below)
+    return method.begin_pass(m_of_x)(layer, sentence_below)
 
 
 def check_method(cfg: Any, with_data: bool) -> None:
@@ -75,7 +75,7 @@ def check_method(cfg: Any, with_data: bool) -> None:
         InputError: also if ``with_data`` and the prompt does not depend on the input.
     """
     method = getattr(cfg, "method", None)
-    options = find_method(method).defaults if method else {}
+    options = find_preset(method).defaults if method else {}
     if "prompt_length" not in options:
         raise InputError(f"--method {method or cfg._name} has no prompt rows to compare with words: {REMEDY}")
     if str(cfg.prompt_insertion) in PREFIX:

@@ -31,11 +31,11 @@ CORRELATIONS = {"pearson_and_spearman": "corr", "pearson": "pearson", "spearman"
 
 
 @dataclass
-class SentencePredictionIDPGConfig(SentencePredictionConfig):
+class SentencePredictionIDPGCriterionConfig(SentencePredictionConfig):
     """The options of fairseq's sentence_prediction."""
 
 
-@register_criterion("sentence_prediction_idpg", dataclass=SentencePredictionIDPGConfig)
+@register_criterion("sentence_prediction_idpg", dataclass=SentencePredictionIDPGCriterionConfig)
 class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
     """Loss and metrics of fairseq's criterion."""
 

@@ -10,8 +10,8 @@ from ..backbone.injection import Injection
 
 
 @dataclass(frozen=True)
-class Start:
-    """What a run offers a method to take starting values from.
+class WordEmbeddings:
+    """The words that a run knows, for methods whose rows start from some of them.
 
     Attributes:
         embeddings: V x d, the backbone's word embeddings; the last symbol is <mask>.
@@ -24,7 +24,7 @@ class Start:
     encode: Callable[[str], List[int]]
 
 
-class InjectedMethod(nn.Module, ABC):
+class Method(nn.Module, ABC):
     """Base of all methods with parameters of their own.
 
     Attributes:
@@ -67,7 +67,7 @@ class InjectedMethod(nn.Module, ABC):
         """Parameters that are prompt rows themselves, for --no-decay-prompts."""
         return []
 
-    def initialise(self, cfg: Any, start: Start) -> None:
+    def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
         """Sets starting values that need the loaded backbone or other files; nothing by default."""
 
     @abstractmethod

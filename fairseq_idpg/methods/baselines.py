@@ -13,7 +13,7 @@ from typing import Any
 
 from fairseq.dataclass import FairseqDataclass
 
-from .registry import Geometry, register_method
+from .registry import Geometry, register_preset
 
 
 @dataclass
@@ -26,6 +26,6 @@ def build(cfg: Any, geometry: Geometry) -> None:
     return None
 
 
-register_method("head-only", build, NothingConfig)
-register_method("fine-tuning", build, NothingConfig, trains_backbone=True)
-register_method("efl", build, NothingConfig, trains_backbone=True, needs_pairs=True)
+register_preset("head-only", build, NothingConfig)
+register_preset("fine-tuning", build, NothingConfig, trains_backbone=True)
+register_preset("efl", build, NothingConfig, trains_backbone=True, needs_pairs=True)

@@ -6,13 +6,13 @@ from typing import Any, Dict, List, Optional, Tuple
 from torch import Tensor, nn
 
 from ..backbone.injection import NOTHING, Injection
-from .base import InjectedMethod, Start
+from .base import Method, WordEmbeddings
 
 
-class Combination(InjectedMethod):
+class Combination(Method):
     """Injects what all of ``parts`` inject; no two of them fill the same field of an ``Injection``."""
 
-    def __init__(self, parts: List[InjectedMethod]):
+    def __init__(self, parts: List[Method]):
         super().__init__()
         self.parts = nn.ModuleList(parts)
         self.prompt_length = sum(part.prompt_length for part in parts)
@@ -47,9 +47,9 @@ class Combination(InjectedMethod):
     def prompt_parameters(self) -> List[nn.Parameter]:
         return [parameter for part in self.parts for parameter in part.prompt_parameters()]
 
-    def initialise(self, cfg: Any, start: Start) -> None:
+    def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
         for part in self.parts:
-            part.initialise(cfg, start)
+            part.set_initial_values(cfg, words)
 
     def describe(self) -> str:
         return "; ".join(part.describe() for part in self.parts)

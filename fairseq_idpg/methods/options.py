@@ -23,24 +23,24 @@ def method_options(config: FairseqDataclass) -> List[str]:
     return [f.name for f in fields(config) if "preset_default" in f.metadata]
 
 
-def fill_options(cfg: Any, method: Any, every_option: Iterable[str]) -> None:
-    """Fills, in place, the options of ``method`` that ``cfg`` leaves open; a second call changes nothing.
+def fill_options(cfg: Any, preset: Any, every_option: Iterable[str]) -> None:
+    """Fills, in place, the options of ``preset`` that ``cfg`` leaves open; a second call changes nothing.
 
     Raises:
         InputError: ``cfg`` sets an option that has no effect with this method.
     """
-    own = method.defaults
+    own = preset.defaults
     for name in every_option:
         value = getattr(cfg, name, None)
         if name not in own:
             if value is not None:
                 raise InputError(
-                    f"{flag_name(name)} {value} has no effect with --method {method.name}: leave it out or choose "
+                    f"{flag_name(name)} {value} has no effect with --method {preset.name}: leave it out or choose "
                     "another --method"
                 )
         elif value is None:
             setattr(cfg, name, own[name])
-    for name, (other, values) in method.conditions.items():
+    for name, (other, values) in preset.conditions.items():
         chosen = str(getattr(cfg, other))
         if chosen not in values and getattr(cfg, name) != own[name]:
             flag = flag_name(other)

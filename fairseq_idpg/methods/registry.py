@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Optional, Tuple, Type
 from fairseq.dataclass import FairseqDataclass
 
 from ..errors import InputError
-from .base import InjectedMethod
+from .base import Method
 from .combination import Combination
 
 
@@ -22,11 +22,11 @@ class Geometry:
     width: int
 
 
-Build = Callable[[Any, Geometry], Optional[InjectedMethod]]
+Build = Callable[[Any, Geometry], Optional[Method]]
 
 
 @dataclass(frozen=True)
-class Method:
+class Preset:
     """A named setting of a method.
 
     Attributes:
@@ -57,11 +57,11 @@ class Method:
 
 
 @dataclass(frozen=True)
-class CombinedMethod:
-    """Several methods trained together; looks like a ``Method``."""
+class CombinedPreset:
+    """Several methods trained together; looks like a ``Preset``."""
 
     name: str
-    parts: Tuple[Method, ...]
+    parts: Tuple[Preset, ...]
 
     @property
     def defaults(self) -> Dict[str, Any]:
@@ -83,10 +83,10 @@ class CombinedMethod:
         return Combination([part.build(cfg, geometry) for part in self.parts])
 
 
-METHODS: Dict[str, Method] = {}
+PRESETS: Dict[str, Preset] = {}
 
 
-def register_method(
+def register_preset(
     name: str,
     build: Build,
     config: Type[FairseqDataclass],
@@ -94,14 +94,14 @@ def register_method(
     needs_pairs: bool = False,
     **settings: Any,
 ) -> None:
-    """One line per row: ``register_method("prompt-tuning", TaskPrompts, PromptConfig, prompt_length=5)``."""
-    if name in METHODS:
-        raise ValueError(f"method {name} is registered twice")
-    METHODS[name] = Method(name, build, config, settings, trains_backbone, needs_pairs)
+    """One line per row: ``register_preset("prompt-tuning", TaskPrompts, PromptConfig, prompt_length=5)``."""
+    if name in PRESETS:
+        raise ValueError(f"preset {name} is registered twice")
+    PRESETS[name] = Preset(name, build, config, settings, trains_backbone, needs_pairs)
 
 
-def find_method(name: str) -> Any:
-    """The ``Method`` of a name, or the ``CombinedMethod`` of several joined by +.
+def find_preset(name: str) -> Any:
+    """The ``Preset`` of a name, or the ``CombinedPreset`` of several joined by +.
 
     Raises:
         InputError: an unknown name (the nearest is suggested); methods that would enter at one place.
@@ -118,12 +118,12 @@ def find_method(name: str) -> Any:
                     f"--method {name}: {other.name} and {part.name} enter at the same place: join prompts with "
                     "adapters, such as m-idpg-phm+adapter, or choose one"
                 )
-    return CombinedMethod(name, parts)
+    return CombinedPreset(name, parts)
 
 
-def _registered(name: str) -> Method:
-    if name not in METHODS:
-        near = get_close_matches(name, METHODS, 1)
+def _registered(name: str) -> Preset:
+    if name not in PRESETS:
+        near = get_close_matches(name, PRESETS, 1)
         hint = f"did you mean {near[0]}? " if near else ""
-        raise InputError(f"--method {name} is unknown: {hint}choose from {', '.join(sorted(METHODS))}")
-    return METHODS[name]
+        raise InputError(f"--method {name} is unknown: {hint}choose from {', '.join(sorted(PRESETS))}")
+    return PRESETS[name]

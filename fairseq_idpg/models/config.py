@@ -13,12 +13,12 @@ from ..methods.adapters.compacter import CompacterConfig
 from ..methods.options import fill_options, method_options
 from ..methods.prompts.idpg import IDPGConfig
 from ..methods.prompts.task_prompts import TaskPromptConfig
-from ..methods.registry import find_method
+from ..methods.registry import find_preset
 
 ACTIVATIONS = ChoiceEnum(utils.get_available_activation_fns())
 
 
-def describe(help: str, default: Any) -> Any:
+def documented(help: str, default: Any) -> Any:
     """A field with its help text."""
     return field(default=default, metadata={"help": help})
 
@@ -27,23 +27,23 @@ def describe(help: str, default: Any) -> Any:
 class BackboneConfig(FairseqDataclass):
     """The frozen encoder."""
 
-    backbone: Optional[str] = describe(
+    backbone: Optional[str] = documented(
         "fairseq RoBERTa checkpoint to start from; without it, --restore-file", II("checkpoint.restore_file")
     )
-    no_freeze_backbone: bool = describe("train the backbone too (fine-tuning, supplementary training)", False)
-    head_init_from: Optional[str] = describe("checkpoint whose classification head is the start", None)
-    save_full_model: bool = describe("write the frozen backbone into every checkpoint as well", False)
-    encoder_layers: int = describe("layers L", 12)
-    encoder_embed_dim: int = describe("width d", 768)
-    encoder_ffn_embed_dim: int = describe("inner width of the feed-forward", 3072)
-    encoder_attention_heads: int = describe("attention heads H", 12)
-    activation_fn: ACTIVATIONS = describe("activation of the feed-forward", "gelu")
-    layer_norm_eps: float = describe("epsilon of every LayerNorm (RoBERTa 1e-5, BERT 1e-12)", 1e-5)
-    dropout: float = describe("dropout of the backbone", 0.1)
-    attention_dropout: float = describe("dropout of attention weights", 0.1)
-    activation_dropout: float = describe("dropout after the feed-forward's activation", 0.0)
-    pooler_activation_fn: ACTIVATIONS = describe("activation of the classification head", "tanh")
-    pooler_dropout: float = describe("dropout of the classification head", 0.0)
+    no_freeze_backbone: bool = documented("train the backbone too (fine-tuning, supplementary training)", False)
+    head_init_from: Optional[str] = documented("checkpoint whose classification head is the start", None)
+    save_full_model: bool = documented("write the frozen backbone into every checkpoint as well", False)
+    encoder_layers: int = documented("layers L", 12)
+    encoder_embed_dim: int = documented("width d", 768)
+    encoder_ffn_embed_dim: int = documented("inner width of the feed-forward", 3072)
+    encoder_attention_heads: int = documented("attention heads H", 12)
+    activation_fn: ACTIVATIONS = documented("activation of the feed-forward", "gelu")
+    layer_norm_eps: float = documented("epsilon of every LayerNorm (RoBERTa 1e-5, BERT 1e-12)", 1e-5)
+    dropout: float = documented("dropout of the backbone", 0.1)
+    attention_dropout: float = documented("dropout of attention weights", 0.1)
+    activation_dropout: float = documented("dropout after the feed-forward's activation", 0.0)
+    pooler_activation_fn: ACTIVATIONS = documented("activation of the classification head", "tanh")
+    pooler_dropout: float = documented("dropout of the classification head", 0.0)
     max_positions: int = II("task.max_positions")
     no_save_optimizer_state: bool = II("checkpoint.no_save_optimizer_state")
 
@@ -57,7 +57,7 @@ class MethodConfig(CompacterConfig, BottleneckConfig, TaskPromptConfig, IDPGConf
 class RobertaIDPGConfig(MethodConfig, BackboneConfig):
     """All options of the model. Those of methods are None until the chosen ``method`` fills them."""
 
-    method: str = describe("row of the paper's tables to train; its options can be changed one by one", "m-idpg-phm")
+    method: str = documented("row of the paper's tables to train; its options can be changed one by one", "m-idpg-phm")
 
 
 METHOD_OPTIONS = method_options(RobertaIDPGConfig)
@@ -65,11 +65,11 @@ METHOD_OPTIONS = method_options(RobertaIDPGConfig)
 
 def fill_method_options(cfg: Any) -> None:
     """Fills the chosen method's options in ``cfg`` (a config or a namespace) in place."""
-    method = find_method(cfg.method)
+    preset = find_preset(cfg.method)
     with open_dict(cfg) if OmegaConf.is_config(cfg) else contextlib.nullcontext():
         _recall_options(cfg)
-        fill_options(cfg, method, METHOD_OPTIONS)
-        cfg.no_freeze_backbone = cfg.no_freeze_backbone or method.trains_backbone
+        fill_options(cfg, preset, METHOD_OPTIONS)
+        cfg.no_freeze_backbone = cfg.no_freeze_backbone or preset.trains_backbone
 
 
 def _recall_options(cfg: Any) -> None:

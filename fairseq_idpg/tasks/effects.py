@@ -8,17 +8,17 @@ from typing import Any, Optional
 
 from ..arguments import given
 from ..errors import InputError
-from ..methods.base import InjectedMethod
-from ..methods.registry import find_method
+from ..methods.base import Method
+from ..methods.registry import find_preset
 
 
-def check_effects(task_cfg: Any, cfg: Any, method: Optional[InjectedMethod]) -> None:
+def check_effects(task_cfg: Any, cfg: Any, method: Optional[Method]) -> None:
     """Refuses options of the task (``task_cfg``) and of the model (``cfg``, filled) that change nothing.
 
     Raises:
         InputError: with the reason.
     """
-    defaults = find_method(cfg.method).defaults
+    defaults = find_preset(cfg.method).defaults
     for name, reason in ({} if method is None else method.without_effect(cfg)).items():
         if str(getattr(cfg, name)) != str(defaults[name]):
             raise InputError(f"{given(cfg, name)} has no effect: {reason}")

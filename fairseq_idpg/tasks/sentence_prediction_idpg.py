@@ -19,8 +19,8 @@ from ..backbone.loading import NO_BACKBONE
 from ..criterions.sentence_prediction_idpg import log_correlations
 from ..divergence import check_validation
 from ..errors import InputError
-from ..methods.base import Start
-from ..methods.registry import find_method
+from ..methods.base import WordEmbeddings
+from ..methods.registry import find_preset
 from ..models.config import fill_method_options
 from ..models.head import load_head
 from ..models.log import log_model
@@ -122,7 +122,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         with open_dict(cfg) if OmegaConf.is_config(cfg) else contextlib.nullcontext():
             width = cfg.representation_width
             fill_method_options(cfg)
-            if find_method(cfg.method).needs_pairs and not folder_checks.has_pairs(self.cfg.data):
+            if find_preset(cfg.method).needs_pairs and not folder_checks.has_pairs(self.cfg.data):
                 raise InputError(
                     f"--method {cfg.method} needs entailment pairs, but {self.cfg.data} has no input1: make them with "
                     "python -m preprocess --efl"
@@ -137,7 +137,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         if model.method is not None and not from_checkpoint:
             dictionary = self.source_dictionary
             embeddings = model.encoder.sentence_encoder.embed_tokens.weight
-            model.method.initialise(cfg, Start(embeddings, dictionary.nspecial, self.encode_text))
+            model.method.set_initial_values(cfg, WordEmbeddings(embeddings, dictionary.nspecial, self.encode_text))
         if getattr(cfg, "head_init_from", None) and not from_checkpoint:
             load_head(model, cfg.head_init_from, self.cfg.classification_head_name, self.record)
         mark_groups(model, [] if model.method is None else model.method.prompt_parameters())

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Iterable
 
-from fairseq_idpg.methods.registry import find_method
+from fairseq_idpg.methods.registry import find_preset
 from preprocess.split_facts import count_examples
 from preprocess.tasks import WARM_UP, WHOLE_MODEL, Settings
 
@@ -27,12 +27,12 @@ CHANGE_REPRESENTATIONS = {"--representation-dropout", "--no-freeze-backbone", "-
 
 
 def trains_whole_model(experiment: Experiment) -> bool:
-    return experiment.supplementary or find_method(experiment.method).trains_backbone
+    return experiment.supplementary or find_preset(experiment.method).trains_backbone
 
 
 def settings_of(experiment: Experiment) -> Settings:
     """How the experiment is trained: whole models as RoBERTa's authors train them, all else as the paper says."""
-    if find_method(experiment.method).trains_backbone and not experiment.supplementary:
+    if find_preset(experiment.method).trains_backbone and not experiment.supplementary:
         return WHOLE_MODEL[experiment.size]
     return experiment.settings
 
@@ -47,7 +47,7 @@ def with_few_shot_input(experiment: Experiment) -> Experiment:
 
     It becomes an option of the experiment, so records and reports show it; a --representation that is given stays.
     """
-    usual = str(find_method(experiment.method).defaults.get("representation"))
+    usual = str(find_preset(experiment.method).defaults.get("representation"))
     if experiment.k is None or usual != "previous-layer" or given(experiment, "--representation"):
         return experiment
     return replace(experiment, options=(*experiment.options, *FEW_SHOT_INPUT))
@@ -56,7 +56,7 @@ def with_few_shot_input(experiment: Experiment) -> Experiment:
 def cache_of(experiment: Experiment, results: Path) -> Path | None:
     """Where M(x) is kept for all runs; None where it changes during training."""
     changes = CHANGE_REPRESENTATIONS.intersection(experiment.options)
-    trains_norms = str(find_method(experiment.method).defaults.get("train_layer_norms")) == "true"
+    trains_norms = str(find_preset(experiment.method).defaults.get("train_layer_norms")) == "true"
     return None if trains_whole_model(experiment) or changes or trains_norms else results / "cache"
 
 

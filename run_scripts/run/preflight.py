@@ -17,7 +17,7 @@ from fairseq.data import Dictionary
 
 from fairseq_idpg.backbone.loading import check_geometry, read_backbone
 from fairseq_idpg.methods.prompts.initial import load_saved
-from fairseq_idpg.methods.registry import Geometry, find_method
+from fairseq_idpg.methods.registry import Geometry, find_preset
 from fairseq_idpg.models.config import RobertaIDPGConfig, fill_method_options
 from fairseq_idpg.representations.kinds import GLOVE
 from fairseq_idpg.representations.word_vectors import load_vectors, vectors_width
@@ -96,7 +96,7 @@ def check_data(experiment: Experiment, folder: DataFolder) -> None:
             "F1 of the label 1 beside 0: preprocess it with these two"
         )
     pairs = len(folder.inputs) == 2
-    if find_method(experiment.method).needs_pairs and not pairs:
+    if find_preset(experiment.method).needs_pairs and not pairs:
         raise RunError(
             f"data {folder.path} has single sentences, and {experiment.method} needs entailment pairs: make them with "
             f"python -m preprocess {experiment.task} --efl"
@@ -113,7 +113,7 @@ def check_model(experiment: Experiment, folder: DataFolder, args: Namespace) -> 
         for split in ("train", "valid"):
             load_vectors(experiment.data, split, count_examples(folder, split), args.representation_width)
     check_geometry(backbone_of(experiment.backbone), args, dictionary_of(folder.path))
-    method = find_method(args.method).build(args, Geometry(args.encoder_layers, args.encoder_embed_dim))
+    method = find_preset(args.method).build(args, Geometry(args.encoder_layers, args.encoder_embed_dim))
     check_effects(args, args, method)
     if experiment.init_prompts_from:
         load_saved(method, experiment.init_prompts_from)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.methods.registry import find_method
+from fairseq_idpg.methods.registry import find_preset
 from preprocess.tasks import TASKS
 
 from ..run.experiment import SELECTIONS
@@ -50,7 +50,7 @@ class Place(NamedTuple):
 def method(value: Any, where: str) -> str:
     """A method, or several joined by "+"."""
     try:
-        return find_method(str(value)).name
+        return find_preset(str(value)).name
     except InputError as error:
         raise RunError(f"{where}: {str(error).partition('--method ')[2]}") from None
 

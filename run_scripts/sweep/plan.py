@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Iterator, Mapping
 
-from fairseq_idpg.methods.registry import find_method
+from fairseq_idpg.methods.registry import find_preset
 from fairseq_idpg.models.config import RobertaIDPGConfig
 from preprocess.tasks import find_task
 
@@ -123,5 +123,5 @@ def first_stage(sweep: Sweep) -> dict[Variant, Experiment]:
 
 
 def _check_kept(sweep: Sweep, row: Row) -> None:
-    if "prompts" in sweep.supplementary.keep and "prompt_init" not in find_method(row.method).defaults:
+    if "prompts" in sweep.supplementary.keep and "prompt_init" not in find_preset(row.method).defaults:
         raise RunError(f"supplementary.keep {sweep.supplementary.keep}: {row.label} has no prompts: write keep: []")

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.methods.registry import METHODS, find_method
+from fairseq_idpg.methods.registry import PRESETS, find_preset
 from tests.folders import train, validate, write_backbone, write_folder
 from tests.helpers import enlarge, logits, pair_batch, tiny_model
 
@@ -67,13 +67,13 @@ def test_counts_add_up():
 )
 def test_refused(name, message):
     with pytest.raises(InputError, match=message):
-        find_method(name)
+        find_preset(name)
 
 
 def test_settings_of_both_are_filled():
-    defaults = find_method("s-idpg-dnn+adapter-pfeiffer").defaults
+    defaults = find_preset("s-idpg-dnn+adapter-pfeiffer").defaults
     assert defaults["generator"] == "dnn" and defaults["adapter_activation"] == "relu"
-    assert set(defaults) == {*METHODS["s-idpg-dnn"].defaults, *METHODS["adapter"].defaults}
+    assert set(defaults) == {*PRESETS["s-idpg-dnn"].defaults, *PRESETS["adapter"].defaults}
 
 
 def test_training_resume_and_validation(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fairseq_idpg.backbone.encoder import layer_norms
-from fairseq_idpg.methods.registry import METHODS
+from fairseq_idpg.methods.registry import PRESETS
 from tests.helpers import ALWAYS_SAVED, logits, pair_batch, tiny_model
 
 HEAD = {f"classification_heads.sentence_classification_head.{n}" for n in ("dense", "out_proj")}
@@ -71,10 +71,10 @@ def trained_names(method, model):
 
 
 def test_every_method_is_here():
-    assert set(OWN) == set(METHODS)
+    assert set(OWN) == set(PRESETS)
 
 
-@pytest.mark.parametrize("method", sorted(METHODS))
+@pytest.mark.parametrize("method", sorted(PRESETS))
 def test_training_moves_its_own_parameters_and_the_head(method):
     model = build(method).train()
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
@@ -92,7 +92,7 @@ def test_training_moves_its_own_parameters_and_the_head(method):
         assert moved == expected
 
 
-@pytest.mark.parametrize("method", sorted(METHODS))
+@pytest.mark.parametrize("method", sorted(PRESETS))
 def test_checkpoints_hold_exactly_what_is_trained(method):
     model = build(method)
     names = trained_names(method, model) | ALWAYS_SAVED
@@ -105,7 +105,7 @@ def test_checkpoints_hold_exactly_what_is_trained(method):
         assert keys == names
 
 
-@pytest.mark.parametrize("method", sorted(METHODS))
+@pytest.mark.parametrize("method", sorted(PRESETS))
 def test_evaluation_is_deterministic_and_ignores_padding(method):
     model = build(method).eval()
     tokens = pair_batch()

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.methods.base import Start
-from fairseq_idpg.methods.registry import METHODS, find_method
+from fairseq_idpg.methods.base import WordEmbeddings
+from fairseq_idpg.methods.registry import PRESETS, find_preset
 from fairseq_idpg.models.config import METHOD_OPTIONS
 from fairseq_idpg.representations.kinds import GLOVE
 from fairseq_idpg.tasks.effects import check_effects
@@ -82,7 +82,9 @@ def made(method, **options):
     check_effects(task, model.args, model.method)
     if model.method is not None:
         encode = lambda text: [4 + int(word) for word in text.split()]  # noqa: E731
-        model.method.initialise(model.args, Start(model.encoder.sentence_encoder.embed_tokens.weight, 4, encode))
+        model.method.set_initial_values(
+            model.args, WordEmbeddings(model.encoder.sentence_encoder.embed_tokens.weight, 4, encode)
+        )
     return model
 
 
@@ -134,9 +136,9 @@ def usual(method):
     return {**options, **({"representation_width": 8} if "glove" in method else {})}
 
 
-@pytest.mark.parametrize("method", sorted(METHODS))
+@pytest.mark.parametrize("method", sorted(PRESETS))
 def test_an_option_changes_something_or_is_refused(method):
-    defaults, tried, idle = find_method(method).defaults, 0, []
+    defaults, tried, idle = find_preset(method).defaults, 0, []
     for context in CONTEXTS if method in IN_EVERY_CONTEXT else [{}]:
         if not (context.keys() - {"no_freeze_backbone"}) <= defaults.keys():
             continue

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ...backbone.dropout import QuickDropout
 from ...backbone.injection import NO_ADAPTERS, AdapterPair, Injection
 from ...errors import InputError
-from ..base import InjectedMethod
+from ..base import Method
 from ..options import option, parse_layers
 from ..registry import Geometry
 
@@ -37,7 +37,7 @@ class AdapterConfig(FairseqDataclass):
     )
 
 
-class AdapterMethod(InjectedMethod):
+class AdapterMethod(Method):
     """N adapters, each drop(act(x W_down + b_down) W_up + b_up), in their order through the encoder.
 
     The parameters of all adapters are stacked, so that a method makes all its matrices at once.

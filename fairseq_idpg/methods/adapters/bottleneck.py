@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from ...backbone.injection import AdapterPair
 from ...errors import InputError
 from ..options import option
-from ..registry import Geometry, register_method
+from ..registry import Geometry, register_preset
 from .base import AdapterConfig, AdapterMethod, Branch
 
 
@@ -75,5 +75,5 @@ class Pfeiffer(Houlsby):
 
 
 _PFEIFFER = {"adapter_activation": "relu", "adapter_init_std": 0.02}
-register_method("adapter", Houlsby, BottleneckConfig, adapter_hidden_size=16)
-register_method("adapter-pfeiffer", Pfeiffer, BottleneckConfig, adapter_hidden_size=16, **_PFEIFFER)
+register_preset("adapter", Houlsby, BottleneckConfig, adapter_hidden_size=16)
+register_preset("adapter-pfeiffer", Pfeiffer, BottleneckConfig, adapter_hidden_size=16, **_PFEIFFER)

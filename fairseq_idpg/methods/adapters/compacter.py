@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from ...errors import InputError
 from ..options import check_divisible, option
 from ..phm import kronecker_sum
-from ..registry import Geometry, register_method
+from ..registry import Geometry, register_preset
 from .base import AdapterConfig, AdapterMethod
 
 RELEASED_STD, RELEASED_UP_BIAS_STD = 0.05, 0.02
@@ -93,5 +93,5 @@ class SharedCompacter(Compacter):
 
 _SIZE = {"adapter_hidden_size": 16, "compacter_n": 4}
 _AUTHORS = {"adapter_activation": "gelu_accurate", "train_layer_norms": "true"}
-register_method("compacter", Compacter, CompacterConfig, adapter_dropout=0.1, **_SIZE)
-register_method("compacter-shared", SharedCompacter, CompacterConfig, **_SIZE, **_AUTHORS)
+register_preset("compacter", Compacter, CompacterConfig, adapter_dropout=0.1, **_SIZE)
+register_preset("compacter-shared", SharedCompacter, CompacterConfig, **_SIZE, **_AUTHORS)

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from ...backbone.injection import Injection, Prefix
 from ...errors import InputError
-from ..base import InjectedMethod, Start
+from ..base import Method, WordEmbeddings
 from ..options import option, parse_layers
 from ..registry import Geometry
-from .initial import INITS, initialise
+from .initial import INITS, set_initial_rows
 
 # (place, B x d sentence state or None) -> B x rows x d or 1 x rows x d prompt rows
 PromptAt = Callable[[int, Optional[Tensor]], Tensor]
@@ -70,7 +70,7 @@ def parse_places(text: str, layers: int, prefix: bool = False) -> Tuple[int, ...
     return places
 
 
-class PromptMethod(InjectedMethod):
+class PromptMethod(Method):
     """Base of the prompt methods.
 
     Attributes:
@@ -91,12 +91,12 @@ class PromptMethod(InjectedMethod):
         self.places = parse_places(str(cfg.prompt_layers), geometry.layers, prefix)
 
     @abstractmethod
-    def start(self, representation: Optional[Tensor]) -> PromptAt:
+    def begin_pass(self, representation: Optional[Tensor]) -> PromptAt:
         """Begins one forward pass on M(x) (B x d, or None) and returns what gives each place its rows."""
 
     def injection(self, representation: Optional[Tensor], offset: Optional[Tensor]) -> Injection:
         """Rows for the input now, rows for the layers when they are reached."""
-        prompt_at = self.start(representation)
+        prompt_at = self.begin_pass(representation)
         if self.insertion in PREFIX:
             return Injection(key_value=self._key_value(prompt_at))
 
@@ -132,8 +132,8 @@ class PromptMethod(InjectedMethod):
     def prompt_parameters(self) -> List[nn.Parameter]:
         return [self.initial_rows]
 
-    def initialise(self, cfg: Any, start: Start) -> None:
-        initialise(self, cfg, start)
+    def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
+        set_initial_rows(self, cfg, words)
 
     def describe(self) -> str:
         return f"prompt: {self.rows} rows ({self.insertion}) at layers {','.join(map(str, self.places))}"

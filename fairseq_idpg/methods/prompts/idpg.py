@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ...errors import InputError
 from ...representations.kinds import GLOVE, PREVIOUS_LAYER, REPRESENTATIONS
 from ..options import option
-from ..registry import Geometry, register_method
+from ..registry import Geometry, register_preset
 from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod
 from .generator import DenseGenerator, Generator, PHMGenerator
 
@@ -139,7 +139,7 @@ class IDPG(PromptMethod):
     def initial_rows(self) -> nn.Parameter:
         return self.bias
 
-    def start(self, representation: Optional[Tensor]) -> PromptAt:
+    def begin_pass(self, representation: Optional[Tensor]) -> PromptAt:
         c0 = None if representation is None else self.dropout(representation)
         generators = [generator.build() for generator in self.generators]
         row_of = {place: row for row, place in enumerate(self.places)}
@@ -179,8 +179,8 @@ def make_generator(cfg: IDPGConfig, width: int, out: int) -> Generator:
 
 _S = {"prompt_layers": "first", "representation": "backbone", "generator_hidden_size": 256}
 _M = {"prompt_layers": "all", "representation": "previous-layer", "generator_hidden_size": 16}
-register_method("s-idpg-phm", IDPG, IDPGConfig, generator="phm", phm_shared_a="true", **_S)
-register_method("s-idpg-dnn", IDPG, IDPGConfig, generator="dnn", **_S)
-register_method("m-idpg-phm", IDPG, IDPGConfig, generator="phm", **_M)
-register_method("m-idpg-dnn", IDPG, IDPGConfig, generator="dnn", **_M)
-register_method("m-idpg-phm-glove", IDPG, IDPGConfig, generator="phm", phm_n=4, **{**_M, "representation": GLOVE})
+register_preset("s-idpg-phm", IDPG, IDPGConfig, generator="phm", phm_shared_a="true", **_S)
+register_preset("s-idpg-dnn", IDPG, IDPGConfig, generator="dnn", **_S)
+register_preset("m-idpg-phm", IDPG, IDPGConfig, generator="phm", **_M)
+register_preset("m-idpg-dnn", IDPG, IDPGConfig, generator="dnn", **_M)
+register_preset("m-idpg-phm-glove", IDPG, IDPGConfig, generator="phm", phm_n=4, **{**_M, "representation": GLOVE})

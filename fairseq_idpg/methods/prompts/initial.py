@@ -15,44 +15,44 @@ from torch import Tensor, nn
 
 from ...backbone.loading import read_checkpoint
 from ...errors import InputError
-from ..base import Start
+from ..base import WordEmbeddings
 
 FREQUENT = 5000  # the dictionary is sorted by frequency
 
 
-def pieces(text: str, start: Start) -> Tensor:
+def pieces(text: str, words: WordEmbeddings) -> Tensor:
     """Embeddings of a text's pieces: n x d."""
-    ids = start.encode(text)
+    ids = words.encode(text)
     if not ids:
         raise InputError(f"--prompt-init-text: {text!r} has no words: write some")
-    return start.embeddings[torch.as_tensor(ids)]
+    return words.embeddings[torch.as_tensor(ids)]
 
 
-def vocabulary_rows(text: Optional[str], start: Start, count: int) -> Tensor:
+def vocabulary_rows(text: Optional[str], words: WordEmbeddings, count: int) -> Tensor:
     """Embeddings of different words, drawn from the most frequent ones: count x d."""
-    words = min(FREQUENT, len(start.embeddings) - start.specials - 1)  # the last symbol is <mask>
-    chosen = torch.cat([torch.randperm(words) for _ in range(-(-count // words))])[:count]
-    return start.embeddings[start.specials + chosen]
+    frequent = min(FREQUENT, len(words.embeddings) - words.specials - 1)  # the last symbol is <mask>
+    chosen = torch.cat([torch.randperm(frequent) for _ in range(-(-count // frequent))])[:count]
+    return words.embeddings[words.specials + chosen]
 
 
-def class_label_rows(text: Optional[str], start: Start, count: int) -> Tensor:
+def class_label_rows(text: Optional[str], words: WordEmbeddings, count: int) -> Tensor:
     """A row for each class, the mean of its text's pieces, and sampled words after them: count x d."""
     if not text:
         raise InputError("--prompt-init class-labels needs the classes' texts: --prompt-init-text 'terrible|great'")
-    means = torch.stack([pieces(label, start).mean(0) for label in text.split("|")])
+    means = torch.stack([pieces(label, words).mean(0) for label in text.split("|")])
     if len(means) > count:
         raise InputError(f"--prompt-init-text has {len(means)} classes for {count} prompt rows: raise --prompt-length")
-    return torch.cat([means, vocabulary_rows(None, start, count - len(means))])
+    return torch.cat([means, vocabulary_rows(None, words, count - len(means))])
 
 
-def text_rows(text: Optional[str], start: Start, count: int) -> Tensor:
+def text_rows(text: Optional[str], words: WordEmbeddings, count: int) -> Tensor:
     """Embeddings of a text's pieces, cut to, or repeated up to, count x d."""
     if not text:
         raise InputError("--prompt-init text needs a text: --prompt-init-text 'It was great'")
-    return torch.stack(list(islice(cycle(pieces(text, start)), count)))
+    return torch.stack(list(islice(cycle(pieces(text, words)), count)))
 
 
-WORDS: Dict[str, Callable[[Optional[str], Start, int], Tensor]] = {
+WORDS: Dict[str, Callable[[Optional[str], WordEmbeddings, int], Tensor]] = {
     "vocabulary": vocabulary_rows,
     "class-labels": class_label_rows,
     "text": text_rows,
@@ -61,7 +61,7 @@ INITS = ("normal", "uniform", *WORDS, "saved")
 
 
 @torch.no_grad()
-def initialise(method: nn.Module, cfg: Any, start: Start) -> None:
+def set_initial_rows(method: nn.Module, cfg: Any, words: WordEmbeddings) -> None:
     """Gives the rows that ``method.initial_rows`` names the values that --prompt-init asks for, in place.
 
     Words are for the rows of the input, which stand among word embeddings; rows of later layers keep N(0, 0.02^2).
@@ -77,7 +77,7 @@ def initialise(method: nn.Module, cfg: Any, start: Start) -> None:
                 f"--prompt-init {init} is for rows of the input, not for --prompt-insertion {method.insertion}: "
                 "give normal, uniform or saved"
             )
-        rows[0] = WORDS[init](cfg.prompt_init_text, start, rows.size(1)).to(rows)
+        rows[0] = WORDS[init](cfg.prompt_init_text, words, rows.size(1)).to(rows)
 
 
 def load_saved(method: nn.Module, path: Optional[str]) -> None:

@@ -21,9 +21,9 @@ from fairseq.dataclass import ChoiceEnum
 from torch import Tensor, nn
 
 from ...errors import InputError
-from ..base import Start
+from ..base import WordEmbeddings
 from ..options import option
-from ..registry import Geometry, register_method
+from ..registry import Geometry, register_preset
 from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod
 from .reparameterization import NETWORKS
 
@@ -91,15 +91,15 @@ class TaskPrompts(PromptMethod):
     def prompt_parameters(self) -> List[nn.Parameter]:
         return [] if self.training_only else [self.table]
 
-    def initialise(self, cfg: Any, start: Start) -> None:
+    def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
         if self.training_only and str(cfg.prompt_init) not in ("normal", "saved"):
             raise InputError(
                 f"--prompt-init {cfg.prompt_init}: with --prompt-reparameterization the network makes the rows; leave "
                 "one of the two out"
             )
-        super().initialise(cfg, start)
+        super().set_initial_values(cfg, words)
 
-    def start(self, representation: Optional[Tensor]) -> PromptAt:
+    def begin_pass(self, representation: Optional[Tensor]) -> PromptAt:
         table = self.table
         if self.reparameterization is not None and self.training:
             if self.folded:
@@ -112,11 +112,11 @@ class TaskPrompts(PromptMethod):
         return lambda place, sentence: rows[place][None]
 
 
-register_method("prompt-tuning", TaskPrompts, TaskPromptConfig, prompt_length=5)
-register_method("prompt-tuning-134", TaskPrompts, TaskPromptConfig, prompt_length=134)
-register_method("prompt-tuning-100", TaskPrompts, TaskPromptConfig, prompt_length=100)
-register_method("p-tuning", TaskPrompts, TaskPromptConfig, prompt_length=5, prompt_reparameterization="lstm")
-register_method("p-tuning-v2", TaskPrompts, TaskPromptConfig, prompt_length=5, prompt_layers="all")
-register_method(
+register_preset("prompt-tuning", TaskPrompts, TaskPromptConfig, prompt_length=5)
+register_preset("prompt-tuning-134", TaskPrompts, TaskPromptConfig, prompt_length=134)
+register_preset("prompt-tuning-100", TaskPrompts, TaskPromptConfig, prompt_length=100)
+register_preset("p-tuning", TaskPrompts, TaskPromptConfig, prompt_length=5, prompt_reparameterization="lstm")
+register_preset("p-tuning-v2", TaskPrompts, TaskPromptConfig, prompt_length=5, prompt_layers="all")
+register_preset(
     "p-tuning-v2-kv", TaskPrompts, TaskPromptConfig, prompt_length=5, prompt_layers="all", prompt_insertion="key-value"
 )

@@ -7,10 +7,10 @@ import torch
 from tests.helpers import TINY, enlarge, tiny_model
 from tests.plain import gelu, gelu_tanh, plain_houlsby, plain_pfeiffer
 
-PRESETS = ["adapter", "adapter-pfeiffer", "compacter", "compacter-shared"]
+ADAPTERS = ["adapter", "adapter-pfeiffer", "compacter", "compacter-shared"]
 DENSE = {"down", "up", "down_bias", "up_bias"}
 FACTORS = {"a", "down_s", "down_t", "up_s", "up_t", "down_bias", "up_bias"}
-OWN = {name: {f"method.{part}" for part in (DENSE if name.startswith("adapter") else FACTORS)} for name in PRESETS}
+OWN = {name: {f"method.{part}" for part in (DENSE if name.startswith("adapter") else FACTORS)} for name in ADAPTERS}
 PLAIN = {
     "adapter": (plain_houlsby, gelu),
     "adapter-pfeiffer": (plain_pfeiffer, lambda x: max(x, 0.0)),

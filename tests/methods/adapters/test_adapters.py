@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.phm import kronecker_sum
-from fairseq_idpg.methods.registry import METHODS, Geometry
+from fairseq_idpg.methods.registry import PRESETS, Geometry
 from fairseq_idpg.representations.kinds import sentence_representation
 from tests.helpers import ALWAYS_SAVED, PAD, TINY, logits, model_args, pair_batch, single_batch, stock_twin, tiny_model
 from tests.methods.adapters.presets import (
+    ADAPTERS,
     HEAD,
     LAYER_NORMS,
     OWN,
     PLAIN,
-    PRESETS,
     adapted,
     plain_adapters,
     trained_one_step,
@@ -30,7 +30,7 @@ SIDE = st.integers(1, 4)
 
 
 @pytest.mark.parametrize("layers", ["all", "0,2"])
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", ADAPTERS)
 def test_equations(name, layers):
     """The whole encoder with adapters in it, each example alone, token by token."""
     model = adapted(name, adapter_layers=layers)
@@ -90,7 +90,7 @@ def uniform(side: int) -> float:
 def test_initial_values(name, stds):
     torch.manual_seed(0)
     args = model_args(method=name, adapter_hidden_size=64)
-    method = METHODS[name].build(args, Geometry(8, 256))
+    method = PRESETS[name].build(args, Geometry(8, 256))
     assert {key for key, _ in method.named_parameters()} == set(stds)
     for key, parameter in method.named_parameters():
         assert parameter.std().item() == pytest.approx(stds[key], rel=0.2), key
@@ -98,7 +98,7 @@ def test_initial_values(name, stds):
 
 
 def test_the_released_codes_start_of_adapters():
-    method = METHODS["adapter"].build(model_args(method="adapter", adapter_init_std=0.02), Geometry(8, 256))
+    method = PRESETS["adapter"].build(model_args(method="adapter", adapter_init_std=0.02), Geometry(8, 256))
     assert method.down.std().item() == pytest.approx(0.0176, rel=0.05) and method.down.abs().max() <= 0.04
 
 
@@ -108,7 +108,7 @@ def test_values_survive_the_models_own_initialisation():
 
 
 @pytest.mark.parametrize("norms", ["true", "false", None])
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", ADAPTERS)
 def test_trains_and_saves_its_own_and_the_head_and_layer_norms_when_asked(name, norms):
     """None: the preset's own choice, in which only compacter-shared trains LayerNorms."""
     model = tiny_model(method=name, adapter_hidden_size=8, train_layer_norms=norms)
@@ -120,13 +120,13 @@ def test_trains_and_saves_its_own_and_the_head_and_layer_norms_when_asked(name, 
     assert set(model.encoder.state_dict()) == set(stock_twin(model).encoder.state_dict())
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", ADAPTERS)
 def test_layer_norms_are_not_counted_as_the_methods(name):
     counts = [tiny_model(method=name, train_layer_norms=n).parameter_counts()["method"] for n in ("true", "false")]
     assert counts[0] == counts[1]
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", ADAPTERS)
 def test_order_and_padding(name):
     model = adapted(name)
     with torch.no_grad():
@@ -137,7 +137,7 @@ def test_order_and_padding(name):
             torch.testing.assert_close(logits(model, wider), together, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", ADAPTERS)
 def test_representation_is_the_backbones_own(name):
     """A pass outside ``injecting``, such as the one for M(x), runs without adapters."""
     model = adapted(name)
@@ -183,7 +183,7 @@ def test_matrices_are_built_once_per_pass(monkeypatch):
 
 
 def test_bfloat16():
-    for name in PRESETS:
+    for name in ADAPTERS:
         model = tiny_model(method=name)
         with torch.no_grad():
             expected = logits(model, pair_batch())

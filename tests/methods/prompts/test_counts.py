@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fairseq_idpg.methods.registry import METHODS, Geometry
+from fairseq_idpg.methods.registry import PRESETS, Geometry
 from tests.helpers import model_args
 
 LARGE = Geometry(layers=24, width=1024)
@@ -36,12 +36,12 @@ def count(**options) -> int:
         options = {"representation_width": 300, **options}
     args = model_args(**options)
     with torch.device("meta"):
-        module = METHODS[args.method].build(args, LARGE)
+        module = PRESETS[args.method].build(args, LARGE)
     return 0 if module is None else sum(p.numel() for p in module.parameters() if p.requires_grad)
 
 
 def test_every_registered_method_has_a_count():
-    assert set(PAPER) == set(METHODS)
+    assert set(PAPER) == set(PRESETS)
 
 
 @pytest.mark.parametrize("method", PAPER)

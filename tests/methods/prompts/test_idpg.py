@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.prompts.base import parse_places
-from fairseq_idpg.methods.registry import METHODS, Geometry
+from fairseq_idpg.methods.registry import PRESETS, Geometry
 from fairseq_idpg.models.config import fill_method_options
 from tests.helpers import TINY, enlarge, logits, model_args, pair_batch, tiny_model
 from tests.plain import plain_prompt
@@ -29,7 +29,7 @@ VARIANTS = {
 
 
 def build(**options):
-    method = METHODS[options["method"]].build(model_args(**options), Geometry(LAYERS, WIDTH)).eval()
+    method = PRESETS[options["method"]].build(model_args(**options), Geometry(LAYERS, WIDTH)).eval()
     enlarge(method)
     return method
 
@@ -47,7 +47,7 @@ def test_equations(name, sharing, representation, variant):
         **(SMALL if name.endswith("dnn") else {**SMALL, "phm_n": 4}),
     )
     m_of_x, sentence = torch.randn(2, WIDTH), torch.randn(2, WIDTH)
-    prompt_at = method.start(m_of_x)
+    prompt_at = method.begin_pass(m_of_x)
     for row, place in enumerate(method.places):
         read = sentence if place and representation == "previous-layer" else m_of_x
         ours = prompt_at(place, sentence).detach().numpy()
@@ -69,14 +69,14 @@ def test_equations(name, sharing, representation, variant):
 def test_table_7_by_appendix_a_5_1(variant, expected):
     """Fresh LayerNorms, all alike, around a generator whose rows are known: its bias."""
     options = {"method": "s-idpg-phm", "phm_n": 4, **SMALL, **VARIANTS[variant]}
-    method = METHODS["s-idpg-phm"].build(model_args(**options), Geometry(LAYERS, WIDTH)).eval()
+    method = PRESETS["s-idpg-phm"].build(model_args(**options), Geometry(LAYERS, WIDTH)).eval()
     for parameter in method.generators.parameters():
         parameter.zero_()
     method.bias.normal_()
     m_of_x = torch.randn(2, WIDTH) * 3
     norm = torch.nn.LayerNorm(WIDTH)
     made = expected(m_of_x[:, None], method.bias[0][None].expand(2, -1, -1), norm)
-    torch.testing.assert_close(method.start(m_of_x)(0, None), made, atol=1e-5, rtol=0)
+    torch.testing.assert_close(method.begin_pass(m_of_x)(0, None), made, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("single", [True, False])
@@ -108,7 +108,7 @@ def test_zero_generator_is_prompt_tuning_with_its_bias(single):
 def test_initial_values_of_the_released_code(name, stds):
     torch.manual_seed(0)
     options = {} if "tuning" in name else {"generator_hidden_size": 256}
-    method = METHODS[name].build(model_args(method=name, **options), Geometry(8, 256))
+    method = PRESETS[name].build(model_args(method=name, **options), Geometry(8, 256))
     assert {key.split(".")[-1] for key, _ in method.named_parameters()} == set(stds)
     for key, parameter in method.named_parameters():
         std = stds[key.split(".")[-1]]
@@ -128,12 +128,14 @@ def test_dropout_is_where_the_released_code_has_it():
     method.generators[0].dropout.p = 0.0
     with torch.no_grad():
         method.bias.zero_()
-    prompt_at = method.start(torch.randn(2, WIDTH))
+    prompt_at = method.begin_pass(torch.randn(2, WIDTH))
     assert torch.equal(prompt_at(1, None), prompt_at(2, None))  # the same dropped M(x)
-    assert not torch.equal(method.start(torch.ones(2, WIDTH))(1, None), method.start(torch.ones(2, WIDTH))(1, None))
+    assert not torch.equal(
+        method.begin_pass(torch.ones(2, WIDTH))(1, None), method.begin_pass(torch.ones(2, WIDTH))(1, None)
+    )
     method.from_previous_layer = True
     sentence = torch.randn(2, WIDTH)
-    assert torch.equal(prompt_at(1, sentence), method.start(torch.zeros(2, WIDTH))(1, sentence))
+    assert torch.equal(prompt_at(1, sentence), method.begin_pass(torch.zeros(2, WIDTH))(1, sentence))
     method.generators[0].dropout.p = 0.5
     assert not torch.equal(prompt_at(1, sentence), prompt_at(1, sentence))
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.methods.base import Start
+from fairseq_idpg.methods.base import WordEmbeddings
 from fairseq_idpg.methods.prompts.initial import vocabulary_rows
 from tests.helpers import dictionary, tiny_model
 
@@ -14,16 +14,16 @@ SPECIALS = dictionary().nspecial
 METHODS = ("prompt-tuning", "p-tuning-v2", "m-idpg-phm", "s-idpg-dnn")
 
 
-def start_of(model) -> Start:
+def words_of(model) -> WordEmbeddings:
     """Text is numbers of words: '0 3' are the first and the fourth word of the dictionary."""
     encode = lambda text: [SPECIALS + int(word) for word in text.split()]  # noqa: E731
-    return Start(model.encoder.sentence_encoder.embed_tokens.weight, SPECIALS, encode)
+    return WordEmbeddings(model.encoder.sentence_encoder.embed_tokens.weight, SPECIALS, encode)
 
 
 def initialised(method="prompt-tuning", **options):
     model = tiny_model(method=method, **options)
     before = model.method.initial_rows.detach().clone()
-    model.method.initialise(model.args, start_of(model))
+    model.method.set_initial_values(model.args, words_of(model))
     words = model.encoder.sentence_encoder.embed_tokens.weight[SPECIALS:]
     return model.method.initial_rows.detach(), before, words.detach()
 
@@ -50,9 +50,9 @@ def test_vocabulary_rows_are_different_words_at_the_input_only(method):
 
 def test_vocabulary_is_the_most_frequent_words_and_never_a_special():
     embeddings = torch.arange(6000.0)[:, None]  # the embedding of a symbol is its id
-    rows = vocabulary_rows(None, Start(embeddings, 4, list), 5000).flatten()
+    rows = vocabulary_rows(None, WordEmbeddings(embeddings, 4, list), 5000).flatten()
     assert sorted(rows.tolist()) == list(range(4, 5004))
-    few = vocabulary_rows(None, Start(embeddings[:8], 4, list), 7).flatten()
+    few = vocabulary_rows(None, WordEmbeddings(embeddings[:8], 4, list), 7).flatten()
     assert set(few.tolist()) == {4, 5, 6}  # 7 is <mask>
 
 
@@ -78,12 +78,12 @@ def test_a_saved_prompt(method, tmp_path):
     path = tmp_path / "checkpoint_best.pt"
     torch.save({"args": None, "cfg": {"model": {}}, "model": source.state_dict()}, path)
     model = tiny_model(method=method, prompt_init="saved", prompt_init_from=str(path))
-    model.method.initialise(model.args, start_of(model))
+    model.method.set_initial_values(model.args, words_of(model))
     for ours, theirs in zip(model.method.parameters(), source.method.parameters()):
         assert torch.equal(ours, theirs)
     other = tiny_model(method=method, prompt_init="saved", prompt_init_from=str(path), prompt_length=4)
     with pytest.raises(InputError, match="holds another method or other sizes"):
-        other.method.initialise(other.args, start_of(other))
+        other.method.set_initial_values(other.args, words_of(other))
 
 
 @pytest.mark.parametrize(

@@ -136,4 +136,4 @@ def test_bad_options(options, message):
 def test_a_start_value_that_the_network_would_hide():
     model = tiny_model(method="p-tuning", prompt_init="uniform")
     with pytest.raises(InputError, match="--prompt-init uniform: with --prompt-reparameterization the network"):
-        model.method.initialise(model.args, None)
+        model.method.set_initial_values(model.args, None)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_idpg.methods.registry import METHODS, Geometry, find_method
+from fairseq_idpg.methods.registry import PRESETS, Geometry, find_preset
 from fairseq_idpg.models.config import fill_method_options
 from fairseq_idpg.tasks.effects import check_effects
 from preprocess.tasks import TASKS
@@ -118,7 +118,7 @@ def test_every_row_has_options_of_its_method(path):
         args = parsed(row, sweep)
         if args.method == "m-idpg-phm-glove":
             args.representation_width = 300
-        method = find_method(args.method).build(args, Geometry(args.encoder_layers, args.encoder_embed_dim))
+        method = find_preset(args.method).build(args, Geometry(args.encoder_layers, args.encoder_embed_dim))
         check_effects(args, args, method)
 
 
@@ -168,7 +168,7 @@ def test_figure_9_has_the_papers_length_among_others(files):
 
 def test_short_and_methods_make_one_table_of_all_methods_but_efl(files):
     short, methods = read("short"), read("methods")
-    assert {row.method for row in (*short.rows, *methods.rows)} == METHODS.keys() - {"efl"}
+    assert {row.method for row in (*short.rows, *methods.rows)} == PRESETS.keys() - {"efl"}
     assert len(experiments(short, {})) == 5 * 6 * 2 * 3 and len(experiments(methods, {})) == 11 * 2
     for name in ("options", "dev_examples", "max_update", "data", "backbone"):
         assert getattr(short, name) == getattr(methods, name)

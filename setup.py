@@ -7,7 +7,7 @@ from setuptools import find_packages, setup
 README = Path(__file__).with_name("README.md")
 
 CONVERT = ["safetensors", "transformers"]
-CAMPAIGNS = ["matplotlib", "pyyaml", "scikit-learn", "submitit"]
+SWEEPS = ["matplotlib", "pyyaml", "scikit-learn", "submitit"]
 DATA = {"plots": ["matplotlib"], "parquet": ["pyarrow"], "hub": ["datasets"]}
 
 setup(
@@ -32,9 +32,9 @@ setup(
         "tqdm",
     ],
     extras_require={
-        "dev": ["pytest", "hypothesis", "ruff", "mypy", "pyarrow", *CAMPAIGNS, *CONVERT],
+        "dev": ["pytest", "hypothesis", "ruff", "mypy", "pyarrow", *SWEEPS, *CONVERT],
         "quickstart": CONVERT,
-        "campaigns": CAMPAIGNS,
+        "sweeps": SWEEPS,
         **DATA,
     },
 )

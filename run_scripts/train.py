@@ -18,8 +18,7 @@ from preprocess.few_shot import positive, random_seed
 from preprocess.folders import new_file
 from preprocess.tasks import SETTINGS, WHOLE_MODEL, Settings, Task, find_task
 
-from .run.batches import MAX_TOKENS
-from .run.command import learning_rates, with_few_shot_input
+from .run.command import MAX_TOKENS, learning_rates, with_few_shot_input
 from .run.experiment import SELECTIONS, Experiment
 from .run.options import checked
 from .run.perform import perform

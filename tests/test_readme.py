@@ -148,8 +148,8 @@ def test_preprocess_commands(tmp_path):
     assert (tmp_path / "data" / "RTE-bin" / "glove" / "train.npy").is_file()
 
 
-def test_campaign_commands(quickstart, tmp_path):
-    """The smallest campaign, cut to a run for each row, and every report of its page on what it leaves."""
+def test_sweep_commands(quickstart, tmp_path):
+    """The smallest sweep, cut to a run for each row, and every report of its page on what it leaves."""
     (tmp_path / "quickstart").mkdir()
     for name in ("backbone", "reviews-bin"):
         (tmp_path / "quickstart" / name).symlink_to(quickstart / name)

@@ -24,9 +24,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, NoReturn, Sequence
 
+from .. import ROOT
 from . import data
 from .files import (
-    ROOT,
     QuickstartError,
     Settings,
     lock,

@@ -18,7 +18,8 @@ from collections import deque
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, Sequence
 
-ROOT = Path(__file__).resolve().parents[2]
+from .. import ROOT
+
 ERROR_LINE = re.compile(r"^[\w.]*(Error|Exception)\b|\berror:")
 Settings = Dict[str, Any]
 

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .. import ROOT
 from ..run.checkpoint_files import repair_last
 from .files import (
-    ROOT,
     QuickstartError,
     Settings,
     read_json,

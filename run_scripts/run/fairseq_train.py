@@ -1,12 +1,120 @@
-"""fairseq-train, whose last line says how much memory it took at most."""
+"""fairseq-train as a child process, and what its log says of time and memory.
+
+The child is ``python -m run_scripts.run.fairseq_train ARGUMENTS``: fairseq-train, whose last line says how much memory
+it took at most. It imports nothing of fairseq_idpg, which --user-dir brings.
+"""
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
+import subprocess
 import sys
+import time
+from datetime import datetime
+from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
+from typing import Any
 
-import torch
-from fairseq_cli.train import cli_main
+from .. import ROOT
+from .records import RunError
+
+STAMP = "%Y-%m-%d %H:%M:%S"  # as fairseq's
+STARTED = "=== started "
+TIME = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)", re.MULTILINE)
+ENDED = re.compile(r"^=== ended with status -?\d+ after ([\d.]+) s$", re.MULTILINE)
+PEAK = re.compile(r"^=== peak memory ([\d.]+) MiB \((\w+)\)$", re.MULTILINE)
+SKIPPED = "attempting to recover from OOM in forward/backward pass"  # fairseq's words
+GPU_TOTAL = re.compile(r"total memory = ([\d.]+) GB")
+GPU_FREE = re.compile(r'"(?:train_)?gb_free": "?([\d.]+)')
+
+
+def train(command: list[str], log: Path, echo: bool) -> None:
+    """Runs ``fairseq-train ARGUMENTS``; its output goes to the end of ``log``, and with ``echo`` to our own.
+
+    Raises:
+        RunError: it failed; with the last line that it wrote.
+    """
+    begin = time.monotonic()
+    with open(log, "a", encoding="utf-8") as file:
+
+        def write(line: str) -> None:
+            file.write(line)
+            file.flush()
+            if echo:
+                print(line, end="", flush=True)
+
+        write(f"{STARTED}{time.strftime(STAMP)} {shlex.join(command)}\n")
+        child = subprocess.Popen(
+            [sys.executable, "-m", "run_scripts.run.fairseq_train", *command[1:]],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=child_environment(),
+            close_fds=False,  # the locks that we hold: whoever waits for them also waits for an orphan
+        )
+        assert child.stdout is not None
+        last = ""
+        try:
+            for line in child.stdout:
+                write(line)
+                last = line.strip() if line.strip() and not line.startswith("===") else last
+            status = child.wait()
+        except BaseException:
+            child.terminate()
+            child.wait()
+            raise
+        write(f"=== ended with status {status} after {time.monotonic() - begin:.1f} s\n")
+    if status:
+        raise RunError(f"fairseq-train ended with status {status}: {last} (log: {log})")
+
+
+def refuse_skipped(log: Path) -> None:
+    """Refuses a run in any of whose attempts batches were left out for want of memory: those of the longest examples.
+
+    Our task ends such a run; this is for whatever else computes with fairseq's trainer.
+
+    Raises:
+        RunError: naming the log and the remedy.
+    """
+    skipped = log.read_text(encoding="utf-8", errors="replace").count(SKIPPED)
+    if skipped:
+        raise RunError(
+            f"{log}: {skipped} batches that did not fit into memory were left out of training: give --update-freq 2 "
+            f"(in a sweep, options: {{update-freq: 2}}), which makes the same updates of smaller batches"
+        )
+
+
+def child_environment() -> dict[str, str]:
+    """Of Python processes that import this repository, whatever folder they are started in."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    # threads that spin while they wait slow each other down where runs share a machine
+    return {"OMP_WAIT_POLICY": "PASSIVE", **os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+
+
+def training_facts(log: Path) -> dict[str, Any]:
+    """``seconds`` of fairseq-train over all attempts, and the ``peak_mib`` of memory of one.
+
+    Memory is that of the GPUs if there are some, else of the process; with several processes that of one GPU.
+    """
+    attempts = log.read_text(encoding="utf-8", errors="replace").split(STARTED)[1:]
+    text = "".join(attempts)
+    total, free = GPU_TOTAL.search(text), GPU_FREE.findall(text)
+    peaks = [float(mib) for mib, _ in PEAK.findall(text)]
+    if total and free and not any(device == "GPU" for _, device in PEAK.findall(text)):
+        peaks = [1024 * (float(total[1]) - min(map(float, free)))]
+    return {"seconds": round(sum(map(_seconds, attempts)), 1), "peak_mib": max(peaks, default=None)}
+
+
+def _seconds(attempt: str) -> float:
+    """An attempt that was killed has lasted until its last line."""
+    ended = ENDED.search(attempt)
+    if ended:
+        return float(ended[1])
+    times = [datetime.strptime(found, STAMP) for found in TIME.findall(attempt)]
+    return (times[-1] - times[0]).total_seconds()
 
 
 def peak_memory() -> tuple[float, str]:
@@ -14,6 +122,8 @@ def peak_memory() -> tuple[float, str]:
 
     fairseq resets torch's peak at every update, but what torch has reserved is not given back before the end.
     """
+    import torch  # only in the child
+
     if torch.cuda.is_initialized():
         devices = range(torch.cuda.device_count())
         return sum(torch.cuda.memory_reserved(device) for device in devices) / 2**20, "GPU"
@@ -21,6 +131,8 @@ def peak_memory() -> tuple[float, str]:
 
 
 if __name__ == "__main__":
+    from fairseq_cli.train import cli_main
+
     try:
         cli_main()
     finally:

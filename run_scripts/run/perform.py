@@ -1,31 +1,33 @@
 """Trains an experiment, tests it, and writes RESULTS/runs/RUN/{experiment.json, train.log, checkpoint_best.pt,
-predictions.npz, record.json}. ``python -m run_scripts.run.perform RESULTS RUN`` is the job of a sweep."""
+predictions.npz, record.json}."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import fcntl
 import json
 import os
-import signal
+import platform
+import subprocess
 import sys
 from dataclasses import asdict
 from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Iterator, Sequence
+from typing import Iterator
 
-from preprocess.errors import DataError
 from preprocess.folders import new_file
 
+from .. import ROOT
 from .checkpoint_files import drop_optimizer, has_all_updates, repair_last
-from .command import ROOT, cache_of, training_command, trains_whole_model
+from .command import cache_of, training_command, trains_whole_model
 from .evaluation import evaluate
 from .experiment import PROTOCOL, Experiment, backbone_digest
-from .provenance import revision, versions
-from .records import Record, RunError, failure
+from .fairseq_train import refuse_skipped, train, training_facts
+from .records import Record, RunError
 from .splits import splits_of
-from .training import refuse_skipped, train, training_facts
+
+PACKAGES = ("torch", "numpy", "fairseq-fixed", "fairseq", "fairseq_idpg")
 
 
 def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whole_model: bool = True) -> Record:
@@ -78,21 +80,24 @@ def finished(results: Path, run: str) -> Record | None:
 def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> Record:
     """Trains, predicts and puts the record together."""
     folder, cache = results / "runs" / run, cache_of(experiment, results)
-    last, best = folder / "checkpoint_last.pt", folder / "checkpoint_best.pt"
+    last, best, log = folder / "checkpoint_last.pt", folder / "checkpoint_best.pt", folder / "train.log"
     splits = splits_of(experiment, results / "data")
     command = training_command(experiment, splits, folder, cache)
     repair_last(folder)
     if not has_all_updates(last):
-        train(command, folder / "train.log", echo)
-    refuse_skipped(folder / "train.log")
+        train(command, log, echo)
+    refuse_skipped(log)
     if trains_whole_model(experiment):
         drop_optimizer(best)
     return {
         **described(experiment, run),
         **evaluate(experiment, splits, best, cache),
-        **training_facts(folder / "train.log"),
-        **{"predictions": str((folder / "predictions.npz").relative_to(results)), "command": command},
-        **{"versions": versions(), "git": revision(ROOT), "status": "done"},
+        **training_facts(log),
+        "predictions": str((folder / "predictions.npz").relative_to(results)),
+        "command": command,
+        "versions": versions(),
+        "git": revision(),
+        "status": "done",
         "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
 
@@ -100,9 +105,14 @@ def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> 
 def described(experiment: Experiment, run: str) -> Record:
     """What a record says of its experiment, whether it succeeded or failed."""
     return {
-        **{**asdict(experiment), "run": run, "row": experiment.row or experiment.method},
-        **{"setting": experiment.setting, "position": experiment.prompt_position, "metric": experiment.facts.metric},
-        **{"protocol": PROTOCOL, "prompt_length": None},  # None: not known before the model is there
+        **asdict(experiment),
+        "run": run,
+        "row": experiment.row or experiment.method,
+        "setting": experiment.setting,
+        "position": experiment.prompt_position,
+        "metric": experiment.facts.metric,
+        "protocol": PROTOCOL,
+        "prompt_length": None,  # not known before the model is there
         "backbone": {"path": experiment.backbone, "sha256": backbone_digest(experiment.backbone)},
         "given_options": list(experiment.options),  # "options" are all, as they took effect
     }
@@ -126,31 +136,19 @@ def write(path: Path, text: str) -> None:
         work.write_text(text, encoding="utf-8")
 
 
-def perform_quietly(experiment: Experiment, results: Path, keep_whole_model: bool) -> Record:
-    """``perform`` in a job of a cluster: a failure is a record as well."""
+def versions() -> dict[str, str]:
+    """Of Python and of the packages that are installed."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+def revision() -> str | None:
+    """The commit of the code, with ``+`` where files were changed since; None where there is no git repository."""
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty=+"]
     try:
-        return perform(experiment, results, keep_whole_model=keep_whole_model)
-    except (SystemExit, Exception) as error:
-        return failure(error)
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    made = argparse.ArgumentParser("python -m run_scripts.run.perform", description="The job of a sweep: one run.")
-    made.add_argument("results", type=Path, metavar="RESULTS")
-    made.add_argument("run", metavar="RUN", help="its experiment is in RESULTS/runs/RUN/experiment.json")
-    made.add_argument("--keep-whole-model", action="store_true", help="keep checkpoints that hold the backbone")
-    args = made.parse_args(argv)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # and so fairseq-train is terminated too
-    path = args.results / "runs" / args.run / "experiment.json"
-    try:
-        experiment = Experiment.from_json(path.read_text(encoding="utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise RunError(f"{path}: {error}: start the sweep again, which writes it anew") from None
-    try:
-        perform(experiment, args.results, keep_whole_model=args.keep_whole_model)
-    except DataError as error:
-        raise RunError(str(error)) from None
-
-
-if __name__ == "__main__":
-    main()
+        return subprocess.run(command, capture_output=True, text=True).stdout.strip() or None
+    except OSError:
+        return None

@@ -1,4 +1,4 @@
-"""Runs a campaign: ``python -m run_scripts.sweep CONFIG.yaml [--cluster local|slurm] [--jobs N] [--dry-run]``.
+"""Many runs: ``python -m run_scripts.sweep CONFIG.yaml [--cluster local|slurm] [--jobs N] [--dry-run]``.
 
 A record for each finished run goes to RESULTS/results.jsonl. The same command goes on after a kill: what is there is
 not run again, and what was begun resumes from its last checkpoint. A run that fails is tried once more, unless it has
@@ -20,12 +20,11 @@ from ..run.experiment import Experiment
 from ..run.preflight import check, check_heads
 from ..run.records import RunError, only_one
 from ..run.splits import splits_of
-from .cluster import Cluster
 from .config import Sweep, read_sweep
 from .local import Local
 from .plan import Variant, experiments, first_stage
 from .slurm import Slurm
-from .stage import Campaign, missing
+from .stage import Cluster, Stage, missing
 
 CLUSTERS = {"local": Local, "slurm": Slurm}
 
@@ -109,7 +108,7 @@ def run(
     for experiment in {split_key(experiment): experiment for experiment in second}.values():
         splits_of(experiment, results / "data")
     if first:
-        before = Campaign(by_run(first.values()), results / "supplementary", cluster, True)
+        before = Stage(by_run(first.values()), results / "supplementary", cluster, True)
         failed = before.finish()
         if failed:
             raise RunError(f"{failed} of {len(first)} runs of supplementary training failed; the same command goes on")
@@ -119,9 +118,9 @@ def run(
             )
         second = experiments(sweep, trained(first, results))
     runs = by_run(second)
-    campaign = Campaign(runs, results, cluster, sweep.keep_whole_models)
-    failed = campaign.finish()
-    diverged = f", {campaign.diverged} diverged" if campaign.diverged else ""
+    stage = Stage(runs, results, cluster, sweep.keep_whole_models)
+    failed = stage.finish()
+    diverged = f", {stage.diverged} diverged" if stage.diverged else ""
     print(f"{results / 'results.jsonl'}: {len(runs)} runs, {failed} failed{diverged}", flush=True)
     return failed
 

@@ -1,4 +1,4 @@
-"""The YAML file of a campaign.
+"""The YAML file of a sweep.
 
 backbone: checkpoints/roberta.large/model.pt     # paths as seen from where the sweep is started
 arch: roberta_idpg_large

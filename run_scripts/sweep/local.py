@@ -1,19 +1,24 @@
-"""Runs as processes on this machine."""
+"""Runs as processes on this machine, each ``python -m run_scripts.sweep.local RESULTS RUN``."""
 
 from __future__ import annotations
 
+import argparse
 import fcntl
 import os
+import signal
 import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Sequence
 
-from ..run.perform import finished, write
+from preprocess.errors import DataError
+
+from ..run.experiment import Experiment
+from ..run.fairseq_train import child_environment
+from ..run.perform import finished, perform, write
 from ..run.records import Record, RunError, failure
-from ..run.training import child_environment
-from .cluster import Request
+from .stage import Request
 
 
 class Local:
@@ -49,8 +54,10 @@ class Local:
         options = ["--keep-whole-model"] if request.keep_whole_model else []
         with open(request.folder / "job.log", "w") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "run_scripts.run.perform", str(request.results), request.run, *options],
-                **{"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT},
+                [sys.executable, "-m", "run_scripts.sweep.local", str(request.results), request.run, *options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
                 env={**child_environment(), **self.place(slot)},
                 pass_fds=[lock],
             )
@@ -89,3 +96,25 @@ class LocalJob:
 def cores() -> int:
     """That this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    made = argparse.ArgumentParser("python -m run_scripts.sweep.local", description="The job of a sweep: one run.")
+    made.add_argument("results", type=Path, metavar="RESULTS")
+    made.add_argument("run", metavar="RUN", help="its experiment is in RESULTS/runs/RUN/experiment.json")
+    made.add_argument("--keep-whole-model", action="store_true", help="keep checkpoints that hold the backbone")
+    args = made.parse_args(argv)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # and so fairseq-train is terminated too
+    path = args.results / "runs" / args.run / "experiment.json"
+    try:
+        experiment = Experiment.from_json(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunError(f"{path}: {error}: start the sweep again, which writes it anew") from None
+    try:
+        perform(experiment, args.results, keep_whole_model=args.keep_whole_model)
+    except DataError as error:
+        raise RunError(str(error)) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""The runs that a campaign stands for."""
+"""The runs that a sweep stands for."""
 
 from __future__ import annotations
 

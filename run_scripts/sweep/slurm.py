@@ -8,10 +8,11 @@ from typing import Any, Sequence
 
 import submitit
 
-from ..run.command import ROOT
-from ..run.perform import finished, perform_quietly, write
+from .. import ROOT
+from ..run.experiment import Experiment
+from ..run.perform import finished, perform, write
 from ..run.records import Record, RunError, failure
-from .cluster import Request
+from .stage import Request
 
 USUAL = {"job_name": "fairseq_idpg", "gpus_per_node": 1, "cpus_per_task": 4, "time": 24 * 60}
 ALIVE = {"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "REQUEUED", "COMPLETING"}
@@ -77,6 +78,14 @@ class SlurmJob:
 
     def cancel(self) -> None:
         self.job.cancel(check=False)
+
+
+def perform_quietly(experiment: Experiment, results: Path, keep_whole_model: bool) -> Record:
+    """What a job does: a failure is a record as well."""
+    try:
+        return perform(experiment, results, keep_whole_model=keep_whole_model)
+    except (SystemExit, Exception) as error:
+        return failure(error)
 
 
 def _pair(setting: str) -> tuple[str, Any]:

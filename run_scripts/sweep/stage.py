@@ -1,4 +1,4 @@
-"""Makes the records of a campaign that are missing, and says how far it is."""
+"""Makes the records of a sweep's runs that are missing, on whatever executes them, and says how far it is."""
 
 from __future__ import annotations
 
@@ -6,17 +6,53 @@ import sys
 import time
 from collections import deque
 from pathlib import Path
-from typing import Mapping
+from typing import Mapping, NamedTuple, Protocol
 
 from tqdm import tqdm
 
 from ..run.experiment import Experiment
 from ..run.perform import described, finished
 from ..run.records import DIVERGED, FILE, Record, append_record, read_records
-from .cluster import Cluster, Job, Request
 
 ATTEMPTS = 2
 BAR = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} runs: {desc} [{elapsed}, {remaining} left]"
+
+
+class Request(NamedTuple):
+    """A run that is wanted, and what ``perform`` is to be told."""
+
+    run: str
+    experiment: Experiment
+    results: Path
+    keep_whole_model: bool
+
+    @property
+    def folder(self) -> Path:
+        return self.results / "runs" / self.run
+
+
+class Job(Protocol):
+    """A run that was started."""
+
+    def done(self) -> bool: ...
+
+    def record(self) -> Record:
+        """Of a job that is done: the run's record, or a failure."""
+
+    def cancel(self) -> None: ...
+
+
+class Cluster(Protocol):
+    """What starts runs.
+
+    Attributes:
+        interval: seconds between looks at the jobs.
+    """
+
+    interval: float
+
+    def start(self, request: Request) -> Job | None:
+        """A job, or None where there is no room for one now."""
 
 
 def missing(runs: Mapping[str, Experiment], results: Path) -> list[str]:
@@ -51,8 +87,8 @@ class Progress:
         self.bar.update()
 
 
-class Campaign:
-    """Runs by their identity, and a folder of results that no other campaign works in."""
+class Stage:
+    """Runs by their identity, and the folder of results that they go to, which no other process fills."""
 
     def __init__(self, runs: Mapping[str, Experiment], results: Path, cluster: Cluster, keep_whole_models: bool):
         self.runs, self.results, self.cluster, self.keep_whole_models = runs, results, cluster, keep_whole_models

@@ -48,7 +48,7 @@ class World:
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return World(tmp_path_factory.mktemp("campaigns"))
+    return World(tmp_path_factory.mktemp("sweeps"))
 
 
 def records(results: Path) -> dict[str, dict[str, Any]]:
@@ -57,7 +57,7 @@ def records(results: Path) -> dict[str, dict[str, Any]]:
 
 
 def outcome(results: Path) -> dict[str, Any]:
-    """All that must not depend on how a campaign was executed."""
+    """All that must not depend on how a sweep was executed."""
     found = {}
     for run, record in records(results).items():
         predictions = np.load(results / record["predictions"])

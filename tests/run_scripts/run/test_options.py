@@ -17,6 +17,7 @@ from run_scripts.run.experiment import Experiment
 from run_scripts.run.options import EVALUATED, betas, checked
 from run_scripts.run.records import RunError
 from run_scripts.sweep import __main__ as sweep
+from run_scripts.sweep import local
 from tests.run_scripts.tiny import IDPG, OPTIONS, world  # noqa: F401
 
 FAIRSEQ = Path(fairseq.__file__).parent
@@ -89,7 +90,7 @@ def test_a_job_runs_no_text(world, tmp_path, attack, change, said):  # noqa: F81
     folder.mkdir(parents=True)
     (folder / "experiment.json").write_text(json.dumps(found))
     with pytest.raises(SystemExit) as raised:
-        perform.main([str(tmp_path), "x"])
+        local.main([str(tmp_path), "x"])
     assert said in str(raised.value) and "\n" not in str(raised.value)
     assert not list((tmp_path / "runs").rglob("train.log"))
 
@@ -105,8 +106,8 @@ def test_an_experiment_of_another_version(world, tmp_path, text):  # noqa: F811
         text = json.dumps({**json.loads(given.to_json()), "new": 1})
     (tmp_path / "runs" / "x").mkdir(parents=True)
     (tmp_path / "runs" / "x" / "experiment.json").write_bytes(text.encode("utf-8", "surrogatepass"))
-    assert "experiment.json" in refused(perform.main, [str(tmp_path), "x"])
-    assert "experiment.json" in refused(perform.main, [str(tmp_path), "y"])  # none
+    assert "experiment.json" in refused(local.main, [str(tmp_path), "x"])
+    assert "experiment.json" in refused(local.main, [str(tmp_path), "y"])  # none
 
 
 @pytest.mark.parametrize(
@@ -120,7 +121,7 @@ def test_values_of_another_kind_in_an_experiment(world, tmp_path, change):  # no
     given = Experiment("RTE", "m-idpg-phm", 1e-3, 1, str(world.data / "RTE-bin"), str(world.backbone))
     (tmp_path / "runs" / "x").mkdir(parents=True)
     (tmp_path / "runs" / "x" / "experiment.json").write_text(json.dumps({**json.loads(given.to_json()), **change}))
-    assert next(iter(change)) in refused(perform.main, [str(tmp_path), "x"]).replace("option ", "options ")
+    assert next(iter(change)) in refused(local.main, [str(tmp_path), "x"]).replace("option ", "options ")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"run": "RUN"}', '{"run": "other", "status": "done"}', "[" * 100000])

@@ -12,9 +12,9 @@ import torch
 
 from run_scripts.run.experiment import Experiment
 from run_scripts.run.records import RunError
-from run_scripts.sweep.cluster import Request
 from run_scripts.sweep.local import Local, cores
 from run_scripts.sweep.slurm import Slurm, SlurmJob
+from run_scripts.sweep.stage import Request
 
 
 @pytest.fixture

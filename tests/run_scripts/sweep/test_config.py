@@ -1,4 +1,4 @@
-"""The YAML file of a campaign: what it stands for, and one line for each mistake in it."""
+"""The YAML file of a sweep: what it stands for, and one line for each mistake in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole campaigns at tiny size: through Slurm's commands, and killed twice on the way, with the same results."""
+"""Whole sweeps at tiny size: through Slurm's commands, and killed twice on the way, with the same results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a campaign does with runs that succeed, fail, or were finished by a job that outlived its sweep."""
+"""What a sweep does with runs that succeed, fail, or were finished by a job that outlived its sweep."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fairseq_idpg.tasks.memory import refuse_to_skip
 from run_scripts.run import perform
 from run_scripts.run.experiment import Experiment
 from run_scripts.run.records import append_record, failure, read_records
-from run_scripts.sweep.stage import Campaign, missing
+from run_scripts.sweep.stage import Stage, missing
 
 DONE = {"status": "done", "dev": 70.0, "test": 60.0, "seconds": 5.0}
 FAILED = {"status": "failed", "error": "out of memory"}
@@ -62,7 +62,7 @@ class Cluster:
 
 
 def finish(results, cluster):
-    return Campaign(RUNS, results, cluster, False).finish()
+    return Stage(RUNS, results, cluster, False).finish()
 
 
 def test_all_runs_in_turn(tmp_path, capsys):
@@ -99,12 +99,12 @@ FULL = failure("fairseq_idpg: update 3: a batch of 16 x 300 tokens does not fit 
 
 
 def test_a_run_that_diverged_is_not_tried_again(tmp_path, capsys):
-    campaign = Campaign(RUNS, tmp_path, Cluster(a=[LOST]), False)
-    assert campaign.finish() == 0 and campaign.diverged == 1 and campaign.cluster.started == ["a", "b", "c"]
+    stage = Stage(RUNS, tmp_path, Cluster(a=[LOST]), False)
+    assert stage.finish() == 0 and stage.diverged == 1 and stage.cluster.started == ["a", "b", "c"]
     record = read_records(tmp_path)[0]
     assert (record["run"], record["status"], record["reason"], record["lr"]) == ("a", "failed", "diverged", 1e-3)
     assert "seed 0: DIVERGED: fairseq-train ended with status 1: the run has diverged" in capsys.readouterr().out
-    again = Campaign(RUNS, tmp_path, Cluster(), False)
+    again = Stage(RUNS, tmp_path, Cluster(), False)
     assert again.finish() == 0 and again.diverged == 1 and again.cluster.started == []
     assert "seed 0: diverged before, and is not tried again as long as its line" in capsys.readouterr().out
 

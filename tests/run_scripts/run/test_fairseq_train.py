@@ -9,8 +9,8 @@ import torch
 
 from fairseq_idpg.saving.checksum import carry_checksum, checksum
 from run_scripts.run.checkpoint_files import drop_optimizer, has_all_updates
+from run_scripts.run.fairseq_train import refuse_skipped, train, training_facts
 from run_scripts.run.records import RunError, failure
-from run_scripts.run.training import refuse_skipped, train, training_facts
 from tests.folders import same_tensors, write_backbone, write_folder
 from tests.folders import train as fairseq_train
 

@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from .errors import InputError
 from .saving.configuration import check_is_ours
-from .saving.loading import load_state
+from .saving.reading import load_state
 from .saving.writing import check_output, write_output
 from .tasks.labels import class_names
 

@@ -15,14 +15,14 @@ from omegaconf import OmegaConf
 
 from fairseq_idpg.divergence import OVERFLOWS
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.optim.half_precision import HalfPrecision
+from fairseq_idpg.optim.half_precision import KeptHalfPrecision
 from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGTask
 from tests.folders import train, write_backbone, write_folder
 
 
 def bare_task():
     task = object.__new__(SentencePredictionIDPGTask)
-    task.half_precision = HalfPrecision()
+    task.half_precision = KeptHalfPrecision()
     return task
 
 

@@ -16,7 +16,7 @@ from ..backbone.loading import backbone_path, read_backbone, recorded_sizes
 from ..errors import InputError
 from ..models.config import METHOD_OPTIONS
 from ..models.roberta_idpg import RobertaIDPGModel
-from ..saving.loading import load_state
+from ..saving.reading import load_state
 from ..tasks.sentence_prediction_idpg import SentencePredictionIDPGTask
 
 TASKS = {"sentence_prediction": SentencePredictionTask, "sentence_prediction_idpg": SentencePredictionIDPGTask}

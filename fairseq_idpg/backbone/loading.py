@@ -15,8 +15,8 @@ from ..arguments import flag_name
 from ..errors import InputError
 from ..saving.checksum import tensors_digest
 from ..saving.configuration import check_is_roberta, typed
-from ..saving.reading import is_ours, read_file
-from ..saving.tensors import ENCODER, STACK, VERSION
+from ..saving.reading import read_file
+from ..saving.tensors import ENCODER, STACK, VERSION, is_ours
 
 # Geometry that a checkpoint records, with the value fairseq assumes where an older file is silent.
 GEOMETRY = {

@@ -15,10 +15,21 @@ from preprocess.checksums import sha256
 
 from ..backbone.loading import Backbone
 from ..errors import InputError
-from ..saving.checksum import EXTRA_STATE, carry_checksum
-from ..saving.reading import FINGERPRINT, OLD_FINGERPRINT, is_ours
-from ..saving.record import recorded
-from ..saving.tensors import ANOTHER, ENCODER, STACK, VERSION, check_heads, check_sizes, take_encoder
+from ..saving.checksum import carry_checksum
+from ..saving.record import record_of
+from ..saving.tensors import (
+    ANOTHER,
+    ENCODER,
+    EXTRA_STATE,
+    FINGERPRINT,
+    OLD_FINGERPRINT,
+    STACK,
+    VERSION,
+    check_same_heads,
+    check_sizes,
+    is_ours,
+    take_encoder,
+)
 
 logger = logging.getLogger(__name__)
 UNRECORDED = (
@@ -140,7 +151,9 @@ class SavesTrainableOnly:
         ours, old = is_ours(state_dict), state_dict.pop(OLD_FINGERPRINT, None)
         if ours:
             state_dict.setdefault(FINGERPRINT, whole[FINGERPRINT])  # of a checkpoint of version 0.1; see below
-        check_heads(state_dict, whole, ours)  # fairseq deletes a head of another name or size, and puts a random one
+        check_same_heads(
+            state_dict, whole, ours
+        )  # fairseq deletes a head of another name or size, and puts a random one
         state_dict.setdefault(VERSION, whole[VERSION])  # its absence would mean a much older format
         super().upgrade_state_dict_named(state_dict, name)
         if ours:
@@ -148,7 +161,7 @@ class SavesTrainableOnly:
                 self.kept["run"].check(state_dict.get(EXTRA_STATE, {}).get("run", {}))
             self._check_same_method(state_dict, whole)
             self._check_complete(state_dict, whole)
-            if recorded(state_dict, "this checkpoint") is None:
+            if record_of(state_dict, "this checkpoint") is None:
                 logger.warning(UNRECORDED)
         else:
             take_encoder(state_dict, whole)

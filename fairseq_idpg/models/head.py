@@ -7,11 +7,11 @@ from torch import Tensor
 
 from ..backbone.loading import read_checkpoint
 from ..errors import InputError
-from ..saving.record import Record, listed, recorded
+from ..saving.record import Record, listed, record_of
+from ..saving.tensors import HEADS
 
 logger = logging.getLogger(__name__)
 OPTION = "--head-init-from"
-HEADS = "classification_heads."
 
 
 def load_head(model: Any, path: str, name: str, ours: Record) -> None:
@@ -33,11 +33,11 @@ def load_head(model: Any, path: str, name: str, ours: Record) -> None:
             f"{OPTION} {path}: its head {name} ({described}) does not fit this one "
             f"({own['out_proj.weight'][0]} classes): leave the option out, and the head starts anew"
         )
-    record = recorded(tensors, f"{OPTION} {path}")
+    record = record_of(tensors, f"{OPTION} {path}")
     if record is None:
         logger.warning(f"{OPTION} {path} records no label names: whether its classes are this run's is not checked")
     else:
-        rows = rows_of(record, ours, path)
+        rows = matching_rows(record, ours, path)
         state.update({key: value[rows] for key, value in state.items() if key.startswith("out_proj.")})
     head.load_state_dict(state)
 
@@ -49,7 +49,7 @@ def saved_head(tensors: Dict[str, Any], name: str) -> Dict[str, Tensor]:
     return {key[len(prefix) :]: value for key, value in tensors.items() if key.startswith(prefix)}
 
 
-def rows_of(theirs: Record, ours: Record, path: str) -> List[int]:
+def matching_rows(theirs: Record, ours: Record, path: str) -> List[int]:
     """Which of their logits is each of ours.
 
     Raises:

@@ -24,7 +24,7 @@ COUNTERS = ("_iter", "_last_overflow_iter", "_last_rescale_iter", "_overflows_si
 AMP_COUNTERS = ("scale", "_growth_tracker")
 
 
-class HalfPrecision:
+class KeptHalfPrecision:
     """The section of ``model.kept`` with which a resumed run goes on exactly as if it had not been stopped.
 
     A run that starts from update 0 (--reset-optimizer, --finetune-from-model) takes nothing from it: it starts from the

@@ -11,7 +11,8 @@ from typing import Any, Dict, Iterator, Optional
 import torch
 from torch import Tensor
 
-EXTRA_STATE = "_extra_state"  # what torch keeps of a module besides tensors
+from .tensors import EXTRA_STATE
+
 CHECKSUM = "checksum"  # in the extra state
 PROGRESS = ("extra_state", "optimizer_history", "last_optimizer_state")
 CHECKSUMS = "checksums"  # of these, by name

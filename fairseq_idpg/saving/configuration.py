@@ -22,7 +22,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
 from ..arguments import flag_name
 from ..errors import InputError
-from .reading import is_ours
+from .tensors import is_ours
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ def buildable(state: Mapping[str, Any], what: str) -> Dict[str, Optional[Options
     Raises:
         InputError: another task, model or criterion; an option that is not of its type.
     """
-    found = recorded(state)
+    found = recorded_options(state)
     names = {section: options.get("_name") for section, options in found.items()}
     model = model_class(names["model"])
     if names["task"] not in TASKS:
@@ -83,7 +83,7 @@ def check_is_roberta(state: Mapping[str, Any], what: str) -> Options:
     Raises:
         InputError: it names a model that is no RoBERTa.
     """
-    options = recorded(state)["model"]
+    options = recorded_options(state)["model"]
     name = options.get("_name")
     model = model_class(name)
     if name is not None and (model is None or not issubclass(model, RobertaModel)):
@@ -97,17 +97,17 @@ def check_is_ours(state: Mapping[str, Any], what: str) -> None:
     Raises:
         InputError: it is a checkpoint of fairseq's own task or model.
     """
-    found = recorded(state)
+    found = recorded_options(state)
     if found["task"].get("_name") != OUR_TASK or not is_ours(state["model"]):
         raise InputError(f"{what} is not a checkpoint of this package: {REMEDY}")
 
 
 def names_ours(state: Mapping[str, Any]) -> bool:
     """Whether a file says that it holds a model of this package."""
-    return model_class(recorded(state)["model"].get("_name")) is MODEL_REGISTRY[OUR_MODEL]
+    return model_class(recorded_options(state)["model"].get("_name")) is MODEL_REGISTRY[OUR_MODEL]
 
 
-def recorded(state: Mapping[str, Any]) -> Dict[str, Options]:
+def recorded_options(state: Mapping[str, Any]) -> Dict[str, Options]:
     """The options of "task", "model" and "criterion" as they stand in the file, their names under "_name".
 
     Old checkpoints have one namespace of all options, "args", which fairseq prefers where there are both.

@@ -13,10 +13,9 @@ from ..arguments import check_arguments
 from ..divergence import clip_grad_norm
 from ..errors import InputError
 from .checksum import with_progress_checksums
-from .loading import load_state
 from .lock import hold
-from .patience import Patience, ended, loaded_commands
-from .resuming import Run, check_source
+from .reading import load_state
+from .resuming import KeptOptions, KeptPatience, ended, loaded_commands, will_resume
 from .writing import copy_whole, leftovers, write_whole
 
 logger = logging.getLogger(__name__)
@@ -108,7 +107,7 @@ def _load_models(theirs: Callable, filenames: List[str], *args: Any, **kwargs: A
 
 
 def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
-    resumes = check_source(cfg, trainer.checkpoint_suffix)
+    resumes = will_resume(cfg, trainer.checkpoint_suffix)
     if not cfg.no_save and trainer.is_data_parallel_master:
         hold(cfg.save_dir)
         for leftover in leftovers(cfg.save_dir):
@@ -116,7 +115,7 @@ def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
     vars(checkpoint_utils.save_checkpoint).pop("best", None)  # of another training of this process
     kept = getattr(trainer.get_model(), "kept", None)
     if kept is not None:
-        kept.update(run=Run(trainer.cfg, resumes), patience=Patience(resumes))
+        kept.update(run=KeptOptions(trainer.cfg, resumes), patience=KeptPatience(resumes))
     for command in loaded_commands("should_stop_early"):
         _replace(command, "train", _train)
     return theirs(cfg, trainer, **iterator)

@@ -1,6 +1,7 @@
 """Reading a file that holds tensors: nothing in it is executed, and a damaged one is refused in one line.
 
-Every checkpoint and backbone that this package opens goes through ``read_file``.
+Every checkpoint and backbone that this package opens goes through ``read_file``, and on to fairseq, with its
+configuration checked and old formats brought up, through ``load_state``.
 """
 
 import math
@@ -8,17 +9,20 @@ import os
 import pickle
 import re
 import zipfile
-from typing import Any, Dict, Iterator
+from typing import Any, Dict, Iterator, Optional
 
 import torch
+from fairseq import checkpoint_utils
+from fairseq.dataclass.utils import overwrite_args_by_name
+from omegaconf import OmegaConf
 from torch import Tensor
 
 from ..errors import InputError
-from .checksum import CHECKSUM, EXTRA_STATE, checksum
+from .checksum import CHECKSUM, changed_progress, checksum
+from .configuration import buildable, check_is_roberta, names_ours
+from .tensors import EXTRA_STATE, FINGERPRINT, is_ours
 
 ARCHIVE = b"PK\x03\x04"
-FINGERPRINT = "backbone_fingerprint"  # a tensor that every checkpoint of this package holds: of the backbone's tensors
-OLD_FINGERPRINT = "backbone_sha256"  # in its place in version 0.1: of the bytes of the backbone's file
 DTYPES = {
     *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
     *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool),
@@ -51,9 +55,34 @@ def read_file(path: str, option: str) -> Dict[str, Any]:
     return state
 
 
-def is_ours(model_state: Dict[str, Any]) -> bool:
-    """Whether tensors are those of a checkpoint of this package, by the fingerprint of a backbone among them."""
-    return FINGERPRINT in model_state or OLD_FINGERPRINT in model_state
+def load_state(
+    path: str, option: str, overrides: Optional[Dict[str, Any]] = None, builds: bool = True
+) -> Dict[str, Any]:
+    """In the place of fairseq's ``load_checkpoint_to_cpu``: the same dictionary, of a file that may be a stranger's.
+
+    Args:
+        option: what named the file, for errors.
+        overrides: values that replace those of the configuration; the caller's own, so not checked.
+        builds: whether a model is made from it. Where training goes on, or starts from a backbone, only its tensors
+            and its progress are read.
+
+    Raises:
+        InputError: see ``read_file`` and ``buildable``.
+    """
+    state, what = read_file(path, option), f"{option} {path}"
+    if not builds and FINGERPRINT in state["model"]:  # others carry no checksums
+        _check_progress(state, what)
+    if builds or names_ours(state) or is_ours(state["model"]):
+        cfg = OmegaConf.create(buildable(state, what), flags={"allow_objects": True})
+        if overrides is not None:
+            overwrite_args_by_name(cfg, overrides)
+    else:
+        check_is_roberta(state, what)
+        cfg = None
+    try:
+        return checkpoint_utils._upgrade_state_dict({**state, "args": None, "cfg": cfg})
+    except (LookupError, TypeError, AttributeError):
+        raise InputError(f"{what} does not record how far its training came: give a whole checkpoint") from None
 
 
 def is_finite(tensor: Tensor) -> bool:
@@ -139,6 +168,15 @@ def _check_checksum(model_state: Dict[str, Any]) -> None:
         fits = False
     if not fits:
         raise Damaged("its weights are not those that were saved: they do not fit the checksum that it carries")
+
+
+def _check_progress(state: Dict[str, Any], what: str) -> None:
+    try:
+        changed = changed_progress(state)
+    except (ValueError, RecursionError):
+        changed = "training's progress"
+    if changed is not None:
+        raise InputError(f"{what} is damaged: its {changed} is not what was saved; give another copy")
 
 
 def _tensors(state: Any) -> Iterator[Tensor]:

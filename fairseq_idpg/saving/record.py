@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 from fairseq.data import Dictionary
 
 from ..errors import InputError
-from .reading import EXTRA_STATE
+from .tensors import EXTRA_STATE
 
 logger = logging.getLogger(__name__)
 SECTION = "record"
@@ -90,13 +90,13 @@ def read_record(state: Any, source: str = "this checkpoint") -> Record:
     return Record(**values)
 
 
-def recorded(tensors: Mapping[str, Any], source: str) -> Optional[Record]:
+def record_of(tensors: Mapping[str, Any], source: str) -> Optional[Record]:
     """The record among what a checkpoint holds under "model"; None in those of earlier versions."""
     extra = tensors.get(EXTRA_STATE)
     return read_record(extra[SECTION], source) if isinstance(extra, Mapping) and SECTION in extra else None
 
 
-def fingerprint(dictionary: Dictionary) -> str:
+def symbols_fingerprint(dictionary: Dictionary) -> str:
     """SHA-256 of a dictionary's symbols."""
     return hashlib.sha256("\n".join(dictionary.symbols).encode("utf-8")).hexdigest()
 

@@ -1,11 +1,17 @@
-"""A training that goes on must be the one that was started: what a checkpoint keeps of its options and its data."""
+"""A training that goes on must be the one that was started, and be where it stood.
+
+What a checkpoint keeps of its options and its data is compared, early stopping counts on, and a training that has ended
+stays ended.
+"""
 
 import hashlib
 import logging
 import os
 import re
+import sys
 from pathlib import Path
-from typing import Any, Dict, List, Mapping
+from types import ModuleType
+from typing import Any, Dict, Iterator, List, Mapping, Optional
 
 from omegaconf import OmegaConf
 
@@ -45,9 +51,10 @@ CHANGEABLE = {
 }
 WHOLE = ("optimizer", "lr_scheduler")  # sections whose options are all changeable, but not their names
 NAMES = ("optimizer", "criterion")
+BEST, RUNS = "best", "num_runs"  # fairseq keeps both as attributes of its function should_stop_early
 
 
-class Run:
+class KeptOptions:
     """Options and data of a training, compared with those of the checkpoint that it goes on from.
 
     Args:
@@ -62,9 +69,13 @@ class Run:
         self.resumes = resumes
         self.keeps_optimizer = not options["checkpoint"]["no_save_optimizer_state"]
         named = {f"--{name}": options[name].get("_name") for name in NAMES}
-        self.fixed = {**chosen(options, FIXED), **named, **fingerprints(options["task"]["data"], options["dataset"])}
+        self.fixed = {
+            **by_flag(options, FIXED),
+            **named,
+            **data_fingerprints(options["task"]["data"], options["dataset"]),
+        }
         whole = {section: [name for name in options[section] if name != "_name"] for section in WHOLE}
-        self.changeable = {**chosen(options, whole), **chosen(options, CHANGEABLE)}
+        self.changeable = {**by_flag(options, whole), **by_flag(options, CHANGEABLE)}
 
     def state_dict(self) -> Dict[str, Any]:
         return {"fixed": self.fixed, "changeable": self.changeable, "optimizer": self.keeps_optimizer}
@@ -94,7 +105,39 @@ class Run:
             )
 
 
-def chosen(options: Mapping[str, Any], names: Mapping[str, Any]) -> Dict[str, Any]:
+class KeptPatience:
+    """How many validations in a row were no better, which fairseq forgets when it is started again.
+
+    Args:
+        resumes: whether the checkpoint that will be read is gone on with; otherwise its counter is not taken over.
+    """
+
+    def __init__(self, resumes: bool):
+        self.resumes = resumes
+        self._set({})
+
+    def state_dict(self) -> Dict[str, Any]:
+        for counter in _counters():
+            if BEST in counter:
+                return {BEST: float(counter[BEST]), RUNS: int(counter[RUNS])}
+        return {}
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        if self.resumes and state:
+            try:
+                self._set({BEST: float(state[BEST]), RUNS: int(state[RUNS])})
+            except (LookupError, TypeError, ValueError):
+                raise InputError("this checkpoint's counter of --patience is damaged: give another") from None
+
+    @staticmethod
+    def _set(state: Dict[str, Any]) -> None:
+        for counter in _counters():
+            for name in (BEST, RUNS):
+                counter.pop(name, None)
+            counter.update(state)
+
+
+def by_flag(options: Mapping[str, Any], names: Mapping[str, Any]) -> Dict[str, Any]:
     """Options of some sections, by flag."""
     return {
         flag_name(name): options[section][name]
@@ -110,7 +153,7 @@ def _mapping(section: Any) -> Dict[str, Any]:
 
 
 def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> List[str]:
-    """``--seed 1, now 2`` for everything that both know and that differs; fingerprints by their beginnings."""
+    """``--seed 1, now 2`` for everything that both know and that differs; data_fingerprints by their beginnings."""
     return [
         f"{name} {_short(theirs[name])}, now {_short(ours[name])}"
         for name in ours
@@ -124,16 +167,16 @@ def _short(value: Any) -> str:
     return str(value)
 
 
-def fingerprints(folder: str, dataset: Mapping[str, Any]) -> Dict[str, str]:
+def data_fingerprints(folder: str, dataset: Mapping[str, Any]) -> Dict[str, str]:
     """SHA-256, shortened, of what training reads and of what chooses its best checkpoint."""
     training, validation = dataset["train_subset"], dataset["valid_subset"].split(",")[0]
     return {
-        "the training data": fingerprint(folder, rf"{re.escape(training)}\d*"),  # fairseq joins train, train1 …
-        "the validation data": fingerprint(folder, re.escape(validation)),
+        "the training data": split_fingerprint(folder, rf"{re.escape(training)}\d*"),  # fairseq joins train, train1 …
+        "the validation data": split_fingerprint(folder, re.escape(validation)),
     }
 
 
-def fingerprint(folder: str, split: str) -> str:
+def split_fingerprint(folder: str, split: str) -> str:
     """Of the texts, labels and dictionaries of all splits whose names the expression ``split`` matches."""
     wanted = re.compile(rf"{split}\.(bin|idx|label)|dict\.txt")
     digest = hashlib.sha256()
@@ -144,7 +187,7 @@ def fingerprint(folder: str, split: str) -> str:
     return digest.hexdigest()[:12]
 
 
-def check_source(cfg: Any, suffix: str) -> bool:
+def will_resume(cfg: Any, suffix: str) -> bool:
     """Whether fairseq goes on with the checkpoint that it is about to read, rather than start from its weights.
 
     Args:
@@ -169,3 +212,28 @@ def check_source(cfg: Any, suffix: str) -> bool:
             f"{cfg.save_dir}"
         )
     return option == "--restore-file" and not (cfg.reset_optimizer or cfg.reset_dataloader)
+
+
+def loaded_commands(function: str) -> Iterator[ModuleType]:
+    """The modules of fairseq's commands, imported or run as a script, that know ``function``."""
+    for name in ("fairseq_cli.train", "fairseq_cli.validate", "__main__"):
+        module = sys.modules.get(name)
+        if hasattr(module, "cli_main") and hasattr(module, function):
+            yield module
+
+
+def _counters() -> Iterator[Dict[str, Any]]:
+    for command in loaded_commands("should_stop_early"):
+        yield vars(command.should_stop_early)
+
+
+def ended(cfg: Any, updates: int) -> Optional[str]:
+    """Why a training is over before it goes on, if it is: fairseq would make one more update, or epoch, and save it."""
+    if 0 < cfg.optimization.max_update <= updates:
+        return f"{updates} updates are made, --max-update {cfg.optimization.max_update}"
+    runs = max(
+        (getattr(command.should_stop_early, RUNS, 0) for command in loaded_commands("should_stop_early")), default=0
+    )
+    if 0 < cfg.checkpoint.patience <= runs:
+        return f"the last {runs} validations were no better, --patience {cfg.checkpoint.patience}"
+    return None

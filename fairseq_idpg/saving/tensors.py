@@ -1,12 +1,18 @@
-"""Whether the tensors of a checkpoint are those of a model: names and sizes, with errors that say what differs."""
+"""The tensors of a checkpoint: under which names they stand, and whether they are those of a model.
 
-from typing import Dict, List
+Every error says what differs.
+"""
+
+from typing import Any, Dict, List
 
 import torch
 from torch import Tensor
 
 from ..errors import InputError
 
+FINGERPRINT = "backbone_fingerprint"  # a tensor that every checkpoint of this package holds: of the backbone's tensors
+OLD_FINGERPRINT = "backbone_sha256"  # in its place in version 0.1: of the bytes of the backbone's file
+EXTRA_STATE = "_extra_state"  # what torch keeps of a module besides tensors
 ENCODER = "encoder."
 STACK = "encoder.sentence_encoder."
 VERSION = "encoder.sentence_encoder.version"
@@ -18,7 +24,12 @@ ANOTHER = "give another checkpoint to --path, --restore-file or --save-dir"
 State = Dict[str, Tensor]
 
 
-def check_heads(state: State, whole: State, ours: bool) -> None:
+def is_ours(model_state: Dict[str, Any]) -> bool:
+    """Whether tensors are those of a checkpoint of this package, by the fingerprint of a backbone among them."""
+    return FINGERPRINT in model_state or OLD_FINGERPRINT in model_state
+
+
+def check_same_heads(state: State, whole: State, ours: bool) -> None:
     """Compares the heads of a checkpoint with those of a model.
 
     Args:

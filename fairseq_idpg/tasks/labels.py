@@ -14,7 +14,7 @@ from preprocess.dictionary import FILLER
 
 from ..arguments import flag_name
 from ..errors import InputError
-from ..saving.record import SECTION, KeptRecord, Record, fingerprint, listed, read_record
+from ..saving.record import SECTION, KeptRecord, Record, listed, read_record, symbols_fingerprint
 from . import folder_checks
 
 
@@ -152,7 +152,7 @@ def check_labels(
 def keep_record(model: Any, task: Any, training: bool) -> None:
     """Puts the record of the task's folder into ``model.kept``; of a task without a folder the dictionary's alone."""
     if task.record is None:
-        dictionary = Record(dictionary=fingerprint(task.source_dictionary))
+        dictionary = Record(dictionary=symbols_fingerprint(task.source_dictionary))
         model.kept[SECTION] = KeptRecord(dictionary, "the text", None, training)
         return
     follow = None if task.labels is None else task.labels.follow
@@ -175,7 +175,7 @@ def folder_record(cfg: Any, dictionary: Dictionary, labels: Optional[LabelOrder]
         pairs=pairs,
         tokens={"--init-token": cfg.init_token, "--separator-token": cfg.separator_token if pairs else None},
         prompt_position=cfg.prompt_position,
-        dictionary=fingerprint(dictionary),
+        dictionary=symbols_fingerprint(dictionary),
     )
 
 

@@ -25,7 +25,7 @@ from ..models.config import fill_method_options
 from ..models.head import load_head
 from ..models.log import log_model
 from ..optim.grouped_adam import mark_groups
-from ..optim.half_precision import HalfPrecision
+from ..optim.half_precision import KeptHalfPrecision
 from ..representations.fill import check_cacheable, fill_cache, open_cache, token_digest
 from ..representations.kinds import GLOVE
 from ..representations.word_vectors import load_vectors, vectors_width
@@ -92,7 +92,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     prompt_length = 0
     judges = False  # whether the model is one that was trained before: fairseq-validate
     word_vectors: Optional[int] = None  # width of the rows that the model reads from the data folder
-    half_precision: HalfPrecision  # what resuming in half precision needs, in every checkpoint
+    half_precision: KeptHalfPrecision  # what resuming in half precision needs, in every checkpoint
     cached_model: Optional[Any] = None  # the model, if its M(x) is kept in a representation cache
     labels: Optional[LabelOrder] = None  # of a folder with classes
     record: Optional[Record] = None  # of the data folder
@@ -142,7 +142,9 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             load_head(model, cfg.head_init_from, self.cfg.classification_head_name, self.record)
         mark_groups(model, [] if model.method is None else model.method.prompt_parameters())
         if not from_checkpoint:
-            model.kept["fp16"] = self.half_precision = HalfPrecision(not getattr(cfg, "no_save_optimizer_state", False))
+            model.kept["fp16"] = self.half_precision = KeptHalfPrecision(
+                not getattr(cfg, "no_save_optimizer_state", False)
+            )
         self.prompt_length = model.prompt_length
         if getattr(model.method, "representation", None) == GLOVE:
             self.word_vectors = cfg.representation_width

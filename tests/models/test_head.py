@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fairseq_idpg.models.head import load_head, rows_of
+from fairseq_idpg.models.head import load_head, matching_rows
 from fairseq_idpg.saving.record import Record
 from tests.folders import renamed, train, write_backbone, write_folder
 from tests.helpers import tiny_model
@@ -99,9 +99,13 @@ def record(**values):
 
 
 def test_scores_of_another_scale_are_refused():
-    assert rows_of(record(scale=5.0), record(scale=5), "FILE") == rows_of(record(), record(scale=5), "FILE") == [0]
+    assert (
+        matching_rows(record(scale=5.0), record(scale=5), "FILE")
+        == matching_rows(record(), record(scale=5), "FILE")
+        == [0]
+    )
     with pytest.raises(SystemExit, match="FILE: its head is for scores divided by 5, and this run's are divided by 1"):
-        rows_of(record(scale=5.0), record(scale=1.0), "FILE")
+        matching_rows(record(scale=5.0), record(scale=1.0), "FILE")
 
 
 def test_heads_without_a_record_are_taken_with_a_warning(place, caplog):

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from fairseq_idpg.optim.grouped_adam import GroupedAdamConfig
-from fairseq_idpg.optim.half_precision import COUNTERS, HalfPrecision, float32_weights
+from fairseq_idpg.optim.half_precision import COUNTERS, KeptHalfPrecision, float32_weights
 
 SHAPES = [(3, 4), (5,), (2, 1, 3), (1,)]
 CPU = mock.patch("torch.cuda.current_device", lambda: None)  # the only line of flat fp16 that asks for a GPU
@@ -53,7 +53,7 @@ class Run:
             parameter.param_group = group
         with CPU:
             self.optimizer = made.build_optimizer(cfg, self.parameters)
-        self.section, self.updates = HalfPrecision(), 0
+        self.section, self.updates = KeptHalfPrecision(), 0
         if checkpoint is not None:
             self.optimizer.load_state_dict(checkpoint["optimizer"])
             self.updates = checkpoint["updates"]
@@ -244,7 +244,7 @@ def test_a_checkpoint_before_the_first_step_keeps_what_was_loaded():
 
 def test_nothing_is_kept_without_the_optimizers_state():
     run, _ = stopped("fp16")
-    section = HalfPrecision(saved=False)
+    section = KeptHalfPrecision(saved=False)
     section.before_step(run.optimizer, 0)
     assert section.state_dict() == {}
 
@@ -254,7 +254,7 @@ def test_float32_keeps_and_says_nothing(caplog):
 
     parameters = [torch.nn.Parameter(torch.ones(2))]
     optimizer = optim.build_optimizer(config().optimizer, parameters)
-    section = HalfPrecision()
+    section = KeptHalfPrecision()
     section.before_step(optimizer, 5)
     assert section.state_dict() == {} and "the checkpoint keeps" not in caplog.text
 
@@ -273,24 +273,24 @@ def test_amp_keeps_its_scale(caplog):
         optimizer.clip_grad_norm(0.0)
         optimizer.step()
 
-    whole, section = made(), HalfPrecision()
+    whole, section = made(), KeptHalfPrecision()
     section.before_step(whole, 0)
     for overflow in (False, True, False, False):
         step(whole, overflow)
-    resumed, restored = made(), HalfPrecision()
+    resumed, restored = made(), KeptHalfPrecision()
     restored.load_state_dict(carried(section.state_dict()))
     restored.before_step(resumed, 4)
     for _ in range(3):
         assert resumed.scaler.state_dict() == whole.scaler.state_dict()
         step(whole), step(resumed)
     assert whole.scaler.get_scale() == 64.0 and "the checkpoint keeps" not in caplog.text
-    HalfPrecision().before_step(made(), 4)
+    KeptHalfPrecision().before_step(made(), 4)
     assert "keeps no loss scaler's counters" in caplog.text
 
 
 def test_amp_on_a_cpu_has_nothing_to_keep(caplog):
     optimizer = AMPOptimizer.build_optimizer(config(amp=True), [torch.nn.Parameter(torch.ones(2))])
-    section = HalfPrecision()
+    section = KeptHalfPrecision()
     section.before_step(optimizer, 4)
     assert section.state_dict() == {} and "the checkpoint keeps" not in caplog.text
 

@@ -19,7 +19,7 @@ from fairseq_idpg.methods.prompts.task_prompts import TaskPrompts
 from fairseq_idpg.methods.registry import Geometry
 from fairseq_idpg.models.head import load_head
 from fairseq_idpg.predict import main as predict
-from fairseq_idpg.saving.loading import load_state
+from fairseq_idpg.saving.reading import load_state
 from fairseq_idpg.saving.record import Record
 from tests.folders import run, train
 from tests.helpers import model_args

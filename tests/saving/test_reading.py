@@ -14,8 +14,7 @@ import torch
 from fairseq_idpg.backbone.loading import read_backbone
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.saving.checksum import changed_progress, checksum, with_progress_checksums
-from fairseq_idpg.saving.loading import load_state
-from fairseq_idpg.saving.reading import read_file
+from fairseq_idpg.saving.reading import load_state, read_file
 from tests.folders import same_tensors, train
 from tests.helpers import tiny_model
 from tests.saving.conftest import SIZE

@@ -1,17 +1,21 @@
-"""What a checkpoint keeps of its training's options."""
+"""What a checkpoint keeps of its training: options, data, and how early stopping stood."""
 
 from __future__ import annotations
 
 from dataclasses import fields
+from types import SimpleNamespace
 
 import pytest
 from fairseq.dataclass.configs import CheckpointConfig, CommonConfig, DatasetConfig, DistributedTrainingConfig
 from fairseq.dataclass.configs import OptimizationConfig as Optimization
+from fairseq_cli import train
+from hypothesis import given
+from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.models.config import RobertaIDPGConfig
-from fairseq_idpg.saving.resuming import CHANGEABLE, FIXED, Run, fingerprint
+from fairseq_idpg.saving.resuming import CHANGEABLE, FIXED, KeptOptions, KeptPatience, ended, split_fingerprint
 from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig
 from tests.folders import write_folder
 
@@ -37,7 +41,7 @@ def run(folder, resumes=True, **changed):
     for name, value in changed.items():
         section, option = name.split("__")
         cfg[section][option] = value
-    return Run(OmegaConf.create(cfg), resumes)
+    return KeptOptions(OmegaConf.create(cfg), resumes)
 
 
 def test_every_name_is_an_option():
@@ -80,11 +84,76 @@ def test_an_older_checkpoint_lacks_options(folder, caplog):
 
 def test_fingerprints_are_of_contents(folder, tmp_path):
     same, other = write_folder(tmp_path / "b"), write_folder(tmp_path / "c", longest=11)
-    assert fingerprint(str(folder), "train") == fingerprint(str(same), "train")
-    assert fingerprint(str(folder), "train") != fingerprint(str(other), "train")
-    before = fingerprint(str(same), "valid")
+    assert split_fingerprint(str(folder), "train") == split_fingerprint(str(same), "train")
+    assert split_fingerprint(str(folder), "train") != split_fingerprint(str(other), "train")
+    before = split_fingerprint(str(same), "valid")
     (same / "label" / "dict.txt").write_text("1 1\n0 1\n")
-    assert fingerprint(str(same), "valid") != before
+    assert split_fingerprint(str(same), "valid") != before
     (same / "label" / "valid.idx").unlink()
     (same / "label" / "valid.idx").mkdir()  # which reading the data refuses by name
-    assert fingerprint(str(same), "valid") != before
+    assert split_fingerprint(str(same), "valid") != before
+
+
+# --- early stopping ------------------------------------------------------------------------------
+
+
+def options(patience, maximise=True, max_update=0):
+    checkpoint = SimpleNamespace(patience=patience, maximize_best_checkpoint_metric=maximise)
+    return SimpleNamespace(checkpoint=checkpoint, optimization=SimpleNamespace(max_update=max_update))
+
+
+def validations(scores, patience, stops=()):
+    """How many validations fairseq makes of ``scores``, with a kill and a resume after each number in ``stops``."""
+    section = KeptPatience(resumes=True)
+    for made, score in enumerate(scores, 1):
+        if train.should_stop_early(options(patience), score):
+            return made
+        if made in stops:
+            saved = section.state_dict()
+            section = KeptPatience(resumes=True)
+            section.load_state_dict(saved)
+    return len(scores)
+
+
+@given(
+    scores=st.lists(st.integers(0, 5).map(float), min_size=1, max_size=12),
+    patience=st.integers(1, 4),
+    stops=st.sets(st.integers(1, 12)),
+)
+def test_as_many_epochs_as_without_a_stop(scores, patience, stops):
+    assert validations(scores, patience, stops) == validations(scores, patience)
+
+
+def test_a_start_from_other_weights_counts_anew():
+    validations([3.0, 2.0], 5)
+    saved = KeptPatience.state_dict(KeptPatience.__new__(KeptPatience))
+    assert saved == {"best": 3.0, "num_runs": 1}
+    section = KeptPatience(resumes=False)
+    section.load_state_dict(saved)
+    assert section.state_dict() == {}
+
+
+def test_a_second_training_of_a_process_counts_anew():
+    validations([3.0, 2.0], 5)
+    assert KeptPatience(resumes=True).state_dict() == {}
+
+
+def test_damage():
+    for state in ({"best": 1.0}, {"best": "x", "num_runs": 1}):
+        with pytest.raises(InputError, match="counter of --patience is damaged"):
+            KeptPatience(resumes=True).load_state_dict(state)
+
+
+@pytest.mark.parametrize(
+    ("cfg", "updates", "reason"),
+    [
+        (options(-1, max_update=6), 6, "6 updates are made, --max-update 6"),
+        (options(-1, max_update=6), 5, None),
+        (options(-1), 5, None),
+        (options(2), 5, "the last 2 validations were no better, --patience 2"),
+        (options(3), 5, None),
+    ],
+)
+def test_a_training_that_has_ended(cfg, updates, reason):
+    KeptPatience(resumes=True).load_state_dict({"best": 1.0, "num_runs": 2})
+    assert ended(cfg, updates) == reason

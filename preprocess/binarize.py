@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Callable, Iterator, Sequence
+from typing import Callable, Iterator, List, Sequence
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from .sources import Source
 
 CHUNK = 2000  # examples
 MAX_POSITIONS = 512  # RoBERTa's
-Encoded = "list[tuple[np.ndarray, np.ndarray]]"
+Encoded = List["tuple[np.ndarray, np.ndarray]"]  # ids and lengths of each input
 Rows = Callable[[Callable[[int], object]], Iterator[Row]]  # reads a split anew; told to report the bytes it reads
 
 
@@ -190,9 +190,9 @@ def _chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:
 
 
 def _write(split: Split, encoded: Encoded, writers: Sequence[IndexedWriter], max_length: int | None) -> None:
-    joined: np.ndarray | int = 2 * len(encoded)  # <s> A </s>, <s> A </s> </s> B </s>
-    cut: np.ndarray | bool = False
-    empty: np.ndarray | bool = False
+    examples = len(encoded[0][1])
+    joined = np.full(examples, 2 * len(encoded))  # <s> A </s>, <s> A </s> </s> B </s>
+    cut = empty = np.zeros(examples, bool)
     for number, (ids, lengths) in enumerate(encoded):
         if max_length is not None and lengths.max() > max_length + 1:
             cut = cut | (lengths > max_length + 1)
@@ -202,10 +202,10 @@ def _write(split: Split, encoded: Encoded, writers: Sequence[IndexedWriter], max
         writers[number].write(ids, lengths)
         split.tokens[number] += len(ids)
         split.unknown += int((ids == UNKNOWN).sum())
-    split.examples += len(encoded[0][1])
+    split.examples += examples
     split.too_long += int((joined > MAX_POSITIONS).sum())
-    split.truncated += int(np.sum(cut))
-    split.empty += int(np.sum(empty))
+    split.truncated += int(cut.sum())
+    split.empty += int(empty.sum())
 
 
 def truncate(ids: np.ndarray, lengths: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray]:

@@ -57,7 +57,9 @@ def read_checksums(folder: Path) -> dict[str, str] | None:
 
 def compare(folder: Path, files: Iterable[str], record: dict[str, str] | None) -> None:
     """Raises DataError unless ``files`` are those that ``record`` names and hold what it says."""
-    for name in files if record is not None else ():
+    if record is None:
+        return
+    for name in files:
         path = folder / name
         try:
             found = sha256(path)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, BinaryIO, Callable, Iterator
+from typing import BinaryIO, Callable, Iterator
 
 from .binarize import Split
 from .errors import DataError
-from .readers import Columns, Malformed, Row, record_rows
+from .readers import Columns, Malformed, Record, Row, record_rows
 from .sources import Source
 
 
@@ -40,7 +40,7 @@ def hub_split(dataset: str, name: str, hub_name: str, columns: Columns, strict: 
     source.sha256 = f"fingerprint {data._fingerprint}"
     malformed = Malformed(source.name, strict)
 
-    def record(row: dict[str, Any]) -> dict[str, Any]:
+    def record(row: Record) -> Record:
         number = row.get(columns.label)
         if names is None or number is None:
             return row

@@ -122,7 +122,7 @@ def csv_rows_with_quotes(lines: Lines, columns: Columns, malformed: Malformed) -
 
 # --- records -------------------------------------------------------------------------------------
 
-Record = Dict[str, Any]
+Record = Dict[Any, Any]  # by column
 MakeRows = Callable[[Record, Columns], Iterable["tuple[tuple[str, ...], Any]"]]
 
 

@@ -9,7 +9,7 @@ import struct
 import zipfile
 import zlib
 from pathlib import Path
-from typing import BinaryIO, Callable, Iterator
+from typing import IO, Callable, Iterator, Union
 
 from .errors import DataError
 from .tasks import Task
@@ -25,8 +25,11 @@ NO_TEXT = {
     b"\xfe\xff": "UTF-16: convert it with iconv -f utf-16 -t utf-8",
 }
 # What Python's readers of archives raise over damaged ones.
-DAMAGED = (OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, ValueError, KeyError)
-DAMAGED += (RuntimeError, OverflowError, MemoryError)
+DAMAGED = (
+    *(OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+    *(ValueError, KeyError, RuntimeError, OverflowError, MemoryError),
+)
+Stream = Union[IO[bytes], gzip.GzipFile]
 
 
 class Source:
@@ -36,7 +39,7 @@ class Source:
     has come to the end.
     """
 
-    def __init__(self, name: str, size: int | None, open_stream: Callable[[], BinaryIO]):
+    def __init__(self, name: str, size: int | None, open_stream: Callable[[], Stream]):
         self.name = name
         self.size = size
         self._open = open_stream

@@ -49,7 +49,7 @@ def describe_split(data: DataFolder, split: str) -> dict[str, Any]:
     """
     count = count_examples(data, split)
     rows = [data.rows(part, split).lengths.astype(np.int64) for part in data.inputs]
-    joined = sum(lengths + 1 for lengths in rows)  # each sentence has its </s> and a token before it
+    joined = np.sum([lengths + 1 for lengths in rows], axis=0)  # each sentence has its </s> and a token before it
     lengths = [describe_lengths(row_lengths - 1) for row_lengths in rows]
     return {
         "examples": count,

@@ -19,7 +19,7 @@ COLUMNS = ("split", "examples", "tokens", "unknown", ">512", "truncated", "empty
 
 def summary(splits: Sequence[Split]) -> str:
     """A table with a line for each split, and the first malformed lines of each."""
-    rows = [COLUMNS]
+    rows: list[tuple[str, ...]] = [COLUMNS]
     for split in splits:
         tokens = " + ".join(f"{count:,}" for count in split.tokens)
         counts = (split.unknown, split.too_long, split.truncated, split.empty, len(split.malformed.lines))

@@ -10,7 +10,7 @@ import gzip
 import io
 import zipfile
 from pathlib import Path
-from typing import Iterable, Sequence
+from typing import Iterable, Sequence, cast
 
 import numpy as np
 
@@ -30,11 +30,11 @@ def read_vectors(source: Path, words: Sequence[str]) -> tuple[np.ndarray, np.nda
     """
     paths = vector_files(source)
     if len(paths) == 2:
-        return from_array(*paths, words)
+        return from_array(paths[0], paths[1], words)
     try:
         if paths[0].suffix == ".zip":
             with zipfile.ZipFile(paths[0]) as archive, archive.open(zip_member(archive, source)) as member:
-                return from_lines(io.BufferedReader(member, 1 << 20), source, words)
+                return from_lines(io.BufferedReader(cast(io.RawIOBase, member), 1 << 20), source, words)
         with gzip.open(source) if source.suffix == ".gz" else open(source, "rb") as lines:
             return from_lines(lines, source, words)
     except DAMAGED as error:

@@ -14,6 +14,8 @@ from ..checksums import sha256
 from ..dictionary import EOS, SPECIAL, UNKNOWN, read_dictionary
 from ..errors import DataError
 
+LACKING = -1  # the id of a piece that the dictionary has not
+
 
 class Encoder(ABC):
     """Splits text into the pieces that a model was trained on.
@@ -80,16 +82,16 @@ class PieceEncoder(Encoder):
     def set_pieces(self, pieces: Sequence[str], unknown: int) -> None:
         """Tells what the numbers of the library mean that splits the text: pieces, one of them "unknown"."""
         self.pieces = pieces
-        # None where the dictionary lacks it; no text becomes <s>, <pad> or </s>, even if the library has such a piece.
-        self.numbers = [max(self.ids[piece], UNKNOWN) if piece in self.ids else None for piece in pieces]
+        # no text becomes <s>, <pad> or </s>, even if the library has such a piece.
+        self.numbers = [max(self.ids[piece], UNKNOWN) if piece in self.ids else LACKING for piece in pieces]
         self.numbers[unknown] = UNKNOWN
 
-    def renumber(self, rows: Sequence[Sequence[int]], lines: Sequence[str]) -> list[Sequence[int]]:
+    def renumber(self, rows: Sequence[Sequence[int]], lines: Sequence[str]) -> list[list[int]]:
         """Ids of rows of the library's numbers."""
         renumbered = [[self.numbers[number] for number in row] for row in rows]
         for row, ids, line in zip(rows, renumbered, lines):
-            if None in ids:
-                raise self.lacks(self.pieces[row[ids.index(None)]], line)
+            if LACKING in ids:
+                raise self.lacks(self.pieces[row[ids.index(LACKING)]], line)
         return renumbered
 
 

@@ -33,12 +33,13 @@ END = np.asarray([EOS], ID).tobytes()
 CACHED_WORDS = 1 << 20  # bounds the memory that a large corpus takes
 
 
-def read_merges(path: Path) -> list[tuple[str, ...]]:
+def read_merges(path: Path) -> list[tuple[str, str]]:
     lines = path.read_text(encoding="utf-8").split("\n")
-    return [tuple(line.split()) for line in lines if line and not line.startswith("#version")]
+    pairs = (line.split() for line in lines if line and not line.startswith("#version"))
+    return [(first, second) for first, second in pairs]
 
 
-def check_pieces(pieces: Any, merges: Sequence[tuple[str, ...]]) -> None:
+def check_pieces(pieces: Any, merges: Sequence[tuple[str, str]]) -> None:
     """Bytes and merges make all pieces, numbered in this order; each file so tells whether the other is whole.
 
     Raises:
@@ -78,15 +79,15 @@ class GPT2Encoder(Encoder):
         self.tokenizer.decoder = decoders.ByteLevel()
         self.numbers = np.asarray([self.ids.get(str(number), -1) for number in range(len(pieces))], ID)
         self.bytes = np.asarray([len(piece) for piece in sorted(pieces, key=pieces.__getitem__)])
-        self.known: dict[str | None, bytes] = {None: END}  # ids of words met before
+        self.known = {"": END}  # ids of words met before, and of the end of a sentence
 
     def encode_joined(self, lines: list[str]) -> np.ndarray:
-        words: list[str | None] = []
+        words: list[str] = []
         for line in lines:
             words += (ASCII_WORD if line.isascii() else ANY_WORD).findall(line)
-            words.append(None)  # the end of the sentence
+            words.append("")
         if len(self.known) > CACHED_WORDS:
-            self.known = {None: END}
+            self.known = {"": END}
         self._learn(list(set(words).difference(self.known)))
         return np.frombuffer(b"".join(map(self.known.__getitem__, words)), ID)
 

@@ -7,7 +7,7 @@ from setuptools import find_packages, setup
 README = Path(__file__).with_name("README.md")
 
 CONVERT = ["safetensors", "transformers"]
-SWEEPS = ["matplotlib", "pyyaml", "scikit-learn", "submitit"]
+SWEEPS = ["matplotlib", "pyyaml", "scikit-learn", "submitit", "tabulate"]
 DATA = {"plots": ["matplotlib"], "parquet": ["pyarrow"], "hub": ["datasets"]}
 
 setup(

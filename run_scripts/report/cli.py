@@ -14,13 +14,11 @@ from preprocess.tasks import find_task
 from run_scripts.run.experiment import SELECTIONS
 from run_scripts.run.records import RunError
 
-from .chart import Chart
 from .counts import count_table
 from .extras import Extras
 from .figures import CHARTS
-from .model import Table
 from .overview import overview
-from .render import FORMATS, SUFFIXES
+from .render import FORMATS, SUFFIXES, Chart, Table
 from .runs import Results, read_results
 from .scope import Choice
 from .tables import SCORE_TABLES, score_table
@@ -140,7 +138,7 @@ def write(made: Table | Chart, out: Path | None, form: str | None) -> None:
 
 
 def save_image(chart: Chart, out: Path) -> None:
-    from .drawing import draw  # matplotlib: only where something is drawn
+    from .render import draw  # matplotlib: only where something is drawn
 
     with new_file(out) as work:
         draw(chart).savefig(work, dpi=150)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Callable, Collection, Mapping
 
-from .model import MISSING, NOTHING
 from .paper import PaperRow, paper
+from .render import MISSING, NOTHING
 from .scores import Row, mean_over, mean_test
 
 

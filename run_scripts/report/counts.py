@@ -9,8 +9,8 @@ from typing import Iterable, Iterator
 
 from run_scripts.run.records import RunError
 
-from .model import MISSING, NOTHING, Table
 from .paper import PaperCount, paper
+from .render import MISSING, NOTHING, Table
 from .runs import Results, Run, architecture, backbone_label, grouped, is_done
 from .scope import Choice, settle
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Iterable
 
 from .columns import LINES, Column, Entry
-from .model import MISSING, NOTHING
+from .render import MISSING, NOTHING
 from .scores import LEVEL, Row, compare
 
 OF_PAPER = ("paper", "difference")  # lines that rows of our own do not have

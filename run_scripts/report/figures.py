@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Callable
 
 from .averages import Averages, refuse_empty, take_averages, take_varying, tasks_of
-from .chart import Chart, Panel, Point, Series
 from .columns import Value, minus, signed
 from .counts import counts, printed
-from .model import MISSING, NOTHING, Table
 from .paper import paper
 from .positions import position_chart
+from .render import MISSING, NOTHING, Chart, Panel, Point, Series, Table
 from .runs import Results
 from .scope import Choice
 from .scores import rows_of
@@ -66,7 +65,7 @@ def generator_chart(results: Results, choice: Choice) -> Chart:
         }
         groups.append([[size, INPUTS[source], name, *cells] for name, cells in lines.items()])
     title = "Figure 3: multi-layer generators that share weights and bias (S), weights (M) or nothing (L)"
-    panel = Panel("", "sharing over layers", ours.label, series, kind="bars", groups=SHARING)
+    panel = Panel("", "sharing over layers", ours.label, series, groups=SHARING)
     return Chart([panel], Table(title, 3, ["m", "input", "values", *SHARING], groups, ours.notes))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Callable, Iterable
 
-from .model import NOTHING, Table
+from .render import NOTHING, Table
 from .runs import Results, Run, backbone_label, grouped, is_done
 
 SCOPE: dict[str, Callable[[Run], str]] = {  # the columns that tell the lines apart

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Collection, NamedTuple
 
 from .averages import Averages, average_notes, refuse_empty, take_varying, tasks_of
-from .chart import Chart, Panel, Series
 from .columns import Value
-from .model import NOTHING, Table
+from .render import NOTHING, Chart, Panel, Series, Table
 from .runs import PAIRS, SINGLE, Results, Run, kind_of
 from .scope import Choice, Scope
 from .scores import rows_of

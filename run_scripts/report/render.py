@@ -1,75 +1,170 @@
-"""Tables as text: the same cells in every format."""
+"""What a report shows: tables as text, with the same cells in every format, and charts as images."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from typing import Callable
+import textwrap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Callable, Union
 
-from .model import Table
+from tabulate import SEPARATING_LINE, DataRow, Line, TableFormat, tabulate
 
-MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_|<>[]"})
-LATEX = str.maketrans(
-    {
-        **{character: f"\\{character}" for character in "&%$#_{}"},
-        **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
-        **{"±": r"$\pm$", "<": "$<$", ">": "$>$", "*": r"$^{*}$", '"': r"\textquotedbl{}"},
-    }
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MISSING = "missing"
+NOTHING = "-"  # where there cannot be a value
+
+
+@dataclass(frozen=True)
+class Table:
+    """Lines of cells in groups that stay together, and notes that belong below them.
+
+    Attributes:
+        names: how many of the first columns hold names rather than numbers.
+    """
+
+    title: str
+    names: int
+    header: list[str]
+    groups: list[list[list[str]]]
+    notes: list[str]
+
+    def __post_init__(self) -> None:
+        widths = {len(line) for line in self.lines}
+        if widths - {len(self.header)}:
+            raise ValueError(f"lines of {widths} cells below a header of {len(self.header)}")
+
+    @property
+    def lines(self) -> list[list[str]]:
+        return [line for group in self.groups for line in group]
+
+
+Point = tuple[Union[float, str], float]  # a number, or the name of a group of bars, and a score
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points of one colour and marker.
+
+    Attributes:
+        label: in the legend; none if empty.
+        style: number of the colour and marker; the same for ours and the paper's, and for both kinds of tasks.
+        of_paper: hollow markers, hatched bars.
+        dashed: a second line of the same style.
+    """
+
+    label: str
+    points: list[Point]
+    style: int
+    of_paper: bool = False
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes.
+
+    Attributes:
+        log: whether the x axis is logarithmic.
+        whole: whether x has whole numbers only, each with a tick.
+        groups: of bars, in their order; without them there are lines.
+    """
+
+    title: str
+    xlabel: str
+    ylabel: str
+    series: list[Series]
+    log: bool = False
+    whole: bool = False
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure, and its numbers as a table, whose title and notes are the figure's too."""
+
+    panels: list[Panel]
+    table: Table
+
+
+# --- tables as text ------------------------------------------------------------------------------
+
+APART = ["linebetweenrows"]  # hidden between rows: tabulate draws it where SEPARATING_LINE stands, between groups
+TERMINAL = TableFormat(
+    lineabove=None,
+    linebelowheader=Line("", "-", "  ", ""),
+    linebetweenrows=Line("", "", "", ""),
+    linebelow=None,
+    headerrow=DataRow("", "  ", ""),
+    datarow=DataRow("", "  ", ""),
+    padding=0,
+    with_header_hide=APART,
+)
+BOOKTABS = TableFormat(
+    lineabove=Line(r"\toprule", "", "", ""),
+    linebelowheader=Line(r"\midrule", "", "", ""),
+    linebetweenrows=Line(r"\addlinespace", "", "", ""),
+    linebelow=Line(r"\bottomrule", "", "", ""),
+    headerrow=DataRow("", " & ", r" \\"),
+    datarow=DataRow("", " & ", r" \\"),
+    padding=0,
+    with_header_hide=APART,
+)
+MARKDOWN_SIGNS = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_|<>[]"})
+LATEX_SIGNS = str.maketrans(
+    {sign: f"\\{sign}" for sign in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"±": r"$\pm$", "<": "$<$", ">": "$>$", "*": r"$^{*}$", '"': r"\textquotedbl{}"}
 )
 
 
+def _aligned(table: Table, layout: TableFormat | str, escaped: Callable[[str], str] = str) -> str:
+    """Header and lines, names to the left and numbers to the right; in our layouts groups of several stand apart."""
+    apart = isinstance(layout, TableFormat) and any(len(group) > 1 for group in table.groups)
+    lines: list[list[str]] = []
+    for group in table.groups:
+        lines += [[SEPARATING_LINE]] if lines and apart else []
+        lines += [[escaped(cell) for cell in line] for line in group]
+    sides = ["left" if number < table.names else "right" for number in range(len(table.header))]
+    return tabulate(lines, list(map(escaped, table.header)), layout, colalign=sides, disable_numparse=True)
+
+
 def terminal(table: Table) -> str:
-    """Aligned columns; an empty line between groups."""
-    widths = [max(map(len, column)) for column in zip(table.header, *table.lines)]
+    return "\n".join([table.title, "", _aligned(table, TERMINAL), "", *table.notes]) + "\n"
 
-    def aligned(cells: list[str]) -> str:
-        parts = [
-            cell.ljust(width) if i < table.names else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(cells, widths))
-        ]
-        return "  ".join(parts).rstrip()
 
-    groups = ["\n".join(map(aligned, group)) for group in table.groups]
-    between = "\n\n" if any(len(group) > 1 for group in table.groups) else "\n"
-    rule = "  ".join("-" * width for width in widths)
-    return "\n".join([table.title, "", aligned(table.header), rule, between.join(groups), "", *table.notes]) + "\n"
+def _in_markdown(text: str) -> str:
+    return text.translate(MARKDOWN_SIGNS)
 
 
 def markdown(table: Table) -> str:
-    rule = ["---" if i < table.names else "---:" for i in range(len(table.header))]
-    lines = [table.header, *table.lines]
-    cells = [[cell.translate(MARKDOWN) for cell in line] for line in lines]
-    rows = [f"| {' | '.join(line)} |" for line in (cells[0], rule, *cells[1:])]
-    notes = [f"- {note.translate(MARKDOWN)}" for note in table.notes]
-    return "\n".join([f"**{table.title.translate(MARKDOWN)}**", "", *rows, "", *notes]) + "\n"
+    notes = [f"- {_in_markdown(note)}" for note in table.notes]
+    return "\n".join([f"**{_in_markdown(table.title)}**", "", _aligned(table, "pipe", _in_markdown), "", *notes]) + "\n"
+
+
+def _in_latex(text: str) -> str:
+    return re.sub(r"^-(?=\d)", "$-$", text.translate(LATEX_SIGNS))
 
 
 def latex(table: Table) -> str:
     """A ``table*`` for a document that uses the packages booktabs and graphicx, as wide as the page at most."""
-
-    def row(cells: list[str]) -> str:
-        signs = (re.sub(r"^-(?=\d)", "$-$", cell.translate(LATEX)) for cell in cells)
-        return " & ".join(signs) + r" \\"
-
-    groups = ["\n".join(map(row, group)) for group in table.groups]
-    between = "\n\\addlinespace\n" if any(len(group) > 1 for group in table.groups) else "\n"
-    notes = " ".join(f"{note.translate(LATEX)}." for note in table.notes)
-    return (
-        "\n".join(
-            [
-                r"% \usepackage{booktabs,graphicx}",
-                *(r"\begin{table*}", r"\centering", r"\footnotesize", r"\setlength{\tabcolsep}{3pt}"),
-                rf"\caption{{{table.title.translate(LATEX)}}}",
-                r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{"
-                rf"\begin{{tabular}}{{{'l' * table.names}{'r' * (len(table.header) - table.names)}}}",
-                *(r"\toprule", row(table.header), r"\midrule", between.join(groups), r"\bottomrule"),
-                r"\end{tabular}}",
-                *(r"\par\smallskip", rf"\parbox{{\linewidth}}{{{notes}}}", r"\end{table*}"),
-            ]
-        )
-        + "\n"
-    )
+    columns = "l" * table.names + "r" * (len(table.header) - table.names)
+    return rf"""% \usepackage{{booktabs,graphicx}}
+\begin{{table*}}
+\centering
+\footnotesize
+\setlength{{\tabcolsep}}{{3pt}}
+\caption{{{_in_latex(table.title)}}}
+\resizebox{{\ifdim\width>\linewidth\linewidth\else\width\fi}}{{!}}{{\begin{{tabular}}{{{columns}}}
+{_aligned(table, BOOKTABS, _in_latex)}
+\end{{tabular}}}}
+\par\smallskip
+\parbox{{\linewidth}}{{{" ".join(f"{_in_latex(note)}." for note in table.notes)}}}
+\end{{table*}}
+"""
 
 
 def comma_separated(table: Table) -> str:
@@ -86,3 +181,75 @@ FORMATS: dict[str, Callable[[Table], str]] = {
     "csv": comma_separated,
 }
 SUFFIXES = {".md": "markdown", ".tex": "latex", ".csv": "csv"}  # of --out, where no --format is given
+
+# --- charts as images ----------------------------------------------------------------------------
+
+# Okabe and Ito's colours, told apart by colour-blind readers; markers tell the rows apart in grey.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h")  # with 7 colours: 77 styles
+UNLABELLED = "_"  # matplotlib leaves such labels out of legends
+BARS = 0.8  # of the room between two groups
+CAPTION_WIDTH = 150  # characters for a panel
+
+
+def draw(chart: Chart) -> Figure:
+    """Panels side by side, each with its legend below, and the notes as a caption."""
+    from matplotlib.figure import Figure  # not pyplot: no window, no global state; .png is drawn by Agg
+
+    count = len(chart.panels)
+    figure = Figure(figsize=(8.5 * count, 7.0), layout="constrained")
+    figure.suptitle(chart.table.title)
+    for axes, panel in zip(figure.subplots(1, count, squeeze=False)[0], chart.panels):
+        axes.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
+        axes.grid(alpha=0.3)
+        axes.set_axisbelow(True)
+        (_paint_bars if panel.groups else _paint_lines)(axes, panel)
+        if panel.series:
+            axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3, fontsize=8, handlelength=4)
+        else:
+            axes.text(0.5, 0.5, "no such runs", ha="center", transform=axes.transAxes)
+    lines = [line for note in chart.table.notes for line in textwrap.wrap(note, CAPTION_WIDTH * count)]
+    figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=7)
+    return figure
+
+
+def _paint_lines(axes: Any, panel: Panel) -> None:
+    """The paper's hollow markers are larger, so that both are seen where they fall together."""
+    for series in panel.series:
+        x, y = zip(*series.points)
+        colour = COLOURS[series.style % len(COLOURS)]
+        axes.plot(
+            x,
+            y,
+            label=series.label or UNLABELLED,
+            linestyle="" if len(x) == 1 else "--" if series.dashed else "-",
+            color=colour,
+            marker=MARKERS[series.style % len(MARKERS)],
+            markerfacecolor="none" if series.of_paper else colour,
+            markersize=12 if series.of_paper else 7,
+        )
+    if panel.log:
+        axes.set_xscale("log")
+    if panel.whole:
+        axes.set_xticks(sorted({x for series in panel.series for x, _ in series.points}))
+
+
+def _paint_bars(axes: Any, panel: Panel) -> None:
+    """A bar of each series in each group; the axis starts near the lowest, as scores differ little."""
+    width = BARS / max(1, len(panel.series))
+    for number, series in enumerate(panel.series):
+        places = [panel.groups.index(x) + width * (number - (len(panel.series) - 1) / 2) for x, _ in series.points]
+        drawn = axes.bar(
+            places,
+            [y for _, y in series.points],
+            width=width * 0.95,
+            label=series.label or UNLABELLED,
+            facecolor="white" if series.of_paper else COLOURS[series.style % len(COLOURS)],
+            edgecolor=COLOURS[series.style % len(COLOURS)] if series.of_paper else None,
+            hatch="///" if series.of_paper else None,
+        )
+        axes.bar_label(drawn, fmt="%.1f", fontsize=7, padding=2)
+    heights = [y for series in panel.series for _, y in series.points]
+    margin = max(1.0, 0.2 * (max(heights) - min(heights)))
+    axes.set_ylim(min(heights) - margin, max(heights) + margin)
+    axes.set_xticks(range(len(panel.groups)), panel.groups)

@@ -7,9 +7,9 @@ from typing import Callable, Collection, Mapping
 
 from .columns import Column, Entry, average_column, task_column, voting_column
 from .extras import Extras
-from .model import MISSING, Table
 from .notes import failures, incomplete, protocol, seeds_of
 from .paper import GENERATOR, Block, paper
+from .render import MISSING, Table
 from .runs import Results, Run
 from .scope import Choice, check_row, take
 from .scores import Votes, rows_of

@@ -7,9 +7,9 @@ import itertools
 import pytest
 from matplotlib.colors import to_hex
 
-from run_scripts.report.drawing import COLOURS, MARKERS, UNLABELLED, draw
 from run_scripts.report.figures import CHARTS
 from run_scripts.report.paper import paper
+from run_scripts.report.render import COLOURS, MARKERS, UNLABELLED, draw
 from run_scripts.report.runs import Results
 from run_scripts.report.scope import Choice
 from run_scripts.run.records import RunError

@@ -8,8 +8,7 @@ import re
 
 import pytest
 
-from run_scripts.report.model import Table
-from run_scripts.report.render import FORMATS
+from run_scripts.report.render import FORMATS, Table
 
 TABLE = Table(
     "Table 0: 100% of a_b & c",
@@ -34,7 +33,7 @@ def read_terminal(text: str) -> list[list[str]]:
 
 def read_markdown(text: str) -> list[list[str]]:
     rows = [line for line in text.splitlines() if line.startswith("|")]
-    assert re.fullmatch(r"\| --- \| --- \| ---: \| ---: \|", rows.pop(1))
+    assert re.fullmatch(r"\|:-+\|:-+\|-+:\|-+:\|", rows.pop(1))
     cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows]
     return [[re.sub(r"\\(.)", r"\1", cell) for cell in row] for row in cells]
 

@@ -10,9 +10,9 @@ import pytest
 from run_scripts.report import counts
 from run_scripts.report.counts import count_table
 from run_scripts.report.extras import Extras
-from run_scripts.report.model import Table
 from run_scripts.report.overview import overview
 from run_scripts.report.paper import paper
+from run_scripts.report.render import Table
 from run_scripts.report.runs import Results
 from run_scripts.report.scope import Choice
 from run_scripts.report.tables import SCORE_TABLES, score_table

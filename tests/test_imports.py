@@ -17,6 +17,7 @@ BELOW = {  # folder: those that it may import
     "benchmarks": {"checkpoints", "fairseq_idpg", "preprocess"},
     "tests": {"benchmarks", "checkpoints", "fairseq_idpg", "preprocess", "run_scripts"},
 }
+ROOMS = {"run": set(), "sweep": {"run"}, "report": {"run"}, "quickstart": {"run"}}  # the same within run_scripts
 
 
 def files(folder: str) -> list[Path]:
@@ -51,6 +52,22 @@ def test_direction(folder):
         for path in found
         for name in imports_of(path)
         if name.partition(".")[0] in BELOW.keys() - BELOW[folder] - {folder}
+    }
+    assert not wrong
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_direction_within_run_scripts(room):
+    """train.py and what else lies flat there stands above the rooms."""
+    found = files(f"run_scripts/{room}")
+    assert found
+    flat = {path.stem for path in (ROOT / "run_scripts").glob("*.py")} - {"__init__"}
+    above = (flat | ROOMS.keys()) - ROOMS[room] - {room}
+    wrong = {
+        f"{path}: {name}"
+        for path in found
+        for name in imports_of(path)
+        if name.startswith("run_scripts.") and name.split(".")[1] in above
     }
     assert not wrong
 

@@ -15,13 +15,11 @@ from run_scripts.run.experiment import SELECTIONS
 from run_scripts.run.records import RunError
 
 from .counts import count_table
-from .extras import Extras
 from .figures import CHARTS
-from .overview import overview
 from .render import FORMATS, SUFFIXES, Chart, Table
 from .runs import Results, read_results
 from .scope import Choice
-from .tables import SCORE_TABLES, score_table
+from .tables import SCORE_TABLES, overview, score_table
 
 IMAGES = (".png", ".svg", ".pdf")
 TEXTS = (".txt", *SUFFIXES)
@@ -113,7 +111,7 @@ def make(args: argparse.Namespace, results: Results, choice: Choice) -> Table | 
     if args.table == COUNT_TABLE:
         return count_table(results, choice)
     if args.table:
-        return score_table(SCORE_TABLES[args.table], results, choice, Extras(args.voting, args.significance))
+        return score_table(SCORE_TABLES[args.table], results, choice, args.voting, args.significance)
     return overview(results)
 
 

@@ -44,11 +44,11 @@ class Counts:
         return NOTHING if known is None else "runs" if known == self.of_runs.get(row) else "counted"
 
 
-def printed(row: str) -> PaperCount | None:
+def printed_count(row: str) -> PaperCount | None:
     return paper().counts.get(SAME_AS.get(row, row))
 
 
-def counts(results: Results, choice: Choice) -> Counts:
+def trainable_counts(results: Results, choice: Choice) -> Counts:
     """Of the paper's rows and of others with runs, but for those of the ablations.
 
     Raises:
@@ -100,7 +100,7 @@ def _counted(arch: str) -> dict[str, int]:
 
 def count_table(results: Results, choice: Choice) -> Table:
     """Ours, the paper's, and by how much ours is larger."""
-    found = counts(results, choice)
+    found = trainable_counts(results, choice)
     groups = [[[row, *_cells(found, row)]] for row in choice.pick(found.rows)]
     notes = [
         f"architecture {found.arch}; classification heads are not counted",
@@ -112,7 +112,7 @@ def count_table(results: Results, choice: Choice) -> Table:
 
 
 def _cells(found: Counts, row: str) -> list[str]:
-    trainable, theirs = found.trainable(row), printed(row)
+    trainable, theirs = found.trainable(row), printed_count(row)
     comparable = trainable is not None and theirs is not None and found.arch == PAPER_ARCH
     return [
         MISSING if trainable is None else f"{trainable:,}",

@@ -1,40 +1,104 @@
-"""Figures 1, 3 and 9: average scores against trainable parameters, generators and prompt lengths."""
+"""Figures 1, 3, 7 and 9: average scores against trainable parameters, generators, prompt positions and lengths."""
 
 from __future__ import annotations
 
-from typing import Callable
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any, Callable, Collection, Iterable, Mapping, NamedTuple
 
-from .averages import Averages, refuse_empty, take_averages, take_varying, tasks_of
-from .columns import Value, minus, signed
-from .counts import counts, printed
+from run_scripts.run.records import RunError
+
+from .counts import printed_count, trainable_counts
+from .notes import failures, protocol
 from .paper import paper
-from .positions import position_chart
 from .render import MISSING, NOTHING, Chart, Panel, Point, Series, Table
-from .runs import Results
-from .scope import Choice
-from .scores import rows_of
-from .tables import SCORE_TABLES
+from .runs import PAIRS, SINGLE, Results, Run, is_prompted, kind_of
+from .scope import Choice, Scope, take
+from .scores import Row, mean_dev, mean_test, rows_of
+from .tables import SCORE_TABLES, difference, shown
 
 SHARING = ("S", "M", "L")
 INPUTS = {"layer0": "layer 0", "previous": "previous layer"}
+POSITIONS = {SINGLE: (0, 1, 4), PAIRS: (0, 1, 2, 3, 4)}  # Figure 6
+HELD = "(a) holds the supplementary and (b) the downstream position at the place with the best mean dev score"
+
+
+@dataclass(frozen=True)
+class Averages:
+    """Rows, by name or another key, and the tasks that averages are over: a row that lacks one has none."""
+
+    tasks: tuple[str, ...]
+    rows: Mapping[Any, Row]
+
+    def test(self, key: Any) -> float | None:
+        """Mean of the test scores, x100."""
+        return mean_test(self.rows.get(key, {}), self.tasks)
+
+    def dev(self, key: Any) -> float | None:
+        return mean_dev(self.rows.get(key, {}), self.tasks)
+
+    @property
+    def label(self) -> str:
+        return f"mean test score over {len(self.tasks)} task{'s' * (len(self.tasks) > 1)} (x100)"
+
+
+def averages_of(results: Results, choice: Choice, scope: Scope, key: Callable[[Run], Any]) -> Averages:
+    """Of the runs by ``key``, over the tasks that were asked for, or over all that have runs.
+
+    Raises:
+        RunError: nothing has runs of all tasks.
+    """
+    found = Averages(tasks_of(scope, choice), rows_of(scope.done, key, scope.failed))
+    refuse_empty(results, found.tasks, map(found.test, found.rows))
+    return found
+
+
+def average_notes(scope: Scope, tasks: Collection[str]) -> list[str]:
+    over = f"scores: means over {', '.join(tasks)}; a row without one of them is missing"
+    return [*protocol(scope, tasks), over, *failures(scope.failed)]
+
+
+def tasks_of(scope: Scope, choice: Choice) -> tuple[str, ...]:
+    there = {run["task"] for run in scope.done}
+    return choice.tasks or tuple(task for task in choice.columns if task in there)
+
+
+def refuse_empty(results: Results, tasks: Collection[str], scores: Iterable[float | None]) -> None:
+    if all(score is None for score in scores):
+        raise RunError(f"{results.folder}: no row has runs of all of {', '.join(tasks)}: name fewer with --tasks")
+
+
+def take_varying(results: Results, choice: Choice, free: Collection[str]) -> Scope:
+    """The runs with prompts that differ in what ``free`` names, within a row and task.
+
+    Raises:
+        RunError: see ``take``; there are no such runs.
+    """
+    scope = take(results, choice, (choice.k,), free, is_prompted).varying(free)
+    if not scope.done:
+        what = " or ".join(name.replace("_", " ") for name in free)
+        raise RunError(f"{results.folder}: no row has runs of a task with more than one {what}: run a sweep of them")
+    return scope
 
 
 def parameter_chart(results: Results, choice: Choice) -> Chart:
     """Figure 1: average score against trainable parameters."""
-    found = counts(results, choice)
-    ours = take_averages(results, choice, SCORE_TABLES[1].wants, lambda run: run["row"])
+    counts = trainable_counts(results, choice)
+    scope = take(results, choice, wants=SCORE_TABLES[1].wants)
+    ours = averages_of(results, choice, scope, itemgetter("row"))
     block = paper().blocks[1][None]
     series, lines = [], []
     for style, row in enumerate(choice.pick([*block, *ours.rows])):
-        trainable, score, theirs = found.trainable(row), ours.mean(row), printed(row)
+        trainable, score, theirs = counts.trainable(row), ours.test(row), printed_count(row)
         papers = block[row].average(ours.tasks) if row in block else None
-        mine, printed_point = _point(trainable, score), _point(theirs and theirs.parameters, papers)
+        mine, printed = _point(trainable, score), _point(theirs and theirs.parameters, papers)
         series += [Series(row, mine, style)] if mine else []
-        series += [Series("" if mine else row, printed_point, style, of_paper=True)] if printed_point else []
+        series += [Series("" if mine else row, printed, style, of_paper=True)] if printed else []
         cells = [MISSING if trainable is None else f"{trainable:,}", shown(score)]
-        lines.append([row, *cells, theirs.printed if theirs else NOTHING, shown(papers, NOTHING)])
+        lines.append([row, *cells, theirs.printed if theirs else NOTHING, shown(papers, unknown=NOTHING)])
     header = ["method", "trainable", "Avg", "paper: trainable", "paper: Avg"]
-    notes = [*ours.notes, "filled: ours; hollow: the paper's, of RoBERTa-large; heads not counted; 0 is not drawn"]
+    markers = "filled: ours; hollow: the paper's, of RoBERTa-large; heads not counted; 0 is not drawn"
+    notes = [*average_notes(scope, ours.tasks), markers]
     title = "Figure 1: average score against trainable parameters"
     panel = Panel("", "trainable parameters without the head (log scale)", ours.label, series, log=True)
     return Chart([panel], Table(title, 1, header, [[line] for line in lines], notes))
@@ -47,12 +111,13 @@ def _point(parameters: int | None, score: float | None) -> list[Point]:
 
 def generator_chart(results: Results, choice: Choice) -> Chart:
     """Figure 3: S, M and L generators whose input is the same for all layers or the previous layer's output."""
-    ours = take_averages(results, choice, SCORE_TABLES[6].wants, lambda run: run["row"])
+    scope = take(results, choice, wants=SCORE_TABLES[6].wants)
+    ours = averages_of(results, choice, scope, itemgetter("row"))
     block = paper().blocks[6][None]
     series, groups = [], []
     for style, (size, source) in enumerate(dict.fromkeys(map(_variant, choice.pick([*block, *ours.rows])))):
         names = [f"{sharing}-{size}-{source}" for sharing in SHARING]
-        mine = [ours.mean(name) for name in names]
+        mine = [ours.test(name) for name in names]
         papers = [block[name].average(ours.tasks) if name in block else None for name in names]
         for whose, heights in (("ours", mine), ("paper", papers)):
             points = [(sharing, height) for sharing, height in zip(SHARING, heights) if height is not None]
@@ -60,13 +125,13 @@ def generator_chart(results: Results, choice: Choice) -> Chart:
             series += [Series(label, points, style, of_paper=whose == "paper")] if points else []
         lines = {
             "ours": [shown(score) for score in mine],
-            "paper": [shown(score, NOTHING) for score in papers],
-            "difference": [signed(minus(*both)) for both in zip(mine, papers)],
+            "paper": [shown(score, unknown=NOTHING) for score in papers],
+            "difference": [difference(*both) for both in zip(mine, papers)],
         }
         groups.append([[size, INPUTS[source], name, *cells] for name, cells in lines.items()])
     title = "Figure 3: multi-layer generators that share weights and bias (S), weights (M) or nothing (L)"
     panel = Panel("", "sharing over layers", ours.label, series, groups=SHARING)
-    return Chart([panel], Table(title, 3, ["m", "input", "values", *SHARING], groups, ours.notes))
+    return Chart([panel], Table(title, 3, ["m", "input", "values", *SHARING], groups, average_notes(scope, ours.tasks)))
 
 
 def _variant(row: str) -> tuple[str, str]:
@@ -76,32 +141,122 @@ def _variant(row: str) -> tuple[str, str]:
 
 
 def length_chart(results: Results, choice: Choice) -> Chart:
-    """Figure 9: average score against prompt length, of all rows with more than one length.
-
-    Raises:
-        RunError: see ``take_varying``; no row has runs of all tasks.
-    """
+    """Figure 9: average score against prompt length, of all rows with more than one length."""
     scope = take_varying(results, choice, ["prompt_length"])
-    rows = rows_of(scope.done, lambda run: (run["row"], run["prompt_length"]), scope.failed)
-    ours = Averages(scope, tasks_of(scope, choice), rows)
-    refuse_empty(results, ours.tasks, map(ours.mean, rows))
-    lengths = sorted({length for _, length in rows})
+    ours = averages_of(results, choice, scope, lambda run: (run["row"], run["prompt_length"]))
+    lengths = sorted({length for _, length in ours.rows})
     series, lines = [], []
-    for style, row in enumerate(choice.pick(row for row, _ in rows)):
-        scores = [ours.mean((row, length)) for length in lengths]
+    for style, row in enumerate(choice.pick(row for row, _ in ours.rows)):
+        scores = [ours.test((row, length)) for length in lengths]
         points = [(length, score) for length, score in zip(lengths, scores) if score is not None]
         series += [Series(row, points, style)] if points else []
         lines.append([row, *map(shown, scores)])
     panel = Panel("", "prompt length (rows)", ours.label, series, whole=True)
-    table = Table(
-        *("Figure 9: impact of prompt length", 1, ["method", *map(str, lengths)], [[line] for line in lines]),
-        ours.notes,
-    )
+    header, notes = ["method", *map(str, lengths)], average_notes(scope, ours.tasks)
+    table = Table("Figure 9: impact of prompt length", 1, header, [[line] for line in lines], notes)
     return Chart([panel], table)
 
 
-def shown(score: float | None, unknown: str = MISSING) -> str:
-    return Value(score).text(unknown=unknown)
+# --- Figure 7: the prompt's position in downstream tasks and in supplementary training -----------
+
+
+class Place(NamedTuple):
+    """Positions of the prompt; ``supplementary`` is None without supplementary training."""
+
+    supplementary: int | None
+    downstream: int
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The averages of a row over one kind of tasks at all its places; None where a task is missing."""
+
+    row: str
+    kind: str
+    tests: dict[Place, float | None]
+    devs: dict[Place, float | None]
+
+    @property
+    def best(self) -> Place | None:
+        """By dev score."""
+        known = {place: dev for place, dev in self.devs.items() if dev is not None}
+        return max(known, key=known.__getitem__) if known else None
+
+    @property
+    def supplementary(self) -> list[int | None]:
+        return sorted({place.supplementary for place in self.tests}, key=lambda p: -1 if p is None else p)
+
+    def cell(self, place: Place) -> str:
+        impossible = place.downstream not in POSITIONS[self.kind]
+        return NOTHING if impossible else shown(self.tests.get(place))
+
+    def points(self, axis: str) -> list[tuple[int, float]]:
+        """(position, score) along ``downstream`` or ``supplementary`` through the best place."""
+        if self.best is None:
+            return []
+        held = "supplementary" if axis == "downstream" else "downstream"
+        line = {place: score for place, score in self.tests.items() if getattr(place, held) == getattr(self.best, held)}
+        points = [(getattr(place, axis), score) for place, score in line.items()]
+        return sorted((position, score) for position, score in points if position is not None and score is not None)
+
+
+def place_of(run: Run) -> Place:
+    return Place(run["supplementary_position"], run["position"])
+
+
+def position_chart(results: Results, choice: Choice) -> Chart:
+    """Figure 7: lines for each row with prompts and each kind of tasks; the table has the whole grid."""
+    scope = take_varying(results, choice, ["position", "supplementary_position"])
+    choice.pick(run["row"] for run in scope.done)
+    tasks = tasks_of(scope, choice)
+    grids = [grid for kind in POSITIONS for grid in _grids(scope, tasks, kind)]
+    refuse_empty(results, tasks, [score for grid in grids for score in grid.tests.values()])
+    panels = [
+        _panel(grids, "(a) downstream tasks", "downstream"),
+        _panel(grids, "(b) supplementary training", "supplementary"),
+    ]
+    notes = [*average_notes(scope, tasks), "solid: single sentences; dashed: pairs", HELD]
+    return Chart(panels, _table(grids, notes))
+
+
+def _grids(scope: Scope, tasks: Collection[str], kind: str) -> list[Grid]:
+    done = [run for run in scope.done if kind_of(run["task"]) == kind]
+    of_kind = Averages(
+        tuple(task for task in tasks if kind_of(task) == kind),
+        rows_of(done, lambda run: (run["row"], place_of(run)), scope.failed),
+    )
+    places: dict[str, list[Place]] = {}
+    for row, place in of_kind.rows:
+        places.setdefault(row, []).append(place)
+    return [
+        Grid(row, kind, *({p: of((row, p)) for p in there} for of in (of_kind.test, of_kind.dev)))
+        for row, there in places.items()
+    ]
+
+
+def _panel(grids: list[Grid], title: str, axis: str) -> Panel:
+    """A line for each grid that has points."""
+    rows = list(dict.fromkeys(grid.row for grid in grids))
+    series = [
+        Series(f"{grid.row}, {grid.kind}", points, rows.index(grid.row), dashed=grid.kind == PAIRS)
+        for grid in grids
+        if (points := grid.points(axis))
+    ]
+    return Panel(title, f"prompt position, {title[4:]}", "mean test score (x100)", series, whole=True)
+
+
+def _table(grids: list[Grid], notes: list[str]) -> Table:
+    downstream = sorted({place.downstream for grid in grids for place in grid.tests})
+    groups = [
+        [
+            [grid.row, grid.kind, "none" if position is None else str(position)]
+            + [grid.cell(Place(position, other)) for other in downstream]
+            for position in grid.supplementary
+        ]
+        for grid in grids
+    ]
+    header = ["method", "tasks", "supplementary", *(f"position {position}" for position in downstream)]
+    return Table("Figure 7: impact of the prompt's position", 3, header, groups, notes)
 
 
 CHARTS: dict[int, Callable[[Results, Choice], Chart]] = {

@@ -37,6 +37,10 @@ class PaperRow:
             return self.avg
         return mean(self.mean[task] for task in tasks) if set(tasks) <= self.mean.keys() else None
 
+    def average_vote(self, tasks: Collection[str]) -> float | None:
+        """The printed average of the votes, which is over the ten tasks only."""
+        return self.voting if set(tasks) == set(paper().tasks) else None
+
 
 @dataclass(frozen=True)
 class PaperCount:
@@ -83,8 +87,7 @@ def paper() -> Paper:
 
 
 def _block(rows: dict[str, dict[str, Any]], tasks: tuple[str, ...]) -> Block:
-    return {name: PaperRow(**{**row, **_by_task(row, tasks)}) for name, row in rows.items()}
-
-
-def _by_task(row: dict[str, Any], tasks: tuple[str, ...]) -> dict[str, dict[str, float]]:
-    return {key: dict(zip(tasks, row[key])) for key in ("mean", "std") if key in row}
+    by_task = {
+        name: {key: dict(zip(tasks, row[key])) for key in ("mean", "std") if key in row} for name, row in rows.items()
+    }
+    return {name: PaperRow(**row | by_task[name]) for name, row in rows.items()}

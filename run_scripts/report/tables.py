@@ -1,29 +1,33 @@
-"""The paper's tables, ours beside the paper's numbers."""
+"""Tables 1, 3, 6 and 7, ours beside the paper's numbers, and an overview of what a folder of results holds."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import Callable, Collection, Mapping
+from typing import Any, Callable, Collection, Iterable, Mapping
 
-from .columns import Column, Entry, average_column, task_column, voting_column
-from .extras import Extras
 from .notes import failures, incomplete, protocol, seeds_of
-from .paper import GENERATOR, Block, paper
-from .render import MISSING, Table
-from .runs import Results, Run
+from .paper import GENERATOR, Block, PaperRow, paper
+from .render import MISSING, NOTHING, Table
+from .runs import Results, Run, backbone_label, grouped, is_done
 from .scope import Choice, check_row, take
-from .scores import Votes, rows_of
+from .scores import LEVEL, Row, Votes, compare, mean_over, mean_test, rows_of
+
+AVERAGE, VOTING = "Avg", "Voting"  # columns besides the tasks: of the scores, and of the votes
 
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """A table of scores, and the rows that it shows besides the paper's if there are runs of them."""
+    """A table of scores, and the rows that it shows besides the paper's if there are runs of them.
+
+    Attributes:
+        by_task: a column for each task and their average; otherwise the averages of scores and of votes.
+    """
 
     number: int
     title: str
-    columns: Callable[[Collection[str]], list[Column]]
     more_rows: Callable[[str], bool]
-    always_votes: bool = False
+    by_task: bool = True
 
     @property
     def blocks(self) -> Mapping[int | None, Block]:
@@ -32,65 +36,165 @@ class ScoreTable:
     def wants(self, run: Run) -> bool:
         return self.more_rows(run["row"]) or any(run["row"] in block for block in self.blocks.values())
 
-
-def tasks_and_average(tasks: Collection[str]) -> list[Column]:
-    return [*map(task_column, tasks), average_column(tasks)]
-
-
-def averages(tasks: Collection[str]) -> list[Column]:
-    return [average_column(tasks), voting_column(tasks)]
+    def columns(self, tasks: Collection[str]) -> list[str]:
+        return [*tasks, AVERAGE] if self.by_task else [AVERAGE, VOTING]
 
 
 def is_main(row: str) -> bool:
     return not paper().is_ablation(row)
 
 
+def is_generator(row: str) -> bool:
+    return GENERATOR.fullmatch(row) is not None
+
+
 SCORE_TABLES = {
-    table.number: table
-    for table in (
-        ScoreTable(1, "Table 1: full training", tasks_and_average, is_main),
-        ScoreTable(3, "Table 3: few-shot training", tasks_and_average, is_main),
-        ScoreTable(
-            *(6, "Table 6: multi-layer generators (sharing S, M or L; hidden size m; input)", tasks_and_average),
-            more_rows=lambda row: GENERATOR.fullmatch(row) is not None,
-        ),
-        ScoreTable(
-            *(7, "Table 7: architecture of the single-layer generator", averages),
-            more_rows=lambda row: False,
-            always_votes=True,
-        ),
-    )
+    1: ScoreTable(1, "Table 1: full training", is_main),
+    3: ScoreTable(3, "Table 3: few-shot training", is_main),
+    6: ScoreTable(6, "Table 6: multi-layer generators (sharing S, M or L; hidden size m; input)", is_generator),
+    7: ScoreTable(7, "Table 7: architecture of the single-layer generator", lambda row: False, by_task=False),
 }
 
 
-def score_table(spec: ScoreTable, results: Results, choice: Choice, extras: Extras) -> Table:
+def score_table(
+    spec: ScoreTable, results: Results, choice: Choice, voting: bool = False, significance: str | None = None
+) -> Table:
     """Ours, the paper's and the difference for each row and column.
 
+    Args:
+        voting: adds a line with the scores of the seeds' votes.
+        significance: adds a column with p values against this row.
+
     Raises:
-        RunError: see ``take``; the row of --significance has no runs.
+        RunError: see ``take``; the row of ``significance`` has no runs.
     """
+    tasks, columns = choice.columns, spec.columns(choice.columns)
     scope = take(results, choice, spec.blocks.keys(), wants=spec.wants)
     rows = rows_of(scope.done, lambda run: (run["k"], run["row"]), scope.failed)
     with_runs = list(dict.fromkeys(name for _, name in rows))
     choice.pick([*(name for block in spec.blocks.values() for name in block), *with_runs])
-    if extras.significance:
-        check_row("--significance", extras.significance, with_runs)
+    if significance:
+        check_row("--significance", significance, with_runs)
     votes = Votes(results.folder)
-    columns = spec.columns(choice.columns)
+    seeds = seeds_of(scope)
     groups = []
     for k, printed in spec.blocks.items():
-        reference = rows.get((k, extras.significance), {})
+        reference = rows.get((k, significance), {})
         for name in filter(choice.shows, dict.fromkeys([*printed, *(row for of_k, row in rows if of_k == k)])):
             row = rows.get((k, name), {})
-            voted = votes.of(row) if extras.voting or spec.always_votes else {}
-            lines = extras.lines(Entry(row, printed.get(name), voted), columns, len(seeds_of(scope)), reference)
-            groups.append([[*([str(k)] if k else []), name, *line] for line in lines])
-    header = [*(["K"] if None not in spec.blocks else []), "method", "values", *extras.header(columns)]
-    notes = [*protocol(scope, choice.columns), _average_note(choice.columns), *extras.notes]
-    notes += [*incomplete(rows, seeds_of(scope)), *votes.notes, *failures(scope.failed)]
-    return Table(spec.title, header.index("values") + 1, header, groups, notes)
+            voted = votes.of(row) if voting or not spec.by_task else {}
+            lines = _lines(row, voted, printed.get(name), columns, tasks, len(seeds))
+            if not voting:
+                del lines["voting"]
+            if significance:
+                for values, cells in lines.items():
+                    cells.append(_p(row, reference) if values == "ours" else "")
+            names = [str(k), name] if k else [name]
+            groups.append([[*names, values, *cells] for values, cells in lines.items()])
+    names = ["K", "method", "values"] if None not in spec.blocks else ["method", "values"]
+    header = [*names, *columns, *([f"p, {significance}"] if significance else [])]
+    notes = [*protocol(scope, tasks), _average_note(tasks), *([_p_note(significance)] if significance else [])]
+    notes += [*incomplete(rows, seeds), *votes.notes, *failures(scope.failed)]
+    return Table(spec.title, len(names), header, groups, notes)
+
+
+def _lines(
+    row: Row,
+    votes: Mapping[str, float],
+    printed: PaperRow | None,
+    columns: Collection[str],
+    tasks: Collection[str],
+    seeds: int,
+) -> dict[str, list[str]]:
+    """What the values are -> cells; rows of our own have no lines of the paper.
+
+    Args:
+        votes: task -> score of the seeds' vote.
+        seeds: how many the table has; cells with fewer say so.
+    """
+    of_votes = mean_over(votes, tasks)
+    ours = {task: score.test for task, score in row.items()} | {AVERAGE: mean_test(row, tasks), VOTING: of_votes}
+    std = {task: score.std for task, score in row.items()}
+    few = {task: f" (n={len(score.seeds)})" for task, score in row.items() if len(score.seeds) < seeds}
+    voted = {**votes, AVERAGE: of_votes, VOTING: of_votes}
+    lines = {
+        "ours": [shown(ours.get(column), std.get(column)) + few.get(column, "") for column in columns],
+        "voting": [shown(voted.get(column)) for column in columns],
+    }
+    if printed is not None:
+        theirs = {**printed.mean, AVERAGE: printed.average(tasks), VOTING: printed.average_vote(tasks)}
+        lines["paper"] = [shown(theirs.get(column), printed.std.get(column), NOTHING) for column in columns]
+        lines["difference"] = [difference(ours.get(column), theirs.get(column)) for column in columns]
+    return lines
+
+
+def shown(score: float | None, std: float | None = None, unknown: str = MISSING) -> str:
+    if score is None:
+        return unknown
+    return f"{score:.1f}" if std is None else f"{score:.1f}±{std:.1f}"
+
+
+def difference(ours: float | None, papers: float | None) -> str:
+    if ours is None or papers is None:
+        return NOTHING
+    return f"{round(ours - papers, 1) + 0:+.1f}"  # adding 0 makes -0.0 positive
+
+
+def _p(row: Row, reference: Row) -> str:
+    if not row or not reference:
+        return MISSING
+    return NOTHING if row is reference else str(compare(row, reference))
+
+
+def _p_note(reference: str) -> str:
+    return (
+        f"p: two-sided paired t-test against {reference} over the n pairs of the same task and seed, "
+        f"not corrected for the number of rows; *: p < {LEVEL}"
+    )
 
 
 def _average_note(tasks: Collection[str]) -> str:
     papers = "" if set(tasks) == set(paper().tasks) else ", the paper's of its printed values"
     return f"Avg: mean of {', '.join(tasks)}{papers}; {MISSING}: no finished run, so no average either"
+
+
+# --- what there is -------------------------------------------------------------------------------
+
+DISTINCT: dict[str, Callable[[Run], str]] = {  # the columns that tell the lines apart
+    "setting": lambda run: run["setting"],
+    "K": lambda run: NOTHING if run["k"] is None else str(run["k"]),
+    "selection": lambda run: run["selection"],
+    "backbone": backbone_label,
+    "row": lambda run: run["row"],
+}
+LISTED = {  # key of a run -> column that lists its values
+    "task": "tasks",
+    "position": "positions",
+    "supplementary_position": "supplementary",
+    "prompt_length": "lengths",
+    "lr": "learning rates",
+    "seed": "seeds",
+}
+
+
+def overview(results: Results) -> Table:
+    """A line for each setting, selection, backbone and row."""
+    runs = results.runs
+    lines = [
+        [*key, *(_values(group, name) for name in LISTED), str(_done(group)), str(len(group) - _done(group))]
+        for key, group in grouped(runs, lambda run: tuple(column(run) for column in DISTINCT.values())).items()
+    ]
+    header = [*DISTINCT, *LISTED.values(), "finished", "failed"]
+    title = f"{results.folder}: {len(runs)} runs, {_done(runs)} finished, {len(runs) - _done(runs)} failed"
+    errors = Counter(str(run.get("error") or "no message") for run in runs if not is_done(run))
+    notes = [f"{count} failed: {error}" for error, count in errors.most_common()]
+    return Table(title, len(header) - 2, header, [[line] for line in lines], notes)
+
+
+def _done(runs: Iterable[Run]) -> int:
+    return sum(map(is_done, runs))
+
+
+def _values(runs: Iterable[Run], key: str) -> str:
+    found: set[Any] = {run[key] for run in runs if run.get(key) is not None}
+    return ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in sorted(found)) or NOTHING

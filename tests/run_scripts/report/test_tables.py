@@ -9,25 +9,22 @@ import pytest
 
 from run_scripts.report import counts
 from run_scripts.report.counts import count_table
-from run_scripts.report.extras import Extras
-from run_scripts.report.overview import overview
 from run_scripts.report.paper import paper
 from run_scripts.report.render import Table
 from run_scripts.report.runs import Results
 from run_scripts.report.scope import Choice
-from run_scripts.report.tables import SCORE_TABLES, score_table
+from run_scripts.report.tables import SCORE_TABLES, overview, score_table
 from run_scripts.run.records import RunError
 
 from . import made
 
 ANY = Choice()
-NONE = Extras()
 
 SEEDS = (1, 2, 3, 4, 5)
 
 
-def table(tmp_path, number, runs, choice=ANY, extras=NONE) -> Table:
-    return score_table(SCORE_TABLES[number], Results(tmp_path, tuple(runs)), choice, extras)
+def table(tmp_path, number, runs, choice=ANY, **more) -> Table:
+    return score_table(SCORE_TABLES[number], Results(tmp_path, tuple(runs)), choice, **more)
 
 
 def cells(made_table: Table, *names: str) -> dict[str, str]:
@@ -156,7 +153,7 @@ def test_table_7_has_averages_and_votes(tmp_path):
     assert cells(found, "phm", "ours") == {"method": "phm", "values": "ours", "Avg": "61.0", "Voting": "75.0"}
     assert cells(found, "phm", "paper")["Avg"] == "-"  # printed over ten tasks only
     assert cells(table(tmp_path, 7, runs), "phm", "paper")["Voting"] == "86.9"
-    voting = table(tmp_path, 1, [{**run, "row": "efl"} for run in runs], extras=Extras(voting=True))
+    voting = table(tmp_path, 1, [{**run, "row": "efl"} for run in runs], voting=True)
     assert cells(voting, "efl", "voting")["CR"] == "100.0"
     assert cells(voting, "efl", "voting")["MR"] == "50.0"
     assert cells(voting, "efl", "voting")["RTE"] == "missing"
@@ -175,7 +172,7 @@ def test_rows_that_are_asked_for_are_all_that_is_shown(tmp_path):
 
 def test_significance_is_a_last_column(tmp_path):
     runs = [*seeds("efl", "CR", [11, 22, 33]), *seeds("adapter", "CR", [10, 20, 30]), made.run("compacter", "MR")]
-    found = table(tmp_path, 1, runs, extras=Extras(significance="adapter"))
+    found = table(tmp_path, 1, runs, significance="adapter")
     assert found.header[-1] == "p, adapter"
     assert cells(found, "efl", "ours")["p, adapter"] == "0.074 (n=3)"
     assert cells(found, "efl", "paper")["p, adapter"] == ""
@@ -183,7 +180,7 @@ def test_significance_is_a_last_column(tmp_path):
     assert cells(found, "compacter", "ours")["p, adapter"] == "- (n=0)"
     assert cells(found, "fine-tuning", "ours")["p, adapter"] == "missing"
     with pytest.raises(RunError, match="--significance adaptor.*did you mean adapter"):
-        table(tmp_path, 1, runs, extras=Extras(significance="adaptor"))
+        table(tmp_path, 1, runs, significance="adaptor")
 
 
 def test_table_2_takes_counts_of_runs_and_counts_the_rest(tmp_path):
@@ -215,9 +212,9 @@ def test_table_2_of_another_architecture_is_not_compared(tmp_path):
 def test_rows_whose_runs_train_more_and_less_are_refused(tmp_path):
     runs = [made.run("m-idpg-phm", "CR"), made.run("m-idpg-phm", "MR", trainable=7)]
     with pytest.raises(RunError, match="m-idpg-phm train 7 and 1000 parameters"):
-        counts.counts(Results(tmp_path, tuple(runs)), Choice())
+        counts.trainable_counts(Results(tmp_path, tuple(runs)), Choice())
     one = made.run("m-idpg-phm", "CR", prompt_length=10, trainable=7)
-    assert counts.counts(Results(tmp_path, (runs[0], one)), Choice()).of_runs == {"m-idpg-phm": 1000}
+    assert counts.trainable_counts(Results(tmp_path, (runs[0], one)), Choice()).of_runs == {"m-idpg-phm": 1000}
 
 
 def test_the_overview_lists_what_there_is(tmp_path):

@@ -95,6 +95,11 @@ class SavesTrainableOnly:
         self.backbone_file = backbone.path
         self.backbone_fingerprint.copy_(as_tensor(backbone.fingerprint()))
 
+    @property
+    def backbone_digest(self) -> str:
+        """The fingerprint as text."""
+        return hexadecimal(self.backbone_fingerprint)
+
     def get_extra_state(self) -> Dict[str, Any]:
         state = {name: part.state_dict() for name, part in self.kept.items()}
         return {name: value for name, value in state.items() if value}
@@ -151,9 +156,7 @@ class SavesTrainableOnly:
         ours, old = is_ours(state_dict), state_dict.pop(OLD_FINGERPRINT, None)
         if ours:
             state_dict.setdefault(FINGERPRINT, whole[FINGERPRINT])  # of a checkpoint of version 0.1; see below
-        check_same_heads(
-            state_dict, whole, ours
-        )  # fairseq deletes a head of another name or size, and puts a random one
+        check_same_heads(state_dict, whole, ours)  # fairseq deletes one of another name or size, and puts a random one
         state_dict.setdefault(VERSION, whole[VERSION])  # its absence would mean a much older format
         super().upgrade_state_dict_named(state_dict, name)
         if ours:

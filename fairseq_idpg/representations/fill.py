@@ -19,7 +19,6 @@ from tqdm import tqdm
 from preprocess.checksums import sha256
 
 from ..errors import InputError
-from ..models.checkpoint import hexadecimal
 from ..tasks.prompted_dataset import PromptedDataset
 from .cache import CacheKey, RepresentationCache, digest_of, length_sorted_batches
 from .kinds import GLOVE, canonical_kind, sentence_representation
@@ -69,7 +68,7 @@ def open_cache(task_cfg: Any, model: Any, tokens: str, rows: int) -> Representat
     """The cache of a split for the M(x) that a model reads."""
     precision = functools.partial(precision_of, model)
     key = CacheKey(
-        backbone=hexadecimal(model.backbone_fingerprint),
+        backbone=model.backbone_digest,
         tokens=tokens,
         kind=canonical_kind(model.method.representation),
         rows=rows,

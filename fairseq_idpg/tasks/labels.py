@@ -14,7 +14,7 @@ from preprocess.dictionary import FILLER
 
 from ..arguments import flag_name
 from ..errors import InputError
-from ..saving.record import SECTION, KeptRecord, Record, listed, read_record, symbols_fingerprint
+from ..saving.record import KeptRecord, Record, listed, read_record, symbols_fingerprint
 from . import folder_checks
 
 
@@ -149,14 +149,13 @@ def check_labels(
         folder_checks.check_classes(cfg.data, cfg.num_classes, labels.dictionary)
 
 
-def keep_record(model: Any, task: Any, training: bool) -> None:
-    """Puts the record of the task's folder into ``model.kept``; of a task without a folder the dictionary's alone."""
+def kept_record(task: Any, training: bool) -> KeptRecord:
+    """What checkpoints keep of the task's folder; of a task without one the dictionary's alone."""
     if task.record is None:
         dictionary = Record(dictionary=symbols_fingerprint(task.source_dictionary))
-        model.kept[SECTION] = KeptRecord(dictionary, "the text", None, training)
-        return
+        return KeptRecord(dictionary, "the text", None, training)
     follow = None if task.labels is None else task.labels.follow
-    model.kept[SECTION] = KeptRecord(task.record, task.cfg.data, follow, training)
+    return KeptRecord(task.record, task.cfg.data, follow, training)
 
 
 def folder_record(cfg: Any, dictionary: Dictionary, labels: Optional[LabelOrder]) -> Record:

@@ -12,27 +12,20 @@ from fairseq.data.iterators import EpochBatchIterator
 from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
-from omegaconf import II, OmegaConf, open_dict
+from omegaconf import II
 
 from ..arguments import check_tokens
-from ..backbone.loading import NO_BACKBONE
 from ..criterions.sentence_prediction_idpg import log_correlations
 from ..divergence import check_validation
 from ..errors import InputError
-from ..methods.base import WordEmbeddings
-from ..methods.registry import find_preset
-from ..models.config import fill_method_options
-from ..models.head import load_head
-from ..models.log import log_model
-from ..optim.grouped_adam import mark_groups
+from ..models.prepare import DataFacts, complete_options, prepare
 from ..optim.half_precision import KeptHalfPrecision
 from ..representations.fill import check_cacheable, fill_cache, open_cache, token_digest
 from ..representations.kinds import GLOVE
-from ..representations.word_vectors import load_vectors, vectors_width
+from ..representations.word_vectors import load_vectors
 from ..saving.record import Record
 from . import folder_checks
-from .effects import check_effects
-from .labels import LabelOrder, check_kind, check_labels, check_scored, folder_record, keep_record, load_labels
+from .labels import LabelOrder, check_kind, check_labels, check_scored, folder_record, kept_record, load_labels
 from .memory import refuse_to_skip
 from .ordering import by_length, grouped_by_length, share_of_batch, share_of_tokens
 from .prompt_position import check_position, first_row, insertion_index, prompt_block, rows_needed
@@ -92,7 +85,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     prompt_length = 0
     judges = False  # whether the model is one that was trained before: fairseq-validate
     word_vectors: Optional[int] = None  # width of the rows that the model reads from the data folder
-    half_precision: KeptHalfPrecision  # what resuming in half precision needs, in every checkpoint
+    half_precision: Optional[KeptHalfPrecision] = None  # what resuming in half precision needs, in every checkpoint
     cached_model: Optional[Any] = None  # the model, if its M(x) is kept in a representation cache
     labels: Optional[LabelOrder] = None  # of a folder with classes
     record: Optional[Record] = None  # of the data folder
@@ -114,45 +107,18 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False):
         """Records in ``cfg``, which is saved with every checkpoint, all options as they take effect."""
-        if getattr(cfg, "method", None) is None:
-            raise InputError(
-                f"--arch {getattr(cfg, '_name', None)} takes no prompts: give --arch roberta_idpg, or "
-                "roberta_idpg_base, _large or _minilm"
-            )
-        with open_dict(cfg) if OmegaConf.is_config(cfg) else contextlib.nullcontext():
-            width = cfg.representation_width
-            fill_method_options(cfg)
-            if find_preset(cfg.method).needs_pairs and not folder_checks.has_pairs(self.cfg.data):
-                raise InputError(
-                    f"--method {cfg.method} needs entailment pairs, but {self.cfg.data} has no input1: make them with "
-                    "python -m preprocess --efl"
-                )
-            if getattr(cfg, "representation", None) == GLOVE:
-                cfg.representation_width = vectors_width(self.cfg.data, width)
-            if cfg.backbone and cfg.backbone != NO_BACKBONE:
-                cfg.backbone = os.path.abspath(cfg.backbone)
-        self.judges = from_checkpoint
+        training = not from_checkpoint
+        pairs = folder_checks.has_pairs(self.cfg.data)
+        data = DataFacts(self.cfg, pairs, self.source_dictionary, self.encode_text, kept_record(self, training))
+        complete_options(cfg, data)
         model = super().build_model(cfg, from_checkpoint)
-        keep_record(model, self, training=not from_checkpoint)
-        if model.method is not None and not from_checkpoint:
-            dictionary = self.source_dictionary
-            embeddings = model.encoder.sentence_encoder.embed_tokens.weight
-            model.method.set_initial_values(cfg, WordEmbeddings(embeddings, dictionary.nspecial, self.encode_text))
-        if getattr(cfg, "head_init_from", None) and not from_checkpoint:
-            load_head(model, cfg.head_init_from, self.cfg.classification_head_name, self.record)
-        mark_groups(model, [] if model.method is None else model.method.prompt_parameters())
-        if not from_checkpoint:
-            model.kept["fp16"] = self.half_precision = KeptHalfPrecision(
-                not getattr(cfg, "no_save_optimizer_state", False)
-            )
-        self.prompt_length = model.prompt_length
+        prepare(model, data, training)
+        self.judges, self.prompt_length = from_checkpoint, model.prompt_length
+        self.half_precision = model.kept.get("fp16")
         if getattr(model.method, "representation", None) == GLOVE:
             self.word_vectors = cfg.representation_width
         if self.cfg.representation_cache and check_cacheable(self.cfg, model):
             self.cached_model = model
-        if not from_checkpoint:
-            check_effects(self.cfg, cfg, model.method)
-        log_model(model, self.cfg.prompt_position)
         return model
 
     def build_criterion(self, cfg: Any, *args: Any) -> Any:

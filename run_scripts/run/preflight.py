@@ -19,10 +19,10 @@ from fairseq_idpg.backbone.loading import check_geometry, read_backbone
 from fairseq_idpg.methods.prompts.initial import load_saved
 from fairseq_idpg.methods.registry import Geometry, find_preset
 from fairseq_idpg.models.config import RobertaIDPGConfig, fill_method_options
+from fairseq_idpg.models.prepare import check_effects
 from fairseq_idpg.representations.kinds import GLOVE
 from fairseq_idpg.representations.word_vectors import load_vectors, vectors_width
 from fairseq_idpg.saving.record import listed
-from fairseq_idpg.tasks.effects import check_effects
 from fairseq_idpg.tasks.prompt_position import check_position
 from preprocess.data_folder import DataFolder
 from preprocess.few_shot import check_source

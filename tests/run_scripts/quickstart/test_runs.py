@@ -74,7 +74,7 @@ def test_read_parameter_counts(tmp_path):
         "method 22,032 (0.098% of the backbone), head 148,610, backbone 22,565,376 frozen\n"
     )
     log = tmp_path / "train.log"
-    log.write_text("before\n" + STAMP + "fairseq_idpg.models.log | " + line + "after\n")
+    log.write_text("before\n" + STAMP + "fairseq_idpg.models.prepare | " + line + "after\n")
     assert read_parameter_counts(log) == (22032, 22565376)
     log.write_text("nothing\n")
     with pytest.raises(QuickstartError, match="no line"):

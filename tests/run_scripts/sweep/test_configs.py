@@ -8,7 +8,7 @@ import pytest
 
 from fairseq_idpg.methods.registry import PRESETS, Geometry, find_preset
 from fairseq_idpg.models.config import fill_method_options
-from fairseq_idpg.tasks.effects import check_effects
+from fairseq_idpg.models.prepare import check_effects
 from preprocess.tasks import TASKS
 from run_scripts.report.paper import paper
 from run_scripts.run.preflight import parse

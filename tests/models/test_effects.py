@@ -11,8 +11,8 @@ from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.base import WordEmbeddings
 from fairseq_idpg.methods.registry import PRESETS, find_preset
 from fairseq_idpg.models.config import METHOD_OPTIONS
+from fairseq_idpg.models.prepare import check_effects
 from fairseq_idpg.representations.kinds import GLOVE
-from fairseq_idpg.tasks.effects import check_effects
 from tests.folders import train, validate, write_backbone, write_folder
 from tests.helpers import enlarge, logits, pair_batch, tiny_model
 

@@ -1,0 +1,154 @@
+"""A model made ready: its options before it is built, and what else a run starts with once it is.
+
+The task calls ``complete_options`` and ``prepare`` and says what only it knows, ``DataFacts``. What a method makes of
+that is the method's affair.
+"""
+
+import contextlib
+import logging
+import os
+from dataclasses import dataclass
+from typing import Any, Callable, List, Optional
+
+from fairseq.data import Dictionary
+from omegaconf import OmegaConf, open_dict
+
+from ..arguments import given
+from ..backbone.loading import NO_BACKBONE
+from ..errors import InputError
+from ..methods.base import Method, WordEmbeddings
+from ..methods.registry import find_preset
+from ..optim.grouped_adam import mark_groups
+from ..optim.half_precision import KeptHalfPrecision
+from ..representations.kinds import GLOVE
+from ..representations.word_vectors import vectors_width
+from ..saving.record import SECTION, KeptRecord
+from .config import fill_method_options
+from .head import load_head
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """What the task knows of its data.
+
+    Attributes:
+        task_cfg: the task's options.
+        pairs: whether the folder holds sentence pairs.
+        dictionary: of the text.
+        encode: text -> ids, as the folder was encoded.
+        record: of the folder, for the checkpoints.
+    """
+
+    task_cfg: Any
+    pairs: bool
+    dictionary: Dictionary
+    encode: Callable[[str], List[int]]
+    record: KeptRecord
+
+
+def complete_options(cfg: Any, data: DataFacts) -> None:
+    """Puts the options of the model as they take effect into ``cfg``, which every checkpoint keeps.
+
+    Raises:
+        InputError: the --arch takes no method, or the method's options fit neither each other nor the data.
+    """
+    if getattr(cfg, "method", None) is None:
+        raise InputError(
+            f"--arch {getattr(cfg, '_name', None)} takes no prompts: give --arch roberta_idpg, or "
+            "roberta_idpg_base, _large or _minilm"
+        )
+    folder = data.task_cfg.data
+    with open_dict(cfg) if OmegaConf.is_config(cfg) else contextlib.nullcontext():
+        width = cfg.representation_width
+        fill_method_options(cfg)
+        if find_preset(cfg.method).needs_pairs and not data.pairs:
+            raise InputError(
+                f"--method {cfg.method} needs entailment pairs, but {folder} has no input1: make them with "
+                "python -m preprocess --efl"
+            )
+        if getattr(cfg, "representation", None) == GLOVE:
+            cfg.representation_width = vectors_width(folder, width)
+        if cfg.backbone and cfg.backbone != NO_BACKBONE:
+            cfg.backbone = os.path.abspath(cfg.backbone)
+
+
+def prepare(model: Any, data: DataFacts, training: bool) -> None:
+    """Gives a model what its backbone does not: starting values, what its checkpoints keep, groups of its optimizer.
+
+    Args:
+        training: it is a new one, so it gets starting values too; else a checkpoint brings them.
+
+    Raises:
+        InputError: a starting value cannot be had, or an option changes nothing.
+    """
+    cfg, method = model.args, model.method
+    model.kept[SECTION] = data.record
+    if training:
+        model.kept["fp16"] = KeptHalfPrecision(saved=not cfg.no_save_optimizer_state)
+        set_initial_values(model, data)
+    mark_groups(model, [] if method is None else method.prompt_parameters())
+    if training:
+        check_effects(data.task_cfg, cfg, method)
+    log_model(model, data.task_cfg.prompt_position)
+
+
+def set_initial_values(model: Any, data: DataFacts) -> None:
+    """Where the method starts, and the head if --head-init-from names a checkpoint."""
+    cfg = model.args
+    if model.method is not None:
+        embeddings = model.encoder.sentence_encoder.embed_tokens.weight
+        model.method.set_initial_values(cfg, WordEmbeddings(embeddings, data.dictionary.nspecial, data.encode))
+    if cfg.head_init_from:
+        load_head(model, cfg.head_init_from, data.task_cfg.classification_head_name, data.record.ours)
+
+
+def check_effects(task_cfg: Any, cfg: Any, method: Optional[Method]) -> None:
+    """Refuses options of the task and of the model (``cfg``, filled) that change nothing.
+
+    Options that a method does not have, or that act with certain values of another only, are refused by
+    ``fill_options`` wherever they come from. What stands here is asked of new runs alone: a checkpoint may have been
+    made before.
+
+    Raises:
+        InputError: with the reason.
+    """
+    defaults = find_preset(cfg.method).defaults
+    for name, reason in ({} if method is None else method.without_effect(cfg)).items():
+        if str(getattr(cfg, name)) != str(defaults[name]):
+            raise InputError(f"{given(cfg, name)} has no effect: {reason}")
+    if task_cfg.prompt_position and not getattr(method, "prompt_length", 0):
+        raise InputError(
+            f"{given(task_cfg, 'prompt_position')} has no effect: --method {cfg.method} inserts no rows into the "
+            "input: leave it out"
+        )
+    if str(task_cfg.representation_cache_dtype) != "float32" and not task_cfg.representation_cache:
+        raise InputError(
+            f"{given(task_cfg, 'representation_cache_dtype')} has no effect without --representation-cache: leave it "
+            "out or give a folder"
+        )
+    if task_cfg.group_by_length and task_cfg.no_shuffle:
+        raise InputError(
+            "--group-by-length has no effect with --no-shuffle, which keeps the order: leave one of them out"
+        )
+
+
+def log_model(model: Any, position: int) -> None:
+    """Method, parameters, representation, position and backbone, a line each."""
+    counts = model.parameter_counts()
+    method, head, backbone = counts["method"], counts["head"], counts["backbone"]
+    trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    total = sum(counts.values())
+    part = sum(p.numel() for p in model.encoder.sentence_encoder.parameters() if p.requires_grad)
+    state = "trained" if part == backbone else f"frozen but for {part:,} in LayerNorms" if part else "frozen"
+    logger.info(
+        f"method {model.args.method}: {trainable:,} trainable of {total:,} parameters ({trainable / total:.3%}): "
+        f"method {method:,} ({method / backbone:.3%} of the backbone), head {head:,}, "
+        f"backbone {backbone:,} {state}"
+    )
+    if model.method is not None:
+        place = f" from position {position}" if model.prompt_length else ""
+        representation = f"; representation {model.method.representation}" if model.method.representation else ""
+        logger.info(f"{model.method.describe()}{place}{representation}")
+    logger.info(f"backbone: {model.args.backbone} (SHA-256 {model.backbone_digest})")

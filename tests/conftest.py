@@ -6,13 +6,20 @@ from pathlib import Path
 # Two threads that spin while they wait slow each other down on a busy machine; results are the same.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+HERE = Path(__file__).parent
 QUICK = {"backbone", "criterions", "golden", "methods", "models", "optim", "representations", "tasks"}
 STARTS_PROCESSES = {"train", "validate", "run", "subprocess"}
+
+
+def pytest_ignore_collect(collection_path, config):
+    """With ``-m quick`` the other folders are not even imported."""
+    other = collection_path.parent == HERE and collection_path.is_dir() and collection_path.name not in QUICK
+    return True if other and config.option.markexpr == "quick" else None
 
 
 def pytest_collection_modifyitems(items):
     """Marks as ``quick`` the folders QUICK, but for files that have a name of STARTS_PROCESSES."""
     for item in items:
-        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        folder = item.path.relative_to(HERE).parts[0]
         if folder in QUICK and not STARTS_PROCESSES & vars(item.module).keys():
             item.add_marker("quick")

@@ -88,8 +88,8 @@ def test_evaluation_mode_and_gradient_are_two_things(trained, dropout):
     """M(x) has a gradient if and only if the backbone is trained; dropout only on request; no mode stays changed."""
     options = {"no_freeze_backbone": trained, "representation_dropout": dropout, "dropout": 0.5}
     model = tiny_model(method="s-idpg-phm", phm_n=4, **options).train()
-    seen, start = [], model.method.start
-    model.method.start = lambda representation: (seen.append(representation), start(representation))[1]
+    seen, begin_pass = [], model.method.begin_pass
+    model.method.begin_pass = lambda representation: (seen.append(representation), begin_pass(representation))[1]
     logits(model, pair_batch()).sum().backward()
     assert seen[0].requires_grad == trained
     assert all(module.training for module in model.encoder.modules())

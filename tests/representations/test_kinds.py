@@ -63,8 +63,8 @@ def test_token_mean_is_the_mean_of_the_words_embeddings():
 def test_a_generator_reads_what_it_is_told_to(kind):
     model = tiny_model(method="m-idpg-phm", phm_n=4, representation=kind)
     seen = []
-    start = model.method.start
-    model.method.start = lambda representation: (seen.append(representation), start(representation))[1]
+    begin_pass = model.method.begin_pass
+    model.method.begin_pass = lambda representation: (seen.append(representation), begin_pass(representation))[1]
     with torch.no_grad():
         logits(model, pair_batch())
     assert torch.equal(seen[0], sentence_representation(model.encoder, pair_batch(), kind=kind))

@@ -10,23 +10,12 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.models.roberta.model import base_architecture
 
-from .methods.registry import PRESETS, Geometry, find_preset
+from .methods.base import Geometry
+from .methods.registry import PRESETS, find_preset
 from .models.config import METHOD_OPTIONS, fill_method_options
+from .representations.kinds import GLOVE
 from .tasks import sentence_prediction_idpg  # noqa: F401 (registers what --arch names)
 
-PAPER = {  # Table 2, RoBERTa-large
-    "fine-tuning": "355M",
-    "adapter": "1.55M",
-    "compacter": "149K",
-    "prompt-tuning": "5K",
-    "prompt-tuning-134": "134K",
-    "p-tuning-v2": "120K",
-    "s-idpg-phm": "105K",
-    "s-idpg-dnn": "1.5M",
-    "m-idpg-phm-glove": "141K",
-    "m-idpg-phm": "134K",
-    "m-idpg-dnn": "216K",
-}
 GLOVE_WIDTH = 300
 ROBERTA_SYMBOLS = 50265
 
@@ -37,7 +26,7 @@ def architecture(name: str, method: str) -> argparse.Namespace:
     args.max_positions = 512
     ARCH_CONFIG_REGISTRY[name](args)
     base_architecture(args)
-    if find_preset(method).defaults.get("representation") == "glove":
+    if find_preset(method).defaults.get("representation") == GLOVE:
         args.representation_width = GLOVE_WIDTH
     fill_method_options(args)
     return args
@@ -46,7 +35,7 @@ def architecture(name: str, method: str) -> argparse.Namespace:
 def method_parameters(args: argparse.Namespace) -> int:
     """Parameters of the method itself."""
     with torch.device("meta"):
-        module = find_preset(args.method).build(args, Geometry(args.encoder_layers, args.encoder_embed_dim))
+        module = find_preset(args.method).build(args, Geometry.of(args))
     return 0 if module is None else sum(parameter.numel() for parameter in module.parameters())
 
 
@@ -66,7 +55,7 @@ def rows(arch: str) -> List[Tuple[str, int, float, str]]:
     found = []
     for name, args in counted.items():
         trained = backbone if args.no_freeze_backbone else method_parameters(args)
-        paper = PAPER.get(name, "") if arch == "roberta_idpg_large" else ""
+        paper = PRESETS[name].paper if arch == "roberta_idpg_large" else ""
         found.append((name, trained, trained / backbone, paper))
     return sorted(found, key=lambda row: row[1])
 

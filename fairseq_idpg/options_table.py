@@ -11,7 +11,7 @@ from fairseq.tasks.sentence_prediction import SentencePredictionConfig
 
 from .arguments import flag_name
 from .methods.registry import PRESETS
-from .models.config import MethodConfig, RobertaIDPGConfig
+from .models.config import METHOD_OPTIONS, RobertaIDPGConfig
 from .optim.grouped_adam import GroupedAdamConfig
 from .tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig
 
@@ -44,17 +44,16 @@ def _preset_rows() -> List[str]:
 def options_markdown() -> str:
     """Task, model and method options, and what each preset sets."""
     inherited = {f.name for f in fields(SentencePredictionConfig)}
-    of_method = {f.name for f in fields(MethodConfig)}
     helped = [f for f in fields(RobertaIDPGConfig) if "help" in f.metadata]
     parts = [
         "Task `sentence_prediction_idpg`, besides fairseq's `sentence_prediction`:",
         [f for f in fields(SentencePredictionIDPGConfig) if f.name not in inherited and "help" in f.metadata],
         "Model `roberta_idpg` (sizes are those of `--arch roberta_idpg` and `roberta_idpg_base`):",
-        [f for f in helped if f.name not in of_method],
+        [f for f in helped if f.name not in METHOD_OPTIONS],
         "Optimizer `grouped_adam`, besides those of fairseq's `adam`:",
         [f for f in fields(GroupedAdamConfig) if f.name not in {g.name for g in fields(FairseqAdamConfig)}],
         "Methods; an option that the chosen `--method` does not have is refused:",
-        [f for f in helped if f.name in of_method],
+        [f for f in helped if f.name in METHOD_OPTIONS],
     ]
     lines: List[str] = []
     for part in parts:

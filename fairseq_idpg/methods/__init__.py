@@ -1,3 +1,7 @@
-"""What is trained beside a frozen backbone: one file per method; each registers its presets."""
+"""What is trained beside a frozen backbone: one file per method, found here; each registers its presets."""
 
-from . import adapters, baselines, prompts  # noqa: F401
+from importlib import import_module
+from pkgutil import walk_packages
+
+for _module in walk_packages(__path__, f"{__name__}."):  # by name, so that options stand in one order everywhere
+    import_module(_module.name)

@@ -2,11 +2,26 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple, Type
 
+from fairseq.dataclass import FairseqDataclass
 from torch import Tensor, nn
 
 from ..backbone.injection import Injection
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """What a method must know of its backbone: L layers, width d and the feed-forward's inner width."""
+
+    layers: int
+    width: int
+    inner: int
+
+    @classmethod
+    def of(cls, cfg: Any) -> "Geometry":
+        """Of the backbone that the model's options describe."""
+        return cls(cfg.encoder_layers, cfg.encoder_embed_dim, cfg.encoder_ffn_embed_dim)
 
 
 @dataclass(frozen=True)
@@ -28,6 +43,7 @@ class Method(nn.Module, ABC):
     """Base of all methods with parameters of their own.
 
     Attributes:
+        config: dataclass of the options that the method understands, each declared with ``option``.
         prompt_length: rows that the task reserves in every example; 0 when the input is not lengthened.
         representation: the kind of M(x) that ``injection`` wants, None if it wants none.
         representation_dropout: whether the backbone's dropout stays on while M(x) is computed in training.
@@ -36,6 +52,7 @@ class Method(nn.Module, ABC):
         trains_layer_norms: whether the backbone's LayerNorms are trained too; they stay the backbone's.
     """
 
+    config: Type[FairseqDataclass] = FairseqDataclass
     prompt_length = 0
     representation: Optional[str] = None
     representation_dropout = False

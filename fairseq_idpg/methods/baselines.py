@@ -1,4 +1,4 @@
-"""Methods that inject nothing: what every prompt is compared with.
+"""Presets without a method, which inject nothing: what every prompt is compared with.
 
 head-only: the classification head alone on the frozen backbone, the baseline every prompt has to beat.
 fine-tuning: the whole backbone and the head (RoBERTa, https://arxiv.org/abs/1907.11692; the paper's Table 1).
@@ -8,24 +8,8 @@ https://arxiv.org/abs/2104.14690: data made with python -m preprocess --efl, --b
 Differs from the papers in: efl starts with a new head, not with the MNLI checkpoint's.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from .registry import register_preset
 
-from fairseq.dataclass import FairseqDataclass
-
-from .registry import Geometry, register_preset
-
-
-@dataclass
-class NothingConfig(FairseqDataclass):
-    """No options: nothing is injected."""
-
-
-def build(cfg: Any, geometry: Geometry) -> None:
-    """No module: the head belongs to the model and is always trained."""
-    return None
-
-
-register_preset("head-only", build, NothingConfig)
-register_preset("fine-tuning", build, NothingConfig, trains_backbone=True)
-register_preset("efl", build, NothingConfig, trains_backbone=True, needs_pairs=True)
+register_preset("head-only")
+register_preset("fine-tuning", paper="355M", trains_backbone=True)
+register_preset("efl", trains_backbone=True, needs_pairs=True)

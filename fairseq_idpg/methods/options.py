@@ -1,26 +1,59 @@
 """Options of methods: declared beside each method, filled from the chosen preset, explicit ones win."""
 
-from dataclasses import field, fields
-from typing import Any, Iterable, List, Optional, Tuple
+from dataclasses import Field, field, fields, make_dataclass
+from typing import Any, Dict, Iterable, Optional, Tuple, Type
 
 from fairseq.dataclass import FairseqDataclass
+from omegaconf import OmegaConf
 
 from ..arguments import flag_name, given
 from ..errors import InputError
 
 
-def option(default: Any, help: str, only_with: Optional[Tuple[str, Tuple[str, ...]]] = None) -> Any:
+def option(
+    default: Any,
+    help: str,
+    only_with: Optional[Tuple[str, Tuple[str, ...]]] = None,
+    changeable: bool = False,
+    formerly: Any = None,
+) -> Any:
     """A dataclass field that is None until ``fill_options`` puts the preset's value, or ``default``, in it.
 
-    None is how an option left open is told from one that was typed with the default's value. ``only_with``: another
-    option and the values of it with which this one has an effect.
+    None is how an option left open is told from one that was typed with the default's value.
+
+    Args:
+        only_with: another option and the values of it with which this one has an effect.
+        changeable: whether a training may go on with another value: starting values, dropout.
+        formerly: what checkpoints that are older than the option were trained with, where it has an effect.
     """
-    return field(default=None, metadata={"help": help, "preset_default": default, "only_with": only_with})
+    told = {"help": help, "preset_default": default, "only_with": only_with}
+    return field(default=None, metadata={**told, "changeable": changeable, "formerly": formerly})
 
 
-def method_options(config: FairseqDataclass) -> List[str]:
-    """Names of the fields of ``config`` that were declared with ``option``."""
-    return [f.name for f in fields(config) if "preset_default" in f.metadata]
+def options_of(config: Type[FairseqDataclass]) -> Dict[str, Field]:
+    """The fields of ``config`` that were declared with ``option``."""
+    return {f.name: f for f in fields(config) if "preset_default" in f.metadata}
+
+
+def joined_options(name: str, configs: Iterable[Type[FairseqDataclass]]) -> Type[FairseqDataclass]:
+    """A dataclass called ``name`` of the options of all ``configs``, in their order.
+
+    Raises:
+        ValueError: two of them declare an option differently.
+    """
+    found: Dict[str, Field] = {}
+    owners: Dict[str, Type[FairseqDataclass]] = {}
+    for config in configs:
+        for option_name, declared in options_of(config).items():
+            known = found.setdefault(option_name, declared)
+            owner = owners.setdefault(option_name, config)
+            if (known.type, known.metadata) != (declared.type, declared.metadata):
+                raise ValueError(
+                    f"{flag_name(option_name)} is declared by {owner.__module__}.{owner.__name__} and differently by "
+                    f"{config.__module__}.{config.__name__}: rename one"
+                )
+    declarations = [(f.name, f.type, field(default=None, metadata=f.metadata)) for f in found.values()]
+    return make_dataclass(name, declarations, bases=(FairseqDataclass,))
 
 
 def fill_options(cfg: Any, preset: Any, every_option: Iterable[str]) -> None:
@@ -29,24 +62,32 @@ def fill_options(cfg: Any, preset: Any, every_option: Iterable[str]) -> None:
     Raises:
         InputError: ``cfg`` sets an option that has no effect with this method.
     """
-    own = preset.defaults
+    options, defaults = preset.options, preset.defaults
     for name in every_option:
-        value = getattr(cfg, name, None)
-        if name not in own:
-            if value is not None:
-                raise InputError(
-                    f"{flag_name(name)} {value} has no effect with --method {preset.name}: leave it out or choose "
-                    "another --method"
-                )
-        elif value is None:
-            setattr(cfg, name, own[name])
-    for name, (other, values) in preset.conditions.items():
-        chosen = str(getattr(cfg, other))
-        if chosen not in values and getattr(cfg, name) != own[name]:
-            flag = flag_name(other)
+        if name not in options and getattr(cfg, name, None) is not None:
+            raise InputError(
+                f"{given(cfg, name)} has no effect with --method {preset.name}: leave it out or choose another --method"
+            )
+    recorded = cfg if OmegaConf.is_config(cfg) else vars(cfg)
+    for name, declared in options.items():
+        former = declared.metadata["formerly"]
+        if former is not None and name not in recorded and _acts(cfg, declared):
+            setattr(cfg, name, former)
+        elif getattr(cfg, name, None) is None:
+            setattr(cfg, name, defaults[name])
+    for name, declared in options.items():
+        if not _acts(cfg, declared) and getattr(cfg, name) != defaults[name]:
+            other, values = declared.metadata["only_with"]
+            flag, chosen = flag_name(other), str(getattr(cfg, other))
             present = f"without {flag}" if chosen == "False" else f"with {flag} {chosen}"
             wanted = flag if values == ("True",) else f"{flag} {' or '.join(values)}"
             raise InputError(f"{given(cfg, name)} has no effect {present}: leave it out or give {wanted}")
+
+
+def _acts(cfg: Any, declared: Field) -> bool:
+    """Whether an option has an effect with the value that ``cfg`` has for the option it depends on."""
+    other, values = declared.metadata["only_with"] or (None, ())
+    return other is None or str(getattr(cfg, other, None)) in values
 
 
 def check_divisible(what: str, value: int, divisor: int, flag: str = "--phm-n") -> None:

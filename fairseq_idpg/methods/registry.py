@@ -1,28 +1,16 @@
-"""The rows of the paper's tables by name: ``--method NAME`` fills the options that define the row.
+"""Presets, the rows of the papers' tables by name: ``--method NAME`` fills the options that define the row.
 
 ``--method A+B`` trains two methods that enter at different places together, such as m-idpg-phm+adapter.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass
 from difflib import get_close_matches
-from typing import Any, Callable, Dict, Optional, Tuple, Type
-
-from fairseq.dataclass import FairseqDataclass
+from typing import Any, Dict, Optional, Tuple, Type
 
 from ..errors import InputError
-from .base import Method
+from .base import Geometry, Method
 from .combination import Combination
-
-
-@dataclass(frozen=True)
-class Geometry:
-    """What a method must know of its backbone: L layers and width d."""
-
-    layers: int
-    width: int
-
-
-Build = Callable[[Any, Geometry], Optional[Method]]
+from .options import options_of
 
 
 @dataclass(frozen=True)
@@ -30,57 +18,34 @@ class Preset:
     """A named setting of a method.
 
     Attributes:
-        build: (filled options, Geometry) -> module, or None for a method without parameters of its own.
-        config: dataclass of the options that the method understands.
+        methods: the class of its module; none for a baseline, several for presets joined by +.
         settings: the option values that define the row.
-        trains_backbone: whether the backbone is trained too.
+        paper: its trainable parameters as the IDPG paper prints them (Table 2, RoBERTa-large).
+        trains_backbone: whether the whole backbone is trained too.
         needs_pairs: whether it makes sense for sentence pairs only.
     """
 
     name: str
-    build: Build
-    config: Type[FairseqDataclass]
+    methods: Tuple[Type[Method], ...]
     settings: Dict[str, Any]
+    paper: str = ""
     trains_backbone: bool = False
     needs_pairs: bool = False
 
     @property
-    def defaults(self) -> Dict[str, Any]:
-        """Every option that the method understands, with the value it has in this row."""
-        options = (f for f in fields(self.config) if "preset_default" in f.metadata)
-        return {f.name: self.settings.get(f.name, f.metadata["preset_default"]) for f in options}
-
-    @property
-    def conditions(self) -> Dict[str, Tuple[str, Tuple[str, ...]]]:
-        """Options that have an effect only with certain values of another one."""
-        return {f.name: f.metadata["only_with"] for f in fields(self.config) if f.metadata.get("only_with")}
-
-
-@dataclass(frozen=True)
-class CombinedPreset:
-    """Several methods trained together; looks like a ``Preset``."""
-
-    name: str
-    parts: Tuple[Preset, ...]
+    def options(self) -> Dict[str, Field]:
+        """Every option that its methods understand."""
+        return {name: declared for method in self.methods for name, declared in options_of(method.config).items()}
 
     @property
     def defaults(self) -> Dict[str, Any]:
-        return {name: value for part in self.parts for name, value in part.defaults.items()}
+        """The value of every option in this row."""
+        return {n: self.settings.get(n, declared.metadata["preset_default"]) for n, declared in self.options.items()}
 
-    @property
-    def conditions(self) -> Dict[str, Tuple[str, Tuple[str, ...]]]:
-        return {name: value for part in self.parts for name, value in part.conditions.items()}
-
-    @property
-    def trains_backbone(self) -> bool:
-        return any(part.trains_backbone for part in self.parts)
-
-    @property
-    def needs_pairs(self) -> bool:
-        return any(part.needs_pairs for part in self.parts)
-
-    def build(self, cfg: Any, geometry: Geometry) -> Combination:
-        return Combination([part.build(cfg, geometry) for part in self.parts])
+    def build(self, cfg: Any, geometry: Geometry) -> Optional[Method]:
+        """The module for filled options ``cfg``; None for a baseline."""
+        parts = [method(cfg, geometry) for method in self.methods]
+        return Combination(parts) if len(parts) > 1 else next(iter(parts), None)
 
 
 PRESETS: Dict[str, Preset] = {}
@@ -88,37 +53,52 @@ PRESETS: Dict[str, Preset] = {}
 
 def register_preset(
     name: str,
-    build: Build,
-    config: Type[FairseqDataclass],
+    method: Optional[Type[Method]] = None,
+    *,
+    paper: str = "",
     trains_backbone: bool = False,
     needs_pairs: bool = False,
     **settings: Any,
 ) -> None:
-    """One line per row: ``register_preset("prompt-tuning", TaskPrompts, PromptConfig, prompt_length=5)``."""
+    """One line per row: ``register_preset("prompt-tuning", TaskPrompts, paper="5K", prompt_length=5)``.
+
+    Raises:
+        ValueError: the name is taken, or a setting is no option of the method.
+    """
+    preset = Preset(name, () if method is None else (method,), settings, paper, trains_backbone, needs_pairs)
     if name in PRESETS:
         raise ValueError(f"preset {name} is registered twice")
-    PRESETS[name] = Preset(name, build, config, settings, trains_backbone, needs_pairs)
+    unknown = settings.keys() - preset.options.keys()
+    if unknown:
+        raise ValueError(f"preset {name} sets {', '.join(sorted(unknown))}, which its method does not declare")
+    PRESETS[name] = preset
 
 
-def find_preset(name: str) -> Any:
-    """The ``Preset`` of a name, or the ``CombinedPreset`` of several joined by +.
+def find_preset(name: str) -> Preset:
+    """The preset of a name, or of several joined by +.
 
     Raises:
         InputError: an unknown name (the nearest is suggested); methods that would enter at one place.
     """
-    parts = tuple(_registered(part) for part in name.split("+"))
+    parts = [_registered(part) for part in name.split("+")]
     if len(parts) == 1:
         return parts[0]
     for i, part in enumerate(parts):
-        if not part.defaults:
+        if not part.methods:
             raise InputError(f"--method {name}: {part.name} injects nothing: name the other methods alone")
         for other in parts[:i]:
-            if part.defaults.keys() & other.defaults.keys():
+            if part.options.keys() & other.options.keys():
                 raise InputError(
                     f"--method {name}: {other.name} and {part.name} enter at the same place: join prompts with "
                     "adapters, such as m-idpg-phm+adapter, or choose one"
                 )
-    return CombinedPreset(name, parts)
+    return Preset(
+        name,
+        methods=tuple(method for part in parts for method in part.methods),
+        settings={option: value for part in parts for option, value in part.settings.items()},
+        trains_backbone=any(part.trains_backbone for part in parts),
+        needs_pairs=any(part.needs_pairs for part in parts),
+    )
 
 
 def _registered(name: str) -> Preset:

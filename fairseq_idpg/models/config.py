@@ -1,19 +1,17 @@
 """Options of ``roberta_idpg``."""
 
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Optional
 
 from fairseq import utils
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import II, OmegaConf, open_dict
 
-from ..methods.adapters.bottleneck import BottleneckConfig
-from ..methods.adapters.compacter import CompacterConfig
-from ..methods.options import fill_options, method_options
-from ..methods.prompts.idpg import IDPGConfig
-from ..methods.prompts.task_prompts import TaskPromptConfig
-from ..methods.registry import find_preset
+from ..arguments import flag_name
+from ..methods.options import fill_options, joined_options, options_of
+from ..methods.registry import PRESETS, find_preset
 
 ACTIVATIONS = ChoiceEnum(utils.get_available_activation_fns())
 
@@ -48,9 +46,13 @@ class BackboneConfig(FairseqDataclass):
     no_save_optimizer_state: bool = II("checkpoint.no_save_optimizer_state")
 
 
-@dataclass
-class MethodConfig(CompacterConfig, BottleneckConfig, TaskPromptConfig, IDPGConfig):
-    """The options of all methods; a new method's dataclass is added to the bases."""
+MethodConfig: Any = joined_options(
+    "MethodConfig", (method.config for preset in PRESETS.values() for method in preset.methods)
+)
+METHOD_OPTIONS = options_of(MethodConfig)
+_SECTIONS = [BackboneConfig, *(section.type for section in fields(FairseqConfig) if is_dataclass(section.type))]
+for _name in {f.name for section in _SECTIONS for f in fields(section)} & METHOD_OPTIONS.keys():
+    raise ValueError(f"{flag_name(_name)} of a method is an option of the model or of fairseq too: rename it")
 
 
 @dataclass
@@ -60,20 +62,9 @@ class RobertaIDPGConfig(MethodConfig, BackboneConfig):
     method: str = documented("row of the paper's tables to train; its options can be changed one by one", "m-idpg-phm")
 
 
-METHOD_OPTIONS = method_options(RobertaIDPGConfig)
-
-
 def fill_method_options(cfg: Any) -> None:
     """Fills the chosen method's options in ``cfg`` (a config or a namespace) in place."""
     preset = find_preset(cfg.method)
     with open_dict(cfg) if OmegaConf.is_config(cfg) else contextlib.nullcontext():
-        _recall_options(cfg)
         fill_options(cfg, preset, METHOD_OPTIONS)
         cfg.no_freeze_backbone = cfg.no_freeze_backbone or preset.trains_backbone
-
-
-def _recall_options(cfg: Any) -> None:
-    """Adds, in place, what a checkpoint from before an option existed was trained with; a run has all options."""
-    recorded = cfg if OmegaConf.is_config(cfg) else vars(cfg)
-    if recorded.get("generator_residual") and "generator_residual_norm" not in recorded:
-        cfg.generator_residual_norm = "released"

@@ -17,8 +17,8 @@ from ..backbone.encoder import OpenRobertaEncoder, layer_norms
 from ..backbone.injection import NOTHING, Injection
 from ..backbone.loading import backbone_path, check_geometry, read_backbone
 from ..errors import InputError
-from ..methods.base import Method
-from ..methods.registry import Geometry, find_preset
+from ..methods.base import Geometry, Method
+from ..methods.registry import find_preset
 from ..representations.kinds import GLOVE, sentence_representation
 from .checkpoint import SavesTrainableOnly
 from .config import RobertaIDPGConfig, fill_method_options
@@ -40,8 +40,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         super().__init__(args, encoder)
         self.requires_grad_(False)
         self.encoder.sentence_encoder.requires_grad_(args.no_freeze_backbone)
-        geometry = Geometry(args.encoder_layers, args.encoder_embed_dim)
-        self.method: Optional[Method] = find_preset(args.method).build(args, geometry)
+        self.method: Optional[Method] = find_preset(args.method).build(args, Geometry.of(args))
         if self.method is not None and self.method.trains_layer_norms:
             for layer_norm in layer_norms(self.encoder.sentence_encoder):
                 layer_norm.requires_grad_(True)

@@ -24,7 +24,6 @@ from ..models.config import METHOD_OPTIONS
 logger = logging.getLogger(__name__)
 
 LAST = "checkpoint_last.pt"  # fairseq's default --restore-file
-STARTS = {"prompt_init", "prompt_init_text", "prompt_init_from", "adapter_init_std"}  # no effect once training runs
 # With another value of these, the weights would be of no single setting.
 FIXED = {
     "task": (
@@ -33,7 +32,7 @@ FIXED = {
     ),
     "model": (
         *("no_freeze_backbone", "method"),
-        *(name for name in METHOD_OPTIONS if name not in STARTS and "dropout" not in name),
+        *(name for name, option in METHOD_OPTIONS.items() if not option.metadata["changeable"]),
     ),
     "checkpoint": ("best_checkpoint_metric", "maximize_best_checkpoint_metric"),
 }
@@ -46,7 +45,7 @@ CHANGEABLE = {
     "task": ("total_batch_size", "group_by_length", "no_shuffle"),
     "model": (
         *("dropout", "attention_dropout", "activation_dropout", "pooler_dropout"),
-        *(name for name in METHOD_OPTIONS if name in STARTS or "dropout" in name),
+        *(name for name, option in METHOD_OPTIONS.items() if option.metadata["changeable"]),
     ),
 }
 WHOLE = ("optimizer", "lr_scheduler")  # sections whose options are all changeable, but not their names

@@ -16,8 +16,9 @@ from fairseq import options as fairseq_options
 from fairseq.data import Dictionary
 
 from fairseq_idpg.backbone.loading import check_geometry, read_backbone
+from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.prompts.initial import load_saved
-from fairseq_idpg.methods.registry import Geometry, find_preset
+from fairseq_idpg.methods.registry import find_preset
 from fairseq_idpg.models.config import RobertaIDPGConfig, fill_method_options
 from fairseq_idpg.models.prepare import check_effects
 from fairseq_idpg.representations.kinds import GLOVE
@@ -113,7 +114,7 @@ def check_model(experiment: Experiment, folder: DataFolder, args: Namespace) -> 
         for split in ("train", "valid"):
             load_vectors(experiment.data, split, count_examples(folder, split), args.representation_width)
     check_geometry(backbone_of(experiment.backbone), args, dictionary_of(folder.path))
-    method = find_preset(args.method).build(args, Geometry(args.encoder_layers, args.encoder_embed_dim))
+    method = find_preset(args.method).build(args, Geometry.of(args))
     check_effects(args, args, method)
     if experiment.init_prompts_from:
         load_saved(method, experiment.init_prompts_from)

@@ -14,9 +14,9 @@ from checkpoints.convert_released import convert
 from fairseq_idpg.analysis.loaded import load_checkpoint, read_dictionary
 from fairseq_idpg.backbone.loading import read_backbone
 from fairseq_idpg.errors import InputError
+from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.prompts.initial import load_saved
 from fairseq_idpg.methods.prompts.task_prompts import TaskPrompts
-from fairseq_idpg.methods.registry import Geometry
 from fairseq_idpg.models.head import load_head
 from fairseq_idpg.predict import main as predict
 from fairseq_idpg.saving.reading import load_state
@@ -195,7 +195,7 @@ def test_files_of_which_only_tensors_are_read(name, old, mark, tmp_path):
     head = "sentence_classification_head"
     heads = {head: RobertaClassificationHead(16, 16, 2, "tanh", 0.0)}
     refusal(lambda: load_head(argparse.Namespace(classification_heads=heads), path, head, Record()))
-    assert refusal(lambda: load_saved(TaskPrompts(PROMPT, Geometry(2, 16)), path))
+    assert refusal(lambda: load_saved(TaskPrompts(PROMPT, Geometry(2, 16, 32)), path))
 
 
 @pytest.mark.parametrize("name", ["fconv, as a namespace", "a string in our model", "stock encoder, as a namespace"])

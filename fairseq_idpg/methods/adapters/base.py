@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from ...backbone.dropout import QuickDropout
 from ...backbone.injection import NO_ADAPTERS, AdapterPair, Injection
 from ...errors import InputError
-from ..base import Method
+from ..base import Geometry, Method
 from ..options import option, parse_layers
-from ..registry import Geometry
 
 Branch = Callable[[Tensor], Tensor]  # T x B x d -> T x B x d
 
@@ -30,7 +29,7 @@ class AdapterConfig(FairseqDataclass):
         "gelu", "activation of an adapter's hidden layer"
     )
     adapter_dropout: Optional[float] = option(
-        0.0, "dropout on an adapter's output; with the compacters on its hidden layer too"
+        0.0, "dropout on an adapter's output; with the compacters on its hidden layer too", changeable=True
     )
     train_layer_norms: Optional[ChoiceEnum(["true", "false"])] = option(
         "false", "train every LayerNorm of the backbone besides the adapters (and save them)"

@@ -22,8 +22,9 @@ from torch import Tensor, nn
 
 from ...backbone.injection import AdapterPair
 from ...errors import InputError
+from ..base import Geometry
 from ..options import option
-from ..registry import Geometry, register_preset
+from ..registry import register_preset
 from .base import AdapterConfig, AdapterMethod, Branch
 
 
@@ -32,7 +33,9 @@ class BottleneckConfig(AdapterConfig):
     """Options of adapters with dense matrices."""
 
     adapter_init_std: Optional[float] = option(
-        1e-3, "standard deviation that an adapter's matrices are drawn with, cut at two; biases start at 0"
+        1e-3,
+        "standard deviation that an adapter's matrices are drawn with, cut at two; biases start at 0",
+        changeable=True,
     )
 
 
@@ -44,6 +47,8 @@ class Houlsby(AdapterMethod):
 
     ``down``: 2L x d x m, ``up``: 2L x m x d, truncated N(0, std^2). Trainable parameters: 2L (2 d m + m + d).
     """
+
+    config = BottleneckConfig
 
     def __init__(self, cfg: BottleneckConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
@@ -74,6 +79,5 @@ class Pfeiffer(Houlsby):
         return None, lambda f, x, layer_norm: f + branch(layer_norm(f + x))
 
 
-_PFEIFFER = {"adapter_activation": "relu", "adapter_init_std": 0.02}
-register_preset("adapter", Houlsby, BottleneckConfig, adapter_hidden_size=16)
-register_preset("adapter-pfeiffer", Pfeiffer, BottleneckConfig, adapter_hidden_size=16, **_PFEIFFER)
+register_preset("adapter", Houlsby, paper="1.55M", adapter_hidden_size=16)
+register_preset("adapter-pfeiffer", Pfeiffer, adapter_hidden_size=16, adapter_activation="relu", adapter_init_std=0.02)

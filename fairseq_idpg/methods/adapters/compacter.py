@@ -20,9 +20,10 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import InputError
+from ..base import Geometry
 from ..options import check_divisible, option
 from ..phm import kronecker_sum
-from ..registry import Geometry, register_preset
+from ..registry import register_preset
 from .base import AdapterConfig, AdapterMethod
 
 RELEASED_STD, RELEASED_UP_BIAS_STD = 0.05, 0.02
@@ -44,6 +45,8 @@ class Compacter(AdapterMethod):
     """
 
     drops_hidden = True
+
+    config = CompacterConfig
 
     def __init__(self, cfg: CompacterConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
@@ -91,7 +94,12 @@ class SharedCompacter(Compacter):
             nn.init.uniform_(parameter, -bound, bound)
 
 
-_SIZE = {"adapter_hidden_size": 16, "compacter_n": 4}
-_AUTHORS = {"adapter_activation": "gelu_accurate", "train_layer_norms": "true"}
-register_preset("compacter", Compacter, CompacterConfig, adapter_dropout=0.1, **_SIZE)
-register_preset("compacter-shared", SharedCompacter, CompacterConfig, **_SIZE, **_AUTHORS)
+register_preset("compacter", Compacter, paper="149K", adapter_hidden_size=16, compacter_n=4, adapter_dropout=0.1)
+register_preset(
+    "compacter-shared",
+    SharedCompacter,
+    adapter_hidden_size=16,
+    compacter_n=4,
+    adapter_activation="gelu_accurate",
+    train_layer_norms="true",
+)

@@ -9,9 +9,8 @@ from torch import Tensor, nn
 
 from ...backbone.injection import Injection, Prefix
 from ...errors import InputError
-from ..base import Method, WordEmbeddings
+from ..base import Geometry, Method, WordEmbeddings
 from ..options import option, parse_layers
-from ..registry import Geometry
 from .initial import INITS, set_initial_rows
 
 # (place, B x d sentence state or None) -> B x rows x d or 1 x rows x d prompt rows
@@ -43,14 +42,19 @@ class PromptConfig(FairseqDataclass):
         "normal",
         "where prompt rows (of a generator: its output bias) start: 'normal' N(0, 0.02^2), 'uniform' (-0.5, 0.5), at "
         "the input 'vocabulary' (frequent words), 'class-labels' or 'text' (of --prompt-init-text); 'saved'",
+        changeable=True,
     )
     prompt_init_text: Optional[str] = option(
         "",
         "text to start from; for class-labels one for each class: 'bad|good'",
         only_with=("prompt_init", ("text", "class-labels")),
+        changeable=True,
     )
     prompt_init_from: Optional[str] = option(
-        "", "checkpoint of another task whose whole method is taken over", only_with=("prompt_init", ("saved",))
+        "",
+        "checkpoint of another task whose whole method is taken over",
+        only_with=("prompt_init", ("saved",)),
+        changeable=True,
     )
 
 

@@ -10,6 +10,7 @@ released.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Dict, Optional
 
 import torch
@@ -18,8 +19,9 @@ from torch import Tensor, nn
 
 from ...errors import InputError
 from ...representations.kinds import GLOVE, PREVIOUS_LAYER, REPRESENTATIONS
+from ..base import Geometry
 from ..options import option
-from ..registry import Geometry, register_preset
+from ..registry import register_preset
 from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod
 from .generator import DenseGenerator, Generator, PHMGenerator
 
@@ -53,8 +55,11 @@ class IDPGConfig(PromptConfig):
         False,
         "leave the backbone's dropout on while M(x) is computed in training, as the released code does",
         only_with=("representation", ("backbone", PREVIOUS_LAYER, "mean-pooled")),
+        changeable=True,
     )
-    generator_dropout: Optional[float] = option(0.1, "dropout on M(x) and on the generator's hidden layer")
+    generator_dropout: Optional[float] = option(
+        0.1, "dropout on M(x) and on the generator's hidden layer", changeable=True
+    )
     generator_residual: Optional[bool] = option(False, "add M(x) to each row of the input prompt (Table 7)")
     generator_layer_norm: Optional[bool] = option(False, "LayerNorm on the rows of the input prompt (Table 7)")
     generator_residual_norm: Optional[ChoiceEnum(["paper", "released"])] = option(
@@ -62,6 +67,7 @@ class IDPGConfig(PromptConfig):
         "LayerNorms before the sum of --generator-residual: 'paper' one on M(x) and one on the rows with "
         "--generator-layer-norm, else none; 'released' one on the rows, always, as the released code has it",
         only_with=("generator_residual", ("True",)),
+        formerly="released",
     )
 
 
@@ -83,6 +89,8 @@ class IDPG(PromptMethod):
     ``bias``: 1 or places x t x d, from N(0, 0.02^2); zero for the single-layer DNN, whose bias is a Linear's in
     the released code.
     """
+
+    config = IDPGConfig
 
     def __init__(self, cfg: IDPGConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
@@ -177,10 +185,14 @@ def make_generator(cfg: IDPGConfig, width: int, out: int) -> Generator:
     return PHMGenerator(width, hidden, out, dropout, cfg.phm_n, str(cfg.phm_shared_a) == "true")
 
 
-_S = {"prompt_layers": "first", "representation": "backbone", "generator_hidden_size": 256}
-_M = {"prompt_layers": "all", "representation": "previous-layer", "generator_hidden_size": 16}
-register_preset("s-idpg-phm", IDPG, IDPGConfig, generator="phm", phm_shared_a="true", **_S)
-register_preset("s-idpg-dnn", IDPG, IDPGConfig, generator="dnn", **_S)
-register_preset("m-idpg-phm", IDPG, IDPGConfig, generator="phm", **_M)
-register_preset("m-idpg-dnn", IDPG, IDPGConfig, generator="dnn", **_M)
-register_preset("m-idpg-phm-glove", IDPG, IDPGConfig, generator="phm", phm_n=4, **{**_M, "representation": GLOVE})
+single_layer = partial(
+    register_preset, method=IDPG, prompt_layers="first", representation="backbone", generator_hidden_size=256
+)
+multi_layer = partial(
+    register_preset, method=IDPG, prompt_layers="all", representation=PREVIOUS_LAYER, generator_hidden_size=16
+)
+single_layer("s-idpg-phm", paper="105K", generator="phm", phm_shared_a="true")
+single_layer("s-idpg-dnn", paper="1.5M", generator="dnn")
+multi_layer("m-idpg-phm", paper="134K", generator="phm")
+multi_layer("m-idpg-dnn", paper="216K", generator="dnn")
+multi_layer("m-idpg-phm-glove", paper="141K", generator="phm", phm_n=4, representation=GLOVE)

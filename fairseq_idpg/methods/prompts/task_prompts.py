@@ -21,9 +21,9 @@ from fairseq.dataclass import ChoiceEnum
 from torch import Tensor, nn
 
 from ...errors import InputError
-from ..base import WordEmbeddings
+from ..base import Geometry, WordEmbeddings
 from ..options import option
-from ..registry import Geometry, register_preset
+from ..registry import register_preset
 from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod
 from .reparameterization import NETWORKS
 
@@ -47,6 +47,8 @@ class TaskPrompts(PromptMethod):
     ``reparameterization`` it is no parameter but what that network gave last: at the last switch to evaluation or save.
     Trainable parameters: places * rows * d, or the network's.
     """
+
+    config = TaskPromptConfig
 
     def __init__(self, cfg: TaskPromptConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
@@ -112,11 +114,9 @@ class TaskPrompts(PromptMethod):
         return lambda place, sentence: rows[place][None]
 
 
-register_preset("prompt-tuning", TaskPrompts, TaskPromptConfig, prompt_length=5)
-register_preset("prompt-tuning-134", TaskPrompts, TaskPromptConfig, prompt_length=134)
-register_preset("prompt-tuning-100", TaskPrompts, TaskPromptConfig, prompt_length=100)
-register_preset("p-tuning", TaskPrompts, TaskPromptConfig, prompt_length=5, prompt_reparameterization="lstm")
-register_preset("p-tuning-v2", TaskPrompts, TaskPromptConfig, prompt_length=5, prompt_layers="all")
-register_preset(
-    "p-tuning-v2-kv", TaskPrompts, TaskPromptConfig, prompt_length=5, prompt_layers="all", prompt_insertion="key-value"
-)
+register_preset("prompt-tuning", TaskPrompts, paper="5K", prompt_length=5)
+register_preset("prompt-tuning-134", TaskPrompts, paper="134K", prompt_length=134)
+register_preset("prompt-tuning-100", TaskPrompts, prompt_length=100)
+register_preset("p-tuning", TaskPrompts, prompt_length=5, prompt_reparameterization="lstm")
+register_preset("p-tuning-v2", TaskPrompts, paper="120K", prompt_length=5, prompt_layers="all")
+register_preset("p-tuning-v2-kv", TaskPrompts, prompt_length=5, prompt_layers="all", prompt_insertion="key-value")

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
+from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.phm import kronecker_sum
-from fairseq_idpg.methods.registry import PRESETS, Geometry
+from fairseq_idpg.methods.registry import PRESETS
 from fairseq_idpg.representations.kinds import sentence_representation
 from tests.helpers import ALWAYS_SAVED, PAD, TINY, logits, model_args, pair_batch, single_batch, stock_twin, tiny_model
 from tests.methods.adapters.presets import (
@@ -90,7 +91,7 @@ def uniform(side: int) -> float:
 def test_initial_values(name, stds):
     torch.manual_seed(0)
     args = model_args(method=name, adapter_hidden_size=64)
-    method = PRESETS[name].build(args, Geometry(8, 256))
+    method = PRESETS[name].build(args, Geometry(8, 256, 1024))
     assert {key for key, _ in method.named_parameters()} == set(stds)
     for key, parameter in method.named_parameters():
         assert parameter.std().item() == pytest.approx(stds[key], rel=0.2), key
@@ -98,7 +99,7 @@ def test_initial_values(name, stds):
 
 
 def test_the_released_codes_start_of_adapters():
-    method = PRESETS["adapter"].build(model_args(method="adapter", adapter_init_std=0.02), Geometry(8, 256))
+    method = PRESETS["adapter"].build(model_args(method="adapter", adapter_init_std=0.02), Geometry(8, 256, 1024))
     assert method.down.std().item() == pytest.approx(0.0176, rel=0.05) and method.down.abs().max() <= 0.04
 
 

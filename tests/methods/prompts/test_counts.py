@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fairseq_idpg.methods.registry import PRESETS, Geometry
+from fairseq_idpg.methods.base import Geometry
+from fairseq_idpg.methods.registry import PRESETS
 from tests.helpers import model_args
 
-LARGE = Geometry(layers=24, width=1024)
+LARGE = Geometry(layers=24, width=1024, inner=4096)
 PAPER = {
     "head-only": 0,
     "fine-tuning": 0,  # of its own; it trains the backbone

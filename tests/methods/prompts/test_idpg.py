@@ -8,8 +8,9 @@ import torch
 from omegaconf import OmegaConf
 
 from fairseq_idpg.errors import InputError
+from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.prompts.base import parse_places
-from fairseq_idpg.methods.registry import PRESETS, Geometry
+from fairseq_idpg.methods.registry import PRESETS
 from fairseq_idpg.models.config import fill_method_options
 from tests.helpers import TINY, enlarge, logits, model_args, pair_batch, tiny_model
 from tests.plain import plain_prompt
@@ -29,7 +30,7 @@ VARIANTS = {
 
 
 def build(**options):
-    method = PRESETS[options["method"]].build(model_args(**options), Geometry(LAYERS, WIDTH)).eval()
+    method = PRESETS[options["method"]].build(model_args(**options), Geometry(LAYERS, WIDTH, 2 * WIDTH)).eval()
     enlarge(method)
     return method
 
@@ -69,7 +70,7 @@ def test_equations(name, sharing, representation, variant):
 def test_table_7_by_appendix_a_5_1(variant, expected):
     """Fresh LayerNorms, all alike, around a generator whose rows are known: its bias."""
     options = {"method": "s-idpg-phm", "phm_n": 4, **SMALL, **VARIANTS[variant]}
-    method = PRESETS["s-idpg-phm"].build(model_args(**options), Geometry(LAYERS, WIDTH)).eval()
+    method = PRESETS["s-idpg-phm"].build(model_args(**options), Geometry(LAYERS, WIDTH, 2 * WIDTH)).eval()
     for parameter in method.generators.parameters():
         parameter.zero_()
     method.bias.normal_()
@@ -108,7 +109,7 @@ def test_zero_generator_is_prompt_tuning_with_its_bias(single):
 def test_initial_values_of_the_released_code(name, stds):
     torch.manual_seed(0)
     options = {} if "tuning" in name else {"generator_hidden_size": 256}
-    method = PRESETS[name].build(model_args(method=name, **options), Geometry(8, 256))
+    method = PRESETS[name].build(model_args(method=name, **options), Geometry(8, 256, 1024))
     assert {key.split(".")[-1] for key, _ in method.named_parameters()} == set(stds)
     for key, parameter in method.named_parameters():
         std = stds[key.split(".")[-1]]

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_idpg.methods.registry import PRESETS, Geometry, find_preset
+from fairseq_idpg.methods.base import Geometry
+from fairseq_idpg.methods.registry import PRESETS, find_preset
 from fairseq_idpg.models.config import fill_method_options
 from fairseq_idpg.models.prepare import check_effects
 from preprocess.tasks import TASKS
@@ -118,7 +119,7 @@ def test_every_row_has_options_of_its_method(path):
         args = parsed(row, sweep)
         if args.method == "m-idpg-phm-glove":
             args.representation_width = 300
-        method = find_preset(args.method).build(args, Geometry(args.encoder_layers, args.encoder_embed_dim))
+        method = find_preset(args.method).build(args, Geometry.of(args))
         check_effects(args, args, method)
 
 

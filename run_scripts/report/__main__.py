@@ -1,6 +1,156 @@
-import sys
+"""The paper's tables and figures out of finished runs: ``python -m run_scripts.report RESULTS --table 1``."""
 
-from .cli import run
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Sequence
+
+from preprocess.errors import DataError
+from preprocess.folders import new_file
+from preprocess.tasks import find_task
+from run_scripts.run.experiment import SELECTIONS
+from run_scripts.run.records import RunError
+
+from .counts import count_table
+from .figures import CHARTS
+from .render import FORMATS, SUFFIXES, Chart, Table, draw
+from .runs import Results, read_results
+from .scope import Choice
+from .tables import SCORE_TABLES, overview, score_table
+
+IMAGES = (".png", ".svg", ".pdf")
+TEXTS = (".txt", *SUFFIXES)
+COUNT_TABLE = 2
+ABOUT = """The paper's tables and figures out of the runs in RESULTS, beside the paper's own numbers.
+
+A score is the mean and sample standard deviation over seeds of the test scores at the learning rate with the best mean
+dev score, for each row and task. Without --table and --figure: what RESULTS holds."""
+OF_SCORES = {"voting", "significance"}
+OF_PLACES = {"position", "supplementary_position"}
+OVERVIEW = ("overview", 0)
+REFUSED = {  # options that mean nothing to a table or figure
+    ("table", 1): {"k"},
+    ("table", 2): {"k", *OF_SCORES},
+    ("table", 3): {"k"},
+    ("table", 6): {"k"},
+    ("table", 7): {"k", "voting"},
+    ("figure", 1): {"k", *OF_SCORES},
+    ("figure", 3): {"k", *OF_SCORES},
+    ("figure", 7): {*OF_SCORES, *OF_PLACES},
+    ("figure", 9): {*OF_SCORES, "prompt_length"},
+    OVERVIEW: {*OF_SCORES, *OF_PLACES, "prompt_length", "k", "tasks", "rows", "selection", "backbone"},
+}
+
+
+def position_or_none(text: str) -> int | str:
+    return text if text == "none" else int(text)
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        "python -m run_scripts.report", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = made.add_argument
+    add("results", metavar="RESULTS", type=Path, help="the folder of a sweep, or its results.jsonl")
+    what = made.add_mutually_exclusive_group()
+    what.add_argument("--table", type=int, choices=sorted({COUNT_TABLE, *SCORE_TABLES}))
+    what.add_argument("--figure", type=int, choices=sorted(CHARTS))
+    add("--format", choices=list(FORMATS), help="default: by the suffix of --out (.md, .tex, .csv), else terminal")
+    add("--out", metavar="FILE", type=Path, help="write there; figures are drawn in .png, .svg and .pdf files")
+    add("--tasks", nargs="+", metavar="TASK", help="columns and averages (default: the paper's ten; figures: all run)")
+    add("--rows", nargs="+", metavar="ROW", help="of the table (default: the paper's, and others with runs)")
+    add("--voting", action="store_true", help="add the scores of the votes of all seeds")
+    add("--significance", metavar="ROW", help="add p values against this row")
+    runs = made.add_argument_group("which runs, where RESULTS holds several kinds")
+    runs.add_argument("--selection", choices=SELECTIONS)
+    runs.add_argument("--backbone", nargs="+", metavar="NAME", help="path or SHA-256 (or its end or beginning)")
+    runs.add_argument("--position", nargs="+", type=int, metavar="P", help="of all tasks, or of singles and of pairs")
+    runs.add_argument("--supplementary-position", type=position_or_none, metavar="P", help="or none")
+    runs.add_argument("--prompt-length", type=int, metavar="T", help="of rows with several (default: the paper's)")
+    runs.add_argument("--k", type=int, help="few-shot runs instead of full ones (figures 7 and 9)")
+    return made
+
+
+def refuse_useless(args: argparse.Namespace) -> None:
+    """Refuses options without effect, before anything is read."""
+    asked = [(name, getattr(args, name)) for name in ("table", "figure") if getattr(args, name)]
+    what, number = product = asked[0] if asked else OVERVIEW
+    for name in sorted(REFUSED[product]):
+        if getattr(args, name) not in (None, False):
+            shown = f"--{what} {number}" if asked else "a command without --table and --figure"
+            raise RunError(f"--{name.replace('_', '-')} means nothing to {shown}: leave it out")
+    if args.position and len(args.position) > 2:
+        raise RunError(
+            f"--position {' '.join(map(str, args.position))}: give one position, or one for singles and pairs"
+        )
+    suffixes = (*TEXTS, *(IMAGES if args.figure else ()))
+    if args.out and args.out.suffix not in ("", *suffixes):
+        raise RunError(f"--out {args.out}: name a file that ends with {', '.join(suffixes)}")
+
+
+def choice_of(args: argparse.Namespace) -> Choice:
+    return Choice(
+        tasks=tuple(dict.fromkeys(find_task(name).name for name in args.tasks or ())),
+        rows=tuple(args.rows or ()),
+        selection=args.selection,
+        backbones=tuple(args.backbone or ()),
+        positions=tuple(args.position or ()),
+        supplementary=args.supplementary_position,
+        prompt_length=args.prompt_length,
+        k=args.k,
+    )
+
+
+def make(args: argparse.Namespace, results: Results, choice: Choice) -> Table | Chart:
+    if args.figure:
+        return CHARTS[args.figure](results, choice)
+    if args.table == COUNT_TABLE:
+        return count_table(results, choice)
+    if args.table:
+        return score_table(SCORE_TABLES[args.table], results, choice, args.voting, args.significance)
+    return overview(results)
+
+
+def deliver(made: Table | Chart, out: Path | None, form: str | None) -> None:
+    """Prints or saves; an image is saved beside which the numbers are printed if a format is asked for."""
+    table = made.table if isinstance(made, Chart) else made
+    if out and out.suffix in IMAGES and isinstance(made, Chart):
+        with new_file(out) as work:
+            draw(made).savefig(work, dpi=150)
+        print(f"saved: {out}", file=sys.stderr)
+        if form is None:
+            return
+        out = None
+    form = form or SUFFIXES.get(out.suffix if out else "", "terminal")
+    text = FORMATS[form](table)
+    if form == "csv":
+        print("\n".join([table.title, *table.notes]), file=sys.stderr)
+    if out is None:
+        print(text, end="")
+    else:
+        with new_file(out) as work:
+            work.write_text(text, encoding="utf-8")
+        print(f"saved: {out}", file=sys.stderr)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Raises RunError, one line, for bad input and for files that cannot be written."""
+    args = parser().parse_args(argv)
+    try:
+        refuse_useless(args)
+        deliver(make(args, read_results(args.results), choice_of(args)), args.out, args.format)
+    except DataError as error:
+        raise RunError(str(error)) from None
+    except BrokenPipeError:  # whoever reads our output has gone, as in "| head"
+        sys.stdout = open(os.devnull, "w")
+        sys.exit(1)
+    except OSError as error:
+        place = error.filename or args.out or args.results
+        raise RunError(f"{place}: {error.strerror or error}: nothing written") from None
+
 
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:]))
+    main()

@@ -11,7 +11,7 @@ from run_scripts.run.records import RunError
 
 from .paper import PaperCount, paper
 from .render import MISSING, NOTHING, Table
-from .runs import Results, Run, architecture, backbone_label, grouped, is_done
+from .runs import Results, Run, architecture, backbone_label, grouped, has_finished
 from .scope import Choice, settle
 
 PAPER_ARCH = "roberta_idpg_large"
@@ -55,7 +55,7 @@ def trainable_counts(results: Results, choice: Choice) -> Counts:
         RunError: there are runs of several architectures, or prompt lengths of a row, and no choice among them; a row
             has runs that train more and less.
     """
-    runs = [run for run in results.runs if is_done(run) and choice.accepts(run)]
+    runs = [run for run in results.runs if has_finished(run) and choice.accepts(run)]
     runs = [run for run in runs if not paper().is_ablation(run["row"])]
     by_arch = grouped(runs, architecture)
     if len(by_arch) > 1:

@@ -13,9 +13,9 @@ from .notes import failures, protocol
 from .paper import paper
 from .render import MISSING, NOTHING, Chart, Panel, Point, Series, Table
 from .runs import PAIRS, SINGLE, Results, Run, is_prompted, kind_of
-from .scope import Choice, Scope, take
-from .scores import Row, mean_dev, mean_test, rows_of
-from .tables import SCORE_TABLES, difference, shown
+from .scope import Choice, Scope, take_runs
+from .scores import RowScores, mean_dev, mean_test, rows_of
+from .tables import SCORE_TABLES, score_text, signed_difference
 
 SHARING = ("S", "M", "L")
 INPUTS = {"layer0": "layer 0", "previous": "previous layer"}
@@ -28,7 +28,7 @@ class Averages:
     """Rows, by name or another key, and the tasks that averages are over: a row that lacks one has none."""
 
     tasks: tuple[str, ...]
-    rows: Mapping[Any, Row]
+    rows: Mapping[Any, RowScores]
 
     def test(self, key: Any) -> float | None:
         """Mean of the test scores, x100."""
@@ -38,7 +38,7 @@ class Averages:
         return mean_dev(self.rows.get(key, {}), self.tasks)
 
     @property
-    def label(self) -> str:
+    def axis_label(self) -> str:
         return f"mean test score over {len(self.tasks)} task{'s' * (len(self.tasks) > 1)} (x100)"
 
 
@@ -60,7 +60,7 @@ def average_notes(scope: Scope, tasks: Collection[str]) -> list[str]:
 
 def tasks_of(scope: Scope, choice: Choice) -> tuple[str, ...]:
     there = {run["task"] for run in scope.done}
-    return choice.tasks or tuple(task for task in choice.columns if task in there)
+    return choice.tasks or tuple(task for task in choice.shown_tasks if task in there)
 
 
 def refuse_empty(results: Results, tasks: Collection[str], scores: Iterable[float | None]) -> None:
@@ -72,9 +72,9 @@ def take_varying(results: Results, choice: Choice, free: Collection[str]) -> Sco
     """The runs with prompts that differ in what ``free`` names, within a row and task.
 
     Raises:
-        RunError: see ``take``; there are no such runs.
+        RunError: see ``take_runs``; there are no such runs.
     """
-    scope = take(results, choice, (choice.k,), free, is_prompted).varying(free)
+    scope = take_runs(results, choice, (choice.k,), free, is_prompted).varying(free)
     if not scope.done:
         what = " or ".join(name.replace("_", " ") for name in free)
         raise RunError(f"{results.folder}: no row has runs of a task with more than one {what}: run a sweep of them")
@@ -84,7 +84,7 @@ def take_varying(results: Results, choice: Choice, free: Collection[str]) -> Sco
 def parameter_chart(results: Results, choice: Choice) -> Chart:
     """Figure 1: average score against trainable parameters."""
     counts = trainable_counts(results, choice)
-    scope = take(results, choice, wants=SCORE_TABLES[1].wants)
+    scope = take_runs(results, choice, wants=SCORE_TABLES[1].wants)
     ours = averages_of(results, choice, scope, itemgetter("row"))
     block = paper().blocks[1][None]
     series, lines = [], []
@@ -94,13 +94,13 @@ def parameter_chart(results: Results, choice: Choice) -> Chart:
         mine, printed = _point(trainable, score), _point(theirs and theirs.parameters, papers)
         series += [Series(row, mine, style)] if mine else []
         series += [Series("" if mine else row, printed, style, of_paper=True)] if printed else []
-        cells = [MISSING if trainable is None else f"{trainable:,}", shown(score)]
-        lines.append([row, *cells, theirs.printed if theirs else NOTHING, shown(papers, unknown=NOTHING)])
+        cells = [MISSING if trainable is None else f"{trainable:,}", score_text(score)]
+        lines.append([row, *cells, theirs.printed if theirs else NOTHING, score_text(papers, unknown=NOTHING)])
     header = ["method", "trainable", "Avg", "paper: trainable", "paper: Avg"]
     markers = "filled: ours; hollow: the paper's, of RoBERTa-large; heads not counted; 0 is not drawn"
     notes = [*average_notes(scope, ours.tasks), markers]
     title = "Figure 1: average score against trainable parameters"
-    panel = Panel("", "trainable parameters without the head (log scale)", ours.label, series, log=True)
+    panel = Panel("", "trainable parameters without the head (log scale)", ours.axis_label, series, log=True)
     return Chart([panel], Table(title, 1, header, [[line] for line in lines], notes))
 
 
@@ -111,7 +111,7 @@ def _point(parameters: int | None, score: float | None) -> list[Point]:
 
 def generator_chart(results: Results, choice: Choice) -> Chart:
     """Figure 3: S, M and L generators whose input is the same for all layers or the previous layer's output."""
-    scope = take(results, choice, wants=SCORE_TABLES[6].wants)
+    scope = take_runs(results, choice, wants=SCORE_TABLES[6].wants)
     ours = averages_of(results, choice, scope, itemgetter("row"))
     block = paper().blocks[6][None]
     series, groups = [], []
@@ -124,13 +124,13 @@ def generator_chart(results: Results, choice: Choice) -> Chart:
             label = f"{whose}: m = {size}, input: {INPUTS[source]}"
             series += [Series(label, points, style, of_paper=whose == "paper")] if points else []
         lines = {
-            "ours": [shown(score) for score in mine],
-            "paper": [shown(score, unknown=NOTHING) for score in papers],
-            "difference": [difference(*both) for both in zip(mine, papers)],
+            "ours": [score_text(score) for score in mine],
+            "paper": [score_text(score, unknown=NOTHING) for score in papers],
+            "difference": [signed_difference(*both) for both in zip(mine, papers)],
         }
         groups.append([[size, INPUTS[source], name, *cells] for name, cells in lines.items()])
     title = "Figure 3: multi-layer generators that share weights and bias (S), weights (M) or nothing (L)"
-    panel = Panel("", "sharing over layers", ours.label, series, groups=SHARING)
+    panel = Panel("", "sharing over layers", ours.axis_label, series, groups=SHARING)
     return Chart([panel], Table(title, 3, ["m", "input", "values", *SHARING], groups, average_notes(scope, ours.tasks)))
 
 
@@ -150,8 +150,8 @@ def length_chart(results: Results, choice: Choice) -> Chart:
         scores = [ours.test((row, length)) for length in lengths]
         points = [(length, score) for length, score in zip(lengths, scores) if score is not None]
         series += [Series(row, points, style)] if points else []
-        lines.append([row, *map(shown, scores)])
-    panel = Panel("", "prompt length (rows)", ours.label, series, whole=True)
+        lines.append([row, *map(score_text, scores)])
+    panel = Panel("", "prompt length (rows)", ours.axis_label, series, whole=True)
     header, notes = ["method", *map(str, lengths)], average_notes(scope, ours.tasks)
     table = Table("Figure 9: impact of prompt length", 1, header, [[line] for line in lines], notes)
     return Chart([panel], table)
@@ -160,7 +160,7 @@ def length_chart(results: Results, choice: Choice) -> Chart:
 # --- Figure 7: the prompt's position in downstream tasks and in supplementary training -----------
 
 
-class Place(NamedTuple):
+class GridPlace(NamedTuple):
     """Positions of the prompt; ``supplementary`` is None without supplementary training."""
 
     supplementary: int | None
@@ -173,11 +173,11 @@ class Grid:
 
     row: str
     kind: str
-    tests: dict[Place, float | None]
-    devs: dict[Place, float | None]
+    tests: dict[GridPlace, float | None]
+    devs: dict[GridPlace, float | None]
 
     @property
-    def best(self) -> Place | None:
+    def best(self) -> GridPlace | None:
         """By dev score."""
         known = {place: dev for place, dev in self.devs.items() if dev is not None}
         return max(known, key=known.__getitem__) if known else None
@@ -186,9 +186,9 @@ class Grid:
     def supplementary(self) -> list[int | None]:
         return sorted({place.supplementary for place in self.tests}, key=lambda p: -1 if p is None else p)
 
-    def cell(self, place: Place) -> str:
+    def cell(self, place: GridPlace) -> str:
         impossible = place.downstream not in POSITIONS[self.kind]
-        return NOTHING if impossible else shown(self.tests.get(place))
+        return NOTHING if impossible else score_text(self.tests.get(place))
 
     def points(self, axis: str) -> list[tuple[int, float]]:
         """(position, score) along ``downstream`` or ``supplementary`` through the best place."""
@@ -200,8 +200,8 @@ class Grid:
         return sorted((position, score) for position, score in points if position is not None and score is not None)
 
 
-def place_of(run: Run) -> Place:
-    return Place(run["supplementary_position"], run["position"])
+def place_of(run: Run) -> GridPlace:
+    return GridPlace(run["supplementary_position"], run["position"])
 
 
 def position_chart(results: Results, choice: Choice) -> Chart:
@@ -225,7 +225,7 @@ def _grids(scope: Scope, tasks: Collection[str], kind: str) -> list[Grid]:
         tuple(task for task in tasks if kind_of(task) == kind),
         rows_of(done, lambda run: (run["row"], place_of(run)), scope.failed),
     )
-    places: dict[str, list[Place]] = {}
+    places: dict[str, list[GridPlace]] = {}
     for row, place in of_kind.rows:
         places.setdefault(row, []).append(place)
     return [
@@ -250,7 +250,7 @@ def _table(grids: list[Grid], notes: list[str]) -> Table:
     groups = [
         [
             [grid.row, grid.kind, "none" if position is None else str(position)]
-            + [grid.cell(Place(position, other)) for other in downstream]
+            + [grid.cell(GridPlace(position, other)) for other in downstream]
             for position in grid.supplementary
         ]
         for grid in grids

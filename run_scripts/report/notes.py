@@ -11,7 +11,7 @@ from preprocess.tasks import TASKS
 
 from .runs import Run, architecture, backbone_label, cell_label, grouped, is_hopeless, is_prompted, kind_of, task_label
 from .scope import Scope
-from .scores import Row
+from .scores import RowScores
 
 MEAN_OF = {
     "acc_and_f1": "mean of accuracy and F1",
@@ -93,7 +93,7 @@ def _distinct(runs: Iterable[Run], value: Callable[[Run], Any]) -> str:
     return ", ".join(map(str, sorted({value(run) for run in runs})))
 
 
-def incomplete(rows: Mapping[tuple[int | None, str], Row], seeds: Collection[int]) -> list[str]:
+def incomplete(rows: Mapping[tuple[int | None, str], RowScores], seeds: Collection[int]) -> list[str]:
     """A note that says which seeds are missing where, if any; rows by K and name."""
     lacking: dict[str, list[str]] = {}
     for (k, name), row in rows.items():

@@ -54,13 +54,13 @@ def _backbone(run: Run) -> dict[str, str]:
 # --- what is asked of a run ----------------------------------------------------------------------
 
 
-def is_done(run: Run) -> bool:
+def has_finished(run: Run) -> bool:
     return run["status"] == "done"
 
 
 def is_hopeless(run: Run) -> bool:
     """Whether a failed run would fail again: it has diverged, or there was too little memory."""
-    return not is_done(run) and run.get("reason") in REASONS
+    return not has_finished(run) and run.get("reason") in REASONS
 
 
 def is_variant(failed: Run, done: Run) -> bool:
@@ -115,7 +115,7 @@ NEEDED = {  # by status
     "failed": ("selection", "lr", "seed"),
 }
 NOT_KNOWN = ("dev", "test", "metric", "trainable", "backbone", "options")  # to a run that failed: null
-Kind = tuple[Callable[[Any], bool], str]  # whether a value is of this kind, and what the kind is called
+ValueKind = tuple[Callable[[Any], bool], str]  # whether a value is of this kind, and what the kind is called
 
 
 def is_number(value: Any) -> bool:
@@ -125,7 +125,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, float) and math.isfinite(value)
 
 
-def is_whole(value: Any) -> bool:
+def is_count(value: Any) -> bool:
     return is_number(value) and isinstance(value, int) and value >= 0
 
 
@@ -151,18 +151,18 @@ def is_options(value: Any) -> bool:
     return isinstance(value, dict) or is_words(value)
 
 
-def among(known: Iterable[str]) -> Kind:
+def among(known: Iterable[str]) -> ValueKind:
     return lambda value: is_text(value) and value in known, f"one of {', '.join(known)}"
 
 
-def maybe(accepts: Callable[[Any], bool], name: str) -> Kind:
+def maybe(accepts: Callable[[Any], bool], name: str) -> ValueKind:
     return lambda value: value is None or accepts(value), f"{name} or null"
 
 
-NAME: Kind = (is_name, "name")
-SCORE: Kind = (lambda value: is_number(value) and abs(value) <= 100, "score from -100 to 100")
-COUNT: Kind = (is_whole, "whole number from 0 on")
-KINDS: dict[str, Kind] = {  # of what reports read
+NAME: ValueKind = (is_name, "name")
+SCORE: ValueKind = (lambda value: is_number(value) and abs(value) <= 100, "score from -100 to 100")
+WHOLE_NUMBER: ValueKind = (is_count, "whole number from 0 on")
+VALUE_KINDS: dict[str, ValueKind] = {  # of what reports read
     "status": among(NEEDED),
     "setting": among(("full", "few-shot")),
     "selection": among(SELECTIONS),
@@ -172,9 +172,9 @@ KINDS: dict[str, Kind] = {  # of what reports read
     "dev": SCORE,
     "test": SCORE,
     "lr": (lambda value: is_number(value) and value > 0, "learning rate"),
-    "seed": COUNT,
-    "trainable": COUNT,
-    **dict.fromkeys(("k", *PROMPT, "batch_size", "max_epoch", "max_update", "protocol"), maybe(is_whole, "number")),
+    "seed": WHOLE_NUMBER,
+    "trainable": WHOLE_NUMBER,
+    **dict.fromkeys(("k", *PROMPT, "batch_size", "max_epoch", "max_update", "protocol"), maybe(is_count, "number")),
     **dict.fromkeys(("command", "given_options"), maybe(is_words, "list of texts")),
     **dict.fromkeys(("predictions", "error", "reason"), maybe(is_text, "text")),
     "backbone": (is_backbone, "path with a sha256"),
@@ -190,7 +190,7 @@ def _refuse_damage(run: Run, where: str) -> None:
     lacking += [key for key in NEEDED.get(status if is_text(status) else "", ()) if key not in run]
     if lacking:
         raise RunError(f"{where} has no {', '.join(lacking)}: {remedy}")
-    for key, (accepts, wanted) in KINDS.items():
+    for key, (accepts, wanted) in VALUE_KINDS.items():
         unknown = status == "failed" and key in NOT_KNOWN and run.get(key) is None
         if key in run and not unknown and not accepts(run[key]):
             text = repr(run[key])

@@ -10,7 +10,7 @@ from typing import Any, Callable, Collection, Iterable, Iterator
 from run_scripts.run.records import RunError
 
 from .paper import paper
-from .runs import PAIRS, PROMPT, Results, Run, backbone_label, grouped, is_done, is_prompted, kind_of
+from .runs import PAIRS, PROMPT, Results, Run, backbone_label, grouped, has_finished, is_prompted, kind_of
 
 PLACES = ("data", "save_dir", "representation_cache")  # options that differ between runs with the same result
 
@@ -39,7 +39,7 @@ class Choice:
     k: int | None = None
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def shown_tasks(self) -> tuple[str, ...]:
         return self.tasks or paper().tasks
 
     def shows(self, row: str) -> bool:
@@ -61,7 +61,7 @@ class Choice:
         return all(self._agreements(run))
 
     def _agreements(self, run: Run) -> Iterator[bool]:
-        yield run["task"] in self.columns
+        yield run["task"] in self.shown_tasks
         yield self.shows(run["row"])
         if self.selection:
             yield run["selection"] == self.selection
@@ -122,7 +122,7 @@ def _row_and_task(run: Run) -> tuple[str, str]:
     return run["row"], run["task"]
 
 
-def take(
+def take_runs(
     results: Results,
     choice: Choice,
     ks: Collection[int | None] = (None,),
@@ -139,7 +139,7 @@ def take(
     """
     there = [run for run in results.runs if run["k"] in ks and wants(run)]
     chosen = [run for run in there if choice.accepts(run)]
-    done, failed = list(filter(is_done, chosen)), [run for run in chosen if not is_done(run)]
+    done, failed = list(filter(has_finished, chosen)), [run for run in chosen if not has_finished(run)]
     if not done:
         name = "full run" if None in ks else f"few-shot run with K = {', '.join(map(str, ks))}"
         chosen_by = f" with {choice.options}" if choice.options else ""
@@ -161,7 +161,7 @@ def settle(runs: list[Run], choice: Choice, results: Results, keys: Collection[s
     """
     for dimension in DIMENSIONS:
         if dimension.key in keys:
-            runs = dimension.settle(runs, choice, results)
+            runs = dimension.with_one_value(runs, choice, results)
     return runs
 
 
@@ -182,12 +182,12 @@ class Dimension:
     value: Callable[[Run], Any] | None = None
     label: Callable[[Run], str] | None = None
 
-    def settle(self, runs: list[Run], choice: Choice, results: Results) -> list[Run]:
+    def with_one_value(self, runs: list[Run], choice: Choice, results: Results) -> list[Run]:
         """The runs with one value in each group."""
         groups = grouped(runs, lambda run: self.group(run, choice))
-        return [run for name, group in groups.items() for run in self._of_one_value(name, group, choice, results)]
+        return [run for name, group in groups.items() for run in self._of_group(name, group, choice, results)]
 
-    def _of_one_value(self, name: str, runs: list[Run], choice: Choice, results: Results) -> list[Run]:
+    def _of_group(self, name: str, runs: list[Run], choice: Choice, results: Results) -> list[Run]:
         by_value = grouped(runs, self.value or (lambda run: run[self.key]))
         if len(by_value) == 1:
             return runs

@@ -58,7 +58,7 @@ class Score:
         return stdev(run["test"] for run in self.runs) if len(self.runs) > 1 else None
 
 
-Row = Mapping[str, Score]  # by task
+RowScores = Mapping[str, Score]  # by task
 
 
 def choose(runs: Iterable[Run], failed: Iterable[Run] = ()) -> Score | None:
@@ -78,13 +78,13 @@ def choose(runs: Iterable[Run], failed: Iterable[Run] = ()) -> Score | None:
 
 def rows_of(
     runs: Iterable[Run], key: Callable[[Run], Any] = lambda run: run["row"], failed: Iterable[Run] = ()
-) -> dict[Any, Row]:
-    """Row, or another key of groups of runs -> task -> score."""
+) -> dict[Any, RowScores]:
+    """RowScores, or another key of groups of runs -> task -> score."""
     failed = list(failed)
     return {name: _by_task(group, failed) for name, group in grouped(runs, key).items()}
 
 
-def _by_task(runs: Iterable[Run], failed: Iterable[Run]) -> Row:
+def _by_task(runs: Iterable[Run], failed: Iterable[Run]) -> RowScores:
     found = {task: choose(group, failed) for task, group in grouped(runs, lambda run: run["task"]).items()}
     return {task: score for task, score in found.items() if score is not None}
 
@@ -94,11 +94,11 @@ def mean_over(values: Mapping[str, float], tasks: Collection[str]) -> float | No
     return mean(values[task] for task in tasks) if values.keys() >= set(tasks) else None
 
 
-def mean_test(row: Row, tasks: Collection[str]) -> float | None:
+def mean_test(row: RowScores, tasks: Collection[str]) -> float | None:
     return mean_over({task: score.test for task, score in row.items()}, tasks)
 
 
-def mean_dev(row: Row, tasks: Collection[str]) -> float | None:
+def mean_dev(row: RowScores, tasks: Collection[str]) -> float | None:
     return mean_over({task: score.dev for task, score in row.items()}, tasks)
 
 
@@ -120,7 +120,7 @@ class Comparison:
         return f"{number}{'*' if self.p < LEVEL else ''} {pairs}"
 
 
-def compare(one: Row, other: Row) -> Comparison:
+def paired_test(one: RowScores, other: RowScores) -> Comparison:
     """Two rows, each at its chosen learning rates; pairs are the tasks and seeds that both have."""
     ours, theirs = _by_pair(one), _by_pair(other)
     shared = sorted(ours.keys() & theirs.keys())
@@ -132,7 +132,7 @@ def compare(one: Row, other: Row) -> Comparison:
     return Comparison(float(test.pvalue), len(shared))
 
 
-def _by_pair(row: Row) -> dict[tuple[str, int], float]:
+def _by_pair(row: RowScores) -> dict[tuple[str, int], float]:
     return {(task, run["seed"]): run["test"] for task, score in row.items() for run in score.runs}
 
 
@@ -160,7 +160,7 @@ class Votes:
         """What a report must say of them."""
         return [f"no vote, as {problem}: {', '.join(places)}" for problem, places in self.problems.items()]
 
-    def of(self, row: Row) -> dict[str, float]:
+    def of(self, row: RowScores) -> dict[str, float]:
         """Task -> metric of the seeds' vote on the test split, x100, where predictions are there."""
         voted = {task: self._of_seeds(score.runs) for task, score in row.items()}
         return {task: value for task, value in voted.items() if value is not None}

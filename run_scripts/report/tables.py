@@ -9,9 +9,9 @@ from typing import Any, Callable, Collection, Iterable, Mapping
 from .notes import failures, incomplete, protocol, seeds_of
 from .paper import GENERATOR, Block, PaperRow, paper
 from .render import MISSING, NOTHING, Table
-from .runs import Results, Run, backbone_label, grouped, is_done
-from .scope import Choice, check_row, take
-from .scores import LEVEL, Row, Votes, compare, mean_over, mean_test, rows_of
+from .runs import Results, Run, backbone_label, grouped, has_finished
+from .scope import Choice, check_row, take_runs
+from .scores import LEVEL, RowScores, Votes, mean_over, mean_test, paired_test, rows_of
 
 AVERAGE, VOTING = "Avg", "Voting"  # columns besides the tasks: of the scores, and of the votes
 
@@ -66,10 +66,10 @@ def score_table(
         significance: adds a column with p values against this row.
 
     Raises:
-        RunError: see ``take``; the row of ``significance`` has no runs.
+        RunError: see ``take_runs``; the row of ``significance`` has no runs.
     """
-    tasks, columns = choice.columns, spec.columns(choice.columns)
-    scope = take(results, choice, spec.blocks.keys(), wants=spec.wants)
+    tasks, columns = choice.shown_tasks, spec.columns(choice.shown_tasks)
+    scope = take_runs(results, choice, spec.blocks.keys(), wants=spec.wants)
     rows = rows_of(scope.done, lambda run: (run["k"], run["row"]), scope.failed)
     with_runs = list(dict.fromkeys(name for _, name in rows))
     choice.pick([*(name for block in spec.blocks.values() for name in block), *with_runs])
@@ -99,7 +99,7 @@ def score_table(
 
 
 def _lines(
-    row: Row,
+    row: RowScores,
     votes: Mapping[str, float],
     printed: PaperRow | None,
     columns: Collection[str],
@@ -118,32 +118,32 @@ def _lines(
     few = {task: f" (n={len(score.seeds)})" for task, score in row.items() if len(score.seeds) < seeds}
     voted = {**votes, AVERAGE: of_votes, VOTING: of_votes}
     lines = {
-        "ours": [shown(ours.get(column), std.get(column)) + few.get(column, "") for column in columns],
-        "voting": [shown(voted.get(column)) for column in columns],
+        "ours": [score_text(ours.get(column), std.get(column)) + few.get(column, "") for column in columns],
+        "voting": [score_text(voted.get(column)) for column in columns],
     }
     if printed is not None:
         theirs = {**printed.mean, AVERAGE: printed.average(tasks), VOTING: printed.average_vote(tasks)}
-        lines["paper"] = [shown(theirs.get(column), printed.std.get(column), NOTHING) for column in columns]
-        lines["difference"] = [difference(ours.get(column), theirs.get(column)) for column in columns]
+        lines["paper"] = [score_text(theirs.get(column), printed.std.get(column), NOTHING) for column in columns]
+        lines["difference"] = [signed_difference(ours.get(column), theirs.get(column)) for column in columns]
     return lines
 
 
-def shown(score: float | None, std: float | None = None, unknown: str = MISSING) -> str:
+def score_text(score: float | None, std: float | None = None, unknown: str = MISSING) -> str:
     if score is None:
         return unknown
     return f"{score:.1f}" if std is None else f"{score:.1f}±{std:.1f}"
 
 
-def difference(ours: float | None, papers: float | None) -> str:
+def signed_difference(ours: float | None, papers: float | None) -> str:
     if ours is None or papers is None:
         return NOTHING
     return f"{round(ours - papers, 1) + 0:+.1f}"  # adding 0 makes -0.0 positive
 
 
-def _p(row: Row, reference: Row) -> str:
+def _p(row: RowScores, reference: RowScores) -> str:
     if not row or not reference:
         return MISSING
-    return NOTHING if row is reference else str(compare(row, reference))
+    return NOTHING if row is reference else str(paired_test(row, reference))
 
 
 def _p_note(reference: str) -> str:
@@ -186,13 +186,13 @@ def overview(results: Results) -> Table:
     ]
     header = [*DISTINCT, *LISTED.values(), "finished", "failed"]
     title = f"{results.folder}: {len(runs)} runs, {_done(runs)} finished, {len(runs) - _done(runs)} failed"
-    errors = Counter(str(run.get("error") or "no message") for run in runs if not is_done(run))
+    errors = Counter(str(run.get("error") or "no message") for run in runs if not has_finished(run))
     notes = [f"{count} failed: {error}" for error, count in errors.most_common()]
     return Table(title, len(header) - 2, header, [[line] for line in lines], notes)
 
 
 def _done(runs: Iterable[Run]) -> int:
-    return sum(map(is_done, runs))
+    return sum(map(has_finished, runs))
 
 
 def _values(runs: Iterable[Run], key: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from run_scripts.report.cli import run
+from run_scripts.report.__main__ import main
 from tests.folders import ROOT
 
 from . import made
@@ -41,7 +41,7 @@ CHOSEN = ("--position", "0", "1")
 
 def error(*arguments) -> str:
     with pytest.raises(SystemExit) as stopped:
-        run([*map(str, arguments)])
+        main([*map(str, arguments)])
     assert isinstance(stopped.value.code, str)  # which Python prints, and ends with status 1
     assert stopped.value.code.startswith("run_scripts: ") and "\n" not in stopped.value.code
     return stopped.value.code
@@ -49,13 +49,13 @@ def error(*arguments) -> str:
 
 @pytest.mark.parametrize("number", [1, 3, 6, 7])
 def test_tables_are_printed(results, capsys, number):
-    assert run([str(results), "--table", str(number), *CHOSEN, "--tasks", "cr", "RTE"]) == 0
+    main([str(results), "--table", str(number), *CHOSEN, "--tasks", "cr", "RTE"])
     assert f"Table {number}:" in capsys.readouterr().out
 
 
 def test_csv_goes_to_a_file_and_what_is_said_to_stderr(results, tmp_path, capsys):
     out = tmp_path / "new" / "table.csv"
-    assert run([str(results), "--table", "1", *CHOSEN, "--significance", "efl", "--out", str(out)]) == 0
+    main([str(results), "--table", "1", *CHOSEN, "--significance", "efl", "--out", str(out)])
     printed = capsys.readouterr()
     assert printed.out == "" and "learning rate with the best mean dev" in printed.err
     with open(out, encoding="utf-8", newline="") as file:
@@ -68,7 +68,7 @@ def test_csv_goes_to_a_file_and_what_is_said_to_stderr(results, tmp_path, capsys
 @pytest.mark.parametrize("suffix, start", [(".md", "**Table 1"), (".tex", "% \\usepackage"), (".txt", "Table 1")])
 def test_the_suffix_chooses_the_format(results, tmp_path, suffix, start):
     out = tmp_path / f"table{suffix}"
-    run([str(results), "--table", "1", *CHOSEN, "--out", str(out)])
+    main([str(results), "--table", "1", *CHOSEN, "--out", str(out)])
     assert out.read_text(encoding="utf-8").startswith(start)
 
 
@@ -76,7 +76,7 @@ def test_the_suffix_chooses_the_format(results, tmp_path, suffix, start):
 def test_figures_are_drawn(results, tmp_path, capsys, number, suffix):
     chosen = ["--position", "0", "1"] if number == 9 else []
     out = tmp_path / f"figure{suffix}"
-    assert run([str(results), "--figure", str(number), *chosen, "--out", str(out)]) == 0
+    main([str(results), "--figure", str(number), *chosen, "--out", str(out)])
     assert out.read_bytes().startswith(STARTS[suffix])
     assert capsys.readouterr().out == ""
     if suffix == ".svg":
@@ -85,16 +85,16 @@ def test_figures_are_drawn(results, tmp_path, capsys, number, suffix):
 
 def test_a_figures_numbers_are_printed_without_an_image_or_beside_it(results, tmp_path, capsys):
     command = [str(results), "--figure", "9", "--position", "0", "1"]
-    run(command)
+    main(command)
     grid = capsys.readouterr().out
     assert grid.startswith("Figure 9") and "80.0" in grid
-    run([*command, "--out", str(tmp_path / "f.png"), "--format", "terminal"])
+    main([*command, "--out", str(tmp_path / "f.png"), "--format", "terminal"])
     assert capsys.readouterr().out == grid
     assert (tmp_path / "f.png").exists()
 
 
 def test_without_a_table_or_figure_it_says_what_there_is(results, capsys):
-    run([str(results)])
+    main([str(results)])
     printed = capsys.readouterr().out
     assert f"{sum(1 for _ in runs())} runs" in printed and "prompt-tuning" in printed
 
@@ -165,7 +165,7 @@ def test_places_that_cannot_be_written(results, tmp_path, name):
 @pytest.mark.parametrize("arguments", [["--table", "4"], ["--figure", "2"], ["--table", "1", "--figure", "1"]])
 def test_tables_and_figures_that_there_are_not(results, capsys, arguments):
     with pytest.raises(SystemExit) as stopped:
-        run([str(results), *arguments])
+        main([str(results), *arguments])
     assert stopped.value.code == 2
     assert arguments[-2] in capsys.readouterr().err
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from run_scripts.report.cli import run
+from run_scripts.report.__main__ import main
 from run_scripts.report.scores import Votes, rows_of
 from run_scripts.sweep import __main__ as sweep
 
@@ -24,7 +24,7 @@ NAN, INFINITE = float("nan"), float("inf")
 
 def error(*arguments):
     with pytest.raises(SystemExit) as stopped:
-        run([*map(str, arguments)])
+        main([*map(str, arguments)])
     assert isinstance(stopped.value.code, str) and "\n" not in stopped.value.code
     return stopped.value.code
 
@@ -174,5 +174,5 @@ def test_damaged_predictions_have_no_vote_or_the_same(whole, data):
 
 def test_records_with_unknown_keys_are_read(tmp_path, capsys):
     made.write(tmp_path, [{**made.run("adapter", "CR"), "new": {"a": [1]}}, made.failed("adapter", "CR", 2)])
-    assert run([str(tmp_path), "--table", "1", "--tasks", "CR"]) == 0
+    main([str(tmp_path), "--table", "1", "--tasks", "CR"])
     assert json.loads((tmp_path / "results.jsonl").read_text().splitlines()[0])["new"] == {"a": [1]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from run_scripts.report.runs import Results, read_results
-from run_scripts.report.scope import Choice, take
+from run_scripts.report.scope import Choice, take_runs
 from run_scripts.run.records import RunError
 
 from . import made
@@ -16,7 +16,7 @@ OTHER = {"path": "/models/mnli/model.pt", "sha256": "cd34" * 16}
 
 
 def taken(tmp_path, runs, choice=ANY, **more) -> list[str]:
-    return [run["run"] for run in take(Results(tmp_path, tuple(runs)), choice, **more).done]
+    return [run["run"] for run in take_runs(Results(tmp_path, tuple(runs)), choice, **more).done]
 
 
 def refusal(tmp_path, runs, choice=ANY, **more) -> str:
@@ -107,7 +107,7 @@ def test_two_runs_of_one_cell_are_refused(tmp_path):
 
 def test_failed_runs_are_counted_and_not_taken(tmp_path):
     runs = [made.run("a", "CR"), made.failed("a", "CR", 2), made.failed("a", "CR", 3, selection="paper")]
-    scope = take(Results(tmp_path, tuple(runs)), Choice(selection="clean"))
+    scope = take_runs(Results(tmp_path, tuple(runs)), Choice(selection="clean"))
     assert [run["seed"] for run in scope.failed] == [2]
     assert "no finished full run" in refusal(tmp_path, runs[1:])
 
@@ -134,4 +134,4 @@ def test_a_failed_run_may_know_the_path_of_its_backbone_alone(tmp_path):
     made.write(tmp_path, [made.run("a", "CR"), made.failed("a", "CR", 2, backbone="/models/x.pt", position=None)])
     results = read_results(tmp_path)
     assert results.runs[1]["backbone"] == {"path": "/models/x.pt", "sha256": ""}
-    assert len(take(results, Choice(backbones=("ab12",))).failed) == 1
+    assert len(take_runs(results, Choice(backbones=("ab12",))).failed) == 1

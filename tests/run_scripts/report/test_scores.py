@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 from sklearn.metrics import f1_score
 
-from run_scripts.report.scores import Votes, choose, compare, mean_over, rows_of, vote
+from run_scripts.report.scores import Votes, choose, mean_over, paired_test, rows_of, vote
 
 from . import made
 
@@ -87,7 +87,7 @@ def test_significance_is_that_of_scipy_over_tasks_and_seeds():
     one = {"CR": [91.0, 92.0, 93.5], "RTE": [70.0, 71.0, 75.0]}
     other = {"CR": [90.0, 91.5, 92.0], "RTE": [70.5, 69.0, 73.0]}
     expected = ttest_rel(one["CR"] + one["RTE"], other["CR"] + other["RTE"]).pvalue
-    found = compare(row(one), row(other))
+    found = paired_test(row(one), row(other))
     assert (found.p, found.n) == (pytest.approx(expected), 6)
     assert str(found) == f"{expected:.3f}{'*' if expected < 0.05 else ''} (n=6)"
 
@@ -95,17 +95,17 @@ def test_significance_is_that_of_scipy_over_tasks_and_seeds():
 def test_significance_by_hand():
     """Differences 1, 2, 3: mean 2, deviation 1, t = 2 sqrt(3) with 2 degrees of freedom; p = 1 - t / sqrt(t² + 2)."""
     t = 2 * math.sqrt(3)
-    found = compare(row({"CR": [11, 22, 33]}), row({"CR": [10, 20, 30]}))
+    found = paired_test(row({"CR": [11, 22, 33]}), row({"CR": [10, 20, 30]}))
     assert found.p == pytest.approx(1 - t / math.sqrt(t**2 + 2))
     assert str(found) == "0.074 (n=3)"
 
 
 def test_only_shared_tasks_and_seeds_are_compared():
-    found = compare(row({"CR": [1, 2, 3], "RTE": [5, 6]}), row({"CR": [1, 3], "MR": [7, 8]}))
+    found = paired_test(row({"CR": [1, 2, 3], "RTE": [5, 6]}), row({"CR": [1, 3], "MR": [7, 8]}))
     assert found.n == 2
-    assert str(compare(row({"CR": [1]}), row({"CR": [2]}))) == "- (n=1)"
-    assert str(compare(row({"CR": [1, 2]}), row({"CR": [1, 2]}))) == "- (n=2)"
-    assert str(compare(row({"CR": [2, 3]}), row({"CR": [1, 2]}))) == "<0.001* (n=2)"
+    assert str(paired_test(row({"CR": [1]}), row({"CR": [2]}))) == "- (n=1)"
+    assert str(paired_test(row({"CR": [1, 2]}), row({"CR": [1, 2]}))) == "- (n=2)"
+    assert str(paired_test(row({"CR": [2, 3]}), row({"CR": [1, 2]}))) == "<0.001* (n=2)"
 
 
 @given(st.lists(st.lists(st.integers(0, 3), min_size=4, max_size=4), min_size=1, max_size=6))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from run_scripts.report.cli import run as report
+from run_scripts.report.__main__ import main as report
 from run_scripts.run.records import RunError
 from run_scripts.sweep import __main__ as sweep
 from run_scripts.sweep.slurm import Slurm

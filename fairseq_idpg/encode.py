@@ -91,7 +91,7 @@ def encode(data: DataFolder, args: argparse.Namespace, options: argparse.Namespa
         # combined as fairseq-train does
         dataset = task.load_dataset(split, combine=split == "train", need_labels=False)
         known = dataset.representations.complete
-        fill_cache(dataset, model, split)
+        fill_cache(dataset.representations, model.encoder, dataset.raw_tokens, dataset.sizes, split)
         print(f"{data.path} {split}: {len(dataset):,} rows {'were there' if known else 'written'}")
 
 

@@ -1,1 +1,9 @@
-"""M(x): what it is computed from, and where it is kept."""
+"""M(x), the representation of a sentence that a prompt is generated from: what it is, and where it comes from.
+
+kinds          what it is, and computing it in the pass that needs it
+word_vectors   rows that ``python -m preprocess glove`` left in the data folder
+stored         who finds rows instead: those of the folder, or of a --representation-cache
+key            by what the rows of a cache are named
+cache          its files
+fill           computing the rows that are missing
+"""

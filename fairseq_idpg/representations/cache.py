@@ -10,11 +10,10 @@ another backbone, precision or text never finds it; tasks, seeds and methods tha
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import zlib
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Callable, Iterator, Optional
 
@@ -25,37 +24,10 @@ from preprocess.arrays import UNREADABLE, open_array
 from preprocess.checksums import sha256
 
 from ..errors import InputError
+from .key import CacheKey
 
-FORMAT = 2
 BLOCK = 1 << 20  # bytes
 REMEDY = "remove it, it is made again"
-
-
-@dataclass(frozen=True)
-class CacheKey:
-    """What rows depend on.
-
-    Attributes:
-        backbone: SHA-256 of the backbone's file.
-        tokens: SHA-256 of the token rows that the backbone reads.
-        kind: the --representation.
-        rows, width: N and w.
-        dtype: ``float32`` or ``float16``, of the numbers in the file.
-        precision: ``float32``, ``float16`` or ``bfloat16``, in which the backbone computed them.
-    """
-
-    backbone: str
-    tokens: str
-    kind: str
-    rows: int
-    width: int
-    dtype: str
-    precision: str
-    format: int = FORMAT
-
-    @property
-    def name(self) -> str:
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:32]
 
 
 class RepresentationCache:
@@ -222,21 +194,3 @@ def locked(path: str) -> Iterator[None]:
     with open(path, "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def digest_of(parts: Iterator[bytes]) -> str:
-    """SHA-256 of some bytes, each part with its length so that parts cannot run into each other."""
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "little") + part)
-    return digest.hexdigest()
-
-
-def length_sorted_batches(sizes: np.ndarray, max_tokens: int) -> Iterator[np.ndarray]:
-    """All example numbers, longest first (so that memory does not run out later), padded to at most ``max_tokens``."""
-    order = np.argsort(-sizes, kind="stable")
-    start = 0
-    while start < len(order):
-        count = max(1, max_tokens // max(1, int(sizes[order[start]])))
-        yield order[start : start + count]
-        start += count

@@ -1,7 +1,7 @@
 """A sentence-prediction dataset whose batches also say where the prompt goes."""
 
 import logging
-from typing import Any, Callable, Dict, List, Optional, Protocol
+from typing import Any, Callable, Dict, List, Optional
 
 import numpy as np
 import torch
@@ -9,17 +9,11 @@ from fairseq.data import FairseqDataset, data_utils
 from torch import Tensor
 
 from ..errors import InputError
+from ..representations.stored import Stored
 from .ordering import padding_waste
 from .shortening import Shortener
 
 logger = logging.getLogger(__name__)
-
-
-class Representations(Protocol):
-    """Where M(x) of an example is found."""
-
-    def rows(self, index: np.ndarray) -> Optional[np.ndarray]:
-        """n example numbers -> n x w, or None when they are not there (yet)."""
 
 
 class PromptedDataset(FairseqDataset):
@@ -50,7 +44,7 @@ class PromptedDataset(FairseqDataset):
         sizes: np.ndarray,
         pad: int,
         arrange: Optional[Callable[[np.ndarray, np.ndarray], np.ndarray]] = None,
-        representations: Optional[Representations] = None,
+        representations: Optional[Stored] = None,
         class_of: Optional[Callable[[Tensor], Tensor]] = None,
     ):
         super().__init__()

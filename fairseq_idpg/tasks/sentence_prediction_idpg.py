@@ -4,7 +4,7 @@ import contextlib
 import logging
 import os
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import numpy as np
 import torch
@@ -20,9 +20,9 @@ from ..divergence import check_validation
 from ..errors import InputError
 from ..models.prepare import DataFacts, complete_options, prepare
 from ..optim.half_precision import KeptHalfPrecision
-from ..representations.fill import check_cacheable, fill_cache, open_cache, token_digest
-from ..representations.kinds import GLOVE
-from ..representations.word_vectors import load_vectors
+from ..representations.fill import fill_cache
+from ..representations.key import SplitText
+from ..representations.stored import Stored, stored_representations
 from ..saving.record import Record
 from . import folder_checks
 from .labels import LabelOrder, check_kind, check_labels, check_scored, folder_record, kept_record, load_labels
@@ -84,9 +84,8 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
     prompt_length = 0
     judges = False  # whether the model is one that was trained before: fairseq-validate
-    word_vectors: Optional[int] = None  # width of the rows that the model reads from the data folder
+    stored: Optional[Callable[[SplitText], Stored]] = None  # finds M(x) of a split, where it is not computed
     half_precision: Optional[KeptHalfPrecision] = None  # what resuming in half precision needs, in every checkpoint
-    cached_model: Optional[Any] = None  # the model, if its M(x) is kept in a representation cache
     labels: Optional[LabelOrder] = None  # of a folder with classes
     record: Optional[Record] = None  # of the data folder
 
@@ -115,10 +114,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         prepare(model, data, training)
         self.judges, self.prompt_length = from_checkpoint, model.prompt_length
         self.half_precision = model.kept.get("fp16")
-        if getattr(model.method, "representation", None) == GLOVE:
-            self.word_vectors = cfg.representation_width
-        if self.cfg.representation_cache and check_cacheable(self.cfg, model):
-            self.cached_model = model
+        self.stored = stored_representations(self.cfg, model)
         return model
 
     def build_criterion(self, cfg: Any, *args: Any) -> Any:
@@ -153,7 +149,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
         separators = 1 if cfg.separator_token is None else 2
         swapped = str(cfg.swap_pairs) == "append" and split.startswith("train")
-        representations = load_vectors(cfg.data, split, len(a), self.word_vectors) if self.word_vectors else None
+        examples = len(a)
         if swapped:
             dataset = SwappedPairsAppended(dataset, a, b, separators, not cfg.no_shuffle, cfg.seed)
             a, b = np.concatenate([a, b]), np.concatenate([b, a])
@@ -161,11 +157,9 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         rows = rows_needed(cfg.prompt_position, self.prompt_length)
         kept_a, kept_b = self._fit(split, a, b, cfg.max_positions - special - rows)
         index = insertion_index(cfg.prompt_position, kept_a, kept_b, separators)
-        if self.cached_model is not None:
-            inputs = ["input0"] if b is None else ["input0", "input1"]
-            arrangement = [cfg.init_token, cfg.separator_token, swapped, kept_a, None if b is None else kept_b]
-            tokens = token_digest(cfg.data, split, inputs, combine, arrangement)
-            representations = open_cache(cfg, self.cached_model, tokens, len(a))
+        inputs = ["input0"] if b is None else ["input0", "input1"]
+        arrangement = [cfg.init_token, cfg.separator_token, swapped, kept_a, kept_b]
+        text = SplitText(cfg.data, split, inputs, combine, examples, 2 if swapped else 1, arrangement)
         dictionary = self.source_dictionary
         block = torch.empty(0, dtype=torch.long)
         if self.prompt_length:
@@ -180,7 +174,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             sizes=kept_a + (0 if kept_b is None else kept_b) + special + rows,
             pad=dictionary.pad(),
             arrange=self._arrangement(split),
-            representations=representations,
+            representations=None if self.stored is None else self.stored(text),
             class_of=self.labels,
         )
         return self.datasets[split]
@@ -240,7 +234,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     def begin_epoch(self, epoch: int, model: Any) -> None:
         """Fills the caches before the first step reads them."""
         for split, dataset in self.datasets.items():
-            fill_cache(dataset, model, split)
+            fill_cache(dataset.representations, model.encoder, dataset.raw_tokens, dataset.sizes, split)
 
     begin_valid_epoch = begin_epoch
 

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.representations import cache as cache_module
-from fairseq_idpg.representations.cache import CacheKey, RepresentationCache, digest_of, length_sorted_batches
+from fairseq_idpg.representations.cache import RepresentationCache
+from fairseq_idpg.representations.fill import length_sorted_batches
+from fairseq_idpg.representations.key import CacheKey, digest_of_parts
 from preprocess.checksums import sha256
 
 ROWS, WIDTH = 23, 6
@@ -180,7 +182,9 @@ def test_batches_hold_every_example_once_and_fit(sizes, max_tokens):
 
 
 def test_digest_tells_parts_apart():
-    assert digest_of(iter([b"ab", b"c"])) != digest_of(iter([b"a", b"bc"])) != digest_of(iter([b"abc"]))
+    assert (
+        digest_of_parts(iter([b"ab", b"c"])) != digest_of_parts(iter([b"a", b"bc"])) != digest_of_parts(iter([b"abc"]))
+    )
 
 
 # --- damage --------------------------------------------------------------------------------------

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from fairseq_idpg.errors import InputError
+from fairseq_idpg.representations.kinds import GLOVE
+from fairseq_idpg.representations.stored import stored_representations
 from fairseq_idpg.representations.word_vectors import load_vectors, vectors_width
 from preprocess.data_folder import DataFolder
 from preprocess.means import write_facts
@@ -35,6 +38,13 @@ def write_vectors(folder: Path, width: int = WIDTH) -> dict[str, np.ndarray]:
     return rows
 
 
+def reads_word_vectors(width: int) -> SimpleNamespace:
+    """What is asked of a model with --representation glove."""
+    return SimpleNamespace(
+        method=SimpleNamespace(representation=GLOVE), args=SimpleNamespace(representation_width=width)
+    )
+
+
 @pytest.fixture
 def folder(tmp_path):
     return write_folder(tmp_path / "data")
@@ -43,7 +53,7 @@ def folder(tmp_path):
 def test_every_example_brings_its_row(folder):
     rows = write_vectors(folder)
     task = make_task(folder, swap_pairs="append")
-    task.word_vectors = WIDTH
+    task.stored = stored_representations(task.cfg, reads_word_vectors(WIDTH))
     dataset = task.load_dataset("train")
     order = [3, 0, 24 + 3, 47]  # exchanged pairs have the row of their pair
     batch = dataset.collater([dataset[i] for i in order])["net_input"]["representation"]

@@ -1,0 +1,85 @@
+"""By what rows of M(x) are named: everything that they depend on, and nothing else.
+
+Rows are computed in the precision of the backbone's weights and kept apart by it, so they do not depend on who filled
+the cache: float32 for runs in float32 and with --amp, half precision for --fp16 and --bf16. A run without a cache
+computes the same M(x) in batches of other shapes, so that its numbers differ by rounding; with --amp also because its
+training steps compute M(x) partly in half precision.
+"""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Iterator, Sequence
+
+import numpy as np
+
+from preprocess.checksums import sha256
+
+FORMAT = 2
+
+
+@dataclass(frozen=True)
+class CacheKey:
+    """What rows depend on.
+
+    Attributes:
+        backbone: SHA-256 of the backbone's file.
+        tokens: SHA-256 of the token rows that the backbone reads.
+        kind: the --representation.
+        rows, width: N and w.
+        dtype: ``float32`` or ``float16``, of the numbers in the file.
+        precision: ``float32``, ``float16`` or ``bfloat16``, in which the backbone computed them.
+    """
+
+    backbone: str
+    tokens: str
+    kind: str
+    rows: int
+    width: int
+    dtype: str
+    precision: str
+    format: int = FORMAT
+
+    @property
+    def name(self) -> str:
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class SplitText:
+    """The texts of a split: its files, and how the task joins, cuts and exchanges them.
+
+    Attributes:
+        data, split: the folder, and the split's name in it.
+        inputs: input0, with pairs input1 too.
+        combine: together with split1, split2 ..., as fairseq reads them.
+        examples: in these files; every one of them ``copies`` times, as exchanged pairs are copies.
+        arrangement: what else changes the tokens: plain values, and arrays of a number for each example.
+    """
+
+    data: str
+    split: str
+    inputs: Sequence[str]
+    combine: bool
+    examples: int
+    copies: int
+    arrangement: Sequence[Any]
+
+    def digest(self) -> str:
+        """Fingerprint of the token rows that the backbone reads."""
+        files = []
+        for part in self.inputs:
+            more = sorted(Path(self.data, part).glob(f"{self.split}[0-9]*.bin")) if self.combine else []
+            files += [Path(self.data, part, f"{self.split}.bin"), *more]
+        parts = [sha256(file).encode() for file in files]
+        parts += [part.tobytes() if isinstance(part, np.ndarray) else repr(part).encode() for part in self.arrangement]
+        return digest_of_parts(iter(parts))
+
+
+def digest_of_parts(parts: Iterator[bytes]) -> str:
+    """SHA-256 of some bytes, each part with its length so that parts cannot run into each other."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.hexdigest()

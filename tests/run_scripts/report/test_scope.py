@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from run_scripts.report.runs import Results, read_results
+from run_scripts.report.runs import Results
 from run_scripts.report.scope import Choice, take_runs
 from run_scripts.run.records import RunError
 
@@ -119,19 +119,6 @@ def test_other_tasks_than_the_papers_are_left_out_unless_named(tmp_path):
     assert "with --tasks RTE, --selection clean" in refusal(tmp_path, runs, Choice(tasks=("RTE",), selection="clean"))
 
 
-def test_reading_takes_the_latest_line_of_a_run_and_leaves_a_torn_one_out(tmp_path, capsys):
-    run = made.run("a", "CR", test=1.0)
-    made.write(tmp_path, [run, {**run, "test": 2.0}])
-    with open(tmp_path / "results.jsonl", "a", encoding="utf-8") as file:
-        file.write('{"run": "0123')
-    results = read_results(tmp_path)
-    assert [found["test"] for found in results.runs] == [2.0]
-    assert "torn" in capsys.readouterr().err
-    assert read_results(tmp_path / "results.jsonl").folder == tmp_path
-
-
-def test_a_failed_run_may_know_the_path_of_its_backbone_alone(tmp_path):
-    made.write(tmp_path, [made.run("a", "CR"), made.failed("a", "CR", 2, backbone="/models/x.pt", position=None)])
-    results = read_results(tmp_path)
-    assert results.runs[1]["backbone"] == {"path": "/models/x.pt", "sha256": ""}
-    assert len(take_runs(results, Choice(backbones=("ab12",))).failed) == 1
+def test_runs_of_different_versions_are_not_mixed(tmp_path):
+    runs = [made.run("adapter", "CR"), made.run("adapter", "CR", 2, protocol=2)]
+    assert "made with different versions of the settings (protocol 1 and 2)" in refusal(tmp_path, runs)

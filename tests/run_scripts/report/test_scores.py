@@ -1,14 +1,18 @@
-"""The paper's protocol on made-up runs with known answers."""
+"""The paper's protocol on made-up runs with known answers; predictions that are damaged have no vote."""
 
 from __future__ import annotations
 
+import io
 import math
+import os
+import pickle
+import zipfile
 from collections import Counter
 from statistics import mean
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 from sklearn.metrics import f1_score
@@ -124,24 +128,27 @@ TARGETS = [1, 1, 0, 0]
 SEEDS = ([1, 1, 0, 1], [1, 0, 0, 0], [1, 0, 0, 0])  # the majority: 1, 0, 0, 0
 
 
-def voted(folder, task: str, predictions, targets):
-    runs = [
-        made.save_predictions(folder, made.run("a", task, seed, test=50.0), test, targets)
-        for seed, test in enumerate(predictions)
-    ]
+def voted(folder, runs):
     votes = Votes(folder)
     return votes.of(rows_of(runs)["a"]), votes.notes
 
 
+def saved(folder, task: str, predictions, targets):
+    return [
+        made.save_predictions(folder, made.run("a", task, seed, test=50.0), test, targets)
+        for seed, test in enumerate(predictions)
+    ]
+
+
 def test_the_vote_of_classes_is_scored_with_the_tasks_metric(tmp_path):
-    assert voted(tmp_path / "a", "CR", SEEDS, TARGETS) == ({"CR": 75.0}, [])
+    assert voted(tmp_path, saved(tmp_path, "CR", SEEDS, TARGETS)) == ({"CR": 75.0}, [])
     f1 = f1_score(TARGETS, [1, 0, 0, 0])
-    assert voted(tmp_path / "b", "MRPC", SEEDS, TARGETS)[0]["MRPC"] == pytest.approx(mean([75, 100 * f1]))
+    assert voted(tmp_path, saved(tmp_path, "MRPC", SEEDS, TARGETS))[0]["MRPC"] == pytest.approx(mean([75, 100 * f1]))
 
 
 def test_the_vote_of_scores_is_their_mean(tmp_path):
     predictions = [[0.0, 1.0, 5.0], [2.0, 3.0, 3.0]]  # means 1, 2, 4
-    found, _ = voted(tmp_path, "STS-B", predictions, [10.0, 20.0, 40.0])
+    found, _ = voted(tmp_path, saved(tmp_path, "STS-B", predictions, [10.0, 20.0, 40.0]))
     assert found == {"STS-B": pytest.approx(100)}
 
 
@@ -159,3 +166,79 @@ def test_predictions_that_cannot_be_read_are_told(tmp_path):
         "no vote, as predictions are not there or damaged: a on CR, a on RTE",
         "no vote, as the seeds were tested on different examples: a on MR",
     ]
+
+
+SAID, RIGHT = [1, 0, 1], [1, 0, 0]
+NOT_THERE = (["no vote, as predictions are not there or damaged: a on CR"],)
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"test": np.array([1, 0, 1])},
+        {"test": np.array([1, 0]), "test_targets": np.array([1, 0, 0])},
+        {"test": np.array([[1, 0, 1]]), "test_targets": np.array([[1, 0, 0]])},
+        {"test": np.array([1, 0, np.nan]), "test_targets": np.array([1, 0, 0])},
+        {"test": np.array(["a", "b", "c"]), "test_targets": np.array(["a", "b", "c"])},
+        {"test": np.array([]), "test_targets": np.array([])},
+        {"test": np.array(1), "test_targets": np.array(1)},
+    ],
+    ids=["lacking", "shorter", "nested", "NaN", "texts", "empty", "number"],
+)
+def test_predictions_of_something_else_have_no_vote(tmp_path, arrays):
+    runs = saved(tmp_path, "CR", [SAID, SAID], RIGHT)
+    for record in runs:
+        np.savez_compressed(tmp_path / record["predictions"], **arrays)
+    assert voted(tmp_path, runs) == ({}, *NOT_THERE)
+
+
+def test_predictions_run_nothing(tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "executed"),)
+
+    runs = saved(tmp_path, "CR", [SAID], RIGHT)
+    path = tmp_path / runs[0]["predictions"]
+    path.write_bytes(pickle.dumps(Evil()))
+    assert voted(tmp_path, runs) == ({}, *NOT_THERE)
+    array = np.empty(3, dtype=object)
+    array[:] = [Evil()] * 3
+    np.savez(path, test=array, test_targets=array, allow_pickle=True)
+    assert voted(tmp_path, runs) == ({}, *NOT_THERE)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("test.npy", pickle.dumps(Evil()))
+        archive.writestr("test_targets.npy", b"")
+    assert voted(tmp_path, runs) == ({}, *NOT_THERE)
+    assert not (tmp_path / "executed").exists()
+
+
+@pytest.mark.parametrize("place", ["/dev/zero", "..", ".", "../x.npz", "a\0b"])
+def test_predictions_elsewhere_are_not_read(tmp_path, place):
+    results = tmp_path / "results"
+    runs = [{**record, "predictions": place} for record in saved(results, "CR", [SAID], RIGHT)]
+    np.savez(tmp_path / "x.npz", test=np.array([1, 0, 1]), test_targets=np.array([1, 0, 0]))
+    assert voted(results, runs) == ({}, *NOT_THERE)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("votes")
+    return folder, saved(folder, "CR", [SAID], RIGHT)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.data())
+def test_damaged_predictions_have_no_vote_or_the_same(whole, data):
+    """Bytes changed, or the end cut off."""
+    folder, runs = whole
+    packed = io.BytesIO()
+    np.savez_compressed(packed, test=np.array([1, 0, 1]), test_targets=np.array([1, 0, 0]))
+    content = bytearray(packed.getvalue())
+    at = data.draw(st.integers(0, len(content) - 1))
+    if data.draw(st.booleans()):
+        content[at] ^= data.draw(st.integers(1, 255))
+    else:
+        del content[at:]
+    (folder / runs[0]["predictions"]).write_bytes(bytes(content))
+    found, notes = voted(folder, runs)
+    assert (found, notes) in (({}, *NOT_THERE), ({"CR": pytest.approx(200 / 3)}, []))

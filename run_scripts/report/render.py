@@ -92,6 +92,11 @@ class Chart:
 
 # --- tables as text ------------------------------------------------------------------------------
 
+
+def _ampersands(cells: list[str], widths: list[int], sides: list[str]) -> str:
+    return " & ".join(map(str.strip, cells)) + r" \\"
+
+
 APART = ["linebetweenrows"]  # hidden between rows: tabulate draws it where SEPARATING_LINE stands, between groups
 TERMINAL = TableFormat(
     lineabove=None,
@@ -108,8 +113,8 @@ BOOKTABS = TableFormat(
     linebelowheader=Line(r"\midrule", "", "", ""),
     linebetweenrows=Line(r"\addlinespace", "", "", ""),
     linebelow=Line(r"\bottomrule", "", "", ""),
-    headerrow=DataRow("", " & ", r" \\"),
-    datarow=DataRow("", " & ", r" \\"),
+    headerrow=_ampersands,
+    datarow=_ampersands,
     padding=0,
     with_header_hide=APART,
 )

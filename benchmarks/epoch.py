@@ -22,22 +22,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))  # before benchmarks/, whose preprocess.py would hide the package
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
 
-from epoch_cases import METHODS, REFERENCE  # noqa: E402
-from epoch_folder import Folder, measure, merged  # noqa: E402
-from epoch_process import Failed  # noqa: E402
-from epoch_report import tables  # noqa: E402
-from epoch_runs import Setting, check_methods  # noqa: E402
+from epoch_cases import METHODS, REFERENCE
+from epoch_folder import Folder, measure, merged
+from epoch_report import tables
+from epoch_runs import Setting, check_methods
 
-from preprocess.data_folder import DataFolder  # noqa: E402
-from preprocess.errors import DataError  # noqa: E402
-from preprocess.folders import new_file  # noqa: E402
-
-
-class Refused(Exception):
-    """Input that cannot be measured; its text is shown as one line."""
+from preprocess.data_folder import DataFolder
+from preprocess.errors import InputError, command_line
+from preprocess.folders import new_file
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -63,53 +57,46 @@ def check(args: argparse.Namespace) -> list[tuple[DataFolder, str]]:
     """The folders, each with its split to predict.
 
     Raises:
-        Refused: numbers, files or folders that cannot be measured.
+        InputError: numbers, files or folders that cannot be measured.
     """
     for name, least in (("updates", 2), ("batch_size", 1), ("rounds", 1), ("threads", 1)):
         if getattr(args, name) < least:
-            raise Refused(f"--{name.replace('_', '-')} {getattr(args, name)} is too small: give {least} or more")
+            raise InputError(f"--{name.replace('_', '-')} {getattr(args, name)} is too small: give {least} or more")
     if not args.backbone.is_file():
-        raise Refused(f"--backbone {args.backbone} is not a file: give a fairseq RoBERTa model.pt")
+        raise InputError(f"--backbone {args.backbone} is not a file: give a fairseq RoBERTa model.pt")
     if args.json and not args.json.resolve().parent.is_dir():
-        raise Refused(f"--json {args.json}: its folder does not exist")
+        raise InputError(f"--json {args.json}: its folder does not exist")
     if args.json and args.json.is_dir():
-        raise Refused(f"--json {args.json} is a folder: name a file")
+        raise InputError(f"--json {args.json} is a folder: name a file")
     names = [path.resolve().name for path in args.data]
     for name in names:
         if names.count(name) > 1:
-            raise Refused(f"{name} is the name of two folders: give folders whose names differ")
+            raise InputError(f"{name} is the name of two folders: give folders whose names differ")
     return [check_folder(path.resolve(), args.split) for path in args.data]
 
 
 def check_folder(path: Path, wanted: str | None) -> tuple[DataFolder, str]:
-    try:
-        data = DataFolder(path)
-    except DataError as error:
-        raise Refused(str(error)) from None
+    data = DataFolder(path)
     labelled = [split for split in data.splits if data.has_labels(split)]
     split = wanted or next((name for name in ("test", "valid") if name in labelled), "valid")
     for name in ("train", split):
         if name not in labelled:
             known = ", ".join(labelled) or "none"
-            raise Refused(f"{path} has no split {name} with labels (it has {known}): preprocess it, or give --split")
+            raise InputError(f"{path} has no split {name} with labels (it has {known}): preprocess it, or give --split")
     return data, split
 
 
+@command_line("error", "nothing is kept")
 def main(arguments: list[str] | None = None) -> None:
     args = parse(sys.argv[1:] if arguments is None else arguments)
     updates, options = None if args.whole_epochs else args.updates, tuple(args.options)
     setting = Setting(args.backbone.resolve(), args.arch, args.batch_size, updates, args.threads, args.cpu, options)
     methods = list(dict.fromkeys(args.methods))
-    try:
-        chosen = check(args)
-        check_methods(methods, args.threads)
-        with tempfile.TemporaryDirectory(prefix="epoch-") as work:
-            folders = [Folder(data, split, methods, setting, Path(work, data.path.name)) for data, split in chosen]
-            measure(folders, args.rounds)
-    except (Refused, Failed) as error:
-        sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        sys.exit("error: interrupted, nothing is kept")
+    chosen = check(args)
+    check_methods(methods, args.threads)
+    with tempfile.TemporaryDirectory(prefix="epoch-") as work:
+        folders = [Folder(data, split, methods, setting, Path(work, data.path.name)) for data, split in chosen]
+        measure(folders, args.rounds)
     print(f"{args.arch}, batch {args.batch_size}, {args.threads} threads, rounds: {args.rounds} (medians); ", end="")
     print(f"ratios are of seconds or bytes to {REFERENCE}'s")
     for folder in folders:

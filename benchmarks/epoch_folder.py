@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from epoch_cases import Prediction, Training, predictions, trainings
-from epoch_process import Failed
 from epoch_report import Parts, Rounds, parts
 from epoch_runs import Setting, encode, predict, train, training_figures
 from tqdm import tqdm
 
 from preprocess.data_folder import DataFolder
+from preprocess.errors import InputError
 
 
 class Folder:
@@ -35,11 +35,11 @@ class Folder:
             self.filled_s = encode(self.data, splits, self.warm, self.setting).seconds
 
     def run(self, case: Training | Prediction) -> None:
-        """Raises: Failed, naming the case."""
+        """Raises: InputError, naming the case."""
         try:
             figures = self._train(case) if isinstance(case, Training) else self._predict(case)
-        except Failed as error:
-            raise Failed(f"{case.name} on {self.data.path} failed: {error}") from None
+        except InputError as error:
+            raise InputError(f"{case.name} on {self.data.path} failed: {error}") from None
         self.rounds[case.name].append(figures)
 
     def parts(self) -> Parts:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 import time
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterator
 
+from preprocess.errors import InputError
+
 ROOT = Path(__file__).resolve().parents[1]
 TRACEBACK = "Traceback (most recent call last)"
-
-
-class Failed(Exception):
-    """A process that failed, or whose output lacks what it should say; the text is for the user."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +31,10 @@ class Output:
         return [(stamp, match) for stamp, match in matches if match]
 
     def first(self, pattern: str) -> tuple[float, re.Match[str]]:
-        """Raises: Failed where no line matches."""
+        """Raises: InputError where no line matches."""
         found = self.all(pattern)
         if not found:
-            raise Failed(f"no line of its output matches {pattern!r}: does this fairseq log otherwise?")
+            raise InputError(f"no line of its output matches {pattern!r}: does this fairseq log otherwise?")
         return found[0]
 
 
@@ -43,7 +42,7 @@ def output_lines(command: list[str], environment: dict[str, str]) -> Iterator[st
     """The lines of stdout and stderr as they come. A process that is not read to its end is killed.
 
     Raises:
-        Failed: the exit status is not 0.
+        InputError: the exit status is not 0.
     """
     last: deque[str] = deque(maxlen=40)
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
@@ -56,14 +55,16 @@ def output_lines(command: list[str], environment: dict[str, str]) -> Iterator[st
             process.kill()
             raise
     if process.returncode:
-        raise Failed(reason(list(last)) or f"exit status {process.returncode}")
+        raise InputError(reason(list(last)) or f"exit status {process.returncode}")
 
 
 def reason(last: list[str]) -> str:
-    """Of a failure: the traceback if there is one, or the last line, which is how bad input is reported."""
+    """Of a failure: the last line, which is how bad input is reported; a traceback before it is passed on."""
     text = "".join(last).strip()
     start = text.rfind(TRACEBACK)
-    return text[start:] if start >= 0 else text.rpartition("\n")[2]
+    if start >= 0:
+        print(text[start:], file=sys.stderr)
+    return text.rpartition("\n")[2]
 
 
 def call(command: list[str], threads: int) -> Output:

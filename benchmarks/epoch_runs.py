@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from epoch_cases import Prediction, Training
-from epoch_process import ROOT, Failed, Output, call
+from epoch_process import ROOT, Output, call
 
 from preprocess.data_folder import DataFolder
+from preprocess.errors import InputError
 
 ADAM = ("--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--adam-eps", "1e-6", "--weight-decay", "0.1")
 POSITIONS = "512"
@@ -41,7 +42,7 @@ def tool(name: str) -> str:
 
 
 def check_methods(names: list[str], threads: int) -> None:
-    """Raises: Failed, in the registry's own words, at an unknown one."""
+    """Raises: InputError, in the registry's own words, at an unknown one."""
     call([sys.executable, "-c", CHECK_METHODS, *names], threads)
 
 
@@ -91,7 +92,7 @@ def check_cache(output: Output, filled: bool) -> None:
     """That M(x) was computed in the run, and so in its seconds, only if the case says so."""
     if bool(output.all(FILLED)) != filled:
         found = "did not compute" if filled else "computed"
-        raise Failed(f"the run {found} the rows of the representation cache: do --options change them?")
+        raise InputError(f"the run {found} the rows of the representation cache: do --options change them?")
 
 
 def training_figures(output: Output, checkpoint: Path) -> dict[str, Any]:
@@ -103,7 +104,7 @@ def training_figures(output: Output, checkpoint: Path) -> dict[str, Any]:
     start, _ = output.first("Start iterating over samples")
     ends = [stamp for stamp, _ in output.all(r"\| train_inner \| \{")]
     if len(ends) < 2:
-        raise Failed(f"{len(ends)} updates are too few to be timed: give more data or a smaller --batch-size")
+        raise InputError(f"{len(ends)} updates are too few to be timed: give more data or a smaller --batch-size")
     _, planned = output.first(r"([\d,]+) batches, ([\d.]+)% of their tokens are padding")
     _, examples = output.first(r"Loaded train with #samples: (\d+)")
     _, logged = output.first(r"\| train \| (\{.*\})")

@@ -23,12 +23,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
+
 from scaling_plot import LOOKS, QUANTITIES, check_plot, draw
 from scaling_report import AXES, table
 from step_cases import Case, chosen
 from step_measure import check_device, check_folder, check_names, measure, write_json
 from step_report import Figures, libraries
-from step_settings import NUMBERS, Refused, Settings, add_device, add_numbers, changed, positive
+from step_settings import NUMBERS, Settings, add_device, add_numbers, changed, positive
+
+from preprocess.errors import InputError, command_line
 
 BASE = Settings(layers=12, batch=8, steps=2)
 
@@ -68,19 +72,19 @@ def parse_axes(given: list[str]) -> dict[str, list[int]]:
     """``layers=6,12`` or ``layers``, with its default values -> {setting: its values in rising order}.
 
     Raises:
-        Refused: an unknown axis, or values that are no numbers.
+        InputError: an unknown axis, or values that are no numbers.
     """
     found = {}
     for text in given:
         name, _, values = text.partition("=")
         if name not in AXES:
-            raise Refused(f"--axes {text} is unknown: choose from {', '.join(AXES)}")
+            raise InputError(f"--axes {text} is unknown: choose from {', '.join(AXES)}")
         try:
             numbers = {int(value) for value in values.split(",")} if values else set(AXES[name].values)
         except ValueError:
-            raise Refused(f"--axes {text}: give whole numbers, such as {name}=2,4") from None
+            raise InputError(f"--axes {text}: give whole numbers, such as {name}=2,4") from None
         if min(numbers) < 1:
-            raise Refused(f"--axes {text}: {min(numbers)} is too small: give 1 or more")
+            raise InputError(f"--axes {text}: {min(numbers)} is too small: give 1 or more")
         found[AXES[name].setting] = sorted(numbers)
     return found
 
@@ -89,7 +93,7 @@ def check(args: argparse.Namespace) -> Plan:
     """What to measure.
 
     Raises:
-        Refused: what cannot be measured, drawn or written.
+        InputError: what cannot be measured, drawn or written.
     """
     positive(args, "rounds")
     check_names(args.cases, list(LOOKS))
@@ -123,16 +127,16 @@ def read(path: Path) -> dict[str, Any]:
     """What ``--json`` saved.
 
     Raises:
-        Refused: a file that is none.
+        InputError: a file that is none.
     """
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         Settings(**found["base"])
         tables = [table(axis, points) for axis, points in found["axes"].items()]
     except OSError as error:
-        raise Refused(f"--read {path}: {error.strerror}") from None
+        raise InputError(f"--read {path}: {error.strerror}") from None
     except (ValueError, LookupError, TypeError, AttributeError):
-        raise Refused(f"--read {path} is no file that --json wrote: give one") from None
+        raise InputError(f"--read {path} is no file that --json wrote: give one") from None
     print("\n".join(line for lines in tables for line in [*lines, ""]))
     return found
 
@@ -140,7 +144,7 @@ def read(path: Path) -> dict[str, Any]:
 def run(args: argparse.Namespace) -> list[str]:
     """Measures or reads, saves and draws; the cases that failed."""
     if args.read and args.json:
-        raise Refused("--read and --json exclude each other: leave one of them out")
+        raise InputError("--read and --json exclude each other: leave one of them out")
     check_plot(args.plot)
     failed: list[str] = []
     if args.read:
@@ -158,11 +162,9 @@ def run(args: argparse.Namespace) -> list[str]:
     return failed
 
 
+@command_line("error", "nothing is kept")
 def main() -> None:
-    try:
-        failed = run(parse(sys.argv[1:]))
-    except Refused as error:
-        sys.exit(f"error: {error}")
+    failed = run(parse(sys.argv[1:]))
     if failed:
         sys.exit(f"error: {', '.join(failed)} failed, see above")
 

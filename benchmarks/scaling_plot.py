@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from scaling_report import LABELS
-from step_settings import Refused, Settings
+from step_settings import Settings
+
+from preprocess.errors import InputError
 
 FORMATS = (".png", ".svg", ".pdf")
 PANEL = (4.6, 3.3)  # inches
@@ -56,16 +58,16 @@ QUANTITIES: dict[str, Quantity] = {
 def check_plot(path: Path | None) -> None:
     """
     Raises:
-        Refused: a drawing that could not be made or written.
+        InputError: a drawing that could not be made or written.
     """
     if path is None:
         return
     if path.suffix not in FORMATS:
-        raise Refused(f"--plot {path}: name a file that ends in {', '.join(FORMATS)}")
+        raise InputError(f"--plot {path}: name a file that ends in {', '.join(FORMATS)}")
     if not path.resolve().parent.is_dir():
-        raise Refused(f"--plot {path}: its folder does not exist")
+        raise InputError(f"--plot {path}: its folder does not exist")
     if find_spec("matplotlib") is None:
-        raise Refused("--plot needs matplotlib: pip install matplotlib, or leave it out")
+        raise InputError("--plot needs matplotlib: pip install matplotlib, or leave it out")
 
 
 def draw(saved: dict[str, Any], quantity: str, path: Path) -> None:

@@ -15,7 +15,9 @@ from typing import Any
 
 from step_cases import Case
 from step_report import Figures, step_seconds
-from step_settings import Refused, Settings
+from step_settings import Settings
+
+from preprocess.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[1]
 PEERS = ROOT / "benchmarks" / ".peers"
@@ -124,27 +126,27 @@ def check_batches(workers: list[Worker]) -> None:
 def check_names(names: list[str], known: list[str]) -> None:
     """
     Raises:
-        Refused: a case that is not ``known``.
+        InputError: a case that is not ``known``.
     """
     for name in names:
         if name not in known:
-            raise Refused(f"--cases {name} is unknown: choose from {', '.join(known)}")
+            raise InputError(f"--cases {name} is unknown: choose from {', '.join(known)}")
 
 
 def check_peers(cases: list[Case]) -> None:
     """
     Raises:
-        Refused: a peer that is installed neither for the benchmarks nor in this environment.
+        InputError: a peer that is installed neither for the benchmarks nor in this environment.
     """
     for case in cases:
         if case.peer and not PEERS.is_dir() and find_spec(case.maker) is None:
-            raise Refused(f"{case.maker} is not installed: run bash benchmarks/setup_peers.sh, or give --no-peers")
+            raise InputError(f"{case.maker} is not installed: run bash benchmarks/setup_peers.sh, or give --no-peers")
 
 
 def check_device(device: str) -> None:
     """
     Raises:
-        Refused: one that torch cannot use here.
+        InputError: one that torch cannot use here.
     """
     if device == "cpu":
         return
@@ -152,16 +154,16 @@ def check_device(device: str) -> None:
 
     problem = why_not(device)
     if problem:
-        raise Refused(problem)
+        raise InputError(problem)
 
 
 def check_folder(option: str, path: Path | None) -> None:
     """
     Raises:
-        Refused: a file to write in a folder that is not there.
+        InputError: a file to write in a folder that is not there.
     """
     if path and not path.resolve().parent.is_dir():
-        raise Refused(f"{option} {path}: its folder does not exist")
+        raise InputError(f"{option} {path}: its folder does not exist")
 
 
 def write_json(path: Path, found: Any) -> None:

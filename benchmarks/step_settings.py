@@ -6,12 +6,10 @@ import argparse
 from dataclasses import dataclass, replace
 from typing import Any
 
+from preprocess.errors import InputError
+
 SHORTEST, LONGEST = 0.3, 1.5  # where drawn lengths are cut off, times their mean
 POSITIONS = 512  # RoBERTa's
-
-
-class Refused(Exception):
-    """Input that cannot be measured; its text is shown as one line."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +94,12 @@ def positive(args: argparse.Namespace, *names: str) -> dict[str, int]:
     """The options among ``names`` that were given.
 
     Raises:
-        Refused: one that is below 1.
+        InputError: one that is below 1.
     """
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     for name, value in given.items():
         if value < 1:
-            raise Refused(f"{flag(name)} {value} is too small: give 1 or more")
+            raise InputError(f"{flag(name)} {value} is too small: give 1 or more")
     return given
 
 
@@ -109,11 +107,11 @@ def changed(base: Settings, **changes: Any) -> Settings:
     """``base`` with some of its values changed.
 
     Raises:
-        Refused: a width that cannot be divided among the heads; examples without room for <s> and </s>.
+        InputError: a width that cannot be divided among the heads; examples without room for <s> and </s>.
     """
     settings = replace(base, **changes)
     if settings.width % settings.heads:
-        raise Refused(f"--width {settings.width} is no multiple of --heads {settings.heads}")
+        raise InputError(f"--width {settings.width} is no multiple of --heads {settings.heads}")
     if settings.length < 2:
-        raise Refused(f"--length {settings.length} has no room for <s> and </s>: give 2 or more")
+        raise InputError(f"--length {settings.length} has no room for <s> and </s>: give 2 or more")
     return settings

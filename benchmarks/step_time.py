@@ -33,10 +33,14 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
+
 from step_cases import CASES, Case, chosen
 from step_measure import check_device, check_folder, check_names, check_peers, measure, write_json
 from step_report import libraries, table, targets
-from step_settings import NUMBERS, SIZES, Refused, Settings, add_device, add_numbers, changed, positive
+from step_settings import NUMBERS, SIZES, Settings, add_device, add_numbers, changed, positive
+
+from preprocess.errors import InputError, command_line
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -56,7 +60,7 @@ def check(args: argparse.Namespace) -> tuple[Settings, list[Case]]:
     """What to measure.
 
     Raises:
-        Refused: numbers or names that cannot be measured; peers or a device that are not there.
+        InputError: numbers or names that cannot be measured; peers or a device that are not there.
     """
     positive(args, "rounds")
     numbers = positive(args, *NUMBERS)
@@ -67,7 +71,7 @@ def check(args: argparse.Namespace) -> tuple[Settings, list[Case]]:
     cases = chosen(names)
     if args.no_peers:
         if args.cases and any(case.peer for case in cases):
-            raise Refused("--no-peers and --cases with peers exclude each other: leave one of them out")
+            raise InputError("--no-peers and --cases with peers exclude each other: leave one of them out")
         cases = [case for case in cases if not case.peer]
     check_peers(cases)
     check_folder("--json", args.json)
@@ -75,12 +79,10 @@ def check(args: argparse.Namespace) -> tuple[Settings, list[Case]]:
     return settings, cases
 
 
+@command_line("error", "nothing is kept")
 def main() -> None:
     args = parse(sys.argv[1:])
-    try:
-        settings, cases = check(args)
-    except Refused as error:
-        sys.exit(f"error: {error}")
+    settings, cases = check(args)
     figures, failed = measure(cases, settings, args.rounds)
     print(f"{settings}; {settings.steps} batches in each of {args.rounds} rounds; {libraries(figures)}")
     print("\n".join(table(figures)))

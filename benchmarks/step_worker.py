@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from typing import Any, Iterator
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
+
 import torch
 from step_cases import CASES, Case
 from step_data import PAD, batches, fingerprints
@@ -22,7 +24,6 @@ from step_settings import Settings
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-ROOT = Path(__file__).resolve().parents[1]
 HEADS = ("classification_heads", "classifier")
 LEARNING_RATE = 1e-4
 
@@ -141,8 +142,6 @@ def first_line(error: BaseException) -> str:
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # libraries that print do not disturb the answers
-    sys.path.append(sys.path[0])
-    sys.path[0] = str(ROOT)  # before benchmarks/, whose preprocess.py would hide the package
     try:
         request = json.loads(sys.stdin.readline())
         steps = Steps(CASES[request.pop("case")], Settings(**request))

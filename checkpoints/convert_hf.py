@@ -32,6 +32,7 @@ from preprocess.encoders.hugging_face import (
     read_json,
     read_vocabulary,
 )
+from preprocess.errors import InputError, command_line
 
 FILES = ("dict.txt", "model.pt")  # in the order of moving: a model never lacks its dictionary
 TOLERANCE = 1e-5
@@ -57,19 +58,19 @@ def read_config(folder: Path) -> dict[str, Any]:
     """Read config.json and refuse what fairseq's RoBERTa cannot compute."""
     path = folder / "config.json"
     if not path.is_file():
-        raise ValueError(f"{path}: missing; SRC must be a folder saved by transformers")
+        raise InputError(f"{path}: missing; SRC must be a folder saved by transformers")
     config = read_json(path)
     absent = [name for name in ("model_type", *REQUIRED) if name not in config]
     if absent:
-        raise ValueError(f"{path}: lacks {', '.join(absent)}; save the model again")
+        raise InputError(f"{path}: lacks {', '.join(absent)}; save the model again")
     for name, supported in CHOICES.items():
         value = config.get(name)
         if value is not None and value not in supported:
             choices = ", ".join(map(str, supported))
-            raise ValueError(f"{path}: {name} = {value!r} is not supported; choose a model with {choices}")
+            raise InputError(f"{path}: {name} = {value!r} is not supported; choose a model with {choices}")
     width, heads = config["hidden_size"], config["num_attention_heads"]
     if width % heads:
-        raise ValueError(
+        raise InputError(
             f"{path}: num_attention_heads = {heads} does not divide hidden_size = {width}; correct the wrong one"
         )
     return config
@@ -78,13 +79,13 @@ def read_config(folder: Path) -> dict[str, Any]:
 def check_vocabulary(vocabulary: Vocabulary, config: dict[str, Any], order: list[int]) -> None:
     """Refuse a vocabulary that does not belong to the weights."""
     if len(vocabulary.tokens) != config["vocab_size"]:
-        raise ValueError(
+        raise InputError(
             f"{vocabulary.path}: {len(vocabulary.tokens)} tokens, but config.json has vocab_size = "
             f"{config['vocab_size']}; resize the model's embeddings to the vocabulary and save it"
         )
     padding = config.get("pad_token_id", 1)
     if FAMILIES[config["model_type"]].positions_follow_padding and padding != order[1]:
-        raise ValueError(
+        raise InputError(
             f"{vocabulary.path}: the padding token has id {order[1]}, but config.json has "
             f"pad_token_id = {padding}; positions are counted from it, correct the wrong one"
         )
@@ -139,7 +140,7 @@ def verify(source: Path, converted: Path, order: list[int]) -> None:
     difference, largest = largest_difference(source, converted, order)
     print(f"largest difference from transformers: {difference:.2e} (hidden values to {largest:.1f})")
     if not difference <= TOLERANCE * max(1.0, largest):  # so written, NaN fails too
-        raise ValueError(f"the result differs from transformers by {difference:.2e}; nothing written")
+        raise InputError(f"the result differs from transformers by {difference:.2e}; nothing written")
 
 
 def publish(work: Path, target: Path) -> None:
@@ -167,15 +168,15 @@ def publish(work: Path, target: Path) -> None:
 def convert(source: Path, target: Path, check: bool = False, force: bool = False) -> dict[str, Any]:
     """Convert `source` into `target` and return the checkpoint.
 
-    Raises ValueError or OSError, with `target` untouched: files are made in a hidden folder beside
+    Raises InputError or OSError, with `target` untouched: files are made in a hidden folder beside
     it, checked, and moved when complete.
     """
     target = target.resolve()  # through a link, so that the folder beside it is on the same disk
     if target.exists() and not target.is_dir():
-        raise ValueError(f"{target}: is a file; DST must be a folder")
+        raise InputError(f"{target}: is a file; DST must be a folder")
     present = [name for name in FILES if (target / name).exists()]
     if present and not force:
-        raise ValueError(f"{target}: already has {' and '.join(present)}; --force replaces them")
+        raise InputError(f"{target}: already has {' and '.join(present)}; --force replaces them")
     config = read_config(source)
     vocabulary = read_vocabulary(source)
     order = fairseq_order(vocabulary)
@@ -206,7 +207,7 @@ def write_dictionary(symbols: list[str], path: Path) -> None:
         dictionary.add_symbol(symbol)
     dictionary.save(str(path))
     if Dictionary.load(str(path)).symbols != dictionary.symbols:
-        raise ValueError(f"{path.name}: fairseq reads other symbols back than were written")
+        raise InputError(f"{path.name}: fairseq reads other symbols back than were written")
 
 
 def report(checkpoint: dict[str, Any], config: dict[str, Any], target: Path) -> None:
@@ -226,21 +227,16 @@ def report(checkpoint: dict[str, Any], config: dict[str, Any], target: Path) -> 
         )
 
 
+@command_line("convert_hf")
 def main(argv: list[str] | None = None) -> None:
-    """Run the command line; every failure is one line on stderr and a non-zero exit."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("source", metavar="SRC", type=Path, help="folder saved by transformers")
     parser.add_argument("target", metavar="DST", type=Path, help="folder for model.pt and dict.txt")
     parser.add_argument("--verify", action="store_true", help="compare with transformers' own model")
     parser.add_argument("--force", action="store_true", help="replace DST's model.pt and dict.txt")
     options = parser.parse_args(argv)
-    try:
-        checkpoint = convert(options.source, options.target, options.verify, options.force)
-        report(checkpoint, read_config(options.source), options.target)
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"convert_hf: {' '.join(str(error).split())}") from error
-    except KeyboardInterrupt:
-        raise SystemExit("convert_hf: interrupted; nothing written") from None
+    checkpoint = convert(options.source, options.target, options.verify, options.force)
+    report(checkpoint, read_config(options.source), options.target)
 
 
 if __name__ == "__main__":

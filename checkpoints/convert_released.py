@@ -25,12 +25,12 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from checkpoints.released import STACK, our_options, our_state
 from fairseq_idpg.backbone.encoder import OpenRobertaEncoder
 from fairseq_idpg.backbone.loading import NO_BACKBONE, backbone_path, read_backbone, read_checkpoint
-from fairseq_idpg.errors import InputError
 from fairseq_idpg.models.config import RobertaIDPGConfig, fill_method_options
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from fairseq_idpg.saving.checksum import with_progress_checksums
 from fairseq_idpg.saving.configuration import declared, typed
 from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig
+from preprocess.errors import InputError, command_line
 from preprocess.folders import new_file
 
 HEAD = "sentence_classification_head"
@@ -113,7 +113,7 @@ def convert(source: Path, backbone: Path | None = None) -> dict[str, Any]:
     try:
         model.load_state_dict(state, strict=True)
     except InputError as error:
-        raise InputError(f"SRC {source}: {str(error).partition(': ')[2]}") from None
+        raise InputError(f"SRC {source}: {error}") from None
     state = {
         "args": None,
         "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),
@@ -127,6 +127,7 @@ def convert(source: Path, backbone: Path | None = None) -> dict[str, Any]:
     return with_progress_checksums(state)
 
 
+@command_line("fairseq_idpg")
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="convert_released", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("source", metavar="SRC.pt", type=Path)

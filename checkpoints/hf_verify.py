@@ -11,6 +11,8 @@ from types import SimpleNamespace
 import torch
 from torch import Tensor
 
+from preprocess.errors import InputError
+
 SEED = 1
 
 
@@ -52,7 +54,7 @@ def load_transformers(folder: Path) -> torch.nn.Module:
     try:
         from transformers import AutoModel, logging
     except ImportError as error:
-        raise ValueError("--verify needs transformers (pip install transformers)") from error
+        raise InputError("--verify needs transformers (pip install transformers)") from error
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     model = AutoModel.from_pretrained(str(folder), local_files_only=True, add_pooling_layer=False)

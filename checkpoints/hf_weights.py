@@ -21,6 +21,8 @@ from typing import Any, Dict, NamedTuple, Tuple
 import torch
 from torch import Tensor
 
+from preprocess.errors import InputError
+
 State = Dict[str, Tensor]
 Rows = Tuple[Tuple[str, str, str], ...]
 
@@ -88,7 +90,7 @@ def read_weights(folder: Path) -> State:
     """Load the tensors of a Hugging Face folder; no pickled code is executed."""
     path = next((folder / name for name in WEIGHT_FILES if (folder / name).is_file()), None)
     if path is None:
-        raise ValueError(
+        raise InputError(
             f"{folder}: neither {' nor '.join(WEIGHT_FILES)} found; save the model there as one "
             "file (sharded weights and weights of other frameworks are not read)"
         )
@@ -101,9 +103,9 @@ def read_weights(folder: Path) -> State:
             _check_records(path)
             state = torch.load(str(path), map_location="cpu", weights_only=True)
     except ImportError as error:
-        raise ValueError(f"{path}: needs the safetensors package (pip install safetensors)") from error
+        raise InputError(f"{path}: needs the safetensors package (pip install safetensors)") from error
     except Exception as error:  # readers raise half a dozen types on a damaged file
-        raise ValueError(f"{path}: unreadable, fetch it again ({_reason(error)})") from error
+        raise InputError(f"{path}: unreadable, fetch it again ({_reason(error)})") from error
     _check_tensors(path, state)
     return {_modern(name): tensor for name, tensor in state.items()}
 
@@ -127,12 +129,12 @@ def _reason(error: Exception) -> str:
 
 def _check_tensors(path: Path, state: Any) -> None:
     if not isinstance(state, dict):
-        raise ValueError(f"{path}: holds no tensors by name; fetch it again")
+        raise InputError(f"{path}: holds no tensors by name; fetch it again")
     for name, tensor in state.items():
         if not isinstance(name, str) or not isinstance(tensor, Tensor) or tensor.layout != torch.strided:
-            raise ValueError(f"{path}: {name} is no tensor; fetch it again")
+            raise InputError(f"{path}: {name} is no tensor; fetch it again")
         if tensor.is_floating_point() and not tensor.isfinite().all():
-            raise ValueError(f"{path}: {name} has a number that is not finite; fetch it again")
+            raise InputError(f"{path}: {name} has a number that is not finite; fetch it again")
 
 
 def _modern(name: str) -> str:
@@ -151,15 +153,15 @@ class Reader:
     def __call__(self, name: str, shape: str) -> Tensor:
         """Return tensor `name` as float32; `shape` spells its dimensions, such as "FC"."""
         if name not in self.state:
-            raise ValueError(f"the weights lack {name}; config.json describes another model")
+            raise InputError(f"the weights lack {name}; config.json describes another model")
         expected = tuple(self.sizes[letter] for letter in shape)
         found = tuple(self.state[name].shape)
         if found != expected:
-            raise ValueError(
+            raise InputError(
                 f"{name} has shape {found} but config.json says {expected}; take both files from the same model"
             )
         if not self.state[name].is_floating_point():
-            raise ValueError(f"{name} holds {self.state[name].dtype}, which no weights are; fetch the file again")
+            raise InputError(f"{name} holds {self.state[name].dtype}, which no weights are; fetch the file again")
         self.taken.add(name)
         # A copy of its own: torch.save would write the whole file behind a view.
         return self.state[name].to(torch.float32, copy=True).contiguous()
@@ -193,7 +195,7 @@ def convert_weights(weights: State, config: dict[str, Any], order: list[int]) ->
     family = FAMILIES[config["model_type"]]
     prefix = next((p for p in PREFIXES if p + WORDS in weights), None)
     if prefix is None:
-        raise ValueError(f"the weights lack {WORDS} (with prefix {', '.join(PREFIXES[1:])} or none)")
+        raise InputError(f"the weights lack {WORDS} (with prefix {', '.join(PREFIXES[1:])} or none)")
     take = Reader(weights, sizes_of(config))
     first = order[1] + 1 if family.positions_follow_padding else 0
     segment = take(prefix + SEGMENTS, "SC")[0] if prefix + SEGMENTS in weights else None
@@ -244,4 +246,4 @@ def _refuse_leftovers(weights: State, prefix: str, taken: set) -> None:
     for name in weights:
         inside = name.startswith((f"{prefix}encoder.", f"{prefix}embeddings."))
         if inside and name not in taken and name[len(prefix) :] not in BUFFERS:
-            raise ValueError(f"no place for {name} in fairseq's RoBERTa: not a plain encoder")
+            raise InputError(f"no place for {name} in fairseq's RoBERTa: not a plain encoder")

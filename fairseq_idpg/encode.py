@@ -13,10 +13,9 @@ from typing import Any, Optional, Sequence
 import torch
 
 from preprocess.data_folder import DataFolder
-from preprocess.errors import DataError
+from preprocess.errors import command_line
 
 from .backbone.loading import backbone_path, read_backbone, recorded_sizes
-from .errors import InputError
 from .models.config import METHOD_OPTIONS
 from .representations.fill import fill_cache
 from .tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig, SentencePredictionIDPGTask
@@ -95,15 +94,12 @@ def encode(data: DataFolder, args: argparse.Namespace, options: argparse.Namespa
         print(f"{data.path} {split}: {len(dataset):,} rows {'were there' if known else 'written'}")
 
 
+@command_line("fairseq_idpg")
 def main(argv: Optional[Sequence[str]] = None) -> None:
     args = parser().parse_args(argv)
     options = model_options(args)
     for path in args.data:
-        try:
-            data = DataFolder(Path(path))
-        except DataError as error:
-            raise InputError(str(error)) from None
-        encode(data, args, argparse.Namespace(**vars(options)))
+        encode(DataFolder(Path(path)), args, argparse.Namespace(**vars(options)))
 
 
 if __name__ == "__main__":

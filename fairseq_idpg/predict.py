@@ -15,7 +15,8 @@ import torch
 from fairseq import checkpoint_utils, utils
 from tqdm import tqdm
 
-from .errors import InputError
+from preprocess.errors import InputError, command_line
+
 from .saving.configuration import check_is_ours
 from .saving.reading import load_state
 from .saving.writing import check_output, write_output
@@ -110,6 +111,7 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+@command_line("fairseq_idpg")
 def main(argv: Optional[Sequence[str]] = None) -> None:
     args = parser().parse_args(argv)
     if args.batch_size < 1:

@@ -3,4 +3,4 @@ import sys
 from .cli import run
 
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:]))
+    run(sys.argv[1:])

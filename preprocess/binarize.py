@@ -18,7 +18,7 @@ import numpy as np
 from .data_folder import MASK
 from .dictionary import EOS, FILLER, SPECIAL, UNKNOWN, by_frequency, label_dictionary
 from .encoders import Encoder, load_encoder
-from .errors import DataError
+from .errors import InputError
 from .indexed import IndexedWriter
 from .readers import Malformed, Row
 from .sources import Source
@@ -70,7 +70,7 @@ class Labels:
 
     def __init__(self, names: Sequence[str] | None = None, scale: float | None = None, keep_order: bool = False):
         for name in filter(unfit, names or ()):
-            raise DataError(f"--labels: label {name!r} {unfit(name)}")
+            raise InputError(f"--labels: label {name!r} {unfit(name)}")
         self.names = names
         self.keep_order = keep_order
         self.scale = scale
@@ -82,7 +82,7 @@ class Labels:
         """Notes the labels of the next rows of a split; a split has labels in all its rows or in none.
 
         Raises:
-            DataError: a label that is not known, a score that is not a number, a label with a space in it.
+            InputError: a label that is not known, a score that is not a number, a label with a space in it.
         """
         kept = self.splits.setdefault(split.name, array("i" if self.scale is None else "d"))
         for row in rows:
@@ -96,11 +96,11 @@ class Labels:
         if code is None:
             where = f"{split.source.name} line {row.line}: label {row.label!r}"
             if self.names is not None or not split.name.startswith("train"):
-                raise DataError(
+                raise InputError(
                     f"{where} is unknown (known: {', '.join(self.codes)}): correct it or name another column"
                 )
             if unfit(row.label):
-                raise DataError(f"{where} {unfit(row.label)}")
+                raise InputError(f"{where} {unfit(row.label)}")
             code = self.codes[row.label] = len(self.codes)
         return code
 
@@ -110,7 +110,7 @@ class Labels:
         except ValueError:
             score = float("nan")
         if not np.isfinite(score):
-            raise DataError(
+            raise InputError(
                 f"{split.source.name} line {row.line}: score {row.label!r} is not a number: correct the line"
             )
         return score
@@ -157,7 +157,7 @@ def binarize(
     """Writes ``folder/{input0,input1,label}``; ``on_bytes`` is told of the bytes read.
 
     Raises:
-        DataError: bad input; a split without examples.
+        InputError: bad input; a split without examples.
     """
     for split in splits:
         chunks = _chunks(split.rows(on_bytes))
@@ -171,11 +171,11 @@ def binarize(
                 labels.add(split, rows)
                 _write(split, encoded, writers, encoding.max_length)
         if not split.examples:
-            raise DataError(
+            raise InputError(
                 f"{split.source.name} has no examples: name the right file, or leave out split {split.name}"
             )
         if len(labels.splits[split.name]) not in (0, split.examples):
-            raise DataError(f"{split.source.name} has labels in some lines only: give every line its label")
+            raise InputError(f"{split.source.name} has labels in some lines only: give every line its label")
     for part in sorted(folder.glob("input*")):
         (part / "dict.txt").write_bytes(encoder.dictionary_bytes())
     labels.write(folder / "label")
@@ -260,4 +260,4 @@ def encode_stream(
                 rows, future = under_way.popleft()
                 yield rows, future.result()
         except BrokenProcessPool:
-            raise DataError(f"a worker of --workers {encoding.workers} was killed (memory?): give fewer") from None
+            raise InputError(f"a worker of --workers {encoding.workers} was killed (memory?): give fewer") from None

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Iterable
 
-from .errors import DataError
+from .errors import InputError
 
 RECORD = "sha256.txt"
 FACTS = "preprocess.json"
@@ -39,7 +39,7 @@ def read_checksums(folder: Path) -> dict[str, str] | None:
     """{"input0/train.bin": digest}; None for a folder without a record, as fairseq-preprocess makes them.
 
     Raises:
-        DataError: the record is damaged.
+        InputError: the record is damaged.
     """
     path = folder / RECORD
     try:
@@ -47,16 +47,16 @@ def read_checksums(folder: Path) -> dict[str, str] | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be read ({error}): {REMEDY}") from None
+        raise InputError(f"{path} cannot be read ({error}): {REMEDY}") from None
     found = [LINE.fullmatch(line) for line in lines]
     if not found or None in found:
         number = found.index(None) + 1 if found else 1
-        raise DataError(f"{path} line {number} is not 'checksum  file': {REMEDY}")
+        raise InputError(f"{path} line {number} is not 'checksum  file': {REMEDY}")
     return {match[2]: match[1] for match in found if match}
 
 
 def compare(folder: Path, files: Iterable[str], record: dict[str, str] | None) -> None:
-    """Raises DataError unless ``files`` are those that ``record`` names and hold what it says."""
+    """Raises InputError unless ``files`` are those that ``record`` names and hold what it says."""
     if record is None:
         return
     for name in files:
@@ -64,9 +64,9 @@ def compare(folder: Path, files: Iterable[str], record: dict[str, str] | None) -
         try:
             found = sha256(path)
         except FileNotFoundError:
-            raise DataError(f"{path} is missing: {REMEDY}") from None
+            raise InputError(f"{path} is missing: {REMEDY}") from None
         except OSError as error:
-            raise DataError(f"{path} cannot be read ({error.strerror}): {REMEDY}") from None
+            raise InputError(f"{path} cannot be read ({error.strerror}): {REMEDY}") from None
         if record.get(name) != found:
             what = "is not what preprocess wrote" if name in record else f"is not in {folder / RECORD}"
-            raise DataError(f"{path} {what}: {REMEDY}")
+            raise InputError(f"{path} {what}: {REMEDY}")

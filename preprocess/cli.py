@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import errno
-import os
-import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Sequence
 
 from .encoders import ENCODERS
-from .errors import DataError
+from .errors import InputError, command_line
 
 COMMANDS = ("few-shot", "glove", "stats", "tasks")
 ABOUT = """Raw files of a task to the binarized folder OUT/TASK-bin that fairseq reads.
@@ -57,29 +54,29 @@ def check(args: argparse.Namespace) -> None:
     sources = [f"--{name.replace('_', '-')}" for name in SOURCES if getattr(args, name)]
     if len(sources) != 1:
         given = f"not {' and '.join(sources)}" if sources else "none was given"
-        raise DataError(f"give one of --raw, --from-tsv, --from-csv, --from-jsonl and --from-hub; {given}")
+        raise InputError(f"give one of --raw, --from-tsv, --from-csv, --from-jsonl and --from-hub; {given}")
     if args.raw and (args.text_columns or args.labels or args.regression is not None or args.no_header):
-        raise DataError("--text-columns, --labels, --regression and --no-header go with --from-...: leave them out")
+        raise InputError("--text-columns, --labels, --regression and --no-header go with --from-...: leave them out")
     if args.csv_quotes == "keep" and not args.raw:
-        raise DataError("--csv-quotes keep is for the csv files of CR, MR, SUBJ and MPQA below --raw: leave it out")
+        raise InputError("--csv-quotes keep is for the csv files of CR, MR, SUBJ and MPQA below --raw: leave it out")
     if args.workers < 1:
-        raise DataError(f"--workers {args.workers}: give 1 or more")
+        raise InputError(f"--workers {args.workers}: give 1 or more")
     if args.max_length is not None and args.max_length < 1:
-        raise DataError(f"--max-length {args.max_length}: give 1 or more")
+        raise InputError(f"--max-length {args.max_length}: give 1 or more")
     if args.regression is not None and (args.labels or not args.regression > 0):
-        raise DataError(f"--regression {args.regression}: give a positive scale, and no --labels")
+        raise InputError(f"--regression {args.regression}: give a positive scale, and no --labels")
     if args.efl and args.regression is not None:
-        raise DataError("--efl is for classes, not for --regression: leave one out")
+        raise InputError("--efl is for classes, not for --regression: leave one out")
     check_task_name(args.task)
     repeated = [label for number, label in enumerate(args.labels or ()) if label in args.labels[:number]]
     if repeated:
-        raise DataError(f"--labels {' '.join(args.labels)}: {repeated[0]} is named twice: give each class once")
+        raise InputError(f"--labels {' '.join(args.labels)}: {repeated[0]} is named twice: give each class once")
 
 
 def check_task_name(name: str) -> None:
-    """Raises DataError unless a folder can have the name."""
+    """Raises InputError unless a folder can have the name."""
     if not name or "/" in name or name.startswith(".") or not name.isprintable() or len(name) > LONGEST_NAME:
-        raise DataError(
+        raise InputError(
             f"TASK {name[:LONGEST_NAME]!r} is not the name of a folder: give one without / and control characters, of "
             f"{LONGEST_NAME} characters at most"
         )
@@ -98,37 +95,18 @@ def main(arguments: Sequence[str]) -> Path:
     return build(args, arguments)
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Exit status of a command line; failures are one line on stderr."""
-    try:
-        check_text(arguments)
-        if arguments and arguments[0] in COMMANDS:
-            import_module(f".{arguments[0].replace('-', '_')}", __package__).main(arguments[1:])
-        else:
-            main(arguments)
-    except DataError as error:
-        message = str(error)
-    except KeyboardInterrupt:
-        message = "interrupted, nothing written"
-    except BrokenPipeError:  # whoever reads our output has gone, as in "| head"
-        sys.stdout = open(os.devnull, "w")
-        return 1
-    except OSError as error:
-        full = "; make room there or name another --out" if error.errno == errno.ENOSPC else ""
-        message = f"{error.filename or 'writing'}: {error.strerror or error}{full}; nothing written"
+@command_line("preprocess")
+def run(arguments: Sequence[str]) -> None:
+    """The command line."""
+    check_text(arguments)
+    if arguments and arguments[0] in COMMANDS:
+        import_module(f".{arguments[0].replace('-', '_')}", __package__).main(arguments[1:])
     else:
-        return 0
-    print(f"preprocess: {one_line(message)}", file=sys.stderr)
-    return 1
+        main(arguments)
 
 
 def check_text(arguments: Sequence[str]) -> None:
-    """Raises DataError for names that no file can have, or that no log can hold."""
+    """Raises InputError for names that no file can have, or that no log can hold."""
     for argument in arguments:
         if "\0" in argument or not argument.isascii() and argument != argument.encode("utf-8", "ignore").decode():
-            raise DataError(f"{argument!r} has a NUL or is not UTF-8: give another name")
-
-
-def one_line(message: str) -> str:
-    """A message on one line, control characters as Python writes them."""
-    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in " ".join(message.split()))
+            raise InputError(f"{argument!r} has a NUL or is not UTF-8: give another name")

@@ -8,7 +8,7 @@ import numpy as np
 
 from .checksums import FACTS, compare, read_checksums
 from .dictionary import SPECIAL, read_dictionary, read_labels
-from .errors import DataError
+from .errors import InputError
 from .indexed import IndexedRows
 
 KINDS = ("train", "valid", "test")  # of splits: valid, valid1 ...
@@ -24,13 +24,15 @@ class DataFolder:
     written; ``checked``: examples of each split whose files ``validation.check_split`` has read.
 
     Raises:
-        DataError: the folder does not exist or is not such a folder; its dictionaries are damaged or disagree.
+        InputError: the folder does not exist or is not such a folder; its dictionaries are damaged or disagree.
     """
 
     def __init__(self, path: Path, regression: bool | None = None):
         self.path = path
         if not (path / "input0" / "dict.txt").is_file():
-            raise DataError(f"{path} is not a binarized folder (no input0/dict.txt): make it with python -m preprocess")
+            raise InputError(
+                f"{path} is not a binarized folder (no input0/dict.txt): make it with python -m preprocess"
+            )
         self.inputs = tuple(part for part in ("input0", "input1") if (path / part).is_dir())
         names = {file.stem for file in (path / "input0").glob("*.idx")}
         self.splits = sorted(names, key=place_of_split)
@@ -41,7 +43,7 @@ class DataFolder:
         symbols = read_dictionary(path / "input0" / "dict.txt")
         self.vocabulary = len(symbols) + (MASK not in symbols)
         if "input1/dict.txt" in present and read_dictionary(path / "input1" / "dict.txt") != symbols:
-            raise DataError(f"{path}: input0/dict.txt and input1/dict.txt differ: preprocess the folder again")
+            raise InputError(f"{path}: input0/dict.txt and input1/dict.txt differ: preprocess the folder again")
         self.label_names = read_labels(path / "label" / "dict.txt") if "label/dict.txt" in present else []
         recorded = {name for name in self.record or () if name == FACTS or name.endswith("/dict.txt")}
         compare(path, sorted({*present, *recorded}), self.record)
@@ -50,7 +52,7 @@ class DataFolder:
     def rows(self, part: str, split: str) -> IndexedRows:
         """Token ids of one sentence of each example, ``</s>`` at the end of each row."""
         if split not in self.splits:
-            raise DataError(f"{self.path} has no split {split}: it has {', '.join(self.splits)}")
+            raise InputError(f"{self.path} has no split {split}: it has {', '.join(self.splits)}")
         return IndexedRows(self.path / part / split)
 
     def has_labels(self, split: str) -> bool:
@@ -69,13 +71,13 @@ class DataFolder:
         """N, the number of each example as it stands in the file, for regression.
 
         Raises:
-            DataError: the file is not text.
+            InputError: the file is not text.
         """
         path = self.path / self.label_file(split)
         try:
             lines = path.read_text(encoding="utf-8").split("\n")
         except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"{path} cannot be read ({error}): preprocess the folder again") from None
+            raise InputError(f"{path} cannot be read ({error}): preprocess the folder again") from None
         return [line.strip() for line in (lines if lines[-1] else lines[:-1])]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Sequence
 
-from .errors import DataError
+from .errors import InputError
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 BOS, PAD, EOS, UNKNOWN = range(4)
@@ -18,25 +18,25 @@ def read_dictionary(path: Path) -> list[str]:
     """The symbols in the order of their ids, the four special ones first.
 
     Raises:
-        DataError: no such file, or one that fairseq would not read.
+        InputError: no such file, or one that fairseq would not read.
     """
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except FileNotFoundError:
-        raise DataError(f"{path} does not exist: name the folder of the model's dict.txt with --vocab") from None
+        raise InputError(f"{path} does not exist: name the folder of the model's dict.txt with --vocab") from None
     except UnicodeDecodeError:
-        raise DataError(f"{path} is not UTF-8: take the dict.txt that came with the model") from None
+        raise InputError(f"{path} is not UTF-8: take the dict.txt that came with the model") from None
     except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror}): take the model's dict.txt") from None
+        raise InputError(f"{path} cannot be read ({error.strerror}): take the model's dict.txt") from None
     if not lines[-1]:
         lines.pop()  # what follows the last line end
     symbols, seen = list(SPECIAL), set(SPECIAL)
     for number, line in enumerate(lines, start=1):
         symbol, space, count = line.rstrip().replace(OVERWRITE, "").rpartition(" ")
         if not space or "\0" in line or not (count.isascii() and count.isdigit()):
-            raise DataError(f"{path} line {number}: {line[:60]!r} is not 'symbol count': take the model's dict.txt")
+            raise InputError(f"{path} line {number}: {line[:60]!r} is not 'symbol count': take the model's dict.txt")
         if symbol in seen and OVERWRITE not in line:
-            raise DataError(f"{path} line {number}: {symbol!r} stands there a second time: take the model's dict.txt")
+            raise InputError(f"{path} line {number}: {symbol!r} stands there a second time: take the model's dict.txt")
         symbols.append(symbol)
         seen.add(symbol)
     return symbols
@@ -53,12 +53,12 @@ def read_labels(path: Path) -> list[str]:
     """The labels of a ``label/dict.txt``, in the order of their ids (from 4 on).
 
     Raises:
-        DataError: it is no dictionary, or a label stands behind those that only fill it up.
+        InputError: it is no dictionary, or a label stands behind those that only fill it up.
     """
     symbols = read_dictionary(path)[len(SPECIAL) :]
     labels = [symbol for symbol in symbols if not symbol.startswith(FILLER)]
     if symbols[: len(labels)] != labels:
-        raise DataError(f"{path} has a label behind {FILLER}: preprocess the folder again")
+        raise InputError(f"{path} has a label behind {FILLER}: preprocess the folder again")
     return labels
 
 

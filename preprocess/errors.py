@@ -1,5 +1,55 @@
-"""How bad input is reported."""
+"""How bad input is reported: an exception in a library call, one line at a command line."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+from typing import Iterator
 
 
-class DataError(Exception):
-    """Bad input: one line naming the option or file, the value and the remedy. The command line prints it."""
+class InputError(Exception):
+    """Bad input: one line that names the option or file, its value and the remedy.
+
+    torch raises an error of another process once more, with its whole traceback for a message: of that, the line is
+    kept.
+    """
+
+    def __init__(self, message: str):
+        super().__init__(told(message) or message)
+
+
+def told(text: str) -> str | None:
+    """The message of the InputError that a traceback ends with, also one within the message of another; or None."""
+    _, found, message = f"\n{text.strip()}".rpartition(f"\n{InputError.__module__}.{InputError.__qualname__}: ")
+    return message if found and "\nTraceback (" not in message else None
+
+
+@contextlib.contextmanager
+def command_line(program: str, unfinished: str = "nothing written") -> Iterator[None]:
+    """Around a command: bad input, or what the system refuses, becomes one line on stderr and status 1.
+
+    Args:
+        program: what the line begins with.
+        unfinished: how it ends where the command was interrupted, or the system refused something.
+    """
+    try:
+        yield
+        return
+    except InputError as error:
+        line = str(error)
+    except KeyboardInterrupt:
+        line = f"interrupted; {unfinished}"
+    except BrokenPipeError:  # whoever reads our output has gone, as in "| head"
+        sys.stdout = open(os.devnull, "w")
+        sys.exit(1)
+    except OSError as error:
+        room = "; make room there" if error.errno == errno.ENOSPC else ""
+        line = f"{error.filename or 'writing'}: {error.strerror or error}{room}; {unfinished}"
+    sys.exit(f"{program}: {one_line(line)}")
+
+
+def one_line(message: str) -> str:
+    """A message on one line, control characters as Python writes them."""
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in " ".join(message.split()))

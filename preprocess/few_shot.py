@@ -21,7 +21,7 @@ from .cli import check_task_name
 from .cli import main as build_task
 from .data_folder import DataFolder
 from .dictionary import read_dictionary
-from .errors import DataError
+from .errors import InputError
 from .folders import new_folder, scratch_folder, sweep
 from .indexed import IndexedWriter
 from .means import read_facts, read_means, write_facts
@@ -35,7 +35,7 @@ def few_shot(
     """Writes the folder ``out``: train, valid and test as above, and ``few_shot.json`` with what was chosen.
 
     Raises:
-        DataError: see ``select_rows`` and ``check_source``; or ``out`` exists and ``overwrite`` is not set.
+        InputError: see ``select_rows`` and ``check_source``; or ``out`` exists and ``overwrite`` is not set.
     """
     check_source(data)
     train, valid = select_rows(data, k, dev, seed, per_class)
@@ -57,11 +57,11 @@ def few_shot(
 
 
 def check_source(data: DataFolder) -> None:
-    """Raises DataError unless the folder has labelled examples to train on and to report on."""
+    """Raises InputError unless the folder has labelled examples to train on and to report on."""
     for split in ("train", "valid"):
         count_examples(data, split)
         if not data.has_labels(split):
-            raise DataError(f"{data.path} has no labels of {split}: few-shot copies need them")
+            raise InputError(f"{data.path} has no labels of {split}: few-shot copies need them")
 
 
 def write_splits(data: DataFolder, splits: dict[str, np.ndarray], folder: Path) -> None:
@@ -167,7 +167,7 @@ def write_samples(data: DataFolder, args: argparse.Namespace) -> None:
             folders[folder] = (k, args.dev, seed, args.per_class)
             select_rows(data, *folders[folder])
             if folder.exists() and not args.overwrite:
-                raise DataError(f"{folder} exists already: remove it, name another --out, or give --overwrite")
+                raise InputError(f"{folder} exists already: remove it, name another --out, or give --overwrite")
     tested = count_examples(data, "valid")
     for folder, choice in folders.items():
         few_shot(data, *choice, folder, args.overwrite)

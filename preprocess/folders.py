@@ -16,7 +16,7 @@ import shutil
 from pathlib import Path
 from typing import IO, Iterator
 
-from .errors import DataError
+from .errors import InputError
 
 LOCK = "lock"
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -27,14 +27,14 @@ def new_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
     """A hidden folder beside ``path`` to fill; it takes the name ``path`` when the block ends without an error.
 
     Raises:
-        DataError: ``path`` exists and ``overwrite`` is not set; a file is in its way.
+        InputError: ``path`` exists and ``overwrite`` is not set; a file is in its way.
         OSError: of whatever cannot be written, under the name ``path``.
     """
     if path.parent.exists() and not path.parent.is_dir():
-        raise DataError(f"{path.parent} is a file: name a folder with --out")
+        raise InputError(f"{path.parent} is a file: name a folder with --out")
     sweep(path)
     if path.exists() and not overwrite:
-        raise DataError(f"{path} exists already: remove it, name another --out, or give --overwrite")
+        raise InputError(f"{path} exists already: remove it, name another --out, or give --overwrite")
     with scratch_folder(path) as work:
         filled, replaced = work / "new", work / "old"
         filled.mkdir()

@@ -17,7 +17,7 @@ import numpy as np
 from .checksums import sha256
 from .data_folder import DataFolder
 from .encoders import ENCODERS, load_encoder
-from .errors import DataError
+from .errors import InputError
 from .folders import new_folder
 from .means import write_facts
 from .split_facts import token_digests
@@ -106,7 +106,7 @@ def main(argv: Sequence[str]) -> None:
     folders = [DataFolder(path) for path in dict.fromkeys(args.data)]
     for data in folders:
         if (data.path / "glove").exists() and not args.overwrite:
-            raise DataError(f"{data.path / 'glove'} exists already: remove it, or give --overwrite")
+            raise InputError(f"{data.path / 'glove'} exists already: remove it, or give --overwrite")
     read, words = read_all_words(folders, args.bpe, args.vocab)
     vectors, known = read_vectors(args.vectors, words)
     digests = {path.name: sha256(path) for path in sources}

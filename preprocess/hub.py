@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import BinaryIO, Callable, Iterator
 
 from .binarize import Split
-from .errors import DataError
+from .errors import InputError
 from .readers import Columns, Malformed, Record, Row, record_rows
 from .sources import Source
 
@@ -18,21 +18,21 @@ def hub_split(dataset: str, name: str, hub_name: str, columns: Columns, strict: 
     """One split of ``DATASET`` or ``DATASET:CONFIG``; class numbers are written as the names of the classes.
 
     Raises:
-        DataError: `datasets` is not installed, or cannot load the data set.
+        InputError: `datasets` is not installed, or cannot load the data set.
     """
     try:
         import datasets
     except ImportError:
-        raise DataError("--from-hub needs the package datasets: pip install datasets") from None
+        raise InputError("--from-hub needs the package datasets: pip install datasets") from None
     path, _, config = dataset.partition(":")
     try:
         data = datasets.load_dataset(path, config or None, split=hub_name)
     except Exception as error:  # datasets raises many kinds: no network, no such data set, no such split
         reason = " ".join(str(error).split())[:200]
-        raise DataError(f"--from-hub {dataset}, split {hub_name}: {reason}: check the name and the network") from None
+        raise InputError(f"--from-hub {dataset}, split {hub_name}: {reason}: check the name and the network") from None
     missing = [column for column in [*columns.texts, columns.label] if column and column not in data.column_names]
     if missing and not (missing == [columns.label] and name.startswith("test")):
-        raise DataError(f"--from-hub {dataset} has no column {missing[0]}: it has {', '.join(data.column_names)}")
+        raise InputError(f"--from-hub {dataset} has no column {missing[0]}: it has {', '.join(data.column_names)}")
     label = data.features.get(columns.label)
     names = getattr(label, "names", None)
     columns = columns._replace(label_optional=name.startswith("test"))

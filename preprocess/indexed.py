@@ -14,7 +14,7 @@ from types import TracebackType
 
 import numpy as np
 
-from .errors import DataError
+from .errors import InputError
 
 MAGIC = b"MMIDIDX\x00\x00"
 OTHER_FORMATS = {b"TNTIDX\x00\x00": "cached or lazy", b"HUFFIDX\x00": "huffman"}  # of --dataset-impl
@@ -68,7 +68,7 @@ class IndexedRows:
     """The rows of ``PREFIX.bin``: ``len(rows)``, ``rows[i]`` (ids of row i), ``rows.lengths`` and ``rows.starts`` (N).
 
     Raises:
-        DataError: a file is missing, of another format, cut short, or not what the other says.
+        InputError: a file is missing, of another format, cut short, or not what the other says.
     """
 
     def __init__(self, prefix: Path):
@@ -77,33 +77,33 @@ class IndexedRows:
             index = Path(f"{prefix}.idx").read_bytes()
             size = Path(f"{prefix}.bin").stat().st_size
         except FileNotFoundError as error:
-            raise DataError(f"{error.filename} does not exist: {AGAIN}") from None
+            raise InputError(f"{error.filename} does not exist: {AGAIN}") from None
         except OSError as error:
-            raise DataError(f"{error.filename} cannot be read ({error.strerror}): {AGAIN}") from None
+            raise InputError(f"{error.filename} cannot be read ({error.strerror}): {AGAIN}") from None
         if index[:8] in OTHER_FORMATS:
-            raise DataError(
+            raise InputError(
                 f"{prefix}.idx is of --dataset-impl {OTHER_FORMATS[index[:8]]}, which is not read here: preprocess the "
                 "folder again with --dataset-impl mmap"
             )
         if len(index) < header or not index.startswith(MAGIC):
-            raise DataError(f"{prefix}.idx is not a fairseq index (mmap): {AGAIN}")
+            raise InputError(f"{prefix}.idx is not a fairseq index (mmap): {AGAIN}")
         version, code, count = struct.unpack("<QBQ", index[len(MAGIC) : header])
         if version != 1 or code not in CODES or len(index) != header + 12 * count:
-            raise DataError(f"{prefix}.idx is cut short or damaged: {AGAIN}")
+            raise InputError(f"{prefix}.idx is cut short or damaged: {AGAIN}")
         dtype = np.dtype(CODES[code])
         self.lengths = np.frombuffer(index, np.int32, count, header)
         offsets = np.frombuffer(index, np.int64, count, header + 4 * count)
         ends = np.cumsum(self.lengths, dtype=np.int64) * dtype.itemsize
         wrong = (self.lengths < 1) | (offsets != np.concatenate([[0], ends])[:count])
         if wrong.any():
-            raise DataError(f"{prefix}.idx is damaged: row {int(wrong.argmax()) + 1} lies at a wrong place: {AGAIN}")
+            raise InputError(f"{prefix}.idx is damaged: row {int(wrong.argmax()) + 1} lies at a wrong place: {AGAIN}")
         if size != (int(ends[-1]) if count else 0):
-            raise DataError(f"{prefix}.bin has {size} bytes, not what {prefix}.idx says: {AGAIN}")
+            raise InputError(f"{prefix}.bin has {size} bytes, not what {prefix}.idx says: {AGAIN}")
         self.starts = offsets // dtype.itemsize
         try:
             self.ids = np.memmap(f"{prefix}.bin", dtype, "r") if size else np.empty(0, dtype)
         except OSError as error:
-            raise DataError(f"{prefix}.bin cannot be read ({error.strerror}): {AGAIN}") from None
+            raise InputError(f"{prefix}.bin cannot be read ({error.strerror}): {AGAIN}") from None
 
     def __len__(self) -> int:
         return len(self.lengths)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Callable, Iterator, Sequence
 
 from .binarize import Labels, Split
-from .errors import DataError
+from .errors import InputError
 from .hub import hub_split
 from .readers import LAYOUTS, Columns, Malformed, Row
 from .sources import Source, find_source, places
@@ -35,15 +35,15 @@ def task_splits(task: Task, args: argparse.Namespace) -> tuple[list[Split], Labe
     """The splits of a known task below ``--raw``; without ``--splits``, test files may be missing."""
     raw = Path(args.raw)
     if not raw.exists():
-        raise DataError(f"--raw {raw} does not exist: name the folder or zip archive that holds {task.name}")
+        raise InputError(f"--raw {raw} does not exist: name the folder or zip archive that holds {task.name}")
     unknown = [name for name in args.splits or () if name not in task.files]
     if unknown:
-        raise DataError(f"--splits {unknown[0]}: {task.name} has {', '.join(task.files)}")
+        raise InputError(f"--splits {unknown[0]}: {task.name} has {', '.join(task.files)}")
     layout = task.layout
     if args.csv_quotes == "keep":
         layout = f"{layout}-with-quotes"
         if layout not in LAYOUTS:
-            raise DataError(f"--csv-quotes keep: {task.name} is not read from csv files: leave it out")
+            raise InputError(f"--csv-quotes keep: {task.name} is not read from csv files: leave it out")
     splits = []
     for name in args.splits or task.files:
         source = find_source(raw, task, name)
@@ -51,7 +51,7 @@ def task_splits(task: Task, args: argparse.Namespace) -> tuple[list[Split], Labe
             splits.append(_task_split(task, name, source, layout, args.strict))
         elif args.splits or not name.startswith("test"):
             known = " or ".join(places(task, name))
-            raise DataError(
+            raise InputError(
                 f"--raw {raw} has no {name} split of {task.name} ({known}, also within a zip archive): put it there, "
                 f"or name the splits to make with --splits"
             )
@@ -79,7 +79,7 @@ def _task_split(task: Task, name: str, source: Source, layout: str, strict: bool
 def own_splits(args: argparse.Namespace) -> tuple[list[Split], Labels]:
     """The splits named as SPLIT=FILE with --from-tsv, --from-csv or --from-jsonl, or those of a hub data set."""
     if not args.text_columns or len(args.text_columns) > 2:
-        raise DataError("--text-columns is missing: name the column of the sentence, or the two columns of a pair")
+        raise InputError("--text-columns is missing: name the column of the sentence, or the two columns of a pair")
     texts = [_column(name, args.no_header) for name in args.text_columns]
     label = None if args.label_column is None else _column(args.label_column, args.no_header)
     columns = Columns(texts, label, header=not args.no_header)
@@ -104,9 +104,9 @@ def _pairs(kind: str, values: Sequence[str]) -> list[tuple[str, str]]:
     pairs = [tuple(value.split("=", 1)) for value in values]
     for value, pair in zip(values, pairs):
         if len(pair) != 2 or pair[0].rstrip("0123456789") not in ("train", "valid", "test"):
-            raise DataError(f"--from-{kind} {value}: give train=..., valid=... and, if there is one, test=...")
+            raise InputError(f"--from-{kind} {value}: give train=..., valid=... and, if there is one, test=...")
     if len({name for name, _ in pairs}) < len(pairs):
-        raise DataError(f"--from-{kind}: a split is named twice: give each once")
+        raise InputError(f"--from-{kind}: a split is named twice: give each once")
     return [(name, file) for name, file in pairs]
 
 
@@ -114,7 +114,7 @@ def _column(name: str, by_number: bool) -> str | int:
     if not by_number:
         return name
     if not name.isdigit() or name == "0":
-        raise DataError(f"column {name}: with --no-header columns are numbers, from 1: give such a number")
+        raise InputError(f"column {name}: with --no-header columns are numbers, from 1: give such a number")
     return int(name) - 1
 
 
@@ -140,7 +140,7 @@ def transformed(
         inputs = 2
     if args.swap_pairs == "append":
         if inputs != 2:
-            raise DataError(f"--swap-pairs append: {name} has single sentences: leave it out")
+            raise InputError(f"--swap-pairs append: {name} has single sentences: leave it out")
         for split in splits:
             if split.name.startswith("train"):
                 split.rows, split.passes = swapped_pairs_appended(split.rows), 2

@@ -11,7 +11,7 @@ import numpy as np
 from .arrays import UNREADABLE, open_array
 from .checksums import sha256
 from .data_folder import DataFolder
-from .errors import DataError
+from .errors import InputError
 from .split_facts import token_digests
 
 REMEDY = "run python -m preprocess glove --vectors FILE --data"
@@ -22,7 +22,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
     """What glove.json says: ``dim``, ``sha256`` of the text, ``means_sha256`` of the vectors and more.
 
     Raises:
-        DataError: it is missing or damaged.
+        InputError: it is missing or damaged.
     """
     path = folder / "glove" / FACTS
     try:
@@ -31,7 +31,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
         if not isinstance(facts["dim"], int) or facts["dim"] < 1 or not all(isinstance(part, dict) for part in sums):
             raise ValueError(facts["dim"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise DataError(f"{path} is missing or damaged: {REMEDY} {folder}") from None
+        raise InputError(f"{path} is missing or damaged: {REMEDY} {folder}") from None
     return facts
 
 
@@ -39,15 +39,17 @@ def read_means(data: DataFolder, split: str, warn: Callable[[str], object]) -> n
     """N x dim float32, mapped into memory; ``warn`` is told when nothing says whether they are whole.
 
     Raises:
-        DataError: the file is missing, damaged, or made from other text.
+        InputError: the file is missing, damaged, or made from other text.
     """
     facts, path = read_facts(data.path), data.path / "glove" / f"{split}.npy"
-    damaged = DataError(f"{path} is missing or damaged: {REMEDY} {data.path} --overwrite")
+    damaged = InputError(f"{path} is missing or damaged: {REMEDY} {data.path} --overwrite")
     if not path.is_file():
         raise damaged
     text = token_digests(data, split)
     if any(facts["sha256"].get(name) != digest for name, digest in text.items()):
-        raise DataError(f"{path} was made from other text than {data.path} holds now: {REMEDY} {data.path} --overwrite")
+        raise InputError(
+            f"{path} was made from other text than {data.path} holds now: {REMEDY} {data.path} --overwrite"
+        )
     try:
         if SUMS in facts and facts[SUMS].get(path.name) != sha256(path):
             raise damaged

@@ -7,7 +7,7 @@ import json
 from operator import itemgetter
 from typing import Any, Callable, Dict, Iterable, Iterator, NamedTuple, Sequence
 
-from .errors import DataError
+from .errors import InputError
 from .tasks import Column
 
 Lines = Iterator["tuple[int, str]"]
@@ -30,7 +30,9 @@ class Malformed:
 
     def add(self, line: int, reason: str) -> None:
         if self.strict:
-            raise DataError(f"{self.source} line {line}: {reason}: mend it, or skip such lines by leaving out --strict")
+            raise InputError(
+                f"{self.source} line {line}: {reason}: mend it, or skip such lines by leaving out --strict"
+            )
         self.lines.append((line, reason))
 
 
@@ -62,7 +64,7 @@ def _numbers(columns: Columns, names: Sequence[str] | None, source: str) -> tupl
         missing.append(columns.label)
     if missing:
         known = f"it has {', '.join(names)}" if names else "it has no header"
-        raise DataError(f"{source} has no column {missing[0]}: {known}; name columns of the file")
+        raise InputError(f"{source} has no column {missing[0]}: {known}; name columns of the file")
     return [found for found in texts if found is not None], label
 
 
@@ -102,7 +104,7 @@ def _csv_fields(lines: Lines, malformed: Malformed) -> Iterator[tuple[int, list[
             return
         except csv.Error as error:
             if "unexpected end of data" in str(error):
-                raise DataError(
+                raise InputError(
                     f"{malformed.source} line {line}: a quote is opened and never closed: mend the file, or give "
                     "--csv-quotes keep if quotes are ordinary characters"
                 ) from None
@@ -115,7 +117,7 @@ def _csv_fields(lines: Lines, malformed: Malformed) -> Iterator[tuple[int, list[
 def csv_rows_with_quotes(lines: Lines, columns: Columns, malformed: Malformed) -> Iterator[Row]:
     """``label,text`` cut at the first comma, csv quotes left in the text, as in the folders the authors published."""
     if tuple(columns.texts) != (1,) or columns.label != 0 or columns.header:
-        raise DataError("--csv-quotes keep is for CR, MR, SUBJ and MPQA (label,text): leave it out")
+        raise InputError("--csv-quotes keep is for CR, MR, SUBJ and MPQA (label,text): leave it out")
     fields = ((line, text.split(",", 1)) for line, text in lines if text)
     return _table(fields, columns, malformed)
 

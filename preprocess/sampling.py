@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from .data_folder import DataFolder
-from .errors import DataError
+from .errors import InputError
 from .split_facts import class_counts, count_examples
 
 
@@ -20,15 +20,15 @@ def select_rows(data: DataFolder, k: int, dev: int, seed: int, per_class: bool) 
     """Rows of the training set, in the order in which they are written: (K or K per class for train, DEV for valid).
 
     Raises:
-        DataError: there are not as many, or K per class is asked of a regression task.
+        InputError: there are not as many, or K per class is asked of a regression task.
     """
     count = count_examples(data, "train")
     if per_class and data.regression:
-        raise DataError(f"--per-class: {data.path} is a regression task without classes: leave the option out")
+        raise InputError(f"--per-class: {data.path} is a regression task without classes: leave the option out")
     order = np.random.RandomState(seed).permutation(count)
     rest = order[dev:]
     if dev >= count or (not per_class and k > len(rest)):
-        raise DataError(too_many(data.path, count, k, dev))
+        raise InputError(too_many(data.path, count, k, dev))
     if not per_class:
         return rest[:k], order[:dev]
     labels = data.classes("train")[rest]
@@ -40,7 +40,7 @@ def select_rows(data: DataFolder, k: int, dev: int, seed: int, per_class: bool) 
         chosen[places[:k]] = True
     name, fewest = min(available.items(), key=lambda item: item[1])
     if fewest < k:
-        raise DataError(
+        raise InputError(
             f"--k {k} --per-class: {data.path} has {fewest} training examples of class {name} beside the --dev {dev} "
             f"of seed {seed}: --k can be {fewest} at most, or choose a smaller --dev"
         )

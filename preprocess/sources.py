@@ -11,7 +11,7 @@ import zlib
 from pathlib import Path
 from typing import IO, Callable, Iterator, Union
 
-from .errors import DataError
+from .errors import InputError
 from .tasks import Task
 
 BOM = "\ufeff"
@@ -48,7 +48,7 @@ class Source:
     @classmethod
     def file(cls, path: Path) -> Source:
         if not path.is_file():
-            raise DataError(f"{path} does not exist or is not a file: name the file to read")
+            raise InputError(f"{path} does not exist or is not a file: name the file to read")
         if path.suffix == ".gz":
             return cls(str(path), None, lambda: gzip.open(path))
         return cls(str(path), path.stat().st_size, lambda: open(path, "rb"))
@@ -61,7 +61,7 @@ class Source:
         """(line number from 1, line without its end); a BOM and the CR of CRLF are dropped.
 
         Raises:
-            DataError: invalid UTF-8, a damaged archive.
+            InputError: invalid UTF-8, a damaged archive.
         """
         digest = hashlib.sha256()
         number = 0
@@ -90,28 +90,28 @@ class Source:
                         lines += rest.count(b"\n")
                         rest = rest[cut:]
                     elif len(rest) > LONGEST:
-                        raise DataError(
+                        raise InputError(
                             f"{self.name} line {lines + 1} has more than {LONGEST >> 20} MiB: it is no text with an "
                             "example in each line"
                         )
         except DAMAGED as error:
             reason = getattr(error, "strerror", None) or error
-            raise DataError(f"{self.name} is damaged or cannot be read ({reason}): fetch it again") from None
+            raise InputError(f"{self.name} is damaged or cannot be read ({reason}): fetch it again") from None
         if rest:
             yield rest
 
     def _decode(self, raw: bytes, lines_before: int) -> str:
         for magic, kind in NO_TEXT.items() if not lines_before else ():
             if raw.startswith(magic):
-                raise DataError(f"{self.name} line 1: this is no text but {kind}")
+                raise InputError(f"{self.name} line 1: this is no text but {kind}")
         if b"\0" in raw:
             line = lines_before + raw.count(b"\n", 0, raw.index(b"\0")) + 1
-            raise DataError(f"{self.name} line {line} has a NUL byte: the file is damaged or no text, fetch it again")
+            raise InputError(f"{self.name} line {line} has a NUL byte: the file is damaged or no text, fetch it again")
         try:
             return raw.decode("utf-8")
         except UnicodeDecodeError as error:
             line = lines_before + raw.count(b"\n", 0, error.start) + 1
-            raise DataError(
+            raise InputError(
                 f"{self.name} line {line}: byte {raw[error.start]:#04x} is not UTF-8: convert the file, e.g. with "
                 "iconv -f latin1 -t utf-8"
             ) from None
@@ -132,7 +132,7 @@ def find_source(raw: Path, task: Task, split: str) -> Source | None:
             members = zipfile.ZipFile(archive).infolist()
         except DAMAGED as error:
             reason = getattr(error, "strerror", None) or error
-            raise DataError(f"{archive} is damaged or cannot be read ({reason}): fetch it again") from None
+            raise InputError(f"{archive} is damaged or cannot be read ({reason}): fetch it again") from None
         for member in members:
             parts = member.filename.split("/")
             if parts[-1] == file and len(parts) > 1 and parts[-2] in {Path(folder).name for folder in task.folders}:

@@ -13,7 +13,7 @@ def count_examples(data: DataFolder, split: str) -> int:
     """Examples of a split, whose files are checked.
 
     Raises:
-        DataError: see ``validation.check_split``.
+        InputError: see ``validation.check_split``.
     """
     return check_split(data, split)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Sequence
 
-from .errors import DataError
+from .errors import InputError
 from .folders import new_file
 
 COLOURS = ("#4477aa", "#ee9944")  # told apart by colour-blind readers and in grey
@@ -17,18 +17,18 @@ def save_plot(folders: dict[str, dict[str, Any]], path: Path) -> None:
     """Saves two panels for what ``stats.describe_folder`` says of each folder; the suffix decides the format.
 
     Raises:
-        DataError: matplotlib is missing, or knows no such format.
+        InputError: matplotlib is missing, or knows no such format.
     """
     try:
         from matplotlib.figure import Figure  # without pyplot: no window, no global state; .png is drawn by Agg
     except ImportError:
-        raise DataError("the plot needs matplotlib: pip install matplotlib, or give --no-plot") from None
+        raise InputError("the plot needs matplotlib: pip install matplotlib, or give --no-plot") from None
     figure = Figure(figsize=(max(10.0, 4.0 + 1.6 * len(folders)), 4.5), layout="constrained")
     left, right = figure.subplots(1, 2)
     draw_lengths(left, folders)
     draw_differences(right, {name: folder for name, folder in folders.items() if folder["pairs"]})
     if path.suffix[1:] not in figure.canvas.get_supported_filetypes():
-        raise DataError(f"--plot {path}: matplotlib writes no such files: name a .png, .pdf or .svg file")
+        raise InputError(f"--plot {path}: matplotlib writes no such files: name a .png, .pdf or .svg file")
     with new_file(path) as work:
         figure.savefig(work, dpi=150)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Sequence, Union
 
-from .errors import DataError
+from .errors import InputError
 from .label_counts import label_order
 
 Column = Union[str, int]  # a name in the header, or a number counted from 0
@@ -140,14 +140,14 @@ def find_task(name: str) -> Task:
     """The task of this name, upper or lower case.
 
     Raises:
-        DataError: there is none; the nearest name is suggested.
+        InputError: there is none; the nearest name is suggested.
     """
     by_lower = {known.lower(): task for known, task in TASKS.items()}
     if name.lower() in by_lower:
         return by_lower[name.lower()]
     near = get_close_matches(name.lower(), by_lower, 1)
     hint = f"did you mean {by_lower[near[0]].name}? " if near else ""
-    raise DataError(
+    raise InputError(
         f"task {name} is unknown: {hint}Known: {', '.join(TASKS)}; for your own data give --from-tsv, --from-csv, "
         "--from-jsonl or --from-hub"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Callable, Iterator
 
-from .errors import DataError
+from .errors import InputError
 from .readers import Row
 
 Read = Callable[[Callable[[int], object]], Iterator[Row]]
@@ -30,7 +30,7 @@ def swapped_pairs_appended(read: Read) -> Read:
         yield from read(on_bytes)
         for row in read(on_bytes):
             if len(row.texts) != 2:
-                raise DataError("--swap-pairs append needs sentence pairs: leave it out for single sentences")
+                raise InputError("--swap-pairs append needs sentence pairs: leave it out for single sentences")
             yield row._replace(texts=row.texts[::-1])
 
     return both
@@ -52,15 +52,15 @@ def efl_descriptions(name: str, inputs: int, labels: tuple[str, ...]) -> dict[st
     """The descriptions of a task.
 
     Raises:
-        DataError: a pair task, a task without descriptions, a description of an unknown class.
+        InputError: a pair task, a task without descriptions, a description of an unknown class.
     """
     where = "EFL_DESCRIPTIONS in preprocess/transforms.py"
     if inputs != 1:
-        raise DataError(f"--efl: {name} has sentence pairs already, EFL is for single sentences: leave it out")
+        raise InputError(f"--efl: {name} has sentence pairs already, EFL is for single sentences: leave it out")
     if name not in EFL_DESCRIPTIONS:
-        raise DataError(f"--efl: {name} has no label descriptions: add them to {where}")
+        raise InputError(f"--efl: {name} has no label descriptions: add them to {where}")
     descriptions = EFL_DESCRIPTIONS[name]
     unknown = [label for label in descriptions if label not in labels]
     if unknown:
-        raise DataError(f"{where}: {name} has no label {unknown[0]!r} (it has {', '.join(labels)}): correct it")
+        raise InputError(f"{where}: {name} has no label {unknown[0]!r} (it has {', '.join(labels)}): correct it")
     return descriptions

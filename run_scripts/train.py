@@ -13,7 +13,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Sequence
 
-from preprocess.errors import DataError
+from preprocess.errors import InputError, command_line
 from preprocess.few_shot import positive, random_seed
 from preprocess.folders import new_file
 from preprocess.tasks import SETTINGS, WHOLE_MODEL, Settings, Task, find_task
@@ -23,7 +23,7 @@ from .run.experiment import SELECTIONS, Experiment
 from .run.options import checked
 from .run.perform import perform
 from .run.preflight import check
-from .run.records import Record, RunError, append_record, read_records
+from .run.records import Record, append_record, read_records
 from .run.yaml_keys import rate
 
 LARGE = "checkpoints/roberta.large/model.pt"
@@ -97,7 +97,7 @@ def experiment_of(task: Task, args: argparse.Namespace, options: Sequence[str]) 
     """The experiment of a command line.
 
     Raises:
-        RunError: a file or folder is missing, or an option is one that the settings give.
+        InputError: a file or folder is missing, or an option is one that the settings give.
         InputError: the method is unknown.
     """
     known = {item.name for item in fields(Experiment)} - {"lr", "options"}
@@ -139,16 +139,12 @@ def run(task: Task, words: Sequence[str]) -> None:
     print(f"{experiment}: {describe(record)}; checkpoint {args.out or checkpoint}")
 
 
+@command_line("run_scripts", "the same command goes on")
 def main(argv: Sequence[str] | None = None) -> None:
     words = sys.argv[1:] if argv is None else list(argv)
     if not words or words[0].startswith("-"):
-        raise RunError("name a task first: python -m run_scripts.train RTE; --help after it lists the options")
-    try:
-        run(find_task(words[0]), words[1:])
-    except DataError as error:
-        raise RunError(str(error)) from None
-    except KeyboardInterrupt:
-        raise RunError("interrupted; the same command goes on") from None
+        raise InputError("name a task first: python -m run_scripts.train RTE; --help after it lists the options")
+    run(find_task(words[0]), words[1:])
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import socket
 import sys
 import tempfile
 from pathlib import Path
+from typing import Iterator
 
 import torch
 from fairseq.data import Dictionary, indexed_dataset
@@ -118,6 +119,16 @@ FORKS.set_forkserver_preload(
 )
 
 
+@contextlib.contextmanager
+def uncaught() -> Iterator[None]:
+    """What the interpreter does with an error that nobody catches; multiprocessing does something else."""
+    try:
+        yield
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+        sys.exit(1)
+
+
 def _command_line(tool: str, arguments: list[str], output: str) -> None:
     """The body of one forked process: ``fairseq-TOOL arguments``, all output going to a file."""
     from importlib import import_module
@@ -127,7 +138,8 @@ def _command_line(tool: str, arguments: list[str], output: str) -> None:
         os.dup2(file, stream)
     os.chdir(ROOT)
     sys.argv = [f"fairseq-{tool}", *arguments]
-    import_module(f"fairseq_cli.{tool}").cli_main()
+    with uncaught():
+        import_module(f"fairseq_cli.{tool}").cli_main()
 
 
 class Finished:

@@ -5,9 +5,8 @@ import logging
 import sys
 from typing import Optional, Sequence
 
-from preprocess.errors import DataError
+from preprocess.errors import command_line
 
-from ..errors import InputError
 from . import cosine, neighbours
 
 COMMANDS = {"cosine": cosine, "neighbours": neighbours}
@@ -24,15 +23,10 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+@command_line("fairseq_idpg")
 def main(argv: Optional[Sequence[str]] = None) -> None:
-    """Raises InputError, one line, for bad input and for files that cannot be written."""
     args = parser().parse_args(argv)
-    try:
-        args.run(args)
-    except DataError as error:
-        raise InputError(str(error)) from None
-    except OSError as error:
-        raise InputError(f"{error.filename or 'writing'}: {error.strerror or error}; nothing written") from None
+    args.run(args)
 
 
 if __name__ == "__main__":

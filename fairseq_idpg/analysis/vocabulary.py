@@ -29,7 +29,7 @@ class Vocabulary:
 
     Raises:
         InputError: no dictionary; symbols are numbers and no encoder was named; an encoder of another dictionary.
-        DataError: the encoder's files are missing or damaged.
+        InputError: the encoder's files are missing or damaged.
     """
 
     def __init__(self, source: Path, bpe: Optional[str], vocab: Optional[Path]):

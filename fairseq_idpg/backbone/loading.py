@@ -9,10 +9,9 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from preprocess.dictionary import read_dictionary
-from preprocess.errors import DataError
+from preprocess.errors import InputError
 
 from ..arguments import flag_name
-from ..errors import InputError
 from ..saving.checksum import tensors_digest
 from ..saving.configuration import check_is_roberta, typed
 from ..saving.reading import read_file
@@ -157,10 +156,7 @@ def check_vocabulary(backbone: Backbone, dictionary: Dictionary, rows: int) -> N
     beside = os.path.join(os.path.dirname(backbone.path), "dict.txt")
     if not os.path.isfile(beside):
         return
-    try:
-        theirs = read_dictionary(Path(beside))
-    except DataError as error:
-        raise InputError(str(error)) from None
+    theirs = read_dictionary(Path(beside))
     differing = [i for i, (a, b) in enumerate(zip(theirs, dictionary.symbols)) if a != b]
     if differing:
         i = differing[0]

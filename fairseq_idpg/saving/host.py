@@ -2,16 +2,19 @@
 
 import functools
 import logging
+import sys
 from typing import Any, Callable, Dict, List, Optional
 
 import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 from fairseq.trainer import Trainer
+from torch.multiprocessing import ProcessRaisedException
+
+from preprocess.errors import InputError, one_line, told
 
 from ..arguments import check_arguments
 from ..divergence import clip_grad_norm
-from ..errors import InputError
 from .checksum import with_progress_checksums
 from .lock import hold
 from .reading import load_state
@@ -35,10 +38,13 @@ def install() -> None:
       configuration: it lets two trainings write into one folder, starts anew where --restore-file is missing, and
       goes on with options of any kind.
     - ``checkpoint_utils.verify_checkpoint_directory``: it ends in a traceback where --save-dir is a file.
+    - ``Trainer.load_checkpoint``: of whatever is wrong with the weights it says that they cannot be loaded.
+    - ``Trainer.save_checkpoint``: whatever ends a training step leaves a crash.pt.
     - ``Trainer.clip_grad_norm``: what follows a gradient that is not finite is a crash.pt and a traceback.
     - ``convert_namespace_to_omegaconf`` in fairseq-train and fairseq-validate, the first that sees all arguments.
     - ``fairseq_cli.train.train`` (replaced by our ``load_checkpoint``, as it may not be imported earlier): a training
       with --max-update or --patience, started again after its end, makes one more update or epoch and saves it.
+    - ``sys.excepthook``: fairseq's commands end in a traceback for bad input too.
     """
     _replace(PathManager, "copy", _copy, staticmethod)
     _replace(checkpoint_utils, "torch_persistent_save", _save)
@@ -46,7 +52,10 @@ def install() -> None:
     _replace(checkpoint_utils, "load_model_ensemble_and_task", _load_models)
     _replace(checkpoint_utils, "load_checkpoint", _start)
     _replace(checkpoint_utils, "verify_checkpoint_directory", _verify_folder)
+    _replace(Trainer, "load_checkpoint", _load_weights)
+    _replace(Trainer, "save_checkpoint", _save_training)
     _replace(Trainer, "clip_grad_norm", clip_grad_norm)
+    _replace(sys, "excepthook", _say)
     for command in loaded_commands("convert_namespace_to_omegaconf"):
         _replace(command, "convert_namespace_to_omegaconf", _convert)
 
@@ -75,13 +84,8 @@ def _copy(theirs: Callable, src_path: str, dst_path: str, overwrite: bool = Fals
 def _save(theirs: Callable, obj: Any, filename: str, async_write: bool = False) -> None:
     if async_write or not PathManager.supports_rename(filename):
         return theirs(with_progress_checksums(obj), filename, async_write=async_write)
-    try:
-        state = with_progress_checksums(obj)
-        write_whole(filename, lambda file: torch.save(state, file))
-    except InputError as error:
-        if not filename.endswith("crash.pt"):
-            raise
-        logger.warning(error)  # the trainer writes it to tell of another error, which must not be hidden
+    state = with_progress_checksums(obj)
+    write_whole(filename, lambda file: torch.save(state, file))
 
 
 def _load(
@@ -127,6 +131,36 @@ def _train(theirs: Callable, cfg: Any, trainer: Any, *more: Any) -> Any:
         return theirs(cfg, trainer, *more)
     logger.info("this training has ended already: %s", reason)
     return [None], True
+
+
+def _load_weights(theirs: Callable, *args: Any, **kwargs: Any) -> Any:
+    try:
+        return theirs(*args, **kwargs)
+    except Exception as error:
+        if isinstance(error, InputError) or not isinstance(error.__context__, InputError):
+            raise
+        raise error.__context__ from None
+
+
+def _save_training(theirs: Callable, trainer: Trainer, filename: str, extra_state: Dict[str, Any]) -> None:
+    if not filename.endswith("crash.pt"):
+        return theirs(trainer, filename, extra_state)
+    if isinstance(sys.exc_info()[1], InputError):
+        return  # no crash
+    try:
+        theirs(trainer, filename, extra_state)
+    except InputError as error:
+        logger.warning(error)  # the error that it tells of must not be hidden
+
+
+def _say(theirs: Callable, kind: Any, error: BaseException, trace: Any) -> None:
+    """One line for bad input, whether this process met it or one that it started."""
+    line = told(str(error)) if isinstance(error, ProcessRaisedException) else None
+    if isinstance(error, InputError):
+        line = str(error)
+    if line is None:
+        return theirs(kind, error, trace)
+    print(f"fairseq_idpg: {one_line(line)}", file=sys.stderr)
 
 
 def _verify_folder(theirs: Callable, save_dir: str) -> None:

@@ -11,22 +11,18 @@ from fairseq.data import Dictionary, data_utils
 
 from preprocess.data_folder import DataFolder
 from preprocess.encoders import load_encoder
-from preprocess.errors import DataError
+from preprocess.errors import InputError
 from preprocess.validation import check_split
 from preprocess.words import check_encoder, folder_encoder
-
-from ..errors import InputError
 
 PREPROCESS = "preprocess it again (README: data)"
 
 
 @contextlib.contextmanager
 def refused() -> Iterator[None]:
-    """Reports what ``preprocess`` refuses as this package does."""
+    """Reports files that cannot be read."""
     try:
         yield
-    except DataError as error:
-        raise InputError(str(error)) from None
     except OSError as error:
         raise InputError(f"{error.filename} cannot be read ({error.strerror}): {PREPROCESS}") from None
 
@@ -116,6 +112,6 @@ def encode_text(data: str, text: str) -> List[int]:
         folder = DataFolder(Path(data))
         encoder = load_encoder(*folder_encoder(folder, None, None))
         check_encoder(folder, encoder)
-    except DataError as error:
+    except InputError as error:
         raise InputError(f"{text!r} cannot be encoded as {data} was: {error}") from None
     return encoder.encode([text])[0][:-1].tolist()

@@ -13,8 +13,8 @@ def refuse_to_skip(sample: Dict[str, Any], update: int) -> Iterator[None]:
     """Ends a run whose batch of ``sample`` does not fit into memory.
 
     fairseq warns ("attempting to recover from OOM"), leaves the batch out and goes on, so the longest examples are
-    never trained on. ``InputError`` is a ``SystemExit``, which fairseq's ``except RuntimeError`` does not catch; with
-    several processes the others are ended by whatever started them.
+    never trained on. ``InputError`` passes its ``except RuntimeError``; with several processes the others are ended by
+    whatever started them.
 
     Raises:
         InputError: a RuntimeError inside speaks of memory.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
-from ..errors import DataError
+from ..errors import InputError
 from .base import Encoder
 
 ENCODERS = {  # --bpe: its class, imported when it is asked for
@@ -26,12 +26,12 @@ def vocab_folder(bpe: str, vocab: Path | None) -> Path:
     """The folder of the encoder's files; that of ``gpt2`` need not be named.
 
     Raises:
-        DataError: it is not there.
+        InputError: it is not there.
     """
     if vocab is None:
         if bpe != "gpt2":
-            raise DataError(f"--bpe {bpe} needs --vocab: name the folder of the backbone's vocabulary")
+            raise InputError(f"--bpe {bpe} needs --vocab: name the folder of the backbone's vocabulary")
         vocab = GPT2_FOLDER
     if not vocab.is_dir():
-        raise DataError(f"--vocab {vocab} does not exist: run checkpoints/download.sh gpt2_bpe, or name the folder")
+        raise InputError(f"--vocab {vocab} does not exist: run checkpoints/download.sh gpt2_bpe, or name the folder")
     return vocab

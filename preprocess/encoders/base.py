@@ -12,7 +12,7 @@ import numpy as np
 
 from ..checksums import sha256
 from ..dictionary import EOS, SPECIAL, UNKNOWN, read_dictionary
-from ..errors import DataError
+from ..errors import InputError
 
 LACKING = -1  # the id of a piece that the dictionary has not
 
@@ -60,9 +60,9 @@ class Encoder(ABC):
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         """The text of rows of ids, without ``</s>``."""
 
-    def lacks(self, symbol: str, text: str) -> DataError:
+    def lacks(self, symbol: str, text: str) -> InputError:
         """The error for a piece that is not in the dictionary, which then belongs to another model."""
-        return DataError(
+        return InputError(
             f"{self.dictionary} lacks the piece {symbol!r} of {text[:40]!r}: give the dict.txt of the model whose "
             "encoder this is (--vocab)"
         )
@@ -100,4 +100,4 @@ def find_file(folder: Path, names: Sequence[str], what: str) -> Path:
     for name in names:
         if (folder / name).is_file():
             return folder / name
-    raise DataError(f"--vocab {folder} has no {' or '.join(names)}: name the folder of {what}")
+    raise InputError(f"--vocab {folder} has no {' or '.join(names)}: name the folder of {what}")

@@ -17,7 +17,7 @@ import regex
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from ..dictionary import EOS, FILLER
-from ..errors import DataError
+from ..errors import InputError
 from .base import Encoder, find_file
 
 
@@ -74,7 +74,7 @@ class GPT2Encoder(Encoder):
             self.tokenizer = Tokenizer(models.BPE(pieces, steps))
         except Exception as error:  # tokenizers raises plain Exceptions
             reason = " ".join(str(error).split())[:200]
-            raise DataError(f"{vocabulary} and {merges} are not GPT-2's encoder: {reason}; fetch them again") from None
+            raise InputError(f"{vocabulary} and {merges} are not GPT-2's encoder: {reason}; fetch them again") from None
         self.tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         self.tokenizer.decoder = decoders.ByteLevel()
         self.numbers = np.asarray([self.ids.get(str(number), -1) for number in range(len(pieces))], ID)

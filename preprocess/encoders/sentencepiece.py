@@ -10,7 +10,7 @@ from typing import Sequence
 
 from sentencepiece import SentencePieceProcessor
 
-from ..errors import DataError
+from ..errors import InputError
 from .base import PieceEncoder
 from .hugging_face import FAIRSEQ_SPECIAL, Vocabulary, dictionary_symbols, fairseq_order
 
@@ -30,7 +30,7 @@ class SentencePieceEncoder(PieceEncoder):
             self.model = SentencePieceProcessor(model_file=str(path))
         except (RuntimeError, OSError, ValueError) as error:
             reason = " ".join(str(error).split())[:200]
-            raise DataError(f"{path} is not a SentencePiece model: {reason}; fetch it again") from None
+            raise InputError(f"{path} is not a SentencePiece model: {reason}; fetch it again") from None
         pieces = self.model.id_to_piece(list(range(self.model.get_piece_size())))
         super().__init__(dictionary, None if dictionary.is_file() else derived_symbols(path, pieces))
         self.files = [file for file in (path, dictionary) if file.is_file()]
@@ -46,17 +46,17 @@ class SentencePieceEncoder(PieceEncoder):
 def find_model(folder: Path) -> Path:
     models = sorted(path for path in folder.glob("*.model") if path.is_file())
     if not models:
-        raise DataError(f"--vocab {folder} has no *.model file: name the folder of the SentencePiece model")
+        raise InputError(f"--vocab {folder} has no *.model file: name the folder of the SentencePiece model")
     if len(models) > 1:
         names = ", ".join(path.name for path in models)
-        raise DataError(f"--vocab {folder} has several *.model files, {names}: leave one there")
+        raise InputError(f"--vocab {folder} has several *.model files, {names}: leave one there")
     return models[0]
 
 
 def derived_symbols(path: Path, pieces: list[str]) -> list[str]:
     """The dictionary of ids from 4 on, as fairseq made XLM-R's and convert_hf.py makes it."""
     if pieces[:3] != SPECIAL_PIECES:
-        raise DataError(
+        raise InputError(
             f"{path} begins with {' '.join(pieces[:3])}, not {' '.join(SPECIAL_PIECES)} as XLM-R's: put the model's "
             "dict.txt beside it"
         )
@@ -64,4 +64,4 @@ def derived_symbols(path: Path, pieces: list[str]) -> list[str]:
     try:
         return dictionary_symbols(vocabulary, fairseq_order(vocabulary))
     except ValueError as error:
-        raise DataError(f"{error}: put the model's dict.txt beside it") from None
+        raise InputError(f"{error}: put the model's dict.txt beside it") from None

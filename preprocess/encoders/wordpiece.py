@@ -13,7 +13,7 @@ from typing import Any, Sequence
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from ..errors import DataError
+from ..errors import InputError
 from .base import PieceEncoder, find_file
 from .hugging_face import Vocabulary, dictionary_symbols, fairseq_order, read_json, read_vocabulary
 
@@ -42,11 +42,11 @@ class WordPieceEncoder(PieceEncoder):
             settings = read_settings(config)
             self.tokenizer = read_tokenizer(vocabulary, vocabulary.tokens[order[3]])
             self.tokenizer.normalizer = read_normalizer(self.tokenizer.normalizer, settings, vocabulary)
-        except DataError:
+        except InputError:
             raise
         except Exception as error:  # tokenizers raises plain Exceptions
             reason = " ".join(str(error).replace(f"{path}: ", "").split())[:200]
-            raise DataError(f"{path} is not BERT's vocabulary: {reason}; fetch it again") from None
+            raise InputError(f"{path} is not BERT's vocabulary: {reason}; fetch it again") from None
         super().__init__(dictionary, symbols)
         self.files = [file for file in (path, config, dictionary) if file.is_file()]
         self.set_pieces(vocabulary.tokens, unknown=order[3])
@@ -65,7 +65,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         config = read_json(path) if path.is_file() else {}
         return {ours: config[theirs] for theirs, ours in SETTINGS.items() if config.get(theirs) is not None}
     except (ValueError, AttributeError) as error:
-        raise DataError(f"{path} is not a tokenizer's settings: {error}; fetch it again") from None
+        raise InputError(f"{path} is not a tokenizer's settings: {error}; fetch it again") from None
 
 
 def read_tokenizer(vocabulary: Vocabulary, unknown: str) -> Tokenizer:
@@ -82,7 +82,7 @@ def read_tokenizer(vocabulary: Vocabulary, unknown: str) -> Tokenizer:
     splitter = tokenizer.pre_tokenizer or pre_tokenizers.BertPreTokenizer()
     for part, kind in ((tokenizer.model, models.WordPiece), (splitter, pre_tokenizers.BertPreTokenizer)):
         if not isinstance(part, kind):
-            raise DataError(f"{path} has {type(part).__name__}, not BERT's {kind.__name__}: choose another --bpe")
+            raise InputError(f"{path} has {type(part).__name__}, not BERT's {kind.__name__}: choose another --bpe")
     if tokenizer.model.token_to_id(tokenizer.model.unk_token) is None:
         raise ValueError(f"its unk_token {tokenizer.model.unk_token!r} is not one of its pieces")
     tokenizer.pre_tokenizer = splitter
@@ -99,9 +99,9 @@ def read_normalizer(found: Any, settings: dict[str, Any], vocabulary: Vocabulary
         words = [piece for piece in vocabulary.tokens if not (piece.startswith("[") and piece.endswith("]"))]
         return normalizers.BertNormalizer(**{"lowercase": all(word == word.lower() for word in words), **settings})
     if not isinstance(found, normalizers.BertNormalizer):
-        raise DataError(f"{path} has the normalizer {type(found).__name__}, not BERT's: choose another --bpe")
+        raise InputError(f"{path} has the normalizer {type(found).__name__}, not BERT's: choose another --bpe")
     for name, value in settings.items():
         own = getattr(found, name)
         if value != (found.lowercase if own is None else own):  # strip_accents: null means as lowercase
-            raise DataError(f"{path} has {name} = {own}, but {CONFIG} beside it {value}: correct the wrong one")
+            raise InputError(f"{path} has {name} = {own}, but {CONFIG} beside it {value}: correct the wrong one")
     return found

@@ -24,17 +24,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, NoReturn, Sequence
 
+from preprocess.errors import command_line
+
 from .. import ROOT
 from . import data
-from .files import (
-    QuickstartError,
-    Settings,
-    lock,
-    run_step,
-    run_visible,
-    say,
-    write_text,
-)
+from .files import Settings, lock, run_step, run_visible, say, write_text
 from .runs import DEFAULT, HYPERS, Run, finish_run
 
 COLUMNS = ("method", "test accuracy", "trainable*", "of backbone", "s/epoch", "checkpoint")
@@ -207,14 +201,12 @@ def _terminate(signum: int, frame: Any) -> NoReturn:
 def main(argv: Sequence[str] | None = None) -> int:
     args = parse_args(argv)
     signal.signal(signal.SIGTERM, _terminate)
-    try:
-        run(args)
-    except QuickstartError as error:
-        print(f"quickstart: error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt as stop:
-        print("\nquickstart: interrupted; the same command goes on from here", file=sys.stderr)
-        return 143 if isinstance(stop, Terminated) else 130
+    with command_line("quickstart: error", "the same command goes on"):
+        try:
+            run(args)
+        except KeyboardInterrupt as stop:
+            print("\nquickstart: interrupted; the same command goes on from here", file=sys.stderr)
+            return 143 if isinstance(stop, Terminated) else 130
     return 0
 
 

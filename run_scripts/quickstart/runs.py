@@ -11,18 +11,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from preprocess.errors import InputError
+
 from .. import ROOT
 from ..run.checkpoint_files import repair_last
-from .files import (
-    QuickstartError,
-    Settings,
-    read_json,
-    remove,
-    run_logged,
-    say,
-    tool,
-    write_json,
-)
+from .files import Settings, read_json, remove, run_logged, say, tool, write_json
 from .log import Watcher, parse_line, read_epochs, read_parameter_counts
 
 BATCH_SIZE = 16
@@ -126,7 +119,7 @@ def train(run: Run, examples: int) -> None:
     finally:
         watch.bar.close()
     if not (run.folder / "checkpoint_best.pt").exists():
-        raise QuickstartError(f"fairseq-train wrote no checkpoint_best.pt, see {run.folder}")
+        raise InputError(f"fairseq-train wrote no checkpoint_best.pt, see {run.folder}")
 
 
 def measure(run: Run) -> float:
@@ -141,7 +134,7 @@ def measure(run: Run) -> float:
     log = run.folder / "test.log"
     run_logged(validate_command(run), log, read)
     if not found:
-        raise QuickstartError(f"fairseq-validate printed no test_accuracy, see {log}")
+        raise InputError(f"fairseq-validate printed no test_accuracy, see {log}")
     return found[-1]
 
 

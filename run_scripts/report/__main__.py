@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 from typing import Sequence
 
-from preprocess.errors import DataError
+from preprocess.errors import InputError, command_line
 from preprocess.folders import new_file
 from preprocess.tasks import find_task
 from run_scripts.run.experiment import SELECTIONS
-from run_scripts.run.records import RunError
 
 from .counts import count_table
 from .figures import CHARTS
@@ -81,14 +79,14 @@ def refuse_useless(args: argparse.Namespace) -> None:
     for name in sorted(REFUSED[product]):
         if getattr(args, name) not in (None, False):
             shown = f"--{what} {number}" if asked else "a command without --table and --figure"
-            raise RunError(f"--{name.replace('_', '-')} means nothing to {shown}: leave it out")
+            raise InputError(f"--{name.replace('_', '-')} means nothing to {shown}: leave it out")
     if args.position and len(args.position) > 2:
-        raise RunError(
+        raise InputError(
             f"--position {' '.join(map(str, args.position))}: give one position, or one for singles and pairs"
         )
     suffixes = (*TEXTS, *(IMAGES if args.figure else ()))
     if args.out and args.out.suffix not in ("", *suffixes):
-        raise RunError(f"--out {args.out}: name a file that ends with {', '.join(suffixes)}")
+        raise InputError(f"--out {args.out}: name a file that ends with {', '.join(suffixes)}")
 
 
 def choice_of(args: argparse.Namespace) -> Choice:
@@ -136,20 +134,11 @@ def deliver(made: Table | Chart, out: Path | None, form: str | None) -> None:
         print(f"saved: {out}", file=sys.stderr)
 
 
+@command_line("run_scripts")
 def main(argv: Sequence[str] | None = None) -> None:
-    """Raises RunError, one line, for bad input and for files that cannot be written."""
     args = parser().parse_args(argv)
-    try:
-        refuse_useless(args)
-        deliver(make(args, read_results(args.results), choice_of(args)), args.out, args.format)
-    except DataError as error:
-        raise RunError(str(error)) from None
-    except BrokenPipeError:  # whoever reads our output has gone, as in "| head"
-        sys.stdout = open(os.devnull, "w")
-        sys.exit(1)
-    except OSError as error:
-        place = error.filename or args.out or args.results
-        raise RunError(f"{place}: {error.strerror or error}: nothing written") from None
+    refuse_useless(args)
+    deliver(make(args, read_results(args.results), choice_of(args)), args.out, args.format)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass
 from typing import Iterable, Iterator
 
-from run_scripts.run.records import RunError
+from preprocess.errors import InputError
 
 from .paper import PaperCount, paper
 from .render import MISSING, NOTHING, Table
@@ -52,7 +52,7 @@ def trainable_counts(results: Results, choice: Choice) -> Counts:
     """Of the paper's rows and of others with runs, but for those of the ablations.
 
     Raises:
-        RunError: there are runs of several architectures, or prompt lengths of a row, and no choice among them; a row
+        InputError: there are runs of several architectures, or prompt lengths of a row, and no choice among them; a row
             has runs that train more and less.
     """
     runs = [run for run in results.runs if has_finished(run) and choice.accepts(run)]
@@ -60,7 +60,7 @@ def trainable_counts(results: Results, choice: Choice) -> Counts:
     by_arch = grouped(runs, architecture)
     if len(by_arch) > 1:
         named = "; ".join(f"{arch}: {', '.join(sorted(set(map(backbone_label, of))))}" for arch, of in by_arch.items())
-        raise RunError(f"{results.folder} has runs of more than one architecture ({named}): give --backbone")
+        raise InputError(f"{results.folder} has runs of more than one architecture ({named}): give --backbone")
     by_row = grouped(settle(runs, choice, results, ["prompt_length"]), lambda run: run["row"])
     of_runs = {row: _only_count(results, row, of) for row, of in by_row.items()}
     arch = next(iter(by_arch), PAPER_ARCH)
@@ -70,7 +70,7 @@ def trainable_counts(results: Results, choice: Choice) -> Counts:
 def _only_count(results: Results, row: str, runs: Iterable[Run]) -> int:
     found = sorted({run["trainable"] for run in runs})
     if len(found) > 1:
-        raise RunError(
+        raise InputError(
             f"{results.folder}: runs of {row} train {' and '.join(map(str, found))} parameters: name them apart"
         )
     return found[0]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Callable, Collection, Iterable, Mapping, NamedTuple
 
-from run_scripts.run.records import RunError
+from preprocess.errors import InputError
 
 from .counts import printed_count, trainable_counts
 from .notes import failures, protocol
@@ -46,7 +46,7 @@ def averages_of(results: Results, choice: Choice, scope: Scope, key: Callable[[R
     """Of the runs by ``key``, over the tasks that were asked for, or over all that have runs.
 
     Raises:
-        RunError: nothing has runs of all tasks.
+        InputError: nothing has runs of all tasks.
     """
     found = Averages(tasks_of(scope, choice), rows_of(scope.done, key, scope.failed))
     refuse_empty(results, found.tasks, map(found.test, found.rows))
@@ -65,19 +65,19 @@ def tasks_of(scope: Scope, choice: Choice) -> tuple[str, ...]:
 
 def refuse_empty(results: Results, tasks: Collection[str], scores: Iterable[float | None]) -> None:
     if all(score is None for score in scores):
-        raise RunError(f"{results.folder}: no row has runs of all of {', '.join(tasks)}: name fewer with --tasks")
+        raise InputError(f"{results.folder}: no row has runs of all of {', '.join(tasks)}: name fewer with --tasks")
 
 
 def take_varying(results: Results, choice: Choice, free: Collection[str]) -> Scope:
     """The runs with prompts that differ in what ``free`` names, within a row and task.
 
     Raises:
-        RunError: see ``take_runs``; there are no such runs.
+        InputError: see ``take_runs``; there are no such runs.
     """
     scope = take_runs(results, choice, (choice.k,), free, is_prompted).varying(free)
     if not scope.done:
         what = " or ".join(name.replace("_", " ") for name in free)
-        raise RunError(f"{results.folder}: no row has runs of a task with more than one {what}: run a sweep of them")
+        raise InputError(f"{results.folder}: no row has runs of a task with more than one {what}: run a sweep of them")
     return scope
 
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Hashable, Iterable
 
+from preprocess.errors import InputError
 from preprocess.tasks import TASKS
 from run_scripts.run.experiment import SELECTIONS
-from run_scripts.run.records import REASONS, RunError, read_records, results_file
+from run_scripts.run.records import REASONS, read_records, results_file
 
 Run = dict[str, Any]  # a line of results.jsonl
 SINGLE, PAIRS = "single sentences", "pairs"  # kinds of tasks
@@ -30,16 +31,16 @@ def read_results(place: Path) -> Results:
     """Every run of ``place/results.jsonl``, or of the file itself.
 
     Raises:
-        RunError: there is no such file, no run in it, or a run that lacks or mistakes something that reports need.
+        InputError: there is no such file, no run in it, or a run that lacks or mistakes something that reports need.
     """
     path = results_file(place)
     if not path.exists():
-        raise RunError(f"{path} does not exist: name the folder that a sweep wrote")
+        raise InputError(f"{path} does not exist: name the folder that a sweep wrote")
     if path.is_dir():
-        raise RunError(f"{path} is a folder: name the folder that a sweep wrote, in which it is a file")
+        raise InputError(f"{path} is a folder: name the folder that a sweep wrote, in which it is a file")
     runs = tuple(read_records(path))
     if not runs:
-        raise RunError(f"{path} holds no runs: run a sweep first")
+        raise InputError(f"{path} holds no runs: run a sweep first")
     for run in runs:
         _refuse_damage(run, f"{path}: run {run['run']}")
     return Results(path.parent, tuple({**run, "backbone": _backbone(run)} for run in runs))
@@ -189,17 +190,17 @@ def _refuse_damage(run: Run, where: str) -> None:
     lacking = [key for key in ("row", "task", "setting", "k", "status") if key not in run]
     lacking += [key for key in NEEDED.get(status if is_text(status) else "", ()) if key not in run]
     if lacking:
-        raise RunError(f"{where} has no {', '.join(lacking)}: {remedy}")
+        raise InputError(f"{where} has no {', '.join(lacking)}: {remedy}")
     for key, (accepts, wanted) in VALUE_KINDS.items():
         unknown = status == "failed" and key in NOT_KNOWN and run.get(key) is None
         if key in run and not unknown and not accepts(run[key]):
             text = repr(run[key])
             value = text if len(text) < 80 else f"{text[:76]} ..."
-            raise RunError(f"{where}: {key} {value} is no {wanted}: {remedy}")
+            raise InputError(f"{where}: {key} {value} is no {wanted}: {remedy}")
     task = TASKS.get(run["task"])
     if task is None:
-        raise RunError(f"{where} is of task {run['task']}, which is unknown: remove its line")
+        raise InputError(f"{where} is of task {run['task']}, which is unknown: remove its line")
     if run.get("metric") not in (None, task.metric):
-        raise RunError(f"{where}: metric {run['metric']} is not that of {task.name}: {remedy}")
+        raise InputError(f"{where}: metric {run['metric']} is not that of {task.name}: {remedy}")
     if (run["k"] is None) != (run["setting"] == "full"):
-        raise RunError(f"{where}: setting {run['setting']} does not go with k {run['k']}: {remedy}")
+        raise InputError(f"{where}: setting {run['setting']} does not go with k {run['k']}: {remedy}")

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Callable, Collection, Iterable, Iterator
 
-from run_scripts.run.records import RunError
+from preprocess.errors import InputError
 
 from .paper import paper
 from .runs import PAIRS, PROMPT, Results, Run, backbone_label, grouped, has_finished, is_prompted, kind_of
@@ -49,7 +49,7 @@ class Choice:
         """What is shown of the rows that there are.
 
         Raises:
-            RunError: a row that was asked for is not among them.
+            InputError: a row that was asked for is not among them.
         """
         there = list(dict.fromkeys(rows))
         for name in self.rows:
@@ -94,7 +94,7 @@ def check_row(option: str, name: str, rows: Collection[str]) -> None:
     if name not in rows:
         near = get_close_matches(name, rows, 1)
         hint = f"did you mean {near[0]}? " if near else ""
-        raise RunError(f"{option} {name}: {hint}choose from the rows {', '.join(rows)}")
+        raise InputError(f"{option} {name}: {hint}choose from the rows {', '.join(rows)}")
 
 
 def _is_of_backbone(run: Run, name: str) -> bool:
@@ -134,7 +134,7 @@ def take_runs(
     Dimensions named in ``free`` may vary within a row.
 
     Raises:
-        RunError: no run is left; there are several selections, backbones or variants of a row and no choice among
+        InputError: no run is left; there are several selections, backbones or variants of a row and no choice among
             them; two runs differ in nothing that a table shows.
     """
     there = [run for run in results.runs if run["k"] in ks and wants(run)]
@@ -143,7 +143,7 @@ def take_runs(
     if not done:
         name = "full run" if None in ks else f"few-shot run with K = {', '.join(map(str, ks))}"
         chosen_by = f" with {choice.options}" if choice.options else ""
-        raise RunError(
+        raise InputError(
             f"{results.folder} holds no finished {name} for this{chosen_by}: run it first; "
             f"python -m run_scripts.report {results.folder} lists what is there"
         )
@@ -157,7 +157,7 @@ def settle(runs: list[Run], choice: Choice, results: Results, keys: Collection[s
     """Runs with one value of each named dimension in each of its groups.
 
     Raises:
-        RunError: a group has several, and there is no choice among them.
+        InputError: a group has several, and there is no choice among them.
     """
     for dimension in DIMENSIONS:
         if dimension.key in keys:
@@ -197,7 +197,7 @@ class Dimension:
         label = self.label or (lambda run: "none" if run[self.key] is None else str(run[self.key]))
         found = ", ".join(sorted(label(group[0]) for group in by_value.values()))
         what, option = self.key.replace("_", " "), f"--{self.key.replace('_', '-')}"
-        raise RunError(f"{results.folder}: {name} has runs with more than one {what}: {found}; give {option}")
+        raise InputError(f"{results.folder}: {name} has runs with more than one {what}: {found}; give {option}")
 
 
 def _setting(run: Run, choice: Choice) -> str:
@@ -237,7 +237,7 @@ def _refuse_mixture(runs: Iterable[Run], results: Results) -> None:
     """Runs of before and after a change of the settings that this package gives belong in tables of their own."""
     protocols = sorted({run.get("protocol") or 1 for run in runs})
     if len(protocols) > 1:
-        raise RunError(
+        raise InputError(
             f"{results.folder} has runs made with different versions of the settings (protocol "
             f"{' and '.join(map(str, protocols))}): remove the lines of those below {protocols[-1]}, and sweep again"
         )
@@ -248,7 +248,7 @@ def _refuse_doubles(runs: Iterable[Run], results: Results) -> None:
     for run in runs:
         other = seen.setdefault(tuple(run[key] for key in ("row", "task", "k", "lr", "seed", *PROMPT)), run)
         if other is not run:
-            raise RunError(
+            raise InputError(
                 f"{results.folder}: runs {other['run']} and {run['run']} are both {run['row']} on {run['task']}, lr "
                 f"{run['lr']:g}, seed {run['seed']}{_differences(other, run)}: remove the line of one"
             )

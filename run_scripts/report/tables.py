@@ -66,7 +66,7 @@ def score_table(
         significance: adds a column with p values against this row.
 
     Raises:
-        RunError: see ``take_runs``; the row of ``significance`` has no runs.
+        InputError: see ``take_runs``; the row of ``significance`` has no runs.
     """
     tasks, columns = choice.shown_tasks, spec.columns(choice.shown_tasks)
     scope = take_runs(results, choice, spec.blocks.keys(), wants=spec.wants)

@@ -9,10 +9,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from preprocess.errors import InputError
 from preprocess.split_facts import sha256
 from preprocess.tasks import SETTINGS, TASKS, Settings, Task, find_task
 
-from .records import RunError
 from .yaml_keys import Check, one_of, optional, rate, text, whole, yes_or_no
 
 SELECTIONS = ("clean", "paper")
@@ -112,13 +112,15 @@ class Experiment:
         """The same with absolute paths.
 
         Raises:
-            RunError: one of its files or folders is missing.
+            InputError: one of its files or folders is missing.
         """
         paths = {}
         for name in PATHS:
             path = getattr(self, name)
             if path and not Path(path).exists():
-                raise RunError(f"{name} {path} does not exist: {REMEDIES.get(name, 'give its path').format(self.task)}")
+                raise InputError(
+                    f"{name} {path} does not exist: {REMEDIES.get(name, 'give its path').format(self.task)}"
+                )
             paths[name] = path and str(Path(path).absolute())
         return replace(self, **paths)
 
@@ -127,14 +129,14 @@ class Experiment:
         """What ``to_json`` wrote.
 
         Raises:
-            RunError: it is damaged, or of another version; ``where`` it stands is named.
+            InputError: it is damaged, or of another version; ``where`` it stands is named.
         """
         try:
             found = json.loads(text)
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict) or found.keys() != CHECKS.keys():
-            raise RunError(f"{where} is damaged or of another version: start the sweep again, which writes it anew")
+            raise InputError(f"{where} is damaged or of another version: start the sweep again, which writes it anew")
         return cls(**{name: CHECKS[name](value, f"{where}: {name}") for name, value in found.items()})
 
     def to_json(self) -> str:
@@ -149,13 +151,13 @@ class Experiment:
 
 def _absolute(value: Any, where: str) -> str:
     if not Path(text(value, where)).is_absolute():
-        raise RunError(f"{where} {value!r} is no absolute path: start the sweep again, which writes it anew")
+        raise InputError(f"{where} {value!r} is no absolute path: start the sweep again, which writes it anew")
     return value
 
 
 def _options(value: Any, where: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-        raise RunError(f"{where} {value!r} is no list of words: start the sweep again, which writes it anew")
+        raise InputError(f"{where} {value!r} is no list of words: start the sweep again, which writes it anew")
     return tuple(value)
 
 

@@ -17,8 +17,9 @@ from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 from typing import Any
 
+from preprocess.errors import InputError
+
 from .. import ROOT
-from .records import RunError
 
 STAMP = "%Y-%m-%d %H:%M:%S"  # as fairseq's
 STARTED = "=== started "
@@ -34,7 +35,7 @@ def train(command: list[str], log: Path, echo: bool) -> None:
     """Runs ``fairseq-train ARGUMENTS``; its output goes to the end of ``log``, and with ``echo`` to our own.
 
     Raises:
-        RunError: it failed; with the last line that it wrote.
+        InputError: it failed; with the last line that it wrote.
     """
     begin = time.monotonic()
     with open(log, "a", encoding="utf-8") as file:
@@ -68,7 +69,7 @@ def train(command: list[str], log: Path, echo: bool) -> None:
             raise
         write(f"=== ended with status {status} after {time.monotonic() - begin:.1f} s\n")
     if status:
-        raise RunError(f"fairseq-train ended with status {status}: {last} (log: {log})")
+        raise InputError(f"fairseq-train ended with status {status}: {last} (log: {log})")
 
 
 def refuse_skipped(log: Path) -> None:
@@ -77,11 +78,11 @@ def refuse_skipped(log: Path) -> None:
     Our task ends such a run; this is for whatever else computes with fairseq's trainer.
 
     Raises:
-        RunError: naming the log and the remedy.
+        InputError: naming the log and the remedy.
     """
     skipped = log.read_text(encoding="utf-8", errors="replace").count(SKIPPED)
     if skipped:
-        raise RunError(
+        raise InputError(
             f"{log}: {skipped} batches that did not fit into memory were left out of training: give --update-freq 2 "
             f"(in a sweep, options: {{update-freq: 2}}), which makes the same updates of smaller batches"
         )

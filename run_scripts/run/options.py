@@ -6,8 +6,8 @@ import ast
 from typing import Iterable, Sequence
 
 from fairseq_idpg.models.architectures import SIZES
+from preprocess.errors import InputError
 
-from .records import RunError
 from .yaml_keys import one_of
 
 # Options of fairseq-train that are set here -> what sets them, as an option of train.py and a key of a sweep.
@@ -30,17 +30,17 @@ def checked(words: Iterable[str]) -> tuple[str, ...]:
     """The options as they are passed on: fairseq runs none of them as Python, whoever wrote them.
 
     Raises:
-        RunError: naming an option that this package sets itself, or that fairseq would run, and what to give instead.
+        InputError: naming an option that this package sets itself, or that fairseq would run, and what to give instead.
     """
     words = tuple(words)
     for word in words:
         name = word.partition("=")[0]
         if "\0" in word:
-            raise RunError(f"option {word!r} holds a NUL character: leave it out")
+            raise InputError(f"option {word!r} holds a NUL character: leave it out")
         if name in RESERVED:
-            raise RunError(f"{name} is set by {RESERVED[name]}: leave it out of the options of fairseq-train")
+            raise InputError(f"{name} is set by {RESERVED[name]}: leave it out of the options of fairseq-train")
         if name in EVALUATED:
-            raise RunError(f"{name}: fairseq would run its value as Python: leave it out")
+            raise InputError(f"{name}: fairseq would run its value as Python: leave it out")
     return tuple(_plain_betas(words))
 
 
@@ -66,5 +66,5 @@ def betas(value: str) -> str:
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, OverflowError):
         numbers = ()
     if not numbers or not all(0 <= number < 1 for number in numbers):
-        raise RunError(f'{BETAS} {value[:80]!r}: give two numbers from 0 up to 1, such as "(0.9, 0.98)"')
+        raise InputError(f'{BETAS} {value[:80]!r}: give two numbers from 0 up to 1, such as "(0.9, 0.98)"')
     return repr(numbers)

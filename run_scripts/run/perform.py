@@ -16,6 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Iterator
 
+from preprocess.errors import InputError
 from preprocess.folders import new_file
 
 from .. import ROOT
@@ -24,7 +25,7 @@ from .command import cache_of, training_command, trains_whole_model
 from .evaluation import evaluate
 from .experiment import PROTOCOL, Experiment, backbone_digest
 from .fairseq_train import refuse_skipped, train, training_facts
-from .records import Record, RunError
+from .records import Record
 from .splits import splits_of
 
 PACKAGES = ("torch", "numpy", "fairseq-fixed", "fairseq", "fairseq_idpg")
@@ -39,8 +40,8 @@ def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whol
         keep_whole_model: keep the checkpoint even of a run that trains the backbone and so is as large.
 
     Raises:
-        RunError: fairseq-train failed; the last line of its log says why.
-        DataError: the data has too few examples, or is damaged.
+        InputError: fairseq-train failed; the last line of its log says why.
+        InputError: the data has too few examples, or is damaged.
     """
     run, results = experiment.run, results.absolute()
     folder = results / "runs" / run
@@ -61,7 +62,7 @@ def finished(results: Path, run: str) -> Record | None:
     """The record of a run, if it is done.
 
     Raises:
-        RunError: it is damaged.
+        InputError: it is damaged.
     """
     path = results / "runs" / run / "record.json"
     try:
@@ -71,10 +72,10 @@ def finished(results: Path, run: str) -> Record | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise RunError(f"{path}: {error.strerror}: remove it, and the run is made again") from None
+        raise InputError(f"{path}: {error.strerror}: remove it, and the run is made again") from None
     except (ValueError, KeyError, TypeError, RecursionError):
         pass
-    raise RunError(f"{path} is damaged: remove it, and the run is made again")
+    raise InputError(f"{path} is damaged: remove it, and the run is made again")
 
 
 def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> Record:

@@ -26,12 +26,12 @@ from fairseq_idpg.representations.word_vectors import load_vectors, vectors_widt
 from fairseq_idpg.saving.record import listed
 from fairseq_idpg.tasks.prompt_position import check_position
 from preprocess.data_folder import DataFolder
+from preprocess.errors import InputError
 from preprocess.few_shot import check_source
 from preprocess.split_facts import count_examples
 
 from .command import training_command
 from .experiment import Experiment
-from .records import RunError
 from .splits import Splits
 
 F1 = "acc_and_f1"
@@ -59,7 +59,7 @@ def check(experiments: Iterable[Experiment]) -> None:
     """Checks each data folder, backbone, option and start, once for all learning rates and seeds.
 
     Raises:
-        RunError, InputError, DataError: one line that names the option or file, its value and the remedy.
+        InputError: one line that names the option or file, its value and the remedy.
     """
     try:
         for experiment in dict.fromkeys(replace(each, lr=1.0, seed=1, k=None) for each in experiments):
@@ -75,12 +75,12 @@ def check_heads(first: Iterable[Experiment], second: Iterable[Experiment]) -> No
     """Whether the runs of supplementary training leave heads with which the others can start.
 
     Raises:
-        RunError: they have other classes.
+        InputError: they have other classes.
     """
     for before, after in product({each.data for each in first}, {each.data for each in second}):
         found, wanted = (folder_of(path).label_names for path in (before, after))
         if sorted(found) != sorted(wanted):
-            raise RunError(
+            raise InputError(
                 f"supplementary.keep head: {before} has {listed(found) if found else 'scores'} for labels and {after} "
                 f"{listed(wanted) if wanted else 'scores'}, so a head does not fit both: write keep: [prompts]"
             )
@@ -90,15 +90,15 @@ def check_data(experiment: Experiment, folder: DataFolder) -> None:
     """Labels of the kind that the task has, and texts that its method and position need."""
     if folder.regression != experiment.facts.regression:
         found, wanted = ("scores", "classes") if folder.regression else ("classes", "scores")
-        raise RunError(f"data {folder.path} has {found} for labels, and {experiment.task} has {wanted}: name another")
+        raise InputError(f"data {folder.path} has {found} for labels, and {experiment.task} has {wanted}: name another")
     if experiment.facts.metric == F1 and sorted(folder.label_names) != ["0", "1"]:
-        raise RunError(
+        raise InputError(
             f"data {folder.path} has the labels {listed(folder.label_names)}, and {experiment.task} is scored by the "
             "F1 of the label 1 beside 0: preprocess it with these two"
         )
     pairs = len(folder.inputs) == 2
     if find_preset(experiment.method).needs_pairs and not pairs:
-        raise RunError(
+        raise InputError(
             f"data {folder.path} has single sentences, and {experiment.method} needs entailment pairs: make them with "
             f"python -m preprocess {experiment.task} --efl"
         )
@@ -124,14 +124,14 @@ def parse(command: list[str]) -> Namespace:
     """What fairseq makes of a command, with the defaults of the model's options.
 
     Raises:
-        RunError: an option that it does not know, or a wrong value.
+        InputError: an option that it does not know, or a wrong value.
     """
     parser, said = fairseq_options.get_training_parser(), io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
             args, left = fairseq_options.parse_args_and_arch(parser, input_args=command[1:], parse_known=True)
     except SystemExit:
-        raise RunError(f"fairseq-train refuses its options: {said.getvalue().strip().split('error: ')[-1]}") from None
+        raise InputError(f"fairseq-train refuses its options: {said.getvalue().strip().split('error: ')[-1]}") from None
     if left:
         near = get_close_matches(left[0].partition("=")[0], parser._option_string_actions, 1)
         hint = (
@@ -139,7 +139,7 @@ def parse(command: list[str]) -> Namespace:
             if near
             else "fairseq_idpg/OPTIONS.md lists the plugin's, fairseq-train --help its own"
         )
-        raise RunError(f"option {left[0]} is unknown to fairseq-train: {hint}")
+        raise InputError(f"option {left[0]} is unknown to fairseq-train: {hint}")
     for item in fields(RobertaIDPGConfig):
         if item.default is not MISSING:
             setattr(args, item.name, getattr(args, item.name, item.default))

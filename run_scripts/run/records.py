@@ -10,18 +10,13 @@ import sys
 from pathlib import Path
 from typing import Any, Iterator
 
+from preprocess.errors import InputError
+
 FILE = "results.jsonl"
 Record = dict[str, Any]
 DIVERGED, NO_MEMORY = "diverged", "out of memory"
 # Ends that the same run would come to again -> words of the messages that tell of them.
 REASONS = {DIVERGED: ("diverged", "probably exploding"), NO_MEMORY: ("out of memory", "into memory")}
-
-
-class RunError(SystemExit):
-    """Bad input: one line that names the option or file, its value and the remedy; status 1."""
-
-    def __init__(self, message: str):
-        super().__init__(f"run_scripts: {message}")
 
 
 def failure(error: object) -> Record:
@@ -42,7 +37,7 @@ def read_records(results: Path) -> list[Record]:
     A last line that was torn by a kill is left out, with a word on stderr.
 
     Raises:
-        RunError: a damaged line, or the file cannot be read.
+        InputError: a damaged line, or the file cannot be read.
     """
     path = results_file(results)
     try:
@@ -50,9 +45,9 @@ def read_records(results: Path) -> list[Record]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise RunError(f"{path}: {error.strerror}: name another folder") from None
+        raise InputError(f"{path}: {error.strerror}: name another folder") from None
     if torn.strip(b"\0") and not torn.startswith(b"{"):
-        raise RunError(f"{path} line {len(lines) + 1} is damaged: remove that line")
+        raise InputError(f"{path} line {len(lines) + 1} is damaged: remove that line")
     if torn:
         print(f"{path}: the last line was torn by an interruption and is left out", file=sys.stderr)
     found: dict[str, Record] = {}
@@ -63,7 +58,7 @@ def read_records(results: Path) -> list[Record]:
                 raise ValueError
             found[record["run"]] = record
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise RunError(f"{path} line {number} is damaged: remove that line") from None
+            raise InputError(f"{path} line {number} is damaged: remove that line") from None
     return list(found.values())
 
 
@@ -85,7 +80,7 @@ def only_one(folder: Path) -> Iterator[None]:
     """Holds a folder for one sweep.
 
     Raises:
-        RunError: another process holds it.
+        InputError: another process holds it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / ".lock", "a+", encoding="utf-8") as file:
@@ -93,7 +88,7 @@ def only_one(folder: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            raise RunError(
+            raise InputError(
                 f"{folder} is in use by process {file.read().strip()}: wait for it, or name another folder"
             ) from None
         file.seek(0)

@@ -33,7 +33,7 @@ def splits_of(experiment: Experiment, place: Path) -> Splits:
     selects on it, as the paper does, ``clean`` on a tenth of the training set, at most 1,000 examples.
 
     Raises:
-        DataError: the folder is damaged or has too few examples.
+        InputError: the folder is damaged or has too few examples.
     """
     source = DataFolder(Path(experiment.data))
     if reports_on_its_choice(experiment):

@@ -8,9 +8,9 @@ from typing import Any, Callable, Iterable, TypeVar
 
 import yaml
 
-from .records import RunError
+from preprocess.errors import InputError
 
-Check = Callable[[Any, str], Any]  # (value, where it stands) -> the value as it is used, or a RunError
+Check = Callable[[Any, str], Any]  # (value, where it stands) -> the value as it is used, or a InputError
 Kind = TypeVar("Kind")
 
 
@@ -35,16 +35,16 @@ def read_yaml(source: str | bytes, where: str) -> Any:
     """What a YAML text holds: plain values, lists and mappings.
 
     Raises:
-        RunError: it is no YAML, or a key stands twice.
+        InputError: it is no YAML, or a key stands twice.
     """
     try:
         return yaml.load(source, UniqueKeys)  # a SafeLoader
     except KeyTwice as error:
-        raise RunError(f"{where}: {error}: leave one out") from None
+        raise InputError(f"{where}: {error}: leave one out") from None
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:  # "!!bool maybe"
-        raise RunError(f"{where} is no YAML: {' '.join(str(error).split())}") from None
+        raise InputError(f"{where} is no YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
-        raise RunError(f"{where}: it is nested too deeply: write it flat") from None
+        raise InputError(f"{where}: it is nested too deeply: write it flat") from None
 
 
 def key(check: Check, **default: Any) -> Any:
@@ -56,32 +56,32 @@ def parsed(kind: type[Kind], found: Any, where: str) -> Kind:
     """A dataclass of ``key`` fields from a mapping with its keys and no others.
 
     Raises:
-        RunError: a key is missing or not known, or its value is wrong.
+        InputError: a key is missing or not known, or its value is wrong.
     """
     if not isinstance(found, dict):
-        raise RunError(f"{where}: {found!r} is no mapping of keys to values")
+        raise InputError(f"{where}: {found!r} is no mapping of keys to values")
     known = {item.name: item for item in fields(kind)}
     for name in found:
         if name not in known:
             raise unknown(f"{where}: key", name, known)
     for name, item in known.items():
         if name not in found and item.default is item.default_factory is MISSING:
-            raise RunError(f"{where}: {name} is missing: write it")
+            raise InputError(f"{where}: {name} is missing: write it")
     return kind(**{name: known[name].metadata["check"](value, f"{where}: {name}") for name, value in found.items()})
 
 
-def unknown(what: str, name: object, known: Iterable[str]) -> RunError:
+def unknown(what: str, name: object, known: Iterable[str]) -> InputError:
     """The error for a name that is none of the known ones."""
     by_lower = {item.lower(): item for item in known}
     near = get_close_matches(str(name).lower(), by_lower, 1)
     hint = f"did you mean {by_lower[near[0]]}? " if near else ""
     shown = name if str(name).isprintable() else repr(name)
-    return RunError(f"{what} {shown} is unknown: {hint}Known: {', '.join(by_lower.values())}")
+    return InputError(f"{what} {shown} is unknown: {hint}Known: {', '.join(by_lower.values())}")
 
 
 def text(value: Any, where: str) -> str:
     if not isinstance(value, str) or not value.isprintable() or not value:
-        raise RunError(f"{where} {value!r} is no text: write a name or path")
+        raise InputError(f"{where} {value!r} is no text: write a name or path")
     return value
 
 
@@ -102,7 +102,7 @@ def whole(least: int) -> Check:
 
     def check(value: Any, where: str) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise RunError(f"{where} {value!r}: write a whole number from {least} on")
+            raise InputError(f"{where} {value!r}: write a whole number from {least} on")
         return value
 
     return check
@@ -115,13 +115,13 @@ def rate(value: Any, where: str) -> float:
     except (TypeError, ValueError):
         number = float("nan")
     if not 0 < number < float("inf"):
-        raise RunError(f"{where} {value!r} is no learning rate: write it as 5.0e-3")
+        raise InputError(f"{where} {value!r} is no learning rate: write it as 5.0e-3")
     return number
 
 
 def yes_or_no(value: Any, where: str) -> bool:
     if not isinstance(value, bool):
-        raise RunError(f"{where} {value!r}: write true or false")
+        raise InputError(f"{where} {value!r}: write true or false")
     return value
 
 
@@ -132,7 +132,7 @@ def optional(check: Check) -> Check:
 def list_of(check: Check, empty: bool = False) -> Check:
     def check_all(value: Any, where: str) -> list[Any]:
         if not isinstance(value, list) or not (value or empty):
-            raise RunError(f"{where} {value!r} is not a list with something in it: write [..]")
+            raise InputError(f"{where} {value!r} is not a list with something in it: write [..]")
         return [check(item, where) for item in value]
 
     return check_all

@@ -14,11 +14,11 @@ import sys
 from pathlib import Path
 from typing import Iterable, Mapping, NoReturn, Sequence
 
-from preprocess.errors import DataError
+from preprocess.errors import InputError, command_line
 
 from ..run.experiment import Experiment
 from ..run.preflight import check, check_heads
-from ..run.records import RunError, only_one
+from ..run.records import only_one
 from ..run.splits import splits_of
 from .config import Sweep, read_sweep
 from .local import Local
@@ -43,15 +43,12 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+@command_line("run_scripts", "the same command goes on")
 def main(argv: Sequence[str] | None = None) -> None:
     args = parser().parse_args(argv)
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         failed = command(args)
-    except DataError as error:
-        raise RunError(str(error)) from None
-    except KeyboardInterrupt:
-        raise RunError("interrupted; the same command goes on") from None
     finally:
         signal.signal(signal.SIGTERM, before)
     if failed:
@@ -65,12 +62,12 @@ def _interrupt(*_: object) -> NoReturn:
 def command(args: argparse.Namespace) -> int:
     """How many runs failed; before the first one is started, everything is checked."""
     if args.jobs is not None and args.jobs < 1:
-        raise RunError(f"--jobs {args.jobs}: give 1 or more")
+        raise InputError(f"--jobs {args.jobs}: give 1 or more")
     results = (args.results or Path("results") / args.config.stem).absolute()
     sweep = read_sweep(args.config, args.set)
     first, second = first_stage(sweep), experiments(sweep, {})
     if not second:
-        raise RunError(f"{args.config} stands for no runs: single sentences have no positions 2 and 3")
+        raise InputError(f"{args.config} stands for no runs: single sentences have no positions 2 and 3")
     check([*first.values(), *second])
     if first and "head" in sweep.supplementary.keep:
         check_heads(first.values(), second)
@@ -102,8 +99,8 @@ def run(
     """Both stages; how many runs failed.
 
     Raises:
-        DataError: some data has too few examples.
-        RunError: supplementary training failed.
+        InputError: some data has too few examples.
+        InputError: supplementary training failed.
     """
     for experiment in {split_key(experiment): experiment for experiment in second}.values():
         splits_of(experiment, results / "data")
@@ -111,9 +108,11 @@ def run(
         before = Stage(by_run(first.values()), results / "supplementary", cluster, True)
         failed = before.finish()
         if failed:
-            raise RunError(f"{failed} of {len(first)} runs of supplementary training failed; the same command goes on")
+            raise InputError(
+                f"{failed} of {len(first)} runs of supplementary training failed; the same command goes on"
+            )
         if before.diverged:
-            raise RunError(
+            raise InputError(
                 f"{before.diverged} of {len(first)} runs of supplementary training diverged: lower supplementary.lr"
             )
         second = experiments(sweep, trained(first, results))

@@ -22,13 +22,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
-from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.registry import find_preset
+from preprocess.errors import InputError
 from preprocess.tasks import TASKS
 
 from ..run.experiment import SELECTIONS
 from ..run.options import architecture
-from ..run.records import RunError
 from ..run.yaml_keys import key, list_of, one_of, optional, parsed, rate, read_yaml, text, whole, yes_or_no
 
 KEPT = ("prompts", "head")
@@ -52,7 +51,7 @@ def method(value: Any, where: str) -> str:
     try:
         return find_preset(str(value)).name
     except InputError as error:
-        raise RunError(f"{where}: {str(error).partition('--method ')[2]}") from None
+        raise InputError(f"{where}: {str(error).removeprefix('--method ')}") from None
 
 
 def downstream(value: Any, where: str) -> int | str | None:
@@ -63,23 +62,23 @@ def place(value: Any, where: str) -> Place:
     if not isinstance(value, list):
         return Place(None, downstream(value, where))
     if len(value) != 2:
-        raise RunError(f"{where} {value}: write [position in supplementary training, position in the task]")
+        raise InputError(f"{where} {value}: write [position in supplementary training, position in the task]")
     return Place(whole(0)(value[0], where), downstream(value[1], where))
 
 
 def options(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise RunError(f"{where} {value!r} is no mapping: write {{OPTION: VALUE}}, without --")
+        raise InputError(f"{where} {value!r} is no mapping: write {{OPTION: VALUE}}, without --")
     found: dict[str, Any] = {}
     for name, setting in value.items():
         option = str(name).replace("_", "-")
         if OPTION.fullmatch(option) is None:
-            raise RunError(f"{where}: {name!r} is no option: write OPTION: VALUE, without --")
+            raise InputError(f"{where}: {name!r} is no option: write OPTION: VALUE, without --")
         if option in found:
-            raise RunError(f"{where}: {option} stands twice: leave one out")
+            raise InputError(f"{where}: {option} stands twice: leave one out")
         parts = setting if isinstance(setting, list) else [setting]
         if not all(isinstance(part, (str, int, float)) for part in parts):  # true and false are numbers to Python
-            raise RunError(f"{where}: {name} {setting!r}: write a text, a number, true or false")
+            raise InputError(f"{where}: {name} {setting!r}: write a text, a number, true or false")
         found[option] = setting
     return found
 
@@ -161,13 +160,15 @@ def read_sweep(path: Path, changes: Sequence[str] = ()) -> Sweep:
     """Reads a file; ``changes`` are KEY=VALUE that take the place of what it says, KEY.KEY within a mapping.
 
     Raises:
-        RunError: it is missing, no YAML, or has a key that stands twice, or a key or value that is not known; the
+        InputError: it is missing, no YAML, or has a key that stands twice, or a key or value that is not known; the
             nearest is suggested.
     """
     try:
         found = read_yaml(path.read_bytes(), str(path))
     except OSError as error:
-        raise RunError(f"{path}: {error.strerror}: give a YAML file, such as run_scripts/configs/smoke.yaml") from None
+        raise InputError(
+            f"{path}: {error.strerror}: give a YAML file, such as run_scripts/configs/smoke.yaml"
+        ) from None
     for change in changes:
         _apply(change, found)
     sweep = parsed(Sweep, found, str(path))
@@ -178,12 +179,12 @@ def read_sweep(path: Path, changes: Sequence[str] = ()) -> Sweep:
 def _apply(change: str, found: Any) -> None:
     name, equals, value = change.partition("=")
     if not equals:
-        raise RunError(f"--set {change} is no KEY=VALUE: write, say, seeds=[1,2]")
+        raise InputError(f"--set {change} is no KEY=VALUE: write, say, seeds=[1,2]")
     *outer, last = name.split(".")
     for part in outer:
         found = found.setdefault(part, {}) if isinstance(found, dict) else None
     if not isinstance(found, dict):
-        raise RunError(f"--set {change}: there is nothing to set it in: write KEY=VALUE")
+        raise InputError(f"--set {change}: there is nothing to set it in: write KEY=VALUE")
     found[last] = read_yaml(value, f"--set {change}")
 
 
@@ -191,13 +192,13 @@ def _check(sweep: Sweep, path: str) -> None:
     """What keys say together."""
     for label, count in Counter(row.label for row in sweep.rows).items():
         if count > 1:
-            raise RunError(f"{path}: rows: two are called {label}: give one of them another name")
+            raise InputError(f"{path}: rows: two are called {label}: give one of them another name")
     for row in sweep.rows:
         left = sorted(set(row.tasks or ()) - set(sweep.tasks))
         if left:
-            raise RunError(f"{path}: rows: {row.label} has the task {left[0]}, which tasks has not: add it there")
+            raise InputError(f"{path}: rows: {row.label} has the task {left[0]}, which tasks has not: add it there")
         if sweep.supplementary is None and any(p.supplementary is not None for p in row.positions or sweep.positions):
-            raise RunError(
+            raise InputError(
                 f"{path}: positions of {row.label}: [a, b] needs supplementary training: write "
                 "supplementary: {data: data/MNLI-bin}"
             )

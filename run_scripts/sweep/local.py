@@ -12,12 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Sequence
 
-from preprocess.errors import DataError
+from preprocess.errors import InputError, command_line
 
 from ..run.experiment import Experiment
 from ..run.fairseq_train import child_environment
 from ..run.perform import finished, perform, write
-from ..run.records import Record, RunError, failure
+from ..run.records import Record, failure
 from .stage import Request
 
 
@@ -34,7 +34,7 @@ class Local:
         import torch
 
         if settings:
-            raise RunError("--slurm goes with --cluster slurm: leave it out")
+            raise InputError("--slurm goes with --cluster slurm: leave it out")
         named = os.environ.get("CUDA_VISIBLE_DEVICES")
         count = torch.cuda.device_count()
         self.gpus = named.split(",")[:count] if named else [str(gpu) for gpu in range(count)]
@@ -98,6 +98,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+@command_line("run_scripts", "the same command goes on")
 def main(argv: Sequence[str] | None = None) -> None:
     made = argparse.ArgumentParser("python -m run_scripts.sweep.local", description="The job of a sweep: one run.")
     made.add_argument("results", type=Path, metavar="RESULTS")
@@ -109,11 +110,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         experiment = Experiment.from_json(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
-        raise RunError(f"{path}: {error}: start the sweep again, which writes it anew") from None
-    try:
-        perform(experiment, args.results, keep_whole_model=args.keep_whole_model)
-    except DataError as error:
-        raise RunError(str(error)) from None
+        raise InputError(f"{path}: {error}: start the sweep again, which writes it anew") from None
+    perform(experiment, args.results, keep_whole_model=args.keep_whole_model)
 
 
 if __name__ == "__main__":

@@ -9,12 +9,12 @@ from typing import Any, Iterator, Mapping
 
 from fairseq_idpg.methods.registry import find_preset
 from fairseq_idpg.models.config import RobertaIDPGConfig
+from preprocess.errors import InputError
 from preprocess.tasks import find_task
 
 from ..run.command import learning_rates, with_few_shot_input
 from ..run.experiment import Experiment
 from ..run.options import checked
-from ..run.records import RunError
 from .config import BEST, Row, Sweep
 
 # Options that take the words true and false, where others are given or left out.
@@ -56,7 +56,7 @@ def experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> list[Experiment
         trained: checkpoints of the runs of ``first_stage``.
 
     Raises:
-        RunError: a file or folder is missing, or an option has a key of its own.
+        InputError: a file or folder is missing, or an option has a key of its own.
     """
     return list(dict.fromkeys(_experiments(sweep, trained)))
 
@@ -91,7 +91,7 @@ def _basis(sweep: Sweep, row: Row, length: int | None, task: str, data: Any) -> 
 def _folder(data: Any, task: str) -> str:
     if isinstance(data, dict):
         if task not in data:
-            raise RunError(f"data has no folder of {task}: write data: {{{task}: FOLDER}}")
+            raise InputError(f"data has no folder of {task}: write data: {{{task}: FOLDER}}")
         return data[task]
     return str(Path(data) / f"{task}-bin")
 
@@ -107,7 +107,7 @@ def first_stage(sweep: Sweep) -> dict[Variant, Experiment]:
     """The runs of supplementary training, once for each variant that positions name.
 
     Raises:
-        RunError: a file or folder is missing, or there are no prompts to keep.
+        InputError: a file or folder is missing, or there are no prompts to keep.
     """
     how = sweep.supplementary
     found = {}
@@ -124,4 +124,4 @@ def first_stage(sweep: Sweep) -> dict[Variant, Experiment]:
 
 def _check_kept(sweep: Sweep, row: Row) -> None:
     if "prompts" in sweep.supplementary.keep and "prompt_init" not in find_preset(row.method).defaults:
-        raise RunError(f"supplementary.keep {sweep.supplementary.keep}: {row.label} has no prompts: write keep: []")
+        raise InputError(f"supplementary.keep {sweep.supplementary.keep}: {row.label} has no prompts: write keep: []")

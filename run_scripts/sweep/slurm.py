@@ -8,10 +8,12 @@ from typing import Any, Sequence
 
 import submitit
 
+from preprocess.errors import InputError
+
 from .. import ROOT
 from ..run.experiment import Experiment
 from ..run.perform import finished, perform, write
-from ..run.records import Record, RunError, failure
+from ..run.records import Record, failure
 from .stage import Request
 
 USUAL = {"job_name": "fairseq_idpg", "gpus_per_node": 1, "cpus_per_task": 4, "time": 24 * 60}
@@ -34,7 +36,7 @@ class Slurm:
             self.executor = submitit.SlurmExecutor(folder)
             self.executor.update_parameters(**{**USUAL, "setup": setup, **given})
         except (RuntimeError, ValueError) as error:
-            raise RunError(f"--cluster slurm: {str(error).splitlines()[0]}") from None
+            raise InputError(f"--cluster slurm: {str(error).splitlines()[0]}") from None
         self.folder, self.jobs, self.running = folder, jobs or AT_ONCE, []
 
     def start(self, request: Request) -> SlurmJob | None:
@@ -60,7 +62,7 @@ class Slurm:
         try:
             return self.executor.submit(perform_quietly, *request[1:])
         except Exception as error:  # whatever sbatch says
-            raise RunError(f"--cluster slurm: sbatch refused the job: {_last_line(error)}") from None
+            raise InputError(f"--cluster slurm: sbatch refused the job: {_last_line(error)}") from None
 
 
 class SlurmJob:
@@ -84,14 +86,14 @@ def perform_quietly(experiment: Experiment, results: Path, keep_whole_model: boo
     """What a job does: a failure is a record as well."""
     try:
         return perform(experiment, results, keep_whole_model=keep_whole_model)
-    except (SystemExit, Exception) as error:
+    except Exception as error:
         return failure(error)
 
 
 def _pair(setting: str) -> tuple[str, Any]:
     name, equals, value = setting.partition("=")
     if not equals:
-        raise RunError(f"--slurm {setting} is no KEY=VALUE: write, say, partition=gpu")
+        raise InputError(f"--slurm {setting} is no KEY=VALUE: write, say, partition=gpu")
     return name, int(value) if value.isdecimal() else value
 
 

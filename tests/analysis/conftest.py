@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from preprocess.cli import run as preprocess
 from tests.folders import FORKS, ROOT, Finished, train, write_backbone
+from tests.preprocess.commands import run as preprocess
 from tests.preprocess.commands import write_vocab
 
 BYTES = 256  # symbols of the small GPT-2 vocabulary

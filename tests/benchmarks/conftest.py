@@ -4,4 +4,4 @@ import sys
 
 from tests.folders import ROOT
 
-sys.path.append(str(ROOT / "benchmarks"))  # last: its preprocess.py must not hide the package
+sys.path.append(str(ROOT / "benchmarks"))

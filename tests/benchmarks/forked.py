@@ -14,9 +14,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Iterator
 
-from epoch_process import Failed, reason
+from epoch_process import reason
 
-from tests.folders import FORKS, ROOT
+from preprocess.errors import InputError
+from tests.folders import FORKS, ROOT, uncaught
 
 
 def command_in_fork(command: list[str], pipe: str) -> None:
@@ -27,7 +28,8 @@ def command_in_fork(command: list[str], pipe: str) -> None:
     os.chdir(ROOT)
     if command[0] != sys.executable:
         sys.argv = command
-        import_module(Path(command[0]).name.replace("fairseq-", "fairseq_cli.")).cli_main()
+        with uncaught():
+            import_module(Path(command[0]).name.replace("fairseq-", "fairseq_cli.")).cli_main()
         return
     _, kind, what, *arguments = command
     sys.argv = [what, *arguments]
@@ -51,4 +53,4 @@ def forked_output_lines(command: list[str], environment: dict[str, str]) -> Iter
                 yield line
         process.join()
     if process.exitcode:
-        raise Failed(reason(list(last)))
+        raise InputError(reason(list(last)))

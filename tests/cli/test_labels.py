@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from fairseq_idpg.predict import load, main, predict
+from preprocess.errors import InputError
 from tests.folders import renamed, run, same_tensors, train, validate, write_backbone, write_folder
 
 F1 = ["--report-acc-and-f1"]
@@ -133,7 +134,7 @@ def others(mrpc):
     ],
 )
 def test_other_data_is_refused(others, checkpoint, name, message):
-    with pytest.raises(SystemExit, match=message):
+    with pytest.raises(InputError, match=message):
         load(str(checkpoint), str(others / name), cpu=True)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fairseq_idpg.predict import load, main, predict
+from preprocess.errors import InputError
 from tests.folders import train, validate, write_backbone, write_folder
 
 
@@ -112,5 +113,5 @@ def test_a_place_that_cannot_be_written_to_is_refused_before_the_work(trained, p
 def test_labels_without_names_are_refused(trained, pairs, tmp_path):
     data = shutil.copytree(pairs, tmp_path / "data")
     (data / "label" / "dict.txt").unlink()
-    with pytest.raises(SystemExit, match="data has no label/dict.txt"):
+    with pytest.raises(InputError, match="data has no label/dict.txt"):
         load(str(trained[1] / "checkpoint_best.pt"), str(data), cpu=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from preprocess.cli import run
 from tests.folders import train, write_backbone, write_folder
-from tests.preprocess.commands import write_vocab
+from tests.preprocess.commands import run, write_vocab
 
 BYTES = 256  # symbols of the small GPT-2 vocabulary
 

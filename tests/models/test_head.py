@@ -10,6 +10,7 @@ import torch
 
 from fairseq_idpg.models.head import load_head, matching_rows
 from fairseq_idpg.saving.record import Record
+from preprocess.errors import InputError
 from tests.folders import renamed, train, write_backbone, write_folder
 from tests.helpers import tiny_model
 
@@ -104,7 +105,7 @@ def test_scores_of_another_scale_are_refused():
         == matching_rows(record(), record(scale=5), "FILE")
         == [0]
     )
-    with pytest.raises(SystemExit, match="FILE: its head is for scores divided by 5, and this run's are divided by 1"):
+    with pytest.raises(InputError, match="FILE: its head is for scores divided by 5, and this run's are divided by 1"):
         matching_rows(record(scale=5.0), record(scale=1.0), "FILE")
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 from fairseq.data.encoders.gpt2_bpe_utils import bytes_to_unicode
 
-from preprocess.cli import run
+from preprocess import cli
 from preprocess.data_folder import DataFolder
 from preprocess.encoders import load_encoder
 
@@ -20,6 +21,18 @@ def write_vocab(folder: Path) -> Path:
     (folder / "vocab.bpe").write_text("#version: 0.2\n", encoding="utf-8")
     (folder / "dict.txt").write_text("".join(f"{i} 1\n" for i in range(len(pieces))), encoding="utf-8")
     return folder
+
+
+def run(arguments: list[str]) -> int:
+    """The status of ``python -m preprocess ARGUMENTS``; the line of an error goes to stderr."""
+    try:
+        cli.run(arguments)
+    except SystemExit as stopped:
+        if not isinstance(stopped.code, str):
+            raise
+        print(stopped.code, file=sys.stderr)
+        return 1
+    return 0
 
 
 class Commands:

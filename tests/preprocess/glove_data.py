@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from preprocess.cli import run
 from preprocess.encoders import load_encoder
 from preprocess.indexed import IndexedWriter
-from tests.preprocess.commands import write_vocab
+from tests.preprocess.commands import run, write_vocab
 
 SHARED = Path(__file__).parents[3] / "shared"
 GOLDEN = SHARED / "golden" / "m-phm-glove__pos0__pair.json"

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from preprocess.cli import run
-from preprocess.errors import DataError
+from preprocess.errors import InputError
 from preprocess.readers import LAYOUTS, Columns, Malformed
 from preprocess.sources import Source
+from tests.preprocess.commands import run
 
 QQP = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
 RTE = "index\tsentence1\tsentence2\tlabel\n"
@@ -193,7 +193,7 @@ def test_interruption(commands, monkeypatch):
 
     raw = with_rte(commands)
     monkeypatch.setattr("preprocess.binarize.Labels.add", interrupted)
-    assert "interrupted, nothing written" in commands.fails("RTE", "--raw", raw)
+    assert "interrupted; nothing written" in commands.fails("RTE", "--raw", raw)
 
 
 FIELDS = {"tsv": Columns(["a", "b"], "label", True), "csv": Columns(["a", "b"], "label", True)}
@@ -222,14 +222,14 @@ PIECES = [
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.one_of(st.binary(), st.lists(st.sampled_from(PIECES)).map(lambda parts: "".join(parts).encode())))
 def test_readers_survive_anything(layout, content, tmp_path):
-    """Rows of the right shape, or a DataError; every other exception is a bug."""
+    """Rows of the right shape, or a InputError; every other exception is a bug."""
     path = tmp_path / "fuzz"
     path.write_bytes(b"a\tb\tlabel\n" * (layout == "tsv") + b"a,b,label\n" * (layout == "csv") + content)
     columns = FIELDS[layout]
     source = Source.file(path)
     try:
         rows = list(LAYOUTS[layout](source.lines(), columns, Malformed(source.name, strict=False)))
-    except DataError as error:
+    except InputError as error:
         assert "fuzz" in str(error)
         return
     for row in rows:

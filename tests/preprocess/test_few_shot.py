@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_idpg.representations.word_vectors import load_vectors
-from preprocess.cli import run
 from preprocess.data_folder import DataFolder
-from preprocess.errors import DataError
+from preprocess.errors import InputError
 from preprocess.few_shot import few_shot
 from preprocess.means import write_facts
 from preprocess.sampling import select_rows
 from preprocess.split_facts import token_digests
 from tests.folders import write_folder
+from tests.preprocess.commands import run
 
 TRAIN, VALID, CLASSES = 40, 7, 3
 SPLITS = {"train": TRAIN, "valid": VALID}
@@ -60,7 +60,7 @@ def command(source, out, *options):
 @given(st.integers(1, TRAIN), st.integers(1, TRAIN), st.integers(0, 2**32 - 1))
 def test_disjoint_of_the_right_size_and_nested(sources, k, dev, seed):
     if k + dev > TRAIN:
-        with pytest.raises(DataError, match=f"--k {k} --dev {dev}: .* has {TRAIN} training examples, not {k + dev}"):
+        with pytest.raises(InputError, match=f"--k {k} --dev {dev}: .* has {TRAIN} training examples, not {k + dev}"):
             select_rows(sources["pairs"], k, dev, seed, False)
         return
     train, valid = select_rows(sources["pairs"], k, dev, seed, False)
@@ -79,7 +79,7 @@ def test_per_class(sources, k, dev, seed):
     valid = np.random.RandomState(seed).permutation(TRAIN)[:dev]
     fewest = np.bincount(np.delete(classes, valid), minlength=CLASSES).min()
     if fewest < k:
-        with pytest.raises(DataError, match=f"has {fewest} training examples of class .*--k can be {fewest} at most"):
+        with pytest.raises(InputError, match=f"has {fewest} training examples of class .*--k can be {fewest} at most"):
             select_rows(source, k, dev, seed, True)
         return
     train, chosen_valid = select_rows(source, k, dev, seed, True)
@@ -149,7 +149,7 @@ def test_word_vectors_follow_their_examples(tmp_path):
     content = bytearray(tokens.read_bytes())
     content[0] ^= 1
     tokens.write_bytes(bytes(content))
-    with pytest.raises(DataError, match="train.npy was made from other text than"):
+    with pytest.raises(InputError, match="train.npy was made from other text than"):
         few_shot(DataFolder(data.path), 10, 5, 1, False, tmp_path / "other")
 
 

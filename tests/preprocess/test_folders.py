@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from preprocess import folders
-from preprocess.cli import run
 from preprocess.folders import new_file, new_folder, scratch_folder
 from tests.folders import write_folder
+from tests.preprocess.commands import run
 
 FORK = multiprocessing.get_context("fork")
 MAKERS = {"folder": new_folder, "file": new_file, "scratch": scratch_folder}

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from preprocess.cli import run
 from preprocess.data_folder import DataFolder
 from preprocess.indexed import IndexedWriter
 from preprocess.words import text_words, token_lists
-from tests.preprocess.commands import write_vocab
+from tests.preprocess.commands import run, write_vocab
 from tests.preprocess.glove_data import GOLDEN, SHARED, TRAIN, VALID, check, glove, glove_text, write_data
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from preprocess.data_folder import DataFolder
 from preprocess.dictionary import by_frequency, label_dictionary, read_dictionary
-from preprocess.errors import DataError
+from preprocess.errors import InputError
 from preprocess.indexed import IndexedRows, IndexedWriter
 from tests.folders import write_folder
 
@@ -52,10 +52,10 @@ def test_damaged_files(tmp_path, end, keep):
     write(tmp_path / "x", [[1, 2], [3]], 100, 1)
     path = tmp_path / f"x.{end}"
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(DataError, match="preprocess the folder again"):
+    with pytest.raises(InputError, match="preprocess the folder again"):
         IndexedRows(tmp_path / "x")
     path.unlink()
-    with pytest.raises(DataError, match=f"x.{end} does not exist"):
+    with pytest.raises(InputError, match=f"x.{end} does not exist"):
         IndexedRows(tmp_path / "x")
 
 
@@ -80,7 +80,7 @@ def test_dictionary_as_fairseq_reads_it(tmp_path):
 def test_damaged_dictionary(tmp_path, content):
     path = tmp_path / "dict.txt"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(DataError, match=f"{path}"):
+    with pytest.raises(InputError, match=f"{path}"):
         read_dictionary(path)
 
 
@@ -91,7 +91,7 @@ def test_a_folder_that_fairseq_made(tmp_path):
     theirs = data_utils.load_indexed_dataset(str(Path(data.path) / "input1" / "valid"), None)
     ours = data.rows("input1", "valid")
     assert [ours[i].tolist() for i in range(3)] == [theirs[i].tolist() for i in range(3)]
-    with pytest.raises(DataError, match="has no split test: it has train, valid, valid1"):
+    with pytest.raises(InputError, match="has no split test: it has train, valid, valid1"):
         data.rows("input0", "test")
-    with pytest.raises(DataError, match="is not a binarized folder"):
+    with pytest.raises(InputError, match="is not a binarized folder"):
         DataFolder(tmp_path)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from preprocess.cli import run
 from preprocess.data_folder import DataFolder
 from preprocess.encoders import load_encoder
+from tests.preprocess.commands import run
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="the published folders are not here")

@@ -11,10 +11,10 @@ import pytest
 from fairseq.data import Dictionary
 from fairseq.data.data_utils import load_indexed_dataset
 
-from preprocess.cli import run
 from preprocess.data_folder import DataFolder
 from preprocess.stats import describe_folder, short_names
 from tests.folders import write_folder, write_indexed
+from tests.preprocess.commands import run
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "reference_bin"
 KINDS = {"pairs": {"classes": 3}, "single": {"pairs": False}, "scores": {"regression": True}}

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from preprocess.errors import DataError
+from preprocess.errors import InputError
 from preprocess.tasks import SETTINGS, TASKS, find_task
 
 METRICS = {"accuracy", "mcc", "acc_and_f1", "pearson_and_spearman"}  # fairseq's names
@@ -143,5 +143,5 @@ def test_facts_are_complete():
 
 def test_names():
     assert find_task("sts-b") is TASKS["STS-B"]
-    with pytest.raises(DataError, match="task MPRC is unknown: did you mean MRPC"):
+    with pytest.raises(InputError, match="task MPRC is unknown: did you mean MRPC"):
         find_task("MPRC")

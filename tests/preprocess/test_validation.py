@@ -12,13 +12,12 @@ import torch
 from fairseq.data import indexed_dataset
 
 from preprocess.checksums import RECORD, write_checksums
-from preprocess.cli import run
 from preprocess.data_folder import DataFolder
-from preprocess.errors import DataError
+from preprocess.errors import InputError
 from preprocess.indexed import MAGIC, IndexedRows
 from preprocess.validation import check_split
 from tests.folders import write_folder, write_indexed
-from tests.preprocess.commands import write_vocab
+from tests.preprocess.commands import run, write_vocab
 
 SPLITS = {"train": 24, "valid": 13}
 KINDS = {
@@ -93,7 +92,7 @@ def verdict(folder, expected):
     """identical, error or changed; every other exception is a traceback, and a bug."""
     try:
         return "identical" if meaning(folder) == expected else "changed"
-    except DataError as error:
+    except InputError as error:
         assert str(folder) in str(error) and "\n" not in str(error)
         return "error"
 
@@ -165,7 +164,7 @@ def changed(row, place, value):
 def test_rows_that_are_wrong(folder, name, change, message):
     assert check_split(DataFolder(folder), "valid") == 13
     rewrite(folder, name, change)
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(InputError, match=message):
         check_split(DataFolder(folder), "valid")
     check_split(DataFolder(folder), "train")
 
@@ -196,7 +195,7 @@ def index_with(folder, place, format_, value):
 )
 def test_rows_at_wrong_places(folder, place, format_, value):
     index_with(folder, place, format_, value)
-    with pytest.raises(DataError, match=r"input0/valid.idx is damaged: row \d+ lies at a wrong place"):
+    with pytest.raises(InputError, match=r"input0/valid.idx is damaged: row \d+ lies at a wrong place"):
         check_split(DataFolder(folder), "valid")
 
 
@@ -205,10 +204,10 @@ def test_fairseqs_other_formats(folder):
     for row in ([5, 2], [6, 2]):
         builder.add_item(torch.tensor(row))
     builder.finalize(str(folder / "input0" / "valid.idx"))
-    with pytest.raises(DataError, match="valid.idx is of --dataset-impl cached or lazy, which is not read here"):
+    with pytest.raises(InputError, match="valid.idx is of --dataset-impl cached or lazy, which is not read here"):
         check_split(DataFolder(folder), "valid")
     (folder / "input1" / "train").write_text("w1 w2\n")
-    with pytest.raises(DataError, match="input1/train stands beside train.idx, and fairseq would read it as raw text"):
+    with pytest.raises(InputError, match="input1/train stands beside train.idx, and fairseq would read it as raw text"):
         check_split(DataFolder(folder), "train")
 
 
@@ -228,7 +227,7 @@ def test_scores(sources, tmp_path, text, message):
     folder = shutil.copytree(sources["scores"], tmp_path / "data")
     (folder / RECORD).unlink()
     (folder / "label" / "valid.label").write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(InputError, match=message):
         check_split(DataFolder(folder), "valid")
 
 
@@ -249,7 +248,7 @@ def test_scores(sources, tmp_path, text, message):
 def test_dictionaries(folder, name, change, message):
     path = folder / name / "dict.txt"
     path.write_text(change(path.read_text()))
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(InputError, match=message):
         DataFolder(folder)
 
 
@@ -261,7 +260,7 @@ def test_files_that_cannot_be_read(folder):
     ):
         (folder / name).unlink()
         (folder / name).mkdir()
-        with pytest.raises(DataError, match=message):
+        with pytest.raises(InputError, match=message):
             check_split(DataFolder(folder), "valid")
 
 
@@ -280,7 +279,7 @@ def test_a_changed_file_is_named_with_the_remedy(sources, tmp_path):
     folder = shutil.copytree(sources["pairs"], tmp_path / "data")
     rewrite(folder, "input0/valid", changed(0, 0, 9))  # another word
     with pytest.raises(
-        DataError, match="input0/valid.bin is not what preprocess wrote: preprocess it again, or remove"
+        InputError, match="input0/valid.bin is not what preprocess wrote: preprocess it again, or remove"
     ):
         check_split(DataFolder(folder), "valid")
     check_split(DataFolder(folder), "train")
@@ -292,7 +291,7 @@ def test_a_changed_file_is_named_with_the_remedy(sources, tmp_path):
 def test_a_file_that_is_gone(sources, tmp_path, name):
     folder = shutil.copytree(sources["pairs"], tmp_path / "data")
     shutil.rmtree(folder / name) if (folder / name).is_dir() else (folder / name).unlink()
-    with pytest.raises(DataError, match=f"{name}.* (is missing|does not exist)"):
+    with pytest.raises(InputError, match=f"{name}.* (is missing|does not exist)"):
         check_split(DataFolder(folder), "valid")
 
 
@@ -300,7 +299,7 @@ def test_a_split_that_was_added_by_hand(sources, tmp_path):
     folder = shutil.copytree(sources["pairs"], tmp_path / "data")
     for file in folder.glob("*/valid.*"):
         shutil.copy(file, file.with_name(f"test{file.suffix}"))
-    with pytest.raises(DataError, match="input0/test.idx is not in .*sha256.txt: preprocess it again, or remove"):
+    with pytest.raises(InputError, match="input0/test.idx is not in .*sha256.txt: preprocess it again, or remove"):
         check_split(DataFolder(folder), "test")
 
 
@@ -308,7 +307,7 @@ def test_a_split_that_was_added_by_hand(sources, tmp_path):
 def test_a_damaged_record(sources, tmp_path, content):
     folder = shutil.copytree(sources["pairs"], tmp_path / "data")
     (folder / RECORD).write_bytes(content)
-    with pytest.raises(DataError, match="sha256.txt .*or remove sha256.txt if you changed the folder yourself"):
+    with pytest.raises(InputError, match="sha256.txt .*or remove sha256.txt if you changed the folder yourself"):
         DataFolder(folder)
 
 
@@ -325,7 +324,7 @@ def test_preprocess_and_few_shot_leave_checksums(tmp_path):
         assert set(data.record) == {"preprocess.json", *(str(file.relative_to(folder)) for file in folder.glob("*/*"))}
         assert [check_split(data, split) for split in data.splits]
         (folder / "preprocess.json").write_text('{"bpe": "gpt2"}')
-        with pytest.raises(DataError, match="preprocess.json is not what preprocess wrote: preprocess it again, or"):
+        with pytest.raises(InputError, match="preprocess.json is not what preprocess wrote: preprocess it again, or"):
             DataFolder(folder)
 
 

@@ -232,7 +232,7 @@ def test_a_complete_cache_is_identical_or_refused(tmp_path, seed):
     try:
         found = reopened(tmp_path)
     except InputError as error:
-        assert str(error).startswith("fairseq_idpg: --representation-cache: ") and "\n" not in str(error)
+        assert str(error).startswith("--representation-cache: ") and "\n" not in str(error)
         assert "remove it, it is made again" in str(error)
     else:
         np.testing.assert_array_equal(found, TRUE.numpy())

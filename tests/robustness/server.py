@@ -17,7 +17,6 @@ import socket
 import subprocess
 import sys
 import time
-import traceback
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
@@ -157,7 +156,7 @@ def _command(request: Request) -> int:
             print(stopped.code, file=sys.stderr)
         status = stopped.code if isinstance(stopped.code, int) else int(stopped.code is not None)
     except BaseException:
-        traceback.print_exc()
+        sys.excepthook(*sys.exc_info())
         status = 1
     with contextlib.suppress(OSError):
         sys.stdout.flush()

@@ -54,7 +54,7 @@ def test_folders_for_training(tmp_path, vocab, monkeypatch):
 
 def test_bad_input_is_one_line_and_leaves_nothing(tmp_path):
     write(tmp_path / "MR", ["1\tgood film"], ["1\tgood"])
-    with pytest.raises(SystemExit, match=r"run_scripts: .*CR.train\.tsv: No such file or directory: nothing written"):
+    with pytest.raises(SystemExit, match=r"run_scripts: .*CR.train\.tsv: No such file or directory; nothing written"):
         main([str(tmp_path), "--out", str(tmp_path / "out"), "--tasks", "CR"])
     with pytest.raises(SystemExit, match="run_scripts: .*no-vocab"):
         main([str(tmp_path), "--out", str(tmp_path / "out"), "--tasks", "MR", "--vocab", str(tmp_path / "no-vocab")])

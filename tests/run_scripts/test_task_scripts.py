@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-from preprocess.errors import DataError
+from preprocess.errors import InputError
 from run_scripts import train
 from run_scripts.run.experiment import backbone_digest
-from run_scripts.run.records import RunError
 from tests.folders import ROOT
 from tests.run_scripts.tiny import FLAGS, world  # noqa: F401
 
@@ -127,7 +126,7 @@ def test_help(capsys, words, said):
 )
 def test_bad_input_of_a_task(monkeypatch, tmp_path, words, said):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises((RunError, DataError)) as raised:
+    with pytest.raises(InputError) as raised:
         train.main(words)
     assert said in str(raised.value) and "\n" not in str(raised.value)
 

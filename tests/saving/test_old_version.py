@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from fairseq_idpg.predict import load, predict
+from preprocess.errors import InputError
 from tests.folders import train
 
 PLACE = Path(__file__).parent / "of_version_0_1"
@@ -45,7 +46,7 @@ def test_resuming(tmp_path):
 def test_names_are_needed_from_somewhere(tmp_path):
     shutil.copytree(DATA, tmp_path / "data")
     shutil.rmtree(tmp_path / "data" / "label")
-    with pytest.raises(SystemExit, match="does not know its label names, and .*data has no label/dict.txt: add that"):
+    with pytest.raises(InputError, match="does not know its label names, and .*data has no label/dict.txt: add that"):
         load(str(CHECKPOINT), str(tmp_path / "data"), cpu=True, backbone=str(BACKBONE))
 
 
@@ -53,7 +54,7 @@ def test_other_numbers_of_classes_are_still_refused(tmp_path):
     shutil.copytree(DATA, tmp_path / "data")
     (tmp_path / "data" / "label" / "dict.txt").write_text("0 1\n1 1\n2 1\n")
     model, task = load(str(CHECKPOINT), str(tmp_path / "data"), cpu=True, backbone=str(BACKBONE))
-    with pytest.raises(SystemExit, match="label/dict.txt, which has 3 labels"):
+    with pytest.raises(InputError, match="label/dict.txt, which has 3 labels"):
         predict(model, task, "valid")
 
 
@@ -61,5 +62,5 @@ def test_its_backbone_is_known_by_the_bytes_of_its_file(tmp_path):
     moved = shutil.copyfile(BACKBONE, tmp_path / "moved.pt")
     load(str(CHECKPOINT), str(DATA), cpu=True, backbone=str(moved))
     torch.save(torch.load(BACKBONE, weights_only=True), moved, _use_new_zipfile_serialization=False)
-    with pytest.raises(SystemExit, match="SHA-256 of the file .* is not the backbone this checkpoint was trained on"):
+    with pytest.raises(InputError, match="SHA-256 of the file .* is not the backbone this checkpoint was trained on"):
         load(str(CHECKPOINT), str(DATA), cpu=True, backbone=str(moved))

@@ -21,6 +21,7 @@ from fairseq_idpg.saving.record import (
     symbols_fingerprint,
 )
 from fairseq_idpg.tasks.labels import LabelOrder, class_names, folder_record
+from preprocess.errors import InputError
 
 OURS = Record(
     task="MRPC",
@@ -64,7 +65,7 @@ def test_what_is_saved_is_read_back():
     ],
 )
 def test_damaged_records_are_refused(state):
-    with pytest.raises(SystemExit, match="the record of FILE is damaged .*: give another copy"):
+    with pytest.raises(InputError, match="the record of FILE is damaged .*: give another copy"):
         read_record(state, "FILE")
 
 
@@ -100,7 +101,7 @@ def test_damaged_records_are_refused(state):
     ],
 )
 def test_each_difference_has_its_reason(theirs, changed, message):
-    with pytest.raises(SystemExit, match=message):
+    with pytest.raises(InputError, match=message):
         check_same_data(theirs, replace(theirs, **changed), "DATA")
     check_same_data(theirs, replace(theirs, **dict.fromkeys(changed)), "DATA")  # what is not known refuses nothing
     check_same_data(replace(theirs, **dict.fromkeys(changed)), replace(theirs, **changed), "DATA")
@@ -158,10 +159,10 @@ def test_examples_keep_the_names_of_their_labels(drawn):
 
 def test_other_names_and_other_numbers_of_classes():
     with pytest.raises(
-        SystemExit, match="DATA/label/dict.txt has the labels 0, 1, and this checkpoint .* on yes, no: give"
+        InputError, match="DATA/label/dict.txt has the labels 0, 1, and this checkpoint .* on yes, no: give"
     ):
         LabelOrder(dictionary("01"), "DATA", 2).follow(["yes", "no"])
-    with pytest.raises(SystemExit, match="--num-classes is 3, and this checkpoint has 2 classes"):
+    with pytest.raises(InputError, match="--num-classes is 3, and this checkpoint has 2 classes"):
         LabelOrder(Dictionary(), "DATA", 3).follow(["yes", "no"])
 
 
@@ -186,7 +187,7 @@ def test_what_is_known_of_a_folder(tmp_path):
     )
     for text in ("{", "[]", '{"bpe": 3}'):
         (tmp_path / "preprocess.json").write_text(text)
-        with pytest.raises(SystemExit, match="preprocess.json.*is damaged"):
+        with pytest.raises(InputError, match="preprocess.json.*is damaged"):
             folder_record(cfg, dictionary("ab"), None)
     (tmp_path / "preprocess.json").unlink()
     assert folder_record(cfg, dictionary("ab"), None).bpe is None

@@ -9,11 +9,14 @@ import resource
 import shutil
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
+from fairseq.trainer import Trainer
+from omegaconf import OmegaConf
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.saving import host, writing
@@ -140,6 +143,11 @@ def test_a_device_is_written_to_and_not_replaced():
 
 
 def test_a_crash_report_that_cannot_be_written_hides_no_error(tmp_path, caplog):
+    trainer = SimpleNamespace(
+        should_save_checkpoint_on_current_rank=True,
+        state_dict=lambda: {"model": torch.zeros(50_000), "extra_state": {}},
+        cfg=OmegaConf.create({"checkpoint": {"write_checkpoints_asynchronously": False}}),
+    )
     with full_disk(20_000):
-        checkpoint_utils.torch_persistent_save({"model": torch.zeros(50_000)}, str(tmp_path / "crash.pt"))
+        Trainer.save_checkpoint(trainer, str(tmp_path / "crash.pt"), {})
     assert "crash.pt could not be written (File too large)" in caplog.text and not os.listdir(tmp_path)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_idpg.tasks.ordering import by_length, grouped_by_length, padding_waste, share_of_batch
+from preprocess.errors import InputError
 from tests.folders import write_folder
 from tests.tasks.test_dataset import make_task
 
@@ -69,11 +70,11 @@ def test_shares_of_a_batch(processes, update_freq, share):
     assert share_of_batch(total, processes, [update_freq]) == share
     if processes * update_freq > 1:
         with pytest.raises(
-            SystemExit, match=f"--total-batch-size {total + 1} .* multiple of {processes * update_freq}"
+            InputError, match=f"--total-batch-size {total + 1} .* multiple of {processes * update_freq}"
         ):
             share_of_batch(total + 1, processes, [update_freq])
 
 
 def test_one_update_freq():
-    with pytest.raises(SystemExit, match="one --update-freq"):
+    with pytest.raises(InputError, match="one --update-freq"):
         share_of_batch(8, 2, [1, 2])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from preprocess.dictionary import EOS
 from preprocess.encoders import load_encoder
 from preprocess.encoders.gpt2 import ANY_WORD, ASCII_WORD
-from preprocess.errors import DataError
+from preprocess.errors import InputError
 from tests.preprocess.encoders.texts import complaint
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "gpt2_bpe"
@@ -130,7 +130,7 @@ def test_a_dictionary_that_lacks_pieces(small_vocab, tmp_path):
     for name in ("encoder.json", "vocab.bpe"):
         (tmp_path / name).write_bytes((small_vocab / name).read_bytes())
     (tmp_path / "dict.txt").write_text("0 1\n1 1\n")
-    with pytest.raises(DataError, match=r"dict.txt lacks the piece '\d+' of 'words'.*--vocab"):
+    with pytest.raises(InputError, match=r"dict.txt lacks the piece '\d+' of 'words'.*--vocab"):
         load_encoder("gpt2", tmp_path).encode(["words"])
 
 
@@ -139,10 +139,10 @@ def test_missing_and_damaged_files(small_vocab, tmp_path, name):
     for other in ("encoder.json", "vocab.bpe", "dict.txt"):
         (tmp_path / other).write_bytes((small_vocab / other).read_bytes())
     (tmp_path / name).write_bytes(b"{not json\n")
-    with pytest.raises(DataError, match=name):
+    with pytest.raises(InputError, match=name):
         load_encoder("gpt2", tmp_path)
     (tmp_path / name).unlink()
-    with pytest.raises(DataError, match=name):
+    with pytest.raises(InputError, match=name):
         load_encoder("gpt2", tmp_path)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from preprocess.encoders import load_encoder
 from preprocess.encoders.base import Encoder
-from preprocess.errors import DataError
+from preprocess.errors import InputError
 
 TRICKY = [
     "the cats",
@@ -49,7 +49,7 @@ def symbols_of(encoder: Encoder, line: str) -> list[str]:
 
 def complaint(bpe: str, folder: Path, line: str = "") -> str:
     """The one line with which reading the folder, or else encoding the line, is refused."""
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(InputError) as caught:
         load_encoder(bpe, folder).encode([line])
     message = str(caught.value)
     assert "\n" not in message and str(folder) in message

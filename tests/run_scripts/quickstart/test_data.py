@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from preprocess.errors import InputError
 from run_scripts.quickstart import data
 from run_scripts.quickstart.data import Example
-from run_scripts.quickstart.files import QuickstartError
 
 SIZES = {"train": 50, "valid": 10, "test": 20}
 EXAMPLES = [Example(i % 2, f"sentence {i}") for i in range(100)]
@@ -18,7 +18,7 @@ def test_reads_reviews_out_of_nested_archives(reviews_archive, reviews_text):
 
 def test_other_package_is_named_in_the_error(tmp_path, reviews_archive, monkeypatch):
     monkeypatch.setattr(data, "REVIEWS_FILE", "hutto_ICWSM_2014/absent.txt")
-    with pytest.raises(QuickstartError, match="has no hutto_ICWSM_2014/absent.txt"):
+    with pytest.raises(InputError, match="has no hutto_ICWSM_2014/absent.txt"):
         data.read_reviews(reviews_archive)
 
 
@@ -31,9 +31,9 @@ def test_unpacks_only_the_model_files(tmp_path, model_archive):
 
 
 def test_wrong_archive_is_refused(reviews_archive):
-    with pytest.raises(QuickstartError, match="sha256"):
+    with pytest.raises(InputError, match="sha256"):
         data.check_archive(reviews_archive, "0" * 64)
-    with pytest.raises(QuickstartError, match="did not download absent"):
+    with pytest.raises(InputError, match="did not download absent"):
         data.check_archive(reviews_archive.with_name("absent"), "0" * 64)
 
 
@@ -49,7 +49,7 @@ def test_labels(reviews_text):
 
 @pytest.mark.parametrize("line", ["1\t2.0", "1\tgood\ttext", "1\t2.0\ttext\tmore"])
 def test_malformed_review_is_located(line):
-    with pytest.raises(QuickstartError, match="line 2: "):
+    with pytest.raises(InputError, match="line 2: "):
         data.parse_reviews(f"1\t2.0\tfine\r\n{line}\r\n")
 
 
@@ -73,7 +73,7 @@ def test_test_split_stays_when_training_grows():
 
 
 def test_too_many_examples():
-    with pytest.raises(QuickstartError, match="--train-examples 99 .* only 100 reviews"):
+    with pytest.raises(InputError, match="--train-examples 99 .* only 100 reviews"):
         data.split_examples(EXAMPLES, {**SIZES, "train": 99}, 1)
 
 

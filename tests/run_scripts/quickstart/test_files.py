@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from preprocess.errors import InputError
 from run_scripts.quickstart.files import (
-    QuickstartError,
     is_done,
     lock,
     new_folder,
@@ -96,13 +96,13 @@ def test_run_logged_passes_lines_on(tmp_path):
 
 def test_failed_child_is_explained_by_its_error_line(tmp_path):
     code = "import sys; print('before'); print('pkg.WrongThing'); raise ValueError('no such n')"
-    with pytest.raises(QuickstartError, match=r"exit status 1\): ValueError: no such n \(all of"):
+    with pytest.raises(InputError, match=r"exit status 1\): ValueError: no such n \(all of"):
         run_logged(python(code), tmp_path / "log", lambda line: None)
 
 
 def test_killed_child_is_explained(tmp_path):
     code = "import os; print('last words', flush=True); os.kill(os.getpid(), 9)"
-    with pytest.raises(QuickstartError, match="killed by signal 9: last words"):
+    with pytest.raises(InputError, match="killed by signal 9: last words"):
         run_logged(python(code), tmp_path / "log", lambda line: None)
 
 
@@ -120,17 +120,17 @@ def test_child_ends_with_us(tmp_path):
 
 
 def test_run_visible_failure():
-    with pytest.raises(QuickstartError, match=r"pip download x failed \(exit status 3\)"):
+    with pytest.raises(InputError, match=r"pip download x failed \(exit status 3\)"):
         run_visible(python("raise SystemExit(3)"), "pip download x")
 
 
 def test_missing_tool():
-    with pytest.raises(QuickstartError, match="fairseq-nothing not found"):
+    with pytest.raises(InputError, match="fairseq-nothing not found"):
         tool("fairseq-nothing")
 
 
 def test_one_quick_start_per_folder(tmp_path):
     pytest.importorskip("fcntl")
     lock(tmp_path / "out")
-    with pytest.raises(QuickstartError, match="another quick start is at work"):
+    with pytest.raises(InputError, match="another quick start is at work"):
         lock(tmp_path / "out")

@@ -7,9 +7,10 @@ import zipfile
 
 import pytest
 
+from preprocess.errors import InputError
 from run_scripts.quickstart import __main__ as quickstart
 from run_scripts.quickstart import runs as quickstart_runs
-from run_scripts.quickstart.files import QuickstartError, read_json, write_json
+from run_scripts.quickstart.files import read_json, write_json
 from run_scripts.quickstart.log import Watcher, parse_line, read_epochs, read_parameter_counts
 from run_scripts.quickstart.runs import HYPERS, Hyper, Run, finish_run, prepare, repair_last, train_command
 
@@ -77,7 +78,7 @@ def test_read_parameter_counts(tmp_path):
     log.write_text("before\n" + STAMP + "fairseq_idpg.models.prepare | " + line + "after\n")
     assert read_parameter_counts(log) == (22032, 22565376)
     log.write_text("nothing\n")
-    with pytest.raises(QuickstartError, match="no line"):
+    with pytest.raises(InputError, match="no line"):
         read_parameter_counts(log)
 
 
@@ -198,7 +199,7 @@ def test_wrong_arguments_are_named(wrong, capsys):
 
 def test_failure_is_one_line(tmp_path, monkeypatch, capsys):
     def fail(args):
-        raise QuickstartError("--x 3: too large")
+        raise InputError("--x 3: too large")
 
     monkeypatch.setattr(quickstart, "run", fail)
     assert quickstart.main(["--out", str(tmp_path)]) == 1

@@ -7,12 +7,12 @@ import itertools
 import pytest
 from matplotlib.colors import to_hex
 
+from preprocess.errors import InputError
 from run_scripts.report.figures import CHARTS
 from run_scripts.report.paper import paper
 from run_scripts.report.render import COLOURS, MARKERS, UNLABELLED, draw
 from run_scripts.report.runs import Results
 from run_scripts.report.scope import Choice
-from run_scripts.run.records import RunError
 
 from . import made
 
@@ -168,20 +168,20 @@ def test_figure_9_of_few_shot_runs(tmp_path):
     few = {"setting": "few-shot", "k": 100}
     runs = [run for t in (1, 5) for run in scored("m-idpg-phm", (t, t), prompt_length=t, **few)]
     assert chart(tmp_path, 9, runs, Choice(k=100)).table.lines == [["m-idpg-phm", "1.0", "5.0"]]
-    with pytest.raises(RunError, match="no finished full run"):
+    with pytest.raises(InputError, match="no finished full run"):
         chart(tmp_path, 9, runs)
 
 
 @pytest.mark.parametrize("number, what", [(7, "position or supplementary position"), (9, "prompt length")])
 def test_a_sweep_that_was_not_run(tmp_path, number, what):
-    with pytest.raises(RunError, match=f"more than one {what}: run a sweep"):
+    with pytest.raises(InputError, match=f"more than one {what}: run a sweep"):
         chart(tmp_path, number, scored("m-idpg-phm", (1, 2)))
 
 
 @pytest.mark.parametrize("number, rows", [(1, ("efl", "adapter")), (3, ("S-256-layer0", "M-256-layer0"))])
 def test_rows_that_were_run_on_different_tasks(tmp_path, counted, number, rows):
     runs = [made.run(row, task) for row, task in zip(rows, TASKS)]
-    with pytest.raises(RunError, match="no row has runs of all of CR, RTE: name fewer with --tasks"):
+    with pytest.raises(InputError, match="no row has runs of all of CR, RTE: name fewer with --tasks"):
         chart(tmp_path, number, runs)
 
 

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from preprocess.errors import InputError
 from run_scripts.report.__main__ import main
 from run_scripts.report.runs import read_results
 from run_scripts.report.scope import Choice, take_runs
@@ -62,7 +63,7 @@ def test_files_of_something_else(tmp_path, content):
     path = tmp_path / "results.jsonl"
     path.write_bytes(content)
     assert "results.jsonl line 1 is damaged: remove that line" in error(tmp_path)
-    with pytest.raises(SystemExit, match="line 1 is damaged"):
+    with pytest.raises(InputError, match="line 1 is damaged"):
         sweep.missing({}, tmp_path)
     assert path.read_bytes() == content
 
@@ -70,7 +71,7 @@ def test_files_of_something_else(tmp_path, content):
 def test_results_that_cannot_be_read(tmp_path, monkeypatch):
     (tmp_path / "results.jsonl").mkdir()
     assert "results.jsonl is a folder" in error(tmp_path)
-    with pytest.raises(SystemExit, match="results.jsonl: Is a directory"):
+    with pytest.raises(InputError, match="results.jsonl: Is a directory"):
         sweep.missing({}, tmp_path)
     (tmp_path / "file").write_text("")
     assert "does not exist" in error(tmp_path / "file" / "x")

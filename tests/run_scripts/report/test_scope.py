@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from preprocess.errors import InputError
 from run_scripts.report.runs import Results
 from run_scripts.report.scope import Choice, take_runs
-from run_scripts.run.records import RunError
 
 from . import made
 
@@ -20,7 +20,7 @@ def taken(tmp_path, runs, choice=ANY, **more) -> list[str]:
 
 
 def refusal(tmp_path, runs, choice=ANY, **more) -> str:
-    with pytest.raises(RunError) as error:
+    with pytest.raises(InputError) as error:
         taken(tmp_path, runs, choice, **more)
     message = str(error.value)
     assert "\n" not in message

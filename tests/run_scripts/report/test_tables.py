@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from preprocess.errors import InputError
 from run_scripts.report import counts
 from run_scripts.report.counts import count_table
 from run_scripts.report.paper import paper
@@ -14,7 +15,6 @@ from run_scripts.report.render import Table
 from run_scripts.report.runs import Results
 from run_scripts.report.scope import Choice
 from run_scripts.report.tables import SCORE_TABLES, overview, score_table
-from run_scripts.run.records import RunError
 
 from . import made
 
@@ -179,7 +179,7 @@ def test_significance_is_a_last_column(tmp_path):
     assert cells(found, "adapter", "ours")["p, adapter"] == "-"
     assert cells(found, "compacter", "ours")["p, adapter"] == "- (n=0)"
     assert cells(found, "fine-tuning", "ours")["p, adapter"] == "missing"
-    with pytest.raises(RunError, match="--significance adaptor.*did you mean adapter"):
+    with pytest.raises(InputError, match="--significance adaptor.*did you mean adapter"):
         table(tmp_path, 1, runs, significance="adaptor")
 
 
@@ -205,13 +205,13 @@ def test_table_2_of_another_architecture_is_not_compared(tmp_path):
     assert cells(found, "m-idpg-phm")["difference"] == "-"
     assert cells(found, "prompt-tuning")["ours"] == "1,920"
     assert "architecture roberta_idpg_minilm" in found.notes[0]
-    with pytest.raises(RunError, match="more than one architecture"):
+    with pytest.raises(InputError, match="more than one architecture"):
         count_table(Results(tmp_path, (run, made.run("m-idpg-phm", "CR"))), Choice())
 
 
 def test_rows_whose_runs_train_more_and_less_are_refused(tmp_path):
     runs = [made.run("m-idpg-phm", "CR"), made.run("m-idpg-phm", "MR", trainable=7)]
-    with pytest.raises(RunError, match="m-idpg-phm train 7 and 1000 parameters"):
+    with pytest.raises(InputError, match="m-idpg-phm train 7 and 1000 parameters"):
         counts.trainable_counts(Results(tmp_path, tuple(runs)), Choice())
     one = made.run("m-idpg-phm", "CR", prompt_length=10, trainable=7)
     assert counts.trainable_counts(Results(tmp_path, (runs[0], one)), Choice()).of_runs == {"m-idpg-phm": 1000}

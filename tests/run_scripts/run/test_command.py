@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from preprocess.data_folder import DataFolder
+from preprocess.errors import InputError
 from run_scripts.run import command as commands
 from run_scripts.run.command import cache_of, learning_rates, training_command, with_few_shot_input
 from run_scripts.run.experiment import Experiment
 from run_scripts.run.options import checked
-from run_scripts.run.records import RunError
 from run_scripts.run.splits import Splits
 from tests.run_scripts.tiny import world  # noqa: F401
 
@@ -168,7 +168,7 @@ def test_starts(command):
 
 @pytest.mark.parametrize("option", ["--lr", "--seed", "--save-dir=x", "--prompt-position", "--batch-size"])
 def test_options_that_are_set_elsewhere_are_refused(option):
-    with pytest.raises(RunError, match=f"{option.partition('=')[0]} is set by "):
+    with pytest.raises(InputError, match=f"{option.partition('=')[0]} is set by "):
         checked(["--fp16", option])
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from preprocess.errors import InputError
 from preprocess.tasks import SETTINGS
 from run_scripts.run import experiment
 from run_scripts.run.experiment import Experiment, backbone_digest, file_digest, folder_digest
-from run_scripts.run.records import RunError
 from tests.folders import write_backbone
 from tests.run_scripts.tiny import world  # noqa: F401
 
@@ -83,7 +83,7 @@ def test_the_same_weights_in_another_file_are_the_same_run(rte, tmp_path):
 
 def test_a_file_that_is_no_backbone_is_named(rte, tmp_path):
     (tmp_path / "model.pt").write_text("x")
-    with pytest.raises(SystemExit, match="model.pt"):
+    with pytest.raises(InputError, match="model.pt"):
         _ = replace(rte, backbone=str(tmp_path / "model.pt")).run
 
 
@@ -120,9 +120,9 @@ def test_json_and_back(rte):
 
 def test_missing_files_are_named(rte, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(RunError, match="data no/RTE-bin does not exist: make it with python -m preprocess RTE"):
+    with pytest.raises(InputError, match="data no/RTE-bin does not exist: make it with python -m preprocess RTE"):
         replace(rte, data="no/RTE-bin").absolute()
-    with pytest.raises(RunError, match="backbone no.pt does not exist: get it with bash checkpoints/download.sh"):
+    with pytest.raises(InputError, match="backbone no.pt does not exist: get it with bash checkpoints/download.sh"):
         replace(rte, backbone="no.pt").absolute()
     (tmp_path / "RTE-bin").mkdir()
     assert replace(rte, data="RTE-bin").absolute().data == str(tmp_path / "RTE-bin")

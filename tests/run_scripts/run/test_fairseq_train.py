@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from fairseq_idpg.saving.checksum import carry_checksum, checksum
+from preprocess.errors import InputError
 from run_scripts.run.checkpoint_files import drop_optimizer, has_all_updates
 from run_scripts.run.fairseq_train import refuse_skipped, train, training_facts
-from run_scripts.run.records import RunError, failure
+from run_scripts.run.records import failure
 from tests.folders import same_tensors, write_backbone, write_folder
 from tests.folders import train as fairseq_train
 
@@ -51,7 +52,7 @@ def test_batches_that_were_left_out_fail_the_run(tmp_path):
     )
     log.write_text(START + warning + warning + KILLED + START + KILLED + PEAK + ENDED)
     with pytest.raises(
-        RunError, match="train.log: 2 batches that did not fit into memory .* give --update-freq 2"
+        InputError, match="train.log: 2 batches that did not fit into memory .* give --update-freq 2"
     ) as said:
         refuse_skipped(log)
     assert failure(said.value)["reason"] == "out of memory"
@@ -85,7 +86,7 @@ def test_output_goes_to_the_log_and_to_us(stand_in, capsys):
 def test_a_failure_is_its_last_line(stand_in):
     log = stand_in("echo 'fairseq_idpg: --phm-n 5 does not divide d'; echo '=== peak memory 1 MiB (CPU)'; exit 3")
     expected = r"fairseq-train ended with status 3: fairseq_idpg: --phm-n 5 does not divide d \(log: "
-    with pytest.raises(RunError, match=expected):
+    with pytest.raises(InputError, match=expected):
         train(["fairseq-train"], log, echo=False)
 
 

@@ -6,6 +6,7 @@ import multiprocessing
 
 import pytest
 
+from preprocess.errors import InputError
 from run_scripts.run.records import append_record, only_one, read_records
 
 
@@ -29,7 +30,7 @@ def test_a_torn_last_line_is_left_out_and_cut_off(tmp_path, capsys, torn):
 
 def test_a_damaged_line_in_the_middle_is_refused(tmp_path):
     (tmp_path / "results.jsonl").write_text('{"run": "a"}\nnonsense\n{"run": "b"}\n')
-    with pytest.raises(SystemExit, match="results.jsonl line 2 is damaged"):
+    with pytest.raises(InputError, match="results.jsonl line 2 is damaged"):
         read_records(tmp_path)
 
 
@@ -49,7 +50,7 @@ def test_several_writers(tmp_path):
 
 def test_a_folder_is_held_by_one(tmp_path):
     with only_one(tmp_path):
-        with pytest.raises(SystemExit, match="is in use by process"), only_one(tmp_path):
+        with pytest.raises(InputError, match="is in use by process"), only_one(tmp_path):
             pass
     with only_one(tmp_path):
         pass

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from preprocess.data_folder import DataFolder
-from preprocess.errors import DataError
+from preprocess.errors import InputError
 from preprocess.means import write_facts
 from preprocess.split_facts import count_examples, token_digests
 from run_scripts.run.experiment import Experiment, folder_digest
@@ -59,7 +59,7 @@ def test_few_shot_draws_anew_for_each_seed(rte, tmp_path):
 
 def test_few_shot_with_less_than_1000_left_chooses_on_what_is_left(rte, tmp_path):
     assert sizes(splits_of(replace(rte, k=20), tmp_path))["valid"] == 4
-    with pytest.raises(DataError, match="has 24 training examples"):
+    with pytest.raises(InputError, match="has 24 training examples"):
         splits_of(replace(rte, k=24), tmp_path)
 
 

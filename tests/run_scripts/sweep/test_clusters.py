@@ -10,8 +10,8 @@ import time
 import pytest
 import torch
 
+from preprocess.errors import InputError
 from run_scripts.run.experiment import Experiment
-from run_scripts.run.records import RunError
 from run_scripts.sweep.local import Local, cores
 from run_scripts.sweep.slurm import Slurm, SlurmJob
 from run_scripts.sweep.stage import Request
@@ -93,7 +93,7 @@ def test_jobs_share_cores_and_gpus(monkeypatch, tmp_path):
 
 def test_without_slurm_one_line_says_so(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(RunError, match='--cluster slurm: Could not detect "srun"[^\n]*$'):
+    with pytest.raises(InputError, match='--cluster slurm: Could not detect "srun"[^\n]*$'):
         Slurm(tmp_path / "jobs", None, [])
 
 
@@ -111,17 +111,17 @@ def slurm(monkeypatch, tmp_path):
 
 def test_bad_settings_of_slurm(slurm, tmp_path):
     jobs = slurm()
-    with pytest.raises(RunError, match=r"Unavailable parameter\(s\): \['timme'\]$"):
+    with pytest.raises(InputError, match=r"Unavailable parameter\(s\): \['timme'\]$"):
         Slurm(jobs, None, ["timme=5"])
-    with pytest.raises(RunError, match="--slurm partition is no KEY=VALUE"):
+    with pytest.raises(InputError, match="--slurm partition is no KEY=VALUE"):
         Slurm(jobs, None, ["partition"])
-    with pytest.raises(RunError, match="--slurm goes with --cluster slurm"):
+    with pytest.raises(InputError, match="--slurm goes with --cluster slurm"):
         Local(jobs, None, ["partition=gpu"])
 
 
 def test_a_job_that_sbatch_refuses(slurm, request_of):
     cluster = Slurm(slurm(sbatch="echo 'sbatch: error: invalid partition' >&2; exit 1"), None, [])
-    with pytest.raises(RunError, match="--cluster slurm: sbatch refused the job: .*invalid partition"):
+    with pytest.raises(InputError, match="--cluster slurm: sbatch refused the job: .*invalid partition"):
         cluster.start(request_of("a"))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from run_scripts.run.records import RunError
+from preprocess.errors import InputError
 from run_scripts.sweep.config import Place, read_sweep
 from run_scripts.sweep.plan import Variant, experiments, first_stage, flags
 from tests.run_scripts.tiny import IDPG, world  # noqa: F401
@@ -130,7 +130,7 @@ def test_supplementary_training_comes_once_for_each_row_and_position(plan, world
     ],
 )
 def test_a_mistake_is_one_line(plan, keys, said):
-    with pytest.raises(RunError) as raised:
+    with pytest.raises(InputError) as raised:
         plan(**keys)
     assert said in str(raised.value) and "sweep.yaml" in str(raised.value) and "\n" not in str(raised.value)
 
@@ -145,7 +145,7 @@ def test_a_mistake_is_one_line(plan, keys, said):
     ],
 )
 def test_a_mistake_on_the_command_line(plan, changes, said):
-    with pytest.raises(RunError) as raised:
+    with pytest.raises(InputError) as raised:
         plan(changes)
     assert said in str(raised.value) and "\n" not in str(raised.value)
 
@@ -153,7 +153,7 @@ def test_a_mistake_on_the_command_line(plan, changes, said):
 @pytest.mark.parametrize("text", ["tasks: [", "\t", "- a", "", "just text"])
 def test_files_that_are_no_sweep(tmp_path, text):
     (tmp_path / "a.yaml").write_text(text)
-    with pytest.raises(RunError, match="a.yaml") as raised:
+    with pytest.raises(InputError, match="a.yaml") as raised:
         read_sweep(tmp_path / "a.yaml")
     assert "\n" not in str(raised.value)
 
@@ -174,18 +174,18 @@ def test_files_that_are_no_sweep(tmp_path, text):
 )
 def test_yaml_is_read_with_care(tmp_path, text, said):
     (tmp_path / "a.yaml").write_text(text)
-    with pytest.raises(RunError) as raised:
+    with pytest.raises(InputError) as raised:
         read_sweep(tmp_path / "a.yaml")
     assert said in str(raised.value) and "\n" not in str(raised.value)
 
 
 def test_a_key_twice_on_the_command_line(plan):
-    with pytest.raises(RunError, match="--set options=.*: key a stands twice"):
+    with pytest.raises(InputError, match="--set options=.*: key a stands twice"):
         plan(["options={a: 1, a: 2}"])
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(RunError, match="none.yaml: No such file or directory: give a YAML file"):
+    with pytest.raises(InputError, match="none.yaml: No such file or directory: give a YAML file"):
         read_sweep(tmp_path / "none.yaml")
 
 
@@ -200,20 +200,20 @@ def test_a_file_that_is_not_there(tmp_path):
     ],
 )
 def test_what_a_plan_refuses(plan, keys, said):
-    with pytest.raises(RunError) as raised:
+    with pytest.raises(InputError) as raised:
         experiments(plan(**keys), {})
     assert said in str(raised.value) and "\n" not in str(raised.value)
 
 
 def test_methods_may_be_joined(plan):
     assert {run.method for run in experiments(plan(rows=["m-idpg-phm+adapter"]), {})} == {"m-idpg-phm+adapter"}
-    with pytest.raises(RunError, match="rows: method: adapter.compacter: adapter and compacter enter at the"):
+    with pytest.raises(InputError, match="rows: method: adapter.compacter: adapter and compacter enter at the"):
         plan(rows=["adapter+compacter"])
 
 
 def test_a_first_stage_without_prompts_to_keep(plan, world):  # noqa: F811
     keys = {"supplementary": {"data": str(world.data / "MNLI-bin")}, "positions": [[0, 0]], "rows": ["adapter"]}
-    with pytest.raises(RunError, match="adapter has no prompts: write keep:"):
+    with pytest.raises(InputError, match="adapter has no prompts: write keep:"):
         first_stage(plan(**keys))
     keys["supplementary"]["keep"] = []
     assert len(first_stage(plan(**keys))) == 1

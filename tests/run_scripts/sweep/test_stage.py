@@ -9,6 +9,7 @@ import torch
 
 from fairseq_idpg import divergence
 from fairseq_idpg.tasks.memory import refuse_to_skip
+from preprocess.errors import InputError
 from run_scripts.run import perform
 from run_scripts.run.experiment import Experiment
 from run_scripts.run.records import append_record, failure, read_records
@@ -119,7 +120,7 @@ def test_a_run_without_enough_memory_is_tried_by_the_next_sweep(tmp_path, capsys
 
 def test_why_runs_fail():
     """By the words of the plugin, of fairseq and of torch."""
-    with pytest.raises(SystemExit) as no_room, refuse_to_skip({"net_input": {"src_tokens": torch.zeros(1, 1)}}, 0):
+    with pytest.raises(InputError) as no_room, refuse_to_skip({"net_input": {"src_tokens": torch.zeros(1, 1)}}, 0):
         raise RuntimeError("out of memory")
     messages = {f"x: {divergence.DIVERGED}: y": "diverged", "Your loss is probably exploding": "diverged"}
     messages |= {str(no_room.value): "out of memory", "torch.OutOfMemoryError: CUDA out of memory.": "out of memory"}

@@ -1,6 +1,6 @@
 """Lines per second of ``python -m preprocess`` beside the way of fairseq's examples, on the same file in one run.
 
-    python benchmarks/preprocess.py --vocab checkpoints/gpt2_bpe [--file TEXT] [--lines 200000]
+    python benchmarks/preprocess_time.py --vocab checkpoints/gpt2_bpe [--file TEXT] [--lines 200000]
 
 fairseq's way: ``examples/roberta/multiprocessing_bpe_encoder.py`` writes GPT-2 ids as text, then ``fairseq-preprocess``
 makes the binary files; both as whole processes with one worker. Ours: one process, one worker. The two take turns;

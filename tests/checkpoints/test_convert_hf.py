@@ -21,6 +21,7 @@ import hf_folders  # noqa: E402
 
 from checkpoints import convert_hf, hf_verify, hf_weights  # noqa: E402
 from preprocess.encoders.hugging_face import fairseq_order, read_vocabulary  # noqa: E402
+from preprocess.errors import InputError  # noqa: E402
 
 SCRIPT = Path(convert_hf.__file__)
 FAMILIES = ("roberta", "xlm-roberta", "bert")
@@ -280,7 +281,7 @@ def test_verify_finds_a_wrong_weight(family, tmp_path, monkeypatch, capsys):
 
     fold = hf_weights.fold_positions
     monkeypatch.setattr(hf_weights, "fold_positions", lambda rows, _, first: fold(rows, None, first))
-    with pytest.raises(ValueError, match="differs from transformers"):
+    with pytest.raises(InputError, match="differs from transformers"):
         convert_hf.convert(tmp_path / "hf", tmp_path / "out2", check=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hf", "out"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ pytest.importorskip("tokenizers")
 import hf_folders  # noqa: E402
 
 from checkpoints import convert_hf  # noqa: E402
+from preprocess.errors import InputError  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +187,7 @@ def contents(folder: Path):
 def test_existing_result_is_refused_without_force(left, source, taken):
     (taken / left).unlink()
     before = contents(taken)
-    with pytest.raises(ValueError, match="--force replaces"):
+    with pytest.raises(InputError, match="--force replaces"):
         convert_hf.convert(source("bert"), taken)
     assert contents(taken) == before
 
@@ -209,12 +211,12 @@ def test_existing_folder_without_result(source, tmp_path):
 
 def test_target_is_a_file(source, tmp_path):
     (tmp_path / "out").write_text("mine")
-    with pytest.raises(ValueError, match="is a file"):
+    with pytest.raises(InputError, match="is a file"):
         convert_hf.convert(source("bert"), tmp_path / "out", force=True)
     assert (tmp_path / "out").read_text() == "mine"
 
 
-@pytest.mark.parametrize("failure", [KeyboardInterrupt(), OSError("No space left on device")])
+@pytest.mark.parametrize("failure", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device")])
 @pytest.mark.parametrize("force", [[], ["--force"]])
 def test_half_written_file(failure, force, source, tmp_path, request, monkeypatch):
     before = contents(request.getfixturevalue("taken")) if force else None
@@ -224,7 +226,7 @@ def test_half_written_file(failure, force, source, tmp_path, request, monkeypatc
         raise failure
 
     monkeypatch.setattr(torch, "save", save)
-    with pytest.raises(SystemExit, match="convert_hf: (interrupted; nothing written|No space)"):
+    with pytest.raises(SystemExit, match="convert_hf: (interrupted; nothing written|writing: No space)"):
         convert_hf.main([str(source("bert")), str(tmp_path / "out"), *force])
     names = {path.name for path in tmp_path.iterdir()}
     assert names == ({"hf", "out"} if force else {"hf"})
@@ -266,6 +268,6 @@ def test_pickled_code_is_not_run(source, tmp_path):
 
     folder = source("bert")
     torch.save({"x": Harmful()}, folder / "pytorch_model.bin")
-    with pytest.raises(ValueError, match="unreadable.*which is no data"):
+    with pytest.raises(InputError, match="unreadable.*which is no data"):
         convert_hf.convert(folder, tmp_path / "out")
     assert not (tmp_path / "ran").exists() and not (tmp_path / "out").exists()

@@ -202,8 +202,8 @@ def test_failure_is_one_line(tmp_path, monkeypatch, capsys):
         raise InputError("--x 3: too large")
 
     monkeypatch.setattr(quickstart, "run", fail)
-    assert quickstart.main(["--out", str(tmp_path)]) == 1
-    assert capsys.readouterr().err == "quickstart: error: --x 3: too large\n"
+    with pytest.raises(SystemExit, match="^quickstart: error: --x 3: too large$"):
+        quickstart.main(["--out", str(tmp_path)])
 
 
 def test_interruption_is_one_line(tmp_path, monkeypatch, capsys):

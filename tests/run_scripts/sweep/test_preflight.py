@@ -7,7 +7,6 @@ import shutil
 
 import pytest
 
-from preprocess.errors import InputError
 from run_scripts.run.preflight import parse
 from run_scripts.sweep import __main__ as sweep
 from tests.folders import renamed, write_backbone, write_folder
@@ -20,7 +19,7 @@ def checked(world, tmp_path, capfd):  # noqa: F811
 
     def run(*options, **keys):
         results = tmp_path / "results"
-        with pytest.raises(InputError) as raised:
+        with pytest.raises(SystemExit) as raised:
             sweep.main([str(world.config(tmp_path, **keys)), "--results", str(results), *options])
         assert not (results / "runs").exists() and not (results / "results.jsonl").exists()
         said = str(raised.value)

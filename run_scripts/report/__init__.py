@@ -1,1 +1,12 @@
-"""The paper's tables and figures out of finished runs: ``python -m run_scripts.report --help``."""
+"""The paper's tables and figures out of finished runs: ``python -m run_scripts.report --help``.
+
+The files in the order in which a number passes through them; each imports those above it only:
+
+    paper                     what the paper prints
+    runs                      the lines of results.jsonl, checked
+    scope                     which of them were asked for; one table never mixes several settings
+    scores                    of a row on a task: the learning rate that dev chooses, votes of the seeds, p values
+    notes                     what is said below the numbers
+    render                    tables as text, charts as images
+    tables, counts, figures   Tables 1, 3, 6, 7 and the overview; Table 2; Figures 1, 3, 7, 9
+"""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import re
+from pathlib import Path
 
 import pytest
 
+import run_scripts
 from run_scripts.report.render import FORMATS, Table
 
 TABLE = Table(
@@ -92,3 +94,15 @@ def test_numbers_are_aligned_in_the_terminal():
 def test_lines_of_another_length_than_the_header_are_refused():
     with pytest.raises(ValueError, match="below a header of 2"):
         Table("", 1, ["a", "b"], [[["x"]]], [])
+
+
+def test_the_terminal_prints_what_the_page_shows():
+    """Of the slice of Table 1: all of its whitespace."""
+    page = (Path(run_scripts.__file__).parent / "README.md").read_text(encoding="utf-8")
+    text = re.search(r"```text\n(Table 1: .*?)```", page, re.DOTALL)[1]
+    title, lines, notes = re.fullmatch(r"(.+?)\n\n(.+)\n\n(.+?)\n", text, re.DOTALL).groups()
+    header, rule, body = lines.split("\n", 2)
+    spans = [match.span() for match in re.finditer("-+", rule)]
+    groups = [[[line[a:b].strip() for a, b in spans] for line in of.splitlines()] for of in body.split("\n\n")]
+    table = Table(title, 2, header.split(), groups, notes.splitlines())
+    assert len(groups) > 5 and FORMATS["terminal"](table) == text

@@ -1,16 +1,16 @@
-"""Trainable parameters of every method, beside the paper's Table 2: ``python -m fairseq_idpg.count --arch ARCH``.
+"""Trainable parameters of every preset, beside the paper's Table 2: ``python -m fairseq_idpg.count --arch ARCH``.
 
 Nothing is loaded or allocated: the modules are built on torch's meta device. Head not counted. The paper's K is 1,024.
 """
 
 import argparse
-from typing import Any, Dict, List, Tuple
+from typing import Dict, List, NamedTuple, Optional
 
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.models.roberta.model import base_architecture
 
-from .methods.base import Geometry
+from .methods.base import Geometry, Method
 from .methods.registry import PRESETS, find_preset
 from .models.config import METHOD_OPTIONS, fill_method_options
 from .representations.kinds import GLOVE
@@ -32,41 +32,80 @@ def architecture(name: str, method: str) -> argparse.Namespace:
     return args
 
 
+class Count(NamedTuple):
+    """Trainable parameters of a preset.
+
+    Attributes:
+        own: of the method itself.
+        of_backbone: weights of the backbone that are trained with it.
+        share: both together, as a part of the backbone.
+        paper: what the paper prints, of RoBERTa-large.
+    """
+
+    preset: str
+    own: int
+    of_backbone: int
+    share: float
+    paper: str
+
+
+def method_of(args: argparse.Namespace) -> Optional[Method]:
+    """The method's module, without memory for its parameters."""
+    with torch.device("meta"):
+        return find_preset(args.method).build(args, Geometry.of(args))
+
+
 def method_parameters(args: argparse.Namespace) -> int:
     """Parameters of the method itself."""
-    with torch.device("meta"):
-        module = find_preset(args.method).build(args, Geometry.of(args))
-    return 0 if module is None else sum(parameter.numel() for parameter in module.parameters())
+    return _own(method_of(args))
+
+
+def _own(method: Optional[Method]) -> int:
+    return 0 if method is None else sum(parameter.numel() for parameter in method.parameters())
+
+
+def backbone_sizes(args: argparse.Namespace, symbols: int = ROBERTA_SYMBOLS) -> Dict[str, int]:
+    """Name -> size of the encoder's parameters, embeddings and layers, without its LM head."""
+    width, inner = args.encoder_embed_dim, args.encoder_ffn_embed_dim
+    attention = [(f"self_attn.{part}_proj", width, width) for part in ("k", "v", "q", "out")]
+    norms = [(f"{place}_layer_norm", width, 1) for place in ("self_attn", "final")]
+    in_layer = [*attention, ("fc1", inner, width), ("fc2", width, inner), *norms]
+    parts = [(f"layers.{i}.{name}", *shape) for i in range(args.encoder_layers) for name, *shape in in_layer]
+    sizes = {"embed_tokens.weight": symbols * width, "embed_positions.weight": (args.max_positions + 2) * width}
+    for name, made, read in [("layernorm_embedding", width, 1), *parts]:
+        sizes.update({f"{name}.weight": made * read, f"{name}.bias": made})
+    return sizes
 
 
 def backbone_parameters(args: argparse.Namespace, symbols: int = ROBERTA_SYMBOLS) -> int:
     """Parameters of the encoder, embeddings and layers, without its LM head."""
-    width, inner = args.encoder_embed_dim, args.encoder_ffn_embed_dim
-    embeddings = (symbols + args.max_positions + 2) * width + 2 * width  # words, positions, LayerNorm
-    attention = 4 * (width * width + width)
-    feed_forward = 2 * width * inner + inner + width
-    return embeddings + args.encoder_layers * (attention + feed_forward + 4 * width)  # two LayerNorms
+    return sum(backbone_sizes(args, symbols).values())
 
 
-def rows(arch: str) -> List[Tuple[str, int, float, str]]:
-    """(method, trainable parameters, share of the backbone, the paper's figure)."""
-    counted: Dict[str, Any] = {name: architecture(arch, name) for name in PRESETS}
-    backbone = backbone_parameters(next(iter(counted.values())))
-    found = []
-    for name, args in counted.items():
-        trained = backbone if args.no_freeze_backbone else method_parameters(args)
-        paper = PRESETS[name].paper if arch == "roberta_idpg_large" else ""
-        found.append((name, trained, trained / backbone, paper))
-    return sorted(found, key=lambda row: row[1])
+def count_preset(arch: str, preset: str) -> Count:
+    """Of one preset in one architecture."""
+    args = architecture(arch, preset)
+    method, sizes = method_of(args), backbone_sizes(args)
+    trained = [
+        size for name, size in sizes.items() if args.no_freeze_backbone or (method is not None and method.trains(name))
+    ]
+    own, of_backbone = _own(method), sum(trained)
+    paper = PRESETS[preset].paper if arch == "roberta_idpg_large" else ""
+    return Count(preset, own, of_backbone, (own + of_backbone) / sum(sizes.values()), paper)
+
+
+def rows(arch: str) -> List[Count]:
+    """Of every preset, the smallest first."""
+    return sorted((count_preset(arch, name) for name in PRESETS), key=lambda row: row.share)
 
 
 def main() -> None:
     choices = sorted(name for name, model in ARCH_MODEL_REGISTRY.items() if name.startswith("roberta_idpg"))
     parser = argparse.ArgumentParser("python -m fairseq_idpg.count", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--arch", choices=choices, default="roberta_idpg_large")
-    print(f"{'method':20}{'trainable':>14}{'of backbone':>13}{'paper':>8}")
-    for name, trained, share, paper in rows(parser.parse_args().arch):
-        print(f"{name:20}{trained:14,}{share:13.3%}{paper:>8}")
+    print(f"{'method':20}{'own':>14}{'of backbone':>14}{'share':>10}{'paper':>8}")
+    for row in rows(parser.parse_args().arch):
+        print(f"{row.preset:20}{row.own:14,}{row.of_backbone:14,}{row.share:10.3%}{row.paper:>8}")
 
 
 if __name__ == "__main__":

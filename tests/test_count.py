@@ -13,18 +13,22 @@ from tests.methods.prompts.test_counts import PAPER
 
 
 def test_table_of_roberta_large():
-    found = {name: (trained, paper) for name, trained, _, paper in count.rows("roberta_idpg_large")}
-    assert set(found) == set(PRESETS)
-    backbone = found.pop("fine-tuning")[0]
-    assert found.pop("efl")[0] == backbone == 354_309_120
-    assert {name: trained for name, (trained, _) in found.items()} == {n: c for n, c in PAPER.items() if n in found}
+    rows = count.rows("roberta_idpg_large")
+    assert {row.preset: row.own for row in rows} == PAPER
+    assert {row.preset: row.of_backbone for row in rows if row.of_backbone} == {
+        "fine-tuning": 354_309_120,
+        "efl": 354_309_120,
+        "compacter-shared": (2 * 24 + 1) * 2 * 1024,  # LayerNorms
+    }
+    assert rows == sorted(rows, key=lambda row: row.own + row.of_backbone)
 
 
 @pytest.mark.parametrize("name", [name for name, preset in PRESETS.items() if preset.paper])
 def test_each_count_is_the_papers_figure(name):
     """Table 2 prints K = 1,024 and M = 1,024^2, cut after the digits it shows; the backbone in millions."""
-    trained = {row[0]: row[1] for row in count.rows("roberta_idpg_large")}[name]
-    number, unit = re.fullmatch(r"([\d.]+)([KM])", PRESETS[name].paper).groups()
+    row = count.count_preset("roberta_idpg_large", name)
+    trained = row.own + row.of_backbone
+    number, unit = re.fullmatch(r"([\d.]+)([KM])", row.paper).groups()
     size = {"K": 1024, "M": 1024**2}[unit] if name != "fine-tuning" else 1e6
     digits = len(number.partition(".")[2])
     assert abs(trained / size - float(number)) < 10**-digits
@@ -32,8 +36,9 @@ def test_each_count_is_the_papers_figure(name):
 
 def test_backbone_is_what_the_encoder_has():
     model = tiny_model(method="head-only")
-    args = model_args(method="head-only")
-    assert count.backbone_parameters(args, len(dictionary())) == model.parameter_counts()["backbone"]
+    sizes = {name: p.numel() for name, p in model.encoder.sentence_encoder.named_parameters()}
+    assert count.backbone_sizes(model_args(method="head-only"), len(dictionary())) == sizes
+    assert sum(sizes.values()) == model.parameter_counts()["backbone"]
 
 
 def test_command(capsys, monkeypatch):
@@ -41,4 +46,4 @@ def test_command(capsys, monkeypatch):
     count.main()
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1 + len(PRESETS)
-    assert any(re.fullmatch(r"m-idpg-phm +22,032 +0\.\d+% *", line) for line in lines)
+    assert any(re.fullmatch(r"m-idpg-phm +22,032 +0 +0\.\d+% *", line) for line in lines)

@@ -49,14 +49,12 @@ class Method(nn.Module, ABC):
         representation_dropout: whether the backbone's dropout stays on while M(x) is computed in training.
         training_only: names (their beginnings) of tensors that are not needed once the method is trained.
         folded: whether a checkpoint without these was loaded.
-        trains_layer_norms: whether the backbone's LayerNorms are trained too; they stay the backbone's.
     """
 
     config: Type[FairseqDataclass] = FairseqDataclass
     prompt_length = 0
     representation: Optional[str] = None
     representation_dropout = False
-    trains_layer_norms = False
     training_only: Tuple[str, ...] = ()
     folded = False
 
@@ -68,6 +66,17 @@ class Method(nn.Module, ABC):
             representation: M(x), B x d, if there is a ``representation``.
             offset: B, index of each example's first prompt row, if ``prompt_length``.
         """
+
+    def trains(self, name: str) -> bool:
+        """Whether a parameter of the backbone is trained and saved with the method; it stays the backbone's.
+
+        Asked once for each of them when the model is built.
+
+        Args:
+            name: such as ``layernorm_embedding.weight``, ``layers.3.self_attn.q_proj.bias``, ``layers.3.fc1.weight``
+                or ``layers.3.final_layer_norm.bias``.
+        """
+        return False
 
     def fold(self) -> None:
         """Brings the tensors that outlive training up to date with those that only training needs."""

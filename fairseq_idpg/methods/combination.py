@@ -18,11 +18,13 @@ class Combination(Method):
         self.prompt_length = sum(part.prompt_length for part in parts)
         self.representation = next((part.representation for part in parts if part.representation), None)
         self.representation_dropout = any(part.representation_dropout for part in parts)
-        self.trains_layer_norms = any(part.trains_layer_norms for part in parts)
 
     @property
     def training_only(self) -> Tuple[str, ...]:
         return tuple(f"parts.{i}.{name}" for i, part in enumerate(self.parts) for name in part.training_only)
+
+    def trains(self, name: str) -> bool:
+        return any(part.trains(name) for part in self.parts)
 
     def fold(self) -> None:
         for part in self.parts:

@@ -141,7 +141,7 @@ def log_model(model: Any, position: int) -> None:
     trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
     total = sum(counts.values())
     part = sum(p.numel() for p in model.encoder.sentence_encoder.parameters() if p.requires_grad)
-    state = "trained" if part == backbone else f"frozen but for {part:,} in LayerNorms" if part else "frozen"
+    state = "trained" if part == backbone else f"frozen but for {part:,} that the method trains" if part else "frozen"
     logger.info(
         f"method {model.args.method}: {trainable:,} trainable of {total:,} parameters ({trainable / total:.3%}): "
         f"method {method:,} ({method / backbone:.3%} of the backbone), head {head:,}, "

@@ -13,7 +13,7 @@ from fairseq.models.roberta.model import RobertaModel, base_architecture
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from ..backbone.encoder import OpenRobertaEncoder, layer_norms
+from ..backbone.encoder import OpenRobertaEncoder
 from ..backbone.injection import NOTHING, Injection
 from ..backbone.loading import backbone_path, check_geometry, read_backbone
 from ..errors import InputError
@@ -41,9 +41,9 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         self.requires_grad_(False)
         self.encoder.sentence_encoder.requires_grad_(args.no_freeze_backbone)
         self.method: Optional[Method] = find_preset(args.method).build(args, Geometry.of(args))
-        if self.method is not None and self.method.trains_layer_norms:
-            for layer_norm in layer_norms(self.encoder.sentence_encoder):
-                layer_norm.requires_grad_(True)
+        if self.method is not None:
+            for name, parameter in self.encoder.sentence_encoder.named_parameters():
+                parameter.requires_grad_(parameter.requires_grad or self.method.trains(name))
         self.trains_encoder = any(p.requires_grad for p in self.encoder.sentence_encoder.parameters())
 
     @staticmethod

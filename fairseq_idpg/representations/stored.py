@@ -52,7 +52,7 @@ def check_cacheable(task_cfg: Any, model: Any) -> bool:
         return False
     for changes, option in (
         (cfg.no_freeze_backbone, "--no-freeze-backbone"),
-        (method.trains_layer_norms, "--train-layer-norms true"),
+        (model.trains_encoder, f"--method {cfg.method}, which trains weights of the backbone"),
         (method.representation_dropout, "--representation-dropout"),
         (str(task_cfg.shorten_method) == "random_crop", "--shorten-method random_crop"),
     ):

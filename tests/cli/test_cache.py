@@ -65,7 +65,10 @@ def test_one_backbone_pass_a_step():
         (["--no-freeze-backbone"], "--representation-cache with --no-freeze-backbone"),
         (["--representation-dropout"], "--representation-cache with --representation-dropout"),
         (["--shorten-method", "random_crop"], "--representation-cache with --shorten-method random_crop"),
-        (["--method", "m-idpg-phm+compacter-shared"], "--representation-cache with --train-layer-norms true"),
+        (
+            ["--method", "m-idpg-phm+compacter-shared"],
+            "--method m-idpg-phm+compacter-shared, which trains weights",
+        ),
     ],
 )
 def test_a_cache_that_would_lie(pairs, backbone, tmp_path, options, message):

@@ -1,5 +1,6 @@
 """What every adapter method has in common: which layers have adapters, how large they are, how they enter."""
 
+import re
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Tuple
@@ -43,6 +44,7 @@ class AdapterMethod(Method):
 
     Attributes:
         layers: the layers that have adapters.
+        trains_layer_norms: whether every LayerNorm of the backbone is trained too.
         down_bias, up_bias: N x m and N x d, zero at the start.
         per_layer: adapters of one layer; N = per_layer * len(layers).
         drops_hidden: whether dropout falls on the hidden layer too.
@@ -87,6 +89,9 @@ class AdapterMethod(Method):
             for i, layer in enumerate(self.layers)
         }
         return Injection(adapters=lambda layer: pairs.get(layer, NO_ADAPTERS))
+
+    def trains(self, name: str) -> bool:
+        return self.trains_layer_norms and bool(re.search("layer_?norm", name))
 
     def without_effect(self, cfg: Any) -> Dict[str, str]:
         trained = "--no-freeze-backbone trains the LayerNorms in any case: leave it out"

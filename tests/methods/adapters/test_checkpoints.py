@@ -31,7 +31,7 @@ def test_log_and_saved_tensors(finished):
     output = finished[0].output
     # 6 x 3 x (32 + 8) + 4^3 of the method; 7 LayerNorms of 2 x 32; 32 x 32 + 32 + 2 x 33 of the head
     assert "method compacter-shared: 2,354 trainable of" in output
-    assert "method 784 (" in output and "head 1,122" in output and "frozen but for 448 in LayerNorms" in output
+    assert "method 784 (" in output and "head 1,122" in output and "frozen but for 448 that the method trains" in output
     assert "adapters: after attention and FFN of layers 0,1,2; hidden size 8" in output
     assert set(model_of(finished[1])) == OWN["compacter-shared"] | HEAD | LAYER_NORMS | ALWAYS_SAVED
 

@@ -28,7 +28,7 @@ POLL = 0.001
 PRELOADED = (
     *("fairseq_cli.train", "fairseq_cli.validate", "sklearn.metrics", "scipy.stats", "torch._dynamo", "matplotlib"),
     *("fairseq_idpg", "fairseq_idpg.analysis.__main__", "preprocess.build", "preprocess.few_shot"),
-    *("run_scripts.run.preflight", "run_scripts.report.__main__", "yaml", "safetensors.torch"),
+    *("run_scripts.run.preflight", "run_scripts.report.figures", "yaml", "safetensors.torch"),
 )
 
 

@@ -229,7 +229,12 @@ def _grids(scope: Scope, tasks: Collection[str], kind: str) -> list[Grid]:
     for row, place in of_kind.rows:
         places.setdefault(row, []).append(place)
     return [
-        Grid(row, kind, *({p: of((row, p)) for p in there} for of in (of_kind.test, of_kind.dev)))
+        Grid(
+            row,
+            kind,
+            tests={place: of_kind.test((row, place)) for place in there},
+            devs={place: of_kind.dev((row, place)) for place in there},
+        )
         for row, there in places.items()
     ]
 

@@ -115,7 +115,8 @@ class Scope:
         """The runs of rows and tasks that have finished with more than one value of ``keys``."""
         groups = grouped(self.done, _row_and_task)
         vary = {place for place, runs in groups.items() if len({tuple(run[key] for key in keys) for run in runs}) > 1}
-        return Scope(*([run for run in runs if _row_and_task(run) in vary] for runs in (self.done, self.failed)))
+        done, failed = ([run for run in runs if _row_and_task(run) in vary] for runs in (self.done, self.failed))
+        return Scope(done, failed)
 
 
 def _row_and_task(run: Run) -> tuple[str, str]:

@@ -13,6 +13,10 @@ from .runs import Results, Run, backbone_label, grouped, has_finished
 from .scope import Choice, check_row, take_runs
 from .scores import LEVEL, RowScores, Votes, mean_over, mean_test, paired_test, rows_of
 
+P_VALUES = (
+    "p: two-sided paired t-test against {} over the n pairs of the same task and seed, not corrected for the number of "
+    f"rows; *: p < {LEVEL}"
+)
 AVERAGE, VOTING = "Avg", "Voting"  # columns besides the tasks: of the scores, and of the votes
 
 
@@ -93,7 +97,7 @@ def score_table(
             groups.append([[*names, values, *cells] for values, cells in lines.items()])
     names = ["K", "method", "values"] if None not in spec.blocks else ["method", "values"]
     header = [*names, *columns, *([f"p, {significance}"] if significance else [])]
-    notes = [*protocol(scope, tasks), _average_note(tasks), *([_p_note(significance)] if significance else [])]
+    notes = [*protocol(scope, tasks), _average_note(tasks), *([P_VALUES.format(significance)] if significance else [])]
     notes += [*incomplete(rows, seeds), *votes.notes, *failures(scope.failed)]
     return Table(spec.title, len(names), header, groups, notes)
 
@@ -144,13 +148,6 @@ def _p(row: RowScores, reference: RowScores) -> str:
     if not row or not reference:
         return MISSING
     return NOTHING if row is reference else str(paired_test(row, reference))
-
-
-def _p_note(reference: str) -> str:
-    return (
-        f"p: two-sided paired t-test against {reference} over the n pairs of the same task and seed, "
-        f"not corrected for the number of rows; *: p < {LEVEL}"
-    )
 
 
 def _average_note(tasks: Collection[str]) -> str:

@@ -10,7 +10,6 @@ choice of the best checkpoint, and the best score so far be forgotten. The task 
 """
 
 import math
-from dataclasses import dataclass
 from typing import Any, Callable, Dict, List
 
 import numpy as np
@@ -30,14 +29,9 @@ LISTS = ("pred", "targ")
 CORRELATIONS = {"pearson_and_spearman": "corr", "pearson": "pearson", "spearman": "spearmanr"}
 
 
-@dataclass
-class SentencePredictionIDPGCriterionConfig(SentencePredictionConfig):
-    """The options of fairseq's sentence_prediction."""
-
-
-@register_criterion("sentence_prediction_idpg", dataclass=SentencePredictionIDPGCriterionConfig)
+@register_criterion("sentence_prediction_idpg", dataclass=SentencePredictionConfig)
 class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
-    """Loss and metrics of fairseq's criterion."""
+    """Loss, metrics and options of fairseq's criterion."""
 
     def forward(self, model: Any, sample: Dict[str, Any], reduce: bool = True):
         loss, sample_size, log = super().forward(model, sample, reduce)

@@ -1,6 +1,6 @@
 """In which order examples are put into batches, and how much padding that costs."""
 
-from typing import Sequence
+from typing import Any, Callable, Optional, Sequence
 
 import numpy as np
 
@@ -18,6 +18,15 @@ def grouped_by_length(order: np.ndarray, sizes: np.ndarray, bucket: int = BUCKET
     """A shuffled order, sorted by length within buckets: batches of similar examples, still drawn at random."""
     buckets = [order[start : start + bucket] for start in range(0, len(order), bucket)]
     return np.concatenate([by_length(part, sizes) for part in buckets]) if buckets else order
+
+
+def arrangement(cfg: Any, split: str) -> Optional[Callable[[np.ndarray, np.ndarray], np.ndarray]]:
+    """Training: fairseq's shuffled order, grouped on request. Else the order changes no result: by length."""
+    if cfg.no_shuffle:
+        return None
+    if not split.startswith("train"):
+        return by_length
+    return grouped_by_length if cfg.group_by_length else None
 
 
 def padding_waste(batches: Sequence[np.ndarray], sizes: np.ndarray) -> float:

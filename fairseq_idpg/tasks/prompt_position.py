@@ -60,15 +60,10 @@ def insertion_index(position: int, a: np.ndarray, b: Optional[np.ndarray], separ
     return start + a + 1 if b is None else before_b + b + 1
 
 
-def rows_needed(position: int, prompt_length: int) -> int:
-    """Rows by which an example grows: t, or t + 2 with the separators of position 4; 0 without a prompt."""
-    return prompt_length + (2 if position == END and prompt_length else 0)
-
-
 def prompt_block(position: int, prompt_length: int, placeholder: int, separator: int) -> Tensor:
-    """The token row that is inserted: placeholders, between separators at position 4."""
+    """The token row that is inserted: placeholders, between separators at position 4; nothing without a prompt."""
     block = torch.full((prompt_length,), placeholder, dtype=torch.long)
-    if position == END:
+    if position == END and prompt_length:
         ends = torch.tensor([separator])
         block = torch.cat([ends, block, ends])
     return block

@@ -24,8 +24,7 @@ class PromptedDataset(FairseqDataset):
         shorten: cuts an example to the room there is.
         index: N, index in front of which ``block`` is inserted into each shortened example.
         block: the inserted token row (placeholders, at position 4 between separators).
-        prompt_start: place of the first placeholder within ``block``.
-        sizes: N, tokens of each example with the block.
+        first_row: N, place of the first placeholder in each example with its block.
         arrange: changes fairseq's order of the examples, (order, sizes) -> order.
         representations: gives M(x) of examples where it need not be computed, or None.
         class_of: the model's classes of the folder's, asked at each batch, or None.
@@ -40,8 +39,7 @@ class PromptedDataset(FairseqDataset):
         shorten: Shortener,
         index: np.ndarray,
         block: Tensor,
-        prompt_start: int,
-        sizes: np.ndarray,
+        first_row: np.ndarray,
         pad: int,
         arrange: Optional[Callable[[np.ndarray, np.ndarray], np.ndarray]] = None,
         representations: Optional[Stored] = None,
@@ -52,8 +50,8 @@ class PromptedDataset(FairseqDataset):
         self.shorten = shorten
         self.index = index
         self.block = block
-        self.prompt_start = prompt_start
-        self.sizes = sizes
+        self.first_row = first_row
+        self.sizes = shorten.sizes + len(block)  # of each example with its block
         self.pad = pad
         self.arrange = arrange
         self.representations = representations
@@ -67,7 +65,7 @@ class PromptedDataset(FairseqDataset):
         if self.block.numel():
             at = int(self.index[i])
             item["prompted_tokens"] = torch.cat([tokens[:at], self.block, tokens[at:]])
-            item["prompt_offset"] = at + self.prompt_start
+            item["prompt_offset"] = int(self.first_row[i])
         return item
 
     def collater(self, samples: List[Dict[str, Any]]) -> Dict[str, Any]:

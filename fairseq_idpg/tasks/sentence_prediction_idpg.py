@@ -1,10 +1,8 @@
 """Sentence prediction with a prompt in each example."""
 
-import contextlib
-import logging
 import os
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 import numpy as np
 import torch
@@ -27,13 +25,11 @@ from ..saving.record import Record
 from . import folder_checks
 from .labels import LabelOrder, check_kind, check_labels, check_scored, folder_record, kept_record, load_labels
 from .memory import refuse_to_skip
-from .ordering import by_length, grouped_by_length, share_of_batch, share_of_tokens
-from .prompt_position import check_position, first_row, insertion_index, prompt_block, rows_needed
+from .ordering import arrangement, share_of_batch, share_of_tokens
+from .prompt_position import check_position, first_row, insertion_index, prompt_block
 from .prompted_dataset import PromptedDataset
-from .shortening import Shortener, kept_lengths
+from .shortening import fit, whole_sentences
 from .swapped_pairs import SwappedPairsAppended
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -144,36 +140,29 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             if len(a) != len(b):
                 raise InputError(f"split {split} of {cfg.data} has {len(a)} first and {len(b)} second sentences")
         check_labels(cfg, split, self.labels, combine, len(a), need_labels)
-        with self._whole_sentences():
+        with whole_sentences(cfg):
             dataset = super().load_dataset(split, combine=combine, **kwargs)
 
         separators = 1 if cfg.separator_token is None else 2
-        swapped = str(cfg.swap_pairs) == "append" and split.startswith("train")
-        examples = len(a)
+        examples, swapped = len(a), str(cfg.swap_pairs) == "append" and split.startswith("train")
         if swapped:
             dataset = SwappedPairsAppended(dataset, a, b, separators, not cfg.no_shuffle, cfg.seed)
             a, b = np.concatenate([a, b]), np.concatenate([b, a])
-        special = 2 if b is None else 2 + separators
-        rows = rows_needed(cfg.prompt_position, self.prompt_length)
-        kept_a, kept_b = self._fit(split, a, b, cfg.max_positions - special - rows)
-        index = insertion_index(cfg.prompt_position, kept_a, kept_b, separators)
+        mask, end = self.source_dictionary.index("<mask>"), self.source_dictionary.eos()
+        block = prompt_block(cfg.prompt_position, self.prompt_length, mask, end)
+        shorten = fit(cfg, split, a, b, separators, self.prompt_length, rows=len(block))
+        index = insertion_index(cfg.prompt_position, shorten.kept_a, shorten.kept_b, separators)
         inputs = ["input0"] if b is None else ["input0", "input1"]
-        arrangement = [cfg.init_token, cfg.separator_token, swapped, kept_a, kept_b]
-        text = SplitText(cfg.data, split, inputs, combine, examples, 2 if swapped else 1, arrangement)
-        dictionary = self.source_dictionary
-        block = torch.empty(0, dtype=torch.long)
-        if self.prompt_length:
-            block = prompt_block(cfg.prompt_position, self.prompt_length, dictionary.index("<mask>"), dictionary.eos())
-        shorten = Shortener(a, b, kept_a, kept_b, separators, str(cfg.shorten_method) == "random_crop", cfg.seed)
+        arranged = [cfg.init_token, cfg.separator_token, swapped, shorten.kept_a, shorten.kept_b]
+        text = SplitText(cfg.data, split, inputs, combine, examples, 2 if swapped else 1, arranged)
         self.datasets[split] = PromptedDataset(
             dataset,
             shorten,
             index,
             block,
-            prompt_start=int(first_row(cfg.prompt_position, np.zeros(1, dtype=int))[0]),
-            sizes=kept_a + (0 if kept_b is None else kept_b) + special + rows,
-            pad=dictionary.pad(),
-            arrange=self._arrangement(split),
+            first_row(cfg.prompt_position, index),
+            pad=self.source_dictionary.pad(),
+            arrange=arrangement(cfg, split),
             representations=None if self.stored is None else self.stored(text),
             class_of=self.labels,
         )
@@ -190,46 +179,6 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
                 parts, longest = processes * self.cfg.update_freq[0], dataset.num_tokens_vec(slice(None)).max()
                 kwargs["max_tokens"] = share_of_tokens(kwargs["max_tokens"], parts, int(longest))
         return super().get_batch_iterator(dataset, *args, **kwargs)
-
-    def _arrangement(self, split: str):
-        """Training: fairseq's shuffled order, grouped on request. Else the order changes no result: by length."""
-        if self.cfg.no_shuffle:
-            return None
-        if not split.startswith("train"):
-            return by_length
-        return grouped_by_length if self.cfg.group_by_length else None
-
-    def _fit(self, split: str, a: np.ndarray, b: Optional[np.ndarray], room: int):
-        """Kept lengths of A and B within ``room`` tokens, or a refusal: nothing is ever cut silently."""
-        sentences = 1 if b is None else 2
-        if room < sentences:
-            raise InputError(
-                f"--prompt-length {self.prompt_length} leaves no room for text within --max-positions "
-                f"{self.cfg.max_positions}: give a shorter prompt"
-            )
-        lengths = a if b is None else a + b
-        too_long = np.flatnonzero(lengths > room)
-        only = self.cfg.shorten_data_split_list
-        shortened = str(self.cfg.shorten_method) != "none" and (not only or split in only.split(","))
-        if len(too_long) and not shortened:
-            raise InputError(
-                f"{len(too_long)} examples of split {split} are too long: the first, line {too_long[0] + 1}, has "
-                f"{lengths[too_long[0]]} tokens, and --max-positions {self.cfg.max_positions} with --prompt-length "
-                f"{self.prompt_length} leaves room for {room}: give --shorten-method truncate or a shorter prompt"
-            )
-        if len(too_long):
-            logger.info("split %s: shortening %d examples to %d tokens of text", split, len(too_long), room)
-        return kept_lengths(a, b, room)
-
-    @contextlib.contextmanager
-    def _whole_sentences(self) -> Iterator[None]:
-        """Keeps fairseq from cutting the joined tokens: ``Shortener`` cuts each sentence instead."""
-        method = self.cfg.shorten_method
-        try:
-            self.cfg.shorten_method = "none"
-            yield
-        finally:
-            self.cfg.shorten_method = method
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
         """Fills the caches before the first step reads them."""

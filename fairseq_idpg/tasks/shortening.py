@@ -1,12 +1,18 @@
 """Fitting sentences into the room that the prompt leaves, without losing ``<s>``, ``</s>`` or the prompt."""
 
+import contextlib
+import logging
 from dataclasses import dataclass
-from typing import Optional, Tuple
+from typing import Any, Iterator, Optional, Tuple
 
 import numpy as np
 import torch
 from fairseq.data import data_utils
 from torch import Tensor
+
+from ..errors import InputError
+
+logger = logging.getLogger(__name__)
 
 
 def kept_lengths(a: np.ndarray, b: Optional[np.ndarray], room: int) -> Tuple[np.ndarray, Optional[np.ndarray]]:
@@ -37,6 +43,11 @@ class Shortener:
     seed: int
     epoch: int = 1
 
+    @property
+    def sizes(self) -> np.ndarray:
+        """Tokens of each example once it is cut."""
+        return self.kept_a + special_tokens(self.b, self.separators) + (0 if self.kept_b is None else self.kept_b)
+
     def __call__(self, tokens: Tensor, index: int) -> Tensor:
         """The example's tokens (1-D) with A and B cut."""
         spans = [(1, self.a[index], self.kept_a[index])]
@@ -51,3 +62,50 @@ class Shortener:
                 keep[start : start + length] = False
                 keep[start + first : start + first + kept] = True
         return tokens[keep]
+
+
+def special_tokens(b: Optional[np.ndarray], separators: int) -> int:
+    """``<s>`` and ``</s>`` of an example."""
+    return 2 if b is None else 2 + separators
+
+
+def fit(
+    cfg: Any, split: str, a: np.ndarray, b: Optional[np.ndarray], separators: int, prompt_length: int, rows: int
+) -> Shortener:
+    """What cuts the sentences of a split to the room beside the ``rows`` of a prompt; nothing is ever cut silently.
+
+    Args:
+        cfg: the task's options.
+
+    Raises:
+        InputError: there is no room, or an example that is too long may not be cut.
+    """
+    room = cfg.max_positions - special_tokens(b, separators) - rows
+    if room < (1 if b is None else 2):
+        raise InputError(
+            f"--prompt-length {prompt_length} leaves no room for text within --max-positions {cfg.max_positions}: give "
+            "a shorter prompt"
+        )
+    lengths = a if b is None else a + b
+    too_long = np.flatnonzero(lengths > room)
+    method, only = str(cfg.shorten_method), cfg.shorten_data_split_list
+    if len(too_long) and (method == "none" or only and split not in only.split(",")):
+        raise InputError(
+            f"{len(too_long)} examples of split {split} are too long: the first, line {too_long[0] + 1}, has "
+            f"{lengths[too_long[0]]} tokens, and --max-positions {cfg.max_positions} with --prompt-length "
+            f"{prompt_length} leaves room for {room}: give --shorten-method truncate or a shorter prompt"
+        )
+    if len(too_long):
+        logger.info("split %s: shortening %d examples to %d tokens of text", split, len(too_long), room)
+    return Shortener(a, b, *kept_lengths(a, b, room), separators, method == "random_crop", cfg.seed)
+
+
+@contextlib.contextmanager
+def whole_sentences(cfg: Any) -> Iterator[None]:
+    """Keeps fairseq from cutting the joined tokens: ``Shortener`` cuts each sentence instead."""
+    method = cfg.shorten_method
+    try:
+        cfg.shorten_method = "none"
+        yield
+    finally:
+        cfg.shorten_method = method

@@ -8,13 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.tasks.prompt_position import (
-    check_position,
-    first_row,
-    insertion_index,
-    prompt_block,
-    rows_needed,
-)
+from fairseq_idpg.tasks.prompt_position import check_position, first_row, insertion_index, prompt_block
 
 BOS, EOS, ROW = 0, 2, 3
 LENGTH = st.integers(0, 30)
@@ -51,7 +45,7 @@ def test_pairs(position, a, b, t, separators):
     tokens, first = inserted(position, a, b, t, separators)
     assert tokens == expected_pair(position, a, b, t, separators)
     assert tokens[first : first + t] == [ROW] * t and tokens.count(ROW) == t
-    assert len(tokens) == 2 + separators + a + b + rows_needed(position, t)
+    assert len(tokens) == 2 + separators + a + b + t + 2 * (position == 4)
 
 
 @given(position=st.sampled_from([0, 1, 4]), a=LENGTH, t=st.integers(1, 9))
@@ -59,7 +53,7 @@ def test_singles(position, a, t):
     tokens, first = inserted(position, a, None, t)
     assert tokens == expected_single(position, a, t)
     assert tokens[first : first + t] == [ROW] * t
-    assert len(tokens) == 2 + a + rows_needed(position, t)
+    assert len(tokens) == 2 + a + t + 2 * (position == 4)
 
 
 def test_sentence_token_stays_first_for_the_head():
@@ -79,5 +73,5 @@ def test_unknown_positions(position):
         check_position(position, pairs=True)
 
 
-def test_nothing_is_reserved_without_a_prompt():
-    assert [rows_needed(position, 0) for position in range(5)] == [0] * 5
+def test_nothing_is_inserted_without_a_prompt():
+    assert [len(prompt_block(position, 0, ROW, EOS)) for position in range(5)] == [0] * 5

@@ -79,7 +79,7 @@ def choose(runs: Iterable[Run], failed: Iterable[Run] = ()) -> Score | None:
 def rows_of(
     runs: Iterable[Run], key: Callable[[Run], Any] = lambda run: run["row"], failed: Iterable[Run] = ()
 ) -> dict[Any, RowScores]:
-    """RowScores, or another key of groups of runs -> task -> score."""
+    """Row, or another key of groups of runs -> task -> score."""
     failed = list(failed)
     return {name: _by_task(group, failed) for name, group in grouped(runs, key).items()}
 

@@ -20,11 +20,11 @@ from preprocess.tasks import SETTINGS, WHOLE_MODEL, Settings, Task, find_task
 
 from .run.command import MAX_TOKENS, learning_rates, with_few_shot_input
 from .run.experiment import SELECTIONS, Experiment
+from .run.keys import rate
 from .run.options import checked
 from .run.perform import perform
 from .run.preflight import check
 from .run.records import Record, append_record, read_records
-from .run.yaml_keys import rate
 
 LARGE = "checkpoints/roberta.large/model.pt"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,10 @@ from preprocess.errors import InputError
 from preprocess.split_facts import sha256
 from preprocess.tasks import SETTINGS, TASKS, Settings, Task, find_task
 
-from .yaml_keys import Check, one_of, optional, rate, text, whole, yes_or_no
+from .keys import filled, key, least, one_of, rate, text
 
 SELECTIONS = ("clean", "paper")
-# Of the settings that commands.py gives; raised whenever they change, so that no run made with others is taken for one
+# Of the settings that command.py gives; raised whenever they change, so that no run made with others is taken for one
 # of these. 2: at most 4,400 tokens in a batch, the authors' choice of checkpoints and loss scale.
 PROTOCOL = 2
 PATHS = ("data", "backbone", "init_prompts_from", "init_head_from")
@@ -26,6 +26,12 @@ REMEDIES = {
 }
 TEXT_AND_LABELS = dict.fromkeys(("input0", "input1", "label"), ("*.bin", "*.label", "dict.txt"))
 WORD_VECTORS = {"glove": ("*.npy",)}
+
+
+def absolute_path(value: str, where: str) -> str:
+    if not Path(text(value, where)).is_absolute():
+        raise InputError(f"{where} {value!r} is no absolute path: start the sweep again, which writes it anew")
+    return value
 
 
 @dataclass(frozen=True)
@@ -46,26 +52,26 @@ class Experiment:
         options: further options of fairseq-train.
     """
 
-    task: str
+    task: str = key(one_of(TASKS))
     method: str
-    lr: float
+    lr: float = key(rate)
     seed: int
-    data: str
-    backbone: str
+    data: str = key(absolute_path)
+    backbone: str = key(absolute_path)
     arch: str = "roberta_idpg_large"
-    row: str = ""
-    k: int | None = None
-    dev_examples: int | None = None
-    selection: str = "clean"
+    row: str = key(lambda value, where: value and text(value, where), default="")
+    k: int | None = key(least(1), default=None)
+    dev_examples: int | None = key(least(1), default=None)
+    selection: str = key(one_of(SELECTIONS), default="clean")
     position: int | None = None
     supplementary_position: int | None = None
     supplementary: bool = False
-    init_prompts_from: str | None = None
-    init_head_from: str | None = None
-    batch_size: int | None = None
-    max_epoch: int | None = None
-    max_update: int | None = None
-    options: tuple[str, ...] = field(default=())
+    init_prompts_from: str | None = key(absolute_path, default=None)
+    init_head_from: str | None = key(absolute_path, default=None)
+    batch_size: int | None = key(least(1), default=None)
+    max_epoch: int | None = key(least(1), default=None)
+    max_update: int | None = key(least(1), default=None)
+    options: tuple[str, ...] = key(lambda word, where: word, empty=True, default=())
 
     @property
     def facts(self) -> Task:
@@ -135,9 +141,10 @@ class Experiment:
             found = json.loads(text)
         except (ValueError, RecursionError):
             found = None
-        if not isinstance(found, dict) or found.keys() != CHECKS.keys():
+        if not isinstance(found, dict) or found.keys() != {item.name for item in fields(cls)}:
             raise InputError(f"{where} is damaged or of another version: start the sweep again, which writes it anew")
-        return cls(**{name: CHECKS[name](value, f"{where}: {name}") for name, value in found.items()})
+        made = filled(cls, found, where)
+        return replace(made, options=tuple(made.options))
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -147,28 +154,6 @@ class Experiment:
         before = "" if self.supplementary_position is None else f"{self.supplementary_position}:"
         place = f"position {before}{self.prompt_position}"
         return f"{self.task}{few} {self.row or self.method}, {place}, lr {self.lr:g}, seed {self.seed}"
-
-
-def _absolute(value: Any, where: str) -> str:
-    if not Path(text(value, where)).is_absolute():
-        raise InputError(f"{where} {value!r} is no absolute path: start the sweep again, which writes it anew")
-    return value
-
-
-def _options(value: Any, where: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-        raise InputError(f"{where} {value!r} is no list of words: start the sweep again, which writes it anew")
-    return tuple(value)
-
-
-COUNT = optional(whole(1))
-CHECKS: dict[str, Check] = {  # of every field, where it is read from a file
-    **{"task": one_of(TASKS), "method": text, "lr": rate, "seed": whole(0), "data": _absolute, "backbone": _absolute},
-    **{"arch": text, "row": lambda value, where: value and text(value, where), "k": COUNT, "dev_examples": COUNT},
-    **{"selection": one_of(SELECTIONS), "position": optional(whole(0)), "supplementary_position": optional(whole(0))},
-    **{"supplementary": yes_or_no, "init_prompts_from": optional(_absolute), "init_head_from": optional(_absolute)},
-    **{"batch_size": COUNT, "max_epoch": COUNT, "max_update": COUNT, "options": _options},
-}
 
 
 @lru_cache(maxsize=None)

@@ -8,7 +8,7 @@ from typing import Iterable, Sequence
 from fairseq_idpg.models.architectures import SIZES
 from preprocess.errors import InputError
 
-from .yaml_keys import one_of
+from .keys import one_of
 
 # Options of fairseq-train that are set here -> what sets them, as an option of train.py and a key of a sweep.
 RESERVED = {

@@ -18,25 +18,29 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Sequence
+
+import yaml
 
 from fairseq_idpg.methods.registry import find_preset
 from preprocess.errors import InputError
 from preprocess.tasks import TASKS
 
 from ..run.experiment import SELECTIONS
+from ..run.keys import filled, key, least, one_of, rate, text
 from ..run.options import architecture
-from ..run.yaml_keys import key, list_of, one_of, optional, parsed, rate, read_yaml, text, whole, yes_or_no
 
 KEPT = ("prompts", "head")
 BEST = "best"
 OPTION = re.compile(r"[a-z][a-z0-9-]*")
+MOST_VALUES = 10_000
 task = one_of(TASKS)
 
 
-class Place(NamedTuple):
+@dataclass(frozen=True)
+class Place:
     """Where the prompt is in supplementary training (None: there is none) and in the task (None: 0).
 
     ``best`` is the place that Figure 7 finds best in the tasks: 0 in single sentences, 1 in pairs (appendix A.5.2).
@@ -46,29 +50,27 @@ class Place(NamedTuple):
     downstream: int | str | None
 
 
-def method(value: Any, where: str) -> str:
-    """A method, or several joined by "+"."""
-    try:
-        return find_preset(str(value)).name
-    except InputError as error:
-        raise InputError(f"{where}: {str(error).removeprefix('--method ')}") from None
-
-
-def downstream(value: Any, where: str) -> int | str | None:
-    return value if value in (None, BEST) else whole(0)(value, where)
-
-
 def place(value: Any, where: str) -> Place:
     if not isinstance(value, list):
         return Place(None, downstream(value, where))
     if len(value) != 2:
         raise InputError(f"{where} {value}: write [position in supplementary training, position in the task]")
-    return Place(whole(0)(value[0], where), downstream(value[1], where))
+    return Place(least(0)(value[0], where), downstream(value[1], where))
 
 
-def options(value: Any, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InputError(f"{where} {value!r} is no mapping: write {{OPTION: VALUE}}, without --")
+def downstream(value: Any, where: str) -> int | str | None:
+    return value if value in (None, BEST) else least(0)(value, where)
+
+
+def method(value: str, where: str) -> str:
+    """A method, or several joined by "+"."""
+    try:
+        return find_preset(value).name
+    except InputError as error:
+        raise InputError(f"{where}: {str(error).removeprefix('--method ')}") from None
+
+
+def options(value: dict[str, Any], where: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, setting in value.items():
         option = str(name).replace("_", "-")
@@ -95,15 +97,15 @@ class Row:
     """One row of a table: a method with options, and whatever else is not as in the rest of the sweep."""
 
     method: str = key(method)
-    name: str = key(text, default="")
+    name: str = ""
     options: dict[str, Any] = key(options, default_factory=dict)
-    tasks: list[str] | None = key(optional(list_of(task)), default=None)
-    lrs: list[float] | None = key(optional(list_of(rate)), default=None)
-    positions: list[Place] | None = key(optional(list_of(place)), default=None)
-    backbone: str | None = key(optional(text), default=None)
-    data: Any = key(optional(folders), default=None)
-    init_prompts_from: str | None = key(optional(text), default=None)
-    init_head_from: str | None = key(optional(text), default=None)
+    tasks: list[str] | None = key(task, default=None)
+    lrs: list[float] | None = key(rate, default=None)
+    positions: list[Any] | None = key(place, default=None)
+    backbone: str | None = None
+    data: Any | None = key(folders, default=None)
+    init_prompts_from: str | None = None
+    init_head_from: str | None = None
 
     @property
     def label(self) -> str:
@@ -111,49 +113,100 @@ class Row:
 
 
 def row(value: Any, where: str) -> Row:
-    return parsed(Row, {"method": value} if isinstance(value, str) else value, where)
+    return filled(Row, {"method": value} if isinstance(value, str) else value, where)
 
 
 @dataclass(frozen=True)
 class Supplementary:
     """How the backbone is trained on MNLI, once for each row and position; ``keep``: what else is a start."""
 
-    data: str = key(text, default="data/MNLI-bin")
+    data: str = "data/MNLI-bin"
     task: str = key(task, default="MNLI")
-    keep: list[str] = key(list_of(one_of(KEPT), empty=True), default_factory=lambda: ["prompts"])
-    lr: float | None = key(optional(rate), default=None)
-    seed: int = key(whole(0), default=1)
-    batch_size: int | None = key(optional(whole(1)), default=None)
-    max_epoch: int | None = key(optional(whole(1)), default=None)
-    max_update: int | None = key(optional(whole(1)), default=None)
+    keep: list[str] = key(one_of(KEPT), empty=True, default_factory=lambda: ["prompts"])
+    lr: float | None = key(rate, default=None)
+    seed: int = 1
+    batch_size: int | None = key(least(1), default=None)
+    max_epoch: int | None = key(least(1), default=None)
+    max_update: int | None = key(least(1), default=None)
 
 
 def supplementary(value: Any, where: str) -> Supplementary:
-    return parsed(Supplementary, value, where)
+    return filled(Supplementary, value, where)
 
 
 @dataclass(frozen=True)
 class Sweep:
     """The keys of a file; lists are combined with each other. What is left out is as in the paper."""
 
-    backbone: str = key(text)
-    tasks: list[str] = key(list_of(task))
-    rows: list[Row] = key(list_of(row))
+    backbone: str
+    tasks: list[str] = key(task)
+    rows: list[Any] = key(row)
     data: Any = key(folders, default="data")
     arch: str = key(architecture, default="roberta_idpg_large")
-    lrs: list[float] | None = key(optional(list_of(rate)), default=None)
-    seeds: list[int] = key(list_of(whole(0)), default_factory=lambda: [1, 2, 3, 4, 5])
-    k: list[int | None] = key(list_of(optional(whole(1))), default_factory=lambda: [None])
-    dev_examples: int | None = key(optional(whole(1)), default=None)
+    lrs: list[float] | None = key(rate, default=None)
+    seeds: list[int] = field(default_factory=lambda: [1, 2, 3, 4, 5])
+    k: list[int | None] = key(least(1), default_factory=lambda: [None])
+    dev_examples: int | None = key(least(1), default=None)
     selection: str = key(one_of(SELECTIONS), default="clean")
-    positions: list[Place] = key(list_of(place), default_factory=lambda: [Place(None, None)])
-    prompt_lengths: list[int | None] = key(list_of(optional(whole(1))), default_factory=lambda: [None])
-    supplementary: Supplementary | None = key(optional(supplementary), default=None)
-    batch_size: int | None = key(optional(whole(1)), default=None)
-    max_epoch: int | None = key(optional(whole(1)), default=None)
-    max_update: int | None = key(optional(whole(1)), default=None)
+    positions: list[Any] = key(place, default_factory=lambda: [Place(None, None)])
+    prompt_lengths: list[int | None] = key(least(1), default_factory=lambda: [None])
+    supplementary: Any | None = key(supplementary, default=None)
+    batch_size: int | None = key(least(1), default=None)
+    max_epoch: int | None = key(least(1), default=None)
+    max_update: int | None = key(least(1), default=None)
     options: dict[str, Any] = key(options, default_factory=dict)
-    keep_whole_models: bool = key(yes_or_no, default=False)
+    keep_whole_models: bool = False
+
+
+class UniqueKeys(yaml.SafeLoader):
+    """YAML whose mappings have every key once: of two, PyYAML takes the last without a word."""
+
+    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)  # before what "<<" names is merged into it
+        seen: dict[str, yaml.Node] = {}
+        for name in (each for each, _ in node.value if isinstance(each, yaml.ScalarNode)):
+            if (first := seen.setdefault(name.value, name)) is not name:
+                lines = f"lines {first.start_mark.line + 1} and {name.start_mark.line + 1}"
+                raise InputError(f"key {name.value} stands twice, on {lines}: leave one out")
+        return node
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """What "<<" names is merged, one within another."""
+        super().flatten_mapping(node)
+        refuse_many(len(node.value))
+
+
+def read_yaml(source: str | bytes, where: str) -> Any:
+    """What a YAML text holds: plain values, lists and mappings.
+
+    Raises:
+        InputError: it is no YAML, a key stands twice, or aliases make it stand for too much.
+    """
+    try:
+        found = yaml.load(source, UniqueKeys)  # a SafeLoader
+        refuse_many(count_values(found, {}))
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:  # "!!bool maybe"
+        raise InputError(f"{where} is no YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise InputError(f"{where}: it is nested too deeply: write it flat") from None
+    return found
+
+
+def refuse_many(values: int) -> None:
+    if values > MOST_VALUES:
+        raise InputError(f"aliases make it stand for more than {MOST_VALUES:,} values: write fewer")
+
+
+def count_values(found: Any, known: dict[int, int]) -> int:
+    """Of all lists and mappings within each other; what an alias repeats counts each time, though it is held once."""
+    if not isinstance(found, (list, dict)):
+        return 1
+    if id(found) not in known:
+        inner = found.values() if isinstance(found, dict) else found
+        known[id(found)] = 1 + sum(count_values(each, known) for each in inner)
+    return known[id(found)]
 
 
 def read_sweep(path: Path, changes: Sequence[str] = ()) -> Sweep:
@@ -171,7 +224,7 @@ def read_sweep(path: Path, changes: Sequence[str] = ()) -> Sweep:
         ) from None
     for change in changes:
         _apply(change, found)
-    sweep = parsed(Sweep, found, str(path))
+    sweep = filled(Sweep, found, str(path))
     _check(sweep, str(path))
     return sweep
 

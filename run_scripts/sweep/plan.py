@@ -24,7 +24,6 @@ SPELLED_OUT = {
     if item.metadata.get("preset_default") in ("true", "false")
 }
 BETWEEN_SENTENCES = (2, 3)  # positions that single sentences do not have
-SAME = ("dev_examples", "selection", "batch_size", "max_epoch", "max_update")  # of a sweep and its experiments
 
 
 @dataclass(frozen=True)
@@ -63,16 +62,21 @@ def experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> list[Experiment
 
 def _experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> Iterator[Experiment]:
     for task, row, k, length in product(sweep.tasks, sweep.rows, sweep.k, sweep.prompt_lengths):
-        for before, position in (row.positions or sweep.positions) if task in (row.tasks or sweep.tasks) else ():
-            if position in BETWEEN_SENTENCES and not find_task(task).pairs:
+        for place in (row.positions or sweep.positions) if task in (row.tasks or sweep.tasks) else ():
+            if place.downstream in BETWEEN_SENTENCES and not find_task(task).pairs:
                 continue
             basis = replace(
                 _basis(sweep, row, length, task, row.data or sweep.data),
-                **{"k": k, "supplementary_position": before},
-                **{name: getattr(sweep, name) for name in SAME},
-                **_start(sweep, trained.get(Variant(row.label, length, before))),
+                k=k,
+                supplementary_position=place.supplementary,
+                dev_examples=sweep.dev_examples,
+                selection=sweep.selection,
+                batch_size=sweep.batch_size,
+                max_epoch=sweep.max_epoch,
+                max_update=sweep.max_update,
+                **_start(sweep, trained.get(Variant(row.label, length, place.supplementary))),
             ).absolute()
-            basis = replace(basis, position=basis.best_position if position == BEST else position)
+            basis = replace(basis, position=basis.best_position if place.downstream == BEST else place.downstream)
             basis = with_few_shot_input(basis)
             for lr, seed in product(row.lrs or sweep.lrs or learning_rates(basis), sweep.seeds):
                 yield replace(basis, lr=lr, seed=seed)
@@ -82,9 +86,17 @@ def _basis(sweep: Sweep, row: Row, length: int | None, task: str, data: Any) -> 
     """What both stages have in common."""
     options = {**sweep.options, **row.options, **({} if length is None else {"prompt-length": length})}
     return Experiment(
-        **{"task": task, "method": row.method, "row": row.label, "lr": 0.0, "seed": 0, "arch": sweep.arch},
-        **{"data": _folder(data, task), "backbone": row.backbone or sweep.backbone, "options": checked(flags(options))},
-        **{name: getattr(row, name) for name in ("init_prompts_from", "init_head_from")},
+        task=task,
+        method=row.method,
+        row=row.label,
+        lr=0.0,
+        seed=0,
+        arch=sweep.arch,
+        data=_folder(data, task),
+        backbone=row.backbone or sweep.backbone,
+        init_prompts_from=row.init_prompts_from,
+        init_head_from=row.init_head_from,
+        options=checked(flags(options)),
     )
 
 
@@ -112,13 +124,20 @@ def first_stage(sweep: Sweep) -> dict[Variant, Experiment]:
     how = sweep.supplementary
     found = {}
     for row, length in product(sweep.rows, sweep.prompt_lengths):
-        for before, _ in row.positions or sweep.positions:
-            if before is not None:
-                _check_kept(sweep, row)
-                basis = _basis(sweep, row, length, how.task, {how.task: how.data})
-                limits = {name: getattr(how, name) for name in ("seed", "batch_size", "max_epoch", "max_update")}
-                run = replace(basis, supplementary=True, position=before, **limits).absolute()
-                found[Variant(row.label, length, before)] = replace(run, lr=how.lr or learning_rates(run)[0])
+        for position in (place.supplementary for place in row.positions or sweep.positions):
+            if position is None:
+                continue
+            _check_kept(sweep, row)
+            run = replace(
+                _basis(sweep, row, length, how.task, {how.task: how.data}),
+                supplementary=True,
+                position=position,
+                seed=how.seed,
+                batch_size=how.batch_size,
+                max_epoch=how.max_epoch,
+                max_update=how.max_update,
+            ).absolute()
+            found[Variant(row.label, length, position)] = replace(run, lr=how.lr or learning_rates(run)[0])
     return found
 
 

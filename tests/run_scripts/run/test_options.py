@@ -188,7 +188,7 @@ def test_all_that_fairseq_runs_is_known():
         ({"phm_n": 4, "phm-n": 8}, "options: phm-n stands twice"),
         ({"user-dir=evil": True}, "options: 'user-dir=evil' is no option"),
         ({"": 1}, "options: '' is no option"),
-        ({1: 1}, "options: 1 is no option"),
+        ({1: 1}, "1: 1} is no mapping of names to values"),
         ({"prompt-init-text": "a\0b"}, "holds a NUL character"),
     ],
 )

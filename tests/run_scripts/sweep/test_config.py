@@ -80,6 +80,19 @@ def test_changes_from_the_command_line(plan):
     assert sweep.options["cpu"] is True and sweep.supplementary.data == "x"
 
 
+def test_null_is_as_if_it_were_left_out(plan):
+    sweep = plan(supplementary=None, lrs=None, rows=[{**IDPG, "data": None, "tasks": None}], k=[None, 5])
+    assert (sweep.supplementary, sweep.lrs, sweep.rows[0].data, sweep.rows[0].tasks) == (None,) * 4
+    assert sweep.k == [None, 5]
+
+
+def test_numbers_without_a_point_and_texts_as_they_stand(plan, monkeypatch):
+    monkeypatch.setenv("SECRET", "x")
+    sweep = plan(["lrs=[5e-3,1]", "backbone=${oc.env:SECRET}", "options.a=${b}"], arch="ROBERTA_idpg")
+    assert sweep.lrs == [5e-3, 1.0] and sweep.arch == "roberta_idpg"
+    assert (sweep.backbone, sweep.options["a"]) == ("${oc.env:SECRET}", "${b}")
+
+
 SUPPLEMENTARY = {"positions": [[0, 0], [0, "best"], [4, None], 2], "tasks": ["RTE"], "seeds": [1]}
 
 
@@ -115,8 +128,11 @@ def test_supplementary_training_comes_once_for_each_row_and_position(plan, world
         ({"rows": [None]}, "rows: None is no mapping"),
         ({"lrs": ["fast"]}, "lrs 'fast' is no learning rate: write it as 5.0e-3"),
         ({"lrs": [-1]}, "lrs -1 is no learning rate"),
-        ({"seeds": [1.5]}, "seeds 1.5: write a whole number from 0 on"),
+        ({"seeds": [1.5]}, "seeds 1.5: write a whole number"),
         ({"seeds": [True]}, "seeds True: write a whole number"),
+        ({"seeds": ["1"]}, "seeds '1': write a whole number"),
+        ({"seeds": [-1]}, "seeds -1: write a whole number from 0 on"),
+        ({"seeds": 3}, "seeds 3 is not a list with something in it"),
         ({"k": [0]}, "k 0: write a whole number from 1 on"),
         ({"max_update": "many"}, "max_update 'many': write a whole number"),
         ({"selection": "clear"}, "selection clear is unknown: did you mean clean?"),
@@ -127,6 +143,8 @@ def test_supplementary_training_comes_once_for_each_row_and_position(plan, world
         ({"supplementary": {"keep": ["hed"]}}, "supplementary: keep hed is unknown: did you mean head?"),
         ({"supplementary": {"date": "x"}}, "supplementary: key date is unknown: did you mean data?"),
         ({"backbone": None}, "backbone None is no text"),
+        ({"backbone": 7}, "backbone 7 is no text"),
+        ({"data": 7}, "data 7 is no text"),
     ],
 )
 def test_a_mistake_is_one_line(plan, keys, said):
@@ -158,6 +176,13 @@ def test_files_that_are_no_sweep(tmp_path, text):
     assert "\n" not in str(raised.value)
 
 
+NAMES = "abcdefghijz"
+BOMB = "".join(f"{name}{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in zip(NAMES, NAMES[1:]))
+MERGED = "".join(
+    f"{name}{name}: &{name} {{<<: [{', '.join([f'*{before}'] * 9)}]}}\n" for before, name in zip(NAMES, NAMES[1:])
+)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -166,6 +191,9 @@ def test_files_that_are_no_sweep(tmp_path, text):
         ("rows:\n  - {method: adapter, method: compacter}", "key method stands twice, on lines 2 and 2"),
         ("x: &x {a: 1}\nrows: [{k: &y {<<: *x, a: 2}}]\nz: {<<: *y, a: 5}", "key x is unknown"),  # not twice
         ("[" * 100000, "nested too deeply"),
+        (f"a: &a [x]\n{BOMB}b: *z", "aliases make it stand for more than 10,000 values: write fewer"),
+        (f"a: &a {{x: 1}}\n{MERGED}", "aliases make it stand for more than 10,000 values: write fewer"),
+        ("seeds: &a [*a]", "nested too deeply"),
         ("seeds: !!bool maybe", "is no YAML"),
         ("seeds: !!python/object/apply:os.getcwd []", "is no YAML"),
         ('backbone: "a\\0b"\ntasks: [RTE]\nrows: [adapter]', "backbone 'a\\x00b' is no text"),

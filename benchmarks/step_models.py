@@ -63,7 +63,8 @@ def _method(case: Case, settings: Settings) -> Built:
     model.backbone_loaded = True  # a random one
 
     def arguments(tokens: Tensor) -> dict[str, Any]:
-        given = {"src_tokens": tokens, "classification_head_name": HEAD}
+        padded = bool(tokens.eq(PAD).any())  # as the task tells it
+        given = {"src_tokens": tokens, "padded": padded, "classification_head_name": HEAD}
         if model.prompt_length:
             given["prompted_tokens"] = prompted(tokens, model.prompt_length)
             given["prompt_offset"] = torch.ones(len(tokens), dtype=torch.long)

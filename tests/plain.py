@@ -9,21 +9,30 @@ import torch
 from torch import Tensor, nn
 
 
-def plain_embedding(stack, ids: Tensor, rows: Tensor | None = None, at: int = 0) -> Tensor:
-    """T ids -> T x d, with ``rows`` in place of the word embeddings from index ``at`` on."""
+def plain_embedding(stack, ids: Tensor, rows: Tensor | None = None, at: int = 0, words=None) -> Tensor:
+    """T ids -> T x d, with ``rows`` in place of the word embeddings from index ``at`` on.
+
+    ``words``: index -> what is added to the word embedding there.
+    """
     x = torch.stack([stack.embed_tokens.weight[i] for i in ids])
+    if words:
+        x = torch.stack([x[i] + words.get(i, 0) for i in range(len(ids))])
     if rows is not None:
         x = torch.cat([x[:at], rows, x[at + len(rows) :]])
     return stack.layernorm_embedding(torch.stack([x[i] + stack.embed_positions.weight[2 + i] for i in range(len(ids))]))
 
 
-def plain_layer(layer, x: Tensor, prefix=None, adapters=(None, None), query_delta=None) -> Tensor:
+def plain_linear(module, name: str, additions, x: Tensor) -> Tensor:
+    """One of a layer's Linears, and what is added to its output."""
+    out = getattr(module, name)(x)
+    return out + additions[name](x) if additions and name in additions else out
+
+
+def plain_layer(layer, x: Tensor, prefix=None, adapters=(None, None), additions=None) -> Tensor:
     """One post-norm layer on T x d: LN(x + attention(x)), then LN(x + ffn(x))."""
     attention = layer.self_attn
     width = x.size(1) // attention.num_heads
-    q, k, v = attention.q_proj(x), attention.k_proj(x), attention.v_proj(x)
-    if query_delta is not None:
-        q = q + query_delta(x)
+    q, k, v = (plain_linear(attention, name, additions, x) for name in ("q_proj", "k_proj", "v_proj"))
     if prefix is not None:
         k, v = torch.cat([prefix[0], k]), torch.cat([prefix[1], v])
     context = []
@@ -31,9 +40,10 @@ def plain_layer(layer, x: Tensor, prefix=None, adapters=(None, None), query_delt
         part = slice(head * width, (head + 1) * width)
         weights = (q[:, part] @ k[:, part].T / math.sqrt(width)).softmax(-1)
         context.append(weights @ v[:, part])
-    h = attention.out_proj(torch.cat(context, -1))
+    h = plain_linear(attention, "out_proj", additions, torch.cat(context, -1))
     x = layer.self_attn_layer_norm(x + (adapters[0](h, x, layer.self_attn_layer_norm) if adapters[0] else h))
-    h = layer.fc2(nn.functional.gelu(layer.fc1(x)))
+    inner = nn.functional.gelu(plain_linear(layer, "fc1", additions, x))
+    h = plain_linear(layer, "fc2", additions, inner)
     return layer.final_layer_norm(x + (adapters[1](h, x, layer.final_layer_norm) if adapters[1] else h))
 
 

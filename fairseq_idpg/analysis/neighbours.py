@@ -16,6 +16,7 @@ from torch import Tensor
 from preprocess.data_folder import DataFolder
 from preprocess.encoders import ENCODERS
 
+from ..backbone.injection import States
 from ..errors import InputError
 from ..methods.prompts.base import PREFIX, PromptMethod
 from ..methods.registry import find_preset
@@ -64,8 +65,8 @@ def generated_rows(model: Any, method: PromptMethod, net_input: Dict[str, Tensor
     if m_of_x is None:
         m_of_x = sentence_representation(model.encoder, net_input["src_tokens"], kind=method.representation)
     _, extra = model(**net_input, features_only=True, return_all_hiddens=True)
-    sentence_below = extra["inner_states"][layer][0]  # B x d, which the generator reads with previous-layer
-    return method.begin_pass(m_of_x)(layer, sentence_below)
+    below = States(extra["inner_states"][layer])  # its <s> is what the generator reads with previous-layer
+    return method.begin_pass(m_of_x)(layer, below)
 
 
 def check_method(cfg: Any, with_data: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Optional, Tuple
 
 import torch
 from fairseq.modules import FairseqDropout
-from torch import Tensor
+from torch import Tensor, nn
 
 LEVELS = 2**16
 
@@ -43,20 +43,24 @@ class _Dropout(torch.autograd.Function):
 class QuickDropout(FairseqDropout):
     """x * keep / (1 - p), keep_i ~ Bernoulli(1 - p); any shape.
 
-    ``quick``: on a CPU, p is rounded to 2^-16 and drawn as above; else, and elsewhere, the draws are torch's own.
+    On a CPU p is rounded to 2^-16 and drawn as above; elsewhere the draws are torch's own.
     """
-
-    def __init__(self, p: float, quick: bool = False):
-        super().__init__(p)
-        self.quick = quick
 
     def draws_quickly(self, x: Tensor) -> bool:
         """Whether there is something to drop, in the quick way."""
         active = 0 < self.p < 1 and (self.training or self.apply_during_inference)
-        return self.quick and active and x.device.type == "cpu"
+        return active and x.device.type == "cpu"
 
     def forward(self, x: Tensor, inplace: bool = False) -> Tensor:
         return _Dropout.apply(x, self.p) if self.draws_quickly(x) else super().forward(x, inplace)
+
+
+def drop_quickly(module: nn.Module) -> None:
+    """Puts ``QuickDropout`` in the place of each of fairseq's dropouts within ``module``."""
+    for parent in list(module.modules()):
+        for name, child in parent.named_children():
+            if type(child) is FairseqDropout:
+                setattr(parent, name, QuickDropout(child.p, child.module_name))
 
 
 class _DroppedAttention(torch.autograd.Function):

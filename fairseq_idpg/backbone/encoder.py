@@ -1,19 +1,18 @@
-"""fairseq's RoBERTa encoder with five slots open, by subclassing its own chain of ``build_*`` methods.
+"""fairseq's RoBERTa encoder with its slots open, by subclassing its own chain of ``build_*`` methods.
 
 RobertaEncoder.build_encoder -> TransformerEncoder.build_encoder_layer -> TransformerEncoderLayer.build_self_attention
 
-1. input:       prompt rows at the word-embedding level          (OpenTransformerEncoder.forward_embedding)
-2. hidden:      rows added to, or replacing, hidden states       (OpenEncoderLayer.forward)
-3. key/value:   prefixes of keys and values of any layer         (OpenAttention.prefix)
-4. sublayer:    adapters before the residual and LayerNorm       (OpenEncoderLayer.residual_connection)
-5. projection:  wrapped or hooked q/k/v/out projections          (OpenAttention.forward)
+An ``Injection`` is handed down from the model's forward to the attention; each class fills the slots that are its own:
+
+- OpenTransformerEncoder: words and input at the embedding, late before and hidden after a layer
+- OpenEncoderLayer:       sublayer, and projection of the feed-forward
+- OpenAttention:          key/value, and projection of the attention
 
 With nothing injected the encoder equals fairseq's bit for bit, its draws of dropout too, and its state-dict keys are
-RoBERTa's own.
+RoBERTa's own. With frozen weights autograd keeps nothing below the first slot that has a gradient.
 """
 
-import contextlib
-from typing import Iterator, Optional
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from fairseq.models.roberta.model import RobertaEncoder
 from fairseq.models.transformer import TransformerConfig, TransformerEncoder
@@ -21,81 +20,130 @@ from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from torch import Tensor, nn
 
-from .attention import OpenAttention
-from .dropout import QuickDropout
-from .injection import INSERTIONS, NOTHING, Injection, replace_rows
+from .attention import OpenAttention, project
+from .injection import (
+    INSERTIONS,
+    NOTHING,
+    Injection,
+    Place,
+    States,
+    add_to_prompted_words,
+    add_to_words,
+    append_rows,
+    consecutive,
+    replace_rows,
+)
 
 
 class OpenEncoderLayer(TransformerEncoderLayerBase):
-    """One post-norm encoder layer; ``index`` is its place in the stack, counted from 0."""
+    """LN(x + f(x)) for f = attention, then for f = feed-forward; ``index`` is the place in the stack, from 0."""
 
     index: int
-    injection: Injection = NOTHING
-    # torch's fused inference path (in fairseq 0.12.2) would jump over every slot
-    can_use_fastpath = False
-
-    def __init__(self, cfg, return_fc=False):
-        super().__init__(cfg, return_fc)
-        self.dropout_module = QuickDropout(self.dropout_module.p)
 
     def build_self_attention(self, embed_dim, cfg):
         return OpenAttention(embed_dim, cfg.encoder.attention_heads, dropout=cfg.attention_dropout, self_attention=True)
 
-    def forward(self, x: Tensor, encoder_padding_mask: Optional[Tensor], attn_mask: Optional[Tensor] = None):
-        """``x``: T x B x d -> T x B x d, with this pass's rows inserted after the layer."""
-        self.dropout_module.quick = self.self_attn.dropout_module.quick = self.injection is not NOTHING
-        self.self_attn.prefix = self.injection.key_value(self.index, x[0])
-        norms = (self.self_attn_layer_norm, self.final_layer_norm)
-        self._sublayers = list(zip(self.injection.adapters(self.index), norms))
-        x = super().forward(x, encoder_padding_mask, attn_mask)
-        rows = self.injection.after_layer(self.index, x[0])
-        if rows is None:
-            return x
-        return INSERTIONS[self.injection.insertion](x, rows, self.injection.offset)
+    def forward(self, states: States, injection: Injection = NOTHING) -> Tensor:
+        """T x B x d -> T x B x d."""
+        x, additions = states.x, injection.projection(self.index)
+        after_attention, after_ffn = injection.sublayer(self.index)
 
-    def residual_connection(self, x: Tensor, residual: Tensor) -> Tensor:
-        """Called once after attention and once after the feed-forward, in this order."""
-        adapter, layer_norm = self._sublayers.pop(0)
-        return super().residual_connection(x if adapter is None else adapter(x, residual, layer_norm), residual)
+        prefix = injection.key_value(self.index, states)
+        f = self.dropout_module(self.self_attn(x, states.padding, prefix, additions))
+        if after_attention is not None:
+            f = after_attention(f, x, self.self_attn_layer_norm)
+        x = self.self_attn_layer_norm(x + f)
+
+        inner = self.activation_dropout_module(self.activation_fn(project(self, "fc1", x, additions)))
+        f = self.dropout_module(project(self, "fc2", inner, additions))
+        if after_ffn is not None:
+            f = after_ffn(f, x, self.final_layer_norm)
+        return self.final_layer_norm(x + f)
 
 
 class OpenTransformerEncoder(TransformerEncoder):
-    """The stack of layers; ``injecting`` hands one pass's values to them and takes them back."""
+    """The stack of layers.
 
-    injection: Injection = NOTHING
+    ``forward`` restates fairseq's: there the device is asked before every layer whether there are pads, and nothing can
+    enter between two layers.
+    """
 
     def __init__(self, args, dictionary, embed_tokens):
         super().__init__(args, dictionary, embed_tokens)
-        self.dropout_module = QuickDropout(self.dropout_module.p)
         for index, layer in enumerate(self.layers):
             layer.index = index
 
     def build_encoder_layer(self, args):
         return OpenEncoderLayer(TransformerConfig.from_namespace(args))
 
-    def forward_embedding(self, src_tokens: Tensor, token_embedding: Optional[Tensor] = None):
-        """Overwrites the placeholders' embeddings by the prompt; position, LayerNorm and dropout follow as usual."""
-        if self.injection.embedded is not None:
-            embedded = self.embed_tokens(src_tokens).transpose(0, 1)
-            embedded = replace_rows(embedded, self.injection.embedded, self.injection.offset)
-            token_embedding = embedded.transpose(0, 1)
-        return super().forward_embedding(src_tokens, token_embedding)
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Optional[Tensor] = None,
+        return_all_hiddens: bool = False,
+        token_embeddings: Optional[Tensor] = None,
+        injection: Injection = NOTHING,
+        place: Optional[Place] = None,
+        padded: Optional[bool] = None,
+    ) -> Dict[str, List[Tensor]]:
+        """
+        Args:
+            src_tokens: B x T, with placeholders where rows of the input go.
+            place: where these are.
+            padded: whether there are pads; None: not known, see ``_padding``.
 
-    @contextlib.contextmanager
-    def injecting(self, injection: Injection) -> Iterator[None]:
-        """``with encoder.injecting(values): encoder(tokens)``; nothing stays behind afterwards."""
-        try:
-            self._hand_over(injection)
-            yield
-        finally:
-            self._hand_over(NOTHING)
-
-    def _hand_over(self, injection: Injection) -> None:
-        self.injection = injection
-        self.dropout_module.quick = injection is not NOTHING
+        Returns:
+            ``encoder_out``: [T x B x d]; ``encoder_states``: on request the states before the first and after each
+            layer, T x B x d each. Rows that joined late are left out of both: what is returned belongs to
+            ``src_tokens``, one by one.
+        """
+        padding = self._padding(src_tokens, padded)
+        if token_embeddings is None and injection is not NOTHING:
+            token_embeddings = self._embed(src_tokens, injection, place)
+        x, _ = self.forward_embedding(src_tokens, token_embeddings)  # B x T x d
+        if padding is not None:
+            x = x * (1 - padding.unsqueeze(-1).type_as(x))
+        states, length = States(x.transpose(0, 1), padding), src_tokens.size(1)
+        hiddens = [states.x] if return_all_hiddens else []
         for layer in self.layers:
-            layer.injection = injection
-            layer.self_attn.prefix = None
+            states = append_rows(states, injection.late(layer.index, states))
+            states = States(layer(states, injection), states.padding)
+            rows = injection.hidden(layer.index, states)
+            if rows is not None:
+                at = consecutive(place.offset, rows.size(1))
+                states = States(INSERTIONS[injection.insertion](states.x, rows, at), states.padding)
+            if return_all_hiddens:
+                hiddens.append(states.x[:length])
+        x = states.x if len(states.x) == length else states.x[:length]
+        return {"encoder_out": [x], "encoder_states": hiddens}
+
+    def _padding(self, tokens: Tensor, padded: Optional[bool]) -> Optional[Tensor]:
+        """B x T, true at pads, or None without any.
+
+        Where nobody has told, a CPU is asked; a GPU is not, because the answer would have to be waited for: a mask
+        without pads gives the same but for rounding.
+        """
+        if padded is False:
+            return None
+        padding = tokens.eq(self.padding_idx)
+        asked = padded is None and tokens.device.type == "cpu"
+        return None if asked and not padding.any() else padding
+
+    def _embed(self, tokens: Tensor, injection: Injection, place: Optional[Place]) -> Optional[Tensor]:
+        """B x T' x d word embeddings with ``words`` and ``input`` in them; None where these are empty."""
+        words, rows = injection.words, injection.input
+        if words is None and rows is None:
+            return None
+        if callable(rows):
+            text = self.embed_tokens(place.text.t())
+            text = text if words is None else add_to_words(text, words)
+            rows = rows(States(text, place.text.eq(self.padding_idx)))
+        x = self.embed_tokens(tokens.t())  # T' x B x d
+        if rows is None:
+            return add_to_words(x, words).transpose(0, 1)
+        if words is not None:
+            x = add_to_prompted_words(x, words, place, rows.size(1), tokens, self.padding_idx)
+        return replace_rows(x, rows, consecutive(place.offset, rows.size(1))).transpose(0, 1)
 
 
 def layer_norms(encoder: nn.Module) -> Iterator[nn.Module]:
@@ -112,3 +160,23 @@ class OpenRobertaEncoder(RobertaEncoder):
         for layer_norm in layer_norms(encoder):
             layer_norm.eps = args.layer_norm_eps
         return encoder
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        features_only: bool = False,
+        return_all_hiddens: bool = False,
+        masked_tokens: Optional[Tensor] = None,
+        **given: Any,
+    ) -> Tuple[Tensor, Dict[str, Any]]:
+        """fairseq's, which drops what is ``given`` besides: ``injection``, ``place`` and ``padded``."""
+        x, extra = self.extract_features(src_tokens, return_all_hiddens, **given)
+        return (x if features_only else self.output_layer(x, masked_tokens=masked_tokens)), extra
+
+    def extract_features(
+        self, src_tokens: Tensor, return_all_hiddens: bool = False, **given: Any
+    ) -> Tuple[Tensor, Dict[str, Any]]:
+        """B x T tokens -> (B x T x d, {"inner_states": None, or T x B x d before and after each layer})."""
+        out = self.sentence_encoder(src_tokens, return_all_hiddens=return_all_hiddens, **given)
+        inner_states = out["encoder_states"] if return_all_hiddens else None
+        return out["encoder_out"][0].transpose(0, 1), {"inner_states": inner_states}

@@ -1,17 +1,41 @@
 """What one forward pass adds to the frozen encoder, and the tensor operations that add it.
 
-A generator (WHAT) and a position (WHERE) meet here as plain tensors; the encoder (HOW) only reads them.
+A generator (WHAT) and a slot (WHERE) meet here as plain values; the encoder (HOW) only reads them.
 """
 
-from dataclasses import dataclass
-from typing import Callable, NamedTuple, Optional, Tuple
+from dataclasses import dataclass, fields
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Tuple, Union
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 
-def _no_rows(layer: int, sentence: Tensor) -> Optional[Tensor]:
-    return None
+class States(NamedTuple):
+    """The states of a sequence at one place of the encoder.
+
+    ``x``: T x B x d; ``padding``: B x T, true at pads, or None where there are none. Prompt rows of the input stand in
+    their places; rows that joined below stand behind the text, in the order in which they came.
+    """
+
+    x: Tensor
+    padding: Optional[Tensor] = None
+
+    @property
+    def sentence(self) -> Tensor:
+        """B x d, the state of ``<s>``."""
+        return self.x[0]
+
+
+class Place(NamedTuple):
+    """Where the task has made room for a prompt.
+
+    ``offset``: B, index of each example's first prompt row in the lengthened sequence; ``text``: B x T, the tokens
+    without the prompt.
+    """
+
+    offset: Tensor
+    text: Tensor
 
 
 class Prefix(NamedTuple):
@@ -26,64 +50,117 @@ class Prefix(NamedTuple):
     before_projection: bool = False
 
 
-def _no_prefix(layer: int, sentence: Tensor) -> Optional[Prefix]:
+# (f, x, layer norm) -> f', T x B x d each: f' takes the place of f, the output of attention or feed-forward after its
+# dropout, in layer norm(x + f), where x is the sublayer's input.
+Change = Callable[[Tensor, Tensor, nn.Module], Tensor]
+Changes = Tuple[Optional[Change], Optional[Change]]  # after attention, after the feed-forward
+UNCHANGED: Changes = (None, None)
+
+# name of a Linear (q_proj, k_proj, v_proj, out_proj, fc1, fc2) -> what is added to its output, from its input
+Additions = Mapping[str, Callable[[Tensor], Tensor]]
+NO_ADDITIONS: Additions = {}
+
+
+def _none(layer: int, states: States) -> None:
     return None
 
 
-# (f, x, layer norm) -> f', T x B x d each: f' takes the place of f, the output of attention or feed-forward after its
-# dropout, in layer norm(x + f), where x is the residual.
-Adapter = Callable[[Tensor, Tensor, nn.Module], Tensor]
-AdapterPair = Tuple[Optional[Adapter], Optional[Adapter]]  # after attention, after the feed-forward
-NO_ADAPTERS: AdapterPair = (None, None)
-
-
-def _no_adapters(layer: int) -> AdapterPair:
-    return NO_ADAPTERS
-
-
-@dataclass
+@dataclass(frozen=True)
 class Injection:
-    """The values that one forward pass injects; every field may be left empty.
+    """The values that one forward pass injects, a field for each slot; every field may be left empty.
+
+    Layers count from 0. Functions are called when their layer is reached, because what they give may depend on this
+    pass's own states; ``rows`` are B x t x d, or 1 x t x d for the same in every example.
 
     Attributes:
-        embedded: B x t x d (or 1 x t x d) prompt rows at the word-embedding level. They take part in everything
-            a word embedding does: consecutive position embeddings, embedding LayerNorm, dropout.
-        offset: B, index of each example's first prompt row in the lengthened sequence.
-        after_layer: (layer index, B x d ``<s>`` state after that layer) -> B x t x d rows for the hidden states
-            at the prompt's places, or None. A function, because rows may depend on this pass's own states.
-        insertion: ``add`` the rows of ``after_layer`` to the hidden states (the paper's code) or ``replace`` them.
-        key_value: (layer index, B x d ``<s>`` state below that layer) -> the layer's ``Prefix``, or None.
-        adapters: layer index -> what changes the outputs of the layer's attention and feed-forward. Modules behind it
-            are registered, trained and saved by whoever owns them.
+        words: M x d or B x M x d, added to the word embeddings of the text's first M tokens (``<s>`` and separators
+            count); prompt rows, the separators around a prompt at position 4 and pads get none.
+        input: rows among the word embeddings, where the task has made room. They take part in everything a word
+            embedding does: consecutive position embeddings, embedding LayerNorm, dropout. Or a function that makes them
+            from the states of the text's word embeddings (``words`` added, no prompt, no positions).
+        hidden: (layer, states after it) -> rows for the hidden states at the places of ``input``, or None.
+        insertion: ``add`` the rows of ``hidden`` (the paper's code) or ``replace`` the states by them.
+        late: (layer, states before it) -> rows that join the sequence before that layer, without position or LayerNorm,
+            or None. They stand behind the text and its pads, so ``<s>`` stays first; layers above see T + t states.
+        key_value: (layer, states before it) -> the layer's ``Prefix``, or None.
+        sublayer: layer -> what changes the outputs of its attention and feed-forward.
+        projection: layer -> what is added to the outputs of its Linears. A prefix before projection takes part.
+
+    Modules behind these are registered, trained and saved by whoever owns them. The pass that computes M(x) is one of
+    its own, with nothing injected.
     """
 
-    embedded: Optional[Tensor] = None
-    offset: Optional[Tensor] = None
-    after_layer: Callable[[int, Tensor], Optional[Tensor]] = _no_rows
+    words: Optional[Tensor] = None
+    input: Optional[Union[Tensor, Callable[[States], Tensor]]] = None
+    hidden: Callable[[int, States], Optional[Tensor]] = _none
     insertion: str = "add"
-    key_value: Callable[[int, Tensor], Optional[Prefix]] = _no_prefix
-    adapters: Callable[[int], AdapterPair] = _no_adapters
+    late: Callable[[int, States], Optional[Tensor]] = _none
+    key_value: Callable[[int, States], Optional[Prefix]] = _none
+    sublayer: Callable[[int], Changes] = lambda layer: UNCHANGED
+    projection: Callable[[int], Additions] = lambda layer: NO_ADDITIONS
 
 
 NOTHING = Injection()
 
 
-def _places(x: Tensor, offset: Tensor, rows: Tensor) -> Tuple[Tensor, Tensor]:
-    """(B*t numbers of the prompt's rows among the T*B rows of T x B x d ``x``, the B*t x d rows for them)."""
-    length, batch = rows.size(1), x.size(1)
-    tokens = offset[:, None] + torch.arange(length, device=offset.device)  # B x t
-    numbers = tokens * batch + torch.arange(batch, device=offset.device)[:, None]
+def filled_fields(injection: Injection) -> Dict[str, Any]:
+    """The fields that are not empty."""
+    values = {field.name: getattr(injection, field.name) for field in fields(Injection)}
+    return {name: value for name, value in values.items() if value is not getattr(NOTHING, name)}
+
+
+def consecutive(offset: Tensor, count: int) -> Tensor:
+    """B x count indices from each example's offset on."""
+    return offset[:, None] + torch.arange(count, device=offset.device)
+
+
+def _numbered(x: Tensor, rows: Tensor, at: Tensor) -> Tuple[Tensor, Tensor]:
+    """(B*n numbers of the tokens ``at`` among the T*B rows of T x B x d ``x``, the B*n x d ``rows`` for them)."""
+    batch = x.size(1)
+    numbers = at * batch + torch.arange(batch, device=at.device)[:, None]
     return numbers.flatten(), rows.type_as(x).expand(batch, -1, -1).flatten(0, 1)
 
 
-def replace_rows(x: Tensor, rows: Tensor, offset: Tensor) -> Tensor:
-    """T x B x d ``x`` with the t rows from each example's offset on overwritten by ``rows`` (B or 1, t, d)."""
-    return x.flatten(0, 1).index_copy(0, *_places(x, offset, rows)).view_as(x)
+def replace_rows(x: Tensor, rows: Tensor, at: Tensor) -> Tensor:
+    """T x B x d ``x`` with the tokens ``at`` (B x n) overwritten by ``rows`` (B or 1, n, d)."""
+    return x.flatten(0, 1).index_copy(0, *_numbered(x, rows, at)).view_as(x)
 
 
-def add_rows(x: Tensor, rows: Tensor, offset: Tensor) -> Tensor:
-    """T x B x d ``x`` with ``rows`` (B or 1, t, d) added to the t rows from each example's offset on."""
-    return x.flatten(0, 1).index_add(0, *_places(x, offset, rows)).view_as(x)
+def add_rows(x: Tensor, rows: Tensor, at: Tensor) -> Tensor:
+    """T x B x d ``x`` with ``rows`` (B or 1, n, d) added to the tokens ``at`` (B x n)."""
+    return x.flatten(0, 1).index_add(0, *_numbered(x, rows, at)).view_as(x)
 
 
 INSERTIONS = {"add": add_rows, "replace": replace_rows}
+
+
+def append_rows(states: States, rows: Optional[Tensor]) -> States:
+    """``states`` of T + t tokens: T of before, then ``rows`` (B or 1, t, d)."""
+    if rows is None:
+        return states
+    x, padding = states
+    joined = torch.cat([x, rows.type_as(x).expand(x.size(1), -1, -1).transpose(0, 1)])
+    return States(joined, None if padding is None else F.pad(padding, (0, rows.size(1)), value=False))
+
+
+def add_to_words(x: Tensor, rows: Tensor) -> Tensor:
+    """T x B x d word embeddings with ``rows`` (M x d or B x M x d) added to the first min(T, M) tokens."""
+    count = min(x.size(0), rows.size(-2))
+    rows = rows if rows.dim() == 3 else rows[None]
+    first = x[:count] + rows[:, :count].type_as(x).transpose(0, 1)
+    return torch.cat([first, x[count:]])
+
+
+def add_to_prompted_words(x: Tensor, rows: Tensor, place: Place, length: int, tokens: Tensor, pad: int) -> Tensor:
+    """As ``add_to_words``, to the text of ``tokens`` (B x T'), in which a prompt of ``length`` rows stands.
+
+    The block that the task inserted is the prompt, or </s> prompt </s>: as long as ``tokens`` are longer than the text.
+    """
+    in_text = place.text.ne(pad).sum(1, keepdim=True)  # B x 1
+    block = tokens.ne(pad).sum(1, keepdim=True) - in_text
+    begin = place.offset[:, None] - (block - length) // 2
+    count = min(place.text.size(1), rows.size(-2))
+    index = torch.arange(count, device=tokens.device)[None]
+    at = (index + block * (index >= begin)).clamp(max=tokens.size(1) - 1)
+    rows = rows if rows.dim() == 3 else rows[None]
+    return add_rows(x, rows[:, :count] * (index < in_text)[..., None], at)

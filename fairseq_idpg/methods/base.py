@@ -44,6 +44,7 @@ class Method(nn.Module, ABC):
 
     Attributes:
         config: dataclass of the options that the method understands, each declared with ``option``.
+        slots: the fields of an ``Injection`` that ``injection`` fills; no two methods of a combination share one.
         prompt_length: rows that the task reserves in every example; 0 when the input is not lengthened.
         representation: the kind of M(x) that ``injection`` wants, None if it wants none.
         representation_dropout: whether the backbone's dropout stays on while M(x) is computed in training.
@@ -52,6 +53,7 @@ class Method(nn.Module, ABC):
     """
 
     config: Type[FairseqDataclass] = FairseqDataclass
+    slots: Tuple[str, ...] = ()
     prompt_length = 0
     representation: Optional[str] = None
     representation_dropout = False
@@ -59,13 +61,8 @@ class Method(nn.Module, ABC):
     folded = False
 
     @abstractmethod
-    def injection(self, representation: Optional[Tensor], offset: Optional[Tensor]) -> Injection:
-        """The values of one forward pass.
-
-        Args:
-            representation: M(x), B x d, if there is a ``representation``.
-            offset: B, index of each example's first prompt row, if ``prompt_length``.
-        """
+    def injection(self, representation: Optional[Tensor]) -> Injection:
+        """The values of one forward pass, from M(x), B x d, if there is a ``representation``."""
 
     def trains(self, name: str) -> bool:
         """Whether a parameter of the backbone is trained and saved with the method; it stays the backbone's.

@@ -1,19 +1,35 @@
 """Methods that enter at different places of one backbone, trained together."""
 
-from dataclasses import fields
+import itertools
+from dataclasses import replace
 from typing import Any, Dict, List, Optional, Tuple
 
 from torch import Tensor, nn
 
-from ..backbone.injection import NOTHING, Injection
+from ..backbone.injection import NOTHING, Injection, filled_fields
+from ..errors import InputError
 from .base import Method, WordEmbeddings
 
 
 class Combination(Method):
-    """Injects what all of ``parts`` inject; no two of them fill the same field of an ``Injection``."""
+    """Injects what all of ``parts`` inject.
 
-    def __init__(self, parts: List[Method]):
+    Args:
+        name: theirs, joined by +.
+
+    Raises:
+        InputError: two of them fill the same slot.
+    """
+
+    def __init__(self, name: str, parts: List[Method]):
         super().__init__()
+        for (one, first), (other, second) in itertools.combinations(zip(name.split("+"), parts), 2):
+            both = sorted(set(first.slots) & set(second.slots))
+            if both:
+                raise InputError(
+                    f"--method {name}: {one} and {other} enter at the same place ({', '.join(both)}): choose one"
+                )
+        self.slots = tuple(slot for part in parts for slot in part.slots)
         self.parts = nn.ModuleList(parts)
         self.prompt_length = sum(part.prompt_length for part in parts)
         self.representation = next((part.representation for part in parts if part.representation), None)
@@ -34,14 +50,12 @@ class Combination(Method):
         for part in self.parts:
             part.mark_folded()
 
-    def injection(self, representation: Optional[Tensor], offset: Optional[Tensor]) -> Injection:
-        values = {}
+    def injection(self, representation: Optional[Tensor]) -> Injection:
+        joined = NOTHING
         for part in self.parts:
-            injected = part.injection(representation if part.representation else None, offset)
-            for name in (field.name for field in fields(Injection)):
-                if getattr(injected, name) is not getattr(NOTHING, name):
-                    values[name] = getattr(injected, name)
-        return Injection(**values)
+            injected = part.injection(representation if part.representation else None)
+            joined = replace(joined, **filled_fields(injected))
+        return joined
 
     def without_effect(self, cfg: Any) -> Dict[str, str]:
         return {name: reason for part in self.parts for name, reason in part.without_effect(cfg).items()}

@@ -45,7 +45,7 @@ class Preset:
     def build(self, cfg: Any, geometry: Geometry) -> Optional[Method]:
         """The module for filled options ``cfg``; None for a baseline."""
         parts = [method(cfg, geometry) for method in self.methods]
-        return Combination(parts) if len(parts) > 1 else next(iter(parts), None)
+        return Combination(self.name, parts) if len(parts) > 1 else next(iter(parts), None)
 
 
 PRESETS: Dict[str, Preset] = {}

@@ -13,8 +13,9 @@ from fairseq.models.roberta.model import RobertaModel, base_architecture
 from omegaconf import OmegaConf
 from torch import Tensor
 
+from ..backbone.dropout import drop_quickly
 from ..backbone.encoder import OpenRobertaEncoder
-from ..backbone.injection import NOTHING, Injection
+from ..backbone.injection import NOTHING, Place
 from ..backbone.loading import backbone_path, check_geometry, read_backbone
 from ..errors import InputError
 from ..methods.base import Geometry, Method
@@ -42,6 +43,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         self.encoder.sentence_encoder.requires_grad_(args.no_freeze_backbone)
         self.method: Optional[Method] = find_preset(args.method).build(args, Geometry.of(args))
         if self.method is not None:
+            drop_quickly(self.encoder.sentence_encoder)  # without a method it draws what fairseq's draws
             for name, parameter in self.encoder.sentence_encoder.named_parameters():
                 parameter.requires_grad_(parameter.requires_grad or self.method.trains(name))
         self.trains_encoder = any(p.requires_grad for p in self.encoder.sentence_encoder.parameters())
@@ -93,18 +95,20 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         prompted_tokens: Optional[Tensor] = None,
         prompt_offset: Optional[Tensor] = None,
         representation: Optional[Tensor] = None,
+        padded: Optional[bool] = None,
         features_only: bool = False,
         return_all_hiddens: bool = False,
         classification_head_name: Optional[str] = None,
         **kwargs: Any,
     ):
-        """RoBERTa's forward with prompts inserted.
+        """RoBERTa's forward with what the method injects.
 
         Args:
             src_tokens: B x T, the raw input; M(x) is computed from it.
             prompted_tokens: B x T', the input with placeholders where the prompt goes (from the task).
             prompt_offset: B, index of the first placeholder in each row of ``prompted_tokens``.
             representation: B x w, M(x) where the task has it already (word vectors).
+            padded: whether there are pads among the tokens of either kind (from the task).
 
         Returns:
             As fairseq's RobertaModel: (B x T' x d features or B x classes logits, extra).
@@ -113,38 +117,37 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             raise InputError(
                 f"--backbone {self.args.backbone} was not loaded: give the path of the backbone's model.pt"
             )
-        tokens, injection = src_tokens, NOTHING
-        if self.method is not None:
-            if self.method.prompt_length:
-                if prompted_tokens is None or prompt_offset is None:
-                    raise InputError(
-                        f"--method {self.args.method} needs batches that say where the prompt goes: use "
-                        "--task sentence_prediction_idpg"
-                    )
-                tokens = prompted_tokens
-            injection = self._injection(src_tokens, prompt_offset, representation)
-        with self.encoder.sentence_encoder.injecting(injection):
-            return super().forward(
-                tokens,
-                features_only=features_only,
-                return_all_hiddens=return_all_hiddens,
-                classification_head_name=classification_head_name,
-                **kwargs,
-            )
-
-    def _injection(
-        self, src_tokens: Tensor, prompt_offset: Optional[Tensor], representation: Optional[Tensor]
-    ) -> Injection:
-        """The method's values for one pass, from M(x) if it reads it and the batch does not bring it."""
-        method = self.method
-        if representation is not None:  # float32 where nobody has converted the batch: fairseq-validate --fp16
-            representation = representation.type_as(self.encoder.sentence_encoder.embed_tokens.weight)
-        elif method.representation is not None:
-            if method.representation == GLOVE:
+        method, place, injection = self.method, None, NOTHING
+        if method is not None and method.prompt_length:
+            if prompted_tokens is None or prompt_offset is None:
                 raise InputError(
-                    f"--method {self.args.method} needs batches with word vectors: use --task sentence_prediction_idpg"
+                    f"--method {self.args.method} needs batches that say where the prompt goes: use "
+                    "--task sentence_prediction_idpg"
                 )
-            representation = sentence_representation(
-                self.encoder, src_tokens, method.representation_dropout, method.representation, self.trains_encoder
+            place = Place(prompt_offset, src_tokens)
+        if method is not None:
+            injection = method.injection(self._representation(src_tokens, representation, padded))
+        return super().forward(
+            src_tokens if place is None else prompted_tokens,
+            features_only=features_only,
+            return_all_hiddens=return_all_hiddens,
+            classification_head_name=classification_head_name,
+            injection=injection,
+            place=place,
+            padded=padded,
+            **kwargs,
+        )
+
+    def _representation(self, src_tokens: Tensor, given: Optional[Tensor], padded: Optional[bool]) -> Optional[Tensor]:
+        """M(x) if the method reads it: what the batch brings, or computed."""
+        kind = self.method.representation
+        if given is not None:  # float32 where nobody has converted the batch: fairseq-validate --fp16
+            return given.type_as(self.encoder.sentence_encoder.embed_tokens.weight)
+        if kind is None:
+            return None
+        if kind == GLOVE:
+            raise InputError(
+                f"--method {self.args.method} needs batches with word vectors: use --task sentence_prediction_idpg"
             )
-        return method.injection(representation, prompt_offset)
+        dropout, gradient = self.method.representation_dropout, self.trains_encoder
+        return sentence_representation(self.encoder, src_tokens, dropout, kind, gradient, padded)

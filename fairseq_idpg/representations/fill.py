@@ -42,9 +42,10 @@ def fill_cache(
     bar = tqdm(total=len(sizes), desc=f"M(x) of {split}", unit=" examples", disable=None, leave=False)
 
     def encode(index: np.ndarray) -> Tensor:
-        tokens = tokens_of(index).to(device)
+        tokens = tokens_of(index)
         bar.update(len(index))
-        return sentence_representation(encoder, tokens, kind=stored.key.kind)
+        padded = bool(tokens.eq(encoder.dictionary.pad()).any())
+        return sentence_representation(encoder, tokens.to(device), kind=stored.key.kind, padded=padded)
 
     with bar, exact_products():
         stored.fill(encode, length_sorted_batches(sizes, TOKENS_AT_A_TIME))

@@ -5,7 +5,7 @@ training, LayerNorms), the gradient flows through M(x) into them, as in the rele
 """
 
 import contextlib
-from typing import Callable, Dict, Iterator
+from typing import Callable, Dict, Iterator, Optional
 
 import torch
 from torch import Tensor, nn
@@ -25,18 +25,18 @@ def evaluating(module: nn.Module) -> Iterator[None]:
         module.train(training)
 
 
-def sentence_state(encoder: nn.Module, tokens: Tensor) -> Tensor:
+def sentence_state(encoder: nn.Module, tokens: Tensor, padded: Optional[bool] = None) -> Tensor:
     """The last layer's ``<s>`` state: B x T tokens -> B x d."""
-    return encoder(tokens, features_only=True)[0][:, 0]
+    return encoder(tokens, features_only=True, padded=padded)[0][:, 0]
 
 
-def mean_pooled(encoder: nn.Module, tokens: Tensor) -> Tensor:
+def mean_pooled(encoder: nn.Module, tokens: Tensor, padded: Optional[bool] = None) -> Tensor:
     """Mean of the last layer's states over all tokens but pads: B x T tokens -> B x d."""
-    features, _ = encoder(tokens, features_only=True)
+    features, _ = encoder(tokens, features_only=True, padded=padded)
     return mean_over(features, tokens.ne(encoder.dictionary.pad()))
 
 
-def token_mean(encoder: nn.Module, tokens: Tensor) -> Tensor:
+def token_mean(encoder: nn.Module, tokens: Tensor, padded: Optional[bool] = None) -> Tensor:
     """Mean of the word embeddings of the text, without special tokens; zeros for no text: B x T tokens -> B x d."""
     return mean_over(encoder.sentence_encoder.embed_tokens(tokens), tokens.ge(encoder.dictionary.nspecial))
 
@@ -48,7 +48,7 @@ def mean_over(rows: Tensor, chosen: Tensor) -> Tensor:
 
 
 # what M(x) is at the input, by the name that --representation takes; glove rows come with the batch
-REPRESENTATIONS: Dict[str, Callable[[nn.Module, Tensor], Tensor]] = {
+REPRESENTATIONS: Dict[str, Callable[[nn.Module, Tensor, Optional[bool]], Tensor]] = {
     "backbone": sentence_state,
     PREVIOUS_LAYER: sentence_state,
     "mean-pooled": mean_pooled,
@@ -62,9 +62,16 @@ def canonical_kind(kind: str) -> str:
 
 
 def sentence_representation(
-    encoder: nn.Module, tokens: Tensor, dropout: bool = False, kind: str = "backbone", gradient: bool = False
+    encoder: nn.Module,
+    tokens: Tensor,
+    dropout: bool = False,
+    kind: str = "backbone",
+    gradient: bool = False,
+    padded: Optional[bool] = None,
 ) -> Tensor:
     """M(x) of the raw input: B x T tokens -> B x d, with a ``gradient`` for the encoder's own weights on request.
+
+    ``padded``: whether there are pads among the tokens, if that is known.
 
     Differs from the paper's code, where the frozen backbone's dropout stays on in training and so the same
     sentence gets another representation at every step; ``dropout=True`` restores that. Without dropout M(x)
@@ -72,4 +79,4 @@ def sentence_representation(
     """
     mode = contextlib.nullcontext() if dropout else evaluating(encoder)
     with mode, torch.set_grad_enabled(gradient and torch.is_grad_enabled()):
-        return REPRESENTATIONS[kind](encoder, tokens)
+        return REPRESENTATIONS[kind](encoder, tokens, padded)

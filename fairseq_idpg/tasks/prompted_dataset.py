@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class PromptedDataset(FairseqDataset):
-    """Adds ``net_input.prompted_tokens`` and ``net_input.prompt_offset`` to fairseq's batches.
+    """Adds to fairseq's batches where the prompt goes, and what would be slow to ask a GPU for.
 
     Args:
         dataset: what ``sentence_prediction`` loaded; ``dataset[i]["net_input.src_tokens"]`` is ``<s> A </s> ...``.
@@ -30,7 +30,8 @@ class PromptedDataset(FairseqDataset):
         class_of: the model's classes of the folder's, asked at each batch, or None.
 
     Batches: ``src_tokens`` B x T (raw, for M(x)), ``prompted_tokens`` B x T', ``prompt_offset`` B, ``representation``
-    B x w if ``representations`` has them.
+    B x w if ``representations`` has them; ``padded``, whether there are pads (prompted or not: every example is
+    lengthened by as much).
     """
 
     def __init__(
@@ -70,6 +71,8 @@ class PromptedDataset(FairseqDataset):
 
     def collater(self, samples: List[Dict[str, Any]]) -> Dict[str, Any]:
         batch = self.dataset.collater(samples)
+        if samples:
+            batch["net_input"]["padded"] = bool(batch["net_input"]["src_tokens"].eq(self.pad).any())
         if samples and self.block.numel():
             prompted = data_utils.collate_tokens([s["prompted_tokens"] for s in samples], self.pad)
             batch["net_input"]["prompted_tokens"] = prompted

@@ -14,7 +14,7 @@ from tests.helpers import enlarge, logits, pair_batch, tiny_model
 
 
 def quick(p: float, training: bool = True) -> QuickDropout:
-    return QuickDropout(p, quick=True).train(training)
+    return QuickDropout(p).train(training)
 
 
 @settings(deadline=None, max_examples=30)

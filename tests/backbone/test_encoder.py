@@ -1,18 +1,14 @@
-"""The open encoder: equal to fairseq's when nothing is injected, and to a plain pass for each slot."""
+"""The open encoder with nothing injected is fairseq's, and what an injection needs of it."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from torch import nn
 
-from fairseq_idpg.backbone.injection import Injection, Prefix, add_rows, replace_rows
-from tests.helpers import PAD, TINY, enlarge, pair_batch, stock_twin, tiny_model
-from tests.plain import plain_embedding, plain_layer
+from fairseq_idpg.backbone.injection import Injection, Place
+from tests.helpers import PAD, TINY, enlarge, pair_batch, prompted, stock_twin, tiny_model
 
 LAYERS, WIDTH = TINY["encoder_layers"], TINY["encoder_embed_dim"]
-T_PROMPT = 2
-OFFSET = torch.tensor([1, 2, 4])
 
 
 @pytest.fixture
@@ -22,169 +18,119 @@ def model():
     return built
 
 
-def with_placeholders(tokens: torch.Tensor, offset: torch.Tensor, count: int) -> torch.Tensor:
-    rows = [torch.cat([row[:at], torch.full((count,), 3), row[at:]]) for row, at in zip(tokens, offset.tolist())]
-    return torch.stack(rows)
-
-
-def plain_pass(model, tokens, embedded=None, after=None, replace=False, prefix=None, adapters=None, query_delta=None):
-    """T x d states of each example's real tokens, layer by layer."""
-    stack, outputs = model.encoder.sentence_encoder, []
-    for example, row in enumerate(tokens):
-        at = int(OFFSET[example])
-        x = plain_embedding(stack, row[row != PAD], None if embedded is None else embedded[example], at)
-        for i, layer in enumerate(stack.layers):
-            x = plain_layer(
-                layer,
-                x,
-                prefix=prefix and [side[example] for side in prefix[i][:2]],
-                adapters=adapters[i] if adapters else (None, None),
-                query_delta=query_delta and query_delta[i],
-            )
-            if after and i in after:
-                rows = after[i][example] + (0 if replace else x[at : at + T_PROMPT])
-                x = torch.cat([x[:at], rows, x[at + T_PROMPT :]])
-        outputs.append(x)
-    return outputs
-
-
-def assert_equal_pass(model, tokens, injection, expected):
-    with model.encoder.sentence_encoder.injecting(injection):
-        features, _ = model.encoder(tokens, features_only=True)
-    for example, states in enumerate(expected):
-        torch.testing.assert_close(features[example, : len(states)], states, atol=2e-5, rtol=0)
-
-
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("frozen", [True, False])
 @pytest.mark.parametrize("padded", [True, False])
-def test_bitwise_equal_to_fairseq_when_nothing_is_injected(training, frozen, padded):
+@pytest.mark.parametrize("told", [True, False])
+def test_bitwise_equal_to_fairseq_when_nothing_is_injected(training, frozen, padded, told):
+    """Features, all hidden states, predicted words and gradients, with the same draws of dropout."""
     model = tiny_model(method="head-only", no_freeze_backbone=not frozen, dropout=0.1, attention_dropout=0.1)
     enlarge(model.encoder)
     model.train(training)
     twin = stock_twin(model)
     tokens = pair_batch() if padded else pair_batch()[:, :6]
     outputs = []
-    for each in (model, twin):
+    for each, more in ((model, {"padded": padded} if told else {}), (twin, {})):
         torch.manual_seed(7)
-        outputs.append(each(tokens, features_only=True)[0])
-    assert torch.equal(*outputs)
+        features, extra = each(tokens, features_only=True, return_all_hiddens=True, **more)
+        words, without = each(tokens, **more)
+        assert without == {"inner_states": None} and len(extra["inner_states"]) == LAYERS + 1
+        outputs.append([features, words, *extra["inner_states"]])
+        if not frozen:
+            (features.square().sum() + words.square().sum()).backward()
+            own = dict(each.encoder.sentence_encoder.named_parameters())
+            outputs[-1] += [own[name].grad for name in sorted(own)]
+    ours, theirs = outputs
+    assert len(ours) == len(theirs) and all(map(torch.equal, ours, theirs))
+    assert frozen or len(ours) > 16 * LAYERS
 
 
 def test_keys_are_those_of_roberta(model):
     assert set(model.encoder.state_dict()) == set(stock_twin(model).encoder.state_dict())
 
 
-def test_input_slot(model):
-    tokens = with_placeholders(pair_batch(), OFFSET, T_PROMPT)
-    rows = torch.randn(3, T_PROMPT, WIDTH)
-    expected = plain_pass(model, tokens, embedded=rows)
-    assert_equal_pass(model, tokens, Injection(embedded=rows, offset=OFFSET), expected)
-
-
-@pytest.mark.parametrize("insertion", ["add", "replace"])
-def test_hidden_slot(model, insertion):
-    tokens = with_placeholders(pair_batch(), OFFSET, T_PROMPT)
-    rows = torch.randn(3, T_PROMPT, WIDTH)
-    after = {i: torch.randn(3, T_PROMPT, WIDTH) for i in range(LAYERS - 1)}
-    injection = Injection(
-        embedded=rows, offset=OFFSET, after_layer=lambda i, sentence: after.get(i), insertion=insertion
-    )
-    expected = plain_pass(model, tokens, embedded=rows, after=after, replace=insertion == "replace")
-    assert_equal_pass(model, tokens, injection, expected)
-
-
-def test_hidden_slot_hands_over_the_sentence_state(model):
-    seen = []
-    injection = Injection(offset=OFFSET, after_layer=lambda i, sentence: seen.append((i, sentence)))
-    with model.encoder.sentence_encoder.injecting(injection):
-        _, extra = model.encoder(pair_batch(), features_only=True, return_all_hiddens=True)
-    assert [i for i, _ in seen] == list(range(LAYERS))
-    for i, sentence in seen:
-        assert torch.equal(sentence, extra["inner_states"][i + 1][0])
-
-
-def test_key_value_slot(model):
-    tokens = pair_batch()
-    prefix = {i: Prefix(torch.randn(3, 4, WIDTH), torch.randn(3, 4, WIDTH)) for i in range(LAYERS)}
-    key_value = lambda layer, sentence: prefix[layer]  # noqa: E731
-    assert_equal_pass(model, tokens, Injection(key_value=key_value), plain_pass(model, tokens, prefix=prefix))
-
-
-def test_key_value_slot_before_projection(model):
-    """The rows pass through the layer's own projections; one set of rows for the whole batch."""
-    rows = {i: Prefix(torch.randn(1, 4, WIDTH), torch.randn(1, 4, WIDTH), before_projection=True) for i in (0, 2)}
-    attention = [layer.self_attn for layer in model.encoder.sentence_encoder.layers]
-    none = (torch.empty(3, 0, WIDTH), torch.empty(3, 0, WIDTH))
-    projected = {
-        i: [project(side).expand(3, -1, -1) for project, side in zip((a.k_proj, a.v_proj), rows[i])]
-        if i in rows
-        else none
-        for i, a in enumerate(attention)
-    }
-    key_value = lambda layer, sentence: rows.get(layer)  # noqa: E731
-    tokens = pair_batch()
-    assert_equal_pass(model, tokens, Injection(key_value=key_value), plain_pass(model, tokens, prefix=projected))
-
-
-def test_key_value_slot_sees_the_sentence_below_each_layer(model):
-    seen = []
-    with torch.no_grad(), model.encoder.sentence_encoder.injecting(
-        Injection(key_value=lambda layer, sentence: seen.append((layer, sentence)))
-    ):
-        _, extra = model.encoder(pair_batch(), features_only=True, return_all_hiddens=True)
-    assert [i for i, _ in seen] == list(range(LAYERS))
-    for i, sentence in seen:
-        assert torch.equal(sentence, extra["inner_states"][i][0])
-
-
-def test_sublayer_slot(model):
-    """Each adapter sees the sublayer's output, the residual and the LayerNorm that closes the sublayer."""
-    dense = nn.Linear(WIDTH, WIDTH)
-    first = lambda f, x, norm: f + dense(norm(f + x))  # noqa: E731
-    second = lambda f, x, norm: 2 * f - dense(x)  # noqa: E731
-    adapters = {0: (first, None), 1: (None, first), 2: (second, first)}
-    expected = plain_pass(model, pair_batch(), adapters=adapters)
-    keys = set(model.encoder.state_dict())
-    assert_equal_pass(model, pair_batch(), Injection(adapters=adapters.__getitem__), expected)
-    assert set(model.encoder.state_dict()) == keys
-
-
-def test_projection_slot(model):
-    deltas = [nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(LAYERS)]
-    expected = plain_pass(model, pair_batch(), query_delta=deltas)
-    for layer, delta in zip(model.encoder.sentence_encoder.layers, deltas):
-        layer.self_attn.q_proj.register_forward_hook(lambda _, args, out, delta=delta: out + delta(args[0]))
-    assert_equal_pass(model, pair_batch(), Injection(), expected)
+def test_embeddings_that_are_given_are_taken(model):
+    twin, tokens = stock_twin(model), pair_batch()
+    given = torch.randn(*tokens.shape, WIDTH)
+    ours, theirs = (each.encoder.extract_features(tokens, token_embeddings=given)[0] for each in (model, twin))
+    assert torch.equal(ours, theirs)
 
 
 def test_nothing_stays_behind_even_after_an_error(model):
     before = model.encoder(pair_batch(), features_only=True)[0]
-    injection = Injection(offset=OFFSET, after_layer=lambda i, sentence: 1 / 0)
-    with pytest.raises(ZeroDivisionError), model.encoder.sentence_encoder.injecting(injection):
-        model.encoder(pair_batch(), features_only=True)
-    assert torch.equal(model.encoder(pair_batch(), features_only=True)[0], before)
+    for injection in (
+        Injection(hidden=lambda layer, states: 1 / 0),
+        Injection(late=lambda layer, states: torch.ones(1, 2, WIDTH) if layer == 0 else 1 / 0),
+        Injection(sublayer=lambda layer: (lambda f, x, norm: 2 * f, None) if layer == 0 else 1 / 0),
+    ):
+        with pytest.raises(ZeroDivisionError):
+            model.encoder(pair_batch(), features_only=True, injection=injection)
+        assert torch.equal(model.encoder(pair_batch(), features_only=True)[0], before)
 
 
-def test_rows_reach_only_their_places():
-    """T x B x d, whichever way it lies in memory; the second example has rows of its own."""
-    offset = torch.tensor([1, 3])
-    for x in (torch.zeros(6, 2, 3), torch.zeros(2, 6, 3).transpose(0, 1)):
-        for write in (add_rows, replace_rows):
-            out = write(x, torch.ones(1, 2, 3), offset).transpose(0, 1)
-            assert out.sum(-1).tolist() == [[0, 3, 3, 0, 0, 0], [0, 0, 0, 3, 3, 0]]
-            own = torch.tensor([[[1.0], [2.0]], [[3.0], [4.0]]]).expand(2, 2, 3)
-            out = write(x, own, offset).transpose(0, 1)
-            assert out.sum(-1).tolist() == [[0, 3, 6, 0, 0, 0], [0, 0, 0, 9, 12, 0]]
-        assert not x.any()
+@pytest.mark.parametrize("slot", ["hidden", "late", "key_value"])
+@pytest.mark.parametrize("padded", [True, False])
+def test_functions_see_the_states_at_their_place(model, slot, padded):
+    """Below the layer, or with ``hidden`` after it; ``sentence`` is the state of <s>; a mask if there are pads."""
+    tokens, seen = pair_batch() if padded else pair_batch()[:, :6], []
+    injection = Injection(**{slot: lambda layer, states: seen.append((layer, states))})
+    _, extra = model.encoder(tokens, features_only=True, return_all_hiddens=True, injection=injection)
+    assert [layer for layer, _ in seen] == list(range(LAYERS))
+    for layer, states in seen:
+        below = extra["inner_states"][layer + (slot == "hidden")]
+        assert torch.equal(states.x, below) and torch.equal(states.sentence, below[0])
+        assert torch.equal(states.padding, tokens.eq(PAD)) if padded else states.padding is None
+
+
+@torch.no_grad()
+def test_rows_that_joined_late_are_part_of_the_sequence_above_and_of_no_result(model):
+    tokens, seen, count = pair_batch(), [], 2
+    injection = Injection(
+        late=lambda layer, states: torch.ones(1, count, WIDTH) if layer != 1 else None,
+        hidden=lambda layer, states: seen.append(states),
+    )
+    features, extra = model.encoder(tokens, features_only=True, return_all_hiddens=True, injection=injection)
+    lengths = [tokens.size(1) + more for more in (count, count, 2 * count)]
+    assert [states.x.size(0) for states in seen] == lengths
+    for states in seen:
+        assert torch.equal(states.padding[:, : tokens.size(1)], tokens.eq(PAD))
+        assert not states.padding[:, tokens.size(1) :].any()
+    assert features.shape[:2] == tokens.shape
+    for states, below in zip(seen, extra["inner_states"][1:]):
+        assert torch.equal(below, states.x[: tokens.size(1)])
+
+
+@pytest.mark.parametrize("layer", range(LAYERS))
+@pytest.mark.parametrize("training", [True, False])
+def test_nothing_is_kept_below_a_late_prompt(layer, training):
+    """The backward pass needs no tensor of the embedding or of a layer below the one that reads the prompt."""
+    model = tiny_model(method="prompt-tuning", dropout=0.1, attention_dropout=0.1).train(training)
+    rows, at, kept = torch.randn(1, 3, WIDTH, requires_grad=True), [-1], {}
+
+    def late(reached, states):
+        at[0] = reached
+        assert states.x.requires_grad == (reached > layer)
+        return rows if reached == layer else None
+
+    def keep(tensor):
+        kept.setdefault(at[0], []).append(tensor.shape)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        features, _ = model.encoder(pair_batch(), features_only=True, injection=Injection(late=late))
+    assert sorted(kept) == list(range(layer, LAYERS))
+    features[:, 0].square().sum().backward()
+    assert rows.grad.abs().min() > 0
 
 
 def test_gradients_reach_every_row_and_no_backbone_weight(model):
-    tokens = with_placeholders(pair_batch(), OFFSET, T_PROMPT)
-    rows = torch.randn(3, T_PROMPT, WIDTH, requires_grad=True)
-    deep = {i: torch.randn(3, T_PROMPT, WIDTH, requires_grad=True) for i in range(LAYERS - 1)}
-    injection = Injection(embedded=rows, offset=OFFSET, after_layer=lambda i, sentence: deep.get(i))
-    with model.encoder.sentence_encoder.injecting(injection):
-        model.encoder(tokens, features_only=True)[0][:, 0].sum().backward()
+    tokens, count = pair_batch(), 2
+    extra = prompted(tokens, 0, count)
+    rows = torch.randn(3, count, WIDTH, requires_grad=True)
+    deep = {i: torch.randn(3, count, WIDTH, requires_grad=True) for i in range(LAYERS - 1)}
+    injection = Injection(input=rows, hidden=lambda layer, states: deep.get(layer))
+    place = Place(extra.prompt_offset, tokens)
+    features, _ = model.encoder(extra.prompted_tokens, features_only=True, injection=injection, place=place)
+    features[:, 0].sum().backward()
     assert all(t.grad is not None and t.grad.abs().min() > 0 for t in (rows, *deep.values()))
     assert all(p.grad is None for p in model.encoder.parameters())

@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
+from fairseq_idpg.backbone.injection import Injection, filled_fields
 from fairseq_idpg.errors import InputError
+from fairseq_idpg.methods.base import Method
+from fairseq_idpg.methods.combination import Combination
 from fairseq_idpg.methods.registry import PRESETS, find_preset
 from tests.folders import train, validate, write_backbone, write_folder
-from tests.helpers import enlarge, logits, pair_batch, tiny_model
+from tests.helpers import TINY, enlarge, logits, pair_batch, tiny_model
 
 PHM = {"phm_n": 4}
 
@@ -38,12 +41,55 @@ def test_the_representation_is_the_untouched_backbones():
     seen = []
     for model in (both, alone):
         method = model.method
-        method.injection = lambda representation, offset, old=method.injection: (
-            seen.append(representation),
-            old(representation, offset),
-        )[1]
+        method.injection = lambda m_of_x, old=method.injection: (seen.append(m_of_x), old(m_of_x))[1]
         logits(model, pair_batch())
     assert torch.equal(seen[0], seen[1])
+
+
+class Filling(Method):
+    """Fills the slots it is given with values of its own."""
+
+    def __init__(self, *slots: str):
+        super().__init__()
+        self.slots = slots
+
+    def injection(self, representation):
+        return Injection(**dict.fromkeys(self.slots, self))
+
+    def describe(self):
+        return ""
+
+
+WIDTH = TINY["encoder_embed_dim"]
+ALSO = {
+    "m-idpg-phm-glove": {"representation_width": WIDTH},
+    "p-tuning": {"prompt_reparameterization": "prefix-mlp"},  # which makes keys and values too
+}
+SLOTS = ("words", "input", "hidden", "late", "key_value", "sublayer", "projection")
+
+
+def test_what_is_injected_is_joined():
+    parts = [Filling("words", "late"), Filling("projection")]
+    joined = Combination("a+b", parts)
+    assert set(joined.slots) == {"words", "late", "projection"}
+    first, second = joined.parts
+    assert joined.injection(None) == Injection(words=first, late=first, projection=second)
+
+
+@pytest.mark.parametrize("slot", SLOTS)
+def test_two_parts_in_one_slot_are_refused(slot):
+    message = rf"--method a\+b\+c: a and c enter at the same place \({slot}\): choose one"
+    with pytest.raises(InputError, match=message):
+        Combination("a+b+c", [Filling(slot), Filling(), Filling(slot, "input")])
+
+
+@pytest.mark.parametrize("name", sorted(name for name, preset in PRESETS.items() if preset.methods))
+@pytest.mark.parametrize("options", [{}, {"prompt_insertion": "key-value"}, {"prompt_layers": "0,2"}], ids=str)
+def test_methods_fill_the_slots_that_they_name(name, options):
+    options = {option: value for option, value in options.items() if option in PRESETS[name].options}
+    method = tiny_model(method=name, **(PHM if "phm" in name else {}), **ALSO.get(name, {}), **options).method
+    filled = filled_fields(method.injection(torch.randn(3, WIDTH) if method.representation else None))
+    assert set(filled) - {"insertion"} == set(method.slots) <= set(SLOTS)
 
 
 def test_counts_add_up():

@@ -72,6 +72,19 @@ def test_batches(folders, pairs, position):
     assert torch.equal(net_input["src_lengths"], net_input["src_tokens"].ne(PAD).sum(1))
 
 
+@pytest.mark.parametrize("prompt_length", [0, 5])
+def test_batches_say_whether_they_have_pads(folders, prompt_length):
+    dataset = make_task(folders[True], prompt_length).load_dataset("valid")
+    examples = [dataset[i] for i in range(len(dataset))]
+    of = {int(item["net_input.src_lengths"]): item for item in examples}
+    assert len(of) > 1
+    for batch, padded in ((examples, True), ([*of.values()][:1] * 2, False)):
+        net_input = dataset.collater(batch)["net_input"]
+        assert net_input["padded"] is padded
+        for name in ("src_tokens", "prompted_tokens") if prompt_length else ("src_tokens",):
+            assert net_input[name].eq(PAD).any().item() is padded
+
+
 @settings(deadline=None, max_examples=25)
 @given(sentences=st.integers(1, 20), multiple=st.integers(1, 9), tokens=st.sampled_from([None, 60, 200]))
 def test_no_example_is_dropped_by_batching(folders, sentences, multiple, tokens):
@@ -99,7 +112,7 @@ def test_no_example_is_dropped_by_batching(folders, sentences, multiple, tokens)
 def test_without_a_prompt_batches_are_fairseqs_own(folders):
     dataset = make_task(folders[True], prompt_length=0).load_dataset("valid")
     batch = dataset.collater([dataset[0], dataset[1]])
-    assert set(batch["net_input"]) == {"src_tokens", "src_lengths"}
+    assert set(batch["net_input"]) == {"src_tokens", "src_lengths", "padded"}
     assert dataset.sizes.tolist() == dataset.dataset.sizes[0].tolist()
 
 

@@ -12,7 +12,7 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from torch import Tensor, nn
 
 from ...backbone.dropout import QuickDropout
-from ...backbone.injection import NO_ADAPTERS, AdapterPair, Injection
+from ...backbone.injection import UNCHANGED, Changes, Injection
 from ...errors import InputError
 from ..base import Geometry, Method
 from ..options import option, parse_layers
@@ -51,6 +51,7 @@ class AdapterMethod(Method):
         where: sublayers with an adapter, for the log.
     """
 
+    slots = ("sublayer",)
     per_layer = 2
     drops_hidden = False
     where = "attention and FFN"
@@ -67,7 +68,7 @@ class AdapterMethod(Method):
             self.layers = parse_layers("--adapter-layers", str(cfg.adapter_layers), geometry.layers, "all")
         self.trains_layer_norms = str(cfg.train_layer_norms) == "true"
         self.activation = utils.get_activation_fn(str(cfg.adapter_activation))
-        self.dropout = QuickDropout(cfg.adapter_dropout, quick=True)
+        self.dropout = QuickDropout(cfg.adapter_dropout)
         self.count = self.per_layer * len(self.layers)
         self.down_bias = nn.Parameter(torch.zeros(self.count, self.hidden))
         self.up_bias = nn.Parameter(torch.zeros(self.count, self.width))
@@ -76,19 +77,19 @@ class AdapterMethod(Method):
     def matrices(self) -> Tuple[Tensor, Tensor]:
         """W_down (N x d x m) and W_up (N x m x d), to be multiplied from the right, for one forward pass."""
 
-    def attach(self, *branches: Branch) -> AdapterPair:
+    def attach(self, *branches: Branch) -> Changes:
         """How the adapters of one layer enter: f' = f + adapter(f) after attention and after the feed-forward."""
         after_attention, after_ffn = (lambda f, x, layer_norm, b=branch: f + b(f) for branch in branches)
         return after_attention, after_ffn
 
-    def injection(self, representation: Optional[Tensor], offset: Optional[Tensor]) -> Injection:
+    def injection(self, representation: Optional[Tensor]) -> Injection:
         """All matrices now, an adapter's work when its layer is reached."""
         branches = self._branches()
         pairs = {
             layer: self.attach(*branches[i * self.per_layer : (i + 1) * self.per_layer])
             for i, layer in enumerate(self.layers)
         }
-        return Injection(adapters=lambda layer: pairs.get(layer, NO_ADAPTERS))
+        return Injection(sublayer=lambda layer: pairs.get(layer, UNCHANGED))
 
     def trains(self, name: str) -> bool:
         return self.trains_layer_norms and bool(re.search("layer_?norm", name))

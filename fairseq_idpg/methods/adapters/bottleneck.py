@@ -20,7 +20,7 @@ from typing import Optional, Tuple
 import torch
 from torch import Tensor, nn
 
-from ...backbone.injection import AdapterPair
+from ...backbone.injection import Changes
 from ...errors import InputError
 from ..base import Geometry
 from ..options import option
@@ -74,7 +74,7 @@ class Pfeiffer(Houlsby):
     per_layer = 1
     where = "FFN"
 
-    def attach(self, *branches: Branch) -> AdapterPair:
+    def attach(self, *branches: Branch) -> Changes:
         (branch,) = branches
         return None, lambda f, x, layer_norm: f + branch(layer_norm(f + x))
 

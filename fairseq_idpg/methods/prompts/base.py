@@ -1,20 +1,20 @@
 """What every prompt method has in common: which layers get a prompt, how long it is, how it enters."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from torch import Tensor, nn
 
-from ...backbone.injection import Injection, Prefix
+from ...backbone.injection import Injection, Prefix, States
 from ...errors import InputError
 from ..base import Geometry, Method, WordEmbeddings
 from ..options import option, parse_layers
 from .initial import INITS, set_initial_rows
 
-# (place, B x d sentence state or None) -> B x rows x d or 1 x rows x d prompt rows
-PromptAt = Callable[[int, Optional[Tensor]], Tensor]
+# (place, states below it, None at the input) -> B x rows x d or 1 x rows x d prompt rows
+PromptAt = Callable[[int, Optional[States]], Tensor]
 
 # What RobertaModel's own initialisation leaves in every embedding table of the released code.
 TABLE_STD = 0.02
@@ -98,26 +98,31 @@ class PromptMethod(Method):
     def begin_pass(self, representation: Optional[Tensor]) -> PromptAt:
         """Begins one forward pass on M(x) (B x d, or None) and returns what gives each place its rows."""
 
-    def injection(self, representation: Optional[Tensor], offset: Optional[Tensor]) -> Injection:
+    @property
+    def slots(self) -> Tuple[str, ...]:
+        if self.insertion in PREFIX:
+            return ("key_value",)
+        return ("input",) if self.places == (0,) else ("input", "hidden")
+
+    def injection(self, representation: Optional[Tensor]) -> Injection:
         """Rows for the input now, rows for the layers when they are reached."""
         prompt_at = self.begin_pass(representation)
         if self.insertion in PREFIX:
             return Injection(key_value=self._key_value(prompt_at))
 
-        def after_layer(layer: int, sentence: Tensor) -> Optional[Tensor]:
-            return prompt_at(layer + 1, sentence) if layer + 1 in self.places else None
+        def hidden(layer: int, states: States) -> Optional[Tensor]:
+            return prompt_at(layer + 1, states) if layer + 1 in self.places else None
 
-        return Injection(
-            embedded=prompt_at(0, representation), offset=offset, after_layer=after_layer, insertion=self.insertion
-        )
+        injection = Injection(input=prompt_at(0, None))
+        return injection if self.places == (0,) else replace(injection, hidden=hidden, insertion=self.insertion)
 
-    def _key_value(self, prompt_at: PromptAt) -> Callable[[int, Tensor], Optional[Prefix]]:
+    def _key_value(self, prompt_at: PromptAt) -> Callable[[int, States], Optional[Prefix]]:
         """What gives each layer its prefix: the first half of its rows as keys, the second as values."""
 
-        def prefix_of(layer: int, sentence: Tensor) -> Optional[Prefix]:
+        def prefix_of(layer: int, states: States) -> Optional[Prefix]:
             if layer not in self.places:
                 return None
-            keys, values = prompt_at(layer, sentence).chunk(2, dim=1)
+            keys, values = prompt_at(layer, states).chunk(2, dim=1)
             return Prefix(keys, values, before_projection=self.insertion == "key-value-input")
 
         return prefix_of

@@ -17,6 +17,7 @@ import torch
 from fairseq.dataclass import ChoiceEnum
 from torch import Tensor, nn
 
+from ...backbone.injection import States
 from ...errors import InputError
 from ...representations.kinds import GLOVE, PREVIOUS_LAYER, REPRESENTATIONS
 from ..base import Geometry
@@ -152,10 +153,10 @@ class IDPG(PromptMethod):
         generators = [generator.build() for generator in self.generators]
         row_of = {place: row for row, place in enumerate(self.places)}
 
-        def prompt_at(place: int, sentence: Optional[Tensor]) -> Tensor:
+        def prompt_at(place: int, states: Optional[States]) -> Tensor:
             row = row_of[place]
             # a copy: a view kept for W1's gradient would keep the layer's whole output
-            c = sentence.clone() if place and self.from_previous_layer else c0
+            c = states.sentence.clone() if place and self.from_previous_layer else c0
             prompt = generators[row % len(generators)](c).view(c.size(0), self.rows, -1)
             prompt = prompt + self.bias[row % len(self.bias)]
             return prompt if place else self._refine(prompt, c0)

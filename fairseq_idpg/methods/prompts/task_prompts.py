@@ -111,7 +111,7 @@ class TaskPrompts(PromptMethod):
                 )
             table = self.made_rows()
         rows = dict(zip(self.places, table))
-        return lambda place, sentence: rows[place][None]
+        return lambda place, states: rows[place][None]
 
 
 register_preset("prompt-tuning", TaskPrompts, paper="5K", prompt_length=5)

@@ -140,7 +140,7 @@ def test_order_and_padding(name):
 
 @pytest.mark.parametrize("name", ADAPTERS)
 def test_representation_is_the_backbones_own(name):
-    """A pass outside ``injecting``, such as the one for M(x), runs without adapters."""
+    """A pass without an injection, such as the one for M(x), runs without adapters, after one with them too."""
     model = adapted(name)
     expected = stock_twin(model)(pair_batch(), features_only=True)[0][:, 0]
     logits(model, pair_batch())
@@ -153,7 +153,7 @@ def test_dropout_follows_the_mode_and_stands_where_the_released_code_has_it(name
     model = adapted(name, adapter_dropout=0.5)
     method, f = model.method, torch.randn(7, 1, TINY["encoder_embed_dim"])
     with torch.no_grad():
-        adapter = method.injection(None, None).adapters(0)[0]
+        adapter = method.injection(None).sublayer(0)[0]
         expected = plain_adapter(method, 0, PLAIN[name][1])(f[:, 0])
         torch.testing.assert_close((adapter(f, f, None) - f)[:, 0], expected, atol=1e-4, rtol=1e-4)
         method.train()

@@ -7,6 +7,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
+from fairseq_idpg.backbone.injection import States
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.prompts.base import parse_places
@@ -51,7 +52,7 @@ def test_equations(name, sharing, representation, variant):
     prompt_at = method.begin_pass(m_of_x)
     for row, place in enumerate(method.places):
         read = sentence if place and representation == "previous-layer" else m_of_x
-        ours = prompt_at(place, sentence).detach().numpy()
+        ours = prompt_at(place, States(sentence[None])).detach().numpy()
         for example in range(2):
             np.testing.assert_allclose(ours[example], plain_prompt(method, row, read[example].numpy()), atol=1e-4)
 
@@ -135,10 +136,10 @@ def test_dropout_is_where_the_released_code_has_it():
         method.begin_pass(torch.ones(2, WIDTH))(1, None), method.begin_pass(torch.ones(2, WIDTH))(1, None)
     )
     method.from_previous_layer = True
-    sentence = torch.randn(2, WIDTH)
-    assert torch.equal(prompt_at(1, sentence), method.begin_pass(torch.zeros(2, WIDTH))(1, sentence))
+    below = States(torch.randn(1, 2, WIDTH))
+    assert torch.equal(prompt_at(1, below), method.begin_pass(torch.zeros(2, WIDTH))(1, below))
     method.generators[0].dropout.p = 0.5
-    assert not torch.equal(prompt_at(1, sentence), prompt_at(1, sentence))
+    assert not torch.equal(prompt_at(1, below), prompt_at(1, below))
 
 
 def test_matrices_are_built_once_per_pass(monkeypatch):

@@ -5,24 +5,20 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import multiprocessing
-import os
 import random
 import shutil
 import socket
-import sys
 import tempfile
 from pathlib import Path
-from typing import Iterator
 
 import torch
 from fairseq.data import Dictionary, indexed_dataset
 from fairseq.models.roberta.model import RobertaEncoder, RobertaModel, base_architecture
 
 from preprocess.data_folder import DataFolder
+from tests.command_line import FORKS, ROOT, command_line
 from tests.helpers import TINY, WORDS, dictionary
 
-ROOT = Path(__file__).parents[1]
 SIZE = [f"--{name.replace('_', '-')}={value}" for name, value in TINY.items() if name != "max_positions"]
 
 
@@ -110,38 +106,6 @@ def write_backbone(path: Path, seed: int = 0, words: int = WORDS, **size) -> Pat
     return path
 
 
-# A server that has imported fairseq and forks for each command: the same ``cli_main`` on the same arguments as the
-# installed scripts, without the seconds that importing torch takes. The plugin itself is not imported beforehand,
-# so that --user-dir does it in every run.
-FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(
-    ["fairseq_cli.train", "fairseq_cli.validate", "sklearn.metrics", "scipy.stats", "torch._dynamo"]
-)
-
-
-@contextlib.contextmanager
-def uncaught() -> Iterator[None]:
-    """What the interpreter does with an error that nobody catches; multiprocessing does something else."""
-    try:
-        yield
-    except Exception:
-        sys.excepthook(*sys.exc_info())
-        sys.exit(1)
-
-
-def _command_line(tool: str, arguments: list[str], output: str) -> None:
-    """The body of one forked process: ``fairseq-TOOL arguments``, all output going to a file."""
-    from importlib import import_module
-
-    file = os.open(output, os.O_WRONLY)
-    for stream in (1, 2):
-        os.dup2(file, stream)
-    os.chdir(ROOT)
-    sys.argv = [f"fairseq-{tool}", *arguments]
-    with uncaught():
-        import_module(f"fairseq_cli.{tool}").cli_main()
-
-
 class Finished:
     """A command that has ended: its status, its output, and what its json log lines say."""
 
@@ -180,7 +144,7 @@ def run(
         started = []
         for rank, (output, place) in enumerate(zip(outputs, distributed(processes))):
             command = [str(argument) for argument in [*arguments, *place]]
-            started.append(FORKS.Process(target=_command_line, args=(tool, command, output.name)))
+            started.append(FORKS.Process(target=command_line, args=(tool, command, output.name)))
             started[rank].start()
         for process in started:
             process.join()

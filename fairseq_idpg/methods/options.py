@@ -35,24 +35,26 @@ def options_of(config: Type[FairseqDataclass]) -> Dict[str, Field]:
     return {f.name: f for f in fields(config) if "preset_default" in f.metadata}
 
 
-def joined_options(name: str, configs: Iterable[Type[FairseqDataclass]]) -> Type[FairseqDataclass]:
+def joined_options(name: str, configs: Iterable[type], beside: Iterable[type]) -> Type[FairseqDataclass]:
     """A dataclass called ``name`` of the options of all ``configs``, in their order.
 
+    Args:
+        beside: dataclasses of other options on the same command line.
+
     Raises:
-        ValueError: two of them declare an option differently.
+        ValueError: two of them declare an option differently; fairseq would take the first without a word.
     """
-    found: Dict[str, Field] = {}
-    owners: Dict[str, Type[FairseqDataclass]] = {}
-    for config in configs:
-        for option_name, declared in options_of(config).items():
-            known = found.setdefault(option_name, declared)
-            owner = owners.setdefault(option_name, config)
-            if (known.type, known.metadata) != (declared.type, declared.metadata):
+    known: Dict[str, Tuple[type, Field]] = {}
+    for config in (*beside, *configs):
+        for f in fields(config):
+            owner, first = known.setdefault(f.name, (config, f))
+            if "preset_default" in f.metadata and (first.type, first.metadata) != (f.type, f.metadata):
                 raise ValueError(
-                    f"{flag_name(option_name)} is declared by {owner.__module__}.{owner.__name__} and differently by "
+                    f"{flag_name(f.name)} is declared by {owner.__module__}.{owner.__name__} and differently by "
                     f"{config.__module__}.{config.__name__}: rename one"
                 )
-    declarations = [(f.name, f.type, field(default=None, metadata=f.metadata)) for f in found.values()]
+    options = [f for _, f in known.values() if "preset_default" in f.metadata]
+    declarations = [(f.name, f.type, field(default=None, metadata=f.metadata)) for f in options]
     return make_dataclass(name, declarations, bases=(FairseqDataclass,))
 
 

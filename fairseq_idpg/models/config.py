@@ -9,7 +9,6 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import II, OmegaConf, open_dict
 
-from ..arguments import flag_name
 from ..methods.options import fill_options, joined_options, options_of
 from ..methods.registry import PRESETS, find_preset
 
@@ -47,12 +46,11 @@ class BackboneConfig(FairseqDataclass):
 
 
 MethodConfig: Any = joined_options(
-    "MethodConfig", (method.config for preset in PRESETS.values() for method in preset.methods)
+    "MethodConfig",
+    configs=[method.config for preset in PRESETS.values() for method in preset.methods],
+    beside=[BackboneConfig, *(section.type for section in fields(FairseqConfig) if is_dataclass(section.type))],
 )
 METHOD_OPTIONS = options_of(MethodConfig)
-_SECTIONS = [BackboneConfig, *(section.type for section in fields(FairseqConfig) if is_dataclass(section.type))]
-for _name in {f.name for section in _SECTIONS for f in fields(section)} & METHOD_OPTIONS.keys():
-    raise ValueError(f"{flag_name(_name)} of a method is an option of the model or of fairseq too: rename it")
 
 
 @dataclass

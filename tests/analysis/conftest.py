@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.folders import FORKS, ROOT, Finished, train, write_backbone
+from tests.command_line import FORKS, ROOT
+from tests.folders import Finished, train, write_backbone
 from tests.preprocess.commands import run as preprocess
 from tests.preprocess.commands import write_vocab
 

@@ -17,7 +17,7 @@ from typing import Iterator
 from epoch_process import reason
 
 from preprocess.errors import InputError
-from tests.folders import FORKS, ROOT, uncaught
+from tests.command_line import FORKS, ROOT, uncaught
 
 
 def command_in_fork(command: list[str], pipe: str) -> None:

@@ -13,7 +13,7 @@ import torch
 from tests import folders
 from tests.folders import same_tensors, train
 
-START = folders._command_line  # as it is in the process of the tests
+START = folders.command_line  # as it is in the process of the tests
 
 
 def killed_while(moment: str, tool: str, arguments: list[str], output: str) -> None:
@@ -105,7 +105,7 @@ def test_the_same_run_as_without_the_kill(whole, pairs, backbone, tmp_path, monk
     finished, folder = whole
     options = ["--backbone", backbone, "--max-epoch", 3, "--patience", 5]
     with monkeypatch.context() as patched:
-        patched.setattr(folders, "_command_line", kill)
+        patched.setattr(folders, "command_line", kill)
         killed = train(pairs, tmp_path, *options, succeed=False)
     if kill is full_disk:
         assert (

@@ -15,7 +15,7 @@ from preprocess.errors import InputError
 from run_scripts.report.__main__ import main as report
 from run_scripts.sweep import __main__ as sweep
 from run_scripts.sweep.slurm import Slurm
-from tests.folders import FORKS
+from tests.command_line import FORKS
 from tests.run_scripts import tiny
 from tests.run_scripts.tiny import world  # noqa: F401
 

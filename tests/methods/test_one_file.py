@@ -1,0 +1,136 @@
+"""A new method is one file: dropped into a copy of the package it is trained, saved, resumed, counted, documented."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from tests.folders import ROOT, train, validate
+from tests.helpers import ALWAYS_SAVED
+from tests.methods.adapters.presets import HEAD
+
+DUMMY = '''
+"""Rows of the input times a number, beside one matrix of the backbone."""
+
+from dataclasses import dataclass
+from typing import Optional
+
+import torch
+from torch import nn
+
+from ..options import option
+from ..registry import register_preset
+from .base import PromptConfig, PromptMethod
+
+
+@dataclass
+class DummyConfig(PromptConfig):
+    """Options of a dummy."""
+
+    dummy_scale: Optional[float] = option(1.0, "factor of the rows")
+
+
+class Dummy(PromptMethod):
+    """P = scale * table; W1 of the second layer is trained too."""
+
+    config = DummyConfig
+
+    def __init__(self, cfg, geometry):
+        super().__init__(cfg, geometry)
+        self.scale = cfg.dummy_scale
+        self.table = nn.Parameter(torch.zeros(1, self.rows, geometry.width))
+
+    def begin_pass(self, representation):
+        return lambda place, below: self.scale * self.table
+
+    @property
+    def initial_rows(self):
+        return self.table
+
+    def trains(self, name):
+        return name == "layers.1.fc1.weight"
+
+
+register_preset("dummy", Dummy, paper="0.1K", prompt_length=3)
+'''
+ENCODER = "encoder.sentence_encoder."
+WEIGHT = ENCODER + "layers.1.fc1.weight"
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """The package under another name, with one more file."""
+    package = tmp_path_factory.mktemp("with_dummy") / "copied"
+    shutil.copytree(ROOT / "fairseq_idpg", package, ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "methods" / "prompts" / "dummy.py").write_text(DUMMY)
+    return package
+
+
+@pytest.fixture(scope="module")
+def dummy(copy, backbone):
+    options = ["--user-dir", copy, "--backbone", backbone, "--method", "dummy", "--dummy-scale", 0.5]
+    return lambda data, folder, *more, **how: train(data, folder, *options, *more, without="--phm-n", **how)
+
+
+@pytest.fixture(scope="module")
+def trained(dummy, pairs, tmp_path_factory):
+    """(the run, its checkpoint) of two epochs, the frozen backbone saved as well."""
+    folder = tmp_path_factory.mktemp("dummy")
+    return dummy(pairs, folder, "--max-epoch", 2, "--save-full-model"), folder / "checkpoint_last.pt"
+
+
+def load(checkpoint):
+    return torch.load(checkpoint, weights_only=True)
+
+
+def test_what_it_names_moves_and_nothing_else_of_the_backbone(trained, backbone):
+    state = load(trained[1])
+    assert state["cfg"]["model"]["dummy_scale"] == 0.5
+    table = state["model"]["method.table"]
+    assert table.shape == (1, 3, 32) and table.abs().min() > 0
+    before = load(backbone)["model"]
+    moved = {key for key in before if key.startswith(ENCODER) and not torch.equal(before[key], state["model"][key])}
+    assert moved == {WEIGHT}
+
+
+def test_the_log_says_what_is_trained(trained):
+    # 3 x 32 of the method, 32 x 32 + 32 + 2 x 33 of the head, 32 x 64 of the backbone
+    assert "method dummy: 3,266 trainable of" in trained[0].output
+    assert "frozen but for 2,048 that the method trains" in trained[0].output
+    assert "prompt: 3 rows (add) at layers 0 from position 0" in trained[0].output
+
+
+def test_its_checkpoints_hold_what_is_trained_and_are_resumed_to_the_same_losses(trained, dummy, pairs, tmp_path):
+    parts = [dummy(pairs, tmp_path, "--max-epoch", epochs) for epochs in (1, 2)]
+    whole, full = trained[0], load(trained[1])["model"]
+    assert parts[0].log("train_loss") + parts[1].log("train_loss") == whole.log("train_loss")
+    saved = load(tmp_path / "checkpoint_last.pt")["model"]
+    assert set(saved) == {"method.table", WEIGHT} | HEAD | ALWAYS_SAVED
+    assert all(torch.equal(saved[key], full[key]) for key in {"method.table", WEIGHT} | HEAD)
+
+
+def test_its_checkpoints_validate(trained, copy, pairs):
+    again = validate(pairs, trained[1], "--user-dir", copy)
+    assert again.log("valid_loss") == pytest.approx(trained[0].log("valid_loss")[-1:], abs=1e-3)
+
+
+def test_options_of_others_are_refused(dummy, pairs, tmp_path):
+    line = dummy(pairs, tmp_path, "--compacter-n", 4, succeed=False).last_line
+    assert "--compacter-n 4 has no effect with --method dummy" in line
+    line = dummy(pairs, tmp_path, "--method", "adapter", succeed=False).last_line
+    assert "--dummy-scale 0.5 has no effect with --method adapter" in line
+
+
+def test_tables_have_its_rows(copy):
+    asked = "from copied.options_table import options_markdown as options; from copied.count import rows; "
+    asked += "print(options(), [row for row in rows('roberta_idpg_large') if row.preset == 'dummy'])"
+    command = [sys.executable, "-c", asked]
+    environment = {"PYTHONPATH": f"{copy.parent}:{ROOT}"}
+    said = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+    assert "| `--dummy-scale` | 1 | factor of the rows |" in said
+    assert "| `dummy` | `--prompt-length 3` |" in said
+    assert f"own={3 * 1024}, of_backbone={1024 * 4096}," in said and "paper='0.1K'" in said

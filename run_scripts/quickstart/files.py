@@ -7,7 +7,7 @@ settings, or an interruption, make the step run again.
 
 from __future__ import annotations
 
-import contextlib
+import fcntl
 import json
 import os
 import re
@@ -16,11 +16,13 @@ import subprocess
 import sys
 from collections import deque
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, Sequence
+from typing import Any, Callable, Dict, Sequence
 
 from preprocess.errors import InputError
+from preprocess.folders import new_file
 
 from .. import ROOT
+from ..run.fairseq_train import follow, stop
 
 ERROR_LINE = re.compile(r"^[\w.]*(Error|Exception)\b|\berror:")
 Settings = Dict[str, Any]
@@ -34,11 +36,8 @@ def say(message: str) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes the whole file, or leaves the old one as it was."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_bytes(text.encode("utf-8"))
-    os.replace(temporary, path)
+    with new_file(path) as work:
+        work.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, value: object) -> None:
@@ -58,23 +57,6 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
     elif path.exists() or path.is_symlink():
         path.unlink()
-
-
-@contextlib.contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder to fill, which takes the place of `path` if nothing goes wrong."""
-    temporary, old = path.with_name(path.name + ".tmp"), path.with_name(path.name + ".old")
-    remove(temporary)
-    temporary.mkdir(parents=True)
-    try:
-        yield temporary
-        remove(old)
-        if path.exists():
-            os.replace(path, old)
-        os.replace(temporary, path)
-        remove(old)
-    finally:
-        remove(temporary)
 
 
 # --- steps ---------------------------------------------------------------------------------------
@@ -101,12 +83,8 @@ def run_step(title: str, product: Path, settings: Settings, build: Callable[[], 
 
 def lock(folder: Path) -> None:
     """One quick start at a time per folder; children hold the lock too, should we be killed."""
-    try:
-        import fcntl
-    except ImportError:  # no such locks on this system
-        return
     folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(str(folder / ".lock"), os.O_RDWR | os.O_CREAT)
+    handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -126,34 +104,13 @@ def tool(name: str) -> str:
     return str(path)
 
 
-def child_environment() -> dict[str, str]:
-    """Threads that wait yield their core: spinning ones make training 5 times slower on a busy CPU."""
-    return {"OMP_WAIT_POLICY": "PASSIVE", **os.environ}
-
-
-def _stop(child: subprocess.Popen) -> None:
-    if child.poll() is None:
-        child.terminate()
-        try:
-            child.wait(timeout=15)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
-
-
-def _failure(command: Sequence[str], code: int, lines: Sequence[str], hint: str) -> str:
-    how = f"was killed by signal {-code}" if code < 0 else f"failed (exit status {code})"
-    errors = [line for line in lines if ERROR_LINE.search(line)] or [ln for ln in lines if ln]
-    return f"{Path(command[0]).name} {how}: {errors[-1] if errors else 'no output'}{hint}"
-
-
 def run_visible(command: Sequence[str], what: str) -> None:
     """Runs a child that writes to our terminal itself."""
-    child = subprocess.Popen(list(command), cwd=str(ROOT), close_fds=False)
+    child = subprocess.Popen(command, cwd=ROOT, close_fds=False)
     try:
         code = child.wait()
     finally:
-        _stop(child)
+        stop(child)
     if code != 0:
         raise InputError(f"{what} failed (exit status {code}), see the lines above")
 
@@ -163,26 +120,15 @@ def run_logged(command: Sequence[str], log: Path, on_line: Callable[[str], None]
     log.parent.mkdir(parents=True, exist_ok=True)
     last: deque[str] = deque(maxlen=200)
     with open(log, "a", encoding="utf-8") as file:
-        child = subprocess.Popen(
-            list(command),
-            cwd=str(ROOT),
-            env=child_environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            universal_newlines=True,
-            encoding="utf-8",
-            errors="replace",
-            close_fds=False,
-        )
-        try:
-            assert child.stdout is not None
-            for line in child.stdout:
-                file.write(line)
-                file.flush()
-                last.append(line.strip())
-                on_line(line.rstrip("\n"))
-            code = child.wait()
-        finally:
-            _stop(child)
+
+        def keep(line: str) -> None:
+            file.write(line)
+            file.flush()
+            last.append(line.strip())
+            on_line(line.rstrip("\n"))
+
+        code = follow(command, keep, ROOT)
     if code != 0:
-        raise InputError(_failure(command, code, list(last), f" (all of it: {log})"))
+        how = f"was killed by signal {-code}" if code < 0 else f"failed (exit status {code})"
+        lines = [line for line in last if ERROR_LINE.search(line)] or [line for line in last if line] or ["no output"]
+        raise InputError(f"{Path(command[0]).name} {how}: {lines[-1]} (all of it: {log})")

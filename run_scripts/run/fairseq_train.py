@@ -15,7 +15,7 @@ import time
 from datetime import datetime
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
-from typing import Any
+from typing import Any, Callable, Sequence
 
 from preprocess.errors import InputError
 
@@ -37,39 +37,53 @@ def train(command: list[str], log: Path, echo: bool) -> None:
     Raises:
         InputError: it failed; with the last line that it wrote.
     """
-    begin = time.monotonic()
+    begin, last = time.monotonic(), ""
     with open(log, "a", encoding="utf-8") as file:
 
         def write(line: str) -> None:
+            nonlocal last
             file.write(line)
             file.flush()
             if echo:
                 print(line, end="", flush=True)
+            last = line.strip() if line.strip() and not line.startswith("===") else last
 
         write(f"{STARTED}{time.strftime(STAMP)} {shlex.join(command)}\n")
-        child = subprocess.Popen(
-            [sys.executable, "-m", "run_scripts.run.fairseq_train", *command[1:]],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            env=child_environment(),
-            close_fds=False,  # the locks that we hold: whoever waits for them also waits for an orphan
-        )
-        assert child.stdout is not None
-        last = ""
-        try:
-            for line in child.stdout:
-                write(line)
-                last = line.strip() if line.strip() and not line.startswith("===") else last
-            status = child.wait()
-        except BaseException:
-            child.terminate()
-            child.wait()
-            raise
+        status = follow([sys.executable, "-m", "run_scripts.run.fairseq_train", *command[1:]], write)
         write(f"=== ended with status {status} after {time.monotonic() - begin:.1f} s\n")
     if status:
         raise InputError(f"fairseq-train ended with status {status}: {last} (log: {log})")
+
+
+def follow(command: Sequence[str], on_line: Callable[[str], None], folder: Path | None = None) -> int:
+    """The exit status of a child, whose lines go to ``on_line`` as they come; it ends when we do."""
+    child = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=child_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+        close_fds=False,  # the locks that we hold: whoever waits for them also waits for an orphan
+    )
+    assert child.stdout is not None
+    try:
+        for line in child.stdout:
+            on_line(line)
+        return child.wait()
+    finally:
+        stop(child)
+
+
+def stop(child: subprocess.Popen) -> None:
+    if child.poll() is None:
+        child.terminate()
+        try:
+            child.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
 
 
 def refuse_skipped(log: Path) -> None:

@@ -82,6 +82,17 @@ def test_what_a_living_process_fills_stays(kind, holder, tmp_path):
     assert names(tmp_path / "out") == [*before, "x-bin"]
 
 
+def test_a_folder_is_replaced_when_the_new_one_is_whole(tmp_path):
+    for content in ("1", "2"):
+        with new_folder(tmp_path / "f", overwrite=True) as work:
+            (work / "x").write_text(content)
+    assert (tmp_path / "f" / "x").read_text() == "2" and names(tmp_path) == ["f"]
+    with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "f", overwrite=True) as work:
+        (work / "x").write_text("3")
+        raise KeyboardInterrupt
+    assert (tmp_path / "f" / "x").read_text() == "2" and names(tmp_path) == ["f"]
+
+
 def test_a_strangers_folder_stays(tmp_path):
     for name in (".x-bin.notes", ".x-bin.0123abcd", ".y-bin.0123abcd", ".x-bin.0123ABCD"):
         (tmp_path / name).mkdir()

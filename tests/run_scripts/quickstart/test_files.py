@@ -10,7 +10,6 @@ from preprocess.errors import InputError
 from run_scripts.quickstart.files import (
     is_done,
     lock,
-    new_folder,
     read_json,
     record_of,
     run_logged,
@@ -36,24 +35,6 @@ def test_read_json_of_broken_file(tmp_path):
     (tmp_path / "cut.json").write_text('{"a": ')
     assert read_json(tmp_path / "cut.json") is None
     assert read_json(tmp_path / "absent.json") is None
-
-
-def test_new_folder_replaces_when_whole(tmp_path):
-    for content in ("1", "2"):
-        with new_folder(tmp_path / "f") as temporary:
-            (temporary / "x").write_text(content)
-    assert (tmp_path / "f" / "x").read_text() == "2"
-    assert [p.name for p in tmp_path.iterdir()] == ["f"]
-
-
-def test_new_folder_keeps_the_old_one_on_failure(tmp_path):
-    with new_folder(tmp_path / "f") as temporary:
-        (temporary / "x").write_text("1")
-    with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "f") as temporary:
-        (temporary / "x").write_text("2")
-        raise KeyboardInterrupt
-    assert (tmp_path / "f" / "x").read_text() == "1"
-    assert [p.name for p in tmp_path.iterdir()] == ["f"]
 
 
 def test_step_runs_again_only_for_other_settings(tmp_path):

@@ -11,8 +11,19 @@ from preprocess.errors import InputError
 from run_scripts.quickstart import __main__ as quickstart
 from run_scripts.quickstart import runs as quickstart_runs
 from run_scripts.quickstart.files import read_json, write_json
-from run_scripts.quickstart.log import Watcher, parse_line, read_epochs, read_parameter_counts
-from run_scripts.quickstart.runs import HYPERS, Hyper, Run, finish_run, prepare, repair_last, train_command
+from run_scripts.quickstart.runs import (
+    HYPERS,
+    Hyper,
+    Run,
+    Watcher,
+    finish_run,
+    parse_line,
+    prepare,
+    read_epochs,
+    read_parameter_counts,
+    repair_last,
+    train_command,
+)
 
 STAMP = "2026-01-01 00:00:00 | INFO | "
 ROW = {

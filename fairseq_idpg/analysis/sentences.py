@@ -18,7 +18,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from ..errors import InputError
-from ..tasks.folder_checks import check_files, sentence_lengths
+from ..tasks.folder import check_files, sentence_lengths
 from ..tasks.ordering import by_length
 from ..tasks.prompt_position import first_row, insertion_index, prompt_block, rows_needed
 from ..tasks.prompted_dataset import PromptedDataset

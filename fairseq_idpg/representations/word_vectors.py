@@ -10,7 +10,7 @@ from preprocess.data_folder import DataFolder
 from preprocess.means import REMEDY, read_facts, read_means
 
 from ..errors import InputError
-from ..tasks.folder_checks import refused
+from ..tasks.folder import refused
 
 logger = logging.getLogger(__name__)
 

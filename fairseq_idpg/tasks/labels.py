@@ -15,7 +15,7 @@ from preprocess.dictionary import FILLER
 from ..arguments import flag_name
 from ..errors import InputError
 from ..saving.record import KeptRecord, Record, listed, read_record, symbols_fingerprint
-from . import folder_checks
+from . import folder as folder
 
 
 def class_names(dictionary: Dictionary) -> List[str]:
@@ -120,17 +120,17 @@ def load_labels(cfg: Any, load: Callable[[str], Dictionary], from_checkpoint: bo
     Raises:
         InputError: there is no label/dict.txt, or it has another number of classes.
     """
-    folder_checks.check_classes(cfg.data, cfg.num_classes, None)
+    folder.check_classes(cfg.data, cfg.num_classes, None)
     if cfg.regression_target:
         return None
     path = Path(cfg.data, "label", "dict.txt")
     if from_checkpoint and not path.is_file() and not any(path.parent.glob("*.idx")):
         return LabelOrder(Dictionary(), cfg.data, cfg.num_classes)
     if not path.is_file():
-        raise InputError(f"data folder {cfg.data} has no label/dict.txt: {folder_checks.PREPROCESS}")
+        raise InputError(f"data folder {cfg.data} has no label/dict.txt: {folder.PREPROCESS}")
     dictionary = load(str(path))
     if not from_checkpoint:
-        folder_checks.check_classes(cfg.data, cfg.num_classes, dictionary)
+        folder.check_classes(cfg.data, cfg.num_classes, dictionary)
     return LabelOrder(dictionary, cfg.data, cfg.num_classes)
 
 
@@ -144,9 +144,9 @@ def check_labels(
     """
     path = Path(cfg.data, "label", f"{split}.label" if cfg.regression_target else f"{split}.idx")
     if needed or path.is_file():
-        folder_checks.check_labels(cfg.data, split, cfg.regression_target, combine, examples)
+        folder.check_labels(cfg.data, split, cfg.regression_target, combine, examples)
     if labels is not None and labels.names:
-        folder_checks.check_classes(cfg.data, cfg.num_classes, labels.dictionary)
+        folder.check_classes(cfg.data, cfg.num_classes, labels.dictionary)
 
 
 def kept_record(task: Any, training: bool) -> KeptRecord:
@@ -164,7 +164,7 @@ def folder_record(cfg: Any, dictionary: Dictionary, labels: Optional[LabelOrder]
     Raises:
         InputError: ``preprocess.json`` is damaged.
     """
-    pairs = folder_checks.has_pairs(cfg.data)
+    pairs = folder.has_pairs(cfg.data)
     facts = preprocess_facts(cfg.data)
     return replace(
         facts,

@@ -22,7 +22,7 @@ from ..representations.fill import fill_cache
 from ..representations.key import SplitText
 from ..representations.stored import Stored, stored_representations
 from ..saving.record import Record
-from . import folder_checks
+from . import folder as folder
 from .labels import LabelOrder, check_kind, check_labels, check_scored, folder_record, kept_record, load_labels
 from .memory import refuse_to_skip
 from .ordering import arrangement, share_of_batch, share_of_tokens
@@ -89,9 +89,9 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     def setup_task(cls, cfg: Any, from_checkpoint: bool = False, **kwargs: Any) -> "SentencePredictionIDPGTask":
         """``from_checkpoint``: the folder may lack label names, which the checkpoint has."""
         check_kind(cfg.data, cfg.regression_target, cfg.num_classes)
-        folder_checks.check_folder(cfg.data, cfg.regression_target, may_lack_labels=from_checkpoint)
-        check_position(cfg.prompt_position, folder_checks.has_pairs(cfg.data))
-        if str(cfg.swap_pairs) == "append" and not folder_checks.has_pairs(cfg.data):
+        folder.check_folder(cfg.data, cfg.regression_target, may_lack_labels=from_checkpoint)
+        check_position(cfg.prompt_position, folder.has_pairs(cfg.data))
+        if str(cfg.swap_pairs) == "append" and not folder.has_pairs(cfg.data):
             raise InputError(f"--swap-pairs append needs sentence pairs, but {cfg.data} has no input1: leave it out")
         dictionary = cls.load_dictionary(os.path.join(cfg.data, "input0", "dict.txt"))
         check_tokens(cfg, len(dictionary))
@@ -103,7 +103,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     def build_model(self, cfg: Any, from_checkpoint: bool = False):
         """Records in ``cfg``, which is saved with every checkpoint, all options as they take effect."""
         training = not from_checkpoint
-        pairs = folder_checks.has_pairs(self.cfg.data)
+        pairs = folder.has_pairs(self.cfg.data)
         data = DataFacts(self.cfg, pairs, self.source_dictionary, self.encode_text, kept_record(self, training))
         complete_options(cfg, data)
         model = super().build_model(cfg, from_checkpoint)
@@ -119,7 +119,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
     def encode_text(self, text: str) -> List[int]:
         """Ids of a text, encoded as the data folder was."""
-        return folder_checks.encode_text(self.cfg.data, text)
+        return folder.encode_text(self.cfg.data, text)
 
     def load_dataset(
         self, split: str, combine: bool = False, need_labels: bool = True, **kwargs: Any
@@ -132,11 +132,11 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             InputError: missing, empty or disagreeing files; an example too long for prompt and text together.
         """
         cfg = self.cfg
-        folder_checks.check_files(cfg.data, split, cfg.regression_target, combine)
-        a = folder_checks.sentence_lengths(cfg.data, "input0", split, self.source_dictionary, combine)
+        folder.check_files(cfg.data, split, cfg.regression_target, combine)
+        a = folder.sentence_lengths(cfg.data, "input0", split, self.source_dictionary, combine)
         b = None
-        if folder_checks.has_pairs(cfg.data):
-            b = folder_checks.sentence_lengths(cfg.data, "input1", split, self.source_dictionary, combine)
+        if folder.has_pairs(cfg.data):
+            b = folder.sentence_lengths(cfg.data, "input1", split, self.source_dictionary, combine)
             if len(a) != len(b):
                 raise InputError(f"split {split} of {cfg.data} has {len(a)} first and {len(b)} second sentences")
         check_labels(cfg, split, self.labels, combine, len(a), need_labels)

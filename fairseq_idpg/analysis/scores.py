@@ -9,7 +9,8 @@ from preprocess.data_folder import DataFolder
 from preprocess.tasks import TASKS
 
 from ..errors import InputError
-from ..tasks.folder import check_files, check_labels
+from ..tasks.folder import check_files
+from ..tasks.labels import check_labels
 
 HIGHEST = TASKS["STS-B"].scale  # scores are shown from 0 to this
 

@@ -22,7 +22,7 @@ from ..optim.grouped_adam import mark_groups
 from ..optim.half_precision import KeptHalfPrecision
 from ..representations.kinds import GLOVE
 from ..representations.word_vectors import vectors_width
-from ..saving.record import SECTION, KeptRecord
+from ..saving.record import SECTION, KeptRecord, Record, symbols_fingerprint
 from .config import fill_method_options
 from .head import load_head
 
@@ -35,17 +35,23 @@ class DataFacts:
 
     Attributes:
         task_cfg: the task's options.
-        pairs: whether the folder holds sentence pairs.
         dictionary: of the text.
-        encode: text -> ids, as the folder was encoded.
-        record: of the folder, for the checkpoints.
+        encode: text -> ids, as the data folder was encoded.
+        record: of the folder; None where the model will read something else.
+        follow: told of the order of a checkpoint's classes; None where there are none.
     """
 
     task_cfg: Any
-    pairs: bool
     dictionary: Dictionary
     encode: Callable[[str], List[int]]
-    record: KeptRecord
+    record: Optional[Record]
+    follow: Optional[Callable[[List[str]], None]]
+
+    def to_keep(self, training: bool) -> KeptRecord:
+        """What checkpoints keep of the data."""
+        if self.record is None:
+            return KeptRecord(Record(dictionary=symbols_fingerprint(self.dictionary)), "the text", None, training)
+        return KeptRecord(self.record, self.task_cfg.data, self.follow, training)
 
 
 def complete_options(cfg: Any, data: DataFacts) -> None:
@@ -63,7 +69,7 @@ def complete_options(cfg: Any, data: DataFacts) -> None:
     with open_dict(cfg) if OmegaConf.is_config(cfg) else contextlib.nullcontext():
         width = cfg.representation_width
         fill_method_options(cfg)
-        if find_preset(cfg.method).needs_pairs and not data.pairs:
+        if find_preset(cfg.method).needs_pairs and data.record is not None and not data.record.pairs:
             raise InputError(
                 f"--method {cfg.method} needs entailment pairs, but {folder} has no input1: make them with "
                 "python -m preprocess --efl"
@@ -84,7 +90,7 @@ def prepare(model: Any, data: DataFacts, training: bool) -> None:
         InputError: a starting value cannot be had, or an option changes nothing.
     """
     cfg, method = model.args, model.method
-    model.kept[SECTION] = data.record
+    model.kept[SECTION] = data.to_keep(training)
     if training:
         model.kept["fp16"] = KeptHalfPrecision(saved=not cfg.no_save_optimizer_state)
         set_initial_values(model, data)
@@ -101,7 +107,7 @@ def set_initial_values(model: Any, data: DataFacts) -> None:
         embeddings = model.encoder.sentence_encoder.embed_tokens.weight
         model.method.set_initial_values(cfg, WordEmbeddings(embeddings, data.dictionary.nspecial, data.encode))
     if cfg.head_init_from:
-        load_head(model, cfg.head_init_from, data.task_cfg.classification_head_name, data.record.ours)
+        load_head(model, cfg.head_init_from, data.task_cfg.classification_head_name, data.record)
 
 
 def check_effects(task_cfg: Any, cfg: Any, method: Optional[Method]) -> None:

@@ -9,15 +9,14 @@ import numpy as np
 from preprocess.data_folder import DataFolder
 from preprocess.means import REMEDY, read_facts, read_means
 
-from ..errors import InputError
-from ..tasks.folder import refused
+from ..errors import InputError, reading_data
 
 logger = logging.getLogger(__name__)
 
 
 def vectors_width(data: str, given: Optional[int]) -> int:
     """Width of the folder's vectors, which --representation-width, if given, must agree with."""
-    with refused():
+    with reading_data():
         width = read_facts(Path(data))["dim"]
     if given and given != width:
         raise InputError(
@@ -44,7 +43,7 @@ def load_vectors(data: str, split: str, examples: int, width: int) -> WordVector
     Raises:
         InputError: the file is missing, damaged, or made from other text or vectors of another width.
     """
-    with refused():
+    with reading_data():
         vectors = read_means(DataFolder(Path(data)), split, logger.warning)
     if vectors.shape != (examples, width):
         raise InputError(

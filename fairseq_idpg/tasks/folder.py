@@ -1,30 +1,22 @@
-"""Checks of a binarized sentence-prediction folder, so that a wrong one is refused by name."""
+"""The data folder of a task: a wrong one is refused by name, of a right one it is found out what it holds."""
 
-import contextlib
 import itertools
+import json
 import os
+from dataclasses import replace
 from pathlib import Path
-from typing import Iterator, List, Optional
+from typing import Any, List, Optional, Tuple
 
 import numpy as np
 from fairseq.data import Dictionary, data_utils
 
 from preprocess.data_folder import DataFolder
 from preprocess.encoders import load_encoder
-from preprocess.errors import InputError
 from preprocess.validation import check_split
 from preprocess.words import check_encoder, folder_encoder
 
-PREPROCESS = "preprocess it again (README: data)"
-
-
-@contextlib.contextmanager
-def refused() -> Iterator[None]:
-    """Reports files that cannot be read."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"{error.filename} cannot be read ({error.strerror}): {PREPROCESS}") from None
+from ..errors import PREPROCESS, InputError, reading_data
+from ..saving.record import Record, read_record, symbols_fingerprint
 
 
 def has_pairs(data: str) -> bool:
@@ -39,7 +31,7 @@ def check_folder(data: str, regression: bool, may_lack_labels: bool = False) -> 
     for part in ["input0"] if regression or may_lack_labels else ["input0", "label"]:
         if not os.path.isfile(os.path.join(data, part, "dict.txt")):
             raise InputError(f"data folder {data} has no {part}/dict.txt: {PREPROCESS}")
-    with refused():
+    with reading_data():
         DataFolder(Path(data), regression)
 
 
@@ -48,7 +40,7 @@ def check_files(data: str, split: str, regression: Optional[bool], combine: bool
 
     ``regression``: whether labels are scores; None: whether the folder has any.
     """
-    with refused():
+    with reading_data():
         folder = DataFolder(Path(data), regression)
         for number in itertools.count():
             name = f"{split}{number}" if number else split
@@ -58,18 +50,17 @@ def check_files(data: str, split: str, regression: Optional[bool], combine: bool
                 check_split(folder, name)
 
 
-def check_classes(data: str, num_classes: int, labels: Optional[Dictionary]) -> None:
-    """--num-classes must be what the label dictionary holds; ``labels`` is None for regression."""
-    if num_classes < 1:
-        raise InputError(f"--num-classes {num_classes}: give the number of classes (1 for --regression-target)")
-    if labels is None:
-        return
-    symbols = [s for s in labels.symbols[labels.nspecial :] if s != "<mask>" and not s.startswith("madeupword")]
-    if len(symbols) != num_classes:
-        raise InputError(
-            f"--num-classes {num_classes} disagrees with {os.path.join(data, 'label', 'dict.txt')}, which has "
-            f"{len(symbols)} labels ({', '.join(symbols[:5])}): give --num-classes {len(symbols)}"
-        )
+def both_lengths(
+    data: str, split: str, dictionary: Dictionary, combine: bool
+) -> Tuple[np.ndarray, Optional[np.ndarray]]:
+    """Lengths of the first sentences of a split, and of the second ones, None without; see ``sentence_lengths``."""
+    a = sentence_lengths(data, "input0", split, dictionary, combine)
+    if not has_pairs(data):
+        return a, None
+    b = sentence_lengths(data, "input1", split, dictionary, combine)
+    if len(a) != len(b):
+        raise InputError(f"split {split} of {data} has {len(a)} first and {len(b)} second sentences")
+    return a, b
 
 
 def sentence_lengths(data: str, part: str, split: str, dictionary: Dictionary, combine: bool) -> np.ndarray:
@@ -81,24 +72,6 @@ def sentence_lengths(data: str, part: str, split: str, dictionary: Dictionary, c
         raise InputError(f"split {split} of {data} is empty ({part}/{split}.bin): {PREPROCESS}")
     dataset = data_utils.load_indexed_dataset(path, dictionary, combine=combine)
     return np.asarray(dataset.sizes) - 1  # a copy: the sizes lie in a file that fairseq closes with the data set
-
-
-def check_labels(data: str, split: str, regression: bool, combine: bool, examples: int) -> None:
-    """Every example must have a label."""
-    path = os.path.join(data, "label", split)
-    if regression:
-        path += ".label"
-        found = sum(1 for _ in open(path)) if os.path.isfile(path) else None
-    else:
-        path += ".idx"
-        found = len(data_utils.load_indexed_dataset(path[:-4], combine=combine)) if os.path.isfile(path) else None
-    if found is None:
-        raise InputError(
-            f"split {split} of {data} has no labels ({path} is missing): python -m fairseq_idpg.predict takes it as it "
-            "is; to train or to validate, name another subset"
-        )
-    if found != examples:
-        raise InputError(f"{path} has {found} labels for {examples} examples: {PREPROCESS}")
 
 
 def encode_text(data: str, text: str) -> List[int]:
@@ -115,3 +88,36 @@ def encode_text(data: str, text: str) -> List[int]:
     except InputError as error:
         raise InputError(f"{text!r} cannot be encoded as {data} was: {error}") from None
     return encoder.encode([text])[0][:-1].tolist()
+
+
+def folder_record(cfg: Any, dictionary: Dictionary, label_names: List[str]) -> Record:
+    """What is known of the task's folder, from its files and the ``preprocess.json`` that our preprocess leaves there.
+
+    Raises:
+        InputError: ``preprocess.json`` is damaged.
+    """
+    pairs = has_pairs(cfg.data)
+    facts = preprocess_facts(cfg.data)
+    return replace(
+        facts,
+        regression=cfg.regression_target,
+        labels=label_names or None,
+        scale=facts.scale if cfg.regression_target else None,
+        pairs=pairs,
+        tokens={"--init-token": cfg.init_token, "--separator-token": cfg.separator_token if pairs else None},
+        prompt_position=cfg.prompt_position,
+        dictionary=symbols_fingerprint(dictionary),
+    )
+
+
+def preprocess_facts(data: str) -> Record:
+    """What ``preprocess.json`` says: the task's name, the encoder, the scale of scores; nothing where there is none."""
+    path = Path(data, "preprocess.json")
+    if not path.is_file():
+        return Record()
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        named = {"task": "task", "scale": "scale", "bpe": "bpe", "bpe_sha256": "vocab_sha256"}
+        return read_record({name: facts.get(key) for name, key in named.items()}, str(path))
+    except (OSError, ValueError, AttributeError):
+        raise InputError(f"{path} is damaged: make the folder with python -m preprocess") from None

@@ -1,21 +1,18 @@
 """The labels of a data folder, and which class of the model each of them is."""
 
-import json
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Callable, List, Optional
 
 import torch
-from fairseq.data import Dictionary
+from fairseq.data import Dictionary, data_utils
 from torch import Tensor
 
 from preprocess.dictionary import FILLER
 
 from ..arguments import flag_name
-from ..errors import InputError
-from ..saving.record import KeptRecord, Record, listed, read_record, symbols_fingerprint
-from . import folder as folder
+from ..errors import PREPROCESS, InputError
+from ..saving.record import listed
 
 
 def class_names(dictionary: Dictionary) -> List[str]:
@@ -110,6 +107,20 @@ def check_kind(data: str, regression: bool, num_classes: int) -> None:
         raise InputError("--num-classes 1: give the number of classes, or --regression-target for scores")
 
 
+def check_num_classes(data: str, num_classes: int, labels: Optional[Dictionary]) -> None:
+    """--num-classes must be what the label dictionary holds; ``labels`` is None for regression."""
+    if num_classes < 1:
+        raise InputError(f"--num-classes {num_classes}: give the number of classes (1 for --regression-target)")
+    if labels is None:
+        return
+    symbols = [s for s in labels.symbols[labels.nspecial :] if s != "<mask>" and not s.startswith("madeupword")]
+    if len(symbols) != num_classes:
+        raise InputError(
+            f"--num-classes {num_classes} disagrees with {os.path.join(data, 'label', 'dict.txt')}, which has "
+            f"{len(symbols)} labels ({', '.join(symbols[:5])}): give --num-classes {len(symbols)}"
+        )
+
+
 def load_labels(cfg: Any, load: Callable[[str], Dictionary], from_checkpoint: bool) -> Optional[LabelOrder]:
     """The classes of the task's folder; None for scores.
 
@@ -120,21 +131,21 @@ def load_labels(cfg: Any, load: Callable[[str], Dictionary], from_checkpoint: bo
     Raises:
         InputError: there is no label/dict.txt, or it has another number of classes.
     """
-    folder.check_classes(cfg.data, cfg.num_classes, None)
+    check_num_classes(cfg.data, cfg.num_classes, None)
     if cfg.regression_target:
         return None
     path = Path(cfg.data, "label", "dict.txt")
     if from_checkpoint and not path.is_file() and not any(path.parent.glob("*.idx")):
         return LabelOrder(Dictionary(), cfg.data, cfg.num_classes)
     if not path.is_file():
-        raise InputError(f"data folder {cfg.data} has no label/dict.txt: {folder.PREPROCESS}")
+        raise InputError(f"data folder {cfg.data} has no label/dict.txt: {PREPROCESS}")
     dictionary = load(str(path))
     if not from_checkpoint:
-        folder.check_classes(cfg.data, cfg.num_classes, dictionary)
+        check_num_classes(cfg.data, cfg.num_classes, dictionary)
     return LabelOrder(dictionary, cfg.data, cfg.num_classes)
 
 
-def check_labels(
+def check_labelled(
     cfg: Any, split: str, labels: Optional[LabelOrder], combine: bool, examples: int, needed: bool
 ) -> None:
     """Every example of a split must have a label, or, unless labels are ``needed``, none.
@@ -144,48 +155,24 @@ def check_labels(
     """
     path = Path(cfg.data, "label", f"{split}.label" if cfg.regression_target else f"{split}.idx")
     if needed or path.is_file():
-        folder.check_labels(cfg.data, split, cfg.regression_target, combine, examples)
+        check_labels(cfg.data, split, cfg.regression_target, combine, examples)
     if labels is not None and labels.names:
-        folder.check_classes(cfg.data, cfg.num_classes, labels.dictionary)
+        check_num_classes(cfg.data, cfg.num_classes, labels.dictionary)
 
 
-def kept_record(task: Any, training: bool) -> KeptRecord:
-    """What checkpoints keep of the task's folder; of a task without one the dictionary's alone."""
-    if task.record is None:
-        dictionary = Record(dictionary=symbols_fingerprint(task.source_dictionary))
-        return KeptRecord(dictionary, "the text", None, training)
-    follow = None if task.labels is None else task.labels.follow
-    return KeptRecord(task.record, task.cfg.data, follow, training)
-
-
-def folder_record(cfg: Any, dictionary: Dictionary, labels: Optional[LabelOrder]) -> Record:
-    """What is known of the task's folder, from its files and the ``preprocess.json`` that our preprocess leaves there.
-
-    Raises:
-        InputError: ``preprocess.json`` is damaged.
-    """
-    pairs = folder.has_pairs(cfg.data)
-    facts = preprocess_facts(cfg.data)
-    return replace(
-        facts,
-        regression=cfg.regression_target,
-        labels=labels.names if labels is not None and labels.names else None,
-        scale=facts.scale if cfg.regression_target else None,
-        pairs=pairs,
-        tokens={"--init-token": cfg.init_token, "--separator-token": cfg.separator_token if pairs else None},
-        prompt_position=cfg.prompt_position,
-        dictionary=symbols_fingerprint(dictionary),
-    )
-
-
-def preprocess_facts(data: str) -> Record:
-    """What ``preprocess.json`` says: the task's name, the encoder, the scale of scores; nothing where there is none."""
-    path = Path(data, "preprocess.json")
-    if not path.is_file():
-        return Record()
-    try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-        named = {"task": "task", "scale": "scale", "bpe": "bpe", "bpe_sha256": "vocab_sha256"}
-        return read_record({name: facts.get(key) for name, key in named.items()}, str(path))
-    except (OSError, ValueError, AttributeError):
-        raise InputError(f"{path} is damaged: make the folder with python -m preprocess") from None
+def check_labels(data: str, split: str, regression: bool, combine: bool, examples: int) -> None:
+    """Every example must have a label."""
+    path = os.path.join(data, "label", split)
+    if regression:
+        path += ".label"
+        found = sum(1 for _ in open(path)) if os.path.isfile(path) else None
+    else:
+        path += ".idx"
+        found = len(data_utils.load_indexed_dataset(path[:-4], combine=combine)) if os.path.isfile(path) else None
+    if found is None:
+        raise InputError(
+            f"split {split} of {data} has no labels ({path} is missing): python -m fairseq_idpg.predict takes it as it "
+            "is; to train or to validate, name another subset"
+        )
+    if found != examples:
+        raise InputError(f"{path} has {found} labels for {examples} examples: {PREPROCESS}")

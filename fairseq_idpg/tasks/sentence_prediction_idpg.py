@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Callable, Dict, List, Optional
 
 import numpy as np
@@ -22,8 +23,8 @@ from ..representations.fill import fill_cache
 from ..representations.key import SplitText
 from ..representations.stored import Stored, stored_representations
 from ..saving.record import Record
-from . import folder as folder
-from .labels import LabelOrder, check_kind, check_labels, check_scored, folder_record, kept_record, load_labels
+from .folder import both_lengths, check_files, check_folder, encode_text, folder_record, has_pairs
+from .labels import LabelOrder, check_kind, check_labelled, check_scored, load_labels
 from .memory import refuse_to_skip
 from .ordering import arrangement, share_of_batch, share_of_tokens
 from .prompt_position import check_position, first_row, insertion_index, prompt_block
@@ -89,25 +90,29 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     def setup_task(cls, cfg: Any, from_checkpoint: bool = False, **kwargs: Any) -> "SentencePredictionIDPGTask":
         """``from_checkpoint``: the folder may lack label names, which the checkpoint has."""
         check_kind(cfg.data, cfg.regression_target, cfg.num_classes)
-        folder.check_folder(cfg.data, cfg.regression_target, may_lack_labels=from_checkpoint)
-        check_position(cfg.prompt_position, folder.has_pairs(cfg.data))
-        if str(cfg.swap_pairs) == "append" and not folder.has_pairs(cfg.data):
+        check_folder(cfg.data, cfg.regression_target, may_lack_labels=from_checkpoint)
+        check_position(cfg.prompt_position, has_pairs(cfg.data))
+        if str(cfg.swap_pairs) == "append" and not has_pairs(cfg.data):
             raise InputError(f"--swap-pairs append needs sentence pairs, but {cfg.data} has no input1: leave it out")
         dictionary = cls.load_dictionary(os.path.join(cfg.data, "input0", "dict.txt"))
         check_tokens(cfg, len(dictionary))
         labels = load_labels(cfg, cls.load_dictionary, from_checkpoint)
         task = cls(cfg, dictionary, dictionary if labels is None else labels.dictionary)
-        task.labels, task.record = labels, folder_record(cfg, dictionary, labels)
+        task.labels, task.record = labels, folder_record(cfg, dictionary, [] if labels is None else labels.names)
         return task
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False):
         """Records in ``cfg``, which is saved with every checkpoint, all options as they take effect."""
-        training = not from_checkpoint
-        pairs = folder.has_pairs(self.cfg.data)
-        data = DataFacts(self.cfg, pairs, self.source_dictionary, self.encode_text, kept_record(self, training))
+        data = DataFacts(
+            task_cfg=self.cfg,
+            dictionary=self.source_dictionary,
+            encode=partial(encode_text, self.cfg.data),
+            record=self.record,
+            follow=None if self.labels is None else self.labels.follow,
+        )
         complete_options(cfg, data)
         model = super().build_model(cfg, from_checkpoint)
-        prepare(model, data, training)
+        prepare(model, data, training=not from_checkpoint)
         self.judges, self.prompt_length = from_checkpoint, model.prompt_length
         self.half_precision = model.kept.get("fp16")
         self.stored = stored_representations(self.cfg, model)
@@ -116,10 +121,6 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     def build_criterion(self, cfg: Any, *args: Any) -> Any:
         check_scored(cfg, self.labels)
         return super().build_criterion(cfg, *args)
-
-    def encode_text(self, text: str) -> List[int]:
-        """Ids of a text, encoded as the data folder was."""
-        return folder.encode_text(self.cfg.data, text)
 
     def load_dataset(
         self, split: str, combine: bool = False, need_labels: bool = True, **kwargs: Any
@@ -132,14 +133,9 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             InputError: missing, empty or disagreeing files; an example too long for prompt and text together.
         """
         cfg = self.cfg
-        folder.check_files(cfg.data, split, cfg.regression_target, combine)
-        a = folder.sentence_lengths(cfg.data, "input0", split, self.source_dictionary, combine)
-        b = None
-        if folder.has_pairs(cfg.data):
-            b = folder.sentence_lengths(cfg.data, "input1", split, self.source_dictionary, combine)
-            if len(a) != len(b):
-                raise InputError(f"split {split} of {cfg.data} has {len(a)} first and {len(b)} second sentences")
-        check_labels(cfg, split, self.labels, combine, len(a), need_labels)
+        check_files(cfg.data, split, cfg.regression_target, combine)
+        a, b = both_lengths(cfg.data, split, self.source_dictionary, combine)
+        check_labelled(cfg, split, self.labels, combine, len(a), need_labels)
         with whole_sentences(cfg):
             dataset = super().load_dataset(split, combine=combine, **kwargs)
 

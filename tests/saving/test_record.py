@@ -20,7 +20,8 @@ from fairseq_idpg.saving.record import (
     record_of,
     symbols_fingerprint,
 )
-from fairseq_idpg.tasks.labels import LabelOrder, class_names, folder_record
+from fairseq_idpg.tasks.folder import folder_record
+from fairseq_idpg.tasks.labels import LabelOrder, class_names
 from preprocess.errors import InputError
 
 OURS = Record(
@@ -179,7 +180,7 @@ def test_what_is_known_of_a_folder(tmp_path):
     cfg = SimpleNamespace(
         data=str(tmp_path), regression_target=True, init_token=0, separator_token=2, prompt_position=1
     )
-    found = folder_record(cfg, dictionary("ab"), None)
+    found = folder_record(cfg, dictionary("ab"), [])
     assert found == Record(
         **{"task": "STS-B", "regression": True, "scale": 5.0, "pairs": False, "prompt_position": 1, "bpe": "gpt2"},
         **{"tokens": {"--init-token": 0, "--separator-token": None}, "bpe_sha256": "b" * 64},
@@ -188,9 +189,9 @@ def test_what_is_known_of_a_folder(tmp_path):
     for text in ("{", "[]", '{"bpe": 3}'):
         (tmp_path / "preprocess.json").write_text(text)
         with pytest.raises(InputError, match="preprocess.json.*is damaged"):
-            folder_record(cfg, dictionary("ab"), None)
+            folder_record(cfg, dictionary("ab"), [])
     (tmp_path / "preprocess.json").unlink()
-    assert folder_record(cfg, dictionary("ab"), None).bpe is None
+    assert folder_record(cfg, dictionary("ab"), []).bpe is None
 
 
 def test_fingerprints_are_of_symbols_in_their_order():

@@ -20,7 +20,7 @@ from tqdm import tqdm
 from ..errors import InputError
 from ..tasks.folder import check_files, sentence_lengths
 from ..tasks.ordering import by_length
-from ..tasks.prompt_position import first_row, insertion_index, prompt_block, rows_needed
+from ..tasks.prompt_position import first_row, insertion_index, prompt_block
 from ..tasks.prompted_dataset import PromptedDataset
 from ..tasks.shortening import Shortener, kept_lengths
 from .loaded import LoadedModel
@@ -48,13 +48,16 @@ def sentence_dataset(loaded: LoadedModel, data: str, part: str, split: str, posi
         InputError: missing or damaged files; no room for text.
     """
     cfg, dictionary, length = loaded.task.cfg, loaded.task.source_dictionary, loaded.prompt_length
-    rows = rows_needed(position, length)
-    room = cfg.max_positions - SPECIAL - rows
+    block = prompt_block(position, length, dictionary.index("<mask>"), dictionary.eos())
+    room = cfg.max_positions - SPECIAL - len(block)
     if room < 1:
-        raise InputError(f"the {rows} prompt rows of {loaded.path} leave no room for text: give another checkpoint")
+        raise InputError(
+            f"the {len(block)} prompt rows of {loaded.path} leave no room for text: give another checkpoint"
+        )
     check_files(data, split, None)
     lengths = sentence_lengths(data, part, split, dictionary, combine=False)
     kept, _ = kept_lengths(lengths, None, room)
+    index = insertion_index(position, kept, None)
     sentences = data_utils.load_indexed_dataset(os.path.join(data, part, split), dictionary)
     tokens = PrependTokenDataset(sentences, cfg.init_token)
     net_input = {"src_tokens": RightPadDataset(tokens, dictionary.pad()), "src_lengths": NumelDataset(tokens)}
@@ -62,10 +65,9 @@ def sentence_dataset(loaded: LoadedModel, data: str, part: str, split: str, posi
     return PromptedDataset(
         NestedDictionaryDataset(plain, sizes=[tokens.sizes]),
         Shortener(lengths, None, kept, None, separators=1, random=False, seed=0),
-        insertion_index(position, kept, None),
-        prompt_block(position, length, dictionary.index("<mask>"), dictionary.eos()),
-        prompt_start=int(first_row(position, np.zeros(1, dtype=int))[0]),
-        sizes=kept + SPECIAL + rows,
+        index,
+        block,
+        first_row(position, index),
         pad=dictionary.pad(),
         arrange=by_length,
     )

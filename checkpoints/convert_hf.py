@@ -177,10 +177,12 @@ def convert(source: Path, target: Path, check: bool = False, force: bool = False
     present = [name for name in FILES if (target / name).exists()]
     if present and not force:
         raise InputError(f"{target}: already has {' and '.join(present)}; --force replaces them")
-    config = read_config(source)
-    vocabulary = read_vocabulary(source)
-    order = fairseq_order(vocabulary)
-    symbols = dictionary_symbols(vocabulary, order)
+    try:
+        config, vocabulary = read_config(source), read_vocabulary(source)
+        order = fairseq_order(vocabulary)
+        symbols = dictionary_symbols(vocabulary, order)
+    except ValueError as error:
+        raise InputError(str(error)) from None
     check_vocabulary(vocabulary, config, order)
     checkpoint = checkpoint_of(convert_weights(read_weights(source), config, order), config)
 

@@ -6,6 +6,8 @@ places, all others in their own order. (For RoBERTa and XLM-R that changes nothi
 
 The symbols are what the text looks like after fairseq's tokenizer: WordPiece or SentencePiece
 pieces as they are; for byte-level BPE the id of the token in GPT-2's encoder.json, as decimal text.
+
+A ValueError says what is wrong with a file; whoever asked for it knows the remedy.
 """
 
 from __future__ import annotations
@@ -13,8 +15,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any, List, NamedTuple, Tuple
-
-from ..errors import InputError
 
 Merges = List[Tuple[str, str]]
 
@@ -39,13 +39,13 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise InputError(f"{path}: not valid JSON ({error})") from error
+        raise ValueError(f"{path}: not valid JSON ({error})") from error
 
 
 def _by_id(path: Path, ids: dict[str, int]) -> list[str]:
     tokens = sorted(ids, key=ids.__getitem__)
     if [ids[token] for token in tokens] != list(range(len(tokens))):
-        raise InputError(f"{path}: the token ids are not 0 to {len(tokens) - 1}, each once")
+        raise ValueError(f"{path}: the token ids are not 0 to {len(tokens) - 1}, each once")
     return tokens
 
 
@@ -89,7 +89,7 @@ def read_vocab_json(path: Path) -> Vocabulary:
     """Read a byte-level BPE: vocab.json and merges.txt beside it."""
     merges_path = path.with_name("merges.txt")
     if not merges_path.is_file():
-        raise InputError(f"{merges_path}: missing; vocab.json is of no use without it")
+        raise ValueError(f"{merges_path}: missing; vocab.json is of no use without it")
     with merges_path.open(encoding="utf-8") as lines:
         rows = [line.rstrip("\n") for line in lines]
     start = 1 if rows and rows[0].startswith("#version") else 0
@@ -103,7 +103,7 @@ def read_sentencepiece(path: Path) -> Vocabulary:
     try:
         from sentencepiece import SentencePieceProcessor
     except ImportError as error:
-        raise InputError(f"{path}: needs sentencepiece (pip install sentencepiece)") from error
+        raise ValueError(f"{path}: needs sentencepiece (pip install sentencepiece)") from error
     model = SentencePieceProcessor(model_file=str(path))
     pieces = [model.id_to_piece(i) for i in range(3, model.get_piece_size())]
     return Vocabulary(path, [*FAIRSEQ_SPECIAL[:4], *pieces, FAIRSEQ_SPECIAL[4]])
@@ -126,8 +126,8 @@ def read_vocabulary(folder: Path) -> Vocabulary:
             try:
                 return reader(path)
             except (KeyError, TypeError, AttributeError, RuntimeError) as error:
-                raise InputError(f"{path}: not a vocabulary as expected: {error}") from error
-    raise InputError(f"{folder}: no vocabulary; put one of {', '.join(READERS)} there")
+                raise ValueError(f"{path}: not a vocabulary as expected: {error}") from error
+    raise ValueError(f"{folder}: no vocabulary; put one of {', '.join(READERS)} there")
 
 
 def byte_symbols() -> list[str]:
@@ -152,14 +152,14 @@ def text_symbols(vocabulary: Vocabulary) -> list[str]:
     if merges is None:
         return tokens
     if not set("".join(left + right for left, right in merges)) <= set(byte_symbols()):
-        raise InputError(
+        raise ValueError(
             f"{path}: the BPE is not byte-level; fairseq has no tokenizer for it, convert a model "
             "with GPT-2's BPE, WordPiece or SentencePiece (Unigram)"
         )
     ids = gpt2_ids(merges)
     for token in tokens:  # kept as it is: madeupword0000 and the like
         if token not in ids and token.isdecimal():
-            raise InputError(f"{path}: added token {token!r} reads as a GPT-2 id; rename it")
+            raise ValueError(f"{path}: added token {token!r} reads as a GPT-2 id; rename it")
     return [ids.get(token, token) for token in tokens]
 
 
@@ -172,7 +172,7 @@ def fairseq_order(vocabulary: Vocabulary) -> list[int]:
             others = [i for i in range(len(ids)) if i not in special]
             return special[:4] + others + special[4:]
     wanted = " or ".join(" ".join(names) for names in SPECIAL_TOKENS)
-    raise InputError(f"{vocabulary.path}: the special tokens are not all there: {wanted}")
+    raise ValueError(f"{vocabulary.path}: the special tokens are not all there: {wanted}")
 
 
 def dictionary_symbols(vocabulary: Vocabulary, order: list[int]) -> list[str]:
@@ -182,8 +182,8 @@ def dictionary_symbols(vocabulary: Vocabulary, order: list[int]) -> list[str]:
     seen = set(FAIRSEQ_SPECIAL)
     for symbol in symbols:
         if not symbol or any(sign in symbol for sign in " \n\r\0"):
-            raise InputError(f"{vocabulary.path}: {symbol!r} has a space or a NUL; dict.txt cannot hold it")
+            raise ValueError(f"{vocabulary.path}: {symbol!r} has a space or a NUL; dict.txt cannot hold it")
         if symbol in seen:
-            raise InputError(f"{vocabulary.path}: {symbol!r} would stand twice in fairseq's dictionary")
+            raise ValueError(f"{vocabulary.path}: {symbol!r} would stand twice in fairseq's dictionary")
         seen.add(symbol)
     return symbols

@@ -12,7 +12,6 @@ from fairseq_idpg.analysis.cosine import Ranking, numbers, report
 from fairseq_idpg.analysis.loaded import load_backbone, load_checkpoint, read_dictionary
 from fairseq_idpg.analysis.plots import draw
 from fairseq_idpg.analysis.sentences import SINGLE_POSITION, cut_sentences, sentence_dataset
-from fairseq_idpg.errors import InputError
 from preprocess.data_folder import DataFolder
 from tests.analysis.conftest import PAIRS, edited
 from tests.analysis.plain_pass import plain_cosine, plain_pearson, plain_ranks, plain_state
@@ -195,9 +194,9 @@ def test_bad_options(pairs, idpg, tuned, tmp_path):
         (["--model-overrides", "x"], "--model-overrides x is no dictionary"),
         (["--json", "/dev/null/found.json"], "/dev/null.*; nothing written"),
     ):
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(SystemExit, match=message):
             cosine(pairs, "--path", idpg, "--top-k", 5, *options)
-    with pytest.raises(InputError, match="--prompt-position 1 has no effect: fine-tuning has no prompt"):
+    with pytest.raises(SystemExit, match="--prompt-position 1 has no effect: fine-tuning has no prompt"):
         cosine(pairs, "--path", tuned, "--top-k", 5, "--prompt-position", 1)
     assert list(tmp_path.iterdir()) == []
 
@@ -211,17 +210,17 @@ def test_bad_checkpoints(place, pairs, idpg, tmp_path):
         (place / "backbone" / "model.pt", "--path .*model.pt holds a model of --task .* not of sentence prediction"),
         (glove, "--method m-idpg-phm-glove reads word vectors, and the data folder has those of whole pairs"),
     ):
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(SystemExit, match=message):
             cosine(pairs, "--path", path, "--top-k", 5)
-    with pytest.raises(InputError, match="--baseline .*nowhere.pt is not a fairseq checkpoint"):
+    with pytest.raises(SystemExit, match="--baseline .*nowhere.pt is not a fairseq checkpoint"):
         cosine(pairs, "--path", idpg, "--baseline", tmp_path / "nowhere.pt", "--top-k", 5)
-    with pytest.raises(InputError, match="--backbone .*nowhere.pt is not a file"):
+    with pytest.raises(SystemExit, match="--backbone .*nowhere.pt is not a file"):
         cosine(pairs, "--path", idpg, "--backbone", tmp_path / "nowhere.pt", "--top-k", 5)
 
 
 def test_a_backbone_that_has_moved(pairs, idpg, tmp_path, numbers_of):
     moved = edited(idpg, tmp_path / "moved.pt", backbone=str(tmp_path / "gone.pt"))
-    with pytest.raises(InputError, match="gone.pt is not a file.*--model-overrides"):
+    with pytest.raises(SystemExit, match="gone.pt is not a file.*--model-overrides"):
         cosine(pairs, "--path", moved, "--top-k", 5)
     there = numbers_of(pairs, "--path", idpg, "--top-k", 5)["models"][0]
     backbone = f"{{'backbone': '{idpg.parents[1] / 'backbone' / 'model.pt'}'}}"
@@ -232,10 +231,10 @@ def test_a_backbone_that_has_moved(pairs, idpg, tmp_path, numbers_of):
 def test_data_of_another_dictionary(tuned, tmp_path):
     other = write_folder(tmp_path / "other", regression=True, words=40)
     (other / "label" / "valid.label").write_text("0.5\n" * 13)
-    with pytest.raises(InputError, match="dictionary has 45 symbols but the backbone .* has 261"):
+    with pytest.raises(SystemExit, match="dictionary has 45 symbols but the backbone .* has 261"):
         cosine(other, "--path", tuned, "--top-k", 5)
     gone = ["--model-overrides", "{'backbone': 'gone.pt'}"]
-    with pytest.raises(InputError, match=r"embed_tokens.weight is \[261, 32\] .*, but the model's is \[45, 32\]"):
+    with pytest.raises(SystemExit, match=r"embed_tokens.weight is \[261, 32\] .*, but the model's is \[45, 32\]"):
         cosine(other, "--path", tuned, "--top-k", 5, *gone)
 
 
@@ -246,6 +245,6 @@ def test_data_of_a_dictionary_of_the_same_size(tuned, tmp_path):
         path.write_text(path.read_text().replace("w7 ", "x7 "))
     (other / "label" / "valid.label").write_text("0.5\n" * 13)
     with pytest.raises(
-        InputError, match="the dictionary of the text .* is not the one that this checkpoint was trained"
+        SystemExit, match="the dictionary of the text .* is not the one that this checkpoint was trained"
     ):
         cosine(other, "--path", tuned, "--top-k", 5)

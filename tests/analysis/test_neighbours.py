@@ -11,7 +11,6 @@ from fairseq_idpg.analysis.__main__ import main
 from fairseq_idpg.analysis.loaded import load_checkpoint, read_dictionary
 from fairseq_idpg.analysis.neighbours import NearestWords
 from fairseq_idpg.analysis.vocabulary import Vocabulary
-from fairseq_idpg.errors import InputError
 from preprocess.data_folder import DataFolder
 from preprocess.dictionary import FILLER
 from tests.analysis.conftest import edited
@@ -142,7 +141,7 @@ def test_methods_without_rows(pairs, idpg, tuned, stock, task_prompt, tmp_path):
         (stock, "--method roberta has no prompt rows"),
         (keys, "--method prompt-tuning with --prompt-insertion key-value has keys and values, no rows"),
     ):
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(SystemExit, match=message):
             neighbours(path, "--dict", pairs)
 
 
@@ -165,5 +164,5 @@ def test_bad_options(place, pairs, idpg, task_prompt, tmp_path):
         ([idpg, "--dict", pairs, "--vocab", tmp_path], "--vocab .* has no dict.txt"),
         (["nowhere.pt", "--dict", pairs], "CHECKPOINT nowhere.pt is not a fairseq checkpoint"),
     ):
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(SystemExit, match=message):
             neighbours(*arguments)

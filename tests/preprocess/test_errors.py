@@ -1,0 +1,71 @@
+"""Bad input is an exception in a library call and one line at a command line."""
+
+from __future__ import annotations
+
+import errno
+import pickle
+import traceback
+
+import pytest
+from torch._utils import ExceptionWrapper
+
+from preprocess.errors import InputError, command_line, told
+
+
+def test_an_ordinary_except_catches_it():
+    with pytest.raises(Exception, match="^--x 1: give 2$") as raised:
+        raise InputError("--x 1: give 2")
+    assert str(pickle.loads(pickle.dumps(raised.value))) == "--x 1: give 2"
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (InputError("--x 1:\n give \x002"), "tool: --x 1: give \\x002"),
+        (KeyboardInterrupt(), "tool: interrupted; nothing written"),
+        (OSError(errno.EACCES, "Permission denied", "a/b"), "tool: a/b: Permission denied; nothing written"),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            "tool: writing: No space left on device; make room there; nothing written",
+        ),
+        (BrokenPipeError(), "1"),
+    ],
+)
+def test_a_command_ends_in_one_line(error, line, monkeypatch):
+    monkeypatch.setattr("sys.stdout", None)  # a broken pipe replaces it
+    with pytest.raises(SystemExit) as ended, command_line("tool"):
+        raise error
+    assert str(ended.value.code) == line
+
+
+def test_a_fault_of_ours_keeps_its_traceback():
+    with pytest.raises(ZeroDivisionError), command_line("tool"):
+        raise ZeroDivisionError
+
+
+def raised_again(error: Exception) -> Exception:
+    """As torch does with an error of a data loader's process."""
+    try:
+        raise error
+    except Exception:
+        wrapped = ExceptionWrapper(where="in DataLoader worker process 0")
+    with pytest.raises(type(error)) as raised:
+        wrapped.reraise()
+    return raised.value
+
+
+def test_the_line_of_another_process():
+    error = raised_again(raised_again(InputError("--x 1: give 2")))
+    assert isinstance(error, InputError) and str(error) == "--x 1: give 2"
+    assert told("".join(traceback.format_exception(InputError("--x 1: give 2")))) == "--x 1: give 2"
+
+
+def test_a_line_that_is_not_the_end():
+    try:
+        try:
+            raise InputError("--x 1: give 2")
+        except InputError:
+            raise ValueError("another")  # noqa: B904
+    except ValueError:
+        assert told(traceback.format_exc()) is None
+    assert told("--x 1: give 2") is None and told("") is None

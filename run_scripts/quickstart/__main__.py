@@ -24,8 +24,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, NoReturn, Sequence
 
-from tabulate import tabulate
-
 from preprocess.errors import command_line
 
 from .. import ROOT
@@ -167,9 +165,12 @@ def cells(row: Row) -> list[str]:
 
 
 def format_table(rows: Sequence[Row]) -> str:
-    """The first column to the left and the others to the right."""
-    sides = ["left"] + ["right"] * (len(COLUMNS) - 1)
-    return tabulate(map(cells, rows), COLUMNS, "simple", colalign=sides, disable_numparse=True)
+    """Aligned columns, the first to the left and the others to the right."""
+    lines = [list(COLUMNS), *map(cells, rows)]
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    lines.insert(1, ["-" * width for width in widths])
+    aligned = ([line[0].ljust(widths[0]), *(text.rjust(w) for text, w in zip(line[1:], widths[1:]))] for line in lines)
+    return "\n".join("  ".join(line) for line in aligned)
 
 
 def results_text(rows: Sequence[Row]) -> str:

@@ -36,7 +36,9 @@ def evaluate(experiment: Experiment, splits: Splits, checkpoint: Path, cache: Pa
         np.savez_compressed(path, **arrays)
     trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     return {
-        **{"scores": scores, **{name: scores[name][experiment.facts.metric] for name in ("dev", "test")}},
+        "scores": scores,
+        "dev": scores["dev"][experiment.facts.metric],
+        "test": scores["test"][experiment.facts.metric],
         "trainable": trained - model.parameter_counts()["head"],
         "prompt_length": model.prompt_length or None,
         **saved_facts(checkpoint),

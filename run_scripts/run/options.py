@@ -13,10 +13,17 @@ from .keys import one_of
 # Options of fairseq-train that are set here -> what sets them, as an option of train.py and a key of a sweep.
 RESERVED = {
     **{f"--{name.replace('_', '-')}": name for name in ("backbone", "arch", "batch_size", "max_epoch", "max_update")},
-    **{"--method": "rows", "--lr": "lrs", "--seed": "seeds", "--prompt-position": "positions"},
-    **{"--total-batch-size": "batch_size", "--valid-subset": "selection", "--save-dir": "--results"},
-    **{"--prompt-init-from": "init_prompts_from", "--head-init-from": "init_head_from"},
-    **{"--restore-file": "backbone", "--swap-pairs": "supplementary"},
+    "--method": "rows",
+    "--lr": "lrs",
+    "--seed": "seeds",
+    "--prompt-position": "positions",
+    "--total-batch-size": "batch_size",
+    "--valid-subset": "selection",
+    "--save-dir": "--results",
+    "--prompt-init-from": "init_prompts_from",
+    "--head-init-from": "init_head_from",
+    "--restore-file": "backbone",
+    "--swap-pairs": "supplementary",
     **dict.fromkeys(("--user-dir", "--task", "--criterion", "--num-classes", "--regression-target"), "the task"),
 }
 # Options whose text fairseq runs as Python (``eval``), but for --adam-betas. Other architectures have more of them.

@@ -39,7 +39,9 @@ def shown(tmp_path):
             ["bash", str(root / "run_scripts" / name), *words],
             env={**os.environ, "PATH": f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": ""},
             cwd=tmp_path,
-            **{"capture_output": True, "text": True, "timeout": 60},
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
         assert (done.returncode == 0) == succeed, done.stderr
         if not succeed:
@@ -194,7 +196,9 @@ def test_a_task_from_that_backbone(world, supplementary):  # noqa: F811
     done = subprocess.run(
         ["bash", str(SCRIPTS / "rte.sh"), *ARGUMENTS, *words, "--dev", "4", "--results", "rte"],
         cwd=world.folder,
-        **{"capture_output": True, "text": True, "timeout": 300},
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     record = json.loads((world.folder / "rte" / "results.jsonl").read_text())

@@ -35,9 +35,18 @@ class World:
     def keys(self, **more: Any) -> dict[str, Any]:
         """Of a sweep of one row on RTE; ``more`` replaces or adds keys."""
         return {
-            **{"backbone": str(self.backbone), "arch": "roberta_idpg", "data": str(self.data), "tasks": ["RTE"]},
-            **{"rows": [IDPG], "lrs": [1e-2], "seeds": [1, 2], "dev_examples": 8, "batch_size": 8, "max_epoch": 2},
-            **{"options": OPTIONS, **more},
+            "backbone": str(self.backbone),
+            "arch": "roberta_idpg",
+            "data": str(self.data),
+            "tasks": ["RTE"],
+            "rows": [IDPG],
+            "lrs": [1e-2],
+            "seeds": [1, 2],
+            "dev_examples": 8,
+            "batch_size": 8,
+            "max_epoch": 2,
+            "options": OPTIONS,
+            **more,
         }
 
     def config(self, place: Path, **more: Any) -> Path:

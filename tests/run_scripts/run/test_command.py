@@ -36,13 +36,27 @@ def command(world):  # noqa: F811
 def test_what_all_runs_have_in_common(command):
     options = command()
     for name, value in {
-        **{"--optimizer": "adam", "--adam-betas": "(0.9, 0.98)", "--adam-eps": "1e-6", "--weight-decay": "0.1"},
-        **{"--dropout": "0.1", "--attention-dropout": "0.1", "--lr": "0.001", "--lr-scheduler": "fixed"},
-        **{"--seed": "3", "--best-checkpoint-metric": "accuracy", "--maximize-best-checkpoint-metric": None},
-        **{"--task": "sentence_prediction_idpg", "--method": "m-idpg-phm", "--backbone": "model.pt"},
-        **{"--prompt-position": "0", "--valid-subset": "valid", "--num-classes": "2"},
-        **{"--max-tokens": "4400", "--required-batch-size-multiple": "1"},
-        **{"--representation-cache": "cache", "--save-dir": "runs/x"},
+        "--optimizer": "adam",
+        "--adam-betas": "(0.9, 0.98)",
+        "--adam-eps": "1e-6",
+        "--weight-decay": "0.1",
+        "--dropout": "0.1",
+        "--attention-dropout": "0.1",
+        "--lr": "0.001",
+        "--lr-scheduler": "fixed",
+        "--seed": "3",
+        "--best-checkpoint-metric": "accuracy",
+        "--maximize-best-checkpoint-metric": None,
+        "--task": "sentence_prediction_idpg",
+        "--method": "m-idpg-phm",
+        "--backbone": "model.pt",
+        "--prompt-position": "0",
+        "--valid-subset": "valid",
+        "--num-classes": "2",
+        "--max-tokens": "4400",
+        "--required-batch-size-multiple": "1",
+        "--representation-cache": "cache",
+        "--save-dir": "runs/x",
     }.items():
         assert options[name] == value, name
     assert not {"--fp16", "--fp16-init-scale", "--threshold-loss-scale", "--fp16-scale-window"} & set(options)

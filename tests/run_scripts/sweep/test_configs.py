@@ -97,8 +97,10 @@ def test_table_7():
     sweep = read("table7")
     found = {row.label: parsed(row, sweep) for row in sweep.rows}
     assert {name: (args.generator_residual, args.generator_layer_norm) for name, args in found.items()} == {
-        **{"phm": (False, False), "phm-residual": (True, False), "phm-layernorm": (False, True)},
-        **{"phm-residual-layernorm": (True, True)},
+        "phm": (False, False),
+        "phm-residual": (True, False),
+        "phm-layernorm": (False, True),
+        "phm-residual-layernorm": (True, True),
     }
     assert {str(args.generator_residual_norm) for args in found.values()} == {"paper"}
 

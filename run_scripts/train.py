@@ -97,8 +97,7 @@ def experiment_of(task: Task, args: argparse.Namespace, options: Sequence[str]) 
     """The experiment of a command line.
 
     Raises:
-        InputError: a file or folder is missing, or an option is one that the settings give.
-        InputError: the method is unknown.
+        InputError: a file or folder is missing, an option is one that the settings give, or the method is unknown.
     """
     known = {item.name for item in fields(Experiment)} - {"lr", "options"}
     chosen = {name: value for name, value in vars(args).items() if name in known}

@@ -19,7 +19,7 @@ from tqdm import tqdm
 from preprocess.errors import InputError
 
 from .. import ROOT
-from ..run.checkpoint_files import repair_last
+from ..run.fairseq_train import repair_last
 from .files import Settings, read_json, remove, run_logged, say, tool, write_json
 
 BATCH_SIZE = 16

@@ -1,4 +1,4 @@
-"""fairseq-train as a child process, and what its log says of time and memory.
+"""fairseq-train as a child process, what its log says of time and memory, and the checkpoints that it leaves.
 
 The child is ``python -m run_scripts.run.fairseq_train ARGUMENTS``: fairseq-train, whose last line says how much memory
 it took at most. It imports nothing of fairseq_idpg, which --user-dir brings.
@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
+import zipfile
 from datetime import datetime
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
@@ -130,6 +132,60 @@ def _seconds(attempt: str) -> float:
         return float(ended[1])
     times = [datetime.strptime(found, STAMP) for found in TIME.findall(attempt)]
     return (times[-1] - times[0]).total_seconds()
+
+
+def is_whole(checkpoint: Path) -> bool:
+    """Whether a checkpoint was written to its end (a zip archive has its directory there)."""
+    return zipfile.is_zipfile(str(checkpoint))
+
+
+def repair_last(folder: Path) -> None:
+    """Undoes a checkpoint_last.pt that was cut short.
+
+    fairseq writes the first file of a save through a temporary one, but copies checkpoint_best.pt
+    to checkpoint_last.pt in place. A broken copy means that its source was just written.
+    """
+    best, last = folder / "checkpoint_best.pt", folder / "checkpoint_last.pt"
+    if not last.exists() or is_whole(last):
+        return
+    if best.exists() and is_whole(best):
+        temporary = folder / "checkpoint_last.pt.copy"
+        shutil.copyfile(best, temporary)
+        os.replace(temporary, last)
+    else:
+        last.unlink()
+
+
+def has_all_updates(checkpoint: Path) -> bool:
+    """Whether training that counts updates has ended; fairseq, started again, would make one more."""
+    import torch  # not before it is needed: the child loads it with fairseq, in its own way
+
+    if not checkpoint.exists():
+        return False
+    state = torch.load(checkpoint, weights_only=True, mmap=True)
+    limit = state["cfg"]["optimization"]["max_update"]
+    return 0 < limit <= state["optimizer_history"][-1]["num_updates"]
+
+
+def drop_optimizer(checkpoint: Path) -> None:
+    """Takes out of the file what only resuming needs: the optimizer's state, two thirds of the checkpoint of a whole
+    model, and its float32 weights of a run in half precision."""
+    import torch
+
+    state = torch.load(checkpoint, weights_only=True, mmap=True)
+    if state.get("last_optimizer_state") is None:
+        return
+    kept = state["model"].get("_extra_state", {})
+    if "fp16" in kept:
+        from fairseq_idpg.saving.checksum import carry_checksum, checksum
+
+        if kept.get("checksum") != checksum(state["model"]):
+            return  # damaged: a new checksum would hide it from whoever reads the file
+        del kept["fp16"]
+        carry_checksum(state["model"])
+    temporary = checkpoint.with_name(f".{checkpoint.name}")
+    torch.save({**state, "last_optimizer_state": None}, temporary)
+    os.replace(temporary, checkpoint)
 
 
 def peak_memory() -> tuple[float, str]:

@@ -20,11 +20,10 @@ from preprocess.errors import InputError
 from preprocess.folders import new_file
 
 from .. import ROOT
-from .checkpoint_files import drop_optimizer, has_all_updates, repair_last
 from .command import cache_of, training_command, trains_whole_model
 from .evaluation import evaluate
 from .experiment import PROTOCOL, Experiment, backbone_digest
-from .fairseq_train import refuse_skipped, train, training_facts
+from .fairseq_train import drop_optimizer, has_all_updates, refuse_skipped, repair_last, train, training_facts
 from .records import Record
 from .splits import splits_of
 
@@ -40,8 +39,8 @@ def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whol
         keep_whole_model: keep the checkpoint even of a run that trains the backbone and so is as large.
 
     Raises:
-        InputError: fairseq-train failed; the last line of its log says why.
-        InputError: the data has too few examples, or is damaged.
+        InputError: fairseq-train failed, as the last line of its log says; the data has too few examples, or is
+            damaged.
     """
     run, results = experiment.run, results.absolute()
     folder = results / "runs" / run

@@ -99,8 +99,7 @@ def run(
     """Both stages; how many runs failed.
 
     Raises:
-        InputError: some data has too few examples.
-        InputError: supplementary training failed.
+        InputError: some data has too few examples, or supplementary training failed.
     """
     for experiment in {split_key(experiment): experiment for experiment in second}.values():
         splits_of(experiment, results / "data")

@@ -15,7 +15,7 @@ import torch
 from run_scripts import train
 from run_scripts.run.experiment import backbone_digest
 from tests.folders import ROOT
-from tests.run_scripts.tiny import FLAGS, world  # noqa: F401
+from tests.run_scripts.tiny import FLAGS
 
 SCRIPTS = ROOT / "run_scripts"
 TASKS = ("CR", "MR", "SUBJ", "MPQA", "SST-2", "QNLI", "RTE", "MRPC", "QQP", "STS-B", "MNLI")
@@ -141,7 +141,7 @@ def test_bad_input_of_a_task(monkeypatch, tmp_path, words, said):
         (["--encoder-layers", "4"], "--encoder-layers is 4 but the backbone"),
     ],
 )
-def test_bad_options_of_a_task(world, monkeypatch, tmp_path, words, said):  # noqa: F811
+def test_bad_options_of_a_task(world, monkeypatch, tmp_path, words, said):
     monkeypatch.chdir(world.folder)
     with pytest.raises(SystemExit) as raised:
         train.main(["RTE", "--results", str(tmp_path / "results"), *ARGUMENTS, *words])
@@ -149,7 +149,7 @@ def test_bad_options_of_a_task(world, monkeypatch, tmp_path, words, said):  # no
     assert not (tmp_path / "results").exists()
 
 
-def test_few_shot_says_what_every_layer_reads(world, monkeypatch, tmp_path, capsys):  # noqa: F811
+def test_few_shot_says_what_every_layer_reads(world, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(world.folder)
     made = []
     monkeypatch.setattr(train, "perform", lambda experiment, *_, **__: made.append(experiment) or sys.exit(0))
@@ -163,7 +163,7 @@ def test_few_shot_says_what_every_layer_reads(world, monkeypatch, tmp_path, caps
 
 
 @pytest.fixture(scope="module")
-def supplementary(world):  # noqa: F811
+def supplementary(world):
     """The path of a backbone made with prompts on MNLI, as seen from the folder of the world."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(world.folder)
@@ -177,7 +177,7 @@ def read(path):
     return torch.load(path, weights_only=True)
 
 
-def test_supplementary_training_leaves_a_backbone(world, supplementary):  # noqa: F811
+def test_supplementary_training_leaves_a_backbone(world, supplementary):
     record = json.loads((world.folder / "mnli" / "results.jsonl").read_text())
     assert (record["task"], record["supplementary"], record["position"]) == ("MNLI", True, 4)
     assert record["trainable"] > 5 * 32 and record["status"] == "done"
@@ -189,7 +189,7 @@ def test_supplementary_training_leaves_a_backbone(world, supplementary):  # noqa
     assert list((world.folder / "made").iterdir()) == [world.folder / supplementary]
 
 
-def test_a_task_from_that_backbone(world, supplementary):  # noqa: F811
+def test_a_task_from_that_backbone(world, supplementary):
     """In another folder, with relative paths, keeping the prompts: at this learning rate they stay as they were."""
     words = ["--method", "prompt-tuning", "--position", "1", "--supplementary-position", "4", "--lr", "1e-9"]
     words += ["--backbone", supplementary, "--init-prompts-from", supplementary, "--max-update", "1", "--k", "8"]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import yaml
 
 from tests.folders import write_backbone, write_folder
@@ -53,11 +52,6 @@ class World:
         path = place / "sweep.yaml"
         path.write_text(yaml.safe_dump(self.keys(**more)), encoding="utf-8")
         return path
-
-
-@pytest.fixture(scope="session")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return World(tmp_path_factory.mktemp("sweeps"))
 
 
 def records(results: Path) -> dict[str, dict[str, Any]]:

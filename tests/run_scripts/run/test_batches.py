@@ -14,7 +14,6 @@ from preprocess.data_folder import DataFolder
 from run_scripts.run.command import batches_of_epoch, count_batches
 from run_scripts.run.command import given as option_given
 from run_scripts.run.experiment import Experiment
-from tests.run_scripts.tiny import world  # noqa: F401
 from tests.tasks.test_dataset import make_task
 
 
@@ -28,7 +27,7 @@ def test_as_fairseq_fills_batches(sizes, examples, tokens):
 @pytest.mark.parametrize("task", ["RTE", "CR"])
 @pytest.mark.parametrize("more", [{}, {"supplementary": True}, {"options": ("--group-by-length",)}], ids=str)
 @pytest.mark.parametrize("seed", [1, 2])
-def test_as_the_task_makes_an_epoch(world, task, more, seed):  # noqa: F811
+def test_as_the_task_makes_an_epoch(world, task, more, seed):
     """Some batches are full of examples and some of tokens."""
     if task == "CR" and "supplementary" in more:
         pytest.skip("single sentences cannot be exchanged")
@@ -48,7 +47,7 @@ def test_as_the_task_makes_an_epoch(world, task, more, seed):  # noqa: F811
 
 @settings(deadline=None, max_examples=20)
 @given(st.integers(1, 3), st.integers(1, 3), st.sampled_from([60, 120, 1000]))
-def test_tokens_are_of_an_update_like_examples(world, processes, update_freq, tokens):  # noqa: F811
+def test_tokens_are_of_an_update_like_examples(world, processes, update_freq, tokens):
     parts = processes * update_freq
     task = make_task(world.data / "RTE-bin", total_batch_size=2 * parts, update_freq=[update_freq])
     dataset = task.load_dataset("train")

@@ -14,11 +14,10 @@ from run_scripts.run.command import cache_of, learning_rates, training_command, 
 from run_scripts.run.experiment import Experiment
 from run_scripts.run.options import checked
 from run_scripts.run.splits import Splits
-from tests.run_scripts.tiny import world  # noqa: F401
 
 
 @pytest.fixture
-def command(world):  # noqa: F811
+def command(world):
     """Options of an experiment's command: {option: its value, or None}."""
 
     def made(task="RTE", method="m-idpg-phm", lr=1e-3, **more):

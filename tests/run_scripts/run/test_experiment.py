@@ -14,11 +14,10 @@ from preprocess.tasks import SETTINGS
 from run_scripts.run import experiment
 from run_scripts.run.experiment import Experiment, backbone_digest, file_digest, folder_digest
 from tests.folders import write_backbone
-from tests.run_scripts.tiny import world  # noqa: F401
 
 
 @pytest.fixture
-def rte(world) -> Experiment:  # noqa: F811
+def rte(world) -> Experiment:
     return Experiment("RTE", "m-idpg-phm", 1e-3, 1, str(world.data / "RTE-bin"), str(world.backbone))
 
 

@@ -9,8 +9,7 @@ import torch
 
 from fairseq_idpg.saving.checksum import carry_checksum, checksum
 from preprocess.errors import InputError
-from run_scripts.run.checkpoint_files import drop_optimizer, has_all_updates
-from run_scripts.run.fairseq_train import refuse_skipped, train, training_facts
+from run_scripts.run.fairseq_train import drop_optimizer, has_all_updates, refuse_skipped, train, training_facts
 from run_scripts.run.records import failure
 from tests.folders import same_tensors, write_backbone, write_folder
 from tests.folders import train as fairseq_train

@@ -18,7 +18,7 @@ from run_scripts.run.experiment import Experiment
 from run_scripts.run.options import EVALUATED, betas, checked
 from run_scripts.sweep import __main__ as sweep
 from run_scripts.sweep import local
-from tests.run_scripts.tiny import IDPG, OPTIONS, world  # noqa: F401
+from tests.run_scripts.tiny import IDPG, OPTIONS
 
 FAIRSEQ = Path(fairseq.__file__).parent
 
@@ -51,7 +51,7 @@ ATTACKS = [
 
 @pytest.mark.parametrize(("names", "more"), ATTACKS, ids=lambda part: "+".join(part))
 @pytest.mark.parametrize("place", ["sweep", "row", "change"])
-def test_a_sweep_runs_no_text(world, tmp_path, attack, names, more, place):  # noqa: F811
+def test_a_sweep_runs_no_text(world, tmp_path, attack, names, more, place):
     options = {**more, **dict.fromkeys(names, attack)}
     keys = {"rows": [{**IDPG, "options": {**IDPG["options"], **options}}]} if place == "row" else {}
     config = world.config(tmp_path, **keys, **({"options": {**OPTIONS, **options}} if place == "sweep" else {}))
@@ -62,7 +62,7 @@ def test_a_sweep_runs_no_text(world, tmp_path, attack, names, more, place):  # n
     assert f"--{names[0].replace('_', '-')}" in said and not (tmp_path / "r").exists()
 
 
-def test_a_sweep_names_one_of_our_architectures(world, tmp_path, attack):  # noqa: F811
+def test_a_sweep_names_one_of_our_architectures(world, tmp_path, attack):
     """Those of fairseq have options of their own that it runs."""
     config = world.config(tmp_path, arch="lightconv", options={**OPTIONS, "weight-softmax": attack})
     assert "arch lightconv is unknown: " in refused(sweep.main, [str(config), "--results", str(tmp_path / "r")])
@@ -81,7 +81,7 @@ def test_a_sweep_names_one_of_our_architectures(world, tmp_path, attack):  # noq
         ({"method": "--user-dir=evil"}, "--user-dir=evil"),
     ],
 )
-def test_a_job_runs_no_text(world, tmp_path, attack, change, said):  # noqa: F811
+def test_a_job_runs_no_text(world, tmp_path, attack, change, said):
     """experiment.json, as the job of a sweep reads it."""
     given = Experiment("RTE", "m-idpg-phm", 1e-3, 1, str(world.data / "RTE-bin"), str(world.backbone))
     text = given.to_json()
@@ -100,7 +100,7 @@ def test_a_job_runs_no_text(world, tmp_path, attack, change, said):  # noqa: F81
     ["", "{", "[]", "null", "[" * 100000, '{"task": "RTE"}', "\ud800", "OTHER"],
     ids=["empty", "torn", "list", "null", "deep", "lacking", "surrogate", "more"],
 )
-def test_an_experiment_of_another_version(world, tmp_path, text):  # noqa: F811
+def test_an_experiment_of_another_version(world, tmp_path, text):
     given = Experiment("RTE", "m-idpg-phm", 1e-3, 1, str(world.data / "RTE-bin"), str(world.backbone))
     if text == "OTHER":
         text = json.dumps({**json.loads(given.to_json()), "new": 1})
@@ -117,7 +117,7 @@ def test_an_experiment_of_another_version(world, tmp_path, text):  # noqa: F811
     + [{"supplementary": 1}, {"position": -1}, {"max_update": 1.5}, {"method": None}, {"row": 7}, {"batch_size": "x"}],
     ids=str,
 )
-def test_values_of_another_kind_in_an_experiment(world, tmp_path, change):  # noqa: F811
+def test_values_of_another_kind_in_an_experiment(world, tmp_path, change):
     given = Experiment("RTE", "m-idpg-phm", 1e-3, 1, str(world.data / "RTE-bin"), str(world.backbone))
     (tmp_path / "runs" / "x").mkdir(parents=True)
     (tmp_path / "runs" / "x" / "experiment.json").write_text(json.dumps({**json.loads(given.to_json()), **change}))
@@ -125,7 +125,7 @@ def test_values_of_another_kind_in_an_experiment(world, tmp_path, change):  # no
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"run": "RUN"}', '{"run": "other", "status": "done"}', "[" * 100000])
-def test_a_damaged_record_is_named(world, tmp_path, text):  # noqa: F811
+def test_a_damaged_record_is_named(world, tmp_path, text):
     (tmp_path / "runs" / "RUN").mkdir(parents=True)
     (tmp_path / "runs" / "RUN" / "record.json").write_text(text)
     assert "record.json is damaged: remove it, and the run is made again" in refused(perform.finished, tmp_path, "RUN")
@@ -192,12 +192,12 @@ def test_all_that_fairseq_runs_is_known():
         ({"prompt-init-text": "a\0b"}, "holds a NUL character"),
     ],
 )
-def test_options_that_are_none(world, tmp_path, options, said):  # noqa: F811
+def test_options_that_are_none(world, tmp_path, options, said):
     config = world.config(tmp_path, options={**OPTIONS, **options})
     assert said in refused(sweep.main, [str(config), "--results", str(tmp_path / "r"), "--dry-run"])
 
 
-def test_an_experiment_survives_its_file(world):  # noqa: F811
+def test_an_experiment_survives_its_file(world):
     given = Experiment("RTE", "m-idpg-phm", 1e-3, 1, str(world.data / "RTE-bin"), str(world.backbone), row="x")
     for change in ({}, {"k": 5, "options": ("--prompt-init-text", "")}, {"init_head_from": "/a", "position": 4}):
         assert Experiment.from_json(replace(given, **change).to_json()) == replace(given, **change)

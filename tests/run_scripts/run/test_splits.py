@@ -16,11 +16,11 @@ from preprocess.means import write_facts
 from preprocess.split_facts import count_examples, token_digests
 from run_scripts.run.experiment import Experiment, folder_digest
 from run_scripts.run.splits import splits_of
-from tests.run_scripts.tiny import SPLITS, world  # noqa: F401
+from tests.run_scripts.tiny import SPLITS
 
 
 @pytest.fixture
-def rte(world) -> Experiment:  # noqa: F811
+def rte(world) -> Experiment:
     return Experiment("RTE", "m-idpg-phm", 1e-3, 1, str(world.data / "RTE-bin"), str(world.backbone))
 
 

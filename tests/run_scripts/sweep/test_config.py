@@ -8,11 +8,11 @@ import yaml
 from preprocess.errors import InputError
 from run_scripts.sweep.config import Place, read_sweep
 from run_scripts.sweep.plan import Variant, experiments, first_stage, flags
-from tests.run_scripts.tiny import IDPG, world  # noqa: F401
+from tests.run_scripts.tiny import IDPG
 
 
 @pytest.fixture
-def plan(world, tmp_path):  # noqa: F811
+def plan(world, tmp_path):
     def made(changes=(), **keys):
         return read_sweep(world.config(tmp_path, **keys), changes)
 
@@ -29,7 +29,7 @@ def test_lists_are_combined(plan):
     assert "--phm-n" in first.options and first.options[:1] == ("--cpu",)
 
 
-def test_what_is_left_out_is_as_in_the_paper(plan, world, tmp_path):  # noqa: F811
+def test_what_is_left_out_is_as_in_the_paper(plan, world, tmp_path):
     path = tmp_path / "short.yaml"
     keys = {"backbone": str(world.backbone), "tasks": ["RTE"], "rows": ["m-idpg-phm", "fine-tuning"]}
     path.write_text(yaml.safe_dump({**keys, "data": str(world.data)}))
@@ -39,7 +39,7 @@ def test_what_is_left_out_is_as_in_the_paper(plan, world, tmp_path):  # noqa: F8
     assert (found[0].selection, found[0].position, found[0].dev_examples) == ("clean", None, None)
 
 
-def test_rows_have_their_own(plan, world):  # noqa: F811
+def test_rows_have_their_own(plan, world):
     kept, data = str(world.data / "CR-bin"), {"CR": str(world.data / "RTE-bin")}
     own = {"tasks": ["CR"], "lrs": [0.5], "data": data, "positions": [4], "init_prompts_from": kept}
     rows = [{"name": "other", **IDPG, **own}, IDPG]
@@ -96,7 +96,7 @@ def test_numbers_without_a_point_and_texts_as_they_stand(plan, monkeypatch):
 SUPPLEMENTARY = {"positions": [[0, 0], [0, "best"], [4, None], 2], "tasks": ["RTE"], "seeds": [1]}
 
 
-def test_supplementary_training_comes_once_for_each_row_and_position(plan, world):  # noqa: F811
+def test_supplementary_training_comes_once_for_each_row_and_position(plan, world):
     how = {"data": str(world.data / "MNLI-bin"), "max_epoch": 1, "seed": 9}
     sweep = plan(**SUPPLEMENTARY, supplementary=how)
     assert sweep.positions == [Place(0, 0), Place(0, "best"), Place(4, None), Place(None, 2)]
@@ -239,7 +239,7 @@ def test_methods_may_be_joined(plan):
         plan(rows=["adapter+compacter"])
 
 
-def test_a_first_stage_without_prompts_to_keep(plan, world):  # noqa: F811
+def test_a_first_stage_without_prompts_to_keep(plan, world):
     keys = {"supplementary": {"data": str(world.data / "MNLI-bin")}, "positions": [[0, 0]], "rows": ["adapter"]}
     with pytest.raises(InputError, match="adapter has no prompts: write keep:"):
         first_stage(plan(**keys))

@@ -10,11 +10,11 @@ import pytest
 from run_scripts.run.preflight import parse
 from run_scripts.sweep import __main__ as sweep
 from tests.folders import renamed, write_backbone, write_folder
-from tests.run_scripts.tiny import IDPG, OPTIONS, SPLITS, world  # noqa: F401
+from tests.run_scripts.tiny import IDPG, OPTIONS, SPLITS
 
 
 @pytest.fixture
-def checked(world, tmp_path, capfd):  # noqa: F811
+def checked(world, tmp_path, capfd):
     """The error of a sweep."""
 
     def run(*options, **keys):
@@ -69,14 +69,14 @@ def test_found_before_the_first_run(checked, keys, said):
     assert said in checked(**keys)
 
 
-def test_a_backbone_of_another_kind(checked, world, tmp_path):  # noqa: F811
+def test_a_backbone_of_another_kind(checked, world, tmp_path):
     other = write_backbone(tmp_path / "other.pt", words=60)
     assert "the data's dictionary has 55 symbols but the backbone" in checked(backbone=str(other))
     other.write_text("no checkpoint")
     assert "other.pt is not a fairseq checkpoint" in checked(backbone=str(other))
 
 
-def test_folders_that_do_not_suit_the_task(checked, world, tmp_path):  # noqa: F811
+def test_folders_that_do_not_suit_the_task(checked, world, tmp_path):
     scores = str(world.data / "STS-B-bin")
     assert f"data {scores} has scores for labels, and RTE has classes: name another" in checked(data={"RTE": scores})
     half = shutil.copytree(world.data / "RTE-bin", tmp_path / "half")
@@ -87,14 +87,14 @@ def test_folders_that_do_not_suit_the_task(checked, world, tmp_path):  # noqa: F
     assert "is not a binarized folder" in checked(data={"RTE": str(tmp_path / "empty")})
 
 
-def test_word_vectors_of_other_text(checked, world, tmp_path):  # noqa: F811
+def test_word_vectors_of_other_text(checked, world, tmp_path):
     data = write_folder(tmp_path / "RTE-bin", splits=SPLITS)
     (data / "glove").mkdir()
     (data / "glove" / "glove.json").write_text(json.dumps({"dim": 300, "sha256": {}}))
     assert "glove/train.npy is missing or damaged" in checked(data=str(tmp_path), rows=["m-idpg-phm-glove"])
 
 
-def test_starts_that_do_not_fit(checked, world, tmp_path):  # noqa: F811
+def test_starts_that_do_not_fit(checked, world, tmp_path):
     keep = {"data": str(world.data / "MNLI-bin"), "keep": ["head"]}
     said = checked(positions=[[0, 0]], supplementary=keep)
     assert "MNLI-bin has 0, 1, 2 for labels and" in said and said.endswith(
@@ -105,7 +105,7 @@ def test_starts_that_do_not_fit(checked, world, tmp_path):  # noqa: F811
     assert "other has no, yes for labels and" in checked(positions=[[0, 0]], supplementary=keep)
 
 
-def test_f1_is_of_the_label_1(checked, world, tmp_path):  # noqa: F811
+def test_f1_is_of_the_label_1(checked, world, tmp_path):
     other = renamed(world.data / "MRPC-bin", tmp_path / "MRPC", {"0": "different", "1": "same"})
     said = checked(tasks=["MRPC"], data={"MRPC": str(other)})
     assert "has the labels different, same, and MRPC is scored by the F1 of the label 1 beside 0" in said
@@ -116,7 +116,7 @@ def test_bad_options_of_the_sweep(checked, options, said):
     assert said in checked(*options)
 
 
-def test_a_dry_run_lists_what_is_missing_and_leaves_nothing(world, tmp_path, capsys):  # noqa: F811
+def test_a_dry_run_lists_what_is_missing_and_leaves_nothing(world, tmp_path, capsys):
     config, results = world.config(tmp_path), tmp_path / "results"
     sweep.main([str(config), "--results", str(results), "--dry-run", "--set", "seeds=[1,2,3]"])
     said = capsys.readouterr().out.splitlines()
@@ -130,6 +130,6 @@ def test_a_dry_run_lists_what_is_missing_and_leaves_nothing(world, tmp_path, cap
     assert not results.exists()
 
 
-def test_commands_that_fairseq_knows_are_parsed_as_it_does(world):  # noqa: F811
+def test_commands_that_fairseq_knows_are_parsed_as_it_does(world):
     args = parse(["fairseq-train", str(world.data), "--arch", "roberta_idpg_minilm", "--phm-n", "8", "--lr", "0.5"])
     assert (args.encoder_layers, args.phm_n, args.lr, args.save_full_model) == (6, 8, [0.5], False)

@@ -17,7 +17,6 @@ from run_scripts.sweep import __main__ as sweep
 from run_scripts.sweep.slurm import Slurm
 from tests.command_line import FORKS
 from tests.run_scripts import tiny
-from tests.run_scripts.tiny import world  # noqa: F401
 
 EPOCHS = 50
 PATIENCE = 240  # seconds, for machines with other work
@@ -46,7 +45,7 @@ done
 
 
 @pytest.fixture(scope="module")
-def config(world, tmp_path_factory):  # noqa: F811
+def config(world, tmp_path_factory):
     return world.config(tmp_path_factory.mktemp("config"), tasks=["MRPC"], max_epoch=EPOCHS)
 
 
@@ -86,7 +85,7 @@ def test_slurm_gets_a_job_for_each_run(uninterrupted, slurm):
         assert "#SBATCH --gpus-per-node=0" in script and "--time=1440" in script
 
 
-def test_records_say_how_they_came_about(uninterrupted, world):  # noqa: F811
+def test_records_say_how_they_came_about(uninterrupted, world):
     found = tiny.records(uninterrupted)
     assert sorted(record["seed"] for record in found.values()) == [1, 2]
     for run_name, record in found.items():
@@ -166,7 +165,7 @@ def test_killed_twice_a_sweep_ends_as_if_nothing_had_been(config, uninterrupted,
     assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 2
 
 
-def test_a_learning_rate_that_is_too_high_is_a_result(world, tmp_path, capsys):  # noqa: F811
+def test_a_learning_rate_that_is_too_high_is_a_result(world, tmp_path, capsys):
     keys = {"tasks": ["CR"], "rows": ["prompt-tuning"], "lrs": [1e-2, 1e30], "seeds": [1], "max_epoch": 2}
     config = world.config(tmp_path, **keys)
     run(config, tmp_path / "results")  # ends well

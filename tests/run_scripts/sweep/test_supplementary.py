@@ -10,11 +10,10 @@ from run_scripts.report.__main__ import main as report
 from run_scripts.run.experiment import backbone_digest
 from run_scripts.sweep import __main__ as sweep
 from tests.run_scripts import tiny
-from tests.run_scripts.tiny import world  # noqa: F401
 
 
 @pytest.fixture(scope="module")
-def swept(world, tmp_path_factory):  # noqa: F811
+def swept(world, tmp_path_factory):
     """(configuration, results) of prompts at two positions in STS-B after one in MNLI."""
     place = tmp_path_factory.mktemp("supplementary")
     how = {"data": str(world.data / "MNLI-bin"), "max_epoch": 1, "batch_size": 16}

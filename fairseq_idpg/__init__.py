@@ -4,8 +4,8 @@ Paper: "IDPG: An Instance-Dependent Prompt Generation Method" (Wu et al., NAACL 
 https://arxiv.org/abs/2204.04497
 
 The way of the data: a *task* says where the prompt goes in each example, a *model* turns the example into a
-sentence representation, a *method* (``prompts/``) turns the representation into prompt rows, and the
-*backbone* takes the rows through its open slots.
+*representation* M(x), a *method* turns that into prompt rows, adapters or whatever it injects, and the *backbone* takes
+these through its open slots.
 
 Shape legend used everywhere: B batch, T tokens, t prompt length, d width, m generator hidden size,
 n PHM factor, L layers, H heads.

@@ -83,14 +83,14 @@ def backbone_parameters(args: argparse.Namespace, symbols: int = ROBERTA_SYMBOLS
 
 
 def count_preset(arch: str, preset: str) -> Count:
-    """Of one preset in one architecture."""
+    """Of one preset, or several joined by +, in one architecture."""
     args = architecture(arch, preset)
     method, sizes = method_of(args), backbone_sizes(args)
     trained = [
         size for name, size in sizes.items() if args.no_freeze_backbone or (method is not None and method.trains(name))
     ]
     own, of_backbone = _own(method), sum(trained)
-    paper = PRESETS[preset].paper if arch == "roberta_idpg_large" else ""
+    paper = find_preset(preset).paper if arch == "roberta_idpg_large" else ""
     return Count(preset, own, of_backbone, (own + of_backbone) / sum(sizes.values()), paper)
 
 

@@ -1,4 +1,15 @@
-"""What every method, whatever it injects, tells the model."""
+"""What a method is: the interface between the model and whatever is trained beside its frozen backbone.
+
+A new method is one file in ``prompts/`` or ``adapters/``, which is found there. It holds
+
+- a dataclass of its options, each declared with ``option``; no ``from __future__ import annotations`` there, because
+  fairseq reads the types of the fields;
+- a ``Method`` with these as its ``config``. ``PromptMethod`` and ``AdapterMethod`` know layers and places already: a
+  prompt says what its rows are (``begin_pass``), an adapter what its matrices are (``matrices``);
+- a ``register_preset`` line for each row of its paper's tables.
+
+The command line, ``--method A+B``, checkpoints, the log, ``count`` and ``options_table`` take all they need from these.
+"""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -7,7 +18,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple, Type
 from fairseq.dataclass import FairseqDataclass
 from torch import Tensor, nn
 
-from ..backbone.injection import Injection
+from ..backbone.injection import NOTHING, Injection
 
 
 @dataclass(frozen=True)
@@ -40,10 +51,12 @@ class WordEmbeddings:
 
 
 class Method(nn.Module, ABC):
-    """Base of all methods with parameters of their own.
+    """A module built from (filled options, ``Geometry``); its parameters are trained and saved as ``method.*``.
+
+    It enters the backbone through ``injection``, through ``trains``, or both. All but ``describe`` have a default.
 
     Attributes:
-        config: dataclass of the options that the method understands, each declared with ``option``.
+        config: dataclass of the options that the method understands.
         slots: the fields of an ``Injection`` that ``injection`` fills; no two methods of a combination share one.
         prompt_length: rows that the task reserves in every example; 0 when the input is not lengthened.
         representation: the kind of M(x) that ``injection`` wants, None if it wants none.
@@ -60,9 +73,13 @@ class Method(nn.Module, ABC):
     training_only: Tuple[str, ...] = ()
     folded = False
 
-    @abstractmethod
     def injection(self, representation: Optional[Tensor]) -> Injection:
-        """The values of one forward pass, from M(x), B x d, if there is a ``representation``."""
+        """The values of one forward pass, a field for each of ``slots``.
+
+        Args:
+            representation: M(x), B x d (word vectors: B x their width), if there is a ``representation``.
+        """
+        return NOTHING
 
     def trains(self, name: str) -> bool:
         """Whether a parameter of the backbone is trained and saved with the method; it stays the backbone's.
@@ -75,12 +92,16 @@ class Method(nn.Module, ABC):
         """
         return False
 
-    def fold(self) -> None:
-        """Brings the tensors that outlive training up to date with those that only training needs."""
+    @abstractmethod
+    def describe(self) -> str:
+        """Where the method enters, for the log."""
 
-    def mark_folded(self) -> None:
-        """Told when a checkpoint without the training-only tensors is loaded: it can be used, not trained on."""
-        self.folded = True
+    def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
+        """Starting values that need the loaded backbone or other files; all others are set on construction.
+
+        Raises:
+            InputError: an option asks for values that cannot be had.
+        """
 
     def without_effect(self, cfg: Any) -> Dict[str, str]:
         """Options that change nothing beside the others as they are -> why, and what to do: a run may not set them."""
@@ -90,9 +111,9 @@ class Method(nn.Module, ABC):
         """Parameters that are prompt rows themselves, for --no-decay-prompts."""
         return []
 
-    def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
-        """Sets starting values that need the loaded backbone or other files; nothing by default."""
+    def fold(self) -> None:
+        """Brings the tensors that outlive training up to date with those that only training needs."""
 
-    @abstractmethod
-    def describe(self) -> str:
-        """Where the method enters, for the log."""
+    def mark_folded(self) -> None:
+        """Told when a checkpoint without the training-only tensors is loaded: it can be used, not trained on."""
+        self.folded = True

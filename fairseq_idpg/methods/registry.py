@@ -1,6 +1,7 @@
-"""Presets, the rows of the papers' tables by name: ``--method NAME`` fills the options that define the row.
+"""Presets, the rows of the papers' tables by name.
 
-``--method A+B`` trains two methods that enter at different places together, such as m-idpg-phm+adapter.
+``--method NAME`` fills the options that define the row; ``--method A+B`` trains methods that enter at different places
+together, such as m-idpg-phm+adapter.
 """
 
 from dataclasses import Field, dataclass

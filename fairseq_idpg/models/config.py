@@ -57,7 +57,7 @@ METHOD_OPTIONS = options_of(MethodConfig)
 class RobertaIDPGConfig(MethodConfig, BackboneConfig):
     """All options of the model. Those of methods are None until the chosen ``method`` fills them."""
 
-    method: str = documented("row of the paper's tables to train; its options can be changed one by one", "m-idpg-phm")
+    method: str = documented("preset to train, or several joined by +; its options can be changed", "m-idpg-phm")
 
 
 def fill_method_options(cfg: Any) -> None:

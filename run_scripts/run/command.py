@@ -13,6 +13,7 @@ from typing import Iterable
 
 import numpy as np
 
+from fairseq_idpg.count import count_preset
 from fairseq_idpg.methods.registry import find_preset
 from fairseq_idpg.tasks.ordering import grouped_by_length
 from preprocess.data_folder import DataFolder
@@ -66,8 +67,8 @@ def with_few_shot_input(experiment: Experiment) -> Experiment:
 def cache_of(experiment: Experiment, results: Path) -> Path | None:
     """Where M(x) is kept for all runs; None where it changes during training."""
     changes = CHANGE_REPRESENTATIONS.intersection(experiment.options)
-    trains_norms = str(find_preset(experiment.method).defaults.get("train_layer_norms")) == "true"
-    return None if trains_whole_model(experiment) or changes or trains_norms else results / "cache"
+    trained = count_preset("roberta_idpg_base", experiment.method).of_backbone  # whether there are any, of any size
+    return None if experiment.supplementary or changes or trained else results / "cache"
 
 
 def training_command(experiment: Experiment, splits: Splits, folder: Path, cache: Path | None) -> list[str]:

@@ -29,7 +29,7 @@ class Generator(nn.Module, ABC):
     def matrices(self) -> Tuple[Tensor, Tensor]:
         """W1 (d x m) and W2 (m x t d), to be multiplied from the right: y = x W."""
 
-    def build(self) -> Callable[[Tensor], Tensor]:
+    def ready(self) -> Callable[[Tensor], Tensor]:
         """G with W1 and W2 built once, for all layers of one forward pass."""
         down, up = self.matrices()
 

@@ -150,7 +150,7 @@ class IDPG(PromptMethod):
 
     def begin_pass(self, representation: Optional[Tensor]) -> PromptAt:
         c0 = None if representation is None else self.dropout(representation)
-        generators = [generator.build() for generator in self.generators]
+        generators = [generator.ready() for generator in self.generators]
         row_of = {place: row for row, place in enumerate(self.places)}
 
         def prompt_at(place: int, states: Optional[States]) -> Tensor:

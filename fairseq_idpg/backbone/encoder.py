@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from .attention import OpenAttention, project
 from .injection import (
     INSERTIONS,
+    NO_PLACE,
     NOTHING,
     Injection,
     Place,
@@ -30,7 +31,6 @@ from .injection import (
     add_to_prompted_words,
     add_to_words,
     append_rows,
-    consecutive,
     replace_rows,
 )
 
@@ -83,13 +83,13 @@ class OpenTransformerEncoder(TransformerEncoder):
         return_all_hiddens: bool = False,
         token_embeddings: Optional[Tensor] = None,
         injection: Injection = NOTHING,
-        place: Optional[Place] = None,
+        place: Place = NO_PLACE,
         padded: Optional[bool] = None,
     ) -> Dict[str, List[Tensor]]:
         """
         Args:
             src_tokens: B x T, with placeholders where rows of the input go.
-            place: where these are.
+            place: where these are, if there are some.
             padded: whether there are pads; None: not known, see ``_padding``.
 
         Returns:
@@ -110,8 +110,7 @@ class OpenTransformerEncoder(TransformerEncoder):
             states = States(layer(states, injection), states.padding)
             rows = injection.hidden(layer.index, states)
             if rows is not None:
-                at = consecutive(place.offset, rows.size(1))
-                states = States(INSERTIONS[injection.insertion](states.x, rows, at), states.padding)
+                states = States(INSERTIONS[injection.insertion](states.x, rows, place.rows), states.padding)
             if return_all_hiddens:
                 hiddens.append(states.x[:length])
         x = states.x if len(states.x) == length else states.x[:length]
@@ -129,7 +128,7 @@ class OpenTransformerEncoder(TransformerEncoder):
         asked = padded is None and tokens.device.type == "cpu"
         return None if asked and not padding.any() else padding
 
-    def _embed(self, tokens: Tensor, injection: Injection, place: Optional[Place]) -> Optional[Tensor]:
+    def _embed(self, tokens: Tensor, injection: Injection, place: Place) -> Optional[Tensor]:
         """B x T' x d word embeddings with ``words`` and ``input`` in them; None where these are empty."""
         words, rows = injection.words, injection.input
         if words is None and rows is None:
@@ -139,11 +138,13 @@ class OpenTransformerEncoder(TransformerEncoder):
             text = text if words is None else add_to_words(text, words)
             rows = rows(States(text, place.text.eq(self.padding_idx)))
         x = self.embed_tokens(tokens.t())  # T' x B x d
-        if rows is None:
-            return add_to_words(x, words).transpose(0, 1)
-        if words is not None:
-            x = add_to_prompted_words(x, words, place, rows.size(1), tokens, self.padding_idx)
-        return replace_rows(x, rows, consecutive(place.offset, rows.size(1))).transpose(0, 1)
+        if words is not None and place.length:
+            x = add_to_prompted_words(x, words, place, tokens, self.padding_idx)
+        elif words is not None:
+            x = add_to_words(x, words)
+        if rows is not None:
+            x = replace_rows(x, rows, place.rows)
+        return x.transpose(0, 1)
 
 
 def layer_norms(encoder: nn.Module) -> Iterator[nn.Module]:

@@ -30,12 +30,21 @@ class States(NamedTuple):
 class Place(NamedTuple):
     """Where the task has made room for a prompt.
 
-    ``offset``: B, index of each example's first prompt row in the lengthened sequence; ``text``: B x T, the tokens
-    without the prompt.
+    ``offset``: B, index of each example's first prompt row in the lengthened sequence; ``length``: t, rows of the
+    prompt; ``text``: B x T, the tokens without it.
     """
 
     offset: Tensor
+    length: int
     text: Tensor
+
+    @property
+    def rows(self) -> Tensor:
+        """B x t, the indices of the prompt's rows."""
+        return self.offset[:, None] + torch.arange(self.length, device=self.offset.device)
+
+
+NO_PLACE = Place(torch.empty(0, dtype=torch.long), 0, torch.empty(0, 0, dtype=torch.long))
 
 
 class Prefix(NamedTuple):
@@ -109,11 +118,6 @@ def filled_fields(injection: Injection) -> Dict[str, Any]:
     return {name: value for name, value in values.items() if value is not getattr(NOTHING, name)}
 
 
-def consecutive(offset: Tensor, count: int) -> Tensor:
-    """B x count indices from each example's offset on."""
-    return offset[:, None] + torch.arange(count, device=offset.device)
-
-
 def _numbered(x: Tensor, rows: Tensor, at: Tensor) -> Tuple[Tensor, Tensor]:
     """(B*n numbers of the tokens ``at`` among the T*B rows of T x B x d ``x``, the B*n x d ``rows`` for them)."""
     batch = x.size(1)
@@ -151,14 +155,14 @@ def add_to_words(x: Tensor, rows: Tensor) -> Tensor:
     return torch.cat([first, x[count:]])
 
 
-def add_to_prompted_words(x: Tensor, rows: Tensor, place: Place, length: int, tokens: Tensor, pad: int) -> Tensor:
-    """As ``add_to_words``, to the text of ``tokens`` (B x T'), in which a prompt of ``length`` rows stands.
+def add_to_prompted_words(x: Tensor, rows: Tensor, place: Place, tokens: Tensor, pad: int) -> Tensor:
+    """As ``add_to_words``, to the text of ``tokens`` (B x T'), in which a prompt stands.
 
     The block that the task inserted is the prompt, or </s> prompt </s>: as long as ``tokens`` are longer than the text.
     """
     in_text = place.text.ne(pad).sum(1, keepdim=True)  # B x 1
     block = tokens.ne(pad).sum(1, keepdim=True) - in_text
-    begin = place.offset[:, None] - (block - length) // 2
+    begin = place.offset[:, None] - (block - place.length) // 2
     count = min(place.text.size(1), rows.size(-2))
     index = torch.arange(count, device=tokens.device)[None]
     at = (index + block * (index >= begin)).clamp(max=tokens.size(1) - 1)

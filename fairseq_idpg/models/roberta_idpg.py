@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..backbone.dropout import drop_quickly
 from ..backbone.encoder import OpenRobertaEncoder
-from ..backbone.injection import NOTHING, Place
+from ..backbone.injection import NO_PLACE, NOTHING, Place
 from ..backbone.loading import backbone_path, check_geometry, read_backbone
 from ..errors import InputError
 from ..methods.base import Geometry, Method
@@ -117,18 +117,18 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             raise InputError(
                 f"--backbone {self.args.backbone} was not loaded: give the path of the backbone's model.pt"
             )
-        method, place, injection = self.method, None, NOTHING
+        method, injection, tokens, place = self.method, NOTHING, src_tokens, NO_PLACE
         if method is not None and method.prompt_length:
             if prompted_tokens is None or prompt_offset is None:
                 raise InputError(
                     f"--method {self.args.method} needs batches that say where the prompt goes: use "
                     "--task sentence_prediction_idpg"
                 )
-            place = Place(prompt_offset, src_tokens)
+            tokens, place = prompted_tokens, Place(prompt_offset, method.prompt_length, src_tokens)
         if method is not None:
-            injection = method.injection(self._representation(src_tokens, representation, padded))
+            injection = method.injection(self._representation(method, src_tokens, representation, padded))
         return super().forward(
-            src_tokens if place is None else prompted_tokens,
+            tokens,
             features_only=features_only,
             return_all_hiddens=return_all_hiddens,
             classification_head_name=classification_head_name,
@@ -138,9 +138,11 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             **kwargs,
         )
 
-    def _representation(self, src_tokens: Tensor, given: Optional[Tensor], padded: Optional[bool]) -> Optional[Tensor]:
+    def _representation(
+        self, method: Method, src_tokens: Tensor, given: Optional[Tensor], padded: Optional[bool]
+    ) -> Optional[Tensor]:
         """M(x) if the method reads it: what the batch brings, or computed."""
-        kind = self.method.representation
+        kind = method.representation
         if given is not None:  # float32 where nobody has converted the batch: fairseq-validate --fp16
             return given.type_as(self.encoder.sentence_encoder.embed_tokens.weight)
         if kind is None:
@@ -149,5 +151,6 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             raise InputError(
                 f"--method {self.args.method} needs batches with word vectors: use --task sentence_prediction_idpg"
             )
-        dropout, gradient = self.method.representation_dropout, self.trains_encoder
-        return sentence_representation(self.encoder, src_tokens, dropout, kind, gradient, padded)
+        return sentence_representation(
+            self.encoder, src_tokens, method.representation_dropout, kind, self.trains_encoder, padded
+        )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from fairseq.modules import FairseqDropout
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from fairseq_idpg.backbone import dropout
-from fairseq_idpg.backbone.dropout import QuickDropout, dropped_attention, keep_mask, threshold_and_scale
+from fairseq_idpg.backbone.dropout import QuickDropout, drop_quickly, dropped_attention, keep_mask, threshold_and_scale
 from tests.helpers import enlarge, logits, pair_batch, tiny_model
 
 
@@ -82,6 +84,26 @@ def test_attention_and_its_gradients(monkeypatch, keys, masked):
     theirs = torch.autograd.grad((expected * weights).sum(), (q, k, v))
     for mine, plain in zip(ours, theirs):
         torch.testing.assert_close(mine, plain, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("method", ["head-only", "fine-tuning", "prompt-tuning", "compacter", "m-idpg-phm"])
+def test_chosen_once_by_whether_there_is_a_method(method):
+    """Without one every draw is fairseq's; with one no dropout of the encoder is, and no pass changes that."""
+    model = tiny_model(method=method, **({"phm_n": 4} if "phm" in method else {})).train()
+    stack = model.encoder.sentence_encoder
+    before = [module for module in stack.modules() if isinstance(module, FairseqDropout)]
+    assert len(before) == 1 + 3 * len(stack.layers)
+    assert all(isinstance(module, QuickDropout) == (model.method is not None) for module in before)
+    logits(model, pair_batch()).sum().backward()
+    after = [module for module in stack.modules() if isinstance(module, FairseqDropout)]
+    assert all(one is other for one, other in zip(before, after)) and len(before) == len(after)
+
+
+def test_what_was_set_stays():
+    module = nn.ModuleList([FairseqDropout(0.3, module_name="layer"), nn.Dropout(0.2), QuickDropout(0.1)])
+    drop_quickly(module)
+    assert [type(part) for part in module] == [QuickDropout, nn.Dropout, QuickDropout]
+    assert [part.p for part in module] == [0.3, 0.2, 0.1] and module[0].module_name == "layer"
 
 
 @pytest.mark.parametrize("method", ["prompt-tuning", "p-tuning-v2-kv", "adapter", "m-idpg-phm"])

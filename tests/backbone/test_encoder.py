@@ -129,7 +129,7 @@ def test_gradients_reach_every_row_and_no_backbone_weight(model):
     rows = torch.randn(3, count, WIDTH, requires_grad=True)
     deep = {i: torch.randn(3, count, WIDTH, requires_grad=True) for i in range(LAYERS - 1)}
     injection = Injection(input=rows, hidden=lambda layer, states: deep.get(layer))
-    place = Place(extra.prompt_offset, tokens)
+    place = Place(extra.prompt_offset, count, tokens)
     features, _ = model.encoder(extra.prompted_tokens, features_only=True, injection=injection, place=place)
     features[:, 0].sum().backward()
     assert all(t.grad is not None and t.grad.abs().min() > 0 for t in (rows, *deep.values()))

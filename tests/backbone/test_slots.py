@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from fairseq_idpg.backbone.injection import (
+    NO_PLACE,
     Injection,
     Place,
     Prefix,
@@ -34,13 +35,13 @@ def double_precision():
     torch.set_default_dtype(torch.float32)
 
 
-@pytest.fixture(params=[True, False], ids=["training", "evaluation"])
-def model(request):
+@pytest.fixture
+def model():
     built = tiny_model(method="head-only", dropout=0.0, attention_dropout=0.0)
     enlarge(built.encoder)
     for layer in built.encoder.sentence_encoder.layers:
         layer.activation_fn = nn.functional.gelu  # fairseq's own rounds to float32
-    return built.train(request.param)
+    return built
 
 
 @pytest.fixture(params=[True, False], ids=["padded", "whole"])
@@ -107,12 +108,13 @@ def plain_pass(model, tokens, text=None, at=None, embedded=None, words=None, **s
     return outputs
 
 
-def check(model, tokens, injection, expected, leaves, place=None):
-    """Equal states of all real tokens, and equal gradients, none of them zero, whether pads are told of or not."""
+def check(model, tokens, injection, expected, leaves, place=NO_PLACE):
+    """Equal states of all real tokens, and equal gradients, none of them zero; in either mode, pads told of or not."""
     draws = [torch.randn_like(states) for states in expected]
     theirs = torch.autograd.grad(sum((draw * states).sum() for draw, states in zip(draws, expected)), leaves)
     padded = bool(tokens.eq(PAD).any())
-    for told in (None, padded, True):
+    for told, training in ((None, True), (padded, False), (True, True)):
+        model.train(training)
         features, _ = model.encoder(tokens, features_only=True, injection=injection, place=place, padded=told)
         found = [features[example, : len(states)] for example, states in enumerate(expected)]
         for mine, states in zip(found, expected):
@@ -125,7 +127,7 @@ def check(model, tokens, injection, expected, leaves, place=None):
 
 def make_room(tokens: Tensor, position: int = 0) -> tuple[Tensor, Place]:
     extra = prompted(tokens, position, COUNT)
-    return extra.prompted_tokens, Place(extra.prompt_offset, tokens)
+    return extra.prompted_tokens, Place(extra.prompt_offset, COUNT, tokens)
 
 
 @pytest.mark.parametrize("position", range(5))
@@ -197,7 +199,7 @@ def test_words_reach_the_text_and_nothing_else(lengths, position, count, wider):
     text, wide = (torch.nn.functional.pad(t, (0, more), value=PAD) for t, more in zip((text, wide), wider))
     words = torch.arange(1.0, count + 1)[:, None]
     x = torch.zeros(wide.size(1), len(wide), 1)
-    out = add_to_prompted_words(x, words, Place(place.offset, text), COUNT, wide, PAD)[..., 0].t()
+    out = add_to_prompted_words(x, words, Place(place.offset, COUNT, text), wide, PAD)[..., 0].t()
     expected = torch.zeros_like(out)
     for example, places in enumerate(text_places(wide, place, position)):
         for j, i in enumerate(places[:count]):
@@ -351,6 +353,15 @@ def test_single_sentences_have_room_too(model):
     rows = leaf(3, COUNT, WIDTH)
     expected = plain_pass(model, wide, single_batch(), place.offset, lambda example, text: rows[example])
     check(model, wide, Injection(input=rows), expected, [rows], place)
+
+
+@pytest.mark.parametrize("slot", ["input", "hidden"])
+def test_rows_without_room_are_an_error(model, slot):
+    rows = leaf(3, COUNT, WIDTH)
+    injection = Injection(input=rows) if slot == "input" else Injection(hidden=lambda i, states: rows)
+    for tokens in (pair_batch(), make_room(pair_batch())[0]):
+        with pytest.raises((RuntimeError, IndexError)):
+            model.encoder(tokens, features_only=True, injection=injection)
 
 
 def test_rows_reach_only_their_places():

@@ -93,16 +93,11 @@ class PromptMethod(Method):
         self.prompt_length = 0 if prefix else cfg.prompt_length
         self.rows = 2 * cfg.prompt_length if prefix else cfg.prompt_length
         self.places = parse_places(str(cfg.prompt_layers), geometry.layers, prefix)
+        self.slots = ("key_value",) if prefix else ("input",) if self.places == (0,) else ("input", "hidden")
 
     @abstractmethod
     def begin_pass(self, representation: Optional[Tensor]) -> PromptAt:
         """Begins one forward pass on M(x) (B x d, or None) and returns what gives each place its rows."""
-
-    @property
-    def slots(self) -> Tuple[str, ...]:
-        if self.insertion in PREFIX:
-            return ("key_value",)
-        return ("input",) if self.places == (0,) else ("input", "hidden")
 
     def injection(self, representation: Optional[Tensor]) -> Injection:
         """Rows for the input now, rows for the layers when they are reached."""

@@ -12,7 +12,7 @@ from fairseq.models.roberta.model import base_architecture
 
 from .methods.base import Geometry, Method
 from .methods.registry import PRESETS, find_preset
-from .models.config import METHOD_OPTIONS, fill_method_options
+from .models.config import fill_method_options, open_options
 from .representations.kinds import GLOVE
 from .tasks import sentence_prediction_idpg  # noqa: F401 (registers what --arch names)
 
@@ -22,7 +22,7 @@ ROBERTA_SYMBOLS = 50265
 
 def architecture(name: str, method: str) -> argparse.Namespace:
     """The options of ``--arch NAME --method METHOD``."""
-    args = argparse.Namespace(**dict.fromkeys(METHOD_OPTIONS), method=method, no_freeze_backbone=False)
+    args = open_options(method=method)
     args.max_positions = 512
     ARCH_CONFIG_REGISTRY[name](args)
     base_architecture(args)

@@ -16,7 +16,7 @@ from preprocess.data_folder import DataFolder
 from preprocess.errors import command_line
 
 from .backbone.loading import backbone_path, read_backbone, recorded_sizes
-from .models.config import METHOD_OPTIONS
+from .models.config import open_options
 from .representations.fill import fill_cache
 from .tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig, SentencePredictionIDPGTask
 
@@ -39,8 +39,14 @@ def parser() -> argparse.ArgumentParser:
     add("--swap-pairs", choices=["none", "append"], default="none")
     half = made.add_mutually_exclusive_group()
     for option, precision in (("--fp16", torch.float16), ("--bf16", torch.bfloat16)):
-        how = {"action": "store_const", "dest": "precision", "default": torch.float32, "const": precision}
-        half.add_argument(option, **how, help=f"rows for runs with {option}")
+        half.add_argument(
+            option,
+            action="store_const",
+            dest="precision",
+            const=precision,
+            default=torch.float32,
+            help=f"rows for runs with {option}",
+        )
     add("--cpu", action="store_true", help="do not use a GPU")
     return made
 
@@ -66,18 +72,15 @@ def task_of(data: DataFolder, args: argparse.Namespace) -> SentencePredictionIDP
 
 def model_options(args: argparse.Namespace) -> argparse.Namespace:
     """A model of the backbone's own size with a method that reads its M(x)."""
-    sizes = recorded_sizes(read_backbone(backbone_path(args.backbone)))
-    chosen = {
-        "_name": "roberta_idpg",
-        "method": "s-idpg-dnn",
-        "representation": args.representation,
-        "prompt_length": args.prompt_length,
-        "backbone": args.backbone,
-        "no_freeze_backbone": False,
-        "save_full_model": False,
-        "max_positions": args.max_positions,
-    }
-    return argparse.Namespace(**{**dict.fromkeys(METHOD_OPTIONS), **sizes, **chosen})
+    return open_options(
+        **recorded_sizes(read_backbone(backbone_path(args.backbone))),
+        _name="roberta_idpg",
+        method="s-idpg-dnn",
+        representation=args.representation,
+        prompt_length=args.prompt_length,
+        backbone=args.backbone,
+        max_positions=args.max_positions,
+    )
 
 
 def encode(data: DataFolder, args: argparse.Namespace, options: argparse.Namespace) -> None:

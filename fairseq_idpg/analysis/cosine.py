@@ -22,7 +22,7 @@ from ..errors import InputError
 from ..representations.kinds import GLOVE
 from ..tasks.prompt_position import SINGLE_POSITIONS
 from . import plots
-from .loaded import LoadedModel, load_backbone, load_checkpoint, parse_overrides, read_dictionary
+from .loaded import LoadedModel, load_dictionary, load_trained, load_untrained, parse_overrides
 from .scores import HIGHEST, correlations, count_groups, gold_scores, group_names
 from .sentences import cut_sentences, sentence_dataset, sentence_states, single_position
 from .tables import aligned
@@ -130,14 +130,12 @@ def refuse_word_vectors(cfg: Any) -> None:
 
 def load_models(args: argparse.Namespace) -> Dict[str, LoadedModel]:
     """The models to compare by the names they are shown under."""
-    dictionary = read_dictionary(f"{args.data}/input0/dict.txt")
+    dictionary = load_dictionary(f"{args.data}/input0/dict.txt")
     overrides = {**parse_overrides(args.model_overrides), "data": args.data}
     named = [("--path", args.path), ("--baseline", args.baseline)]
-    loaded = [
-        load_checkpoint(path, option, dictionary, overrides, refuse_word_vectors) for option, path in named if path
-    ]
+    loaded = [load_trained(path, option, dictionary, overrides, refuse_word_vectors) for option, path in named if path]
     if args.backbone:
-        loaded.append(load_backbone(args.backbone, dictionary))
+        loaded.append(load_untrained(args.backbone, dictionary))
     if args.prompt_position is not None and not any(model.prompt_length for model in loaded):
         raise InputError(
             f"--prompt-position {args.prompt_position} has no effect: {loaded[0].name} has no prompt in the input"

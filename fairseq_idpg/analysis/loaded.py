@@ -1,6 +1,5 @@
 """Loading what is analysed: a trained checkpoint, of this package or of fairseq itself, or an untouched backbone."""
 
-import argparse
 import ast
 import os
 from dataclasses import dataclass
@@ -14,12 +13,12 @@ from omegaconf.errors import ConfigAttributeError
 
 from ..backbone.loading import backbone_path, read_backbone, recorded_sizes
 from ..errors import InputError
-from ..models.config import METHOD_OPTIONS
+from ..models.config import open_options
 from ..models.roberta_idpg import RobertaIDPGModel
 from ..saving.reading import load_state
 from ..tasks.sentence_prediction_idpg import SentencePredictionIDPGTask
 
-TASKS = {"sentence_prediction": SentencePredictionTask, "sentence_prediction_idpg": SentencePredictionIDPGTask}
+TASK_CLASSES = {"sentence_prediction": SentencePredictionTask, "sentence_prediction_idpg": SentencePredictionIDPGTask}
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class LoadedModel:
         return getattr(self.model, "prompt_length", 0)
 
 
-def read_dictionary(path: str) -> Dictionary:
+def load_dictionary(path: str) -> Dictionary:
     """A dict.txt as the task reads it, <mask> at its end.
 
     Raises:
@@ -65,7 +64,7 @@ def parse_overrides(text: Optional[str]) -> Dict[str, Any]:
         ) from None
 
 
-def load_checkpoint(
+def load_trained(
     path: str,
     option: str,
     dictionary: Dictionary,
@@ -90,7 +89,7 @@ def load_checkpoint(
     if cfg.task.init_token is None:
         raise InputError(f"{option} {path} was trained without --init-token, so that it has no <s> state: give another")
     # not setup_task: the text may have other labels, or none, than the data that the model was trained on
-    task = TASKS[cfg.task._name](cfg.task, dictionary, dictionary)
+    task = TASK_CLASSES[cfg.task._name](cfg.task, dictionary, dictionary)
     try:
         (model,), _, _ = load_model_ensemble_and_task([path], state=state, task=task)
     except (RuntimeError, ConfigAttributeError) as error:
@@ -102,17 +101,16 @@ def load_checkpoint(
     return LoadedModel(getattr(cfg.model, "method", None) or cfg.model._name, path, model.eval(), task)
 
 
-def load_backbone(path: str, dictionary: Dictionary) -> LoadedModel:
+def load_untrained(path: str, dictionary: Dictionary) -> LoadedModel:
     """The untouched backbone: nothing injected, nothing trained.
 
     Raises:
         InputError: it is missing, does not record its size, or has another dictionary.
     """
     backbone = read_backbone(backbone_path(path))
-    sizes = {**recorded_sizes(backbone), "max_positions": backbone.args.get("max_positions", 512)}
-    chosen = {"method": "head-only", "backbone": path, "no_freeze_backbone": False, "save_full_model": False}
-    options = argparse.Namespace(**{**dict.fromkeys(METHOD_OPTIONS), **sizes, **chosen})
-    cfg = SimpleNamespace(init_token=dictionary.bos(), max_positions=sizes["max_positions"])
+    positions = backbone.args.get("max_positions", 512)
+    options = open_options(**recorded_sizes(backbone), max_positions=positions, method="head-only", backbone=path)
+    cfg = SimpleNamespace(init_token=dictionary.bos(), max_positions=positions)
     task = SimpleNamespace(cfg=cfg, source_dictionary=dictionary)
     model = RobertaIDPGModel.build_model(options, task)
     return LoadedModel("backbone, not fine-tuned", os.path.abspath(path), model.eval(), task)

@@ -21,7 +21,7 @@ from ..errors import InputError
 from ..methods.prompts.base import PREFIX, PromptMethod
 from ..methods.registry import find_preset
 from ..representations.kinds import sentence_representation
-from .loaded import LoadedModel, load_checkpoint, parse_overrides, read_dictionary
+from .loaded import LoadedModel, load_dictionary, load_trained, parse_overrides
 from .tables import aligned
 from .vocabulary import Vocabulary
 
@@ -135,13 +135,13 @@ def run(args: argparse.Namespace) -> None:
     source = args.dict or Path(args.data)
     vocabulary = Vocabulary(source, args.bpe, args.vocab)
     folder = args.data or (str(source) if source.is_dir() else None)
-    if args.data and read_dictionary(f"{args.data}/input0/dict.txt").symbols != vocabulary.dictionary.symbols:
+    if args.data and load_dictionary(f"{args.data}/input0/dict.txt").symbols != vocabulary.dictionary.symbols:
         raise InputError(
             f"--data {args.data} was made with another dictionary than {vocabulary.path}: leave --dict out"
         )
     overrides = {**parse_overrides(args.model_overrides), **({"data": folder} if folder else {})}
     check = partial(check_method, with_data=args.data is not None)
-    loaded = load_checkpoint(args.checkpoint, "CHECKPOINT", vocabulary.dictionary, overrides, check)
+    loaded = load_trained(args.checkpoint, "CHECKPOINT", vocabulary.dictionary, overrides, check)
     method = prompt_method(loaded, args.layer)
     shared = "the same prompt for every input" if method.representation is None else "output bias of the generator"
     sections = [(shared, shared_rows(method, args.layer))]

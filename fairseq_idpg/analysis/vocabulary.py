@@ -14,7 +14,7 @@ from preprocess.encoders.base import Encoder
 from preprocess.words import folder_encoder
 
 from ..errors import InputError
-from .loaded import read_dictionary
+from .loaded import load_dictionary
 
 MASK = "<mask>"
 NO_TEXT = "\N{REPLACEMENT CHARACTER}"  # what bytes that are no whole character are decoded to
@@ -34,7 +34,7 @@ class Vocabulary:
 
     def __init__(self, source: Path, bpe: Optional[str], vocab: Optional[Path]):
         self.path = source / "input0" / "dict.txt" if source.is_dir() else source
-        self.dictionary: Dictionary = read_dictionary(str(self.path))
+        self.dictionary: Dictionary = load_dictionary(str(self.path))
         self.encoder = find_encoder(source, bpe, vocab)
         symbols = self.dictionary.symbols
         if self.encoder is None:

@@ -16,7 +16,7 @@ from preprocess.checksums import sha256
 from ..backbone.loading import Backbone
 from ..errors import InputError
 from ..saving.checksum import carry_checksum
-from ..saving.record import record_of
+from ..saving.record import saved_record
 from ..saving.tensors import (
     ANOTHER,
     ENCODER,
@@ -164,7 +164,7 @@ class SavesTrainableOnly:
                 self.kept["run"].check(state_dict.get(EXTRA_STATE, {}).get("run", {}))
             self._check_same_method(state_dict, whole)
             self._check_complete(state_dict, whole)
-            if record_of(state_dict, "this checkpoint") is None:
+            if saved_record(state_dict, "this checkpoint") is None:
                 logger.warning(UNRECORDED)
         else:
             take_encoder(state_dict, whole)

@@ -1,5 +1,6 @@
 """Options of ``roberta_idpg``."""
 
+import argparse
 import contextlib
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Optional
@@ -58,6 +59,13 @@ class RobertaIDPGConfig(MethodConfig, BackboneConfig):
     """All options of the model. Those of methods are None until the chosen ``method`` fills them."""
 
     method: str = documented("preset to train, or several joined by +; its options can be changed", "m-idpg-phm")
+
+
+def open_options(**given: Any) -> argparse.Namespace:
+    """Options of a model as a command line leaves them: what is not ``given`` is for sizes and presets to fill."""
+    options = argparse.Namespace(**dict.fromkeys(METHOD_OPTIONS), no_freeze_backbone=False, save_full_model=False)
+    vars(options).update(given)
+    return options
 
 
 def fill_method_options(cfg: Any) -> None:

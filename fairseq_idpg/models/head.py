@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ..backbone.loading import read_checkpoint
 from ..errors import InputError
-from ..saving.record import Record, listed, record_of
+from ..saving.record import Record, listed, saved_record
 from ..saving.tensors import HEADS
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ def load_head(model: Any, path: str, name: str, ours: Record) -> None:
             f"{OPTION} {path}: its head {name} ({described}) does not fit this one "
             f"({own['out_proj.weight'][0]} classes): leave the option out, and the head starts anew"
         )
-    record = record_of(tensors, f"{OPTION} {path}")
+    record = saved_record(tensors, f"{OPTION} {path}")
     if record is None:
         logger.warning(f"{OPTION} {path} records no label names: whether its classes are this run's is not checked")
     else:

@@ -1,7 +1,7 @@
 """A model made ready: its options before it is built, and what else a run starts with once it is.
 
-The task calls ``complete_options`` and ``prepare`` and says what only it knows, ``DataFacts``. What a method makes of
-that is the method's affair.
+The task calls ``complete_options`` and ``prepare_model`` and says what only it knows, ``DataFacts``. What a method
+makes of that is the method's affair.
 """
 
 import contextlib
@@ -80,7 +80,7 @@ def complete_options(cfg: Any, data: DataFacts) -> None:
             cfg.backbone = os.path.abspath(cfg.backbone)
 
 
-def prepare(model: Any, data: DataFacts, training: bool) -> None:
+def prepare_model(model: Any, data: DataFacts, training: bool) -> None:
     """Gives a model what its backbone does not: starting values, what its checkpoints keep, groups of its optimizer.
 
     Args:

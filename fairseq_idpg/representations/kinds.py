@@ -33,15 +33,15 @@ def sentence_state(encoder: nn.Module, tokens: Tensor, padded: Optional[bool] = 
 def mean_pooled(encoder: nn.Module, tokens: Tensor, padded: Optional[bool] = None) -> Tensor:
     """Mean of the last layer's states over all tokens but pads: B x T tokens -> B x d."""
     features, _ = encoder(tokens, features_only=True, padded=padded)
-    return mean_over(features, tokens.ne(encoder.dictionary.pad()))
+    return chosen_mean(features, tokens.ne(encoder.dictionary.pad()))
 
 
 def token_mean(encoder: nn.Module, tokens: Tensor, padded: Optional[bool] = None) -> Tensor:
     """Mean of the word embeddings of the text, without special tokens; zeros for no text: B x T tokens -> B x d."""
-    return mean_over(encoder.sentence_encoder.embed_tokens(tokens), tokens.ge(encoder.dictionary.nspecial))
+    return chosen_mean(encoder.sentence_encoder.embed_tokens(tokens), tokens.ge(encoder.dictionary.nspecial))
 
 
-def mean_over(rows: Tensor, chosen: Tensor) -> Tensor:
+def chosen_mean(rows: Tensor, chosen: Tensor) -> Tensor:
     """B x T x d rows and B x T choices -> B x d means."""
     weights = chosen.unsqueeze(2).type_as(rows)
     return (rows * weights).sum(1) / weights.sum(1).clamp(min=1)

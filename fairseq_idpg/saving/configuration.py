@@ -28,8 +28,8 @@ logger = logging.getLogger(__name__)
 
 OUR_TASK = "sentence_prediction_idpg"
 OUR_MODEL = "roberta_idpg"
-TASKS = (OUR_TASK, "sentence_prediction")
-CRITERIONS = ("sentence_prediction_idpg", "sentence_prediction")
+KNOWN_TASKS = (OUR_TASK, "sentence_prediction")
+KNOWN_CRITERIONS = ("sentence_prediction_idpg", "sentence_prediction")
 # Where options that stand in the checkpoint's other sections are looked up; the rest of them builds nothing.
 PARENTS = ("common", "dataset", "distributed_training", "optimization", "checkpoint")
 LARGEST = 2**16  # a size in the model's options above it could only fill the memory
@@ -50,13 +50,13 @@ def buildable(state: Mapping[str, Any], what: str) -> Dict[str, Optional[Options
     found = recorded_options(state)
     names = {section: options.get("_name") for section, options in found.items()}
     model = model_class(names["model"])
-    if names["task"] not in TASKS:
+    if names["task"] not in KNOWN_TASKS:
         raise InputError(f"{what} holds a model of --task {shown(names['task'])}, not of sentence prediction: {REMEDY}")
     if model not in (MODEL_REGISTRY[OUR_MODEL], RobertaModel):
         raise InputError(f"{what} holds a model of --arch {shown(names['model'])}, which is not built here: {REMEDY}")
     if (model is not RobertaModel) != is_ours(state["model"]):
         raise InputError(f"{what} says --arch {names['model']}, but its tensors are of another model: give another")
-    if names["criterion"] not in CRITERIONS:
+    if names["criterion"] not in KNOWN_CRITERIONS:
         raise InputError(f"{what} was trained with --criterion {shown(names['criterion'])}: {REMEDY}")
     types = {
         "task": declared(TASK_DATACLASS_REGISTRY[names["task"]]),

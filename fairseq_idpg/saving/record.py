@@ -90,7 +90,7 @@ def read_record(state: Any, source: str = "this checkpoint") -> Record:
     return Record(**values)
 
 
-def record_of(tensors: Mapping[str, Any], source: str) -> Optional[Record]:
+def saved_record(tensors: Mapping[str, Any], source: str) -> Optional[Record]:
     """The record among what a checkpoint holds under "model"; None in those of earlier versions."""
     extra = tensors.get(EXTRA_STATE)
     return read_record(extra[SECTION], source) if isinstance(extra, Mapping) and SECTION in extra else None

@@ -17,7 +17,7 @@ from ..arguments import check_tokens
 from ..criterions.sentence_prediction_idpg import log_correlations
 from ..divergence import check_validation
 from ..errors import InputError
-from ..models.prepare import DataFacts, complete_options, prepare
+from ..models.prepare import DataFacts, complete_options, prepare_model
 from ..optim.half_precision import KeptHalfPrecision
 from ..representations.fill import fill_cache
 from ..representations.key import SplitText
@@ -112,7 +112,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         )
         complete_options(cfg, data)
         model = super().build_model(cfg, from_checkpoint)
-        prepare(model, data, training=not from_checkpoint)
+        prepare_model(model, data, training=not from_checkpoint)
         self.judges, self.prompt_length = from_checkpoint, model.prompt_length
         self.half_precision = model.kept.get("fp16")
         self.stored = stored_representations(self.cfg, model)

@@ -9,7 +9,7 @@ import pytest
 
 from fairseq_idpg.analysis.__main__ import main
 from fairseq_idpg.analysis.cosine import Ranking, numbers, report
-from fairseq_idpg.analysis.loaded import load_backbone, load_checkpoint, read_dictionary
+from fairseq_idpg.analysis.loaded import load_dictionary, load_trained, load_untrained
 from fairseq_idpg.analysis.plots import draw
 from fairseq_idpg.analysis.sentences import SINGLE_POSITION, cut_sentences, sentence_dataset
 from preprocess.data_folder import DataFolder
@@ -56,7 +56,7 @@ def check_against_loops(model, scores, expected):
 def test_prompted_and_fine_tuned(pairs, idpg, tuned, numbers_of):
     """A generator at position 3 of pairs, which is 1 of a sentence, beside fine-tuning."""
     found = numbers_of(pairs, "--path", idpg, "--baseline", tuned, "--top-k", 5, 12, "--batch-size", 7)
-    dictionary = read_dictionary(str(pairs / "input0" / "dict.txt"))
+    dictionary = load_dictionary(str(pairs / "input0" / "dict.txt"))
     assert [(model["name"], model["prompt_position"]) for model in found["models"]] == [
         ("m-idpg-phm", 1),
         ("fine-tuning", None),
@@ -64,7 +64,7 @@ def test_prompted_and_fine_tuned(pairs, idpg, tuned, numbers_of):
     assert found["scores"] == pytest.approx([i / 3 for i in range(PAIRS)], abs=1e-5)  # six decimals are saved
     assert found["all"] == [3, 3, 3, 3, 4]
     for model, path, position in zip(found["models"], (idpg, tuned), (1, 0)):
-        plain = plain_cosines(load_checkpoint(str(path), "--path", dictionary, {}), pairs, position)
+        plain = plain_cosines(load_trained(str(path), "--path", dictionary, {}), pairs, position)
         check_against_loops(model, found["scores"], plain)
 
 
@@ -72,9 +72,9 @@ def test_task_prompt_and_untouched_backbone(place, pairs, task_prompt, numbers_o
     """The prompt of position 4 stands behind </s>, in a sentence as in a pair."""
     backbone = place / "backbone" / "model.pt"
     found = numbers_of(pairs, "--path", task_prompt, "--backbone", backbone, "--top-k", 10)
-    dictionary = read_dictionary(str(pairs / "input0" / "dict.txt"))
+    dictionary = load_dictionary(str(pairs / "input0" / "dict.txt"))
     assert [model["name"] for model in found["models"]] == ["prompt-tuning", "backbone, not fine-tuned"]
-    models = [load_checkpoint(str(task_prompt), "--path", dictionary, {}), load_backbone(str(backbone), dictionary)]
+    models = [load_trained(str(task_prompt), "--path", dictionary, {}), load_untrained(str(backbone), dictionary)]
     for model, loaded, position in zip(found["models"], models, (4, 0)):
         check_against_loops(model, found["scores"], plain_cosines(loaded, pairs, position))
 
@@ -98,7 +98,7 @@ def test_fairseqs_own_checkpoint_and_one_of_the_same_method(pairs, stock, tuned,
 
 def test_what_follows_the_prompt_stays_the_same(pairs, idpg):
     """0 and 2 stand in front of a sentence, 1 and 3 in front of </s>."""
-    loaded = load_checkpoint(str(idpg), "--path", read_dictionary(str(pairs / "input0" / "dict.txt")), {})
+    loaded = load_trained(str(idpg), "--path", load_dictionary(str(pairs / "input0" / "dict.txt")), {})
     mask = loaded.task.source_dictionary.index("<mask>")
     sentence = DataFolder(pairs).rows("input1", "valid")[0].tolist()
     expected = {
@@ -114,7 +114,7 @@ def test_what_follows_the_prompt_stays_the_same(pairs, idpg):
 
 
 def test_long_sentences_are_cut_and_counted(tmp_path):
-    backbone = load_backbone(str(write_backbone(tmp_path / "model.pt", max_positions=8)), read_dictionary_of(tmp_path))
+    backbone = load_untrained(str(write_backbone(tmp_path / "model.pt", max_positions=8)), load_dictionary_of(tmp_path))
     dataset = sentence_dataset(backbone, str(tmp_path / "data"), "input0", "valid", 0)
     lengths = DataFolder(tmp_path / "data").rows("input0", "valid").lengths - 1
     assert cut_sentences(dataset) == int((lengths > 6).sum()) > 0
@@ -123,8 +123,8 @@ def test_long_sentences_are_cut_and_counted(tmp_path):
         assert len(tokens) == min(length, 6) + 2 and tokens[-1] == 2
 
 
-def read_dictionary_of(folder):
-    return read_dictionary(str(write_folder(folder / "data", regression=True) / "input0" / "dict.txt"))
+def load_dictionary_of(folder):
+    return load_dictionary(str(write_folder(folder / "data", regression=True) / "input0" / "dict.txt"))
 
 
 @pytest.fixture

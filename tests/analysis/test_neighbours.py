@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fairseq_idpg.analysis.__main__ import main
-from fairseq_idpg.analysis.loaded import load_checkpoint, read_dictionary
+from fairseq_idpg.analysis.loaded import load_dictionary, load_trained
 from fairseq_idpg.analysis.neighbours import NearestWords
 from fairseq_idpg.analysis.vocabulary import Vocabulary
 from preprocess.data_folder import DataFolder
@@ -47,7 +47,7 @@ def words_of(line):
 
 
 def loaded_from(checkpoint, pairs):
-    return load_checkpoint(str(checkpoint), "--path", read_dictionary(str(pairs / "input0" / "dict.txt")), {})
+    return load_trained(str(checkpoint), "--path", load_dictionary(str(pairs / "input0" / "dict.txt")), {})
 
 
 def plain_lines(rows, loaded, vocabulary, top):

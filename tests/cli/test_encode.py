@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from fairseq_idpg.encode import main
-from fairseq_idpg.errors import InputError
 from fairseq_idpg.representations import fill as representation_cache
 from fairseq_idpg.representations.kinds import sentence_representation
 from tests.folders import train, write_backbone, write_folder
@@ -75,11 +74,11 @@ def test_regression_and_single_sentences(tmp_path, capsys):
 
 
 def test_bad_input(pairs, backbone, tmp_path):
-    with pytest.raises(InputError, match="is not a binarized folder"):
+    with pytest.raises(SystemExit, match="is not a binarized folder"):
         encode(tmp_path, backbone, tmp_path / "cache")
-    with pytest.raises(InputError, match="--backbone .*nowhere is not a file"):
+    with pytest.raises(SystemExit, match="--backbone .*nowhere is not a file"):
         encode(pairs, tmp_path / "nowhere", tmp_path / "cache")
-    with pytest.raises(InputError, match="has no input0/test.idx"):
+    with pytest.raises(SystemExit, match="has no input0/test.idx"):
         encode(pairs, backbone, tmp_path / "cache", "--splits", "test")
 
 

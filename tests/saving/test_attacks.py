@@ -11,7 +11,7 @@ import torch
 from fairseq.models.roberta.model import RobertaClassificationHead
 
 from checkpoints.convert_released import convert
-from fairseq_idpg.analysis.loaded import load_checkpoint, read_dictionary
+from fairseq_idpg.analysis.loaded import load_dictionary, load_trained
 from fairseq_idpg.backbone.loading import read_backbone
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.base import Geometry
@@ -158,8 +158,8 @@ def predicting(old, path, out):
 
 
 def analysing(old, path):
-    dictionary = read_dictionary(str(old.data / "input0" / "dict.txt"))
-    return lambda: load_checkpoint(str(path), "--path", dictionary, {})
+    dictionary = load_dictionary(str(old.data / "input0" / "dict.txt"))
+    return lambda: load_trained(str(path), "--path", dictionary, {})
 
 
 @pytest.mark.parametrize("name", [*REFUSED, *STOCK])

@@ -17,7 +17,7 @@ from fairseq_idpg.saving.record import (
     Record,
     check_same_data,
     read_record,
-    record_of,
+    saved_record,
     symbols_fingerprint,
 )
 from fairseq_idpg.tasks.folder import folder_record
@@ -42,8 +42,8 @@ def test_what_is_saved_is_read_back():
     for record in (OURS, SCORES, Record()):
         assert read_record(asdict(record)) == record
     assert read_record({**asdict(OURS), "of_a_later_version": [1]}) == OURS
-    assert record_of({"_extra_state": {"record": asdict(OURS)}}, "x") == OURS
-    assert record_of({"_extra_state": {}}, "x") is record_of({}, "x") is None
+    assert saved_record({"_extra_state": {"record": asdict(OURS)}}, "x") == OURS
+    assert saved_record({"_extra_state": {}}, "x") is saved_record({}, "x") is None
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from epoch_runs import Setting, check_methods
 
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError, command_line
-from preprocess.folders import new_file
+from preprocess.writing import new_file
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import signal
 import sys
 from pathlib import Path
@@ -33,6 +32,7 @@ from preprocess.encoders.hugging_face import (
     read_vocabulary,
 )
 from preprocess.errors import InputError, command_line
+from preprocess.writing import scratch_folder, sweep
 
 FILES = ("dict.txt", "model.pt")  # in the order of moving: a model never lacks its dictionary
 TOLERANCE = 1e-5
@@ -186,17 +186,15 @@ def convert(source: Path, target: Path, check: bool = False, force: bool = False
     check_vocabulary(vocabulary, config, order)
     checkpoint = checkpoint_of(convert_weights(read_weights(source), config, order), config)
 
-    target.parent.mkdir(parents=True, exist_ok=True)
-    work = target.with_name(f".{target.name}.tmp-{os.getpid()}")
-    work.mkdir()
-    try:
+    sweep(target)
+    with scratch_folder(target) as scratch:
+        work = scratch / "new"
+        work.mkdir()
         write_dictionary(symbols, work / "dict.txt")
         torch.save(checkpoint, str(work / "model.pt"))
         if check:
             verify(source, work, order)
         publish(work, target)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
     return checkpoint
 
 

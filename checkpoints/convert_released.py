@@ -31,7 +31,7 @@ from fairseq_idpg.saving.checksum import with_progress_checksums
 from fairseq_idpg.saving.configuration import declared, typed
 from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig
 from preprocess.errors import InputError, command_line
-from preprocess.folders import new_file
+from preprocess.writing import new_file
 
 HEAD = "sentence_classification_head"
 HEADS = "classification_heads."

@@ -16,10 +16,10 @@ from fairseq import checkpoint_utils, utils
 from tqdm import tqdm
 
 from preprocess.errors import InputError, command_line
+from preprocess.writing import check_output, write_output
 
 from .saving.configuration import check_is_ours
 from .saving.reading import load_state
-from .saving.writing import check_output, write_output
 from .tasks.labels import class_names
 
 

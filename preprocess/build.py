@@ -11,10 +11,10 @@ from typing import Callable, Iterator, Sequence
 
 from .binarize import Encoding, Labels, Split, binarize
 from .encoders import vocab_folder
-from .folders import new_folder
 from .job import own_splits, task_splits
 from .summary import summary, write_records
 from .tasks import find_task
+from .writing import new_folder
 
 
 def build(args: argparse.Namespace, arguments: Sequence[str]) -> Path:

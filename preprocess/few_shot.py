@@ -22,11 +22,11 @@ from .cli import main as build_task
 from .data_folder import DataFolder
 from .dictionary import read_dictionary
 from .errors import InputError
-from .folders import new_folder, scratch_folder, sweep
 from .indexed import IndexedWriter
 from .means import read_facts, read_means, write_facts
 from .sampling import select_rows
 from .split_facts import count_examples, token_digests
+from .writing import new_folder, scratch_folder, sweep
 
 
 def few_shot(

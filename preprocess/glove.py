@@ -18,11 +18,11 @@ from .checksums import sha256
 from .data_folder import DataFolder
 from .encoders import ENCODERS, load_encoder
 from .errors import InputError
-from .folders import new_folder
 from .means import write_facts
 from .split_facts import token_digests
 from .vector_files import read_vectors, vector_files
 from .words import BATCH, SplitWords, check_encoder, folder_encoder, read_words
+from .writing import new_folder
 
 FORMAT = 1  # of the folder DATA/glove
 UNKNOWN_STD = 0.6

@@ -13,9 +13,9 @@ from typing import Any, Sequence
 import numpy as np
 
 from .data_folder import DataFolder
-from .folders import new_file
 from .split_facts import class_counts, count_examples
 from .stats_plot import save_plot
+from .writing import new_file
 
 LONGEST_INPUT = 512  # what RoBERTa takes
 COLUMNS = {  # of the table: how each is aligned

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Sequence
 
 from .errors import InputError
-from .folders import new_file
+from .writing import new_file
 
 COLOURS = ("#4477aa", "#ee9944")  # told apart by colour-blind readers and in grey
 BAR = 0.38

@@ -19,8 +19,8 @@ from typing import Sequence
 
 from preprocess import cli
 from preprocess.errors import command_line
-from preprocess.folders import new_folder
 from preprocess.tasks import TASKS
+from preprocess.writing import new_folder
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from typing import Sequence
 
 from preprocess.errors import InputError, command_line
 from preprocess.few_shot import positive, random_seed
-from preprocess.folders import new_file
 from preprocess.tasks import SETTINGS, WHOLE_MODEL, Settings, Task, find_task
+from preprocess.writing import new_file
 
 from .run.command import MAX_TOKENS, learning_rates, with_few_shot_input
 from .run.experiment import SELECTIONS, Experiment

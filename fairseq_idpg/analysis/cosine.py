@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 
 from preprocess.data_folder import DataFolder
-from preprocess.folders import new_file
+from preprocess.writing import new_file
 
 from ..errors import InputError
 from ..representations.kinds import GLOVE

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any, Dict
 
-from preprocess.folders import new_file
 from preprocess.stats_plot import draw_bars
+from preprocess.writing import new_file
 
 from ..errors import InputError
 

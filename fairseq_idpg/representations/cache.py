@@ -22,6 +22,7 @@ from torch import Tensor
 
 from preprocess.arrays import UNREADABLE, open_array
 from preprocess.checksums import sha256
+from preprocess.writing import new_file
 
 from ..errors import InputError
 from .key import CacheKey
@@ -135,10 +136,9 @@ class RepresentationCache:
             raise ValueError("batches do not cover every example")
         rows.flush()
         del rows, marks
-        work = self.path("json.partial")
-        with open(work, "w", encoding="utf-8") as file:
-            json.dump({**asdict(self.key), "sha256": sha256(Path(self.path("partial.npy")))}, file, indent=1)
-        os.replace(work, self.path("json"))
+        made_from = {**asdict(self.key), "sha256": sha256(Path(self.path("partial.npy")))}
+        with new_file(Path(self.path("json"))) as work:
+            work.write_text(json.dumps(made_from, indent=1), encoding="utf-8")
         os.replace(self.path("partial.npy"), self.path("npy"))
         os.remove(self.path("done.npy"))
         self._compared = True

@@ -2,8 +2,10 @@
 
 import functools
 import logging
+import shutil
 import sys
-from typing import Any, Callable, Dict, List, Optional
+from pathlib import Path
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional
 
 import torch
 from fairseq import checkpoint_utils
@@ -12,6 +14,7 @@ from fairseq.trainer import Trainer
 from torch.multiprocessing import ProcessRaisedException
 
 from preprocess.errors import InputError, one_line, told
+from preprocess.writing import new_file
 
 from ..arguments import check_arguments
 from ..divergence import clip_grad_norm
@@ -19,7 +22,6 @@ from .checksum import with_progress_checksums
 from .lock import hold
 from .reading import load_state
 from .resuming import KeptOptions, KeptPatience, ended, loaded_commands, will_resume
-from .writing import copy_whole, leftovers, write_whole
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +79,12 @@ def _replace(owner: Any, name: str, ours: Callable, kind: Callable = lambda func
 def _copy(theirs: Callable, src_path: str, dst_path: str, overwrite: bool = False) -> Any:
     if PathManager.path_requires_pathmanager(dst_path) or PathManager.path_requires_pathmanager(src_path):
         return theirs(src_path, dst_path, overwrite=overwrite)
-    copy_whole(src_path, dst_path)
+
+    def copy(file: BinaryIO) -> None:
+        with open(src_path, "rb") as original:
+            shutil.copyfileobj(original, file, 2**20)
+
+    _write_whole(dst_path, copy)
     return True
 
 
@@ -85,7 +92,33 @@ def _save(theirs: Callable, obj: Any, filename: str, async_write: bool = False) 
     if async_write or not PathManager.supports_rename(filename):
         return theirs(with_progress_checksums(obj), filename, async_write=async_write)
     state = with_progress_checksums(obj)
-    write_whole(filename, lambda file: torch.save(state, file))
+    _write_whole(filename, lambda file: torch.save(state, file))
+
+
+def _write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
+    """Calls ``write`` on a new file that then takes the place of ``path``.
+
+    Raises:
+        InputError: the disk is full, or the folder cannot be written to; the old file is intact.
+    """
+    try:
+        with new_file(Path(path)) as work, open(work, "wb") as file:
+            write(file)
+    except (OSError, RuntimeError) as error:
+        reason = error.__context__ if isinstance(error, RuntimeError) else error  # torch makes a RuntimeError of it
+        if not isinstance(reason, OSError):
+            raise
+        raise InputError(
+            f"{path} could not be written ({reason.strerror or reason}): what stood there before is intact; make room "
+            "or give another --save-dir, and the same command goes on"
+        ) from None
+
+
+def _leftovers(folder: str) -> Iterator[Path]:
+    """What savings leave that were cut short: ours, and those of fairseq itself."""
+    for name in ("checkpoint", "crash"):
+        yield from Path(folder).glob(f".{name}*.pt.*.pt")
+        yield from Path(folder).glob(f"{name}*.pt.tmp")
 
 
 def _load(
@@ -114,7 +147,7 @@ def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
     resumes = will_resume(cfg, trainer.checkpoint_suffix)
     if not cfg.no_save and trainer.is_data_parallel_master:
         hold(cfg.save_dir)
-        for leftover in leftovers(cfg.save_dir):
+        for leftover in _leftovers(cfg.save_dir):
             leftover.unlink()
     vars(checkpoint_utils.save_checkpoint).pop("best", None)  # of another training of this process
     kept = getattr(trainer.get_model(), "kept", None)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple, Sequence
 
 from preprocess.errors import InputError
-from preprocess.folders import new_folder
+from preprocess.writing import new_folder
 
 from .files import run_visible, say, write_text
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Sequence
 
 from preprocess.errors import InputError
-from preprocess.folders import new_file
+from preprocess.writing import new_file
 
 from .. import ROOT
 from ..run.fairseq_train import follow, stop

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Sequence
 
 from preprocess.errors import InputError, command_line
-from preprocess.folders import new_file
 from preprocess.tasks import find_task
+from preprocess.writing import new_file
 from run_scripts.run.experiment import SELECTIONS
 
 from .counts import count_table

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from fairseq_idpg.predict import Predictions, load, predict
-from preprocess.folders import new_file
+from preprocess.writing import new_file
 
 from .experiment import Experiment
 from .metrics import score

@@ -20,6 +20,7 @@ from resource import RUSAGE_SELF, getrusage
 from typing import Any, Callable, Sequence
 
 from preprocess.errors import InputError
+from preprocess.writing import new_file
 
 from .. import ROOT
 
@@ -149,9 +150,8 @@ def repair_last(folder: Path) -> None:
     if not last.exists() or is_whole(last):
         return
     if best.exists() and is_whole(best):
-        temporary = folder / "checkpoint_last.pt.copy"
-        shutil.copyfile(best, temporary)
-        os.replace(temporary, last)
+        with new_file(last) as work:
+            shutil.copyfile(best, work)
     else:
         last.unlink()
 
@@ -183,9 +183,8 @@ def drop_optimizer(checkpoint: Path) -> None:
             return  # damaged: a new checksum would hide it from whoever reads the file
         del kept["fp16"]
         carry_checksum(state["model"])
-    temporary = checkpoint.with_name(f".{checkpoint.name}")
-    torch.save({**state, "last_optimizer_state": None}, temporary)
-    os.replace(temporary, checkpoint)
+    with new_file(checkpoint) as work:
+        torch.save({**state, "last_optimizer_state": None}, work)
 
 
 def peak_memory() -> tuple[float, str]:

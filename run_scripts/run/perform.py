@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Iterator
 
 from preprocess.errors import InputError
-from preprocess.folders import new_file
+from preprocess.writing import new_file
 
 from .. import ROOT
 from .command import cache_of, training_command, trains_whole_model

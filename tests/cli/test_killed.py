@@ -111,9 +111,9 @@ def test_the_same_run_as_without_the_kill(whole, pairs, backbone, tmp_path, monk
         assert (
             ".pt could not be written (No space left on device): what stood there before is intact" in killed.last_line
         )
-        assert "Traceback" not in killed.output and not list(tmp_path.glob("*.tmp"))
+        assert "Traceback" not in killed.output and not list(tmp_path.glob(".checkpoint*"))
     else:
-        assert killed.status == -signal.SIGKILL and list(tmp_path.glob("*.tmp"))
+        assert killed.status == -signal.SIGKILL and list(tmp_path.glob(".checkpoint*"))
     resumed = train(pairs, tmp_path, *options)
     for key in ("train_loss", "valid_loss", "valid_accuracy"):
         assert resumed.log(key) == finished.log(key)[1:]

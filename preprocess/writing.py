@@ -1,6 +1,7 @@
-"""Folders and files that are there completely or not at all.
+"""Folders and files that are there completely or not at all, whatever ends the process: all that this repository saves.
 
-They are filled under a hidden name beside their own, ``.NAME.xxxxxxxx``. Whoever is killed while filling leaves that
+They are filled under a hidden name beside their own, ``.NAME.xxxxxxxx``, and the bytes of a file reach the disk before
+the name does, so that a power cut leaves the old file or the new one. Whoever is killed while filling leaves that
 behind; the next call for the same NAME sweeps it up. What a living process fills is locked: a folder by the file
 ``lock`` within it, a file by itself. A folder without such a file is a stranger's and stays.
 """
@@ -13,6 +14,7 @@ import os
 import re
 import secrets
 import shutil
+import tempfile
 from pathlib import Path
 from typing import IO, Iterator
 
@@ -60,7 +62,7 @@ def scratch_folder(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """A hidden path beside ``path`` to write; it takes the name ``path`` when the block ends without an error."""
+    """An empty hidden file to write, which takes the name ``path`` when the block ends without an error."""
     with named(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         sweep(path)
@@ -70,10 +72,60 @@ def new_file(path: Path) -> Iterator[Path]:
             try:
                 with named(path, work):
                     yield work
+                    os.fsync(file.fileno())
                     os.replace(work, path)
+                    _sync_names(path.parent)
             finally:
                 with contextlib.suppress(FileNotFoundError):
                     work.unlink()
+
+
+def check_output(path: Path, option: str) -> None:
+    """Finds out before the work whether its result can be written; what stands there is left alone.
+
+    Raises:
+        InputError: ``path`` is a folder, write-protected, or on a disk that is full or read-only.
+    """
+    if path.is_dir():
+        raise InputError(f"{option} {path} is a folder: name a file")
+    with _refusals(path, option):
+        if path.exists() and not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        if is_device(path):
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent) as file:
+            file.write(bytes(4096))
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def write_output(path: Path, text: str, option: str) -> None:
+    """A result, completely or not at all; a device or a pipe (/dev/stdout) is written to, not replaced.
+
+    Raises:
+        InputError: the system refuses.
+    """
+    with _refusals(path, option):
+        if is_device(path):
+            path.write_text(text, encoding="utf-8")
+            return
+        with new_file(Path(os.path.realpath(path))) as work:
+            work.write_text(text, encoding="utf-8")
+
+
+def is_device(path: Path) -> bool:
+    return path.exists() and not path.is_file()
+
+
+@contextlib.contextmanager
+def _refusals(path: Path, option: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"{option} {path} cannot be written to ({error.strerror or error}): make room or name another file"
+        ) from None
 
 
 @contextlib.contextmanager
@@ -112,6 +164,16 @@ def _sweep_file(left: Path) -> None:
     with open(left, "r+b") as file:
         _lock(file)
         left.unlink()
+
+
+def _sync_names(folder: Path) -> None:
+    """Makes a rename outlast a power cut, where the file system can."""
+    with contextlib.suppress(OSError):
+        names = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(names)
+        finally:
+            os.close(names)
 
 
 def _locked_folder(path: Path) -> tuple[Path, IO[bytes]]:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from preprocess import folders
-from preprocess.folders import new_file, new_folder, scratch_folder
+from preprocess import writing
+from preprocess.errors import InputError
+from preprocess.writing import new_file, new_folder, scratch_folder
 from tests.folders import write_folder
 from tests.preprocess.commands import run
 
@@ -127,7 +128,7 @@ def test_without_locks_nothing_is_swept_up(tmp_path, monkeypatch):
     left = tmp_path / ".x-bin.0123abcd"
     left.mkdir()
     (left / "lock").write_text("")
-    monkeypatch.setattr(folders, "_lock", unsupported)
+    monkeypatch.setattr(writing, "_lock", unsupported)
     make("folder", tmp_path / "x-bin")
     assert names(tmp_path) == [left.name, "x-bin"]
 
@@ -168,3 +169,46 @@ def test_few_shot_from_raw_files_on_a_full_disk(commands, monkeypatch):
     assert run(["few-shot", "RTE", *arguments, "--k", "3", "--dev", "6"]) == 1
     assert commands.capsys.readouterr().err.startswith(f"preprocess: {commands.out}/RTE-bin: No space left on device")
     assert names(commands.out) == []
+
+
+def test_output(tmp_path):
+    out = tmp_path / "new" / "p.tsv"
+    writing.check_output(out, "--out")
+    assert not list(out.parent.iterdir())
+    writing.write_output(out, "text", "--out")
+    (tmp_path / "link").symlink_to(out)
+    writing.write_output(tmp_path / "link", "other", "--out")
+    assert out.read_text() == "other" and (tmp_path / "link").is_symlink()
+
+
+@pytest.mark.parametrize("use", [writing.check_output, lambda path, option: writing.write_output(path, "x", option)])
+def test_output_that_cannot_be_written(tmp_path, monkeypatch, use):
+    (tmp_path / "file").write_text("old")
+    with pytest.raises(InputError, match="--out .*below cannot be written to .(Not a directory|File exists)"):
+        use(tmp_path / "file" / "below", "--out")
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("tempfile.TemporaryFile" if use is writing.check_output else "pathlib.Path.write_text", full)
+    with pytest.raises(InputError, match="--out .*file cannot be written to .No space left on device.: make room"):
+        use(tmp_path / "file", "--out")
+    assert (tmp_path / "file").read_text() == "old" and os.listdir(tmp_path) == ["file"]
+
+
+def test_output_that_is_a_folder_or_protected(tmp_path, monkeypatch):
+    with pytest.raises(InputError, match="is a folder: name a file"):
+        writing.check_output(tmp_path, "--out")
+    (tmp_path / "file").write_text("old")
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
+    with pytest.raises(InputError, match="--out .*file cannot be written to .Permission denied."):
+        writing.check_output(tmp_path / "file", "--out")
+
+
+def test_a_device_is_written_to_and_not_replaced():
+    full = Path("/dev/full")
+    writing.check_output(full, "--out")
+    with pytest.raises(InputError, match="--out /dev/full cannot be written to .No space left on device."):
+        writing.write_output(full, "text", "--out")
+    assert full.is_char_device()
+    writing.write_output(Path("/dev/null"), "text", "--out")

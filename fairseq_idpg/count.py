@@ -94,7 +94,7 @@ def count_preset(arch: str, preset: str) -> Count:
     return Count(preset, own, of_backbone, (own + of_backbone) / sum(sizes.values()), paper)
 
 
-def rows(arch: str) -> List[Count]:
+def counts(arch: str) -> List[Count]:
     """Of every preset, the smallest first."""
     return sorted((count_preset(arch, name) for name in PRESETS), key=lambda row: row.share)
 
@@ -104,7 +104,7 @@ def main() -> None:
     parser = argparse.ArgumentParser("python -m fairseq_idpg.count", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--arch", choices=choices, default="roberta_idpg_large")
     print(f"{'method':20}{'own':>14}{'of backbone':>14}{'share':>10}{'paper':>8}")
-    for row in rows(parser.parse_args().arch):
+    for row in counts(parser.parse_args().arch):
         print(f"{row.preset:20}{row.own:14,}{row.of_backbone:14,}{row.share:10.3%}{row.paper:>8}")
 
 

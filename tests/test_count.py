@@ -13,7 +13,7 @@ from tests.methods.prompts.test_counts import PAPER
 
 
 def test_table_of_roberta_large():
-    rows = count.rows("roberta_idpg_large")
+    rows = count.counts("roberta_idpg_large")
     assert {row.preset: row.own for row in rows} == PAPER
     assert {row.preset: row.of_backbone for row in rows if row.of_backbone} == {
         "fine-tuning": 354_309_120,

@@ -107,7 +107,7 @@ def report(found: Dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def check(args: argparse.Namespace, pairs: int) -> None:
+def check_options(args: argparse.Namespace, pairs: int) -> None:
     """Refuses what would only be found out after the models have run."""
     for k in args.top_k:
         if not 1 <= k <= pairs:
@@ -182,7 +182,7 @@ def run(args: argparse.Namespace) -> None:
     if not args.largest_score > 0:
         raise InputError(f"--largest-score {args.largest_score:g}: give a positive number")
     scores = gold_scores(DataFolder(Path(args.data)), args.split, args.largest_score)
-    check(args, len(scores))
+    check_options(args, len(scores))
     rankings = [rank(loaded, name, args) for name, loaded in load_models(args).items()]
     found = numbers(rankings, scores, args)
     print(report(found))

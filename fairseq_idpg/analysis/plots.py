@@ -32,12 +32,12 @@ def check_format(path: Path) -> None:
 
 def save_plot(found: Dict[str, Any], path: Path) -> None:
     """Draws what ``cosine.numbers`` gives and writes it; the suffix decides the format."""
-    figure = draw(found)
+    figure = bar_figure(found)
     with new_file(path) as work:
         figure.savefig(work, dpi=150)
 
 
-def draw(found: Dict[str, Any]) -> Any:
+def bar_figure(found: Dict[str, Any]) -> Any:
     """One panel for each k; in each group a bar for each model."""
     models = found["models"]
     names = [model["name"] for model in models]

@@ -50,7 +50,7 @@ def install() -> None:
     """
     _replace(PathManager, "copy", _copy, staticmethod)
     _replace(checkpoint_utils, "torch_persistent_save", _save)
-    _replace(checkpoint_utils, "load_checkpoint_to_cpu", _load)
+    _replace(checkpoint_utils, "load_checkpoint_to_cpu", _load_checkpoint)
     _replace(checkpoint_utils, "load_model_ensemble_and_task", _load_models)
     _replace(checkpoint_utils, "load_checkpoint", _start)
     _replace(checkpoint_utils, "verify_checkpoint_directory", _verify_folder)
@@ -121,7 +121,7 @@ def _leftovers(folder: str) -> Iterator[Path]:
         yield from Path(folder).glob(f"{name}*.pt.tmp")
 
 
-def _load(
+def _load_checkpoint(
     theirs: Callable,
     path: str,
     arg_overrides: Optional[Dict[str, Any]] = None,

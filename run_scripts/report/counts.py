@@ -95,7 +95,7 @@ def _counted(arch: str) -> dict[str, int]:
         from fairseq_idpg import count  # loads torch and fairseq: only where it is needed
         from fairseq_idpg.models.architectures import SIZES
 
-    return {row.preset: row.own or row.of_backbone for row in count.rows(arch)} if arch in SIZES else {}
+    return {row.preset: row.own or row.of_backbone for row in count.counts(arch)} if arch in SIZES else {}
 
 
 def count_table(results: Results, choice: Choice) -> Table:

@@ -10,7 +10,7 @@ import pytest
 from fairseq_idpg.analysis.__main__ import main
 from fairseq_idpg.analysis.cosine import Ranking, numbers, report
 from fairseq_idpg.analysis.loaded import load_dictionary, load_trained, load_untrained
-from fairseq_idpg.analysis.plots import draw
+from fairseq_idpg.analysis.plots import bar_figure
 from fairseq_idpg.analysis.sentences import SINGLE_POSITION, cut_sentences, sentence_dataset
 from preprocess.data_folder import DataFolder
 from tests.analysis.conftest import PAIRS, edited
@@ -157,7 +157,7 @@ def test_text(by_hand):
 
 def test_plot(by_hand):
     pytest.importorskip("matplotlib")
-    panels = draw(by_hand).axes
+    panels = bar_figure(by_hand).axes
     assert [axes.get_title() for axes in panels] == ["top 2 of 6 pairs by cosine", "top 4 of 6 pairs by cosine"]
     heights = [[[bar.get_height() for bar in bars] for bars in axes.containers] for axes in panels]
     assert heights == [[[0, 0, 0, 0, 2], [2, 0, 0, 0, 0]], [[0, 0, 1, 1, 2], [2, 0, 1, 1, 0]]]

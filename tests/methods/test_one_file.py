@@ -126,8 +126,8 @@ def test_options_of_others_are_refused(dummy, pairs, tmp_path):
 
 
 def test_tables_have_its_rows(copy):
-    asked = "from copied.options_table import options_markdown as options; from copied.count import rows; "
-    asked += "print(options(), [row for row in rows('roberta_idpg_large') if row.preset == 'dummy'])"
+    asked = "from copied.options_table import options_markdown as options; from copied.count import counts; "
+    asked += "print(options(), [row for row in counts('roberta_idpg_large') if row.preset == 'dummy'])"
     command = [sys.executable, "-c", asked]
     environment = {"PYTHONPATH": f"{copy.parent}:{ROOT}"}
     said = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout

@@ -63,13 +63,13 @@ class Compacter(AdapterMethod):
             ("up_t", self.width),
         ):
             setattr(self, name, nn.Parameter(torch.empty(self.count, n, side // n)))
-        self.draw()
+        self.draw_initial_values()
 
     def sets_of_a(self) -> int:
         """Adapters with an A of their own."""
         return self.count
 
-    def draw(self) -> None:
+    def draw_initial_values(self) -> None:
         """Initial values of the released IDPG code."""
         for parameter in (self.a, self.down_s, self.down_t, self.up_s, self.up_t, self.down_bias):
             nn.init.normal_(parameter, std=RELEASED_STD)
@@ -86,7 +86,7 @@ class SharedCompacter(Compacter):
     def sets_of_a(self) -> int:
         return 1
 
-    def draw(self) -> None:
+    def draw_initial_values(self) -> None:
         """Near the identity: A from N(0, 1e-8), each s_i and t_i Glorot-uniform with gain sqrt(2), biases 0."""
         nn.init.normal_(self.a, std=SHARED_A_STD)
         for parameter in (self.down_s, self.down_t, self.up_s, self.up_t):

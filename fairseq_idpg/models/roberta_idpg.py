@@ -20,7 +20,7 @@ from ..backbone.loading import backbone_path, check_geometry, read_backbone
 from ..errors import InputError
 from ..methods.base import Geometry, Method
 from ..methods.registry import find_preset
-from ..representations.kinds import GLOVE, sentence_representation
+from ..representations.kinds import pass_representation
 from .checkpoint import SavesTrainableOnly
 from .config import RobertaIDPGConfig, fill_method_options
 
@@ -126,7 +126,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
                 )
             tokens, place = prompted_tokens, Place(prompt_offset, method.prompt_length, src_tokens)
         if method is not None:
-            injection = method.injection(self._representation(method, src_tokens, representation, padded))
+            injection = method.injection(pass_representation(self, src_tokens, representation, padded))
         return super().forward(
             tokens,
             features_only=features_only,
@@ -136,21 +136,4 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             place=place,
             padded=padded,
             **kwargs,
-        )
-
-    def _representation(
-        self, method: Method, src_tokens: Tensor, given: Optional[Tensor], padded: Optional[bool]
-    ) -> Optional[Tensor]:
-        """M(x) if the method reads it: what the batch brings, or computed."""
-        kind = method.representation
-        if given is not None:  # float32 where nobody has converted the batch: fairseq-validate --fp16
-            return given.type_as(self.encoder.sentence_encoder.embed_tokens.weight)
-        if kind is None:
-            return None
-        if kind == GLOVE:
-            raise InputError(
-                f"--method {self.args.method} needs batches with word vectors: use --task sentence_prediction_idpg"
-            )
-        return sentence_representation(
-            self.encoder, src_tokens, method.representation_dropout, kind, self.trains_encoder, padded
         )

@@ -5,10 +5,12 @@ training, LayerNorms), the gradient flows through M(x) into them, as in the rele
 """
 
 import contextlib
-from typing import Callable, Dict, Iterator, Optional
+from typing import Any, Callable, Dict, Iterator, Optional
 
 import torch
 from torch import Tensor, nn
+
+from ..errors import InputError
 
 GLOVE = "glove"  # rows that the task reads from the data folder, see preprocess/glove.py
 PREVIOUS_LAYER = "previous-layer"
@@ -80,3 +82,36 @@ def sentence_representation(
     mode = contextlib.nullcontext() if dropout else evaluating(encoder)
     with mode, torch.set_grad_enabled(gradient and torch.is_grad_enabled()):
         return REPRESENTATIONS[kind](encoder, tokens, padded)
+
+
+def pass_representation(
+    model: Any, tokens: Tensor, stored: Optional[Tensor] = None, padded: Optional[bool] = None
+) -> Optional[Tensor]:
+    """M(x) of one pass, B x w, as ``model.method`` reads it; None if it reads none.
+
+    Args:
+        model: ``roberta_idpg`` with a method.
+        tokens: B x T, the raw input.
+        stored: B x w, what the batch brings, see ``stored.py``; then nothing is computed.
+        padded: whether there are pads among the tokens, if that is known.
+
+    Raises:
+        InputError: the method reads word vectors, and the batch brings none.
+    """
+    method = model.method
+    if stored is not None:  # float32 where nobody has converted the batch: fairseq-validate --fp16
+        return stored.type_as(model.encoder.sentence_encoder.embed_tokens.weight)
+    if method.representation is None:
+        return None
+    if method.representation == GLOVE:
+        raise InputError(
+            f"--method {model.args.method} needs batches with word vectors: use --task sentence_prediction_idpg"
+        )
+    return sentence_representation(
+        model.encoder,
+        tokens,
+        dropout=method.representation_dropout,
+        kind=method.representation,
+        gradient=model.trains_encoder,
+        padded=padded,
+    )

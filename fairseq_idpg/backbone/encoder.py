@@ -89,6 +89,7 @@ class OpenTransformerEncoder(TransformerEncoder):
         """
         Args:
             src_tokens: B x T, with placeholders where rows of the input go.
+            token_embeddings: B x T x d, in the place of the word embeddings.
             place: where these are, if there are some.
             padded: whether there are pads; None: not known, see ``_padding``.
 
@@ -98,9 +99,8 @@ class OpenTransformerEncoder(TransformerEncoder):
             ``src_tokens``, one by one.
         """
         padding = self._padding(src_tokens, padded)
-        if token_embeddings is None and injection is not NOTHING:
-            token_embeddings = self._embed(src_tokens, injection, place)
-        x, _ = self.forward_embedding(src_tokens, token_embeddings)  # B x T x d
+        embedded = self._embed(src_tokens, token_embeddings, injection, place)
+        x, _ = self.forward_embedding(src_tokens, embedded)  # B x T x d
         if padding is not None:
             x = x * (1 - padding.unsqueeze(-1).type_as(x))
         states, length = States(x.transpose(0, 1), padding), src_tokens.size(1)
@@ -128,16 +128,19 @@ class OpenTransformerEncoder(TransformerEncoder):
         asked = padded is None and tokens.device.type == "cpu"
         return None if asked and not padding.any() else padding
 
-    def _embed(self, tokens: Tensor, injection: Injection, place: Place) -> Optional[Tensor]:
-        """B x T' x d word embeddings with ``words`` and ``input`` in them; None where these are empty."""
+    def _embed(self, tokens: Tensor, given: Optional[Tensor], injection: Injection, place: Place) -> Optional[Tensor]:
+        """B x T' x d word embeddings, the ``given`` ones if there are any, with ``words`` and ``input`` in them.
+
+        With these two empty: ``given``, None for the words' own.
+        """
         words, rows = injection.words, injection.input
         if words is None and rows is None:
-            return None
+            return given
         if callable(rows):
             text = self.embed_tokens(place.text.t())
             text = text if words is None else add_to_words(text, words)
             rows = rows(States(text, place.text.eq(self.padding_idx)))
-        x = self.embed_tokens(tokens.t())  # T' x B x d
+        x = self.embed_tokens(tokens.t()) if given is None else given.transpose(0, 1)  # T' x B x d
         if words is not None and place.length:
             x = add_to_prompted_words(x, words, place, tokens, self.padding_idx)
         elif words is not None:

@@ -54,6 +54,13 @@ def test_embeddings_that_are_given_are_taken(model):
     given = torch.randn(*tokens.shape, WIDTH)
     ours, theirs = (each.encoder.extract_features(tokens, token_embeddings=given)[0] for each in (model, twin))
     assert torch.equal(ours, theirs)
+    words = torch.randn(4, WIDTH)
+    added = torch.cat([given[:, :4] + words, given[:, 4:]], 1)
+    ours, theirs = (
+        model.encoder.extract_features(tokens, token_embeddings=embeddings, injection=injection)[0]
+        for embeddings, injection in ((given, Injection(words=words)), (added, Injection()))
+    )
+    torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
 
 
 def test_nothing_stays_behind_even_after_an_error(model):

@@ -375,3 +375,31 @@ def test_rows_reach_only_their_places():
             out = write(x, own, at).transpose(0, 1)
             assert out.sum(-1).tolist() == [[0, 3, 6, 0, 0, 0], [0, 0, 0, 9, 12, 0]]
         assert not x.any()
+
+
+@pytest.mark.parametrize("way", ["weights", "autocast"])
+def test_half_precision(way):
+    """Rows in float32 meet states in bfloat16 and the other way round."""
+    torch.set_default_dtype(torch.float32)
+    model = tiny_model(method="prompt-tuning", prompt_length=COUNT, attention_dropout=0.1).train()
+    wide, place = make_room(pair_batch(), 4)
+    rows, words, prefix, reader = leaf(3, COUNT, WIDTH), leaf(5, WIDTH), leaf(1, 4, WIDTH), Reader()
+    added = {name: nn.Linear(*shape, bias=False) for name, shape in LINEARS.items()}
+    if way == "weights":
+        for module in (model, reader, *added.values()):
+            module.bfloat16()
+    injection = Injection(
+        words=words,
+        input=rows,
+        hidden=lambda i, states: rows,
+        late=lambda i, states: reader(states) if i == 1 else rows,
+        key_value=lambda i, states: Prefix(*prefix.chunk(2, 1), before_projection=i == 1),
+        sublayer=lambda i: (lambda f, x, norm: f + norm(x), None),
+        projection=lambda i: added,
+    )
+    with torch.autocast("cpu", torch.bfloat16, enabled=way == "autocast"):
+        features, _ = model.encoder(wide, features_only=True, injection=injection, place=place)
+    features[:, 0].float().sum().backward()
+    assert features.isfinite().all() and (features.dtype == torch.bfloat16 or way == "autocast")
+    leaves = [rows, words, prefix, *reader.parameters(), *(module.weight for module in added.values())]
+    assert all(each.grad is not None and each.grad.isfinite().all() and each.grad.any() for each in leaves)

@@ -16,11 +16,11 @@ import torch
 import fairseq_idpg  # the task and the model
 from fairseq.criterions import register_criterion
 from fairseq_idpg.criterions.sentence_prediction_idpg import (
-    SentencePredictionIDPGCriterionConfig, SentencePredictionIDPGCriterion
+    SentencePredictionConfig, SentencePredictionIDPGCriterion
 )
 steps = iter(range(1000))
 
-@register_criterion("no_room_once", dataclass=SentencePredictionIDPGCriterionConfig)
+@register_criterion("no_room_once", dataclass=SentencePredictionConfig)
 class NoRoomOnce(SentencePredictionIDPGCriterion):
     def forward(self, model, sample, reduce=True):
         if model.training and next(steps) == 1:

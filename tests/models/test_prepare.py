@@ -1,0 +1,63 @@
+"""Options and starts of a model, from what the task says of its data."""
+
+from __future__ import annotations
+
+import argparse
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.models.config import open_options
+from fairseq_idpg.models.prepare import DataFacts, complete_options, prepare_model
+from fairseq_idpg.saving.record import Record
+from tests.helpers import dictionary, tiny_model
+
+
+def facts(record: Record | None = None, **more) -> DataFacts:
+    options = {"prompt_position": 0, "group_by_length": False, "classification_head_name": "head"}
+    cache = {"representation_cache": None, "representation_cache_dtype": "float32"}
+    cfg = SimpleNamespace(data="DATA", **options, **cache)
+    return DataFacts(cfg, dictionary(), encode=lambda text: [4, 5], record=record, follow=None)
+
+
+def test_an_arch_without_a_method():
+    with pytest.raises(InputError, match="--arch roberta_base takes no prompts: give --arch roberta_idpg"):
+        complete_options(argparse.Namespace(_name="roberta_base"), facts())
+
+
+def test_pairs_are_asked_of_a_data_folder_alone():
+    """A trained model that reads sentences from elsewhere needs no pairs."""
+    with pytest.raises(InputError, match="--method efl needs entailment pairs, but DATA has no input1"):
+        complete_options(open_options(method="efl", backbone=None), facts(Record(pairs=False)))
+    for record in (Record(pairs=True), None):
+        cfg = open_options(method="efl", backbone=None)
+        complete_options(cfg, facts(record))
+        assert cfg.no_freeze_backbone
+
+
+def test_a_second_completion_changes_nothing():
+    cfg = open_options(method="s-idpg-phm", backbone="here/model.pt", prompt_length=3)
+    complete_options(cfg, facts())
+    before = dict(vars(cfg))
+    complete_options(cfg, facts())
+    assert vars(cfg) == before and before["prompt_length"] == 3 and before["backbone"].startswith("/")
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_what_a_model_gets(training):
+    model = tiny_model(method="prompt-tuning", prompt_init="text", prompt_init_text="two words", prompt_length=4)
+    model.args.head_init_from, model.args.no_save_optimizer_state = None, False
+    before = model.method.initial_rows.clone()
+    prepare_model(model, facts(Record(task="RTE")), training)
+    assert model.kept["record"].of_model.task == "RTE" and ("fp16" in model.kept) == training
+    embeddings = model.encoder.sentence_encoder.embed_tokens.weight
+    expected = embeddings[[4, 5, 4, 5]][None] if training else before
+    assert torch.equal(model.method.initial_rows, expected)
+    assert model.method.initial_rows.param_group == "method/prompt" and embeddings.param_group == "backbone/weight"
+
+
+def test_without_a_folder_the_dictionary_is_kept():
+    kept = facts().to_keep(training=False).of_model
+    assert kept.dictionary and kept == Record(dictionary=kept.dictionary)

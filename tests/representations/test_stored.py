@@ -1,0 +1,69 @@
+"""Who finds rows of M(x), and by what those of a cache are named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.representations.cache import RepresentationCache
+from fairseq_idpg.representations.key import CacheKey, SplitText
+from fairseq_idpg.representations.stored import stored_representations
+from tests.folders import write_folder
+from tests.helpers import tiny_model
+
+
+def options(folder=None, shorten_method="none"):
+    return SimpleNamespace(
+        representation_cache=folder, representation_cache_dtype="float32", shorten_method=shorten_method
+    )
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    folder = write_folder(tmp_path_factory.mktemp("data") / "a")
+    return SplitText(str(folder), "valid", ["input0", "input1"], False, 13, 1, [0, 2, False, np.arange(13)])
+
+
+def test_without_a_cache_m_of_x_is_computed():
+    for method in ("m-idpg-phm", "prompt-tuning", "head-only"):
+        assert stored_representations(options(), tiny_model(method=method)) is None
+
+
+def test_a_cache_of_every_split(text, tmp_path):
+    found = stored_representations(options(str(tmp_path)), tiny_model(method="m-idpg-phm"))
+    one, twice = (found(replace(text, copies=copies)) for copies in (1, 2))
+    assert isinstance(one, RepresentationCache) and not one.complete
+    assert (one.key.kind, one.key.rows, one.key.width, one.key.precision) == ("backbone", 13, 32, "float32")
+    assert twice.key.rows == 26
+
+
+@pytest.mark.parametrize(
+    ("method", "shorten_method", "message"),
+    [
+        ({"no_freeze_backbone": True}, "none", "--no-freeze-backbone"),
+        ({"representation_dropout": True}, "none", "--representation-dropout"),
+        ({}, "random_crop", "--shorten-method random_crop"),
+    ],
+)
+def test_no_cache_of_what_changes(tmp_path, method, shorten_method, message):
+    with pytest.raises(InputError, match=f"--representation-cache with {message}: M.x. changes in training"):
+        stored_representations(options(str(tmp_path), shorten_method), tiny_model(method="m-idpg-phm", **method))
+
+
+def test_other_texts_have_other_digests(text, tmp_path):
+    other = write_folder(tmp_path / "b", longest=11)
+    changes = [{"data": str(other)}, {"split": "train"}, {"inputs": ["input0"]}]
+    changes += [{"arrangement": [0, 2, True, np.arange(13)]}, {"arrangement": [0, 2, False, np.arange(1, 14)]}]
+    digests = {text.digest(), *(replace(text, **change).digest() for change in changes)}
+    assert len(digests) == 1 + len(changes)
+    assert text.digest() == replace(text, arrangement=[0, 2, False, np.arange(13)]).digest()
+
+
+def test_names_stay():
+    """Rows that an earlier version has written are found."""
+    key = CacheKey("b" * 64, "t" * 64, "backbone", rows=24, width=32, dtype="float32", precision="float32")
+    assert key.name == "8b016479ba5d803511f4eb93d307d764"

@@ -186,6 +186,16 @@ def _locked_folder(path: Path) -> tuple[Path, IO[bytes]]:
             return work, lock
 
 
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Holds the lock that a file stands for, once others have released it; the system does so when a process ends."""
+    import fcntl
+
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def _hold(file: IO[bytes]) -> None:
     """Locks what this process fills; on file systems without locks nothing is, and nothing is swept up either."""
     try:

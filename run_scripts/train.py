@@ -6,7 +6,6 @@ The scripts run_scripts/rte.sh and so on call it. Options that it does not know 
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import sys
 from dataclasses import fields, replace
@@ -107,12 +106,9 @@ def experiment_of(task: Task, args: argparse.Namespace, options: Sequence[str]) 
 
 
 def place(checkpoint: Path, out: Path) -> None:
-    """A second name for a checkpoint, or a copy where the file system has none."""
+    """A copy of a checkpoint, there completely or not at all."""
     with new_file(out) as work:
-        try:
-            os.link(checkpoint, work)
-        except OSError:
-            shutil.copyfile(checkpoint, work)
+        shutil.copyfile(checkpoint, work)
 
 
 def describe(record: Record) -> str:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from preprocess.arrays import UNREADABLE, open_array
 from preprocess.checksums import sha256
-from preprocess.writing import new_file
+from preprocess.writing import locked, new_file
 
 from ..errors import InputError
 from .key import CacheKey
@@ -111,7 +111,7 @@ class RepresentationCache:
             return
         try:
             os.makedirs(self.folder, exist_ok=True)
-            with locked(self.path("lock")):
+            with locked(Path(self.path("lock"))):
                 if not self.complete:
                     self._fill(encode, batches)
         except OSError as error:
@@ -184,13 +184,3 @@ def write_zeros(path: str, dtype: str, shape: tuple) -> None:
         np.lib.format.write_array_header_1_0(file, header)
         while left:
             left -= file.write(bytes(min(left, BLOCK)))
-
-
-@contextlib.contextmanager
-def locked(path: str) -> Iterator[None]:
-    """Holds a lock that the system takes back when the process ends, however it ends."""
-    import fcntl
-
-    with open(path, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

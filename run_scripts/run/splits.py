@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 from pathlib import Path
 from typing import NamedTuple
 
 from preprocess.data_folder import DataFolder
 from preprocess.few_shot import few_shot
 from preprocess.split_facts import count_examples
+from preprocess.writing import locked
 
 from .experiment import Experiment, folder_digest
 
@@ -49,8 +49,7 @@ def splits_of(experiment: Experiment, place: Path) -> Splits:
     digest = folder_digest(experiment.data, word_vectors=True)
     copy = place / f"{experiment.task}-{name}-{digest[:8]}-bin"
     place.mkdir(parents=True, exist_ok=True)
-    with open(place / f".{copy.name}.lock", "w") as file:  # several runs may want it at once
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with locked(place / f".{copy.name}.lock"):  # several runs may want it at once
         if not copy.exists():
             few_shot(source, *choice, per_class=False, out=copy)
     return Splits(DataFolder(copy), "valid", "test")

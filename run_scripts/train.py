@@ -30,6 +30,7 @@ LARGE = "checkpoints/roberta.large/model.pt"
 
 def about(task: Task, supplementary: bool) -> str:
     """The paper's settings, for --help."""
+    prompts = Experiment(task.name, "", 0.0, 1, "", "")
     if supplementary:
         training = (
             f"The whole model, with prompts, on {task.name} with every pair in both orders, as a backbone for other "
@@ -37,14 +38,10 @@ def about(task: Task, supplementary: bool) -> str:
         )
         more = ""
     else:
-        training = (
-            f"{task.name} with the paper's settings: {_described(Experiment(task.name, '', 0.0, 1, '', '').settings)}, "
-            "fixed"
-        )
-        whole = WHOLE_MODEL[Experiment(task.name, "", 0.0, 1, "", "").size]
+        training = f"{task.name} with the paper's settings: {_described(prompts.settings)}, fixed"
         more = (
             f" With --k: {_described(SETTINGS['few-shot'])}, and M(x) fed to every layer (--representation backbone). "
-            f"Whole models (fine-tuning, efl): {_described(whole)}, warm-up and linear decay."
+            f"Whole models (fine-tuning, efl): {_described(WHOLE_MODEL[prompts.size])}, warm-up and linear decay."
         )
     return (
         f"{training}; weight decay 0.1, Adam 0.9, 0.98, 1e-6, dropout 0.1, at most {MAX_TOKENS:,} tokens in a batch; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 import pytest
@@ -11,7 +12,7 @@ from fairseq_idpg.saving.checksum import carry_checksum, checksum
 from preprocess.errors import InputError
 from run_scripts.run.fairseq_train import drop_optimizer, has_all_updates, refuse_skipped, train, training_facts
 from run_scripts.run.records import failure
-from tests.folders import same_tensors, write_backbone, write_folder
+from tests.folders import ROOT, same_tensors, write_backbone, write_folder
 from tests.folders import train as fairseq_train
 
 START = "=== started 2026-01-01 10:00:00 fairseq-train data\n"
@@ -80,6 +81,12 @@ def test_output_goes_to_the_log_and_to_us(stand_in, capsys):
     assert arguments == "-m run_scripts.run.fairseq_train data --lr 1"
     assert ended.startswith("=== ended with status 0 after")
     assert capsys.readouterr().out == "\n".join([started, arguments, problem, ended, ""])
+
+
+def test_the_child_imports_the_plugin_by_user_dir_alone():
+    """fairseq refuses a --user-dir whose name is imported already."""
+    code = "import sys, run_scripts.run.fairseq_train; sys.exit(bool({'fairseq_idpg', 'torch'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 
 def test_a_failure_is_its_last_line(stand_in):

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from preprocess.errors import InputError
 from run_scripts.report.__main__ import main as report
 from run_scripts.sweep import __main__ as sweep
 from run_scripts.sweep.slurm import Slurm
@@ -143,7 +142,7 @@ def test_killed_twice_a_sweep_ends_as_if_nothing_had_been(config, uninterrupted,
     second = FORKS.Process(target=forked_sweep, args=(config, tmp_path))
     second.start()
     wait_for(lambda: (tmp_path / ".lock").read_text() == str(second.pid), second)
-    with pytest.raises(InputError, match=f"is in use by process {second.pid}: wait for it"):
+    with pytest.raises(SystemExit, match=f"is in use by process {second.pid}: wait for it"):
         run(config, tmp_path)
     wait_for(lambda: epochs(tmp_path) >= before + 2, second)
     os.kill(second.pid, signal.SIGKILL)  # alone: its job goes on

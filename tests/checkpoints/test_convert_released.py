@@ -50,7 +50,7 @@ def test_prompts_only_with_the_backbone(place, capsys):
     assert torch.equal(state["model"]["method.table"], tables)
     assert not any(name.startswith("encoder.") for name in state["model"])
     assert state["cfg"]["task"]["prompt_position"] == 1
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(SystemExit, match="exists already"):
         main([str(place / "released.pt"), str(target)])
 
 

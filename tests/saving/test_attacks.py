@@ -146,7 +146,7 @@ def refusal(command) -> str:
     """The one line with which a command ends, or nothing."""
     try:
         command()
-    except InputError as error:
+    except (InputError, SystemExit) as error:
         line = str(error)
         assert "\n" not in line and "weights_only" not in line
         return line

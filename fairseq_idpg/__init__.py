@@ -12,6 +12,7 @@ n PHM factor, L layers, H heads.
 """
 
 import argparse
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,8 +22,8 @@ from fairseq.distributed.utils import _TensorPlaceholder
 # hold numpy's numbers; a process that hands a checkpoint to others writes the number of a tensor in its place.
 # torch >= 2.6 refuses unknown classes unless they are on this list; the protection stays on.
 _number = np.float64(0)
-torch.serialization.add_safe_globals([argparse.Namespace, _number.__reduce__()[0], np.dtype, type(_number.dtype)])
-torch.serialization.add_safe_globals([_TensorPlaceholder])
+_safe: Any = [argparse.Namespace, _number.__reduce__()[0], np.dtype, type(_number.dtype), _TensorPlaceholder]
+torch.serialization.add_safe_globals(_safe)
 
 # fairseq imports tasks/ and models/ of a --user-dir only if the package was not imported before.
 from . import criterions, models, optim, tasks  # noqa: E402, F401

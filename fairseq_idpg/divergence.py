@@ -29,7 +29,7 @@ def clip_grad_norm(theirs: Callable, trainer: Any, clip_norm: float) -> Tensor:
         OverflowError: as fairseq's, for a batch that it skips.
     """
     update, amp = trainer.get_num_updates() + 1, trainer.cfg.common.amp
-    scaler = getattr(trainer.optimizer, "scaler", None)  # --bf16 has none
+    scaler: Any = getattr(trainer.optimizer, "scaler", None)  # --bf16 has none
     before = getattr(scaler, "loss_scale", None)
     try:
         if amp and not scaler.is_enabled():  # on a CPU: fairseq would ask it for a scale that it does not have

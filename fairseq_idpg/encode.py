@@ -92,8 +92,9 @@ def encode(data: DataFolder, args: argparse.Namespace, options: argparse.Namespa
     for split in args.splits or filter(data.has_labels, data.splits):
         # combined as fairseq-train does
         dataset = task.load_dataset(split, combine=split == "train", need_labels=False)
-        known = dataset.representations.complete
-        fill_cache(dataset.representations, model.encoder, dataset.raw_tokens, dataset.sizes, split)
+        stored: Any = dataset.representations  # there is a cache
+        known = stored.complete
+        fill_cache(stored, model.encoder, dataset.raw_tokens, dataset.sizes, split)
         print(f"{data.path} {split}: {len(dataset):,} rows {'were there' if known else 'written'}")
 
 

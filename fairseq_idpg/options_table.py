@@ -45,7 +45,7 @@ def options_markdown() -> str:
     """Task, model and method options, and what each preset sets."""
     inherited = {f.name for f in fields(SentencePredictionConfig)}
     helped = [f for f in fields(RobertaIDPGConfig) if "help" in f.metadata]
-    parts = [
+    parts: List[Any] = [
         "Task `sentence_prediction_idpg`, besides fairseq's `sentence_prediction`:",
         [f for f in fields(SentencePredictionIDPGConfig) if f.name not in inherited and "help" in f.metadata],
         "Model `roberta_idpg` (sizes are those of `--arch roberta_idpg` and `roberta_idpg_base`):",

@@ -8,7 +8,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Iterator, List, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 import numpy as np
 import torch
@@ -76,7 +76,8 @@ def predict(model: Any, task: Any, split: str, batch_size: int = 64, progress: b
     task.begin_valid_epoch(0, model)
     batches = task.get_batch_iterator(dataset, max_sentences=batch_size).next_epoch_itr(shuffle=False)
     device = next(model.parameters()).device
-    outputs, targets = {}, {}
+    outputs: Dict[int, np.ndarray] = {}
+    targets: Dict[int, float] = {}
     for sample in tqdm(batches, desc=split, unit="batch", disable=None if progress else True):
         inputs = utils.move_to_cuda(sample["net_input"], device) if device.type == "cuda" else sample["net_input"]
         logits, _ = model(**inputs, features_only=True, classification_head_name=head)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets the environment up, checks style, runs the whole test suite; arguments go to pytest:
+# Sets the environment up, checks style and types, runs the whole test suite; arguments go to pytest:
 #   bash tests/run.sh -k phm -x
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
@@ -10,8 +10,9 @@ bash run_scripts/setup_env.sh || exit $?
 style=0
 .venv/bin/ruff check --output-format concise . || style=1
 .venv/bin/ruff format --check . || style=1
+.venv/bin/mypy || style=1
 if [ "$style" -ne 0 ]; then
-  echo "tests/run.sh: ruff found faults (above): this run fails whatever pytest says below" >&2
+  echo "tests/run.sh: ruff or mypy found faults (above): this run fails whatever pytest says below" >&2
 fi
 
 .venv/bin/python -m pytest "$@" || exit $?

@@ -57,8 +57,8 @@ def rank(loaded: LoadedModel, name: str, args: argparse.Namespace) -> Ranking:
     if torch.cuda.is_available() and not args.cpu:
         loaded.model.cuda()
     both = [sentence_dataset(loaded, args.data, part, args.split, position) for part in ("input0", "input1")]
-    states = [sentence_states(loaded, dataset, args.batch_size).double() for dataset in both]
-    cosines = F.cosine_similarity(*states, dim=1).numpy()
+    one, other = (sentence_states(loaded, dataset, args.batch_size).double() for dataset in both)
+    cosines = F.cosine_similarity(one, other, dim=1).numpy()
     shown = position if loaded.prompt_length else None
     return Ranking(name, loaded.path, shown, cosines, sum(map(cut_sentences, both)))
 

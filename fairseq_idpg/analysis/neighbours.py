@@ -62,7 +62,7 @@ def shared_rows(method: PromptMethod, layer: int) -> Tensor:
 def generated_rows(model: Any, method: PromptMethod, net_input: Dict[str, Tensor], layer: int) -> Tensor:
     """The rows that a generator makes at ``layer`` from a batch: B x t x d."""
     m_of_x = net_input.get("representation")
-    if m_of_x is None:
+    if m_of_x is None and method.representation is not None:
         m_of_x = sentence_representation(model.encoder, net_input["src_tokens"], kind=method.representation)
     _, extra = model(**net_input, features_only=True, return_all_hiddens=True)
     below = States(extra["inner_states"][layer])  # its <s> is what the generator reads with previous-layer

@@ -2,7 +2,7 @@
 
 import itertools
 from dataclasses import replace
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional
 
 from torch import Tensor, nn
 
@@ -30,14 +30,11 @@ class Combination(Method):
                     f"--method {name}: {one} and {other} enter at the same place ({', '.join(both)}): choose one"
                 )
         self.slots = tuple(slot for part in parts for slot in part.slots)
-        self.parts = nn.ModuleList(parts)
+        self.parts: Any = nn.ModuleList(parts)
+        self.training_only = tuple(f"parts.{i}.{name}" for i, part in enumerate(parts) for name in part.training_only)
         self.prompt_length = sum(part.prompt_length for part in parts)
         self.representation = next((part.representation for part in parts if part.representation), None)
         self.representation_dropout = any(part.representation_dropout for part in parts)
-
-    @property
-    def training_only(self) -> Tuple[str, ...]:
-        return tuple(f"parts.{i}.{name}" for i, part in enumerate(self.parts) for name in part.training_only)
 
     def trains(self, name: str) -> bool:
         return any(part.trains(name) for part in self.parts)

@@ -1,13 +1,21 @@
 """Options of methods: declared beside each method, filled from the chosen preset, explicit ones win."""
 
 from dataclasses import Field, field, fields, make_dataclass
-from typing import Any, Dict, Iterable, Optional, Tuple, Type
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Optional, Tuple, Type
 
-from fairseq.dataclass import FairseqDataclass
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from omegaconf import OmegaConf
 
 from ..arguments import flag_name, given
 from ..errors import InputError
+
+# The type of an option: None until it is filled; a method reads it filled, and so a type checker sees it.
+if TYPE_CHECKING:
+    from typing import Union as Filled
+else:
+    Filled = Optional
+
+TrueFalse: Any = ChoiceEnum(["true", "false"])
 
 
 def option(
@@ -35,7 +43,7 @@ def options_of(config: Type[FairseqDataclass]) -> Dict[str, Field]:
     return {f.name: f for f in fields(config) if "preset_default" in f.metadata}
 
 
-def joined_options(name: str, configs: Iterable[type], beside: Iterable[type]) -> Type[FairseqDataclass]:
+def joined_options(name: str, configs: Iterable[type], beside: Iterable[Any]) -> Type[FairseqDataclass]:
     """A dataclass called ``name`` of the options of all ``configs``, in their order.
 
     Args:

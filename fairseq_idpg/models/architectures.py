@@ -1,13 +1,13 @@
 """Named sizes: ``--arch roberta_idpg_large`` and so on; explicit options win."""
 
 from importlib.util import find_spec
-from typing import Any, Callable
+from typing import Any, Callable, Dict
 
 from fairseq.models import ARCH_CONFIG_REGISTRY, register_model_architecture
 
 from . import roberta_idpg  # noqa: F401 (the model must be registered first)
 
-SIZES = {
+SIZES: Dict[str, Dict[str, Any]] = {
     "roberta_idpg_base": {
         "encoder_layers": 12,
         "encoder_embed_dim": 768,

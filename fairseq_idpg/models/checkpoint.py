@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Protocol
 
 import torch
+from fairseq.models import BaseFairseqModel
 from torch import Tensor
 
 from preprocess.checksums import sha256
@@ -47,7 +48,7 @@ class Kept(Protocol):
     def load_state_dict(self, state: Dict[str, Any]) -> None: ...
 
 
-class SavesTrainableOnly:
+class SavesTrainableOnly(BaseFairseqModel):
     """Mixin in front of RobertaModel: what ``state_dict`` leaves out and how ``load_state_dict`` fills it again.
 
     Attributes:
@@ -143,7 +144,7 @@ class SavesTrainableOnly:
     def _everything(self) -> Dict[str, Tensor]:
         return super().state_dict()
 
-    def upgrade_state_dict_named(self, state_dict: Dict[str, Tensor], name: str) -> None:
+    def upgrade_state_dict_named(self, state_dict: Dict[str, Any], name: str) -> None:
         """Completes a checkpoint from the loaded backbone, in place; of one of fairseq's own the encoder is the start.
 
         A checkpoint is this package's if it holds a fingerprint. Then nothing but the frozen backbone may be missing:
@@ -161,7 +162,8 @@ class SavesTrainableOnly:
         super().upgrade_state_dict_named(state_dict, name)
         if ours:
             if "run" in self.kept:  # it names the values, where tensors show sizes
-                self.kept["run"].check(state_dict.get(EXTRA_STATE, {}).get("run", {}))
+                run: Any = self.kept["run"]
+                run.check(state_dict.get(EXTRA_STATE, {}).get("run", {}))
             self._check_same_method(state_dict, whole)
             self._check_complete(state_dict, whole)
             if saved_record(state_dict, "this checkpoint") is None:
@@ -200,7 +202,7 @@ class SavesTrainableOnly:
             )
         theirs, own, of_what = fingerprint, self.backbone_fingerprint, "its tensors"
         if old is not None:
-            if old.dtype != torch.uint8 or old.shape != fingerprint.shape:
+            if old.dtype != torch.uint8 or old.shape != self.backbone_fingerprint.shape:
                 raise InputError(f"this checkpoint's {OLD_FINGERPRINT} is no fingerprint: {ANOTHER}")
             theirs, own, of_what = old, as_tensor(sha256(Path(self.backbone_file))), "the file"
         if theirs is not None and not torch.equal(theirs.cpu(), own.cpu()):

@@ -13,7 +13,7 @@ from omegaconf import II, OmegaConf, open_dict
 from ..methods.options import fill_options, joined_options, options_of
 from ..methods.registry import PRESETS, find_preset
 
-ACTIVATIONS = ChoiceEnum(utils.get_available_activation_fns())
+Activation: Any = ChoiceEnum(utils.get_available_activation_fns())
 
 
 def documented(help: str, default: Any) -> Any:
@@ -35,12 +35,12 @@ class BackboneConfig(FairseqDataclass):
     encoder_embed_dim: int = documented("width d", 768)
     encoder_ffn_embed_dim: int = documented("inner width of the feed-forward", 3072)
     encoder_attention_heads: int = documented("attention heads H", 12)
-    activation_fn: ACTIVATIONS = documented("activation of the feed-forward", "gelu")
+    activation_fn: Activation = documented("activation of the feed-forward", "gelu")
     layer_norm_eps: float = documented("epsilon of every LayerNorm (RoBERTa 1e-5, BERT 1e-12)", 1e-5)
     dropout: float = documented("dropout of the backbone", 0.1)
     attention_dropout: float = documented("dropout of attention weights", 0.1)
     activation_dropout: float = documented("dropout after the feed-forward's activation", 0.0)
-    pooler_activation_fn: ACTIVATIONS = documented("activation of the classification head", "tanh")
+    pooler_activation_fn: Activation = documented("activation of the classification head", "tanh")
     pooler_dropout: float = documented("dropout of the classification head", 0.0)
     max_positions: int = II("task.max_positions")
     no_save_optimizer_state: bool = II("checkpoint.no_save_optimizer_state")

@@ -57,9 +57,8 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         """Builds the model and fills it from ``cfg.backbone``; a model without its backbone is never returned
         as ready (see ``SavesTrainableOnly`` for checkpoints that bring the whole backbone with them)."""
         fill_method_options(cfg)
-        args = argparse.Namespace(
-            **(OmegaConf.to_container(cfg, resolve=True) if OmegaConf.is_config(cfg) else vars(cfg))
-        )
+        options: Any = OmegaConf.to_container(cfg, resolve=True) if OmegaConf.is_config(cfg) else vars(cfg)
+        args = argparse.Namespace(**options)
         base_architecture(args)
         try:
             path = backbone_path(args.backbone)

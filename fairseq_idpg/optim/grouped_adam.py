@@ -17,6 +17,7 @@ from ..errors import InputError
 
 HEAD, METHOD, BACKBONE = "head", "method", "backbone"
 WEIGHT, BIAS, PROMPT = "weight", "bias", "prompt"
+GROUP = "param_group"  # the attribute of a parameter
 
 
 @dataclass
@@ -35,11 +36,15 @@ class GroupedAdamConfig(FairseqAdamConfig):
 
 def mark_groups(model: nn.Module, prompts: Iterable[nn.Parameter]) -> None:
     """Names each parameter's group, ``PART/KIND``, in an attribute that fairseq's fp16 copies keep."""
-    prompts = {id(parameter) for parameter in prompts}
+    rows = {id(parameter) for parameter in prompts}
     for name, parameter in model.named_parameters():
         part = {"classification_heads": HEAD, "method": METHOD}.get(name.split(".")[0], BACKBONE)
-        kind = PROMPT if id(parameter) in prompts else BIAS if parameter.dim() < 2 else WEIGHT
-        parameter.param_group = f"{part}/{kind}"
+        kind = PROMPT if id(parameter) in rows else BIAS if parameter.dim() < 2 else WEIGHT
+        setattr(parameter, GROUP, f"{part}/{kind}")
+
+
+def group_of(parameter: nn.Parameter) -> str:
+    return getattr(parameter, GROUP)
 
 
 @register_optimizer("grouped_adam", dataclass=GroupedAdamConfig)
@@ -56,17 +61,17 @@ class GroupedAdam(FairseqAdam):
 
     @staticmethod
     def _groups(cfg: GroupedAdamConfig, params: List[nn.Parameter]) -> List[Dict[str, Any]]:
-        if not all(hasattr(parameter, "param_group") for parameter in params):
+        if not all(hasattr(parameter, GROUP) for parameter in params):
             raise InputError(
                 "--optimizer grouped_adam found parameters without a group: give --fp16-no-flatten-grads with --fp16, "
                 "and --task sentence_prediction_idpg"
             )
-        _check_effects(cfg, {tuple(parameter.param_group.split("/")) for parameter in params})
+        _check_effects(cfg, {tuple(group_of(parameter).split("/")) for parameter in params})
         undecayed = {BIAS} if cfg.no_decay_biases else set()
         undecayed |= {PROMPT} if cfg.no_decay_prompts else set()
         groups = []
-        for name in dict.fromkeys(parameter.param_group for parameter in params):
-            members = [parameter for parameter in params if parameter.param_group == name]
+        for name in dict.fromkeys(map(group_of, params)):
+            members = [parameter for parameter in params if group_of(parameter) == name]
             decay = 0.0 if name.split("/")[1] in undecayed else cfg.weight_decay
             groups.append({"params": members, "name": name, "weight_decay": decay})
         return groups
@@ -82,7 +87,7 @@ class GroupedAdam(FairseqAdam):
         return self._lr
 
 
-def _check_effects(cfg: GroupedAdamConfig, groups: Set[Tuple[str, str]]) -> None:
+def _check_effects(cfg: GroupedAdamConfig, groups: Set[Tuple[str, ...]]) -> None:
     """Refuses options for parameters that are not trained; ``groups`` are the (part, kind) of those that are."""
     parts, kinds = zip(*groups)
     for option, given, has_effect, reason in (

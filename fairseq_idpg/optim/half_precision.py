@@ -12,7 +12,7 @@ It saves the loss scale, but not the counters that say when the scale grows agai
 
 import logging
 import weakref
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 from fairseq.optim import AMPOptimizer
@@ -20,7 +20,8 @@ from torch import Tensor
 
 logger = logging.getLogger(__name__)
 
-COUNTERS = ("_iter", "_last_overflow_iter", "_last_rescale_iter", "_overflows_since_rescale")  # of fairseq's scaler
+# of fairseq's scaler
+COUNTERS: Tuple[str, ...] = ("_iter", "_last_overflow_iter", "_last_rescale_iter", "_overflows_since_rescale")
 AMP_COUNTERS = ("scale", "_growth_tracker")
 
 

@@ -71,13 +71,12 @@ class RepresentationCache:
     def rows(self, index: np.ndarray) -> Optional[np.ndarray]:
         """Rows of some examples, n x w; None as long as the cache is not complete."""
         self._follow_precision()
-        if self._rows is None:
-            if not self.complete:
-                return None
-            self.open()
-        return self._rows[index].astype(np.float32)
+        if self._rows is None and not self.complete:
+            return None
+        rows = self.open() if self._rows is None else self._rows
+        return rows[index].astype(np.float32)
 
-    def open(self) -> None:
+    def open(self) -> np.ndarray:
         """Finds the rows of a complete cache.
 
         Raises:
@@ -92,10 +91,11 @@ class RepresentationCache:
                 raise InputError(f"--representation-cache: {path} was made from something else: {REMEDY}")
             if not self._compared and sha256(Path(path)) != checksum:
                 raise InputError(f"--representation-cache: {path} is damaged (its checksum differs): {REMEDY}")
-            self._rows = open_array(path)
+            rows = open_array(path)
         except (*UNREADABLE, RecursionError) as error:
             raise InputError(f"--representation-cache: {path} is damaged ({error}): {REMEDY}") from None
-        self._compared = True
+        self._rows, self._compared = rows, True
+        return rows
 
     def fill(self, encode: Callable[[np.ndarray], Tensor], batches: Iterator[np.ndarray]) -> None:
         """Computes what is missing; one process at a time, others wait and find it done.
@@ -156,7 +156,7 @@ class RepresentationCache:
             )
         return found
 
-    def _writable(self, ending: str, dtype: str, shape: tuple) -> np.ndarray:
+    def _writable(self, ending: str, dtype: str, shape: tuple) -> np.memmap:
         """What an earlier call left of a file, or a new one of zeros."""
         path = self.path(ending)
         with contextlib.suppress(*UNREADABLE):

@@ -6,7 +6,8 @@ from typing import Callable, Iterator, Optional
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from fairseq.models.roberta.model import RobertaEncoder
+from torch import Tensor
 from tqdm import tqdm
 
 from .cache import RepresentationCache
@@ -19,7 +20,7 @@ TOKENS_AT_A_TIME = 8192
 
 def fill_cache(
     stored: Optional[Stored],
-    encoder: nn.Module,
+    encoder: RobertaEncoder,
     tokens_of: Callable[[np.ndarray], Tensor],
     sizes: np.ndarray,
     split: str,

@@ -8,6 +8,7 @@ import contextlib
 from typing import Any, Callable, Dict, Iterator, Optional
 
 import torch
+from fairseq.models.roberta.model import RobertaEncoder
 from torch import Tensor, nn
 
 from ..errors import InputError
@@ -27,18 +28,18 @@ def evaluating(module: nn.Module) -> Iterator[None]:
         module.train(training)
 
 
-def sentence_state(encoder: nn.Module, tokens: Tensor, padded: Optional[bool] = None) -> Tensor:
+def sentence_state(encoder: RobertaEncoder, tokens: Tensor, padded: Optional[bool] = None) -> Tensor:
     """The last layer's ``<s>`` state: B x T tokens -> B x d."""
     return encoder(tokens, features_only=True, padded=padded)[0][:, 0]
 
 
-def mean_pooled(encoder: nn.Module, tokens: Tensor, padded: Optional[bool] = None) -> Tensor:
+def mean_pooled(encoder: RobertaEncoder, tokens: Tensor, padded: Optional[bool] = None) -> Tensor:
     """Mean of the last layer's states over all tokens but pads: B x T tokens -> B x d."""
     features, _ = encoder(tokens, features_only=True, padded=padded)
     return chosen_mean(features, tokens.ne(encoder.dictionary.pad()))
 
 
-def token_mean(encoder: nn.Module, tokens: Tensor, padded: Optional[bool] = None) -> Tensor:
+def token_mean(encoder: RobertaEncoder, tokens: Tensor, padded: Optional[bool] = None) -> Tensor:
     """Mean of the word embeddings of the text, without special tokens; zeros for no text: B x T tokens -> B x d."""
     return chosen_mean(encoder.sentence_encoder.embed_tokens(tokens), tokens.ge(encoder.dictionary.nspecial))
 
@@ -64,7 +65,7 @@ def canonical_kind(kind: str) -> str:
 
 
 def sentence_representation(
-    encoder: nn.Module,
+    encoder: RobertaEncoder,
     tokens: Tensor,
     dropout: bool = False,
     kind: str = "backbone",

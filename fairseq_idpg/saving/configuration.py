@@ -71,7 +71,10 @@ def buildable(state: Mapping[str, Any], what: str) -> Dict[str, Optional[Options
     seed = built["task"].get("seed")
     if seed is not None and not 0 <= seed < 2**32:
         raise InputError(f"{what} says --seed {shown(seed)}, and seeds go from 0 to 2^32 - 1: give another")
-    cfg = {**_parents(state), **{section: {**options, "_name": names[section]} for section, options in built.items()}}
+    cfg: Dict[str, Any] = {
+        **_parents(state),
+        **{section: {**options, "_name": names[section]} for section, options in built.items()},
+    }
     if not ours:  # fairseq's own RoBERTa reads a namespace
         cfg["model"] = argparse.Namespace(**cfg["model"])
     return cfg
@@ -175,7 +178,8 @@ def typed(options: Options, types: Mapping[str, Any], what: str, report: bool = 
 
 def fits(value: Any, kind: Any) -> bool:
     """Whether a value is plain data of a type as dataclasses of fairseq declare them."""
-    origin, inner = getattr(kind, "__origin__", None), getattr(kind, "__args__", ())
+    origin: Any = getattr(kind, "__origin__", None)
+    inner: Tuple[Any, ...] = getattr(kind, "__args__", ())
     if origin is Union:
         return any(fits(value, one) for one in inner)
     if origin in (list, List):
@@ -189,10 +193,10 @@ def fits(value: Any, kind: Any) -> bool:
     return type(value) is kind
 
 
-def _parents(state: Mapping[str, Any]) -> Dict[str, Optional[Options]]:
+def _parents(state: Mapping[str, Any]) -> Dict[str, Any]:
     """The other sections, of each option what fits; never a folder to import."""
-    sections = {f.name: f.type for f in fields(FairseqConfig)}
-    cfg: Dict[str, Optional[Options]] = {name: None for name, kind in sections.items() if kind is Any}
+    sections: Dict[str, Any] = {f.name: f.type for f in fields(FairseqConfig)}
+    cfg: Dict[str, Any] = {name: None for name, kind in sections.items() if kind is Any}
     saved = as_options(state.get("cfg"))
     for section in PARENTS:
         types, options = declared(sections[section]), as_options(saved.get(section))

@@ -62,17 +62,20 @@ def install() -> None:
         _replace(command, "convert_namespace_to_omegaconf", _convert)
 
 
+REPLACED_BY = "replaced_by"
+
+
 def _replace(owner: Any, name: str, ours: Callable, kind: Callable = lambda function: function) -> None:
     """Puts ``ours(theirs, ...)`` in the place of ``owner.name``, unless it is there already."""
     theirs = getattr(owner, name)
-    if getattr(theirs, "replaced_by", None) is ours:
+    if getattr(theirs, REPLACED_BY, None) is ours:
         return
 
     @functools.wraps(theirs)
     def replacement(*args: Any, **kwargs: Any) -> Any:
         return ours(theirs, *args, **kwargs)
 
-    replacement.replaced_by = ours
+    setattr(replacement, REPLACED_BY, ours)
     setattr(owner, name, kind(replacement))
 
 

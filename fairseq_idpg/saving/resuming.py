@@ -63,8 +63,8 @@ class KeptOptions:
     """
 
     def __init__(self, cfg: Any, resumes: bool):
-        options = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
-        options = {section: _mapping(value) for section, value in options.items()}
+        plain: Any = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
+        options = {section: _mapping(value) for section, value in plain.items()}
         self.resumes = resumes
         self.keeps_optimizer = not options["checkpoint"]["no_save_optimizer_state"]
         named = {f"--{name}": options[name].get("_name") for name in NAMES}
@@ -217,7 +217,7 @@ def loaded_commands(function: str) -> Iterator[ModuleType]:
     """The modules of fairseq's commands, imported or run as a script, that know ``function``."""
     for name in ("fairseq_cli.train", "fairseq_cli.validate", "__main__"):
         module = sys.modules.get(name)
-        if hasattr(module, "cli_main") and hasattr(module, function):
+        if module is not None and hasattr(module, "cli_main") and hasattr(module, function):
             yield module
 
 

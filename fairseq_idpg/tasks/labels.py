@@ -27,8 +27,10 @@ def check_scored(criterion: Any, labels: Optional["LabelOrder"]) -> None:
     Raises:
         InputError: a class has another name.
     """
+    if labels is None:
+        return
     for option in ("report_acc_and_f1", "report_mcc"):
-        names = labels.names if labels is not None and getattr(criterion, option, False) else []
+        names = labels.names if getattr(criterion, option, False) else []
         others = [name for name in names if not name.isdecimal()]
         if others:
             raise InputError(

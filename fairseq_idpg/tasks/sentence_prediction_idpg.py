@@ -32,6 +32,9 @@ from .prompted_dataset import PromptedDataset
 from .shortening import fit, whole_sentences
 from .swapped_pairs import SwappedPairsAppended
 
+SwapPairs: Any = ChoiceEnum(["none", "append"])
+CacheType: Any = ChoiceEnum(["float32", "float16"])
+
 
 @dataclass
 class SentencePredictionIDPGConfig(SentencePredictionConfig):
@@ -44,7 +47,7 @@ class SentencePredictionIDPGConfig(SentencePredictionConfig):
             "second sentence, 3 before the last </s>, 4 after the end as '</s> prompt </s>'; single sentences: 0, 1, 4"
         },
     )
-    swap_pairs: ChoiceEnum(["none", "append"]) = field(
+    swap_pairs: SwapPairs = field(
         default="none",
         metadata={"help": "append: train on every pair a second time with its two sentences exchanged (paper, A.4)"},
     )
@@ -55,9 +58,7 @@ class SentencePredictionIDPGConfig(SentencePredictionConfig):
             "by all runs on the same backbone and text"
         },
     )
-    representation_cache_dtype: ChoiceEnum(["float32", "float16"]) = field(
-        default="float32", metadata={"help": "numbers in the cache"}
-    )
+    representation_cache_dtype: CacheType = field(default="float32", metadata={"help": "numbers in the cache"})
     group_by_length: bool = field(
         default=False, metadata={"help": "train on batches of examples of similar length: less padding"}
     )
@@ -142,6 +143,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         separators = 1 if cfg.separator_token is None else 2
         examples, swapped = len(a), str(cfg.swap_pairs) == "append" and split.startswith("train")
         if swapped:
+            assert b is not None  # single sentences were refused
             dataset = SwappedPairsAppended(dataset, a, b, separators, not cfg.no_shuffle, cfg.seed)
             a, b = np.concatenate([a, b]), np.concatenate([b, a])
         mask, end = self.source_dictionary.index("<mask>"), self.source_dictionary.eos()
@@ -184,6 +186,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     begin_valid_epoch = begin_epoch
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
+        assert self.half_precision is not None
         self.half_precision.before_step(optimizer, update_num)
         with refuse_to_skip(sample, update_num):
             return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)

@@ -51,7 +51,7 @@ class Shortener:
     def __call__(self, tokens: Tensor, index: int) -> Tensor:
         """The example's tokens (1-D) with A and B cut."""
         spans = [(1, self.a[index], self.kept_a[index])]
-        if self.b is not None:
+        if self.b is not None and self.kept_b is not None:
             spans.append((1 + self.a[index] + self.separators, self.b[index], self.kept_b[index]))
         if all(length == kept for _, length, kept in spans):
             return tokens

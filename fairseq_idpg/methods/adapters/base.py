@@ -15,8 +15,9 @@ from ...backbone.dropout import QuickDropout
 from ...backbone.injection import UNCHANGED, Changes, Injection
 from ...errors import InputError
 from ..base import Geometry, Method
-from ..options import option, parse_layers
+from ..options import Filled, TrueFalse, option, parse_layers
 
+Activation: Any = ChoiceEnum(utils.get_available_activation_fns())
 Branch = Callable[[Tensor], Tensor]  # T x B x d -> T x B x d
 
 
@@ -24,15 +25,13 @@ Branch = Callable[[Tensor], Tensor]  # T x B x d -> T x B x d
 class AdapterConfig(FairseqDataclass):
     """Options of every adapter method."""
 
-    adapter_hidden_size: Optional[int] = option(16, "hidden size m of an adapter")
-    adapter_layers: Optional[str] = option("all", "layers with adapters: 'all' or a list such as 0,4,8")
-    adapter_activation: Optional[ChoiceEnum(utils.get_available_activation_fns())] = option(
-        "gelu", "activation of an adapter's hidden layer"
-    )
-    adapter_dropout: Optional[float] = option(
+    adapter_hidden_size: Filled[int] = option(16, "hidden size m of an adapter")
+    adapter_layers: Filled[str] = option("all", "layers with adapters: 'all' or a list such as 0,4,8")
+    adapter_activation: Filled[Activation] = option("gelu", "activation of an adapter's hidden layer")
+    adapter_dropout: Filled[float] = option(
         0.0, "dropout on an adapter's output; with the compacters on its hidden layer too", changeable=True
     )
-    train_layer_norms: Optional[ChoiceEnum(["true", "false"])] = option(
+    train_layer_norms: Filled[TrueFalse] = option(
         "false", "train every LayerNorm of the backbone besides the adapters (and save them)"
     )
 

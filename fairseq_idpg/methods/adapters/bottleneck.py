@@ -15,7 +15,7 @@ Differs from the papers in:
 """
 
 from dataclasses import dataclass
-from typing import Optional, Tuple
+from typing import Tuple
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from ...backbone.injection import Changes
 from ...errors import InputError
 from ..base import Geometry
-from ..options import option
+from ..options import Filled, option
 from ..registry import register_preset
 from .base import AdapterConfig, AdapterMethod, Branch
 
@@ -32,7 +32,7 @@ from .base import AdapterConfig, AdapterMethod, Branch
 class BottleneckConfig(AdapterConfig):
     """Options of adapters with dense matrices."""
 
-    adapter_init_std: Optional[float] = option(
+    adapter_init_std: Filled[float] = option(
         1e-3,
         "standard deviation that an adapter's matrices are drawn with, cut at two; biases start at 0",
         changeable=True,

@@ -14,14 +14,14 @@ Differs from the paper in:
 
 import math
 from dataclasses import dataclass
-from typing import Optional, Tuple
+from typing import Tuple
 
 import torch
 from torch import Tensor, nn
 
 from ...errors import InputError
 from ..base import Geometry
-from ..options import check_divisible, option
+from ..options import Filled, check_divisible, option
 from ..phm import kronecker_sum
 from ..registry import register_preset
 from .base import AdapterConfig, AdapterMethod
@@ -34,7 +34,7 @@ SHARED_A_STD = 1e-4  # phm_init_range of the authors' compacter.json
 class CompacterConfig(AdapterConfig):
     """Options of the compacters."""
 
-    compacter_n: Optional[int] = option(4, "number n of Kronecker products; divides d and m")
+    compacter_n: Filled[int] = option(4, "number n of Kronecker products; divides d and m")
 
 
 class Compacter(AdapterMethod):
@@ -45,6 +45,10 @@ class Compacter(AdapterMethod):
     """
 
     drops_hidden = True
+    down_s: nn.Parameter
+    down_t: nn.Parameter
+    up_s: nn.Parameter
+    up_t: nn.Parameter
 
     config = CompacterConfig
 

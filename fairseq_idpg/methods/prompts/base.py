@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ...backbone.injection import Injection, Prefix, States
 from ...errors import InputError
 from ..base import Geometry, Method, WordEmbeddings
-from ..options import option, parse_layers
+from ..options import Filled, option, parse_layers
 from .initial import INITS, set_initial_rows
 
 # (place, states below it, None at the input) -> B x rows x d or 1 x rows x d prompt rows
@@ -20,37 +20,40 @@ PromptAt = Callable[[int, Optional[States]], Tensor]
 TABLE_STD = 0.02
 PREFIX = ("key-value", "key-value-input")
 
+Insertion: Any = ChoiceEnum(["add", "replace", *PREFIX])
+Initial: Any = ChoiceEnum(list(INITS))
+
 
 @dataclass
 class PromptConfig(FairseqDataclass):
     """Options of every prompt method."""
 
-    prompt_length: Optional[int] = option(5, "prompt length t: rows inserted into each input")
-    prompt_layers: Optional[str] = option(
+    prompt_length: Filled[int] = option(5, "prompt length t: rows inserted into each input")
+    prompt_layers: Filled[str] = option(
         "first",
         "layers that read a prompt: 'first' (the input only), 'all', or a list such as 0,4,8; layer i > 0 reads its "
         "prompt from the hidden states after layer i - 1, layer 0 (which must be there unless prompts are keys and "
         "values) from the input",
     )
-    prompt_insertion: Optional[ChoiceEnum(["add", "replace", *PREFIX])] = option(
+    prompt_insertion: Filled[Insertion] = option(
         "add",
         "how a prompt enters: as rows of the input, above it 'add'ed to the hidden states at the prompt's places "
         "(paper) or 'replace'ing them; or as t keys and t values of each layer, 'key-value' after projection (prefix "
         "tuning) or 'key-value-input' before it (the released code's insert mode 2)",
     )
-    prompt_init: Optional[ChoiceEnum(list(INITS))] = option(
+    prompt_init: Filled[Initial] = option(
         "normal",
         "where prompt rows (of a generator: its output bias) start: 'normal' N(0, 0.02^2), 'uniform' (-0.5, 0.5), at "
         "the input 'vocabulary' (frequent words), 'class-labels' or 'text' (of --prompt-init-text); 'saved'",
         changeable=True,
     )
-    prompt_init_text: Optional[str] = option(
+    prompt_init_text: Filled[str] = option(
         "",
         "text to start from; for class-labels one for each class: 'bad|good'",
         only_with=("prompt_init", ("text", "class-labels")),
         changeable=True,
     )
-    prompt_init_from: Optional[str] = option(
+    prompt_init_from: Filled[str] = option(
         "",
         "checkpoint of another task whose whole method is taken over",
         only_with=("prompt_init", ("saved",)),

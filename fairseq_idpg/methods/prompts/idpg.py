@@ -11,59 +11,63 @@ released.
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Dict, Optional
+from typing import Any, Dict, Optional
 
 import torch
 from fairseq.dataclass import ChoiceEnum
 from torch import Tensor, nn
 
-from ...backbone.injection import States
 from ...errors import InputError
 from ...representations.kinds import GLOVE, PREVIOUS_LAYER, REPRESENTATIONS
 from ..base import Geometry
-from ..options import option
+from ..options import Filled, TrueFalse, option
 from ..registry import register_preset
 from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod
 from .generator import DenseGenerator, Generator, PHMGenerator
+
+GeneratorKind: Any = ChoiceEnum(["phm", "dnn"])
+Sharing: Any = ChoiceEnum(["S", "M", "L"])
+Kind: Any = ChoiceEnum([*REPRESENTATIONS, GLOVE])
+Formula: Any = ChoiceEnum(["paper", "released"])
 
 
 @dataclass
 class IDPGConfig(PromptConfig):
     """Options of the generator."""
 
-    generator: Optional[ChoiceEnum(["phm", "dnn"])] = option("phm", "how W1 and W2 are made: 'phm' or dense 'dnn'")
-    generator_hidden_size: Optional[int] = option(16, "hidden size m of the generator")
-    phm_n: Optional[int] = option(16, "PHM factor n; divides d, m and t x d", only_with=("generator", ("phm",)))
-    phm_shared_a: Optional[ChoiceEnum(["true", "false"])] = option(
+    generator: Filled[GeneratorKind] = option("phm", "how W1 and W2 are made: 'phm' or dense 'dnn'")
+    generator_hidden_size: Filled[int] = option(16, "hidden size m of the generator")
+    phm_n: Filled[int] = option(16, "PHM factor n; divides d, m and t x d", only_with=("generator", ("phm",)))
+    phm_shared_a: Filled[TrueFalse] = option(
         "false",
         "one A for W1 and W2 (the paper's count of S-IDPG-PHM) or one each (the released code)",
         only_with=("generator", ("phm",)),
     )
-    generator_sharing: Optional[ChoiceEnum(["S", "M", "L"])] = option(
+    generator_sharing: Filled[Sharing] = option(
         "M", "shared by the layers: S weights and output bias, M weights only, L nothing"
     )
-    representation: Optional[ChoiceEnum([*REPRESENTATIONS, GLOVE])] = option(
+    representation: Filled[Kind] = option(
         "backbone",
         "what the prompt is generated from: 'backbone' M(x), the frozen backbone's last <s> state on the raw "
         "input, for every layer; 'previous-layer' M(x) for the input, this pass's <s> below the layer elsewhere; "
         "'mean-pooled' the mean of its last states; 'token-mean' of the word embeddings; 'glove' of word vectors in "
         "the data folder (python -m preprocess glove)",
     )
-    representation_width: Optional[int] = option(
+    representation_width: Filled[int] = option(
         0, "width of the word vectors; 0: what the data folder has", only_with=("representation", (GLOVE,))
     )
-    representation_dropout: Optional[bool] = option(
+    representation_dropout: Filled[bool] = option(
         False,
         "leave the backbone's dropout on while M(x) is computed in training, as the released code does",
         only_with=("representation", ("backbone", PREVIOUS_LAYER, "mean-pooled")),
         changeable=True,
     )
-    generator_dropout: Optional[float] = option(
+    generator_dropout: Filled[float] = option(
         0.1, "dropout on M(x) and on the generator's hidden layer", changeable=True
     )
-    generator_residual: Optional[bool] = option(False, "add M(x) to each row of the input prompt (Table 7)")
-    generator_layer_norm: Optional[bool] = option(False, "LayerNorm on the rows of the input prompt (Table 7)")
-    generator_residual_norm: Optional[ChoiceEnum(["paper", "released"])] = option(
+    generator_residual: Filled[bool] = option(False, "add M(x) to each row of the input prompt (Table 7)")
+    generator_layer_norm: Filled[bool] = option(False, "LayerNorm on the rows of the input prompt (Table 7)")
+    generator_residual_norm: Filled[Formula] = option(
         "paper",
         "LayerNorms before the sum of --generator-residual: 'paper' one on M(x) and one on the rows with "
         "--generator-layer-norm, else none; 'released' one on the rows, always, as the released code has it",
@@ -104,7 +108,7 @@ class IDPG(PromptMethod):
             self.representation_dropout = bool(cfg.representation_dropout)
         self.dropout = nn.Dropout(cfg.generator_dropout)
         read = self._representation_width(cfg, width)
-        self.generators = nn.ModuleList(
+        self.generators: Any = nn.ModuleList(
             make_generator(cfg, read, self.rows * width) for _ in range(places if sharing == "L" else 1)
         )
         self.bias = nn.Parameter(torch.zeros(1 if sharing == "S" else places, self.rows, width))
@@ -149,11 +153,11 @@ class IDPG(PromptMethod):
         return self.bias
 
     def begin_pass(self, representation: Optional[Tensor]) -> PromptAt:
-        c0 = None if representation is None else self.dropout(representation)
+        c0: Any = None if representation is None else self.dropout(representation)
         generators = [generator.ready() for generator in self.generators]
         row_of = {place: row for row, place in enumerate(self.places)}
 
-        def prompt_at(place: int, states: Optional[States]) -> Tensor:
+        def prompt_at(place: int, states: Any) -> Tensor:
             row = row_of[place]
             # a copy: a view kept for W1's gradient would keep the layer's whole output
             c = states.sentence.clone() if place and self.from_previous_layer else c0

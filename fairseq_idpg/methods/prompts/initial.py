@@ -11,7 +11,7 @@ from itertools import cycle, islice
 from typing import Any, Callable, Dict, Optional
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...backbone.loading import read_checkpoint
 from ...errors import InputError
@@ -61,7 +61,7 @@ INITS = ("normal", "uniform", *WORDS, "saved")
 
 
 @torch.no_grad()
-def set_initial_rows(method: nn.Module, cfg: Any, words: WordEmbeddings) -> None:
+def set_initial_rows(method: Any, cfg: Any, words: WordEmbeddings) -> None:
     """Gives the rows that ``method.initial_rows`` names the values that --prompt-init asks for, in place.
 
     Words are for the rows of the input, which stand among word embeddings; rows of later layers keep N(0, 0.02^2).
@@ -80,7 +80,7 @@ def set_initial_rows(method: nn.Module, cfg: Any, words: WordEmbeddings) -> None
         rows[0] = WORDS[init](cfg.prompt_init_text, words, rows.size(1)).to(rows)
 
 
-def load_saved(method: nn.Module, path: Optional[str]) -> None:
+def load_saved(method: Any, path: Optional[str]) -> None:
     """Takes all of a method's values from the checkpoint of another task."""
     if not path:
         raise InputError("--prompt-init saved needs a checkpoint: --prompt-init-from PATH/checkpoint_best.pt")

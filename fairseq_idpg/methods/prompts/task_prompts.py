@@ -14,7 +14,7 @@ Differs from the papers in:
 """
 
 from dataclasses import dataclass
-from typing import Any, List, Optional, Tuple
+from typing import Any, List, Optional
 
 import torch
 from fairseq.dataclass import ChoiceEnum
@@ -22,20 +22,22 @@ from torch import Tensor, nn
 
 from ...errors import InputError
 from ..base import Geometry, WordEmbeddings
-from ..options import option
+from ..options import Filled, option
 from ..registry import register_preset
 from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod
 from .reparameterization import NETWORKS
+
+Network: Any = ChoiceEnum(["none", *NETWORKS])
 
 
 @dataclass
 class TaskPromptConfig(PromptConfig):
     """Options of task prompts."""
 
-    prompt_reparameterization: Optional[ChoiceEnum(["none", *NETWORKS])] = option(
+    prompt_reparameterization: Filled[Network] = option(
         "none", "network that makes the prompt while it is trained; saved checkpoints hold the folded prompt too"
     )
-    reparameterization_hidden_size: Optional[int] = option(
+    reparameterization_hidden_size: Filled[int] = option(
         512, "hidden size of prefix-mlp", only_with=("prompt_reparameterization", ("prefix-mlp",))
     )
 
@@ -64,22 +66,19 @@ class TaskPrompts(PromptMethod):
         network = NETWORKS[str(cfg.prompt_reparameterization)]
         out = table.numel() // self.length
         self.register_buffer("table", table)
+        self.training_only = ("reparameterization.",)
         self.reparameterization = network(self.length, self.width, out, cfg.reparameterization_hidden_size)
 
-    @property
-    def training_only(self) -> Tuple[str, ...]:
-        return () if self.reparameterization is None else ("reparameterization.",)
-
-    def made_rows(self) -> Tensor:
+    def made_rows(self, network: nn.Module) -> Tensor:
         """The network's t x out as a table: places x rows x d."""
-        made = self.reparameterization().view(self.length, len(self.places), -1, self.width)
+        made = network().view(self.length, len(self.places), -1, self.width)
         return made.permute(1, 2, 0, 3).reshape(len(self.places), self.rows, self.width)
 
     @torch.no_grad()
     def fold(self) -> None:
         """Puts what the network makes now into the table; one whose network was left out of its file is folded."""
         if self.reparameterization is not None and not self.folded:
-            self.table.copy_(self.made_rows())
+            self.table.copy_(self.made_rows(self.reparameterization))
 
     def train(self, mode: bool = True) -> "TaskPrompts":
         if not mode:
@@ -102,14 +101,14 @@ class TaskPrompts(PromptMethod):
         super().set_initial_values(cfg, words)
 
     def begin_pass(self, representation: Optional[Tensor]) -> PromptAt:
-        table = self.table
+        table: Tensor = self.table
         if self.reparameterization is not None and self.training:
             if self.folded:
                 raise InputError(
                     "this checkpoint holds a folded prompt without the network that made it: train on with "
                     "--prompt-reparameterization none"
                 )
-            table = self.made_rows()
+            table = self.made_rows(self.reparameterization)
         rows = dict(zip(self.places, table))
         return lambda place, states: rows[place][None]
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shlex
-import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -15,14 +12,17 @@ import pytest
 
 from fairseq_idpg.methods.registry import PRESETS
 from fairseq_idpg.options_table import options_markdown
+from tests import page_commands
 from tests.folders import ROOT
 from tests.methods.prompts.test_counts import PAPER
-from tests.preprocess.commands import write_vocab
+from tests.page_commands import commands, run_page, shell
 
 PAGES = {
     page: (ROOT / page).read_text(encoding="utf-8")
     for page in (
         "README.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
         "fairseq_idpg/OPTIONS.md",
         "fairseq_idpg/PAPER.md",
         "preprocess/README.md",
@@ -32,20 +32,10 @@ PAGES = {
     )
 }
 README = PAGES["README.md"]
-COMMANDS = re.findall(r"```bash\n(.*?)```", README, flags=re.DOTALL)
-SMALL = ["--train-examples", "40", "--valid-examples", "16", "--test-examples", "16", "--max-epoch", "1"]
 
 
 def between(marker: str, page: str) -> str:
     return re.search(rf"<!-- {marker} -->\n(.*?)<!-- end -->", PAGES[page], flags=re.DOTALL).group(1).strip()
-
-
-def shell(command: str) -> str:
-    environment = os.path.dirname(sys.executable)  # as after "source .venv/bin/activate"
-    env = {**os.environ, "PYTHON": sys.executable, "PATH": f"{environment}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-c", command], cwd=ROOT, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    return done.stdout + done.stderr
 
 
 def test_options_table_is_the_dataclasses():
@@ -70,7 +60,7 @@ def test_methods_table_states_the_counts():
 
 
 def test_the_readmes_test_command_is_what_ci_runs():
-    assert "bash tests/run.sh\n" in COMMANDS
+    assert "bash tests/run.sh" in commands(README)
     assert "bash tests/run.sh" in (ROOT / ".ci" / "run").read_text()
 
 
@@ -84,13 +74,19 @@ def test_versions_are_those_that_the_tests_run_on():
     assert f"(3, {said[1].split('.')[1]})" in (ROOT / "run_scripts" / "setup_env.sh").read_text(encoding="utf-8")
 
 
+def test_every_page_with_commands_is_executed():
+    tested = {"README.md", "CONTRIBUTING.md", "fairseq_idpg/PAPER.md"}
+    tested |= {f"{folder}/README.md" for folder in ("preprocess", "checkpoints", "run_scripts", "benchmarks")}
+    assert {page for page, text in PAGES.items() if commands(text)} == tested
+    assert not [page for page, text in PAGES.items() if re.search(r"^    (python|bash|fairseq-)", text, re.MULTILINE)]
+
+
 @pytest.fixture(scope="module")
 def quickstart(tmp_path_factory) -> Path:
-    """The first command, on a few sentences."""
+    """The folder that README's first command leaves, on a few sentences."""
     out = tmp_path_factory.mktemp("quickstart")
-    command = next(c for c in COMMANDS if "quickstart.sh" in c).strip()
-    output = shell(f"{command} {' '.join(SMALL)} --out {shlex.quote(str(out))} --cpu")
-    assert "largest difference from transformers" in output
+    assert commands(README)[0] == "bash run_scripts/quickstart.sh"
+    assert "largest difference from transformers" in shell(f"{commands(README)[0]} --out {out}", ROOT)
     return out
 
 
@@ -104,68 +100,56 @@ def test_quickstart_writes_its_rows(quickstart):
         assert row["checkpoint_bytes"] < row["backbone_params"]
 
 
-def test_train_and_validate_commands(quickstart):
-    train, validate = (next(c for c in COMMANDS if f"fairseq-{tool}" in c) for tool in ("train", "validate"))
-    here = str(quickstart) + "/"
-    output = shell(train.replace("quickstart/", here).strip() + " --max-update 2 --cpu --log-format json")
-    assert "method m-idpg-phm: " in output
-    output = shell(validate.replace("quickstart/", here).strip() + " --cpu --log-format json")
-    assert re.search(r'"test_accuracy": "[\d.]+"', output)
-    predict = next(c for c in COMMANDS if "fairseq_idpg.predict" in c)
-    assert "predictions of test in" in shell(predict.replace("quickstart/", here).strip() + " --cpu")
-
-
-def test_own_data_command(quickstart):
-    command = next(c for c in COMMANDS if "-m preprocess" in c)
-    command = command.replace("quickstart/", f"{quickstart}/").replace("--out quickstart", f"--out {quickstart}")
-    assert re.search(r"train +40 ", shell(command))
+def test_readme(quickstart, tmp_path):
+    (tmp_path / "quickstart").symlink_to(quickstart)
+    tests, own_data, train, validate, predict, count = run_page(README, tmp_path, after=1).values()
+    assert "2 tests collected" in tests
+    assert re.search(r"train +40 ", own_data)
     assert (quickstart / "mine-bin" / "input0" / "train.bin").stat().st_size
+    assert "method m-idpg-phm: " in train
+    assert re.search(r'"test_accuracy": "[\d.]+"', validate)
+    assert "predictions of test in" in predict
+    assert "137,232" in count
 
 
-def test_preprocess_commands(tmp_path):
-    """Every line of the data page, on stand-ins for the raw files."""
-    lines = re.search(r"```sh\n(.*?)```", PAGES["preprocess/README.md"], flags=re.DOTALL).group(1).splitlines()
-    lines = [line.split(" #")[0].split("    #")[0].strip() for line in lines if line.startswith("python")]
-    assert len(lines) == 8
-    vocab = write_vocab(tmp_path / "vocab")
-    columns = {"RTE": "index\tsentence1\tsentence2\tlabel", "MNLI": "x\tsentence1\tsentence2\tgold_label"}
-    for task, files in (("RTE", ("train", "dev")), ("MNLI", ("train", "dev_matched", "dev_mismatched"))):
-        (tmp_path / "glue_data" / task).mkdir(parents=True)
-        for file in files:
-            text = "".join(f"{i}\tfirst {i}\tsecond\tentailment\n" for i in range(2100))
-            (tmp_path / "glue_data" / task / f"{file}.tsv").write_text(f"{columns[task]}\n{text}")
-    for task in ("cr", "mr"):
-        (tmp_path / "original" / task).mkdir(parents=True)
-        for file in ("train", "test"):
-            (tmp_path / "original" / task / f"{file}.csv").write_text('1,"good, yes"\n0,bad\n')
-    (tmp_path / "glove.6B.300d.txt").write_text("first 0.5 1\nsecond 2 3\n")
-    for line in lines:
-        command = line.replace("python -m preprocess", f"{shlex.quote(sys.executable)} -m preprocess")
-        if "--raw" in line:
-            command += f" --vocab {vocab}"
-        shell(f"cd {tmp_path} && PYTHONPATH={ROOT} {command}")
+def test_contributing():
+    for output in run_page(PAGES["CONTRIBUTING.md"], ROOT).values():
+        assert re.search(r"\d+ (passed|tests collected)|/\d+ tests collected", output)
+
+
+def test_the_page_of_the_paper(tmp_path):
+    page_commands.of_paper(tmp_path)
+    run_page(PAGES["fairseq_idpg/PAPER.md"], tmp_path)
+    assert (tmp_path / "DST.pt").is_file()
+
+
+def test_the_page_of_checkpoints(tmp_path):
+    page_commands.of_checkpoints(tmp_path)
+    fetched, converted = run_page(PAGES["checkpoints/README.md"], tmp_path).values()
+    assert "is already there" in fetched
+    assert "largest difference from transformers" in converted and (tmp_path / "DST" / "model.pt").is_file()
+
+
+def test_the_page_of_preprocess(tmp_path):
+    page_commands.of_preprocess(tmp_path)
+    *_, speed = run_page(PAGES["preprocess/README.md"], tmp_path).values()
     assert len(list((tmp_path / "few").iterdir())) == 15
     assert (tmp_path / "data" / "RTE-bin" / "glove" / "train.npy").is_file()
+    assert "files equal byte for byte" in speed
 
 
-def test_sweep_commands(quickstart, tmp_path):
-    """The smallest sweep, cut to a run for each row, and every report of its page on what it leaves."""
-    (tmp_path / "quickstart").mkdir()
-    for name in ("backbone", "reviews-bin"):
-        (tmp_path / "quickstart" / name).symlink_to(quickstart / name)
-    lines = [line.split("  #")[0].strip() for line in PAGES["run_scripts/README.md"].splitlines()]
-    (sweep,) = (line for line in lines if line.endswith("configs/smoke.yaml"))
-    reports = [line for line in lines if line.startswith("python -m run_scripts.report results/table1")]
-    assert len(reports) == 4
+def test_the_page_of_benchmarks(quickstart, tmp_path):
+    page_commands.of_benchmarks(tmp_path, quickstart)
+    said = run_page(PAGES["benchmarks/README.md"], tmp_path)
+    assert len(said) == 5 and (tmp_path / "scaling.png").is_file() and (tmp_path / "gpu" / "summary.txt").is_file()
 
-    def python(command: str) -> str:
-        command = command.replace("python", shlex.quote(sys.executable), 1)
-        return shell(f"cd {tmp_path} && PYTHONPATH={ROOT} {command}")
 
-    sweep = sweep.replace("run_scripts/configs", f"{ROOT}/run_scripts/configs")
-    python(f"{sweep} --set max_update=1 seeds=[1] lrs=[1.0e-3] dev_examples=8 options.cpu=true")
-    overview, *tables = (report.replace("table1", "smoke").replace("CR RTE", "MR") for report in reports)
-    assert "3 runs, 3 finished, 0 failed" in python(overview)
-    for table in tables:
-        assert re.search(r"Table 1|saved: smoke.tex", python(table))
-    assert "m-idpg-phm & ours" in (tmp_path / "smoke.tex").read_text(encoding="utf-8")
+def test_the_page_of_run_scripts(quickstart, tmp_path):
+    page_commands.of_run_scripts(tmp_path, quickstart)
+    said = run_page(PAGES["run_scripts/README.md"], tmp_path)
+    assert (tmp_path / "checkpoints" / "mnli-0.pt").is_file()
+    assert "m-idpg-phm & ours" in (tmp_path / "table1.tex").read_text(encoding="utf-8")
+    assert (tmp_path / "figure7.png").is_file() and (tmp_path / "cosine.png").is_file()
+    smoke = [json.loads(line) for line in (tmp_path / "results" / "smoke" / "results.jsonl").read_text().splitlines()]
+    assert [run["status"] for run in smoke] == ["done"] * 3
+    assert sum("to run" in output for output in said.values()) >= 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import pytest
 import torch
@@ -23,11 +24,8 @@ PROMPTS = {
 STACK = "encoder.sentence_encoder."
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """A backbone and, on it, a P-tuning v2 checkpoint of the released code."""
-    folder = tmp_path_factory.mktemp("released")
-    backbone = write_backbone(folder / "model.pt")
+def write_released(path: Path, backbone: Path) -> None:
+    """A P-tuning v2 checkpoint of the released code on a backbone."""
     state = torch.load(backbone, weights_only=True)["model"]
     state = {name.replace("layernorm_embedding", "emb_layer_norm"): value for name, value in state.items()}  # its time
     state[f"{STACK}suffix_embed.weight"] = torch.randn(5, 32)
@@ -36,7 +34,14 @@ def place(tmp_path_factory):
     head = "classification_heads.sentence_classification_head"
     shapes = {"dense.weight": (32, 32), "dense.bias": (32,), "out_proj.weight": (2, 32), "out_proj.bias": (2,)}
     state.update({f"{head}.{name}": torch.randn(shape) for name, shape in shapes.items()})
-    torch.save({"args": argparse.Namespace(**PROMPTS), "model": state}, folder / "released.pt")
+    torch.save({"args": argparse.Namespace(**PROMPTS), "model": state}, path)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with data, a backbone and a checkpoint of the released code on it."""
+    folder = tmp_path_factory.mktemp("released")
+    write_released(folder / "released.pt", write_backbone(folder / "model.pt"))
     write_folder(folder / "data")
     return folder
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -13,50 +14,8 @@ from tests.folders import ROOT, train, validate
 from tests.helpers import ALWAYS_SAVED
 from tests.methods.adapters.presets import HEAD
 
-DUMMY = '''
-"""Rows of the input times a number, beside one matrix of the backbone."""
-
-from dataclasses import dataclass
-from typing import Optional
-
-import torch
-from torch import nn
-
-from ..options import option
-from ..registry import register_preset
-from .base import PromptConfig, PromptMethod
-
-
-@dataclass
-class DummyConfig(PromptConfig):
-    """Options of a dummy."""
-
-    dummy_scale: Optional[float] = option(1.0, "factor of the rows")
-
-
-class Dummy(PromptMethod):
-    """P = scale * table; W1 of the second layer is trained too."""
-
-    config = DummyConfig
-
-    def __init__(self, cfg, geometry):
-        super().__init__(cfg, geometry)
-        self.scale = cfg.dummy_scale
-        self.table = nn.Parameter(torch.zeros(1, self.rows, geometry.width))
-
-    def begin_pass(self, representation):
-        return lambda place, below: self.scale * self.table
-
-    @property
-    def initial_rows(self):
-        return self.table
-
-    def trains(self, name):
-        return name == "layers.1.fc1.weight"
-
-
-register_preset("dummy", Dummy, paper="0.1K", prompt_length=3)
-'''
+PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+(DUMMY,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 ENCODER = "encoder.sentence_encoder."
 WEIGHT = ENCODER + "layers.1.fc1.weight"
 

@@ -36,7 +36,8 @@ def command_in_fork(command: list[str], pipe: str) -> None:
     if kind == "-m":
         runpy.run_module(what, run_name="__main__", alter_sys=True)
     else:
-        exec(what, {})
+        with uncaught():
+            exec(what, {})
 
 
 def forked_output_lines(command: list[str], environment: dict[str, str]) -> Iterator[str]:

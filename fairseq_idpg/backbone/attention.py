@@ -13,8 +13,8 @@ from .injection import NO_ADDITIONS, Additions, Prefix
 
 def project(module: nn.Module, name: str, x: Tensor, additions: Additions) -> Tensor:
     """W x + b + addition(x), for the Linear of ``module`` with that name; x: ... x in -> ... x out."""
-    out = getattr(module, name)(x)
-    return out + additions[name](x).type_as(out) if name in additions else out
+    out, addition = getattr(module, name)(x), getattr(additions, name)
+    return out if addition is None else out + addition(x).type_as(out)
 
 
 class OpenAttention(MultiheadAttention):

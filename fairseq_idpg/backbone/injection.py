@@ -4,7 +4,7 @@ A generator (WHAT) and a slot (WHERE) meet here as plain values; the encoder (HO
 """
 
 from dataclasses import dataclass, fields
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple, Union
 
 import torch
 import torch.nn.functional as F
@@ -65,9 +65,21 @@ Change = Callable[[Tensor, Tensor, nn.Module], Tensor]
 Changes = Tuple[Optional[Change], Optional[Change]]  # after attention, after the feed-forward
 UNCHANGED: Changes = (None, None)
 
-# name of a Linear (q_proj, k_proj, v_proj, out_proj, fc1, fc2) -> what is added to its output, from its input
-Additions = Mapping[str, Callable[[Tensor], Tensor]]
-NO_ADDITIONS: Additions = {}
+Addition = Optional[Callable[[Tensor], Tensor]]
+
+
+class Additions(NamedTuple):
+    """What is added to the outputs of a layer's Linears, each a function of that Linear's input."""
+
+    q_proj: Addition = None
+    k_proj: Addition = None
+    v_proj: Addition = None
+    out_proj: Addition = None
+    fc1: Addition = None
+    fc2: Addition = None
+
+
+NO_ADDITIONS = Additions()
 
 
 def _none(layer: int, states: States) -> None:

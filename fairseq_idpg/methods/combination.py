@@ -50,8 +50,11 @@ class Combination(Method):
     def injection(self, representation: Optional[Tensor]) -> Injection:
         joined = NOTHING
         for part in self.parts:
-            injected = part.injection(representation if part.representation else None)
-            joined = replace(joined, **filled_fields(injected))
+            values = filled_fields(part.injection(representation if part.representation else None))
+            unnamed = values.keys() - {*part.slots, "insertion"}
+            if unnamed:
+                raise ValueError(f"{type(part).__name__} fills {', '.join(unnamed)}, which its slots do not name")
+            joined = replace(joined, **values)
         return joined
 
     def without_effect(self, cfg: Any) -> Dict[str, str]:

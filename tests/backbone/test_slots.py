@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from fairseq_idpg.backbone.injection import (
     NO_PLACE,
+    Additions,
     Injection,
     Place,
     Prefix,
@@ -304,7 +305,7 @@ def test_sublayer(model, tokens, layer, after):
 @pytest.mark.parametrize("names", [*((name,) for name in LINEARS), tuple(LINEARS)], ids="+".join)
 def test_projection(model, tokens, layer, names):
     added = {name: nn.Linear(*LINEARS[name], bias=False) for name in names}
-    injection = Injection(projection=lambda i: added if i == layer else {})
+    injection = Injection(projection=lambda i: Additions(**added) if i == layer else Additions())
     expected = plain_pass(model, tokens, additions={layer: added})
     check(model, tokens, injection, expected, [module.weight for module in added.values()])
 
@@ -323,7 +324,7 @@ def test_all_slots_at_once(model):
         late=lambda i, states: reader(states) if i == 1 else None,
         key_value=lambda i, states: Prefix(*prefix.chunk(2, 1), before_projection=True),
         sublayer=lambda i: change,
-        projection=lambda i: added,
+        projection=lambda i: Additions(**added),
     )
     places = text_places(wide, place, 4)
 
@@ -395,7 +396,7 @@ def test_half_precision(way):
         late=lambda i, states: reader(states) if i == 1 else rows,
         key_value=lambda i, states: Prefix(*prefix.chunk(2, 1), before_projection=i == 1),
         sublayer=lambda i: (lambda f, x, norm: f + norm(x), None),
-        projection=lambda i: added,
+        projection=lambda i: Additions(**added),
     )
     with torch.autocast("cpu", torch.bfloat16, enabled=way == "autocast"):
         features, _ = model.encoder(wide, features_only=True, injection=injection, place=place)

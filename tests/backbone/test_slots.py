@@ -1,213 +1,18 @@
-"""Each slot of the open encoder against a pass that is written out plainly, in values and gradients."""
+"""Each slot of the layers against a pass that is written out plainly, in values and gradients."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import nn
 
-from fairseq_idpg.backbone.injection import (
-    NO_PLACE,
-    Additions,
-    Injection,
-    Place,
-    Prefix,
-    States,
-    add_rows,
-    add_to_prompted_words,
-    add_to_words,
-    replace_rows,
-)
-from tests.helpers import PAD, TINY, enlarge, pair_batch, prompted, single_batch, tiny_model
-from tests.plain import plain_embedding, plain_layer
+from fairseq_idpg.backbone.injection import Additions, Injection, Prefix, add_rows, replace_rows
+from tests.backbone.plain_pass import COUNT, LAYERS, WIDTH, Reader, check, leaf, make_room, plain_pass, text_places
+from tests.helpers import TINY, pair_batch, tiny_model
 
-LAYERS, WIDTH, INNER = TINY["encoder_layers"], TINY["encoder_embed_dim"], TINY["encoder_ffn_embed_dim"]
-COUNT = 2  # rows of a prompt
+INNER = TINY["encoder_ffn_embed_dim"]
 LINEARS = {"q_proj": (WIDTH, WIDTH), "k_proj": (WIDTH, WIDTH), "v_proj": (WIDTH, WIDTH), "out_proj": (WIDTH, WIDTH)}
 LINEARS.update(fc1=(WIDTH, INNER), fc2=(INNER, WIDTH))
-
-
-@pytest.fixture(autouse=True)
-def double_precision():
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
-
-
-@pytest.fixture
-def model():
-    built = tiny_model(method="head-only", dropout=0.0, attention_dropout=0.0)
-    enlarge(built.encoder)
-    for layer in built.encoder.sentence_encoder.layers:
-        layer.activation_fn = nn.functional.gelu  # fairseq's own rounds to float32
-    return built
-
-
-@pytest.fixture(params=[True, False], ids=["padded", "whole"])
-def tokens(request):
-    return pair_batch() if request.param else pair_batch()[:, :6]
-
-
-def leaf(*shape: int) -> Tensor:
-    return (torch.randn(*shape) * 0.5).requires_grad_()
-
-
-class Reader(nn.Module):
-    """Rows from all states of a sequence: W sum_i softmax_i(x_i q) x_i + b; in a batch, and of one example alone."""
-
-    def __init__(self, count: int = COUNT):
-        super().__init__()
-        self.query = nn.Parameter(torch.randn(WIDTH) * 0.5)
-        self.make = nn.Linear(WIDTH, count * WIDTH)
-
-    def forward(self, states: States) -> Tensor:
-        scores = states.x @ self.query  # T x B
-        if states.padding is not None:
-            scores = scores.masked_fill(states.padding.t(), float("-inf"))
-        return self.make((scores.softmax(0)[..., None] * states.x).sum(0)).unflatten(1, (-1, WIDTH))
-
-    def alone(self, x: Tensor) -> Tensor:
-        """T x d -> rows x d."""
-        weights = torch.stack([token @ self.query for token in x]).softmax(0)
-        return self.make(sum(weight * token for weight, token in zip(weights, x))).view(-1, WIDTH)
-
-
-def plain_pass(model, tokens, text=None, at=None, embedded=None, words=None, **slots) -> list[Tensor]:
-    """T x d states of each example's real tokens, each example alone, layer by layer.
-
-    ``embedded``: (example, T x d plain word embeddings of its text) -> rows; ``words``: example -> {index: what is
-    added}; ``slots`` of a layer by its number: ``late`` and ``hidden`` (x, example) -> rows, ``prefix`` (x, example,
-    attention) -> keys, values, ``adapters``, ``additions``; ``replaced``: whether ``hidden`` replaces.
-    """
-    stack, outputs = model.encoder.sentence_encoder, []
-    of = {name: value if isinstance(value, dict) else {} for name, value in slots.items()}
-    for example, row in enumerate(tokens):
-        ids, begin = row[row != PAD], None if at is None else int(at[example])
-        rows = None
-        if embedded is not None:
-            own = text[example]
-            own = torch.stack([stack.embed_tokens.weight[i] for i in own[own != PAD]])
-            rows = embedded(example, own)
-        x = plain_embedding(stack, ids, rows, begin or 0, words(example) if words else None)
-        for i, layer in enumerate(stack.layers):
-            if i in of.get("late", {}):
-                x = torch.cat([x, of["late"][i](x, example)])
-            x = plain_layer(
-                layer,
-                x,
-                prefix=of["prefix"][i](x, example, layer.self_attn) if i in of.get("prefix", {}) else None,
-                adapters=of.get("adapters", {}).get(i, (None, None)),
-                additions=of.get("additions", {}).get(i),
-            )
-            if i in of.get("hidden", {}):
-                rows = of["hidden"][i](x, example)
-                rows = rows if slots.get("replaced") else rows + x[begin : begin + COUNT]
-                x = torch.cat([x[:begin], rows, x[begin + COUNT :]])
-        outputs.append(x[: len(ids)])
-    return outputs
-
-
-def check(model, tokens, injection, expected, leaves, place=NO_PLACE):
-    """Equal states of all real tokens, and equal gradients, none of them zero; in either mode, pads told of or not."""
-    draws = [torch.randn_like(states) for states in expected]
-    theirs = torch.autograd.grad(sum((draw * states).sum() for draw, states in zip(draws, expected)), leaves)
-    padded = bool(tokens.eq(PAD).any())
-    for told, training in ((None, True), (padded, False), (True, True)):
-        model.train(training)
-        features, _ = model.encoder(tokens, features_only=True, injection=injection, place=place, padded=told)
-        found = [features[example, : len(states)] for example, states in enumerate(expected)]
-        for mine, states in zip(found, expected):
-            torch.testing.assert_close(mine, states, atol=1e-10, rtol=0)
-        ours = torch.autograd.grad(sum((draw * states).sum() for draw, states in zip(draws, found)), leaves)
-        for mine, plain in zip(ours, theirs):
-            assert plain.any()
-            torch.testing.assert_close(mine, plain, atol=1e-8 * float(plain.abs().max()), rtol=0)
-
-
-def make_room(tokens: Tensor, position: int = 0) -> tuple[Tensor, Place]:
-    extra = prompted(tokens, position, COUNT)
-    return extra.prompted_tokens, Place(extra.prompt_offset, COUNT, tokens)
-
-
-@pytest.mark.parametrize("position", range(5))
-def test_input(model, position):
-    wide, place = make_room(pair_batch(), position)
-    rows = leaf(3, COUNT, WIDTH)
-    expected = plain_pass(model, wide, pair_batch(), place.offset, lambda example, text: rows[example])
-    check(model, wide, Injection(input=rows), expected, [rows], place)
-
-
-@pytest.mark.parametrize("position", [0, 3, 4])
-def test_input_from_the_words_of_the_text(model, position):
-    wide, place = make_room(pair_batch(), position)
-    reader = Reader()
-    expected = plain_pass(model, wide, pair_batch(), place.offset, lambda example, text: reader.alone(text))
-    check(model, wide, Injection(input=reader), expected, list(reader.parameters()), place)
-
-
-@pytest.mark.parametrize("count", [1, 7, 30])
-@pytest.mark.parametrize("own", [True, False])
-def test_words_without_a_prompt(model, tokens, count, own):
-    rows = leaf(3, count, WIDTH) if own else leaf(count, WIDTH)
-
-    def words(example):
-        return dict(enumerate(rows[example] if own else rows))
-
-    check(model, tokens, Injection(words=rows), plain_pass(model, tokens, words=words), [rows])
-
-
-def text_places(wide: Tensor, place: Place, position: int) -> list[list[int]]:
-    """Of each example: where its text stands in the lengthened sequence, counted out."""
-    found = []
-    for example, row in enumerate(wide):
-        begin, beside = int(place.offset[example]), 1 if position == 4 else 0
-        block = range(begin - beside, begin + COUNT + beside)
-        found.append([i for i in range(int(row.ne(PAD).sum())) if i not in block])
-    return found
-
-
-@pytest.mark.parametrize("position", range(5))
-@pytest.mark.parametrize("count", [4, 30])
-def test_words_around_a_prompt(model, position, count):
-    """Prompt rows and their separators get none, and the prompt that is made from words sees them with theirs."""
-    text = pair_batch()
-    wide, place = make_room(text, position)
-    rows, reader, places = leaf(count, WIDTH), Reader(), text_places(wide, place, position)
-
-    def embedded(example, own):
-        return reader.alone(torch.stack([own[i] + rows[i] if i < count else own[i] for i in range(len(own))]))
-
-    expected = plain_pass(
-        model, wide, text, place.offset, embedded, words=lambda example: dict(zip(places[example], rows))
-    )
-    check(model, wide, Injection(words=rows, input=reader), expected, [rows, *reader.parameters()], place)
-
-
-@settings(deadline=None, max_examples=60)
-@given(
-    lengths=st.lists(st.integers(1, 6), min_size=1, max_size=4),
-    position=st.sampled_from([0, 1, 4]),
-    count=st.integers(1, 12),
-    wider=st.tuples(st.integers(0, 3), st.integers(0, 3)),
-)
-def test_words_reach_the_text_and_nothing_else(lengths, position, count, wider):
-    """Row j reaches token j of the text, however far either kind of tokens is padded."""
-    rows = [torch.tensor([0, *[5] * length, 2]) for length in lengths]
-    text = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
-    wide, place = make_room(text, position)
-    text, wide = (torch.nn.functional.pad(t, (0, more), value=PAD) for t, more in zip((text, wide), wider))
-    words = torch.arange(1.0, count + 1)[:, None]
-    x = torch.zeros(wide.size(1), len(wide), 1)
-    out = add_to_prompted_words(x, words, Place(place.offset, COUNT, text), wide, PAD)[..., 0].t()
-    expected = torch.zeros_like(out)
-    for example, places in enumerate(text_places(wide, place, position)):
-        for j, i in enumerate(places[:count]):
-            expected[example, i] = j + 1
-    assert torch.equal(out, expected) and not x.any()
-    first = add_to_words(torch.zeros(text.size(1), len(text), 1), words)[..., 0].t()
-    assert first.tolist() == [[j + 1.0 if j < count else 0.0 for j in range(text.size(1))]] * len(text)
 
 
 @pytest.mark.parametrize("insertion", ["add", "replace"])
@@ -347,13 +152,6 @@ def test_all_slots_at_once(model):
     )
     leaves = [rows, words, prefix, deep, *reader.parameters(), dense.weight, *(m.weight for m in added.values())]
     check(model, wide, injection, expected, leaves, place)
-
-
-def test_single_sentences_have_room_too(model):
-    wide, place = make_room(single_batch(), 4)
-    rows = leaf(3, COUNT, WIDTH)
-    expected = plain_pass(model, wide, single_batch(), place.offset, lambda example, text: rows[example])
-    check(model, wide, Injection(input=rows), expected, [rows], place)
 
 
 @pytest.mark.parametrize("slot", ["input", "hidden"])

@@ -29,3 +29,10 @@ def model(double_precision):
 @pytest.fixture(params=[True, False], ids=["padded", "whole"])
 def tokens(request):
     return pair_batch() if request.param else pair_batch()[:, :6]
+
+
+@pytest.fixture(params=[True, False], ids=["padded", "whole"])
+def text(request):
+    """Whole pairs, among which a prompt can stand; without pads three of one length."""
+    row = pair_batch()[1:2]
+    return pair_batch() if request.param else row + (row >= 10) * torch.arange(3)[:, None]

@@ -9,22 +9,22 @@ from hypothesis import strategies as st
 
 from fairseq_idpg.backbone.injection import Injection, Place, add_to_prompted_words, add_to_words
 from tests.backbone.plain_pass import COUNT, WIDTH, Reader, check, leaf, make_room, plain_pass, text_places
-from tests.helpers import PAD, pair_batch, single_batch
+from tests.helpers import PAD, single_batch
 
 
 @pytest.mark.parametrize("position", range(5))
-def test_input(model, position):
-    wide, place = make_room(pair_batch(), position)
+def test_input(model, text, position):
+    wide, place = make_room(text, position)
     rows = leaf(3, COUNT, WIDTH)
-    expected = plain_pass(model, wide, pair_batch(), place.offset, lambda example, text: rows[example])
+    expected = plain_pass(model, wide, text, place.offset, lambda example, words: rows[example])
     check(model, wide, Injection(input=rows), expected, [rows], place)
 
 
 @pytest.mark.parametrize("position", [0, 3, 4])
-def test_input_from_the_words_of_the_text(model, position):
-    wide, place = make_room(pair_batch(), position)
+def test_input_from_the_words_of_the_text(model, text, position):
+    wide, place = make_room(text, position)
     reader = Reader()
-    expected = plain_pass(model, wide, pair_batch(), place.offset, lambda example, text: reader.alone(text))
+    expected = plain_pass(model, wide, text, place.offset, lambda example, words: reader.alone(words))
     check(model, wide, Injection(input=reader), expected, list(reader.parameters()), place)
 
 
@@ -41,9 +41,8 @@ def test_words_without_a_prompt(model, tokens, count, own):
 
 @pytest.mark.parametrize("position", range(5))
 @pytest.mark.parametrize("count", [4, 30])
-def test_words_around_a_prompt(model, position, count):
+def test_words_around_a_prompt(model, text, position, count):
     """Prompt rows and their separators get none, and the prompt that is made from words sees them with theirs."""
-    text = pair_batch()
     wide, place = make_room(text, position)
     rows, reader, places = leaf(count, WIDTH), Reader(), text_places(wide, place, position)
 

@@ -17,9 +17,9 @@ LINEARS.update(fc1=(WIDTH, INNER), fc2=(INNER, WIDTH))
 
 @pytest.mark.parametrize("insertion", ["add", "replace"])
 @pytest.mark.parametrize("layer", range(LAYERS))
-def test_hidden(model, layer, insertion):
+def test_hidden(model, text, layer, insertion):
     """Rows of their own, and rows from the states after the layer."""
-    wide, place = make_room(pair_batch())
+    wide, place = make_room(text)
     rows, deep, reader = leaf(3, COUNT, WIDTH), leaf(1, COUNT, WIDTH), Reader()
     for hidden, plain, leaves in (
         (lambda states: deep, lambda x, example: deep[0], [deep]),
@@ -31,9 +31,9 @@ def test_hidden(model, layer, insertion):
         expected = plain_pass(
             model,
             wide,
-            pair_batch(),
+            text,
             place.offset,
-            lambda example, text: rows[example],
+            lambda example, words: rows[example],
             hidden={layer: plain},
             replaced=insertion == "replace",
         )
@@ -52,9 +52,9 @@ def test_late(model, tokens, layer):
         check(model, tokens, injection, plain_pass(model, tokens, late={layer: plain}), leaves)
 
 
-def test_late_at_every_layer_around_a_prompt_of_the_input(model):
+def test_late_at_every_layer_around_a_prompt_of_the_input(model, text):
     """Later rows are made from all states below, those that joined before among them."""
-    wide, place = make_room(pair_batch(), 1)
+    wide, place = make_room(text, 1)
     rows, deep, readers = leaf(3, COUNT, WIDTH), leaf(1, COUNT, WIDTH), [Reader(i + 1) for i in range(LAYERS)]
     injection = Injection(
         input=rows, late=lambda i, states: readers[i](states), hidden=lambda i, states: deep if i == 1 else None
@@ -62,9 +62,9 @@ def test_late_at_every_layer_around_a_prompt_of_the_input(model):
     expected = plain_pass(
         model,
         wide,
-        pair_batch(),
+        text,
         place.offset,
-        lambda example, text: rows[example],
+        lambda example, words: rows[example],
         late={i: lambda x, example, reader=reader: reader.alone(x) for i, reader in enumerate(readers)},
         hidden={1: lambda x, example: deep[0]},
     )
@@ -115,9 +115,9 @@ def test_projection(model, tokens, layer, names):
     check(model, tokens, injection, expected, [module.weight for module in added.values()])
 
 
-def test_all_slots_at_once(model):
+def test_all_slots_at_once(model, text):
     """A prefix before projection passes through what is added to the projections."""
-    wide, place = make_room(pair_batch(), 4)
+    wide, place = make_room(text, 4)
     rows, words, prefix, deep = leaf(3, COUNT, WIDTH), leaf(5, WIDTH), leaf(1, 6, WIDTH), leaf(1, COUNT, WIDTH)
     reader, dense = Reader(), nn.Linear(WIDTH, WIDTH)
     added = {name: nn.Linear(*shape, bias=False) for name, shape in LINEARS.items()}
@@ -140,9 +140,9 @@ def test_all_slots_at_once(model):
     expected = plain_pass(
         model,
         wide,
-        pair_batch(),
+        text,
         place.offset,
-        lambda example, text: rows[example],
+        lambda example, own: rows[example],
         words=lambda example: dict(zip(places[example], words)),
         hidden={0: lambda x, example: deep[0]},
         late={1: lambda x, example: reader.alone(x)},

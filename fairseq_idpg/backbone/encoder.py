@@ -23,10 +23,10 @@ from torch import Tensor, nn
 from .attention import OpenAttention, project
 from .injection import (
     INSERTIONS,
-    NO_PLACE,
+    NO_ROOM,
     NOTHING,
     Injection,
-    Place,
+    Room,
     States,
     add_to_prompted_words,
     add_to_words,
@@ -83,14 +83,14 @@ class OpenTransformerEncoder(TransformerEncoder):
         return_all_hiddens: bool = False,
         token_embeddings: Optional[Tensor] = None,
         injection: Injection = NOTHING,
-        place: Place = NO_PLACE,
+        room: Room = NO_ROOM,
         padded: Optional[bool] = None,
     ) -> Dict[str, List[Tensor]]:
         """
         Args:
             src_tokens: B x T, with placeholders where rows of the input go.
             token_embeddings: B x T x d, in the place of the word embeddings.
-            place: where these are, if there are some.
+            room: where these are, if there are some.
             padded: whether there are pads; None: not known, see ``_padding``.
 
         Returns:
@@ -99,7 +99,7 @@ class OpenTransformerEncoder(TransformerEncoder):
             ``src_tokens``, one by one.
         """
         padding = self._padding(src_tokens, padded)
-        embedded = self._embed(src_tokens, token_embeddings, injection, place)
+        embedded = self._embed(src_tokens, token_embeddings, injection, room)
         x, _ = self.forward_embedding(src_tokens, embedded)  # B x T x d
         if padding is not None:
             x = x * (1 - padding.unsqueeze(-1).type_as(x))
@@ -110,7 +110,7 @@ class OpenTransformerEncoder(TransformerEncoder):
             states = States(layer(states, injection), states.padding)
             rows = injection.hidden(layer.index, states)
             if rows is not None:
-                states = States(INSERTIONS[injection.insertion](states.x, rows, place.rows), states.padding)
+                states = States(INSERTIONS[injection.insertion](states.x, rows, room.rows), states.padding)
             if return_all_hiddens:
                 hiddens.append(states.x[:length])
         x = states.x if len(states.x) == length else states.x[:length]
@@ -128,7 +128,7 @@ class OpenTransformerEncoder(TransformerEncoder):
         asked = padded is None and tokens.device.type == "cpu"
         return None if asked and not padding.any() else padding
 
-    def _embed(self, tokens: Tensor, given: Optional[Tensor], injection: Injection, place: Place) -> Optional[Tensor]:
+    def _embed(self, tokens: Tensor, given: Optional[Tensor], injection: Injection, room: Room) -> Optional[Tensor]:
         """B x T' x d word embeddings, the ``given`` ones if there are any, with ``words`` and ``input`` in them.
 
         With these two empty: ``given``, None for the words' own.
@@ -137,16 +137,16 @@ class OpenTransformerEncoder(TransformerEncoder):
         if words is None and rows is None:
             return given
         if callable(rows):
-            text = self.embed_tokens(place.text.t())
+            text = self.embed_tokens(room.text.t())
             text = text if words is None else add_to_words(text, words)
-            rows = rows(States(text, place.text.eq(self.padding_idx)))
+            rows = rows(States(text, room.text.eq(self.padding_idx)))
         x = self.embed_tokens(tokens.t()) if given is None else given.transpose(0, 1)  # T' x B x d
-        if words is not None and place.length:
-            x = add_to_prompted_words(x, words, place, tokens, self.padding_idx)
+        if words is not None and room.length:
+            x = add_to_prompted_words(x, words, room, tokens, self.padding_idx)
         elif words is not None:
             x = add_to_words(x, words)
         if rows is not None:
-            x = replace_rows(x, rows, place.rows)
+            x = replace_rows(x, rows, room.rows)
         return x.transpose(0, 1)
 
 
@@ -173,7 +173,7 @@ class OpenRobertaEncoder(RobertaEncoder):
         masked_tokens: Optional[Tensor] = None,
         **given: Any,
     ) -> Tuple[Tensor, Dict[str, Any]]:
-        """fairseq's, which drops what is ``given`` besides: ``injection``, ``place`` and ``padded``."""
+        """fairseq's, which drops what is ``given`` besides: ``injection``, ``room`` and ``padded``."""
         x, extra = self.extract_features(src_tokens, return_all_hiddens, **given)
         return (x if features_only else self.output_layer(x, masked_tokens=masked_tokens)), extra
 

@@ -27,7 +27,7 @@ class States(NamedTuple):
         return self.x[0]
 
 
-class Place(NamedTuple):
+class Room(NamedTuple):
     """Where the task has made room for a prompt.
 
     ``offset``: B, index of each example's first prompt row in the lengthened sequence; ``length``: t, rows of the
@@ -44,7 +44,7 @@ class Place(NamedTuple):
         return self.offset[:, None] + torch.arange(self.length, device=self.offset.device)
 
 
-NO_PLACE = Place(torch.empty(0, dtype=torch.long), 0, torch.empty(0, 0, dtype=torch.long))
+NO_ROOM = Room(torch.empty(0, dtype=torch.long), 0, torch.empty(0, 0, dtype=torch.long))
 
 
 class Prefix(NamedTuple):
@@ -167,15 +167,15 @@ def add_to_words(x: Tensor, rows: Tensor) -> Tensor:
     return torch.cat([first, x[count:]])
 
 
-def add_to_prompted_words(x: Tensor, rows: Tensor, place: Place, tokens: Tensor, pad: int) -> Tensor:
+def add_to_prompted_words(x: Tensor, rows: Tensor, room: Room, tokens: Tensor, pad: int) -> Tensor:
     """As ``add_to_words``, to the text of ``tokens`` (B x T'), in which a prompt stands.
 
     The block that the task inserted is the prompt, or </s> prompt </s>: as long as ``tokens`` are longer than the text.
     """
-    in_text = place.text.ne(pad).sum(1, keepdim=True)  # B x 1
+    in_text = room.text.ne(pad).sum(1, keepdim=True)  # B x 1
     block = tokens.ne(pad).sum(1, keepdim=True) - in_text
-    begin = place.offset[:, None] - (block - place.length) // 2
-    count = min(place.text.size(1), rows.size(-2))
+    begin = room.offset[:, None] - (block - room.length) // 2
+    count = min(room.text.size(1), rows.size(-2))
     index = torch.arange(count, device=tokens.device)[None]
     at = (index + block * (index >= begin)).clamp(max=tokens.size(1) - 1)
     rows = rows if rows.dim() == 3 else rows[None]

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..backbone.dropout import drop_quickly
 from ..backbone.encoder import OpenRobertaEncoder
-from ..backbone.injection import NO_PLACE, NOTHING, Place
+from ..backbone.injection import NO_ROOM, NOTHING, Room
 from ..backbone.loading import backbone_path, check_geometry, read_backbone
 from ..errors import InputError
 from ..methods.base import Geometry, Method
@@ -116,14 +116,14 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             raise InputError(
                 f"--backbone {self.args.backbone} was not loaded: give the path of the backbone's model.pt"
             )
-        method, injection, tokens, place = self.method, NOTHING, src_tokens, NO_PLACE
+        method, injection, tokens, room = self.method, NOTHING, src_tokens, NO_ROOM
         if method is not None and method.prompt_length:
             if prompted_tokens is None or prompt_offset is None:
                 raise InputError(
                     f"--method {self.args.method} needs batches that say where the prompt goes: use "
                     "--task sentence_prediction_idpg"
                 )
-            tokens, place = prompted_tokens, Place(prompt_offset, method.prompt_length, src_tokens)
+            tokens, room = prompted_tokens, Room(prompt_offset, method.prompt_length, src_tokens)
         if method is not None:
             injection = method.injection(pass_representation(self, src_tokens, representation, padded))
         return super().forward(
@@ -132,7 +132,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             return_all_hiddens=return_all_hiddens,
             classification_head_name=classification_head_name,
             injection=injection,
-            place=place,
+            room=room,
             padded=padded,
             **kwargs,
         )

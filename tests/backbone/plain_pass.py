@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from fairseq_idpg.backbone.injection import NO_PLACE, Place, States
+from fairseq_idpg.backbone.injection import NO_ROOM, Room, States
 from tests.helpers import PAD, TINY, prompted
 from tests.plain import plain_embedding, plain_layer
 
@@ -72,14 +72,14 @@ def plain_pass(model, tokens, text=None, at=None, embedded=None, words=None, **s
     return outputs
 
 
-def check(model, tokens, injection, expected, leaves, place=NO_PLACE):
+def check(model, tokens, injection, expected, leaves, room=NO_ROOM):
     """Equal states of all real tokens, and equal gradients, none of them zero; in either mode, pads told of or not."""
     draws = [torch.randn_like(states) for states in expected]
     theirs = torch.autograd.grad(sum((draw * states).sum() for draw, states in zip(draws, expected)), leaves)
     padded = bool(tokens.eq(PAD).any())
     for told, training in ((None, True), (padded, False), (True, True)):
         model.train(training)
-        features, _ = model.encoder(tokens, features_only=True, injection=injection, place=place, padded=told)
+        features, _ = model.encoder(tokens, features_only=True, injection=injection, room=room, padded=told)
         found = [features[example, : len(states)] for example, states in enumerate(expected)]
         for mine, states in zip(found, expected):
             torch.testing.assert_close(mine, states, atol=1e-10, rtol=0)
@@ -89,16 +89,16 @@ def check(model, tokens, injection, expected, leaves, place=NO_PLACE):
             torch.testing.assert_close(mine, plain, atol=1e-8 * float(plain.abs().max()), rtol=0)
 
 
-def make_room(tokens: Tensor, position: int = 0) -> tuple[Tensor, Place]:
+def make_room(tokens: Tensor, position: int = 0) -> tuple[Tensor, Room]:
     extra = prompted(tokens, position, COUNT)
-    return extra.prompted_tokens, Place(extra.prompt_offset, COUNT, tokens)
+    return extra.prompted_tokens, Room(extra.prompt_offset, COUNT, tokens)
 
 
-def text_places(wide: Tensor, place: Place, position: int) -> list[list[int]]:
+def text_places(wide: Tensor, room: Room, position: int) -> list[list[int]]:
     """Of each example: where its text stands in the lengthened sequence, counted out."""
     found = []
     for example, row in enumerate(wide):
-        begin, beside = int(place.offset[example]), 1 if position == 4 else 0
+        begin, beside = int(room.offset[example]), 1 if position == 4 else 0
         block = range(begin - beside, begin + COUNT + beside)
         found.append([i for i in range(int(row.ne(PAD).sum())) if i not in block])
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fairseq_idpg.backbone.injection import Injection, Place
+from fairseq_idpg.backbone.injection import Injection, Room
 from tests.helpers import PAD, TINY, enlarge, pair_batch, prompted, stock_twin, tiny_model
 
 LAYERS, WIDTH = TINY["encoder_layers"], TINY["encoder_embed_dim"]
@@ -136,8 +136,8 @@ def test_gradients_reach_every_row_and_no_backbone_weight(model):
     rows = torch.randn(3, count, WIDTH, requires_grad=True)
     deep = {i: torch.randn(3, count, WIDTH, requires_grad=True) for i in range(LAYERS - 1)}
     injection = Injection(input=rows, hidden=lambda layer, states: deep.get(layer))
-    place = Place(extra.prompt_offset, count, tokens)
-    features, _ = model.encoder(extra.prompted_tokens, features_only=True, injection=injection, place=place)
+    room = Room(extra.prompt_offset, count, tokens)
+    features, _ = model.encoder(extra.prompted_tokens, features_only=True, injection=injection, room=room)
     features[:, 0].sum().backward()
     assert all(t.grad is not None and t.grad.abs().min() > 0 for t in (rows, *deep.values()))
     assert all(p.grad is None for p in model.encoder.parameters())

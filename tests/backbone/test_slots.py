@@ -19,7 +19,7 @@ LINEARS.update(fc1=(WIDTH, INNER), fc2=(INNER, WIDTH))
 @pytest.mark.parametrize("layer", range(LAYERS))
 def test_hidden(model, text, layer, insertion):
     """Rows of their own, and rows from the states after the layer."""
-    wide, place = make_room(text)
+    wide, room = make_room(text)
     rows, deep, reader = leaf(3, COUNT, WIDTH), leaf(1, COUNT, WIDTH), Reader()
     for hidden, plain, leaves in (
         (lambda states: deep, lambda x, example: deep[0], [deep]),
@@ -32,12 +32,12 @@ def test_hidden(model, text, layer, insertion):
             model,
             wide,
             text,
-            place.offset,
+            room.offset,
             lambda example, words: rows[example],
             hidden={layer: plain},
             replaced=insertion == "replace",
         )
-        check(model, wide, injection, expected, [rows, *leaves], place)
+        check(model, wide, injection, expected, [rows, *leaves], room)
 
 
 @pytest.mark.parametrize("layer", range(LAYERS))
@@ -54,7 +54,7 @@ def test_late(model, tokens, layer):
 
 def test_late_at_every_layer_around_a_prompt_of_the_input(model, text):
     """Later rows are made from all states below, those that joined before among them."""
-    wide, place = make_room(text, 1)
+    wide, room = make_room(text, 1)
     rows, deep, readers = leaf(3, COUNT, WIDTH), leaf(1, COUNT, WIDTH), [Reader(i + 1) for i in range(LAYERS)]
     injection = Injection(
         input=rows, late=lambda i, states: readers[i](states), hidden=lambda i, states: deep if i == 1 else None
@@ -63,13 +63,13 @@ def test_late_at_every_layer_around_a_prompt_of_the_input(model, text):
         model,
         wide,
         text,
-        place.offset,
+        room.offset,
         lambda example, words: rows[example],
         late={i: lambda x, example, reader=reader: reader.alone(x) for i, reader in enumerate(readers)},
         hidden={1: lambda x, example: deep[0]},
     )
     leaves = [rows, deep, *(p for reader in readers for p in reader.parameters())]
-    check(model, wide, injection, expected, leaves, place)
+    check(model, wide, injection, expected, leaves, room)
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before projection", "after projection"])
@@ -117,7 +117,7 @@ def test_projection(model, tokens, layer, names):
 
 def test_all_slots_at_once(model, text):
     """A prefix before projection passes through what is added to the projections."""
-    wide, place = make_room(text, 4)
+    wide, room = make_room(text, 4)
     rows, words, prefix, deep = leaf(3, COUNT, WIDTH), leaf(5, WIDTH), leaf(1, 6, WIDTH), leaf(1, COUNT, WIDTH)
     reader, dense = Reader(), nn.Linear(WIDTH, WIDTH)
     added = {name: nn.Linear(*shape, bias=False) for name, shape in LINEARS.items()}
@@ -131,7 +131,7 @@ def test_all_slots_at_once(model, text):
         sublayer=lambda i: change,
         projection=lambda i: Additions(**added),
     )
-    places = text_places(wide, place, 4)
+    places = text_places(wide, room, 4)
 
     def plain_prefix(x, example, attention):
         keys, values = prefix[0].chunk(2)
@@ -141,7 +141,7 @@ def test_all_slots_at_once(model, text):
         model,
         wide,
         text,
-        place.offset,
+        room.offset,
         lambda example, own: rows[example],
         words=lambda example: dict(zip(places[example], words)),
         hidden={0: lambda x, example: deep[0]},
@@ -151,7 +151,7 @@ def test_all_slots_at_once(model, text):
         additions=dict.fromkeys(range(LAYERS), added),
     )
     leaves = [rows, words, prefix, deep, *reader.parameters(), dense.weight, *(m.weight for m in added.values())]
-    check(model, wide, injection, expected, leaves, place)
+    check(model, wide, injection, expected, leaves, room)
 
 
 @pytest.mark.parametrize("slot", ["input", "hidden"])
@@ -181,7 +181,7 @@ def test_half_precision(way):
     """Rows in float32 meet states in bfloat16 and the other way round."""
     torch.set_default_dtype(torch.float32)
     model = tiny_model(method="prompt-tuning", prompt_length=COUNT, attention_dropout=0.1).train()
-    wide, place = make_room(pair_batch(), 4)
+    wide, room = make_room(pair_batch(), 4)
     rows, words, prefix, reader = leaf(3, COUNT, WIDTH), leaf(5, WIDTH), leaf(1, 4, WIDTH), Reader()
     added = {name: nn.Linear(*shape, bias=False) for name, shape in LINEARS.items()}
     if way == "weights":
@@ -197,7 +197,7 @@ def test_half_precision(way):
         projection=lambda i: Additions(**added),
     )
     with torch.autocast("cpu", torch.bfloat16, enabled=way == "autocast"):
-        features, _ = model.encoder(wide, features_only=True, injection=injection, place=place)
+        features, _ = model.encoder(wide, features_only=True, injection=injection, room=room)
     features[:, 0].float().sum().backward()
     assert features.isfinite().all() and (features.dtype == torch.bfloat16 or way == "autocast")
     leaves = [rows, words, prefix, *reader.parameters(), *(module.weight for module in added.values())]

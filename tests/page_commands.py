@@ -37,14 +37,14 @@ SMALLER = {  # a pattern of its beginning -> what is added at the end of a comma
     "fairseq-validate": "--cpu --log-format json",
     "python -m fairseq_idpg.predict": "--cpu",
     "python -m fairseq_idpg.encode": "--cpu --max-positions 64",
-    "python -m fairseq_idpg.analysis cosine": "--cpu",
+    "python -m fairseq_idpg.analysis cosine": "--cpu --largest-score 2",
     "bash checkpoints/download.sh": "checkpoints",  # where it finds what it would fetch
     r"python -m preprocess \w+ --raw": "--vocab checkpoints/gpt2_bpe",
     "python benchmarks/preprocess_time.py": "--file glue_data/RTE/train.tsv --rounds 1 --vocab checkpoints/gpt2_bpe",
     "python benchmarks/step_time.py": "--size tiny --rounds 1 --steps 1 --cases floor m-idpg-phm --no-peers",
     "python benchmarks/scaling.py": "--layers 2 --width 32 --rounds 1 --steps 1 --axes length=8,16 --cases floor",
-    "python benchmarks/epoch.py": "--cpu --rounds 1 --updates 2 --methods prompt-tuning",
-    "bash benchmarks/gpu.sh": "--rounds 1 --steps 1",  # and DEVICE=cpu SIZE=tiny
+    "python benchmarks/epoch.py": "--help",  # eight processes; tests/benchmarks/test_epoch.py runs it
+    "bash benchmarks/gpu.sh": "--rounds 1 --steps 1",  # and DEVICE=cpu SIZE=tiny LENGTHS=8
     "bash run_scripts/supplementary_pipeline.sh": f"--dry-run {TINY_PIPELINE}",
     "bash run_scripts/rte.sh .* --fp16": f"--fp16-no-flatten-grads --dev 8 {TINY_RUN}",
     "bash run_scripts/rte.sh .* --k 100": f"--k 4 --dev 4 {TINY_RUN}",
@@ -78,7 +78,7 @@ def shell(command: str, place: Path) -> str:
     env = {
         **os.environ,
         **{"PATH": f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)},
-        **{"PYTHON": sys.executable, "DEVICE": "cpu", "SIZE": "tiny", "OUT": str(place / "gpu")},
+        **{"PYTHON": sys.executable, "DEVICE": "cpu", "SIZE": "tiny", "LENGTHS": "8", "OUT": str(place / "gpu")},
         "FAIRSEQ_MODELS_URL": "http://127.0.0.1:9",  # nothing is fetched
     }
     done = subprocess.run(["bash", "-c", executed], cwd=place, env=env, capture_output=True, text=True)

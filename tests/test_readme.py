@@ -152,4 +152,4 @@ def test_the_page_of_run_scripts(quickstart, tmp_path):
     assert (tmp_path / "figure7.png").is_file() and (tmp_path / "cosine.png").is_file()
     smoke = [json.loads(line) for line in (tmp_path / "results" / "smoke" / "results.jsonl").read_text().splitlines()]
     assert [run["status"] for run in smoke] == ["done"] * 3
-    assert sum("runs are missing in" in output for output in said.values()) == 6
+    assert sum("runs are missing in" in output for output in said.values()) >= 6

@@ -155,10 +155,10 @@ def test_prompts_stand_at_position_0_for_pairs_too(files, path):
 
 
 def test_short_is_as_the_table_in_readme(files):
-    """Made with position 1 for pairs and, as was then the default, batches of multiples of 8."""
+    """Made with position 1 for prompts of pairs and, as was then the default, batches of multiples of 8."""
     found = experiments(read("short"), {})
-    assert {run.prompt_position for run in found if run.facts.pairs} == {1}
-    assert {run.prompt_position for run in found if not run.facts.pairs} == {0}
+    positions = {(run.method in ("adapter", "fine-tuning"), run.facts.pairs, run.prompt_position) for run in found}
+    assert positions == {(True, True, 0), (True, False, 0), (False, True, 1), (False, False, 0)}
     assert all(run.options[-2:] == ("--required-batch-size-multiple", "8") for run in found if "idpg" not in run.method)
 
 

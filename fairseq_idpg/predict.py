@@ -65,6 +65,7 @@ def load(checkpoint: str, data: str, cpu: bool = False, **overrides: Any):
             f"--path {checkpoint} is of an earlier version and does not know its label names, and {data} has no "
             "label/dict.txt: add that of its training data"
         )
+    model.merge_method()
     return (model if cpu or not torch.cuda.is_available() else model.cuda()).eval(), task
 
 

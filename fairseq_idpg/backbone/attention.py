@@ -18,7 +18,7 @@ def project(module: nn.Module, name: str, x: Tensor, additions: Additions) -> Te
 
 
 class OpenAttention(MultiheadAttention):
-    """softmax(q [K'; k]^T / sqrt(d/H)) [V'; v], bitwise equal to fairseq's when nothing is injected.
+    """softmax(q [K'; k]^T / sqrt(d/H)) [V'; v] for each head, bitwise equal to fairseq's when nothing is injected.
 
     The parent hands the weights of its projections to one fused torch function. Here they are called one by one, so
     that something can be added to what they give, and keys and values can be put beside theirs.
@@ -32,7 +32,8 @@ class OpenAttention(MultiheadAttention):
         additions: Additions = NO_ADDITIONS,
     ) -> Tensor:
         """``x``: T x B x d, queries, keys and values alike; ``padding``: B x T, true at pads. Returns T x B x d."""
-        q, k, v = (self._heads(project(self, name, x, additions)) for name in ("q_proj", "k_proj", "v_proj"))
+        queries, keys, values = (project(self, name, x, additions) for name in ("q_proj", "k_proj", "v_proj"))
+        q, k, v = self._heads(queries), self._heads(keys), self._heads(values)
         mask = None if padding is None else ~padding[:, None, None]  # B x 1 x 1 x T, true where a key takes part
         if prefix is not None:
             beside = self._prefix_heads(prefix, x, additions)
@@ -46,7 +47,10 @@ class OpenAttention(MultiheadAttention):
         else:
             p = dropout.p if self.training else 0.0
             out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p)  # B x H x T x d/H
-        return project(self, "out_proj", out.permute(2, 0, 1, 3).reshape(x.shape), additions)
+        out = out.permute(2, 0, 1, 3).reshape(x.shape)
+        if additions.heads is not None:
+            out = out + additions.heads(queries).type_as(out)
+        return project(self, "out_proj", out, additions)
 
     def _prefix_heads(self, prefix: Prefix, like: Tensor, additions: Additions) -> Tuple[Tensor, Tensor]:
         """The prefix's keys and values, each B (or 1) x H x p x d/H."""

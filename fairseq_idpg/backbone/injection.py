@@ -69,11 +69,16 @@ Addition = Optional[Callable[[Tensor], Tensor]]
 
 
 class Additions(NamedTuple):
-    """What is added to the outputs of a layer's Linears, each a function of that Linear's input."""
+    """What is added to the outputs of a layer's Linears, each a function of that Linear's input.
+
+    ``heads`` is added to the outputs of the attention's heads and is a function of their queries, both T x B x d, the
+    heads side by side.
+    """
 
     q_proj: Addition = None
     k_proj: Addition = None
     v_proj: Addition = None
+    heads: Addition = None
     out_proj: Addition = None
     fc1: Addition = None
     fc2: Addition = None
@@ -105,7 +110,8 @@ class Injection:
             or None. They stand behind the text and its pads, so ``<s>`` stays first; layers above see T + t states.
         key_value: (layer, states before it) -> the layer's ``Prefix``, or None.
         sublayer: layer -> what changes the outputs of its attention and feed-forward.
-        projection: layer -> what is added to the outputs of its Linears. A prefix before projection takes part.
+        projection: layer -> what is added to the outputs of its Linears and heads. A prefix before projection takes
+            part.
 
     Modules behind these are registered, trained and saved by whoever owns them. The pass that computes M(x) is one of
     its own, with nothing injected.

@@ -23,16 +23,17 @@ from ..backbone.injection import NOTHING, Injection
 
 @dataclass(frozen=True)
 class Geometry:
-    """What a method must know of its backbone: L layers, width d and the feed-forward's inner width."""
+    """What a method must know of its backbone: L layers, width d, the feed-forward's inner width and H heads."""
 
     layers: int
     width: int
     inner: int
+    heads: int = 1
 
     @classmethod
     def of(cls, cfg: Any) -> "Geometry":
         """Of the backbone that the model's options describe."""
-        return cls(cfg.encoder_layers, cfg.encoder_embed_dim, cfg.encoder_ffn_embed_dim)
+        return cls(cfg.encoder_layers, cfg.encoder_embed_dim, cfg.encoder_ffn_embed_dim, cfg.encoder_attention_heads)
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Method(nn.Module, ABC):
         representation_dropout: whether the backbone's dropout stays on while M(x) is computed in training.
         training_only: names (their beginnings) of tensors that are not needed once the method is trained.
         folded: whether a checkpoint without these was loaded.
+        merged: whether the method stands in the backbone's weights, see ``merge``.
     """
 
     config: Type[FairseqDataclass] = FairseqDataclass
@@ -72,6 +74,7 @@ class Method(nn.Module, ABC):
     representation_dropout = False
     training_only: Tuple[str, ...] = ()
     folded = False
+    merged = False
 
     def injection(self, representation: Optional[Tensor]) -> Injection:
         """The values of one forward pass, a field for each of ``slots``.
@@ -117,3 +120,9 @@ class Method(nn.Module, ABC):
     def mark_folded(self) -> None:
         """Told when a checkpoint without the training-only tensors is loaded: it can be used, not trained on."""
         self.folded = True
+
+    def merge(self, stack: nn.Module) -> None:
+        """Writes into the weights of ``stack`` what can stand there, sets ``merged`` and injects it no longer.
+
+        For prediction alone: nobody trains or saves a model after it.
+        """

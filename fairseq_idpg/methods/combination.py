@@ -47,6 +47,11 @@ class Combination(Method):
         for part in self.parts:
             part.mark_folded()
 
+    def merge(self, stack: nn.Module) -> None:
+        for part in self.parts:
+            part.merge(stack)
+        self.merged = any(part.merged for part in self.parts)
+
     def injection(self, representation: Optional[Tensor]) -> Injection:
         joined = NOTHING
         for part in self.parts:

@@ -115,3 +115,8 @@ def parse_layers(flag: str, text: str, layers: int, words: str) -> Tuple[int, ..
     if chosen[0] < 0 or chosen[-1] >= layers:
         raise InputError(f"{flag} {text}: layers count from 0 to {layers - 1}, give some of these")
     return chosen
+
+
+def some_layers(flag: str, text: str, layers: int) -> Tuple[int, ...]:
+    """``all`` | ``0,4,8`` -> layer numbers in rising order."""
+    return tuple(range(layers)) if text == "all" else parse_layers(flag, text, layers, "all")

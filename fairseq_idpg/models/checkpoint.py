@@ -101,6 +101,11 @@ class SavesTrainableOnly(BaseFairseqModel):
         """The fingerprint as text."""
         return hexadecimal(self.backbone_fingerprint)
 
+    def train(self, mode: bool = True) -> "SavesTrainableOnly":
+        if mode:
+            self._check_not_merged()
+        return super().train(mode)
+
     def get_extra_state(self) -> Dict[str, Any]:
         state = {name: part.state_dict() for name, part in self.kept.items()}
         return {name: value for name, value in state.items() if value}
@@ -119,6 +124,7 @@ class SavesTrainableOnly(BaseFairseqModel):
 
         What only training needs is left out where training cannot be resumed anyway (--no-save-optimizer-state).
         """
+        self._check_not_merged()
         if self.method is not None:
             self.method.fold()
         state = super().state_dict(*args, prefix=prefix, **kwargs)
@@ -131,6 +137,10 @@ class SavesTrainableOnly(BaseFairseqModel):
         if not prefix:
             carry_checksum(state)
         return state
+
+    def _check_not_merged(self) -> None:
+        if self.method is not None and self.method.merged:
+            raise RuntimeError("the method was merged into the backbone's weights for prediction: load the model anew")
 
     def _training_only(self, state: Dict[str, Tensor], prefix: str = "") -> List[str]:
         """Keys of ``state`` that are not needed once the method is trained."""
@@ -153,6 +163,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         Raises:
             InputError: the checkpoint's backbone, head, method or options are not this model's.
         """
+        self._check_not_merged()
         whole = self._everything()
         ours, old = is_ours(state_dict), state_dict.pop(OLD_FINGERPRINT, None)
         if ours:

@@ -78,6 +78,14 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         """t, the rows that every input must have room for; 0 when nothing is inserted into the input."""
         return 0 if self.method is None else self.method.prompt_length
 
+    def merge_method(self) -> None:
+        """Lets the method stand in the backbone's weights where it can: for prediction, the model is not saved again.
+
+        M(x) is the untouched backbone's, so with a method that reads it the weights stay as they are.
+        """
+        if self.method is not None and self.method.representation is None:
+            self.method.merge(self.encoder.sentence_encoder)
+
     def parameter_counts(self) -> Dict[str, int]:
         """``method``, ``head`` and ``backbone`` parameters (embeddings and layers, without the LM head)."""
         parts = {

@@ -15,7 +15,7 @@ from ...backbone.dropout import QuickDropout
 from ...backbone.injection import UNCHANGED, Changes, Injection
 from ...errors import InputError
 from ..base import Geometry, Method
-from ..options import Filled, TrueFalse, option, parse_layers
+from ..options import Filled, TrueFalse, option, some_layers
 
 Activation: Any = ChoiceEnum(utils.get_available_activation_fns())
 Branch = Callable[[Tensor], Tensor]  # T x B x d -> T x B x d
@@ -29,7 +29,9 @@ class AdapterConfig(FairseqDataclass):
     adapter_layers: Filled[str] = option("all", "layers with adapters: 'all' or a list such as 0,4,8")
     adapter_activation: Filled[Activation] = option("gelu", "activation of an adapter's hidden layer")
     adapter_dropout: Filled[float] = option(
-        0.0, "dropout on an adapter's output; with the compacters on its hidden layer too", changeable=True
+        0.0,
+        "dropout on an adapter's output; with the compacters on its hidden layer too, with parallel ones there alone",
+        changeable=True,
     )
     train_layer_norms: Filled[TrueFalse] = option(
         "false", "train every LayerNorm of the backbone besides the adapters (and save them)"
@@ -45,15 +47,14 @@ class AdapterMethod(Method):
         layers: the layers that have adapters.
         trains_layer_norms: whether every LayerNorm of the backbone is trained too.
         down_bias, up_bias: N x m and N x d, zero at the start.
-        per_layer: adapters of one layer; N = per_layer * len(layers).
-        drops_hidden: whether dropout falls on the hidden layer too.
-        where: sublayers with an adapter, for the log.
+        sublayers: those of a layer that have an adapter, ``attention`` or ``FFN``; N = len(sublayers) * len(layers).
+        drops_hidden, drops_output: where dropout falls.
+        stands: where an adapter is, seen from its sublayer, for the log.
     """
 
     slots = ("sublayer",)
-    per_layer = 2
-    drops_hidden = False
-    where = "attention and FFN"
+    drops_hidden, drops_output = False, True
+    stands = "after"
 
     def __init__(self, cfg: AdapterConfig, geometry: Geometry):
         super().__init__()
@@ -62,19 +63,30 @@ class AdapterMethod(Method):
             raise InputError(f"--adapter-hidden-size {self.hidden} is no size: give 1 or more")
         if not 0 <= cfg.adapter_dropout < 1:
             raise InputError(f"--adapter-dropout {cfg.adapter_dropout} is no rate: give 0 or more, below 1")
-        self.layers = tuple(range(geometry.layers))
-        if str(cfg.adapter_layers) != "all":
-            self.layers = parse_layers("--adapter-layers", str(cfg.adapter_layers), geometry.layers, "all")
+        self.layers = self.layers_of(cfg, geometry)
         self.trains_layer_norms = str(cfg.train_layer_norms) == "true"
         self.activation = utils.get_activation_fn(str(cfg.adapter_activation))
         self.dropout = QuickDropout(cfg.adapter_dropout)
-        self.count = self.per_layer * len(self.layers)
+        self.sublayers = self.sublayers_of(cfg)
+        self.count = len(self.sublayers) * len(self.layers)
         self.down_bias = nn.Parameter(torch.zeros(self.count, self.hidden))
         self.up_bias = nn.Parameter(torch.zeros(self.count, self.width))
+
+    def layers_of(self, cfg: AdapterConfig, geometry: Geometry) -> Tuple[int, ...]:
+        """The layers with adapters, in their order."""
+        return some_layers("--adapter-layers", str(cfg.adapter_layers), geometry.layers)
+
+    def sublayers_of(self, cfg: AdapterConfig) -> Tuple[str, ...]:
+        """Names of the sublayers with an adapter, in their order."""
+        return "attention", "FFN"
 
     @abstractmethod
     def matrices(self) -> Tuple[Tensor, Tensor]:
         """W_down (N x d x m) and W_up (N x m x d), to be multiplied from the right, for one forward pass."""
+
+    def up_biases(self) -> Tensor:
+        """b_up, N x d, for one forward pass."""
+        return self.up_bias
 
     def attach(self, *branches: Branch) -> Changes:
         """How the adapters of one layer enter: f' = f + adapter(f) after attention and after the feed-forward."""
@@ -83,11 +95,8 @@ class AdapterMethod(Method):
 
     def injection(self, representation: Optional[Tensor]) -> Injection:
         """All matrices now, an adapter's work when its layer is reached."""
-        branches = self._branches()
-        pairs = {
-            layer: self.attach(*branches[i * self.per_layer : (i + 1) * self.per_layer])
-            for i, layer in enumerate(self.layers)
-        }
+        branches, each = self._branches(), len(self.sublayers)
+        pairs = {layer: self.attach(*branches[i * each : (i + 1) * each]) for i, layer in enumerate(self.layers)}
         return Injection(sublayer=lambda layer: pairs.get(layer, UNCHANGED))
 
     def trains(self, name: str) -> bool:
@@ -100,7 +109,7 @@ class AdapterMethod(Method):
     def _branches(self) -> List[Branch]:
         down, up = self.matrices()
         # unbind, not indexing: its gradient is one stack instead of N tensors of the whole size
-        stacked = (down.transpose(1, 2), self.down_bias, up.transpose(1, 2), self.up_bias)
+        stacked = (down.transpose(1, 2), self.down_bias, up.transpose(1, 2), self.up_biases())
         return [self._branch(*parts) for parts in zip(*(tensor.unbind() for tensor in stacked))]
 
     def _branch(self, down: Tensor, down_bias: Tensor, up: Tensor, up_bias: Tensor) -> Branch:
@@ -108,10 +117,12 @@ class AdapterMethod(Method):
             hidden = self.activation(F.linear(x, down, down_bias))  # T x B x m
             if self.drops_hidden:
                 hidden = self.dropout(hidden)
-            return self.dropout(F.linear(hidden, up, up_bias))
+            out = F.linear(hidden, up, up_bias)
+            return self.dropout(out) if self.drops_output else out
 
         return adapter
 
     def describe(self) -> str:
         layers = ",".join(map(str, self.layers))
-        return f"adapters: after {self.where} of layers {layers}; hidden size {self.hidden}"
+        where = f"{self.stands} {' and '.join(self.sublayers)}"
+        return f"adapters: {where} of layers {layers}; hidden size {self.hidden}"

@@ -71,8 +71,8 @@ class Pfeiffer(Houlsby):
     Trainable parameters: L (2 d m + m + d).
     """
 
-    per_layer = 1
-    where = "FFN"
+    def sublayers_of(self, cfg: BottleneckConfig) -> Tuple[str, ...]:
+        return ("FFN",)
 
     def attach(self, *branches: Branch) -> Changes:
         (branch,) = branches

@@ -40,7 +40,10 @@ def plain_layer(layer, x: Tensor, prefix=None, adapters=(None, None), additions=
         part = slice(head * width, (head + 1) * width)
         weights = (q[:, part] @ k[:, part].T / math.sqrt(width)).softmax(-1)
         context.append(weights @ v[:, part])
-    h = plain_linear(attention, "out_proj", additions, torch.cat(context, -1))
+    context = torch.cat(context, -1)
+    if additions and "heads" in additions:
+        context = context + additions["heads"](q)
+    h = plain_linear(attention, "out_proj", additions, context)
     x = layer.self_attn_layer_norm(x + (adapters[0](h, x, layer.self_attn_layer_norm) if adapters[0] else h))
     inner = nn.functional.gelu(plain_linear(layer, "fc1", additions, x))
     h = plain_linear(layer, "fc2", additions, inner)
@@ -57,6 +60,10 @@ def plain_representation(stack, ids: Tensor) -> Tensor:
 
 def gelu(x: float) -> float:
     return 0.5 * x * (1 + math.erf(x / math.sqrt(2)))
+
+
+def relu(x: float) -> float:
+    return max(x, 0.0)
 
 
 def layer_norm(x: np.ndarray, module) -> np.ndarray:
@@ -148,3 +155,17 @@ def plain_pfeiffer(method, i: int, activation):
     """The adapter of the i-th layer that has one: it reads LN(f + x), its skip connection is f."""
     adapter = plain_adapter(method, i, activation)
     return None, lambda f, x, norm: f + adapter(norm(f + x))
+
+
+def plain_parallel(method, i, activation):
+    """Adapters beside sublayers of the i-th layer that has some: f + s adapter(x)."""
+
+    def beside(name: str):
+        if name not in method.sublayers:
+            return None
+        k = len(method.sublayers) * i + method.sublayers.index(name)
+        scale = method.scale[k].item() if torch.is_tensor(method.scale) else method.scale
+        adapter = plain_adapter(method, k, activation)
+        return lambda f, x, norm: f + scale * adapter(x)
+
+    return beside("attention"), beside("FFN")

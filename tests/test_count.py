@@ -9,7 +9,7 @@ import pytest
 from fairseq_idpg import count
 from fairseq_idpg.methods.registry import PRESETS
 from tests.helpers import dictionary, model_args, tiny_model
-from tests.methods.prompts.test_counts import PAPER
+from tests.methods.prompts.test_counts import OF_BACKBONE, PAPER
 
 
 def test_table_of_roberta_large():
@@ -18,6 +18,7 @@ def test_table_of_roberta_large():
     assert {row.preset: row.of_backbone for row in rows if row.of_backbone} == {
         "fine-tuning": 354_309_120,
         "efl": 354_309_120,
+        **OF_BACKBONE,
         "compacter-shared": (2 * 24 + 1) * 2 * 1024,  # LayerNorms
     }
     assert rows == sorted(rows, key=lambda row: row.own + row.of_backbone)

@@ -35,11 +35,19 @@ OWN = {  # parameters of each method, in its checkpoints under "method."
     "p-tuning-v2-kv": {"table"},
     "adapter": ADAPTER,
     "adapter-pfeiffer": ADAPTER,
+    "adapter-drop": ADAPTER,
+    "adapter-parallel": ADAPTER,
+    "adapter-scaled-parallel": ADAPTER,
+    "adapter-multihead-parallel": ADAPTER,
+    "bitfit": set(),
+    "lora": {f"{which}.{name}_proj" for which in "ab" for name in "qv"},
+    "lora-all": {f"{w}.{name}" for w in "ab" for name in ("q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2")},
     "compacter": COMPACTER,
     "compacter-shared": COMPACTER,
 }
 TRAINS_BACKBONE = {"fine-tuning", "efl"}
 TRAINS_LAYER_NORMS = {"compacter-shared"}
+TRAINS_BIASES = {"bitfit"}
 
 
 def build(method):
@@ -67,6 +75,8 @@ def trained_names(method, model):
         names |= in_encoder(model, [stack])
     if method in TRAINS_LAYER_NORMS:
         names |= in_encoder(model, layer_norms(stack))
+    if method in TRAINS_BIASES:
+        names |= {name for name in in_encoder(model, [stack]) if name.endswith(".bias")}
     return names
 
 
@@ -89,7 +99,8 @@ def test_training_moves_its_own_parameters_and_the_head(method):
     if method in TRAINS_BACKBONE:  # rows of symbols that do not occur stay, but the tables move
         assert moved <= expected and len(moved) > 0.9 * len(expected)
     else:
-        assert moved == expected
+        unmoved = {name for name in expected if name.startswith("encoder.") and name.endswith("k_proj.bias")}
+        assert moved | unmoved == expected  # softmax cancels the bias of keys: no gradient but rounding
 
 
 @pytest.mark.parametrize("method", sorted(PRESETS))

@@ -8,8 +8,8 @@ from tests.golden.golden2.case import Case
 from tests.golden.golden2.family import Family, of_backbone
 
 
-def tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
+def backbone_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
     return {of_backbone(name): value for name, value in theirs.items()}
 
 
-FAMILIES = (Family("plain", lambda case: {"method": "head-only"}, tensors),)
+FAMILIES = (Family("plain", lambda case: {"method": "head-only"}, backbone_tensors),)

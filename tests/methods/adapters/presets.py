@@ -5,15 +5,18 @@ from __future__ import annotations
 import torch
 
 from tests.helpers import TINY, enlarge, tiny_model
-from tests.plain import gelu, gelu_tanh, plain_houlsby, plain_pfeiffer
+from tests.plain import gelu, gelu_tanh, plain_houlsby, plain_parallel, plain_pfeiffer, relu
 
-ADAPTERS = ["adapter", "adapter-pfeiffer", "compacter", "compacter-shared"]
+PARALLEL = ["adapter-parallel", "adapter-scaled-parallel"]
+ADAPTERS = ["adapter", "adapter-pfeiffer", "adapter-drop", *PARALLEL, "compacter", "compacter-shared"]
 DENSE = {"down", "up", "down_bias", "up_bias"}
 FACTORS = {"a", "down_s", "down_t", "up_s", "up_t", "down_bias", "up_bias"}
 OWN = {name: {f"method.{part}" for part in (DENSE if name.startswith("adapter") else FACTORS)} for name in ADAPTERS}
 PLAIN = {
     "adapter": (plain_houlsby, gelu),
-    "adapter-pfeiffer": (plain_pfeiffer, lambda x: max(x, 0.0)),
+    "adapter-drop": (plain_houlsby, gelu),
+    "adapter-pfeiffer": (plain_pfeiffer, relu),
+    **dict.fromkeys(PARALLEL, (plain_parallel, relu)),
     "compacter": (plain_houlsby, gelu),
     "compacter-shared": (plain_houlsby, gelu_tanh),
 }
@@ -46,11 +49,13 @@ def plain_adapters(model) -> dict[int, tuple]:
     return {layer: write(model.method, i, activation) for i, layer in enumerate(model.method.layers)}
 
 
-def trained_one_step(model, tokens: torch.Tensor) -> set[str]:
-    """Names of what one step of Adam on some loss changes."""
+def trained_in_two_steps(model, tokens: torch.Tensor) -> set[str]:
+    """Names of what two steps of Adam on some loss change."""
     before = {name: value.clone() for name, value in model.named_parameters()}
     optimizer = torch.optim.Adam((p for p in model.parameters() if p.requires_grad), lr=0.1, eps=1e-30)
-    out, _ = model.train()(tokens, classification_head_name="sentence_classification_head")
-    torch.nn.functional.cross_entropy(out, torch.arange(len(out)) % 2).backward()
-    optimizer.step()
+    for _ in range(2):  # what is multiplied by a zero at the start has no gradient in the first step
+        optimizer.zero_grad()
+        out, _ = model.train()(tokens, classification_head_name="sentence_classification_head")
+        torch.nn.functional.cross_entropy(out, torch.arange(len(out)) % 2).backward()
+        optimizer.step()
     return {name for name, value in model.named_parameters() if not torch.equal(value, before[name])}

@@ -23,7 +23,7 @@ from tests.methods.adapters.presets import (
     PLAIN,
     adapted,
     plain_adapters,
-    trained_one_step,
+    trained_in_two_steps,
 )
 from tests.plain import plain_adapter, plain_embedding, plain_layer
 
@@ -57,7 +57,7 @@ def test_batched_kronecker_sum_of_rank_one_matrices(n, r, s, batch, shared, seed
         torch.testing.assert_close(ours[k], sum(parts), atol=1e-12, rtol=0)
 
 
-@pytest.mark.parametrize("name", ["adapter", "compacter-shared"])
+@pytest.mark.parametrize("name", ["adapter", "adapter-drop", "compacter-shared"])
 def test_start_is_the_untouched_backbone(name):
     """Near-identity initial values: features move by less than 1e-4, logits by less than 1e-4."""
     model = tiny_model(method=name)
@@ -78,6 +78,8 @@ def uniform(side: int) -> float:
         # a normal distribution cut at two standard deviations keeps 0.88 of its own
         ("adapter", {"down": 0.88e-3, "up": 0.88e-3, "down_bias": 0, "up_bias": 0}),
         ("adapter-pfeiffer", {"down": 0.0176, "up": 0.0176, "down_bias": 0, "up_bias": 0}),
+        ("adapter-drop", {"down": 0.88e-3, "up": 0.88e-3, "down_bias": 0, "up_bias": 0}),
+        ("adapter-scaled-parallel", {"down": 256**-0.5 / math.sqrt(3), "up": 0, "down_bias": 0, "up_bias": 0}),
         ("compacter", {**dict.fromkeys(("a", "down_s", "down_t", "up_s", "up_t", "down_bias"), 0.05), "up_bias": 0.02}),
         (
             "compacter-shared",
@@ -115,7 +117,7 @@ def test_trains_and_saves_its_own_and_the_head_and_layer_norms_when_asked(name, 
     model = tiny_model(method=name, adapter_hidden_size=8, train_layer_norms=norms)
     trained = norms == "true" or (norms is None and name == "compacter-shared")
     expected = OWN[name] | HEAD | (LAYER_NORMS if trained else set())
-    assert trained_one_step(model, pair_batch()) == expected
+    assert trained_in_two_steps(model, pair_batch()) == expected
     assert set(model.state_dict()) == expected | ALWAYS_SAVED
     assert {f"method.{n}" for n, _ in model.method.named_parameters()} == OWN[name]
     assert set(model.encoder.state_dict()) == set(stock_twin(model).encoder.state_dict())

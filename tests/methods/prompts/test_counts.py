@@ -9,7 +9,7 @@ from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.registry import PRESETS
 from tests.helpers import model_args
 
-LARGE = Geometry(layers=24, width=1024, inner=4096)
+LARGE = Geometry(layers=24, width=1024, inner=4096, heads=16)
 PAPER = {
     "head-only": 0,
     "fine-tuning": 0,  # of its own; it trains the backbone
@@ -29,7 +29,15 @@ PAPER = {
     "adapter-pfeiffer": 811_392,
     "compacter": 152_832,
     "compacter-shared": 149_824,
+    "adapter-drop": 14 * 2 * (2 * 16 * 1024 + 16 + 1024),  # in the upper 14 of 24 layers
+    "adapter-parallel": 811_392,
+    "adapter-scaled-parallel": 811_392,
+    "adapter-multihead-parallel": 24 * (2 * 16 * 1024 + 16 * 16 + 1024),
+    "lora": 786_432,
+    "lora-all": 3_538_944,
+    "bitfit": 0,  # of its own; see OF_BACKBONE
 }
+OF_BACKBONE = {"bitfit": 271_360}  # its biases
 
 
 def count(**options) -> int:

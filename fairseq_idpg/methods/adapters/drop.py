@@ -1,0 +1,81 @@
+"""AdapterDrop: no adapters in the first layers.
+
+Paper: "AdapterDrop: On the Efficiency of Adapters in Transformers" (Rücklé et al., EMNLP 2021),
+https://arxiv.org/abs/2010.11918
+
+Differs from the paper in: the paper drops 5 of 12 layers; other depths keep the proportion. The LayerNorms stay
+frozen, as with ``adapter``.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from ...backbone.injection import UNCHANGED, Injection
+from ...errors import InputError
+from ..base import Geometry
+from ..options import Filled, option
+from ..registry import register_preset
+from .bottleneck import BottleneckConfig, Houlsby
+
+
+@dataclass
+class AdapterDropConfig(BottleneckConfig):
+    """Options of AdapterDrop."""
+
+    adapter_drop: Filled[str] = option(
+        "auto", "number n of layers, the first ones, without adapters: 'auto' is 5 of 12, 10 of 24"
+    )
+    adapter_drop_random: Filled[bool] = option(
+        False, "draw n anew for each training batch, from 0 to L - 1; --adapter-drop then is the n of evaluation"
+    )
+
+
+class AdapterDrop(Houlsby):
+    """``adapter`` in the layers from the n-th on; those of layers below n are not built, or, if n is drawn, not used.
+
+    Below layer n the frozen backbone runs without gradient. Trainable parameters: 2 (L - n) (2 d m + m + d); 2 L (...)
+    if n is drawn.
+    """
+
+    config = AdapterDropConfig
+
+    def __init__(self, cfg: AdapterDropConfig, geometry: Geometry):
+        super().__init__(cfg, geometry)
+        self.drawn = bool(cfg.adapter_drop_random)
+        self.without = parse_drop(str(cfg.adapter_drop), geometry.layers)
+
+    def layers_of(self, cfg: AdapterDropConfig, geometry: Geometry) -> Tuple[int, ...]:
+        layers, without = super().layers_of(cfg, geometry), parse_drop(str(cfg.adapter_drop), geometry.layers)
+        left = tuple(layer for layer in layers if layer >= without)
+        if not left:
+            raise InputError(
+                f"--adapter-drop {cfg.adapter_drop} leaves no adapter in --adapter-layers {cfg.adapter_layers}: give "
+                "a smaller number or higher layers"
+            )
+        return layers if cfg.adapter_drop_random else left
+
+    def injection(self, representation: Optional[Tensor]) -> Injection:
+        injection, without = super().injection(representation), self.without
+        if self.drawn and self.training:
+            highest = self.layers[-1]  # its adapters are always used: a batch without any would train nothing
+            without = int(torch.randint(highest + 1, (), device="cpu"))  # of the host: no device waits for it
+        return replace(injection, sublayer=lambda layer: UNCHANGED if layer < without else injection.sublayer(layer))
+
+    def describe(self) -> str:
+        drawn = f", above a layer drawn for each batch, in evaluation above the first {self.without}"
+        return super().describe() + (drawn if self.drawn else "")
+
+
+def parse_drop(text: str, layers: int) -> int:
+    """``auto`` or a number of layers that leaves some."""
+    if text == "auto":
+        return 5 * layers // 12
+    if not text.isdecimal() or int(text) >= layers:
+        raise InputError(f"--adapter-drop {text}: give auto or a number of layers from 0 to {layers - 1}")
+    return int(text)
+
+
+register_preset("adapter-drop", AdapterDrop, adapter_hidden_size=16)

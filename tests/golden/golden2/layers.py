@@ -1,0 +1,88 @@
+"""LoRA, BitFit and parallel adapters: what stands in the layers."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fairseq_idpg.methods.adapters.lora import LINEARS
+from tests.golden.golden2.case import Case
+from tests.golden.golden2.family import OURS, Family
+from tests.golden.golden2.plain import backbone_tensors
+
+
+def by_layer(theirs: dict[str, Tensor], ending: str) -> list[Tensor]:
+    """The tensors of layer 0, 1, … whose names are ``layer.i.`` and ``ending``."""
+    found = {
+        int(name.split(".")[1]): value for name, value in theirs.items() if re.sub(r"^layer\.\d+\.", "", name) == ending
+    }
+    return [found[i] for i in sorted(found)]
+
+
+def modules_of(theirs: dict[str, Tensor]) -> set[str]:
+    """Modules of a layer that have an A and a B, by their names in the file."""
+    return {re.sub(r"^layer\.\d+\.|\.lora_[AB]\.weight$", "", name) for name in theirs}
+
+
+def linear_of(module: str) -> str:
+    return OURS[module].split(".")[-1]
+
+
+def lora_options(case: Case) -> dict[str, Any]:
+    short = {linear: name for name, linear in LINEARS.items()}
+    projections = ",".join(sorted(short[linear_of(module)] for module in modules_of(case.below("train/"))))
+    layers = sorted({int(name.split(".")[1]) for name in case.below("train/")})
+    return {
+        "method": "lora",
+        "lora_rank": case.hyper["r"],
+        "lora_alpha": float(case.hyper["alpha"]),
+        "lora_projections": projections,
+        "lora_layers": ",".join(map(str, layers)),
+    }
+
+
+def lora_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
+    ours = {}
+    for module in modules_of(theirs):
+        for which in "AB":
+            stack = torch.stack(by_layer(theirs, f"{module}.lora_{which}.weight"))
+            ours[f"method.{which.lower()}.{linear_of(module)}"] = stack
+    return ours
+
+
+def bitfit_options(case: Case) -> dict[str, Any]:
+    norms = any("LayerNorm" in name for name in case.below("train/"))
+    return {"method": "bitfit", "bitfit_layer_norms": str(norms).lower()}
+
+
+ADAPTER = "ef_ffn_adapter"
+
+
+def parallel_options(case: Case) -> dict[str, Any]:
+    scale = case.hyper["ffn_adapter_scalar"]
+    return {
+        "method": "adapter-parallel",
+        "adapter_hidden_size": case.hyper["ffn_bn"],
+        "adapter_scale": "learned" if scale == "learnable_scalar" else scale,
+    }
+
+
+def parallel_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
+    part = lambda name: by_layer(theirs, f"{ADAPTER}.{name}")  # noqa: E731
+    ours = {
+        "method.down": torch.stack(part("down_proj.weight")).transpose(1, 2),
+        "method.down_bias": torch.stack(part("down_proj.bias")),
+        "method.up": torch.stack(part("up_proj.weight")).transpose(1, 2),
+        "method.up_bias": torch.stack(part("up_proj.bias")),
+    }
+    return {**ours, "method.scale": torch.cat(part("scale"))} if part("scale") else ours
+
+
+FAMILIES = (
+    Family("lora", lora_options, lora_tensors),
+    Family("bitfit", bitfit_options, backbone_tensors),
+    Family("parallel", parallel_options, parallel_tensors),
+)

@@ -54,8 +54,8 @@ class NearestWords:
 
 def shared_rows(method: PromptMethod, layer: int) -> Tensor:
     """The rows that all inputs share, t x d: a task's prompt, or a generator's output bias."""
-    rows = method.initial_rows.detach()
-    return rows[method.places.index(layer) % len(rows)]
+    rows: Any = method.initial_rows  # check_method has let no other pass
+    return rows.detach()[method.places.index(layer) % len(rows)]
 
 
 @torch.no_grad()
@@ -84,6 +84,8 @@ def check_method(cfg: Any, with_data: bool) -> None:
             f"--method {method} with --prompt-insertion {cfg.prompt_insertion} has keys and values, no rows to compare "
             f"with words: {REMEDY}"
         )
+    if "generator_input" in options:
+        raise InputError(f"--method {method} makes its rows from the states of each input, none are shared: {REMEDY}")
     if with_data and "generator" not in options:
         raise InputError(f"--data: --method {method} has the same prompt for every input, leave --data out")
 

@@ -12,7 +12,8 @@ With nothing injected the encoder equals fairseq's bit for bit, its draws of dro
 RoBERTa's own. With frozen weights autograd keeps nothing below the first slot that has a gradient.
 """
 
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from functools import partial
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from fairseq.models.roberta.model import RobertaEncoder
 from fairseq.models.transformer import TransformerConfig, TransformerEncoder
@@ -26,6 +27,7 @@ from .injection import (
     NO_ROOM,
     NOTHING,
     Injection,
+    Origin,
     Room,
     States,
     add_to_prompted_words,
@@ -99,18 +101,20 @@ class OpenTransformerEncoder(TransformerEncoder):
             ``src_tokens``, one by one.
         """
         padding = self._padding(src_tokens, padded)
-        embedded = self._embed(src_tokens, token_embeddings, injection, room)
-        x, _ = self.forward_embedding(src_tokens, embedded)  # B x T x d
+        words = partial(self._word_states, src_tokens, token_embeddings, injection.words, room)
+        word_embeddings = self._embed(src_tokens, token_embeddings, injection, room, words)
+        x, _ = self.forward_embedding(src_tokens, word_embeddings)  # B x T x d
         if padding is not None:
             x = x * (1 - padding.unsqueeze(-1).type_as(x))
-        states, length = States(x.transpose(0, 1), padding), src_tokens.size(1)
+        embedded, length = States(x.transpose(0, 1), padding), src_tokens.size(1)
+        states = embedded._replace(origin=Origin(words, embedded))
         hiddens = [states.x] if return_all_hiddens else []
         for layer in self.layers:
             states = append_rows(states, injection.late(layer.index, states))
-            states = States(layer(states, injection), states.padding)
+            states = states._replace(x=layer(states, injection))
             rows = injection.hidden(layer.index, states)
             if rows is not None:
-                states = States(INSERTIONS[injection.insertion](states.x, rows, room.rows), states.padding)
+                states = states._replace(x=INSERTIONS[injection.insertion](states.x, rows, room.rows))
             if return_all_hiddens:
                 hiddens.append(states.x[:length])
         x = states.x if len(states.x) == length else states.x[:length]
@@ -128,7 +132,20 @@ class OpenTransformerEncoder(TransformerEncoder):
         asked = padded is None and tokens.device.type == "cpu"
         return None if asked and not padding.any() else padding
 
-    def _embed(self, tokens: Tensor, given: Optional[Tensor], injection: Injection, room: Room) -> Optional[Tensor]:
+    def _word_states(self, tokens: Tensor, given: Optional[Tensor], added: Optional[Tensor], room: Room) -> States:
+        """The text's word embeddings, ``given`` or the words' own, with the rows of ``words`` ``added``."""
+        text = room.text if room.length else tokens
+        x = self.embed_tokens(text.t()) if given is None or room.length else given.transpose(0, 1)
+        return States(x if added is None else add_to_words(x, added), text.eq(self.padding_idx))
+
+    def _embed(
+        self,
+        tokens: Tensor,
+        given: Optional[Tensor],
+        injection: Injection,
+        room: Room,
+        word_states: Callable[[], States],
+    ) -> Optional[Tensor]:
         """B x T' x d word embeddings, the ``given`` ones if there are any, with ``words`` and ``input`` in them.
 
         With these two empty: ``given``, None for the words' own.
@@ -137,9 +154,7 @@ class OpenTransformerEncoder(TransformerEncoder):
         if words is None and rows is None:
             return given
         if callable(rows):
-            text = self.embed_tokens(room.text.t())
-            text = text if words is None else add_to_words(text, words)
-            rows = rows(States(text, room.text.eq(self.padding_idx)))
+            rows = rows(word_states())
         x = self.embed_tokens(tokens.t()) if given is None else given.transpose(0, 1)  # T' x B x d
         if words is not None and room.length:
             x = add_to_prompted_words(x, words, room, tokens, self.padding_idx)

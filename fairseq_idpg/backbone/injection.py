@@ -14,17 +14,30 @@ from torch import Tensor, nn
 class States(NamedTuple):
     """The states of a sequence at one place of the encoder.
 
-    ``x``: T x B x d; ``padding``: B x T, true at pads, or None where there are none. Prompt rows of the input stand in
-    their places; rows that joined below stand behind the text, in the order in which they came.
+    ``x``: T x B x d; ``padding``: B x T, true at pads, or None where there are none; ``origin``: what the pass began
+    with, None in the origin itself. Prompt rows of the input stand in their places; rows that joined below stand behind
+    the text, in the order in which they came.
     """
 
     x: Tensor
     padding: Optional[Tensor] = None
+    origin: Optional["Origin"] = None
 
     @property
     def sentence(self) -> Tensor:
         """B x d, the state of ``<s>``."""
         return self.x[0]
+
+
+class Origin(NamedTuple):
+    """What a pass began with, for rows that are made from it further up.
+
+    ``words``: gives the word embeddings of the text, ``words`` added, without prompt and positions; ``embedded``: the
+    states that enter layer 0.
+    """
+
+    words: Callable[[], States]
+    embedded: States
 
 
 class Room(NamedTuple):
@@ -160,9 +173,10 @@ def append_rows(states: States, rows: Optional[Tensor]) -> States:
     """``states`` of T + t tokens: T of before, then ``rows`` (B or 1, t, d)."""
     if rows is None:
         return states
-    x, padding = states
+    x, padding, _ = states
     joined = torch.cat([x, rows.type_as(x).expand(x.size(1), -1, -1).transpose(0, 1)])
-    return States(joined, None if padding is None else F.pad(padding, (0, rows.size(1)), value=False))
+    padding = None if padding is None else F.pad(padding, (0, rows.size(1)), value=False)
+    return states._replace(x=joined, padding=padding)
 
 
 def add_to_words(x: Tensor, rows: Tensor) -> Tensor:

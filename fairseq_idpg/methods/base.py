@@ -80,7 +80,8 @@ class Method(nn.Module, ABC):
         """The values of one forward pass, a field for each of ``slots``.
 
         Args:
-            representation: M(x), B x d (word vectors: B x their width), if there is a ``representation``.
+            representation: M(x), B x d (word vectors: B x their width; ``last-states``: ``States``), if there is a
+                ``representation``.
         """
         return NOTHING
 

@@ -11,10 +11,12 @@ import torch
 from fairseq.models.roberta.model import RobertaEncoder
 from torch import Tensor, nn
 
+from ..backbone.injection import States
 from ..errors import InputError
 
 GLOVE = "glove"  # rows that the task reads from the data folder, see preprocess/glove.py
 PREVIOUS_LAYER = "previous-layer"
+LAST_STATES = "last-states"  # of all tokens: no vector, and so in no cache
 
 
 @contextlib.contextmanager
@@ -64,6 +66,15 @@ def canonical_kind(kind: str) -> str:
     return next(name for name, function in REPRESENTATIONS.items() if function is REPRESENTATIONS[kind])
 
 
+def last_states(encoder: RobertaEncoder, tokens: Tensor, padded: Optional[bool] = None) -> States:
+    """The last layer's states of all tokens, whose ``<s>`` is ``sentence_state``: B x T tokens -> T x B x d."""
+    features, _ = encoder(tokens, features_only=True, padded=padded)
+    return States(features.transpose(0, 1), None if padded is False else tokens.eq(encoder.dictionary.pad()))
+
+
+READERS: Dict[str, Callable[..., Any]] = {**REPRESENTATIONS, LAST_STATES: last_states}
+
+
 def sentence_representation(
     encoder: RobertaEncoder,
     tokens: Tensor,
@@ -71,10 +82,11 @@ def sentence_representation(
     kind: str = "backbone",
     gradient: bool = False,
     padded: Optional[bool] = None,
-) -> Tensor:
+) -> Any:
     """M(x) of the raw input: B x T tokens -> B x d, with a ``gradient`` for the encoder's own weights on request.
 
-    ``padded``: whether there are pads among the tokens, if that is known.
+    ``padded``: whether there are pads among the tokens, if that is known. With ``last-states`` it is the ``States`` of
+    all tokens, of which M(x) is the first.
 
     Differs from the paper's code, where the frozen backbone's dropout stays on in training and so the same
     sentence gets another representation at every step; ``dropout=True`` restores that. Without dropout M(x)
@@ -82,13 +94,13 @@ def sentence_representation(
     """
     mode = contextlib.nullcontext() if dropout else evaluating(encoder)
     with mode, torch.set_grad_enabled(gradient and torch.is_grad_enabled()):
-        return REPRESENTATIONS[kind](encoder, tokens, padded)
+        return READERS[kind](encoder, tokens, padded)
 
 
 def pass_representation(
     model: Any, tokens: Tensor, stored: Optional[Tensor] = None, padded: Optional[bool] = None
-) -> Optional[Tensor]:
-    """M(x) of one pass, B x w, as ``model.method`` reads it; None if it reads none.
+) -> Any:
+    """M(x) of one pass, B x w, or the states it is one of, as ``model.method`` reads it; None if it reads none.
 
     Args:
         model: ``roberta_idpg`` with a method.

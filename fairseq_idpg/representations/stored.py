@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import InputError
 from .cache import RepresentationCache
 from .key import CacheKey, SplitText
-from .kinds import GLOVE, canonical_kind
+from .kinds import GLOVE, LAST_STATES, canonical_kind
 from .word_vectors import load_vectors
 
 logger = logging.getLogger(__name__)
@@ -42,8 +42,10 @@ def check_cacheable(task_cfg: Any, model: Any) -> bool:
         InputError: M(x) changes in training, so that a cache would lie.
     """
     method, cfg = model.method, model.args
-    if method is None or method.representation in (None, GLOVE):
-        logger.info(f"--representation-cache is not used: --method {cfg.method} computes no M(x)")
+    if method is None or method.representation in (None, GLOVE, LAST_STATES):
+        last = method is not None and method.representation == LAST_STATES
+        reads = "reads the states of all tokens" if last else "computes no M(x)"
+        logger.info(f"--representation-cache is not used: --method {cfg.method} {reads}")
         return False
     if not model.backbone_loaded:
         logger.info(

@@ -14,6 +14,9 @@ METHODS = {
     "fine-tuning": {},
     "prompt-tuning": {},
     "p-tuning-v2-kv": {},
+    "lpt-mppg": {},
+    "lpt-appg": {"prompt_layers": "all"},
+    "id-spam": {},
     "m-idpg-phm+adapter": SMALL,
     "compacter-shared": {},
 }

@@ -93,7 +93,9 @@ def test_two_parts_in_one_slot_are_refused(slot):
 
 
 @pytest.mark.parametrize("name", sorted(name for name, preset in PRESETS.items() if preset.methods))
-@pytest.mark.parametrize("options", [{}, {"prompt_insertion": "key-value"}, {"prompt_layers": "0,2"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"prompt_insertion": "key-value"}, {"prompt_layers": "0,2"}, {"prompt_insertion": "late"}], ids=str
+)
 def test_methods_fill_the_slots_that_they_name(name, options):
     options = {option: value for option, value in options.items() if option in PRESETS[name].options}
     method = tiny_model(method=name, **(PHM if "phm" in name else {}), **ALSO.get(name, {}), **options).method

@@ -13,6 +13,8 @@ HEAD = {f"classification_heads.sentence_classification_head.{n}" for n in ("dens
 HEAD = {f"{layer}.{part}" for layer in HEAD for part in ("weight", "bias")}
 PHM = {"bias", *(f"generators.0.{name}" for name in ("hidden_bias", "down_a", "down_b", "up_a", "up_b"))}
 DNN = {"bias", *(f"generators.0.{name}" for name in ("hidden_bias", "down", "up"))}
+LPT = {"bias", *(f"generators.0.{name}" for name in ("down.weight", "down.bias", "up.weight"))}
+ID_SPAM = {f"generators.0.{name}.weight" for name in ("down", "up", "query", "key", "value")}
 ADAPTER = {"down", "up", "down_bias", "up_bias"}
 COMPACTER = {"a", "down_s", "down_t", "up_s", "up_t", "down_bias", "up_bias"}
 LSTM = {f"lstm.{kind}_{gate}_l{layer}{way}" for kind in ("weight", "bias") for gate in ("ih", "hh") for layer in (0, 1)
@@ -33,6 +35,11 @@ OWN = {  # parameters of each method, in its checkpoints under "method."
     "p-tuning": {f"reparameterization.{name}" for name in P_TUNING},
     "p-tuning-v2": {"table"},
     "p-tuning-v2-kv": {"table"},
+    "lpt-naive": {"table"},
+    "lpt-npg": LPT,
+    "lpt-mppg": LPT,
+    "lpt-appg": LPT,
+    "id-spam": ID_SPAM,
     "adapter": ADAPTER,
     "adapter-pfeiffer": ADAPTER,
     "adapter-drop": ADAPTER,

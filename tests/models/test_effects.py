@@ -18,9 +18,9 @@ from tests.helpers import enlarge, logits, pair_batch, tiny_model
 
 VALUES = {  # other values of every option than those that some preset has
     "prompt_length": [3],
-    "prompt_layers": ["first", "all", "0,2", "1,2"],
-    "prompt_insertion": ["add", "replace", "key-value", "key-value-input"],
-    "prompt_init": ["uniform", "vocabulary"],
+    "prompt_layers": ["first", "all", "0,2", "1,2", "middle", "1"],
+    "prompt_insertion": ["add", "replace", "key-value", "key-value-input", "late"],
+    "prompt_init": ["normal", "standard-normal", "uniform", "vocabulary"],
     "prompt_init_text": ["0 3"],
     "prompt_init_from": ["nowhere.pt"],
     "prompt_reparameterization": ["none", "lstm", "mlp", "prefix-mlp"],
@@ -37,6 +37,11 @@ VALUES = {  # other values of every option than those that some preset has
     "generator_residual": [True],
     "generator_layer_norm": [True],
     "generator_residual_norm": ["paper", "released"],
+    "generator_input": ["states", "words", "embeddings", "last"],
+    "generator_bias": ["true", "false"],
+    "lpt_generator": ["npg", "mppg", "appg"],
+    "id_spam_pooling": ["attention", "mean"],
+    "id_spam_output": ["relu", "linear"],
     "adapter_hidden_size": [8],
     "adapter_layers": ["0,2"],
     "adapter_activation": ["relu", "gelu"],
@@ -63,6 +68,10 @@ CONTEXTS = [  # what goes before: the settings with which some option has no eff
     {"prompt_insertion": "key-value", "prompt_layers": "1,2"},
     {"prompt_insertion": "key-value", "prompt_layers": "2"},
     {"prompt_insertion": "key-value", "prompt_layers": "all"},
+    {"prompt_insertion": "late", "prompt_layers": "first"},
+    {"prompt_insertion": "late", "prompt_layers": "1,2"},
+    {"prompt_insertion": "add", "prompt_layers": "first"},
+    {"prompt_insertion": "add", "prompt_layers": "all"},
     {"prompt_init": "text", "prompt_init_text": "1 2"},
     {"prompt_reparameterization": "prefix-mlp"},
     {"generator": "dnn"},
@@ -80,6 +89,8 @@ IN_EVERY_CONTEXT = {
     "compacter",
     "adapter-drop",
     "bitfit",
+    "lpt-npg",
+    "id-spam",
 }  # the others are presets of these
 
 
@@ -145,8 +156,9 @@ def has_effect(base, changed, option):
 
 
 def same_thing(context, option, value):
-    """With a prompt in the input alone, M(x) is what --representation backbone says it reads."""
-    return option == "representation" and value == "backbone" and context.get("prompt_layers") == "first"
+    """M(x) is what --representation backbone reads for the input alone; the middle of three layers is the last."""
+    place = context.get("prompt_layers")
+    return (option, value, place) in (("representation", "backbone", "first"), ("prompt_layers", "middle", "2"))
 
 
 def usual(method):
@@ -182,6 +194,7 @@ def test_an_option_changes_something_or_is_refused(method):
 
 
 ONE_PLACE = {"prompt_layers": "first"}
+INPUT = {**ONE_PLACE, "prompt_insertion": "add"}
 NO_INPUT = {"prompt_insertion": "key-value", "prompt_layers": "1,2"}
 
 
@@ -215,6 +228,12 @@ NO_INPUT = {"prompt_insertion": "key-value", "prompt_layers": "1,2"}
             {**NO_INPUT, "representation_dropout": True},
             "--representation-dropout has no effect: no layer",
         ),
+        ("lpt-npg", {"prompt_layers": "first"}, "--prompt-layers first has no effect: below layer 0 <s> is the same"),
+        ("lpt-appg", {"generator_sharing": "L"}, "--generator-sharing L has no effect: one prompt shares with none"),
+        ("id-spam", {"prompt_layers": "all", "generator_sharing": "M"}, "M has no effect: without biases M is S"),
+        ("lpt-appg", {**INPUT, "generator_input": "words"}, "words has no effect: the input's prompt is made from th"),
+        ("id-spam", {**INPUT, "generator_input": "states"}, "states has no effect: the input's prompt is made from t"),
+        ("id-spam", {"prompt_layers": "first", "generator_input": "embeddings"}, "embeddings has no effect: what ente"),
         (
             "adapter",
             {"train_layer_norms": "true", "no_freeze_backbone": True},

@@ -8,6 +8,7 @@ import torch
 from tests.helpers import PAD, enlarge, logits, pair_batch, single_batch, tiny_model
 
 METHODS = ["head-only", "prompt-tuning", "p-tuning-v2", "s-idpg-phm", "m-idpg-phm", "m-idpg-dnn"]
+METHODS += ["lpt-naive", "lpt-npg", "lpt-mppg", "lpt-appg", "id-spam"]
 
 
 @pytest.fixture(params=METHODS)
@@ -50,9 +51,17 @@ def test_device(model):
     torch.testing.assert_close(there.cpu(), here, atol=1e-5, rtol=0)
 
 
-def test_half_precision_modules_agree_with_float():
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"method": "m-idpg-phm", "phm_n": 4, "generator_residual": True, "generator_layer_norm": True},
+        *({"method": method, "prompt_layers": "all"} for method in METHODS if method.startswith(("lpt", "id-spam"))),
+    ],
+    ids=lambda options: options["method"],
+)
+def test_half_precision_modules_agree_with_float(options):
     """bfloat16 weights everywhere: no operation mixes precisions."""
-    model = tiny_model(method="m-idpg-phm", phm_n=4, generator_residual=True, generator_layer_norm=True)
+    model = tiny_model(**options)
     with torch.no_grad():
         expected = logits(model, pair_batch())
         torch.testing.assert_close(logits(model.bfloat16(), pair_batch()).float(), expected, atol=0.1, rtol=0)

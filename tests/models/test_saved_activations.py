@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.nn.functional as F
 
@@ -48,3 +49,18 @@ def test_dropout_keeps_a_byte_for_each_element():
     length = pair_batch().size(1) + 5
     hidden, attention = tokens * width, len(pair_batch()) * heads * length * length
     assert dropped - whole < (1 + 2 * layers) * hidden + layers * attention * 4
+
+
+LATE = ("lpt-naive", "lpt-npg", "lpt-mppg", "lpt-appg", "id-spam")
+
+
+@pytest.mark.parametrize("method", LATE)
+def test_a_late_prompt_keeps_nothing_of_the_layers_below(method):
+    """As much in front of two layers of six as of two of three; a layer more above costs a layer."""
+
+    def kept(layers: int, place: int) -> int:
+        return kept_bytes(method, encoder_layers=layers, prompt_layers=str(place))
+
+    assert kept(6, 4) == kept(3, 1) == kept(2, 0)
+    assert kept(6, 3) - kept(6, 4) == kept(6, 2) - kept(6, 3) > 0
+    assert kept(6, 4) < 0.5 * kept_bytes("prompt-tuning", encoder_layers=6)

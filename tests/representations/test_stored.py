@@ -33,6 +33,19 @@ def test_without_a_cache_m_of_x_is_computed():
         assert stored_representations(options(), tiny_model(method=method)) is None
 
 
+@pytest.mark.parametrize(
+    ("options_of_method", "said"),
+    [
+        ({"method": "lpt-appg", "generator_input": "last"}, "lpt-appg reads the states of all tokens"),
+        ({"method": "id-spam"}, "id-spam computes no M(x)"),
+    ],
+)
+def test_no_cache_of_what_is_no_row(tmp_path, caplog, options_of_method, said):
+    caplog.set_level("INFO")
+    assert stored_representations(options(str(tmp_path)), tiny_model(**options_of_method)) is None
+    assert f"--representation-cache is not used: --method {said}" in caplog.text
+
+
 def test_a_cache_of_every_split(text, tmp_path):
     found = stored_representations(options(str(tmp_path)), tiny_model(method="m-idpg-phm"))
     one, twice = (found(replace(text, copies=copies)) for copies in (1, 2))

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
@@ -13,15 +14,17 @@ from ..base import Geometry, Method, WordEmbeddings
 from ..options import Filled, option, parse_layers
 from .initial import INITS, set_initial_rows
 
-# (place, states below it, None at the input) -> B x rows x d or 1 x rows x d prompt rows
+# (place, states below it, at the input word embeddings or None) -> B x rows x d or 1 x rows x d prompt rows
 PromptAt = Callable[[int, Optional[States]], Tensor]
 
 # What RobertaModel's own initialisation leaves in every embedding table of the released code.
 TABLE_STD = 0.02
 PREFIX = ("key-value", "key-value-input")
+LATE = "late"
 
-Insertion: Any = ChoiceEnum(["add", "replace", *PREFIX])
+Insertion: Any = ChoiceEnum(["add", "replace", *PREFIX, LATE])
 Initial: Any = ChoiceEnum(list(INITS))
+Sharing: Any = ChoiceEnum(["S", "M", "L"])
 
 
 @dataclass
@@ -31,20 +34,23 @@ class PromptConfig(FairseqDataclass):
     prompt_length: Filled[int] = option(5, "prompt length t: rows inserted into each input")
     prompt_layers: Filled[str] = option(
         "first",
-        "layers that read a prompt: 'first' (the input only), 'all', or a list such as 0,4,8; layer i > 0 reads its "
-        "prompt from the hidden states after layer i - 1, layer 0 (which must be there unless prompts are keys and "
-        "values) from the input",
+        "layers that read a prompt: 'first' (the input only), 'all', 'middle' (layer L/2 + 1), or a list such as "
+        "0,4,8; they count from 0, so that layer k comes after k layers: LPT's and ID-SPAM's 'after layer k'; layer "
+        "i > 0 reads its prompt from the hidden states after layer i - 1, layer 0 (which must be there unless prompts "
+        "are keys and values or late) from the input",
     )
     prompt_insertion: Filled[Insertion] = option(
         "add",
         "how a prompt enters: as rows of the input, above it 'add'ed to the hidden states at the prompt's places "
-        "(paper) or 'replace'ing them; or as t keys and t values of each layer, 'key-value' after projection (prefix "
-        "tuning) or 'key-value-input' before it (the released code's insert mode 2)",
+        "(paper) or 'replace'ing them; as t keys and t values of each layer, 'key-value' after projection (prefix "
+        "tuning) or 'key-value-input' before it (the released code's insert mode 2); or 'late', as t rows that join "
+        "the hidden states before each layer of --prompt-layers, without position or LayerNorm (LPT)",
     )
     prompt_init: Filled[Initial] = option(
         "normal",
-        "where prompt rows (of a generator: its output bias) start: 'normal' N(0, 0.02^2), 'uniform' (-0.5, 0.5), at "
-        "the input 'vocabulary' (frequent words), 'class-labels' or 'text' (of --prompt-init-text); 'saved'",
+        "where prompt rows (of a generator: its output bias) start: 'normal' N(0, 0.02^2), 'standard-normal' "
+        "N(0, 1), 'uniform' (-0.5, 0.5), at the input or late 'vocabulary' (frequent words), 'class-labels' or 'text' "
+        "(of --prompt-init-text); 'saved'",
         changeable=True,
     )
     prompt_init_text: Filled[str] = option(
@@ -61,19 +67,47 @@ class PromptConfig(FairseqDataclass):
     )
 
 
-def parse_places(text: str, layers: int, prefix: bool = False) -> Tuple[int, ...]:
-    """``first`` | ``all`` | ``0,4,8`` -> the places of a prompt in rising order.
+@dataclass
+class GeneratorConfig(PromptConfig):
+    """Options of every generator: two layers, d to m to the rows."""
 
-    Place 0 is the input; place i > 0 is the hidden states between layer i - 1 and layer i. There is no place
-    after the last layer: no layer would read it. A ``prefix`` of keys and values needs no rows in the input.
+    generator_hidden_size: Filled[int] = option(16, "hidden size m of the generator")
+    generator_sharing: Filled[Sharing] = option(
+        "M", "shared by the layers: S weights and output bias, M weights only, L nothing"
+    )
+    generator_dropout: Filled[float] = option(
+        0.1,
+        "dropout of the generator: IDPG's on M(x) and its hidden layer, LPT's and ID-SPAM's on the rows",
+        changeable=True,
+    )
+
+
+def check_hidden_size(hidden: int) -> None:
+    """m is at least 1."""
+    if hidden < 1:
+        raise InputError(f"--generator-hidden-size {hidden} is no size: give 1 or more")
+
+
+def parse_places(text: str, layers: int, needs_input: bool = True) -> Tuple[int, ...]:
+    """``first`` | ``all`` | ``middle`` | ``0,4,8`` -> the places of a prompt in rising order.
+
+    Place 0 is the input, or the states that enter layer 0; place i > 0 is the hidden states between layer i - 1 and
+    layer i. There is no place after the last layer: no layer would read it. ``needs_input``: whether places above read
+    rows that the input's prompt makes.
     """
     if text == "first":
         return (0,)
     if text == "all":
         return tuple(range(layers))
-    places = parse_layers("--prompt-layers", text, layers, "first, all")
-    if places[0] != 0 and not prefix:
-        raise InputError(f"--prompt-layers {text}: add 0, the input, which makes the rows that later layers read")
+    if text == "middle":
+        places: Tuple[int, ...] = (min(layers // 2 + 1, layers - 1),)
+    else:
+        places = parse_layers("--prompt-layers", text, layers, "first, all, middle")
+    if places[0] != 0 and needs_input:
+        raise InputError(
+            f"--prompt-layers {text}: add 0, the input, which makes the rows that later layers read, or give "
+            "--prompt-insertion late"
+        )
     return places
 
 
@@ -81,11 +115,15 @@ class PromptMethod(Method):
     """Base of the prompt methods.
 
     Attributes:
-        prompt_length: rows that the task reserves in every example: t, or 0 for keys and values.
+        prompt_length: rows that the task reserves in every example: t, or 0 for keys and values and late rows.
         rows: rows made for each place: t, or 2 t (t keys, then t values).
         places: where a prompt enters, see ``parse_places``.
-        insertion: ``add``, ``replace``, ``key-value`` or ``key-value-input``.
+        insertion: ``add``, ``replace``, ``key-value``, ``key-value-input`` or ``late``.
+        in_input: whether the prompt has rows in the input.
+        reads_words: whether the input's rows are made from the text's word embeddings.
     """
+
+    reads_words = False
 
     def __init__(self, cfg: PromptConfig, geometry: Geometry):
         super().__init__()
@@ -93,10 +131,14 @@ class PromptMethod(Method):
             raise InputError(f"--prompt-length {cfg.prompt_length} is no length: give 1 or more")
         self.insertion = str(cfg.prompt_insertion)
         prefix = self.insertion in PREFIX
-        self.prompt_length = 0 if prefix else cfg.prompt_length
+        self.in_input = not prefix and self.insertion != LATE
+        self.prompt_length = cfg.prompt_length if self.in_input else 0
         self.rows = 2 * cfg.prompt_length if prefix else cfg.prompt_length
-        self.places = parse_places(str(cfg.prompt_layers), geometry.layers, prefix)
-        self.slots = ("key_value",) if prefix else ("input",) if self.places == (0,) else ("input", "hidden")
+        self.places = parse_places(str(cfg.prompt_layers), geometry.layers, self.in_input)
+        if self.in_input:
+            self.slots: Tuple[str, ...] = ("input",) if self.places == (0,) else ("input", "hidden")
+        else:
+            self.slots = ("key_value",) if prefix else ("late",)
 
     @abstractmethod
     def begin_pass(self, representation: Optional[Tensor]) -> PromptAt:
@@ -108,10 +150,15 @@ class PromptMethod(Method):
         if self.insertion in PREFIX:
             return Injection(key_value=self._key_value(prompt_at))
 
-        def hidden(layer: int, states: States) -> Optional[Tensor]:
-            return prompt_at(layer + 1, states) if layer + 1 in self.places else None
+        def before(layer: int, states: States) -> Optional[Tensor]:
+            return prompt_at(layer, states) if layer in self.places else None
 
-        injection = Injection(input=prompt_at(0, None))
+        def hidden(layer: int, states: States) -> Optional[Tensor]:
+            return before(layer + 1, states)
+
+        if self.insertion == LATE:
+            return Injection(late=before)
+        injection = Injection(input=partial(prompt_at, 0) if self.reads_words else prompt_at(0, None))
         return injection if self.places == (0,) else replace(injection, hidden=hidden, insertion=self.insertion)
 
     def _key_value(self, prompt_at: PromptAt) -> Callable[[int, States], Optional[Prefix]]:
@@ -133,11 +180,11 @@ class PromptMethod(Method):
 
     @property
     @abstractmethod
-    def initial_rows(self) -> nn.Parameter:
-        """places (or 1) x rows x d, what --prompt-init sets."""
+    def initial_rows(self) -> Optional[nn.Parameter]:
+        """places (or 1) x rows x d, what --prompt-init sets; None where no parameter is such rows."""
 
     def prompt_parameters(self) -> List[nn.Parameter]:
-        return [self.initial_rows]
+        return [] if self.initial_rows is None else [self.initial_rows]
 
     def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
         set_initial_rows(self, cfg, words)

@@ -22,29 +22,24 @@ from ...representations.kinds import GLOVE, PREVIOUS_LAYER, REPRESENTATIONS
 from ..base import Geometry
 from ..options import Filled, TrueFalse, option
 from ..registry import register_preset
-from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod
+from .base import TABLE_STD, GeneratorConfig, PromptAt, PromptMethod, check_hidden_size
 from .generator import DenseGenerator, Generator, PHMGenerator
 
 GeneratorKind: Any = ChoiceEnum(["phm", "dnn"])
-Sharing: Any = ChoiceEnum(["S", "M", "L"])
 Kind: Any = ChoiceEnum([*REPRESENTATIONS, GLOVE])
 Formula: Any = ChoiceEnum(["paper", "released"])
 
 
 @dataclass
-class IDPGConfig(PromptConfig):
+class IDPGConfig(GeneratorConfig):
     """Options of the generator."""
 
     generator: Filled[GeneratorKind] = option("phm", "how W1 and W2 are made: 'phm' or dense 'dnn'")
-    generator_hidden_size: Filled[int] = option(16, "hidden size m of the generator")
     phm_n: Filled[int] = option(16, "PHM factor n; divides d, m and t x d", only_with=("generator", ("phm",)))
     phm_shared_a: Filled[TrueFalse] = option(
         "false",
         "one A for W1 and W2 (the paper's count of S-IDPG-PHM) or one each (the released code)",
         only_with=("generator", ("phm",)),
-    )
-    generator_sharing: Filled[Sharing] = option(
-        "M", "shared by the layers: S weights and output bias, M weights only, L nothing"
     )
     representation: Filled[Kind] = option(
         "backbone",
@@ -61,9 +56,6 @@ class IDPGConfig(PromptConfig):
         "leave the backbone's dropout on while M(x) is computed in training, as the released code does",
         only_with=("representation", ("backbone", PREVIOUS_LAYER, "mean-pooled")),
         changeable=True,
-    )
-    generator_dropout: Filled[float] = option(
-        0.1, "dropout on M(x) and on the generator's hidden layer", changeable=True
     )
     generator_residual: Filled[bool] = option(False, "add M(x) to each row of the input prompt (Table 7)")
     generator_layer_norm: Filled[bool] = option(False, "LayerNorm on the rows of the input prompt (Table 7)")
@@ -181,8 +173,7 @@ def _layer_norm(width: int, present: bool) -> nn.Module:
 def make_generator(cfg: IDPGConfig, width: int, out: int) -> Generator:
     """One generator, ``width`` -> ``out``, as the options say."""
     hidden, dropout = cfg.generator_hidden_size, cfg.generator_dropout
-    if hidden < 1:
-        raise InputError(f"--generator-hidden-size {hidden} is no size: give 1 or more")
+    check_hidden_size(hidden)
     if str(cfg.generator) == "dnn":
         return DenseGenerator(width, hidden, out, dropout)
     if cfg.phm_n < 1:

@@ -57,25 +57,30 @@ WORDS: Dict[str, Callable[[Optional[str], WordEmbeddings, int], Tensor]] = {
     "class-labels": class_label_rows,
     "text": text_rows,
 }
-INITS = ("normal", "uniform", *WORDS, "saved")
+INITS = ("normal", "standard-normal", "uniform", *WORDS, "saved")
 
 
 @torch.no_grad()
 def set_initial_rows(method: Any, cfg: Any, words: WordEmbeddings) -> None:
     """Gives the rows that ``method.initial_rows`` names the values that --prompt-init asks for, in place.
 
-    Words are for the rows of the input, which stand among word embeddings; rows of later layers keep N(0, 0.02^2).
+    Words are for the rows of the input, which stand among word embeddings, and for those that join late at the first
+    place, as LPT does; rows of later layers keep what they are drawn from on construction.
     """
     init, rows = str(cfg.prompt_init), method.initial_rows
+    if rows is None and init not in ("normal", "saved"):
+        raise InputError(f"--prompt-init {init}: --method {cfg.method} has no rows to start from: leave it out")
     if init == "uniform":
         rows.uniform_(-0.5, 0.5)
+    elif init == "standard-normal":
+        rows.normal_()
     elif init == "saved":
         load_saved(method, cfg.prompt_init_from)
     elif init in WORDS:
-        if not method.prompt_length:
+        if not (method.prompt_length or method.insertion == "late"):
             raise InputError(
                 f"--prompt-init {init} is for rows of the input, not for --prompt-insertion {method.insertion}: "
-                "give normal, uniform or saved"
+                "give normal, standard-normal, uniform or saved"
             )
         rows[0] = WORDS[init](cfg.prompt_init_text, words, rows.size(1)).to(rows)
 

@@ -95,8 +95,8 @@ class TaskPrompts(PromptMethod):
     def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
         if self.training_only and str(cfg.prompt_init) not in ("normal", "saved"):
             raise InputError(
-                f"--prompt-init {cfg.prompt_init}: with --prompt-reparameterization the network makes the rows; leave "
-                "one of the two out"
+                f"--prompt-init {cfg.prompt_init}: with --prompt-reparameterization the network makes the rows; give "
+                "--prompt-init normal or --prompt-reparameterization none"
             )
         super().set_initial_values(cfg, words)
 

@@ -25,6 +25,11 @@ PAPER = {
     "p-tuning": 14_703_616,
     "p-tuning-v2": 122_880,
     "p-tuning-v2-kv": 245_760,
+    "lpt-naive": 5_120,
+    "lpt-npg": 791_680,
+    "lpt-mppg": 263_296,
+    "lpt-appg": 263_296,
+    "id-spam": 3_538_944,
     "adapter": 1_622_784,
     "adapter-pfeiffer": 811_392,
     "compacter": 152_832,
@@ -40,12 +45,12 @@ PAPER = {
 OF_BACKBONE = {"bitfit": 271_360}  # its biases
 
 
-def count(**options) -> int:
+def count(geometry: Geometry = LARGE, **options) -> int:
     if options["method"] == "m-idpg-phm-glove":
         options = {"representation_width": 300, **options}
     args = model_args(**options)
     with torch.device("meta"):
-        module = PRESETS[args.method].build(args, LARGE)
+        module = PRESETS[args.method].build(args, geometry)
     return 0 if module is None else sum(p.numel() for p in module.parameters() if p.requires_grad)
 
 
@@ -104,3 +109,32 @@ def test_table_7_variants_add_their_layer_norms(kind, residual, layer_norm, both
 )
 def test_reparameterizations(options, expected):
     assert count(**options) == expected
+
+
+@pytest.mark.parametrize(
+    ("width", "id_spam", "lpt"),
+    [(768, 2_064_384, 2_162_688), (1024, 3_538_944, 2_883_584), (1600, 8_294_400, None), (2048, 13_369_344, None)],
+)
+def test_tables_12_and_13_of_the_id_spam_paper(width, id_spam, lpt):
+    """Without biases; its LPT with t = 10 and m = 256. The wider two are printed as 8.3 and 13.4 million."""
+    geometry = Geometry(layers=24, width=width, inner=4 * width)
+    assert count(geometry, method="id-spam") == id_spam
+    table = {"prompt_length": 10, "generator_hidden_size": 256, "generator_bias": "false"}
+    assert lpt is None or count(geometry, method="lpt-npg", **table) == lpt
+
+
+def test_biases_of_id_spam():
+    assert count(method="id-spam", generator_bias="true") == 3_538_944 + 64 + 5 * 1024
+    assert count(method="id-spam", id_spam_pooling="mean") == 3_538_944 - 3 * 1024**2
+
+
+def test_larger_lpt():
+    assert count(method="lpt-npg", prompt_length=10, generator_hidden_size=256) == 2_894_080
+
+
+@pytest.mark.parametrize(
+    ("sharing", "expected"),
+    [("S", 263_296), ("M", 263_296 + 23 * 1024), ("L", 24 * 263_296)],
+)
+def test_sharing_of_lpt(sharing, expected):
+    assert count(method="lpt-appg", prompt_layers="all", generator_sharing=sharing) == expected

@@ -1,0 +1,112 @@
+"""ID-SPAM: a prompt from self-attention over the input embeddings.
+
+Paper: "Leveraging Self-Attention for Input-Dependent Soft Prompting in LLMs" (Muppidi et al., ACL 2025),
+https://arxiv.org/abs/2506.05629; no code was published.
+
+Its m is --prompt-layers with --prompt-insertion late, and --prompt-insertion add --prompt-layers first for m = 0.
+
+Where the paper leaves a choice or contradicts itself:
+- biases: the text has them, the counts of its Tables 12 and 13 have none: none, or --generator-bias true;
+- the ReLU after W_up: equation (2) has it, the text has none: it is there, or --id-spam-output linear;
+- pads: it does not say; they are left out of the softmax and of the mean;
+- its counts fit t = 5, c = 64, not the t = 10 of its text; where its dropout is: on the rows;
+- E are the token embeddings: without positions, or --generator-input embeddings. What it reads at an inner layer is
+  these too; --generator-input states reads the states below that layer.
+Differs from the paper in: rows stand after ``<s>`` (or at another --prompt-position), not in front of it.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch.nn.functional as F
+from fairseq.dataclass import ChoiceEnum
+from torch import Tensor, nn
+
+from ...backbone.injection import States
+from ..base import Geometry
+from ..options import Filled, option
+from ..registry import register_preset
+from .state_prompts import StateGenerator, StatePromptConfig, StatePrompts
+
+Pooling: Any = ChoiceEnum(["attention", "mean"])
+Output: Any = ChoiceEnum(["relu", "linear"])
+
+
+@dataclass
+class IDSPAMConfig(StatePromptConfig):
+    """Options of ID-SPAM."""
+
+    id_spam_pooling: Filled[Pooling] = option(
+        "attention", "one vector of all tokens: the mean of 'attention' over them, or their 'mean' (Table 3)"
+    )
+    id_spam_output: Filled[Output] = option(
+        "relu", "the prompt is 'relu' of the up-projection (equation 2) or 'linear' in it (the text)"
+    )
+
+
+def token_weights(states: States) -> Tensor:
+    """B x T (or 1 x T, without pads): 1 / n for each of an example's n tokens, 0 for pads."""
+    if states.padding is None:
+        length = len(states.x)
+        return states.x.new_full((1, length), 1 / length)
+    real = (~states.padding).type_as(states.x)
+    return real / real.sum(1, keepdim=True)
+
+
+class AttentionGenerator(StateGenerator):
+    """W_up ReLU(W_down A), A = mean over tokens of softmax((E W_Q)(E W_K)^T / sqrt d) (E W_V), one head of width d.
+
+    The mean of the weights is taken before E and W_V are applied, which is the same and needs no T x d values.
+    """
+
+    def __init__(self, width: int, hidden: int, rows: int, bias: bool, attention: bool):
+        super().__init__(width, hidden, rows * width, bias)
+        self.bias_rows = rows
+        self.attention = attention
+        if attention:
+            self.query, self.key, self.value = (nn.Linear(width, width, bias=False) for _ in range(3))
+
+    def forward(self, states: States) -> Tensor:
+        """B x rows x d."""
+        return self.up(F.relu(self.down(self.attended_mean(states)))).unflatten(1, (-1, self.width))
+
+    def attended_mean(self, states: States) -> Tensor:
+        """A: B x d."""
+        x, weights = states.x.transpose(0, 1), token_weights(states)[:, None]  # B x T x d, B x 1 x T
+        if not self.attention:
+            return (weights @ x)[:, 0]
+        scores = self.query(x) @ self.key(x).transpose(1, 2) * self.width**-0.5
+        if states.padding is not None:
+            scores = scores.masked_fill(states.padding[:, None], float("-inf"))
+        return self.value((weights @ scores.softmax(-1) @ x)[:, 0])
+
+
+class IDSPAM(StatePrompts):
+    """P_l = drop(ReLU(W_up ReLU(W_down A_l))), see ``AttentionGenerator``.
+
+    Parameters at one place: 3 d^2 + c d + c t d, and c + t d with biases; c = m, the generator's hidden size.
+    """
+
+    config = IDSPAMConfig
+
+    def __init__(self, cfg: IDSPAMConfig, geometry: Geometry):
+        super().__init__(cfg, geometry)
+        if str(cfg.id_spam_output) == "relu":
+            self.activation = nn.ReLU()
+
+    def make_generator(self, cfg: IDSPAMConfig, width: int) -> StateGenerator:
+        bias, attention = str(cfg.generator_bias) == "true", str(cfg.id_spam_pooling) == "attention"
+        return AttentionGenerator(width, cfg.generator_hidden_size, self.rows, bias, attention)
+
+
+register_preset(
+    "id-spam",
+    IDSPAM,
+    prompt_insertion="late",
+    prompt_layers="middle",
+    prompt_length=5,
+    generator_hidden_size=64,
+    generator_sharing="S",
+    generator_bias="false",
+    generator_input="words",
+)

@@ -1,0 +1,152 @@
+"""Late prompt tuning (LPT): rows that join the hidden states before a layer in the middle.
+
+Paper: "Late Prompt Tuning: A Late Prompt Could Be Better Than Many Prompts" (Liu et al., Findings of EMNLP 2022),
+https://arxiv.org/abs/2210.11292; code: https://github.com/xyltt/LPT
+
+Its k counts layers from 1 and joins after layer k: --prompt-layers k, because that counts from 0 and joins before.
+Its code runs k = 12 of 24, its best is 13, which is --prompt-layers middle.
+
+Differs from the paper in: a classification head is trained, in place of the masked language model's with verbalisers.
+Differs from its code in: a generator may stand at k = 0 too, where that has None to join; the generators' pooling runs
+for the whole batch at once; rows stand behind the text instead of in front, which is the same without positions.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Callable, Dict, Tuple
+
+import torch
+import torch.nn.functional as F
+from fairseq.dataclass import ChoiceEnum
+from torch import Tensor
+
+from ...backbone.injection import States
+from ..options import Filled, option
+from ..registry import register_preset
+from .state_prompts import StateGenerator, StatePromptConfig, StatePrompts
+from .task_prompts import TaskPrompts
+
+
+def real_count(states: States) -> Tensor:
+    """B (or 1, without pads): tokens that are no pads."""
+    if states.padding is None:
+        return torch.full((1,), len(states.x), device=states.x.device)
+    return (~states.padding).sum(1)
+
+
+def adaptive_bins(states: States, x: Tensor, bins: int) -> Tuple[Tensor, Tensor]:
+    """The n real tokens of each example in ``bins`` bins that may overlap: j covers [floor(j n/t), ceil((j+1) n/t)).
+
+    Args:
+        x: T x B x m, of each token.
+
+    Returns:
+        B x bins x w x m, and B (or 1) x bins x w, which of these are in the bin; w is as wide as any bin can be.
+    """
+    length, batch, _ = x.shape
+    count = real_count(states)[:, None]
+    j = torch.arange(bins, device=x.device)
+    begin = j * count // bins
+    end = ((j + 1) * count + bins - 1) // bins
+    index = begin[..., None] + torch.arange(min(length, -(-length // bins) + 1), device=x.device)
+    inside = index < end[..., None]
+    index = index.clamp(max=length - 1).flatten(1).expand(batch, -1)
+    if states.padding is not None:  # the real tokens, in their order
+        index = states.padding.byte().argsort(dim=1, stable=True).gather(1, index)
+    taken = x.transpose(0, 1).gather(1, index[..., None].expand(-1, -1, x.size(2)))
+    return taken.unflatten(1, inside.shape[1:]), inside
+
+
+def adaptive_max(taken: Tensor, inside: Tensor) -> Tensor:
+    """B x bins x m, the largest entries of each bin."""
+    return taken.masked_fill(~inside[..., None], float("-inf")).max(2).values
+
+
+def adaptive_mean(taken: Tensor, inside: Tensor) -> Tensor:
+    """B x bins x m, the mean of each bin."""
+    weights = inside.type_as(taken) / inside.sum(2, keepdim=True)
+    return (weights[..., None] * taken).sum(2)
+
+
+class FirstStateGenerator(StateGenerator):
+    """NPG: W2 ReLU(W1 h + b1) from the state h of ``<s>``, read as rows x d."""
+
+    def __init__(self, width: int, hidden: int, rows: int, parts: int, bias: bool):
+        super().__init__(width, hidden, rows * width, bias)
+        self.bias_rows = rows
+
+    def forward(self, states: States) -> Tensor:
+        """B x rows x d."""
+        sentence = states.sentence.clone()  # a view kept for W1's gradient would keep the layer's whole output
+        return self.up(F.relu(self.down(sentence))).unflatten(1, (-1, self.width))
+
+
+class PoolingGenerator(StateGenerator):
+    """MPPG, APPG: W2 ReLU(pool_t(W1 H + b1)); each of t bins of tokens makes its row, or its key and its value."""
+
+    def __init__(
+        self,
+        width: int,
+        hidden: int,
+        rows: int,
+        parts: int,
+        bias: bool,
+        pool: Callable[[Tensor, Tensor], Tensor],
+    ):
+        super().__init__(width, hidden, parts * width, bias)
+        self.bins, self.bias_rows, self.pool = rows // parts, parts, pool
+
+    def forward(self, states: States) -> Tensor:
+        """B x rows x d: of every bin the first part, then of every bin the second."""
+        pooled = self.pool(*adaptive_bins(states, self.down(states.x), self.bins))
+        return self.up(F.relu(pooled)).unflatten(2, (-1, self.width)).transpose(1, 2).flatten(1, 2)
+
+
+# (d, m, rows, how many rows a position of the prompt has: 1, or key and value, biases) -> G
+GENERATORS: Dict[str, Callable[[int, int, int, int, bool], StateGenerator]] = {
+    "npg": FirstStateGenerator,
+    "mppg": partial(PoolingGenerator, pool=adaptive_max),
+    "appg": partial(PoolingGenerator, pool=adaptive_mean),
+}
+LPTGenerator: Any = ChoiceEnum(list(GENERATORS))
+
+
+@dataclass
+class LPTConfig(StatePromptConfig):
+    """Options of LPT's generators."""
+
+    lpt_generator: Filled[LPTGenerator] = option(
+        "npg",
+        "how LPT reads the states: 'npg' that of <s>, 'mppg' the maximum or 'appg' the mean of t bins of all tokens",
+    )
+
+
+class LatePrompts(StatePrompts):
+    """P_l = drop(G(H_l) + b_l): G by ``--lpt-generator``.
+
+    Parameters at one place: npg d m + m + m t d + t d; mppg, appg 2 d m + m + d, however many rows.
+    """
+
+    config = LPTConfig
+
+    def make_generator(self, cfg: LPTConfig, width: int) -> StateGenerator:
+        make = GENERATORS[str(cfg.lpt_generator)]
+        bias = str(cfg.generator_bias) == "true"
+        return make(width, cfg.generator_hidden_size, self.rows, self.rows // cfg.prompt_length, bias)
+
+    def without_effect(self, cfg: LPTConfig) -> Dict[str, str]:
+        found = super().without_effect(cfg)
+        if self.places == (0,) and self.representation is None and str(cfg.lpt_generator) == "npg":
+            found["prompt_layers"] = (
+                "below layer 0 <s> is the same in every input, and npg would make one prompt for all: give a higher "
+                "layer, --lpt-generator mppg or appg, or --generator-input last"
+            )
+        return found
+
+
+late = partial(register_preset, prompt_insertion="late", prompt_layers="middle", prompt_length=5)
+generated_late = partial(late, method=LatePrompts, generator_hidden_size=128, generator_sharing="S")
+late("lpt-naive", TaskPrompts, prompt_init="standard-normal")
+generated_late("lpt-npg", lpt_generator="npg")
+generated_late("lpt-mppg", lpt_generator="mppg")
+generated_late("lpt-appg", lpt_generator="appg")

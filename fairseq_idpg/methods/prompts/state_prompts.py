@@ -1,0 +1,133 @@
+"""Prompts that are made from all states of a sequence: what LPT and ID-SPAM have in common."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Optional
+
+import torch
+from fairseq.dataclass import ChoiceEnum
+from torch import Tensor, nn
+
+from ...backbone.injection import States
+from ...errors import InputError
+from ...representations.kinds import LAST_STATES
+from ..base import Geometry
+from ..options import Filled, TrueFalse, option
+from .base import GeneratorConfig, PromptAt, PromptMethod, check_hidden_size
+
+# what a generator reads in the pass, from the states below its place
+IN_PASS: Dict[str, Callable[[Any], States]] = {
+    "states": lambda states: states,
+    "words": lambda states: states.origin.words(),
+    "embeddings": lambda states: states.origin.embedded,
+}
+LAST = "last"
+Input: Any = ChoiceEnum([*IN_PASS, LAST])
+
+
+@dataclass
+class StatePromptConfig(GeneratorConfig):
+    """Options of every generator that reads states."""
+
+    generator_input: Filled[Input] = option(
+        "states",
+        "what the generator reads: the 'states' below the layer, at the input the words; or at every layer the text's "
+        "'words' (embeddings without positions), its 'embeddings' (the states that enter layer 0) or its 'last' states "
+        "(the frozen backbone's on the raw input, the first of which is M(x))",
+    )
+    generator_bias: Filled[TrueFalse] = option("true", "biases in the two layers of a generator that reads states")
+
+
+class StateGenerator(nn.Module):
+    """States -> B x rows x d, without the output bias, which may belong to a layer.
+
+    ``down``: d -> m; ``up``: m -> ``out``. Linears start as PyTorch's.
+
+    Attributes:
+        bias_rows: rows of the output bias; each is that of rows / bias_rows neighbouring rows.
+    """
+
+    bias_rows: int
+
+    def __init__(self, width: int, hidden: int, out: int, bias: bool):
+        super().__init__()
+        self.width = width
+        self.down = nn.Linear(width, hidden, bias=bias)
+        self.up = nn.Linear(hidden, out, bias=False)
+
+
+class StatePrompts(PromptMethod):
+    """P_l = drop(f(G(H_l) + b_l)), for each place l; H_l: the states that --generator-input names, with their pads.
+
+    ``bias``: 1 or places x bias rows x d, as a Linear's of m inputs starts; f: identity, or what a subclass says.
+    Sharing over places as in IDPG: S one G and one b; M one G and b per place; L everything per place.
+    """
+
+    config = StatePromptConfig
+
+    def __init__(self, cfg: StatePromptConfig, geometry: Geometry):
+        super().__init__(cfg, geometry)
+        check_hidden_size(cfg.generator_hidden_size)
+        reads = str(cfg.generator_input)
+        if self.in_input and reads == "embeddings":
+            raise InputError(
+                "--generator-input embeddings: prompts of the input are made before them: give words or last, or "
+                "another --prompt-insertion"
+            )
+        if reads == LAST:
+            self.representation = LAST_STATES
+        else:
+            self.reads_words, self.read = True, IN_PASS[reads]
+        sharing, places = str(cfg.generator_sharing), len(self.places)
+        made = [self.make_generator(cfg, geometry.width) for _ in range(places if sharing == "L" else 1)]
+        self.generators: Any = nn.ModuleList(made)
+        self.bias: Optional[nn.Parameter] = None
+        if str(cfg.generator_bias) == "true":
+            count = 1 if sharing == "S" else places
+            self.bias = nn.Parameter(torch.empty(count, made[0].bias_rows, geometry.width))
+            bound = cfg.generator_hidden_size**-0.5
+            nn.init.uniform_(self.bias, -bound, bound)
+        self.activation: nn.Module = nn.Identity()
+        self.dropout = nn.Dropout(cfg.generator_dropout)
+
+    @abstractmethod
+    def make_generator(self, cfg: StatePromptConfig, width: int) -> StateGenerator:
+        """G as the options say, for ``self.rows`` rows."""
+
+    @property
+    def initial_rows(self) -> Optional[nn.Parameter]:
+        return self.bias if self.bias is not None and self.bias.size(1) == self.rows else None
+
+    def prompt_parameters(self) -> List[nn.Parameter]:
+        return [] if self.bias is None else [self.bias]
+
+    def begin_pass(self, representation: Any) -> PromptAt:
+        """``representation``: the last ``States``, or None."""
+
+        def read(states: Any) -> States:
+            if representation is not None:
+                return representation
+            return states if states.origin is None else self.read(states)  # the input's are the words
+
+        def prompt_at(place: int, states: Any) -> Tensor:
+            number = self.places.index(place)
+            prompt = self.generators[number % len(self.generators)](read(states))
+            if self.bias is not None:
+                bias = self.bias[number % len(self.bias)]
+                prompt = prompt + bias.repeat_interleave(self.rows // len(bias), 0)
+            return self.dropout(self.activation(prompt))
+
+        return prompt_at
+
+    def without_effect(self, cfg: StatePromptConfig) -> Dict[str, str]:
+        found = super().without_effect(cfg)
+        sharing, reads = str(cfg.generator_sharing), str(cfg.generator_input)
+        if len(self.places) == 1:
+            found["generator_sharing"] = "one prompt shares with none: leave it out or give --prompt-layers all"
+        elif self.bias is None and sharing == "M":
+            found["generator_sharing"] = "without biases M is S: leave it out or give --generator-bias true"
+        if self.places == (0,) and self.in_input and reads != LAST:
+            found["generator_input"] = "the input's prompt is made from the words: leave it out"
+        elif self.places == (0,) and reads == "embeddings":
+            found["generator_input"] = "what enters layer 0 are its states: give states"
+        return found

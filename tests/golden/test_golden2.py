@@ -21,8 +21,6 @@ LEFT_OUT = {
 AWAITED = (  # families without a builder; each leaves with its file
     "dept",
     "ept",
-    "idspam",
-    "lpt",
     "mam",
     "prefix",
     "smop",

@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from fairseq_idpg.backbone.injection import Additions, Injection, Prefix, add_rows, replace_rows
+from fairseq_idpg.backbone.injection import NO_ROOM, Additions, Injection, Prefix, add_rows, replace_rows
 from tests.backbone.plain_pass import COUNT, LAYERS, WIDTH, Reader, check, leaf, make_room, plain_pass, text_places
-from tests.helpers import TINY, pair_batch, tiny_model
+from tests.helpers import PAD, TINY, pair_batch, tiny_model
+from tests.plain import plain_embedding
 
 INNER = TINY["encoder_ffn_embed_dim"]
 LINEARS = {"q_proj": (WIDTH, WIDTH), "k_proj": (WIDTH, WIDTH), "v_proj": (WIDTH, WIDTH), "out_proj": (WIDTH, WIDTH)}
@@ -50,6 +51,33 @@ def test_late(model, tokens, layer):
     ):
         injection = Injection(late=lambda i, states, f=late: f(states) if i == layer else None)
         check(model, tokens, injection, plain_pass(model, tokens, late={layer: plain}), leaves)
+
+
+@pytest.mark.parametrize("prompted", [False, True], ids=["text", "prompt"])
+def test_late_from_what_the_pass_began_with(model, text, prompted):
+    """The text's words with what is added to them, prompt left out, and what enters the first layer, prompt and all."""
+    wide, room = make_room(text, 1) if prompted else (text, NO_ROOM)
+    rows, added, words, entering = leaf(3, COUNT, WIDTH), leaf(4, WIDTH), Reader(), Reader()
+    injection = Injection(
+        input=rows if prompted else None,
+        words=added,
+        late=lambda i, states: words(states.origin.words()) + entering(states.origin.embedded) if i == 2 else None,
+    )
+    stack = model.encoder.sentence_encoder
+    places = text_places(wide, room, 1) if prompted else [range(int(row.ne(PAD).sum())) for row in text]
+    sums = [dict(zip(found, added)) for found in places]
+
+    def late(x, example):
+        ids = text[example][text[example] != PAD]
+        own = torch.stack([stack.embed_tokens.weight[t] + (added[i] if i < 4 else 0) for i, t in enumerate(ids)])
+        full, begin = wide[example][wide[example] != PAD], int(room.offset[example]) if prompted else 0
+        first = plain_embedding(stack, full, rows[example] if prompted else None, begin, sums[example])
+        return words.alone(own) + entering.alone(first)
+
+    prompt = {"embedded": lambda example, own: rows[example], "at": room.offset} if prompted else {}
+    expected = plain_pass(model, wide, text, words=lambda example: sums[example], late={2: late}, **prompt)
+    leaves = [added, *words.parameters(), *entering.parameters(), *([rows] if prompted else [])]
+    check(model, wide, injection, expected, leaves, room)
 
 
 def test_late_at_every_layer_around_a_prompt_of_the_input(model, text):

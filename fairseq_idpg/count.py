@@ -40,6 +40,7 @@ class Count(NamedTuple):
         of_backbone: weights of the backbone that are trained with it.
         share: both together, as a part of the backbone.
         paper: what the paper prints, of RoBERTa-large.
+        folded: numbers that are left of ``own`` once the method is trained.
     """
 
     preset: str
@@ -47,6 +48,7 @@ class Count(NamedTuple):
     of_backbone: int
     share: float
     paper: str
+    folded: int
 
 
 def method_of(args: argparse.Namespace) -> Optional[Method]:
@@ -62,6 +64,13 @@ def method_parameters(args: argparse.Namespace) -> int:
 
 def _own(method: Optional[Method]) -> int:
     return 0 if method is None else sum(parameter.numel() for parameter in method.parameters())
+
+
+def _folded(method: Optional[Method]) -> int:
+    if method is None or not method.training_only:
+        return _own(method)
+    kept = {n: values for n, values in method.state_dict().items() if not n.startswith(method.training_only)}
+    return sum(values.numel() for values in kept.values())
 
 
 def backbone_sizes(args: argparse.Namespace, symbols: int = ROBERTA_SYMBOLS) -> Dict[str, int]:
@@ -91,7 +100,7 @@ def count_preset(arch: str, preset: str) -> Count:
     ]
     own, of_backbone = _own(method), sum(trained)
     paper = find_preset(preset).paper if arch == "roberta_idpg_large" else ""
-    return Count(preset, own, of_backbone, (own + of_backbone) / sum(sizes.values()), paper)
+    return Count(preset, own, of_backbone, (own + of_backbone) / sum(sizes.values()), paper, _folded(method))
 
 
 def counts(arch: str) -> List[Count]:
@@ -103,9 +112,10 @@ def main() -> None:
     choices = sorted(name for name, model in ARCH_MODEL_REGISTRY.items() if name.startswith("roberta_idpg"))
     parser = argparse.ArgumentParser("python -m fairseq_idpg.count", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--arch", choices=choices, default="roberta_idpg_large")
-    print(f"{'method':20}{'own':>14}{'of backbone':>14}{'share':>10}{'paper':>8}")
+    print(f"{'method':28}{'own':>14}{'of backbone':>14}{'share':>10}{'folded':>12}{'paper':>8}")
     for row in counts(parser.parse_args().arch):
-        print(f"{row.preset:20}{row.own:14,}{row.of_backbone:14,}{row.share:10.3%}{row.paper:>8}")
+        folded = f"{row.folded:,}" if row.folded != row.own else ""
+        print(f"{row.preset:28}{row.own:14,}{row.of_backbone:14,}{row.share:10.3%}{folded:>12}{row.paper:>8}")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import pytest
 from fairseq_idpg import count
 from fairseq_idpg.methods.registry import PRESETS
 from tests.helpers import dictionary, model_args, tiny_model
-from tests.methods.prompts.test_counts import OF_BACKBONE, PAPER
+from tests.methods.prompts.test_counts import FOLDED, OF_BACKBONE, PAPER
 
 
 def test_table_of_roberta_large():
@@ -21,6 +21,8 @@ def test_table_of_roberta_large():
         **OF_BACKBONE,
         "compacter-shared": (2 * 24 + 1) * 2 * 1024,  # LayerNorms
     }
+    assert {row.preset: row.folded for row in rows} == {**PAPER, **FOLDED}
+    assert FOLDED["mam"] == 1_597_824
     assert rows == sorted(rows, key=lambda row: row.own + row.of_backbone)
 
 
@@ -48,3 +50,4 @@ def test_command(capsys, monkeypatch):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1 + len(PRESETS)
     assert any(re.fullmatch(r"m-idpg-phm +22,032 +0 +0\.\d+% *", line) for line in lines)
+    assert any(re.fullmatch(r"prefix-tuning +[\d,]+ +0 +[\d.]+% +92,160 *", line) for line in lines)  # 2 · 6 · 20 · 384

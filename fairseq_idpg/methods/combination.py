@@ -2,7 +2,7 @@
 
 import itertools
 from dataclasses import replace
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Sequence
 
 from torch import Tensor, nn
 
@@ -15,15 +15,16 @@ class Combination(Method):
     """Injects what all of ``parts`` inject.
 
     Args:
-        name: theirs, joined by +.
+        name: of them together, as --method has it.
+        owners: for each of ``parts`` the preset that it belongs to; without them, ``name`` is theirs, joined by +.
 
     Raises:
         InputError: two of them fill the same slot.
     """
 
-    def __init__(self, name: str, parts: List[Method]):
+    def __init__(self, name: str, parts: List[Method], owners: Sequence[str] = ()):
         super().__init__()
-        for (one, first), (other, second) in itertools.combinations(zip(name.split("+"), parts), 2):
+        for (one, first), (other, second) in itertools.combinations(zip(owners or name.split("+"), parts), 2):
             both = sorted(set(first.slots) & set(second.slots))
             if both:
                 raise InputError(

@@ -19,11 +19,13 @@ class Preset:
     """A named setting of a method.
 
     Attributes:
-        methods: the class of its module; none for a baseline, several for presets joined by +.
+        methods: the classes of its modules; none for a baseline, several that enter at different places, as for
+            presets joined by +.
         settings: the option values that define the row.
         paper: its trainable parameters as the IDPG paper prints them (Table 2, RoBERTa-large).
         trains_backbone: whether the whole backbone is trained too.
         needs_pairs: whether it makes sense for sentence pairs only.
+        joined: of presets joined by +, for each of ``methods`` the preset that it belongs to.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Preset:
     paper: str = ""
     trains_backbone: bool = False
     needs_pairs: bool = False
+    joined: Tuple[str, ...] = ()
 
     @property
     def options(self) -> Dict[str, Field]:
@@ -46,7 +49,9 @@ class Preset:
     def build(self, cfg: Any, geometry: Geometry) -> Optional[Method]:
         """The module for filled options ``cfg``; None for a baseline."""
         parts = [method(cfg, geometry) for method in self.methods]
-        return Combination(self.name, parts) if len(parts) > 1 else next(iter(parts), None)
+        if len(parts) < 2:
+            return next(iter(parts), None)
+        return Combination(self.name, parts, self.joined or (self.name,) * len(parts))
 
 
 PRESETS: Dict[str, Preset] = {}
@@ -56,6 +61,7 @@ def register_preset(
     name: str,
     method: Optional[Type[Method]] = None,
     *,
+    beside: Tuple[Type[Method], ...] = (),
     paper: str = "",
     trains_backbone: bool = False,
     needs_pairs: bool = False,
@@ -63,10 +69,15 @@ def register_preset(
 ) -> None:
     """One line per row: ``register_preset("prompt-tuning", TaskPrompts, paper="5K", prompt_length=5)``.
 
+    Args:
+        method: none for a baseline.
+        beside: others that are trained together with it.
+
     Raises:
         ValueError: the name is taken, or a setting is no option of the method.
     """
-    preset = Preset(name, () if method is None else (method,), settings, paper, trains_backbone, needs_pairs)
+    methods = beside if method is None else (method, *beside)
+    preset = Preset(name, methods, settings, paper, trains_backbone, needs_pairs)
     if name in PRESETS:
         raise ValueError(f"preset {name} is registered twice")
     unknown = settings.keys() - preset.options.keys()
@@ -99,6 +110,7 @@ def find_preset(name: str) -> Preset:
         settings={option: value for part in parts for option, value in part.settings.items()},
         trains_backbone=any(part.trains_backbone for part in parts),
         needs_pairs=any(part.needs_pairs for part in parts),
+        joined=tuple(part.name for part in parts for _ in part.methods),
     )
 
 

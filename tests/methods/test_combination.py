@@ -103,6 +103,17 @@ def test_methods_fill_the_slots_that_they_name(name, options):
     assert set(filled) - {"insertion"} == set(method.slots) <= set(SLOTS)
 
 
+def test_a_preset_of_several_methods_is_joined_like_one():
+    three = tiny_model(method="mam+lora").method
+    assert [type(part).__name__ for part in three.parts] == ["TaskPrompts", "ParallelAdapters", "LoRA"]
+    assert set(three.slots) == {"key_value", "sublayer", "projection"}
+    with pytest.raises(InputError, match=r"--method mam\+adapter: mam and adapter enter at the same place"):
+        find_preset("mam+adapter")
+    parts = [Filling("words"), Filling("late"), Filling("late")]
+    with pytest.raises(InputError, match=r"--method two\+one: two and one enter at the same place \(late\)"):
+        Combination("two+one", parts, ("two", "two", "one"))
+
+
 def test_counts_add_up():
     both = tiny_model(method="compacter+m-idpg-phm", **PHM).parameter_counts()["method"]
     parts = [

@@ -20,6 +20,9 @@ COMPACTER = {"a", "down_s", "down_t", "up_s", "up_t", "down_bias", "up_bias"}
 LSTM = {f"lstm.{kind}_{gate}_l{layer}{way}" for kind in ("weight", "bias") for gate in ("ih", "hh") for layer in (0, 1)
         for way in ("", "_reverse")}  # fmt: skip
 P_TUNING = {"embedding", "mlp.0.weight", "mlp.0.bias", "mlp.2.weight", "mlp.2.bias", *LSTM}
+PREFIX_MLP = {
+    f"reparameterization.{n}" for n in ("embedding", "mlp.0.weight", "mlp.0.bias", "mlp.2.weight", "mlp.2.bias")
+}
 OWN = {  # parameters of each method, in its checkpoints under "method."
     "head-only": set(),
     "fine-tuning": set(),
@@ -35,6 +38,8 @@ OWN = {  # parameters of each method, in its checkpoints under "method."
     "p-tuning": {f"reparameterization.{name}" for name in P_TUNING},
     "p-tuning-v2": {"table"},
     "p-tuning-v2-kv": {"table"},
+    "prefix-tuning": PREFIX_MLP,
+    "mam": {*(f"parts.0.{name}" for name in PREFIX_MLP), *(f"parts.1.{name}" for name in ADAPTER)},
     "lpt-naive": {"table"},
     "lpt-npg": LPT,
     "lpt-mppg": LPT,
@@ -52,6 +57,7 @@ OWN = {  # parameters of each method, in its checkpoints under "method."
     "compacter": COMPACTER,
     "compacter-shared": COMPACTER,
 }
+FOLDED = {"p-tuning": {"table"}, "prefix-tuning": {"table"}, "mam": {"parts.0.table"}}  # saved besides
 TRAINS_BACKBONE = {"fine-tuning", "efl"}
 TRAINS_LAYER_NORMS = {"compacter-shared"}
 TRAINS_BIASES = {"bitfit"}
@@ -87,6 +93,10 @@ def trained_names(method, model):
     return names
 
 
+def saved_names(method, model):
+    return trained_names(method, model) | {f"method.{name}" for name in FOLDED.get(method, ())} | ALWAYS_SAVED
+
+
 def test_every_method_is_here():
     assert set(OWN) == set(PRESETS)
 
@@ -113,9 +123,7 @@ def test_training_moves_its_own_parameters_and_the_head(method):
 @pytest.mark.parametrize("method", sorted(PRESETS))
 def test_checkpoints_hold_exactly_what_is_trained(method):
     model = build(method)
-    names = trained_names(method, model) | ALWAYS_SAVED
-    if method == "p-tuning":
-        names.add("method.table")
+    names = saved_names(method, model)
     keys = set(model.state_dict())
     if method in TRAINS_BACKBONE:  # and the LM head and fairseq's version mark, as a --backbone has them
         assert names <= keys and not any(key.startswith("method.") for key in keys)

@@ -23,6 +23,7 @@ VALUES = {  # other values of every option than those that some preset has
     "prompt_init": ["normal", "standard-normal", "uniform", "vocabulary"],
     "prompt_init_text": ["0 3"],
     "prompt_init_from": ["nowhere.pt"],
+    "prefix_dropout": [0.5],
     "prompt_reparameterization": ["none", "lstm", "mlp", "prefix-mlp"],
     "reparameterization_hidden_size": [9],
     "generator": ["phm", "dnn"],

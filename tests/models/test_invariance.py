@@ -8,7 +8,7 @@ import torch
 from tests.helpers import PAD, enlarge, logits, pair_batch, single_batch, tiny_model
 
 METHODS = ["head-only", "prompt-tuning", "p-tuning-v2", "s-idpg-phm", "m-idpg-phm", "m-idpg-dnn"]
-METHODS += ["lpt-naive", "lpt-npg", "lpt-mppg", "lpt-appg", "id-spam"]
+METHODS += ["lpt-naive", "lpt-npg", "lpt-mppg", "lpt-appg", "id-spam", "prefix-tuning", "mam"]
 
 
 @pytest.fixture(params=METHODS)

@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from torch import Tensor, nn
 
+from ...backbone.dropout import QuickDropout
 from ...backbone.injection import Injection, Prefix, States
 from ...errors import InputError
 from ..base import Geometry, Method, WordEmbeddings
@@ -63,6 +64,12 @@ class PromptConfig(FairseqDataclass):
         "",
         "checkpoint of another task whose whole method is taken over",
         only_with=("prompt_init", ("saved",)),
+        changeable=True,
+    )
+    prefix_dropout: Filled[float] = option(
+        0.0,
+        "dropout on the rows that enter as keys and values, drawn for each example",
+        only_with=("prompt_insertion", PREFIX),
         changeable=True,
     )
 
@@ -134,6 +141,9 @@ class PromptMethod(Method):
         self.in_input = not prefix and self.insertion != LATE
         self.prompt_length = cfg.prompt_length if self.in_input else 0
         self.rows = 2 * cfg.prompt_length if prefix else cfg.prompt_length
+        if not 0 <= cfg.prefix_dropout < 1:
+            raise InputError(f"--prefix-dropout {cfg.prefix_dropout} is no rate: give 0 or more, below 1")
+        self.prefix_dropout = QuickDropout(cfg.prefix_dropout)
         self.places = parse_places(str(cfg.prompt_layers), geometry.layers, self.in_input)
         if self.in_input:
             self.slots: Tuple[str, ...] = ("input",) if self.places == (0,) else ("input", "hidden")
@@ -167,7 +177,10 @@ class PromptMethod(Method):
         def prefix_of(layer: int, states: States) -> Optional[Prefix]:
             if layer not in self.places:
                 return None
-            keys, values = prompt_at(layer, states).chunk(2, dim=1)
+            rows = prompt_at(layer, states)
+            if self.training and self.prefix_dropout.p:
+                rows = self.prefix_dropout(rows.expand(states.x.size(1), -1, -1))
+            keys, values = rows.chunk(2, dim=1)
             return Prefix(keys, values, before_projection=self.insertion == "key-value-input")
 
         return prefix_of

@@ -1,4 +1,4 @@
-"""Each preset of the other papers' layers through the command line: trained, resumed, saved, validated, predicted."""
+"""Presets of the other papers through the command line: trained, resumed, saved, validated, predicted."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import torch
 
 from fairseq_idpg.predict import load, predict
 from tests.folders import same_tensors, train, validate
-from tests.helpers import ALWAYS_SAVED
 from tests.methods.adapters.presets import HEAD
-from tests.methods.test_registry import build, trained_names
+from tests.methods.test_registry import build, saved_names
 
 PRESETS = {
     "lora": ["--lora-dropout", 0.1],
@@ -20,6 +19,8 @@ PRESETS = {
     "adapter-parallel": ["--adapter-place", "both"],
     "adapter-scaled-parallel": [],
     "adapter-multihead-parallel": [],
+    "prefix-tuning": ["--prefix-dropout", 0.1],
+    "mam": [],
 }
 
 
@@ -29,7 +30,7 @@ def test_trained_resumed_saved_validated_and_predicted(name, pairs, backbone, tm
     whole = train(pairs, tmp_path / "whole", *options, "--save-interval-updates", 2, without="--phm-n")
     last, middle = (tmp_path / "whole" / f"checkpoint_{at}.pt" for at in ("last", "1_2"))
     saved = torch.load(last, weights_only=True)["model"]
-    assert set(saved) == trained_names(name, build(name)) | ALWAYS_SAVED and set(saved) >= HEAD
+    assert set(saved) == saved_names(name, build(name)) and set(saved) >= HEAD
 
     resumed = train(pairs, tmp_path / "rest", *options, "--restore-file", middle, without="--phm-n")
     assert resumed.log("train_loss")[-1:] == whole.log("train_loss")[-1:]

@@ -25,6 +25,8 @@ PAPER = {
     "p-tuning": 14_703_616,
     "p-tuning-v2": 122_880,
     "p-tuning-v2-kv": 245_760,
+    "prefix-tuning": 25_760_256,  # see FOLDED
+    "mam": 16 * 1024 + 1024 * 800 + 800 + 801 * 2 * 24 * 1024 + 811_392,
     "lpt-naive": 5_120,
     "lpt-npg": 791_680,
     "lpt-mppg": 263_296,
@@ -42,6 +44,7 @@ PAPER = {
     "lora-all": 3_538_944,
     "bitfit": 0,  # of its own; see OF_BACKBONE
 }
+FOLDED = {"p-tuning": 5_120, "prefix-tuning": 983_040, "mam": 786_432 + 811_392}  # what is left after training
 OF_BACKBONE = {"bitfit": 271_360}  # its biases
 
 

@@ -115,6 +115,10 @@ class Method(nn.Module, ABC):
         """Parameters that are prompt rows themselves, for --no-decay-prompts."""
         return []
 
+    def word_parameters(self) -> List[nn.Parameter]:
+        """Parameters of rows that are added to word embeddings, for --words-lr."""
+        return []
+
     def fold(self) -> None:
         """Brings the tensors that outlive training up to date with those that only training needs."""
 

@@ -69,6 +69,9 @@ class Combination(Method):
     def prompt_parameters(self) -> List[nn.Parameter]:
         return [parameter for part in self.parts for parameter in part.prompt_parameters()]
 
+    def word_parameters(self) -> List[nn.Parameter]:
+        return [parameter for part in self.parts for parameter in part.word_parameters()]
+
     def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
         for part in self.parts:
             part.set_initial_values(cfg, words)

@@ -94,7 +94,10 @@ def prepare_model(model: Any, data: DataFacts, training: bool) -> None:
     if training:
         model.kept["fp16"] = KeptHalfPrecision(saved=not cfg.no_save_optimizer_state)
         set_initial_values(model, data)
-    mark_groups(model, [] if method is None else method.prompt_parameters())
+    if method is None:
+        mark_groups(model, [])
+    else:
+        mark_groups(model, method.prompt_parameters(), method.word_parameters())
     if training:
         check_effects(data.task_cfg, cfg, method)
     log_model(model, data.task_cfg.prompt_position)

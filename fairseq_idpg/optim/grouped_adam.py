@@ -2,6 +2,8 @@
 
     lr(head) = --lr * --head-lr,  lr(method) = --lr * --prompt-lr,  lr(backbone, if trained) = --lr
 
+What a method adds to word embeddings (DePT's and EPT's pair) has lr = --lr * --words-lr.
+
 Groups survive a resume. Under --fp16, fairseq puts all parameters into one flat tensor, which has no groups: such a run
 needs --fp16-no-flatten-grads and is refused without.
 """
@@ -15,7 +17,7 @@ from torch import nn
 
 from ..errors import InputError
 
-HEAD, METHOD, BACKBONE = "head", "method", "backbone"
+HEAD, METHOD, WORDS, BACKBONE = "head", "method", "words", "backbone"
 WEIGHT, BIAS, PROMPT = "weight", "bias", "prompt"
 GROUP = "param_group"  # the attribute of a parameter
 
@@ -26,6 +28,10 @@ class GroupedAdamConfig(FairseqAdamConfig):
 
     head_lr: float = field(default=1.0, metadata={"help": "learning rate of the classification head, times --lr"})
     prompt_lr: float = field(default=1.0, metadata={"help": "learning rate of the method's parameters, times --lr"})
+    words_lr: float = field(
+        default=1.0,
+        metadata={"help": "learning rate of what dept and ept add to the word embeddings, times --lr, not --prompt-lr"},
+    )
     no_decay_biases: bool = field(
         default=False, metadata={"help": "no weight decay for biases and LayerNorms (one-dimensional parameters)"}
     )
@@ -34,11 +40,12 @@ class GroupedAdamConfig(FairseqAdamConfig):
     )
 
 
-def mark_groups(model: nn.Module, prompts: Iterable[nn.Parameter]) -> None:
+def mark_groups(model: nn.Module, prompts: Iterable[nn.Parameter], words: Iterable[nn.Parameter] = ()) -> None:
     """Names each parameter's group, ``PART/KIND``, in an attribute that fairseq's fp16 copies keep."""
-    rows = {id(parameter) for parameter in prompts}
+    rows, pairs = ({id(parameter) for parameter in some} for some in (prompts, words))
     for name, parameter in model.named_parameters():
         part = {"classification_heads": HEAD, "method": METHOD}.get(name.split(".")[0], BACKBONE)
+        part = WORDS if id(parameter) in pairs else part
         kind = PROMPT if id(parameter) in rows else BIAS if parameter.dim() < 2 else WEIGHT
         setattr(parameter, GROUP, f"{part}/{kind}")
 
@@ -52,10 +59,11 @@ class GroupedAdam(FairseqAdam):
     """Adam over the groups that ``mark_groups`` named."""
 
     def __init__(self, cfg: GroupedAdamConfig, params: Iterable[nn.Parameter]):
-        for option, value in (("--head-lr", cfg.head_lr), ("--prompt-lr", cfg.prompt_lr)):
+        factors = (("--head-lr", cfg.head_lr), ("--prompt-lr", cfg.prompt_lr), ("--words-lr", cfg.words_lr))
+        for option, value in factors:
             if not value >= 0:
                 raise InputError(f"{option} {value} is no factor of a learning rate: give 0 or more")
-        self.scales = {HEAD: cfg.head_lr, METHOD: cfg.prompt_lr, BACKBONE: 1.0}
+        self.scales = {HEAD: cfg.head_lr, METHOD: cfg.prompt_lr, WORDS: cfg.words_lr, BACKBONE: 1.0}
         super().__init__(cfg, self._groups(cfg, list(params)))
         self.set_lr(self.optimizer_config["lr"])
 
@@ -92,6 +100,7 @@ def _check_effects(cfg: GroupedAdamConfig, groups: Set[Tuple[str, ...]]) -> None
     parts, kinds = zip(*groups)
     for option, given, has_effect, reason in (
         ("--prompt-lr", cfg.prompt_lr != 1, METHOD in parts, "the method has no parameters of its own"),
+        ("--words-lr", cfg.words_lr != 1, WORDS in parts, "the method adds no rows to the word embeddings"),
         ("--no-decay-prompts", cfg.no_decay_prompts, PROMPT in kinds, "the method trains no prompt rows"),
         ("--no-decay-prompts", cfg.no_decay_prompts, cfg.weight_decay, "--weight-decay is 0"),
         ("--no-decay-biases", cfg.no_decay_biases, cfg.weight_decay, "--weight-decay is 0"),

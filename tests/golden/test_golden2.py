@@ -10,7 +10,7 @@ import pytest
 from torch import Tensor
 
 from tests.golden.golden2.case import FOLDER, names, read
-from tests.golden.golden2.family import families, family_of
+from tests.golden.golden2.family import family_of
 from tests.golden.golden2.run import build, run
 
 TOLERANCE = 2e-5
@@ -18,11 +18,6 @@ LEFT_OUT = {
     "smop_top1_released_batch": "its batches mix the prompts of all their examples: a defect of the released code",
     "prefix_mlp_peft": "it shifts the text's positions by the prefix, which none of the papers does",
 }
-AWAITED = (  # families without a builder; each leaves with its file
-    "dept",
-    "ept",
-    "smop",
-)
 CASES = [name for name in names() if name.split("__")[0] not in LEFT_OUT]
 
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="golden numbers of the other systems are not here")
@@ -32,8 +27,6 @@ pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="golden numbers of t
 def case(request):
     """(case, its family, our model of it, its pass)."""
     family = family_of(request.param)
-    if family is None and request.param.startswith(AWAITED):
-        pytest.skip("no builder yet")
     assert family is not None, f"{request.param}: no builder in tests/golden/golden2"
     case = read(request.param)
     model = build(case, family)
@@ -44,10 +37,6 @@ def close(ours: Tensor, golden: Tensor, what: str, scale: float = 1.0) -> None:
     assert ours.shape == golden.shape, f"{what}: {tuple(ours.shape)}, not {tuple(golden.shape)}"
     difference = (ours.detach() - golden).abs().max().item()
     assert difference <= TOLERANCE * scale, f"{what}: {difference:.2e}"
-
-
-def test_awaited_families_have_no_builder():
-    assert not set(AWAITED) & set(families())
 
 
 def test_states(case):

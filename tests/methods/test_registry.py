@@ -15,6 +15,8 @@ PHM = {"bias", *(f"generators.0.{name}" for name in ("hidden_bias", "down_a", "d
 DNN = {"bias", *(f"generators.0.{name}" for name in ("hidden_bias", "down", "up"))}
 LPT = {"bias", *(f"generators.0.{name}" for name in ("down.weight", "down.bias", "up.weight"))}
 ID_SPAM = {f"generators.0.{name}.weight" for name in ("down", "up", "query", "key", "value")}
+WORDS = {"words.a", "words.b"}
+EXPERTS = {"down", "down_bias", "up", "up_bias", "gate.weight", "gate.bias"}
 ADAPTER = {"down", "up", "down_bias", "up_bias"}
 COMPACTER = {"a", "down_s", "down_t", "up_s", "up_t", "down_bias", "up_bias"}
 LSTM = {f"lstm.{kind}_{gate}_l{layer}{way}" for kind in ("weight", "bias") for gate in ("ih", "hh") for layer in (0, 1)
@@ -40,6 +42,10 @@ OWN = {  # parameters of each method, in its checkpoints under "method."
     "p-tuning-v2-kv": {"table"},
     "prefix-tuning": PREFIX_MLP,
     "mam": {*(f"parts.0.{name}" for name in PREFIX_MLP), *(f"parts.1.{name}" for name in ADAPTER)},
+    "dpt": {"reparameterization.a", "reparameterization.b"},
+    "dept": {"table", *WORDS},
+    "ept": {"reparameterization.rows", *(f"reparameterization.experts.{name}" for name in EXPERTS), *WORDS},
+    "smop": {"table", "router"},
     "lpt-naive": {"table"},
     "lpt-npg": LPT,
     "lpt-mppg": LPT,
@@ -57,7 +63,10 @@ OWN = {  # parameters of each method, in its checkpoints under "method."
     "compacter": COMPACTER,
     "compacter-shared": COMPACTER,
 }
-FOLDED = {"p-tuning": {"table"}, "prefix-tuning": {"table"}, "mam": {"parts.0.table"}}  # saved besides
+FOLDED = {  # saved besides
+    **{name: {"table"} for name in ("p-tuning", "prefix-tuning", "dpt", "ept")},
+    "mam": {"parts.0.table"},
+}
 TRAINS_BACKBONE = {"fine-tuning", "efl"}
 TRAINS_LAYER_NORMS = {"compacter-shared"}
 TRAINS_BIASES = {"bitfit"}
@@ -67,7 +76,7 @@ def build(method):
     options = {"phm_n": 4} if "phm" in method and "glove" not in method else {}
     if "glove" in method:
         options = {"representation_width": 8, "generator_hidden_size": 8}
-    if method in ("prompt-tuning-100", "prompt-tuning-134"):
+    if method in ("prompt-tuning-100", "prompt-tuning-134", "dpt", "ept", "dept"):
         options["max_positions"] = 160
     model = tiny_model(method=method, **options)
     if "glove" in method:

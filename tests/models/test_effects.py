@@ -24,8 +24,21 @@ VALUES = {  # other values of every option than those that some preset has
     "prompt_init_text": ["0 3"],
     "prompt_init_from": ["nowhere.pt"],
     "prefix_dropout": [0.5],
-    "prompt_reparameterization": ["none", "lstm", "mlp", "prefix-mlp"],
+    "prompt_reparameterization": ["none", "lstm", "mlp", "prefix-mlp", "low-rank"],
     "reparameterization_hidden_size": [9],
+    "words_rank": [3],
+    "words_length": [4],
+    "words_alpha": [3.0],
+    "ept_decomposition": ["true", "false"],
+    "ept_fusion": ["printed", "lowrank", "none"],
+    "ept_experts": [0, 2],
+    "ept_hidden_size": [9],
+    "ept_init_length": [70],
+    "ept_init_align": ["zeros", "repeat"],
+    "ept_init_split": ["first", "both", "none"],
+    "smop_prompts": [3],
+    "smop_chosen": [2],
+    "smop_noise": ["multiply", "dropout", "none"],
     "generator": ["phm", "dnn"],
     "generator_hidden_size": [8],
     "phm_n": [2],
@@ -82,6 +95,9 @@ CONTEXTS = [  # what goes before: the settings with which some option has no eff
     {"generator_residual": True, "generator_layer_norm": True},
     {"no_freeze_backbone": True},
     {"adapter_drop_random": True},
+    {"ept_fusion": "none"},
+    {"ept_fusion": "none", "ept_decomposition": "false"},
+    {"ept_experts": 0},
 ]
 IN_EVERY_CONTEXT = {
     "m-idpg-phm",
@@ -92,6 +108,9 @@ IN_EVERY_CONTEXT = {
     "bitfit",
     "lpt-npg",
     "id-spam",
+    "dept",
+    "ept",
+    "smop",
 }  # the others are presets of these
 
 

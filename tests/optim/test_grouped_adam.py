@@ -20,7 +20,7 @@ def config(**options):
 
 def marked_model(**options):
     model = tiny_model(**options)
-    mark_groups(model, model.method.prompt_parameters())
+    mark_groups(model, model.method.prompt_parameters(), model.method.word_parameters())
     return model
 
 
@@ -90,7 +90,14 @@ def test_a_flat_parameter_is_refused():
         GroupedAdam(config(), [flat])
 
 
-@pytest.mark.parametrize("option", ["head_lr", "prompt_lr"])
+def test_rows_added_to_words_have_a_rate_of_their_own():
+    changes = one_step(marked_model(method="dept"), config(prompt_lr=0.5, words_lr=7.0, weight_decay=0.0))
+    rates = {name: -change.mean().item() for name, (change, _) in changes.items() if name.startswith("method.")}
+    pair = {"method.words.a": 0.7, "method.words.b": 0.7}
+    assert rates == pytest.approx({"method.table": 0.05, **pair}, rel=1e-4)
+
+
+@pytest.mark.parametrize("option", ["head_lr", "prompt_lr", "words_lr"])
 def test_bad_factors(option):
     with pytest.raises(InputError, match=f"--{option.replace('_', '-')} -1.0"):
         GroupedAdam(config(**{option: -1.0}), trainable(marked_model()))
@@ -100,6 +107,7 @@ def test_bad_factors(option):
     ("method", "options", "message"),
     [
         ("head-only", {"prompt_lr": 2.0}, "--prompt-lr has no effect: the method has no parameters of its own"),
+        ("m-idpg-phm", {"words_lr": 2.0}, "--words-lr has no effect: the method adds no rows to the word embeddings"),
         ("adapter", {"no_decay_prompts": True}, "--no-decay-prompts has no effect: the method trains no prompt rows"),
         (
             "m-idpg-phm",

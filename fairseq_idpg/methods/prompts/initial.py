@@ -61,13 +61,13 @@ INITS = ("normal", "standard-normal", "uniform", *WORDS, "saved")
 
 
 @torch.no_grad()
-def set_initial_rows(method: Any, cfg: Any, words: WordEmbeddings) -> None:
-    """Gives the rows that ``method.initial_rows`` names the values that --prompt-init asks for, in place.
+def set_initial_rows(method: Any, cfg: Any, words: WordEmbeddings, rows: Optional[Tensor] = None) -> None:
+    """Gives ``rows``, or those that ``method.initial_rows`` names, the values that --prompt-init asks for, in place.
 
     Words are for the rows of the input, which stand among word embeddings, and for those that join late at the first
     place, as LPT does; rows of later layers keep what they are drawn from on construction.
     """
-    init, rows = str(cfg.prompt_init), method.initial_rows
+    init, rows = str(cfg.prompt_init), method.initial_rows if rows is None else rows
     if rows is None and init not in ("normal", "saved"):
         raise InputError(f"--prompt-init {init}: --method {cfg.method} has no rows to start from: leave it out")
     if init == "uniform":

@@ -2,6 +2,8 @@
 
 lstm, mlp: "GPT Understands, Too" (P-tuning, Liu et al., 2021), https://arxiv.org/abs/2103.10385
 prefix-mlp: "Prefix-Tuning" (Li and Liang, 2021), Section 4.3, https://arxiv.org/abs/2101.00190
+low-rank: "Decomposed Prompt Tuning via Low-Rank Reparameterization" (DPT, Xiao et al., EMNLP 2023),
+https://arxiv.org/abs/2310.10094
 
 Differs from the papers in: P-tuning's prompts stand where --prompt-position says instead of within a written template,
 its language model stays frozen, and a head is trained.
@@ -57,6 +59,22 @@ class PrefixMLPNetwork(nn.Module):
         return self.mlp(self.embedding)
 
 
+class LowRankNetwork(nn.Module):
+    """P = A B, both random, t x (places d) or t x (places 2 d). r (t + out) parameters, r being the hidden size.
+
+    A: t x r from N(0, 1 / r); B: r x out from N(0, 0.02^2), so that P starts with the size that a table has.
+    """
+
+    def __init__(self, length: int, width: int, out: int, hidden: int):
+        super().__init__()
+        self.a = nn.Parameter(torch.randn(length, hidden) * hidden**-0.5)
+        self.b = nn.Parameter(torch.randn(hidden, out) * 0.02)
+
+    def forward(self) -> Tensor:
+        """t x out."""
+        return self.a @ self.b
+
+
 def _check_rows_of_the_input(width: int, out: int) -> None:
     if out != width:
         raise InputError(
@@ -70,4 +88,5 @@ NETWORKS: Dict[str, Callable[[int, int, int, int], nn.Module]] = {
     "lstm": LSTMNetwork,
     "mlp": MLPNetwork,
     "prefix-mlp": PrefixMLPNetwork,
+    "low-rank": LowRankNetwork,
 }

@@ -3,7 +3,7 @@
 prompt-tuning: "The Power of Scale for Parameter-Efficient Prompt Tuning" (Lester et al., EMNLP 2021),
 https://arxiv.org/abs/2104.08691
 p-tuning-v2, as the IDPG paper compares with it, and p-tuning-v2-kv: https://arxiv.org/abs/2110.07602
-p-tuning: see ``reparameterization``
+p-tuning, dpt: see ``reparameterization``
 
 Differs from the papers in:
 - prompt-tuning: rows stand after ``<s>`` (or at another --prompt-position), not in front of the sequence, and
@@ -38,7 +38,9 @@ class TaskPromptConfig(PromptConfig):
         "none", "network that makes the prompt while it is trained; saved checkpoints hold the folded prompt too"
     )
     reparameterization_hidden_size: Filled[int] = option(
-        512, "hidden size of prefix-mlp", only_with=("prompt_reparameterization", ("prefix-mlp",))
+        512,
+        "hidden size of prefix-mlp, rank of low-rank",
+        only_with=("prompt_reparameterization", ("prefix-mlp", "low-rank")),
     )
 
 
@@ -51,23 +53,28 @@ class TaskPrompts(PromptMethod):
     """
 
     config = TaskPromptConfig
+    folded_remedy = "train on with --prompt-reparameterization none"
 
     def __init__(self, cfg: TaskPromptConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
         self.width, self.length = geometry.width, cfg.prompt_length
         table = torch.empty(len(self.places), self.rows, self.width)
         nn.init.normal_(table, std=TABLE_STD)
-        self.reparameterization: Optional[nn.Module] = None
-        if str(cfg.prompt_reparameterization) == "none":
+        self.reparameterization = self.make_network(cfg, table.numel() // self.length)
+        if self.reparameterization is None:
             self.table = nn.Parameter(table)
             return
+        self.register_buffer("table", table)
+        self.training_only = ("reparameterization.",)
+
+    def make_network(self, cfg: Any, out: int) -> Optional[nn.Module]:
+        """What makes the table while it is trained, ``out`` numbers for each of the t rows; None: it is a parameter."""
+        if str(cfg.prompt_reparameterization) == "none":
+            return None
         if cfg.reparameterization_hidden_size < 1:
             raise InputError(f"--reparameterization-hidden-size {cfg.reparameterization_hidden_size}: give 1 or more")
         network = NETWORKS[str(cfg.prompt_reparameterization)]
-        out = table.numel() // self.length
-        self.register_buffer("table", table)
-        self.training_only = ("reparameterization.",)
-        self.reparameterization = network(self.length, self.width, out, cfg.reparameterization_hidden_size)
+        return network(self.length, self.width, out, cfg.reparameterization_hidden_size)
 
     def made_rows(self, network: nn.Module) -> Tensor:
         """The network's t x out as a table: places x rows x d."""
@@ -105,8 +112,7 @@ class TaskPrompts(PromptMethod):
         if self.reparameterization is not None and self.training:
             if self.folded:
                 raise InputError(
-                    "this checkpoint holds a folded prompt without the network that made it: train on with "
-                    "--prompt-reparameterization none"
+                    f"this checkpoint holds a folded prompt without the network that made it: {self.folded_remedy}"
                 )
             table = self.made_rows(self.reparameterization)
         rows = dict(zip(self.places, table))
@@ -117,5 +123,12 @@ register_preset("prompt-tuning", TaskPrompts, paper="5K", prompt_length=5)
 register_preset("prompt-tuning-134", TaskPrompts, paper="134K", prompt_length=134)
 register_preset("prompt-tuning-100", TaskPrompts, prompt_length=100)
 register_preset("p-tuning", TaskPrompts, prompt_length=5, prompt_reparameterization="lstm")
+register_preset(
+    "dpt",
+    TaskPrompts,
+    prompt_length=100,
+    prompt_reparameterization="low-rank",
+    reparameterization_hidden_size=10,
+)
 register_preset("p-tuning-v2", TaskPrompts, paper="120K", prompt_length=5, prompt_layers="all")
 register_preset("p-tuning-v2-kv", TaskPrompts, prompt_length=5, prompt_layers="all", prompt_insertion="key-value")

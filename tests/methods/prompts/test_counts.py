@@ -27,6 +27,10 @@ PAPER = {
     "p-tuning-v2-kv": 245_760,
     "prefix-tuning": 25_760_256,  # see FOLDED
     "mam": 16 * 1024 + 1024 * 800 + 800 + 801 * 2 * 24 * 1024 + 811_392,
+    "dpt": 11_240,
+    "dept": 98_560,
+    "ept": 2_206_212,
+    "smop": 24_576,
     "lpt-naive": 5_120,
     "lpt-npg": 791_680,
     "lpt-mppg": 263_296,
@@ -44,7 +48,13 @@ PAPER = {
     "lora-all": 3_538_944,
     "bitfit": 0,  # of its own; see OF_BACKBONE
 }
-FOLDED = {"p-tuning": 5_120, "prefix-tuning": 983_040, "mam": 786_432 + 811_392}  # what is left after training
+FOLDED = {  # what is left after training
+    "p-tuning": 5_120,
+    "prefix-tuning": 983_040,
+    "mam": 786_432 + 811_392,
+    "dpt": 102_400,
+    "ept": 99_840,
+}
 OF_BACKBONE = {"bitfit": 271_360}  # its biases
 
 
@@ -129,6 +139,21 @@ def test_tables_12_and_13_of_the_id_spam_paper(width, id_spam, lpt):
 def test_biases_of_id_spam():
     assert count(method="id-spam", generator_bias="true") == 3_538_944 + 64 + 5 * 1024
     assert count(method="id-spam", id_spam_pooling="mean") == 3_538_944 - 3 * 1024**2
+
+
+def test_folded_ept_is_as_large_as_its_parts():
+    network = 4 * (2 * 1024 * 256 + 256 + 1024) + 4 * 1025
+    pair = 30 * (256 + 1024)
+    assert count(method="ept") == 60 * 1024 + pair + network
+    assert count(method="ept", ept_experts=0) == 99_840
+    assert count(method="ept", ept_experts=0, ept_decomposition="false", ept_fusion="none") == 60 * 1024
+
+
+def test_dept_has_one_size_at_any_length_of_its_prompt():
+    """The paper's T5-base: 100 rows of 768 in all."""
+    base = Geometry(layers=12, width=768, inner=3072)
+    for length, rank in ((40, 45), (60, 30), (20, 60)):
+        assert count(base, method="dept", prompt_length=length, words_rank=rank) == 76_800
 
 
 def test_larger_lpt():

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_idpg.errors import InputError
+from fairseq_idpg.methods.registry import PRESETS
 from tests.helpers import PAD, enlarge, pair_batch, prompted, single_batch, tiny_model
 from tests.plain import plain_embedding, plain_layer, plain_prompt
 
@@ -28,6 +29,13 @@ GENERATORS = {
     "mppg of last states": {"method": "lpt-mppg", "generator_input": "last"},
     "id-spam of last states": {"method": "id-spam", "generator_input": "last"},
     "id-spam, mean": {"method": "id-spam", "id_spam_pooling": "mean"},
+    "dpt": {"method": "dpt", "reparameterization_hidden_size": 2},
+    "dept": {"method": "dept", "words_rank": 2, "words_length": 4},
+    "ept": {"method": "ept", "words_rank": 2, "words_length": 4, "ept_hidden_size": 3},
+    "ept as printed": {"method": "ept", "words_rank": 2, "ept_fusion": "printed", "ept_experts": 2},
+    "ept without words": {"method": "ept", "ept_decomposition": "false", "ept_fusion": "none"},
+    "smop": {"method": "smop"},
+    "smop, top 2": {"method": "smop", "smop_chosen": 2, "smop_prompts": 3, "smop_noise": "none"},
 }
 EMBEDDED = {
     "mppg of embeddings": {"method": "lpt-mppg", "generator_input": "embeddings"},
@@ -55,12 +63,14 @@ def double_precision():
 
 def built(options, place):
     insertion, layers = PLACES[place]
-    size = {} if options["method"] == "lpt-naive" else {"generator_hidden_size": 8}
+    size = {"generator_hidden_size": 8} if "generator_hidden_size" in PRESETS[options["method"]].options else {}
     model = tiny_model(**size, **options, prompt_length=LENGTH, prompt_insertion=insertion, prompt_layers=layers)
     enlarge(model.encoder)
     enlarge(model.method)
     for layer in model.encoder.sentence_encoder.layers:
         layer.activation_fn = nn.functional.gelu  # fairseq's own rounds to float32
+    if getattr(model.method, "reparameterization", None) is not None:
+        model.method.train()  # in evaluation it is folded
     return model
 
 
@@ -97,6 +107,46 @@ def plain_rows(model, number: int, x: Tensor) -> Tensor:
     return F.relu(rows) if getattr(args, "id_spam_output", "") == "relu" and args.method == "id-spam" else rows
 
 
+def plain_table(method) -> Tensor:
+    """places x rows x d of a task's prompt; EPT's row by row."""
+    network = getattr(method, "reparameterization", None)
+    if not hasattr(network, "fusion"):
+        return method.table if network is None else method.made_rows(network)
+    places = []
+    for rows in network.rows:
+        made = []
+        for p in rows:
+            new = p * (2 if network.fusion == "printed" else 1)
+            if network.fusion == "lowrank":
+                added = list(method.words.a @ method.words.b)
+                scores = torch.stack([p @ other for other in added]) / p.numel() ** 0.5
+                new = new + sum(weight * other for weight, other in zip(scores.softmax(0), added))
+            experts, gates = network.experts, network.experts.gate(p).softmax(0)
+            for i, gate in enumerate(gates):
+                hidden = F.relu(p @ experts.down[i] + experts.down_bias[i, 0])
+                new = new + gate * (hidden @ experts.up[i] + experts.up_bias[i, 0])
+            made.append(new)
+        places.append(torch.stack(made))
+    return torch.stack(places)
+
+
+def plain_mixture(method, number: int, words: Tensor) -> Tensor:
+    """SMoP's rows of a place: t x d."""
+    weights = (method.router @ (sum(words) / len(words))).softmax(0)
+    prompts = method.table[number].chunk(method.prompts)
+    best = sorted(range(method.prompts), key=lambda i: -weights[i])[: method.chosen]
+    return sum(weights[i] * prompts[i] for i in best)
+
+
+def plain_additions(method, text: Tensor) -> dict[int, Tensor]:
+    """Token of the text -> what is added to its word embedding."""
+    pair = getattr(method, "words", None)
+    if pair is None:
+        return {}
+    factor = 8 / pair.a.size(1) ** 0.5 if type(method).__name__ == "DePT" else 1
+    return {j: factor * (pair.a[j] @ pair.b) for j in range(min(len(text), len(pair.a)))}
+
+
 def plain_features(model, ids: Tensor) -> Tensor:
     """T x d last states of one example, those of prompt rows in the input among them; late rows are left out."""
     stack, method = model.encoder.sentence_encoder, model.method
@@ -108,8 +158,10 @@ def plain_features(model, ids: Tensor) -> Tensor:
 
     def rows(place: int, below: Tensor) -> Tensor:
         number = method.places.index(place)
+        if hasattr(method, "router"):
+            return plain_mixture(method, number, words)
         if hasattr(method, "table"):
-            return method.table[number]
+            return plain_table(method)[number]
         if hasattr(method, "from_previous_layer"):
             read = below[0] if place and method.from_previous_layer else last[0]
             return torch.from_numpy(plain_prompt(method, number, read.detach().numpy()))
@@ -117,7 +169,8 @@ def plain_features(model, ids: Tensor) -> Tensor:
         return plain_rows(model, number, {"states": below, "words": words, "embeddings": embedded, "last": last}[kind])
 
     wide = torch.cat([ids[:1], torch.full((method.prompt_length,), 3), ids[1:]])
-    x = plain_embedding(stack, wide, rows(0, words) if method.in_input else None, 1)
+    added = {j + method.prompt_length * (j > 0): row for j, row in plain_additions(method, ids).items()}
+    x = plain_embedding(stack, wide, rows(0, words) if method.in_input else None, 1, words=added)
     embedded, length = x, len(wide)
     for i, layer in enumerate(stack.layers):
         prefix = None

@@ -1,0 +1,89 @@
+"""DePT: a short prompt, and a low-rank change of the word embeddings at each position of the text.
+
+Paper: "DePT: Decomposed Prompt Tuning for Parameter-Efficient Fine-tuning" (Shi and Lipani, ICLR 2024),
+https://arxiv.org/abs/2309.05173; code: https://github.com/ZhengxiangShi/DecomposedPromptTuning
+
+Differs from the paper in:
+- A B has the factor alpha / sqrt(r) of the released code, of which the paper does not speak; --words-alpha.
+- A starts Kaiming-uniform and B at 0, as released. The prompt starts at N(0, 0.02^2); released: from a text about the
+  task, --prompt-init text.
+- Texts need not be padded to M tokens: tokens after the M-th get nothing, and pads neither.
+- The released wrapper for classification leaves A and B out; its language models, which add them, are followed.
+- Rows stand after ``<s>`` (or at another --prompt-position), not in front of it.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import List, Optional
+
+import torch
+from torch import Tensor, nn
+
+from ...backbone.injection import Injection
+from ...errors import InputError
+from ..base import Geometry
+from ..options import Filled, option
+from ..registry import register_preset
+from .task_prompts import TaskPromptConfig, TaskPrompts
+
+
+@dataclass
+class DePTConfig(TaskPromptConfig):
+    """Options of DePT."""
+
+    words_rank: Filled[int] = option(45, "rank r of what is added to the word embeddings, A (M x r) B (r x d)")
+    words_length: Filled[int] = option(256, "tokens M of a text, <s> first, whose word embeddings are added to")
+    words_alpha: Filled[float] = option(8.0, "A B is added times alpha / sqrt(r)")
+
+
+class LowRankRows(nn.Module):
+    """scale * A B, M x d. A: M x r, Kaiming-uniform; B: r x d, zeros. r (M + d) parameters."""
+
+    def __init__(self, length: int, rank: int, width: int, scale: float = 1.0):
+        super().__init__()
+        self.scale = scale
+        self.a = nn.Parameter(torch.empty(length, rank))
+        self.b = nn.Parameter(torch.zeros(rank, width))
+        nn.init.kaiming_uniform_(self.a, a=math.sqrt(5))
+
+    def forward(self) -> Tensor:
+        """M x d."""
+        return self.scale * (self.a @ self.b)
+
+
+def check_pair(rank: int, length: int) -> None:
+    """Raises: InputError: r or M is no size."""
+    for flag, value in (("--words-rank", rank), ("--words-length", length)):
+        if value < 1:
+            raise InputError(f"{flag} {value} is no size: give 1 or more")
+
+
+class DePT(TaskPrompts):
+    """P = table, and E_j + alpha / sqrt(r) (A B)_j for the word embedding of token j < M.
+
+    Trainable parameters: s d + r (M + d), where s = t is the prompt's length. The prompt enters where any other does.
+    """
+
+    config = DePTConfig
+
+    def __init__(self, cfg: DePTConfig, geometry: Geometry):
+        super().__init__(cfg, geometry)
+        check_pair(cfg.words_rank, cfg.words_length)
+        if not (math.isfinite(cfg.words_alpha) and cfg.words_alpha):
+            raise InputError(f"--words-alpha {cfg.words_alpha}: A B would not be added: give another number than 0")
+        scale = cfg.words_alpha / math.sqrt(cfg.words_rank)
+        self.words = LowRankRows(cfg.words_length, cfg.words_rank, geometry.width, scale)
+        self.slots = (*self.slots, "words")
+
+    def injection(self, representation: Optional[Tensor]) -> Injection:
+        return replace(super().injection(representation), words=self.words())
+
+    def word_parameters(self) -> List[nn.Parameter]:
+        return list(self.words.parameters())
+
+    def describe(self) -> str:
+        length, rank = self.words.a.shape
+        return f"{super().describe()}; rank {rank} added to the words of the first {length} tokens"
+
+
+register_preset("dept", DePT, prompt_length=40)

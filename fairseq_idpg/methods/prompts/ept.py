@@ -1,0 +1,229 @@
+"""EPT: DePT's short prompt and word rows, the prompt fused with these and projected by a few small networks.
+
+Paper: "Efficient Prompt Tuning by Multi-Space Projection and Prompt Fusion" (Lan et al., AAAI 2025),
+https://arxiv.org/abs/2405.11464; no code was published.
+
+Where the paper leaves a choice or contradicts itself:
+- fusion: its einsum bpl,bpd->bpd sums the softmax over l, so that P_f = 2 P_s ('printed'); the words around it speak of
+  what the low-rank rows know, so that P_f = P_s + softmax(P_s (A B)^T / sqrt d) (A B) ('lowrank', here the default);
+- A and B come from an SVD of a long prompt that is "aligned" with M rows: with rows of zeros, or repeated
+  (--ept-init-align); the singular values go to A, to both, or to neither (--ept-init-split);
+- the experts' inner width is written with the letter of the longest input: --ept-hidden-size;
+- an ablation without fusion leaves P_f = P_s, one without experts P_amend = 0, one without decomposition adds nothing
+  to the words.
+
+Differs from the paper in: rows stand after ``<s>`` (or at another --prompt-position), not in front of it; a head is
+trained.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+from fairseq.dataclass import ChoiceEnum
+from torch import Tensor, nn
+
+from ...backbone.injection import Injection
+from ...errors import InputError
+from ..base import Geometry, WordEmbeddings
+from ..options import Filled, TrueFalse, option
+from ..registry import register_preset
+from .base import TABLE_STD, PromptConfig
+from .dept import LowRankRows, check_pair
+from .initial import load_saved, set_initial_rows
+from .task_prompts import TaskPrompts
+
+
+def padded(rows: Tensor, count: int) -> Tensor:
+    """l x d cut to, or filled with zeros up to, count x d."""
+    return F.pad(rows[:count], (0, 0, 0, max(count - len(rows), 0)))
+
+
+def repeated(rows: Tensor, count: int) -> Tensor:
+    """l x d again and again: count x d."""
+    return rows[torch.arange(count) % len(rows)]
+
+
+ALIGN: Dict[str, Callable[[Tensor, int], Tensor]] = {"zeros": padded, "repeat": repeated}
+SPLIT: Dict[str, Callable[[Tensor], Tuple[Tensor, Tensor]]] = {  # singular values -> factors of A's and of B's
+    "first": lambda values: (values, torch.ones_like(values)),
+    "both": lambda values: (values.sqrt(), values.sqrt()),
+    "none": lambda values: (torch.ones_like(values), torch.ones_like(values)),
+}
+Fusion: Any = ChoiceEnum(["printed", "lowrank", "none"])
+Align: Any = ChoiceEnum(list(ALIGN))
+Split: Any = ChoiceEnum(list(SPLIT))
+
+
+@dataclass
+class EPTConfig(PromptConfig):
+    """Options of EPT."""
+
+    ept_decomposition: Filled[TrueFalse] = option("true", "add A B to the word embeddings ('false': an ablation)")
+    words_rank: Filled[int] = option(45, "rank r of what is added to the word embeddings, A (M x r) B (r x d)")
+    words_length: Filled[int] = option(256, "tokens M of a text, <s> first, whose word embeddings are added to")
+    ept_fusion: Filled[Fusion] = option(
+        "lowrank",
+        "P_f: 'printed' 2 P_s, 'lowrank' P_s and the rows of A B that it attends to, or 'none' P_s (an ablation)",
+    )
+    ept_experts: Filled[int] = option(4, "networks of the multi-space projection; 0: none (an ablation)")
+    ept_hidden_size: Filled[int] = option(256, "inner width of each of these")
+    ept_init_length: Filled[int] = option(
+        100,
+        "rows of the long prompt that --prompt-init starts: its first ones start the prompt, its SVD A and B",
+        changeable=True,
+    )
+    ept_init_align: Filled[Align] = option(
+        "zeros",
+        "the long prompt gets M rows by 'zeros' behind it or by 'repeat'",
+        only_with=("ept_decomposition", ("true",)),
+        changeable=True,
+    )
+    ept_init_split: Filled[Split] = option(
+        "first",
+        "its singular values go to the 'first' factor A, their roots to 'both', or 'none' are used",
+        only_with=("ept_decomposition", ("true",)),
+        changeable=True,
+    )
+
+
+def low_rank(rows: Tensor, rank: int, split: str) -> Tuple[Tensor, Tensor]:
+    """A (M x r) and B (r x d) of the r largest singular values of M x d ``rows``."""
+    u, values, v = torch.linalg.svd(rows.float(), full_matrices=False)
+    left, right = SPLIT[split](values[:rank])
+    return u[:, :rank] * left, right[:, None] * v[:rank]
+
+
+class Experts(nn.Module):
+    """sum_i g_i(p) (W_i2 ReLU(W_i1 p + b_i1) + b_i2), g = softmax(W p + b), for each row p of a prompt.
+
+    n (2 d h + h + d) + n (d + 1) parameters for n experts h wide. They start as PyTorch's Linears do.
+    """
+
+    def __init__(self, count: int, width: int, hidden: int):
+        super().__init__()
+        self.down, self.down_bias = self._linear(count, width, hidden)
+        self.up, self.up_bias = self._linear(count, hidden, width)
+        self.gate = nn.Linear(width, count)
+
+    @staticmethod
+    def _linear(count: int, inner: int, outer: int) -> Tuple[nn.Parameter, nn.Parameter]:
+        bound = inner**-0.5
+        weight, bias = (torch.empty(count, size, outer).uniform_(-bound, bound) for size in (inner, 1))
+        return nn.Parameter(weight), nn.Parameter(bias)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """... x t x d -> ... x t x d."""
+        made = F.relu(rows.unsqueeze(-3) @ self.down + self.down_bias) @ self.up + self.up_bias  # ... x n x t x d
+        gates = self.gate(rows).softmax(-1).transpose(-1, -2)  # ... x n x t
+        return (gates.unsqueeze(-1) * made).sum(-3)
+
+
+class FusedPrompt(nn.Module):
+    """P_new = P_f + P_amend from P_s = ``rows`` (places x t x d) and A B."""
+
+    def __init__(self, rows: Tensor, fusion: str, experts: Optional[Experts]):
+        super().__init__()
+        self.rows = nn.Parameter(rows)
+        self.fusion = fusion
+        self.experts = experts
+
+    def fused(self, added: Optional[Tensor]) -> Tensor:
+        """P_f, from A B (M x d)."""
+        rows = self.rows
+        if self.fusion == "lowrank":
+            return rows + (rows @ added.t() / math.sqrt(rows.size(-1))).softmax(-1) @ added
+        return 2 * rows if self.fusion == "printed" else rows
+
+    def forward(self, added: Optional[Tensor]) -> Tensor:
+        """places x t x d."""
+        return self.fused(added) if self.experts is None else self.fused(added) + self.experts(self.rows)
+
+
+class EPT(TaskPrompts):
+    """P = P_f + P_amend, see ``FusedPrompt``, and E_j + (A B)_j for the word embedding of token j < M.
+
+    While it is trained: s d + r (M + d) parameters and those of the experts; folded: s d + r (M + d). At several places
+    each has its own P_s, and all share A B and the experts.
+    """
+
+    config = EPTConfig
+    folded_remedy = "train on from a checkpoint that has it, written without --no-save-optimizer-state"
+
+    def __init__(self, cfg: EPTConfig, geometry: Geometry):
+        super().__init__(cfg, geometry)
+        self.words: Optional[LowRankRows] = None
+        if str(cfg.ept_decomposition) == "true":
+            check_pair(cfg.words_rank, cfg.words_length)
+            most = min(cfg.words_length, geometry.width)
+            if cfg.words_rank > most:
+                raise InputError(f"--words-rank {cfg.words_rank}: an SVD of M x d rows has {most} values: give fewer")
+            self.words = LowRankRows(cfg.words_length, cfg.words_rank, geometry.width)
+            self.slots = (*self.slots, "words")
+        elif str(cfg.ept_fusion) == "lowrank":
+            raise InputError(
+                "--ept-decomposition false: --ept-fusion lowrank attends to A B: give --ept-fusion printed or none"
+            )
+
+    def make_network(self, cfg: Any, out: int) -> nn.Module:
+        if cfg.ept_experts < 0:
+            raise InputError(f"--ept-experts {cfg.ept_experts}: give 0 or more")
+        if cfg.ept_hidden_size < 1:
+            raise InputError(f"--ept-hidden-size {cfg.ept_hidden_size} is no size: give 1 or more")
+        experts = Experts(cfg.ept_experts, self.width, cfg.ept_hidden_size) if cfg.ept_experts else None
+        rows = torch.empty(len(self.places), self.rows, self.width).normal_(std=TABLE_STD)
+        return FusedPrompt(rows, str(cfg.ept_fusion), experts)
+
+    def made_rows(self, network: nn.Module) -> Tensor:
+        return network(None if self.words is None else self.words())
+
+    def injection(self, representation: Optional[Tensor]) -> Injection:
+        injection = super().injection(representation)
+        return injection if self.words is None else replace(injection, words=self.words())
+
+    @torch.no_grad()
+    def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
+        if str(cfg.prompt_init) == "saved":
+            return load_saved(self, cfg.prompt_init_from)
+        if cfg.ept_init_length < self.rows:
+            raise InputError(
+                f"--ept-init-length {cfg.ept_init_length} has no {self.rows} rows, which the prompt starts from: give "
+                f"{self.rows} or more"
+            )
+        network: Any = self.reparameterization
+        long = torch.empty(len(self.places), cfg.ept_init_length, self.width).normal_(std=TABLE_STD)
+        set_initial_rows(self, cfg, words, long)
+        network.rows.copy_(long[:, : self.rows])
+        if self.words is not None:
+            aligned = ALIGN[str(cfg.ept_init_align)](long[0], len(self.words.a))
+            a, b = low_rank(aligned, self.words.a.size(1), str(cfg.ept_init_split))
+            self.words.a.copy_(a)
+            self.words.b.copy_(b)
+        self.fold()
+
+    def without_effect(self, cfg: Any) -> Dict[str, str]:
+        found = super().without_effect(cfg)
+        if not cfg.ept_experts:
+            found["ept_hidden_size"] = "without experts: leave it out or give --ept-experts 4"
+        if self.words is None:
+            nothing = "nothing is added to the words: leave it out"
+            found.update(words_rank=nothing, words_length=nothing)
+        return found
+
+    def prompt_parameters(self) -> List[nn.Parameter]:
+        network: Any = self.reparameterization
+        return [network.rows]
+
+    def word_parameters(self) -> List[nn.Parameter]:
+        return [] if self.words is None else list(self.words.parameters())
+
+    def describe(self) -> str:
+        if self.words is None:
+            return super().describe()
+        length, rank = self.words.a.shape
+        return f"{super().describe()}; rank {rank} added to the words of the first {length} tokens"
+
+
+register_preset("ept", EPT, prompt_length=60, prompt_init="vocabulary", words_rank=30)

@@ -1,0 +1,114 @@
+"""SMoP: a few of many short prompts, chosen for each input.
+
+Paper: "SMoP: Towards Efficient and Effective Prompt Tuning with Sparse Mixture-of-Prompts" (Choi et al., EMNLP 2023),
+https://aclanthology.org/2023.emnlp-main.884; code: https://github.com/jyjohnchoi/SMoP
+
+Differs from the paper in:
+- Its loss has no load-balancing term: the released code computes one and never adds it.
+- Each example has its own prompt in any batch; in the released code with k = 1 it is the sum of the chosen ones of the
+  whole batch, times its own weight.
+- Rows stand after ``<s>`` (or at another --prompt-position), not in front of it; a head is trained on RoBERTa.
+- Prompts above the input, late ones, keys and values are chosen by the same weights.
+"""
+
+from dataclasses import dataclass
+from typing import Any, List, Optional
+
+import torch
+import torch.nn.functional as F
+from fairseq.dataclass import ChoiceEnum
+from torch import Tensor, nn
+
+from ...backbone.injection import States
+from ...errors import InputError
+from ..base import Geometry
+from ..options import Filled, option
+from ..registry import register_preset
+from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod
+from .id_spam import token_weights
+
+LOGITS_DROPOUT = 0.2  # as released
+
+Noise: Any = ChoiceEnum(["multiply", "dropout", "none"])
+
+
+@dataclass
+class SMoPConfig(PromptConfig):
+    """Options of SMoP."""
+
+    smop_prompts: Filled[int] = option(4, "short prompts n, each of --prompt-length rows")
+    smop_chosen: Filled[int] = option(1, "how many of them an input gets, the sum of these times their weights")
+    smop_noise: Filled[Noise] = option(
+        "multiply",
+        "while training 'multiply' the router's logits by 1 + N(0, 1), without gradient through the noise, 'dropout' "
+        "0.2 of them (the released code without noise), or 'none'",
+        changeable=True,
+    )
+
+
+class SMoP(PromptMethod):
+    """P_l = sum over the k largest p_i of p_i P_l,i;  p = softmax(W x), x: B x d, the mean word embedding of an input.
+
+    ``table``: places x (n rows) x d, prompt after prompt; ``router``: W, n x d, starts orthogonal. The chosen p are not
+    made to sum to 1: they alone give W a gradient.
+    Trainable parameters: places n rows d + n d.
+    """
+
+    config = SMoPConfig
+    reads_words = True
+
+    def __init__(self, cfg: SMoPConfig, geometry: Geometry):
+        super().__init__(cfg, geometry)
+        self.prompts, self.chosen, self.noise = cfg.smop_prompts, cfg.smop_chosen, str(cfg.smop_noise)
+        if self.prompts < 2:
+            raise InputError(f"--smop-prompts {self.prompts}: give 2 or more to choose from")
+        if not 1 <= self.chosen <= self.prompts:
+            raise InputError(f"--smop-chosen {self.chosen}: give 1 to --smop-prompts {self.prompts}")
+        self.table = nn.Parameter(torch.empty(len(self.places), self.prompts * self.rows, geometry.width))
+        nn.init.normal_(self.table, std=TABLE_STD)
+        self.router = nn.Parameter(torch.empty(self.prompts, geometry.width))
+        nn.init.orthogonal_(self.router)
+
+    @property
+    def initial_rows(self) -> nn.Parameter:
+        return self.table
+
+    def logits(self, states: States) -> Tensor:
+        """W x, B x n, from the states of the words."""
+        mean = (token_weights(states)[:, None] @ states.x.transpose(0, 1))[:, 0]
+        return mean @ self.router.t()
+
+    def perturbed(self, logits: Tensor) -> Tensor:
+        """With noise while training."""
+        if self.noise == "multiply" and self.training:
+            return logits + logits.detach() * self.draw(logits)
+        return F.dropout(logits, LOGITS_DROPOUT, self.training) if self.noise == "dropout" else logits
+
+    def draw(self, logits: Tensor) -> Tensor:
+        """B x n numbers from N(0, 1)."""
+        return torch.randn_like(logits)
+
+    def weights(self, logits: Tensor) -> Tensor:
+        """B x n: the k largest p of an input, 0 for the others."""
+        p = logits.softmax(1)
+        kept = p.topk(self.chosen, dim=1)
+        return torch.zeros_like(p).scatter(1, kept.indices, kept.values)
+
+    def begin_pass(self, representation: Optional[Tensor]) -> PromptAt:
+        chosen: List[Tensor] = []  # of the whole pass
+
+        def prompt_at(place: int, states: Any) -> Tensor:
+            if not chosen:
+                words = states if states.origin is None else states.origin.words()  # the input's states are the words
+                chosen.append(self.weights(self.perturbed(self.logits(words))))
+            (weights,) = chosen
+            prompts = self.table[self.places.index(place)].view(self.prompts, -1)
+            return (weights @ prompts).view(len(weights), self.rows, -1)
+
+        return prompt_at
+
+    def describe(self) -> str:
+        return f"{super().describe()}, {self.chosen} of {self.prompts} prompts for each input"
+
+
+register_preset("smop", SMoP, prompt_length=5, prompt_init="standard-normal")

@@ -19,6 +19,7 @@ from preprocess.encoders import ENCODERS
 from ..backbone.injection import States
 from ..errors import InputError
 from ..methods.prompts.base import PREFIX, PromptMethod
+from ..methods.prompts.smop import SMoP
 from ..methods.registry import find_preset
 from ..representations.kinds import sentence_representation
 from .loaded import LoadedModel, load_dictionary, load_trained, parse_overrides
@@ -86,6 +87,11 @@ def check_method(cfg: Any, with_data: bool) -> None:
         )
     if "generator_input" in options:
         raise InputError(f"--method {method} makes its rows from the states of each input, none are shared: {REMEDY}")
+    if with_data and "smop_chosen" in options:
+        raise InputError(
+            f"--data: --method {method} chooses among prompts for each input, all of which are shown without: leave "
+            "--data out"
+        )
     if with_data and "generator" not in options:
         raise InputError(f"--data: --method {method} has the same prompt for every input, leave --data out")
 
@@ -146,6 +152,8 @@ def run(args: argparse.Namespace) -> None:
     loaded = load_trained(args.checkpoint, "CHECKPOINT", vocabulary.dictionary, overrides, check)
     method = prompt_method(loaded, args.layer)
     shared = "the same prompt for every input" if method.representation is None else "output bias of the generator"
+    if isinstance(method, SMoP):
+        shared = f"{method.prompts} prompts of {method.rows} rows, of which an input gets {method.chosen}"
     sections = [(shared, shared_rows(method, args.layer))]
     if args.data:
         sections += generated_sections(loaded, method, vocabulary, args)

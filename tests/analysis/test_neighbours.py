@@ -136,6 +136,11 @@ def test_methods_without_rows(pairs, idpg, tuned, stock, task_prompt, tmp_path):
     adapter = edited(idpg, tmp_path / "adapter.pt", method="adapter")
     keys = edited(task_prompt, tmp_path / "keys.pt", prompt_insertion="key-value")
     states = edited(task_prompt, tmp_path / "states.pt", method="lpt-npg")
+    smop = edited(task_prompt, tmp_path / "smop.pt", method="smop")
+    with pytest.raises(
+        SystemExit, match="--data: --method smop chooses among prompts for each input, all of which are"
+    ):
+        neighbours(smop, "--data", pairs)
     for path, message in (
         (states, "--method lpt-npg makes its rows from the states of each input, none are shared: give a checkpoint"),
         (adapter, "--method adapter has no prompt rows to compare with words: give a checkpoint with prompts"),

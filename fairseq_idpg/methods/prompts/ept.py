@@ -130,8 +130,8 @@ class FusedPrompt(nn.Module):
         self.fusion = fusion
         self.experts = experts
 
-    def fused(self, added: Optional[Tensor]) -> Tensor:
-        """P_f, from A B (M x d)."""
+    def fused(self, added: Any) -> Tensor:
+        """P_f, from A B (M x d), which lowrank alone needs."""
         rows = self.rows
         if self.fusion == "lowrank":
             return rows + (rows @ added.t() / math.sqrt(rows.size(-1))).softmax(-1) @ added

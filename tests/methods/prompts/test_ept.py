@@ -1,0 +1,101 @@
+"""EPT: where A and B start, the folded prompt, what is refused; DePT's and SMoP's refusals."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.methods.base import WordEmbeddings
+from fairseq_idpg.methods.prompts.ept import ALIGN, low_rank
+from tests.golden.golden2.case import FOLDER
+from tests.helpers import enlarge, logits, pair_batch, tiny_model
+
+SMALL = {"method": "ept", "prompt_length": 3, "words_rank": 2, "words_length": 12, "ept_init_length": 6}
+
+
+def started(**options):
+    """A model as a run has it at its start."""
+    model = tiny_model(**{**SMALL, **options})
+    words = WordEmbeddings(model.encoder.sentence_encoder.embed_tokens.weight, 4, lambda text: [])
+    model.method.set_initial_values(model.args, words)
+    return model
+
+
+@pytest.mark.skipif(not FOLDER.is_dir(), reason="golden numbers of the other systems are not here")
+@pytest.mark.parametrize(("split", "theirs"), [("first", "us_v"), ("both", "sqrt"), ("none", "u_v")])
+@pytest.mark.parametrize("align", ALIGN)
+def test_factors_are_those_of_the_plain_reading(align, split, theirs):
+    sizes = json.loads((FOLDER / "ept_init.json").read_text())["hyper"]
+    with np.load(FOLDER / "ept_init.npz") as file:
+        rows = ALIGN[align](torch.from_numpy(file["P"]), sizes["M"])
+        assert np.array_equal(rows.numpy(), file[f"aligned/{align}"])
+        a, b = low_rank(rows, sizes["r"], split)
+        np.testing.assert_allclose((a @ b).numpy(), file[f"AB/{align}/{theirs}"], atol=2e-5)
+        np.testing.assert_allclose(a.abs().numpy(), np.abs(file[f"A/{align}/{theirs}"]), atol=2e-5)
+
+
+@pytest.mark.parametrize("align", ALIGN)
+def test_prompt_and_pair_start_from_one_long_prompt(align):
+    """All of whose rows are words; full rank gives them back."""
+    model = started(ept_init_align=align, words_rank=12)
+    vectors, method = model.encoder.sentence_encoder.embed_tokens.weight.detach(), model.method
+    added = method.words().detach()
+    torch.testing.assert_close(added[:3], method.reparameterization.rows[0], atol=1e-5, rtol=0)
+    nearest = torch.cdist(added[:6], vectors).min(1)
+    assert nearest.values.max() < 1e-4 and len(set(nearest.indices.tolist())) == 6
+    behind = added[:6] if align == "repeat" else torch.zeros(6, 32)
+    torch.testing.assert_close(added[6:], behind, atol=1e-5, rtol=0)
+
+
+def test_the_folded_prompt_gives_the_same_pass_and_needs_no_network():
+    model = started()
+    enlarge(model.method)
+    model.method.train()
+    made = logits(model, pair_batch())
+    torch.testing.assert_close(logits(model.eval(), pair_batch()), made)
+    model.args.no_save_optimizer_state = True
+    state = model.state_dict()
+    kept = {name for name in state if name.startswith("method.")}
+    assert kept == {"method.table", "method.words.a", "method.words.b"}
+    other = started()
+    other.load_state_dict(state)
+    torch.testing.assert_close(logits(other, pair_batch()), made)
+    with pytest.raises(InputError, match="holds a folded prompt without the network that made it: train on from a"):
+        logits(other.train(), pair_batch())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"words_rank": 13}, "--words-rank 13: an SVD of M x d rows has 12 values: give fewer"),
+        ({"words_rank": 0}, "--words-rank 0 is no size"),
+        ({"words_length": 0}, "--words-length 0 is no size"),
+        ({"ept_experts": -1}, "--ept-experts -1: give 0 or more"),
+        ({"ept_hidden_size": 0}, "--ept-hidden-size 0 is no size"),
+        ({"ept_init_length": 2}, "--ept-init-length 2 has no 3 rows, which the prompt starts from: give 3 or more"),
+        ({"ept_decomposition": "false"}, "--ept-decomposition false: --ept-fusion lowrank attends to A B"),
+    ],
+)
+def test_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        started(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "dept", "words_alpha": 0.0}, "--words-alpha 0.0: A B would not be added"),
+        ({"method": "dept", "words_alpha": float("nan")}, "--words-alpha nan"),
+        ({"method": "dept", "words_rank": -1}, "--words-rank -1 is no size"),
+        ({"method": "smop", "smop_prompts": 1}, "--smop-prompts 1: give 2 or more to choose from"),
+        ({"method": "smop", "smop_chosen": 5}, "--smop-chosen 5: give 1 to --smop-prompts 4"),
+        ({"method": "smop", "smop_chosen": 0}, "--smop-chosen 0: give 1 to --smop-prompts 4"),
+    ],
+)
+def test_refused_of_the_others(options, message):
+    with pytest.raises(InputError, match=message):
+        tiny_model(**options)

@@ -37,6 +37,20 @@ class Reader(nn.Module):
         return self.make(sum(weight * token for weight, token in zip(weights, x))).view(-1, WIDTH)
 
 
+def made_by(*of_the_pass: Tensor) -> list[tuple]:
+    """Rows of the pass's own, and rows that a ``Reader`` makes as many of from its states.
+
+    ``of_the_pass``: B or 1 x rows x d each. Each entry: (states -> rows, the same written plainly as (x, example) ->
+    rows, leaves).
+    """
+    own = [
+        (lambda states, rows=rows: rows, lambda x, example, rows=rows: rows[example % len(rows)], [rows])
+        for rows in of_the_pass
+    ]
+    reader = Reader(of_the_pass[0].size(1))
+    return [*own, (reader, lambda x, example: reader.alone(x), list(reader.parameters()))]
+
+
 def plain_pass(model, tokens, text=None, at=None, embedded=None, words=None, **slots) -> list[Tensor]:
     """T x d states of each example's real tokens, each example alone, layer by layer.
 

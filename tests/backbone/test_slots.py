@@ -7,7 +7,18 @@ import torch
 from torch import nn
 
 from fairseq_idpg.backbone.injection import NO_ROOM, Additions, Injection, Prefix, add_rows, replace_rows
-from tests.backbone.plain_pass import COUNT, LAYERS, WIDTH, Reader, check, leaf, make_room, plain_pass, text_places
+from tests.backbone.plain_pass import (
+    COUNT,
+    LAYERS,
+    WIDTH,
+    Reader,
+    check,
+    leaf,
+    made_by,
+    make_room,
+    plain_pass,
+    text_places,
+)
 from tests.helpers import PAD, TINY, pair_batch, tiny_model
 from tests.plain import plain_embedding
 
@@ -21,11 +32,8 @@ LINEARS.update(fc1=(WIDTH, INNER), fc2=(INNER, WIDTH))
 def test_hidden(model, text, layer, insertion):
     """Rows of their own, and rows from the states after the layer."""
     wide, room = make_room(text)
-    rows, deep, reader = leaf(3, COUNT, WIDTH), leaf(1, COUNT, WIDTH), Reader()
-    for hidden, plain, leaves in (
-        (lambda states: deep, lambda x, example: deep[0], [deep]),
-        (reader, lambda x, example: reader.alone(x), list(reader.parameters())),
-    ):
+    rows = leaf(3, COUNT, WIDTH)
+    for hidden, plain, leaves in made_by(leaf(1, COUNT, WIDTH)):
         injection = Injection(
             input=rows, hidden=lambda i, states, f=hidden: f(states) if i == layer else None, insertion=insertion
         )
@@ -43,12 +51,7 @@ def test_hidden(model, text, layer, insertion):
 
 @pytest.mark.parametrize("layer", range(LAYERS))
 def test_late(model, tokens, layer):
-    deep, reader = leaf(3, COUNT, WIDTH), Reader()
-    for late, plain, leaves in (
-        (lambda states: deep, lambda x, example: deep[example], [deep]),
-        (lambda states: deep[:1], lambda x, example: deep[0], [deep]),
-        (reader, lambda x, example: reader.alone(x), list(reader.parameters())),
-    ):
+    for late, plain, leaves in made_by(leaf(3, COUNT, WIDTH), leaf(1, COUNT, WIDTH)):
         injection = Injection(late=lambda i, states, f=late: f(states) if i == layer else None)
         check(model, tokens, injection, plain_pass(model, tokens, late={layer: plain}), leaves)
 
@@ -103,11 +106,7 @@ def test_late_at_every_layer_around_a_prompt_of_the_input(model, text):
 @pytest.mark.parametrize("before", [True, False], ids=["before projection", "after projection"])
 @pytest.mark.parametrize("layer", range(LAYERS))
 def test_key_value(model, tokens, layer, before):
-    deep, reader = leaf(1, 2 * COUNT, WIDTH), Reader(2 * COUNT)
-    for make, plain, leaves in (
-        (lambda states: deep, lambda x, example: deep[0], [deep]),
-        (reader, lambda x, example: reader.alone(x), list(reader.parameters())),
-    ):
+    for make, plain, leaves in made_by(leaf(1, 2 * COUNT, WIDTH)):
 
         def key_value(i, states, make=make):
             return Prefix(*make(states).chunk(2, 1), before) if i == layer else None

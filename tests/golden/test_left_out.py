@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from tests.golden.golden2.case import FOLDER, read
-from tests.golden.golden2.family import STACK, Family
-from tests.golden.golden2.prefix import NETWORK, network_tensors, train_method
+from tests.golden.golden2.family import STACK, Family, train_method
+from tests.golden.golden2.prefix import NETWORK, network_tensors
 from tests.golden.golden2.run import build, run
 
 NAME = "prefix_mlp_peft__pad"

@@ -8,20 +8,11 @@ from torch import Tensor
 
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from tests.golden.golden2.case import Case
-from tests.golden.golden2.family import STACK, Family
+from tests.golden.golden2.family import Family, options_from, word_embeddings
 
 OURS = {"lora_embedding_A": "method.words.a", "lora_embedding_B": "method.words.b"}
 
-
-def options(case: Case) -> dict[str, Any]:
-    hyper = case.hyper
-    return {
-        "method": "dept",
-        "prompt_length": hyper["s"],
-        "words_rank": hyper["r"],
-        "words_length": hyper["M"],
-        "words_alpha": float(hyper["alpha"]),
-    }
+options = options_from("dept", prompt_length="s", words_rank="r", words_length="M", words_alpha="alpha")
 
 
 def tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
@@ -31,7 +22,7 @@ def tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
 
 def updated_words(model: RobertaIDPGModel, case: Case, passed: Any) -> dict[str, Tensor]:
     """B x T x d, the word embeddings with what is added to them."""
-    words = model.get_submodule(STACK.rstrip(".")).embed_tokens(case.ids)
+    words = word_embeddings(model, case)
     return {"updated_word_embeddings": words + model.method.words()[: words.size(1)]}
 
 

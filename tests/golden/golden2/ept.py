@@ -9,22 +9,19 @@ from torch import Tensor
 
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from tests.golden.golden2.case import Case
-from tests.golden.golden2.family import STACK, Family
+from tests.golden.golden2.family import Family, options_from, train_method, word_embeddings
 
 NETWORK = "method.reparameterization."
 
-
-def options(case: Case) -> dict[str, Any]:
-    hyper = case.hyper
-    return {
-        "method": "ept",
-        "prompt_length": hyper["s"],
-        "words_rank": hyper["r"],
-        "words_length": hyper["M"],
-        "ept_hidden_size": hyper["h"],
-        "ept_experts": hyper["N_e"],
-        "ept_fusion": hyper["reading"],
-    }
+options = options_from(
+    "ept",
+    prompt_length="s",
+    words_rank="r",
+    words_length="M",
+    ept_hidden_size="h",
+    ept_experts="N_e",
+    ept_fusion="reading",
+)
 
 
 def tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
@@ -40,13 +37,9 @@ def tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
     return ours
 
 
-def prepare(model: RobertaIDPGModel, case: Case) -> None:
-    model.method.train()
-
-
 def more(model: RobertaIDPGModel, case: Case, passed: Any) -> dict[str, Tensor]:
     """The parts of the prompt, folded and not, and the words."""
-    method, words = model.method, model.get_submodule(STACK.rstrip(".")).embed_tokens(case.ids)
+    method, words = model.method, word_embeddings(model, case)
     network, added = method.reparameterization, method.words()
     shown = {"P_f": network.fused(added)[0], "P_amend": network.experts(network.rows)[0], "AB": added}
     shown["gate"] = network.experts.gate(network.rows)[0].softmax(-1)
@@ -54,4 +47,4 @@ def more(model: RobertaIDPGModel, case: Case, passed: Any) -> dict[str, Tensor]:
     return {**shown, "P_new": method.table[0], "updated_word_embeddings": words + added[: words.size(1)]}
 
 
-FAMILIES = (Family("ept", options, tensors, prepare, more),)
+FAMILIES = (Family("ept", options, tensors, train_method, more),)

@@ -49,6 +49,21 @@ def of_backbone(name: str) -> str:
     return f"{STACK}layers.{layer[1]}.{OURS[module[layer.end() :]]}.{kind}"
 
 
+def options_from(method: str, **theirs: str) -> Callable[[Case], dict[str, Any]]:
+    """``Family.options`` of settings that go over as they are: our option -> their name in the file."""
+    return lambda case: {"method": method, **{option: case.hyper[name] for option, name in theirs.items()}}
+
+
+def word_embeddings(model: RobertaIDPGModel, case: Case) -> Tensor:
+    """B x T x d, the backbone's own, nothing added."""
+    return model.get_submodule(STACK.rstrip(".")).embed_tokens(case.ids)
+
+
+def train_method(model: RobertaIDPGModel, case: Case) -> None:
+    """In evaluation the folded prompt is read, which has no gradient."""
+    model.method.train()
+
+
 def families() -> dict[str, Family]:
     """Prefix -> family, of every file in this folder."""
     files = sorted(path.stem for path in Path(__file__).parent.glob("*.py"))

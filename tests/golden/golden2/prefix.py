@@ -7,9 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from tests.golden.golden2.case import Case
-from tests.golden.golden2.family import Family
+from tests.golden.golden2.family import Family, train_method
 from tests.golden.golden2.layers import parallel_options, parallel_tensors
 
 NETWORK = {
@@ -34,11 +33,6 @@ def table_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
     kinds = ([theirs[f"prefix.decoder_self_attn_{kind}.{i}.weight"] for i in range(len(theirs) // 2)]
              for kind in ("key", "value"))  # fmt: skip
     return {"method.table": torch.stack([torch.cat(pair) for pair in zip(*kinds)])}
-
-
-def train_method(model: RobertaIDPGModel, case: Case) -> None:
-    """In evaluation the folded prompt is read, which has no gradient."""
-    model.method.train()
 
 
 def keys_and_values(prefix: Any) -> dict[str, Tensor]:

@@ -9,18 +9,12 @@ from torch import Tensor
 from fairseq_idpg.backbone.injection import States
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from tests.golden.golden2.case import Case
-from tests.golden.golden2.family import STACK, Family
+from tests.golden.golden2.family import Family, options_from, word_embeddings
 
 
 def options(case: Case) -> dict[str, Any]:
-    hyper = case.hyper
-    return {
-        "method": "smop",
-        "prompt_length": hyper["l"],
-        "smop_prompts": hyper["k"],
-        "smop_chosen": hyper["topk"],
-        "smop_noise": "multiply" if hyper["perturb"] else "none",
-    }
+    given = options_from("smop", prompt_length="l", smop_prompts="k", smop_chosen="topk")(case)
+    return {**given, "smop_noise": "multiply" if case.hyper["perturb"] else "none"}
 
 
 def tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
@@ -34,8 +28,7 @@ def prepare(model: RobertaIDPGModel, case: Case) -> None:
 
 def more(model: RobertaIDPGModel, case: Case, passed: Any) -> dict[str, Tensor]:
     """What the router gives, and what is chosen."""
-    words = model.get_submodule(STACK.rstrip(".")).embed_tokens(case.ids).transpose(0, 1)
-    logits = model.method.logits(States(words, ~case.arrays["mask"].bool()))
+    logits = model.method.logits(States(word_embeddings(model, case).transpose(0, 1), ~case.arrays["mask"].bool()))
     perturbed = model.method.perturbed(logits)
     chosen = model.method.weights(perturbed).topk(case.hyper["topk"])
     shown = {"router_logits": logits, "router_probs": perturbed.softmax(1), "choice": chosen.indices}

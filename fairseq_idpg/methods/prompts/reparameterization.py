@@ -2,8 +2,7 @@
 
 lstm, mlp: "GPT Understands, Too" (P-tuning, Liu et al., 2021), https://arxiv.org/abs/2103.10385
 prefix-mlp: "Prefix-Tuning" (Li and Liang, 2021), Section 4.3, https://arxiv.org/abs/2101.00190
-low-rank: "Decomposed Prompt Tuning via Low-Rank Reparameterization" (DPT, Xiao et al., EMNLP 2023),
-https://arxiv.org/abs/2310.10094
+low-rank: see ``dpt``
 
 Differs from the papers in: P-tuning's prompts stand where --prompt-position says instead of within a written template,
 its language model stays frozen, and a head is trained.
@@ -62,7 +61,8 @@ class PrefixMLPNetwork(nn.Module):
 class LowRankNetwork(nn.Module):
     """P = A B, both random, t x (places d) or t x (places 2 d). r (t + out) parameters, r being the hidden size.
 
-    A: t x r from N(0, 1 / r); B: r x out from N(0, 0.02^2), so that P starts with the size that a table has.
+    A: t x r from N(0, 1 / r); B: r x out from N(0, 0.02^2), so that P starts with the size that a table has; with
+    --prompt-init uniform both from (-0.5, 0.5).
     """
 
     def __init__(self, length: int, width: int, out: int, hidden: int):
@@ -73,6 +73,12 @@ class LowRankNetwork(nn.Module):
     def forward(self) -> Tensor:
         """t x out."""
         return self.a @ self.b
+
+    @torch.no_grad()
+    def draw_uniformly(self) -> None:
+        """A and B from (-0.5, 0.5), as DPT's released code draws them."""
+        for factor in (self.a, self.b):
+            factor.uniform_(-0.5, 0.5)
 
 
 def _check_rows_of_the_input(width: int, out: int) -> None:

@@ -3,7 +3,7 @@
 prompt-tuning: "The Power of Scale for Parameter-Efficient Prompt Tuning" (Lester et al., EMNLP 2021),
 https://arxiv.org/abs/2104.08691
 p-tuning-v2, as the IDPG paper compares with it, and p-tuning-v2-kv: https://arxiv.org/abs/2110.07602
-p-tuning, dpt: see ``reparameterization``
+p-tuning: see ``reparameterization``
 
 Differs from the papers in:
 - prompt-tuning: rows stand after ``<s>`` (or at another --prompt-position), not in front of the sequence, and
@@ -25,7 +25,7 @@ from ..base import Geometry, WordEmbeddings
 from ..options import Filled, option
 from ..registry import register_preset
 from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod
-from .reparameterization import NETWORKS
+from .reparameterization import NETWORKS, LowRankNetwork
 
 Network: Any = ChoiceEnum(["none", *NETWORKS])
 
@@ -100,9 +100,13 @@ class TaskPrompts(PromptMethod):
         return [] if self.training_only else [self.table]
 
     def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
-        if self.training_only and str(cfg.prompt_init) not in ("normal", "saved"):
+        network, init = self.reparameterization, str(cfg.prompt_init)
+        if isinstance(network, LowRankNetwork) and init == "uniform":
+            network.draw_uniformly()
+            return
+        if self.training_only and init not in ("normal", "saved"):
             raise InputError(
-                f"--prompt-init {cfg.prompt_init}: with --prompt-reparameterization the network makes the rows; give "
+                f"--prompt-init {init}: with --prompt-reparameterization the network makes the rows; give "
                 "--prompt-init normal or --prompt-reparameterization none"
             )
         super().set_initial_values(cfg, words)
@@ -123,12 +127,5 @@ register_preset("prompt-tuning", TaskPrompts, paper="5K", prompt_length=5)
 register_preset("prompt-tuning-134", TaskPrompts, paper="134K", prompt_length=134)
 register_preset("prompt-tuning-100", TaskPrompts, prompt_length=100)
 register_preset("p-tuning", TaskPrompts, prompt_length=5, prompt_reparameterization="lstm")
-register_preset(
-    "dpt",
-    TaskPrompts,
-    prompt_length=100,
-    prompt_reparameterization="low-rank",
-    reparameterization_hidden_size=10,
-)
 register_preset("p-tuning-v2", TaskPrompts, paper="120K", prompt_length=5, prompt_layers="all")
 register_preset("p-tuning-v2-kv", TaskPrompts, prompt_length=5, prompt_layers="all", prompt_insertion="key-value")

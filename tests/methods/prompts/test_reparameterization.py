@@ -138,3 +138,10 @@ def test_a_start_value_that_the_network_would_hide():
     model = tiny_model(method="p-tuning", prompt_init="uniform")
     with pytest.raises(InputError, match="--prompt-init uniform: with --prompt-reparameterization the network"):
         model.method.set_initial_values(model.args, None)
+
+
+def test_the_factors_of_low_rank_start_as_the_released_ones():
+    model = tiny_model(method="dpt", prompt_init="uniform")
+    model.method.set_initial_values(model.args, None)
+    for factor in model.method.reparameterization.parameters():
+        assert factor.abs().max() <= 0.5 and 0.2 < factor.std() < 0.38  # 0.289

@@ -15,7 +15,7 @@ from typing import Callable, Iterator, List, Sequence
 
 import numpy as np
 
-from .data_folder import MASK
+from .data_folder import MASK, number_file
 from .dictionary import EOS, FILLER, SPECIAL, UNKNOWN, by_frequency, label_dictionary
 from .encoders import Encoder, load_encoder
 from .errors import InputError
@@ -154,13 +154,15 @@ def binarize(
     folder: Path,
     on_bytes: Callable[[int], object],
 ) -> None:
-    """Writes ``folder/{input0,input1,label}``; ``on_bytes`` is told of the bytes read.
+    """Writes ``folder/{input0,input1,label}``, and ``folder/number`` where test examples have numbers of their own.
+
+    ``on_bytes`` is told of the bytes read.
 
     Raises:
         InputError: bad input; a split without examples.
     """
     for split in splits:
-        chunks = _chunks(split.rows(on_bytes))
+        chunks, numbered = _chunks(split.rows(on_bytes)), 0
         with ExitStack() as files:
             writers: list[IndexedWriter] = []
             for rows, encoded in encode_stream(encoder, encoding, chunks):
@@ -170,12 +172,15 @@ def binarize(
                     split.tokens = [0] * len(writers)
                 labels.add(split, rows)
                 _write(split, encoded, writers, encoding.max_length)
+                numbered += _write_numbers(folder / number_file(split.name), rows)
         if not split.examples:
             raise InputError(
                 f"{split.source.name} has no examples: name the right file, or leave out split {split.name}"
             )
         if len(labels.splits[split.name]) not in (0, split.examples):
             raise InputError(f"{split.source.name} has labels in some lines only: give every line its label")
+        if numbered not in (0, split.examples):
+            raise InputError(f"{split.source.name} has a number in some lines only: give every line its own")
     for part in sorted(folder.glob("input*")):
         (part / "dict.txt").write_bytes(encoder.dictionary_bytes())
     labels.write(folder / "label")
@@ -206,6 +211,16 @@ def _write(split: Split, encoded: Encoded, writers: Sequence[IndexedWriter], max
     split.too_long += int((joined > MAX_POSITIONS).sum())
     split.truncated += int(cut.sum())
     split.empty += int(empty.sum())
+
+
+def _write_numbers(path: Path, rows: Sequence[Row]) -> int:
+    """Appends the number of each row that has one; how many have."""
+    found = [row.number for row in rows if row.number is not None]
+    if found:
+        path.parent.mkdir(exist_ok=True)
+        with open(path, "a", encoding="utf-8") as file:
+            file.write("".join(f"{number}\n" for number in found))
+    return len(found)
 
 
 def truncate(ids: np.ndarray, lengths: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray]:

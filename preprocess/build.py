@@ -13,7 +13,7 @@ from .binarize import Encoding, Labels, Split, binarize
 from .encoders import vocab_folder
 from .job import own_splits, task_splits
 from .summary import summary, write_records
-from .tasks import find_task
+from .tasks import TASKS, TEST_SETS, find_task
 from .writing import new_folder
 
 
@@ -32,7 +32,7 @@ def splits_of(args: argparse.Namespace) -> tuple[list[Split], Labels]:
     """The splits to make; the task's name in ``args`` becomes the one in the table."""
     if not args.raw:
         return own_splits(args)
-    task = find_task(args.task)
+    task = find_task(args.task, {**TASKS, **TEST_SETS})
     args.task = task.name
     return task_splits(task, args)
 

@@ -15,7 +15,7 @@ from .errors import InputError
 RECORD = "sha256.txt"
 FACTS = "preprocess.json"
 LINE = re.compile(r"([0-9a-f]{64})  ([^\0\n]+)")
-COVERED = (FACTS, "*/*.bin", "*/*.idx", "*/*.label", "*/dict.txt")
+COVERED = (FACTS, "*/*.bin", "*/*.idx", "*/*.label", "*/dict.txt", "number/*.txt")
 REMEDY = f"preprocess it again, or remove {RECORD} if you changed the folder yourself"
 
 
@@ -29,7 +29,8 @@ def sha256(path: Path) -> str:
 
 
 def write_checksums(folder: Path) -> None:
-    """Records what ``folder`` and its ``input0``, ``input1`` and ``label`` hold; word vectors have their own record."""
+    """Records what ``folder`` and its ``input0``, ``input1``, ``label``, ``number`` hold; word vectors have a record of
+    their own."""
     files = sorted(file for pattern in COVERED for file in folder.glob(pattern))
     lines = [f"{sha256(file)}  {file.relative_to(folder).as_posix()}\n" for file in files]
     (folder / RECORD).write_text("".join(lines), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A binarized sentence-prediction folder, read back: ``DATA/{input0,input1,label}``."""
+"""A binarized sentence-prediction folder, read back: ``DATA/{input0,input1,label,number}``."""
 
 from __future__ import annotations
 
@@ -79,6 +79,29 @@ class DataFolder:
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{path} cannot be read ({error}): preprocess the folder again") from None
         return [line.strip() for line in (lines if lines[-1] else lines[:-1])]
+
+    def numbers(self, split: str) -> list[tuple[int, ...]] | None:
+        """N, the numbers that each example of a test set has in its benchmark; None where the folder has none.
+
+        Raises:
+            InputError: the file is damaged.
+        """
+        name = number_file(split)
+        if not (self.path / name).is_file() and name not in (self.record or ()):
+            return None
+        compare(self.path, [name], self.record)
+        try:
+            *lines, rest = (self.path / name).read_text(encoding="ascii").split("\n")
+            if not rest:
+                return [tuple(map(int, line.split(" "))) for line in lines]
+        except (OSError, ValueError):
+            pass
+        raise InputError(f"{self.path / name} is damaged, or holds something else than numbers: preprocess it again")
+
+
+def number_file(split: str) -> str:
+    """Where the benchmark's numbers of a test set are: "number/test.txt"."""
+    return f"number/{split}.txt"
 
 
 def place_of_split(name: str) -> tuple[int, str]:

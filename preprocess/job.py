@@ -49,7 +49,7 @@ def task_splits(task: Task, args: argparse.Namespace) -> tuple[list[Split], Labe
         source = find_source(raw, task, name)
         if source is not None:
             splits.append(_task_split(task, name, source, layout, args.strict))
-        elif args.splits or not name.startswith("test"):
+        elif args.splits or not name.startswith("test") or list(task.files) == ["test"]:
             known = " or ".join(places(task, name))
             raise InputError(
                 f"--raw {raw} has no {name} split of {task.name} ({known}, also within a zip archive): put it there, "
@@ -68,6 +68,7 @@ def _task_split(task: Task, name: str, source: Source, layout: str, strict: bool
         header=task.header or other_columns,
         label_optional=test,
         trailing_fields=task.trailing_fields,
+        number=task.number if test else None,
     )
     malformed = Malformed(source.name, strict)
     return Split(name, source, _reader(layout, source, columns, malformed, task.skipped_labels), malformed)

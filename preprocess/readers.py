@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from operator import itemgetter
-from typing import Any, Callable, Dict, Iterable, Iterator, NamedTuple, Sequence
+from typing import Any, Callable, Dict, Iterator, NamedTuple, Sequence
 
 from .errors import InputError
 from .tasks import Column
@@ -18,6 +18,7 @@ class Row(NamedTuple):
     line: int  # in its file, from 1
     texts: tuple[str, ...]
     label: str | None  # None: a test set without labels
+    number: str | None = None  # the benchmark's own number of a test example
 
 
 class Malformed:
@@ -37,13 +38,15 @@ class Malformed:
 
 
 class Columns(NamedTuple):
-    """Which fields a row is made of. ``label_optional``: a split without labels is allowed (a test set)."""
+    """Which fields a row is made of. ``label_optional``: a split without labels is allowed (a test set); ``number``:
+    where the benchmark's number of the example stands, if it does."""
 
     texts: Sequence[Column]
     label: Column | None
     header: bool
     label_optional: bool = False
     trailing_fields: bool = False
+    number: str | None = None
 
 
 # --- tables --------------------------------------------------------------------------------------
@@ -75,13 +78,15 @@ def _table(rows: Iterator[tuple[int, list[str]]], columns: Columns, malformed: M
         if names is None:
             return
     texts, label = _numbers(columns, names, malformed.source)
+    number = names.index(columns.number) if names and columns.number and columns.number in names else None
     wanted = len(names) if names else 1 + max([*texts, label or 0])
     pick = itemgetter(*texts) if len(texts) > 1 else lambda fields: (fields[texts[0]],)
     for line, fields in rows:
         if len(fields) < wanted or (len(fields) > wanted and not columns.trailing_fields):
             malformed.add(line, f"{len(fields)} fields instead of {wanted}")
             continue
-        yield Row(line, pick(fields), None if label is None else fields[label].strip())
+        gold = None if label is None else fields[label].strip()
+        yield Row(line, pick(fields), gold, None if number is None else fields[number].strip())
 
 
 def tsv_rows(lines: Lines, columns: Columns, malformed: Malformed) -> Iterator[Row]:
@@ -125,37 +130,58 @@ def csv_rows_with_quotes(lines: Lines, columns: Columns, malformed: Malformed) -
 # --- records -------------------------------------------------------------------------------------
 
 Record = Dict[Any, Any]  # by column
-MakeRows = Callable[[Record, Columns], Iterable["tuple[tuple[str, ...], Any]"]]
+Made = Iterator["tuple[tuple[str, ...], Any, str | None]"]  # texts, label, number
+MakeRows = Callable[[Record, Columns], Made]
 
 
-def _plain(record: Record, columns: Columns) -> Iterable[tuple[tuple[str, ...], Any]]:
-    yield tuple(record[column] for column in columns.texts), record.get(columns.label)
+def _plain(record: Record, columns: Columns) -> Made:
+    yield tuple(record[column] for column in columns.texts), record.get(columns.label), _number(columns, record)
 
 
-def _wic(record: Record, columns: Columns) -> Iterable[tuple[tuple[str, ...], Any]]:
+def _wic(record: Record, columns: Columns) -> Made:
     """The word leads the first sentence: ``WORD: SENTENCE1`` | ``SENTENCE2``."""
-    yield (f"{_text(record['word'])}: {_text(record['sentence1'])}", record["sentence2"]), record.get("label")
+    first = f"{_text(record['word'])}: {_text(record['sentence1'])}"
+    yield (first, record["sentence2"]), record.get("label"), _number(columns, record)
 
 
 COPA_QUESTION = {"cause": "What was the cause?", "effect": "What happened as a result?"}
 
 
-def _copa(record: Record, columns: Columns) -> Iterable[tuple[tuple[str, ...], Any]]:
+def _copa(record: Record, columns: Columns) -> Made:
     """A pair for each of the two choices, labelled 1 when it is the right one."""
     question = f"{_text(record['premise'])} {COPA_QUESTION[record['question']]}"
     label = record.get("label")
     if label not in (None, 0, 1):
         raise TypeError(f"label {label!r}")
     for number in (0, 1):
-        yield (question, record[f"choice{number + 1}"]), None if label is None else int(label == number)
+        right = None if label is None else int(label == number)
+        yield (question, record[f"choice{number + 1}"]), right, _number(columns, record)
 
 
-def _multirc(record: Record, columns: Columns) -> Iterable[tuple[tuple[str, ...], Any]]:
-    """A pair for each answer: passage | ``QUESTION ANSWER``, labelled 1 when the answer is right."""
+def _multirc(record: Record, columns: Columns) -> Made:
+    """A pair for each answer: passage | ``QUESTION ANSWER``, labelled 1 when the answer is right.
+
+    Its number is that of the passage, of the question and of the answer, with spaces between them.
+    """
     for question in record["passage"]["questions"]:
         for answer in question["answers"]:
             texts = (record["passage"]["text"], f"{_text(question['question'])} {_text(answer['text'])}")
-            yield texts, answer.get("label")
+            yield texts, answer.get("label"), _number(columns, record, question, answer)
+
+
+def _number(columns: Columns, *parts: Record) -> str | None:
+    """The numbers that a record and its parts have in the benchmark; None where one has no number.
+
+    Raises:
+        TypeError: one has something else in its place.
+    """
+    numbers = [part.get(columns.number) for part in parts]
+    if None in numbers:
+        return None
+    for number in numbers:
+        if type(number) not in (int, str) or not str(number).isdecimal():
+            raise TypeError(f"{columns.number} {number!r}")
+    return " ".join(map(str, numbers))
 
 
 def label_text(label: Any) -> str | None:
@@ -187,7 +213,7 @@ def record_rows(
     """Rows of dictionaries; every line that lacks a field, or has another type of text in it, is malformed."""
     for line, record in records:
         try:
-            rows = [Row(line, texts, label_text(label)) for texts, label in make(record, columns)]
+            rows = [Row(line, texts, label_text(label), number) for texts, label, number in make(record, columns)]
         except (KeyError, TypeError, AttributeError) as error:
             malformed.add(line, f"no field {error}" if isinstance(error, KeyError) else f"not such a record ({error})")
             continue

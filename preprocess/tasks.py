@@ -1,7 +1,8 @@
 """The tasks of the paper and of GLUE and SuperGLUE: files, columns, labels, metric, training settings.
 
 The one place of these facts; whatever needs them reads them here. Sources: IDPG, Tables 1, 4 and 5 and appendix A.1;
-the files of gluebenchmark.com, super.gluebenchmark.com, SNLI 1.0, and the LM-BFF collection (CR, MR, SUBJ, MPQA).
+the files of gluebenchmark.com, super.gluebenchmark.com, SNLI 1.0, and the LM-BFF collection (CR, MR, SUBJ, MPQA);
+test files as nyu-mll/GLUE-baselines (download_glue_data.py) and huggingface/datasets (glue, super_glue) have them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Sequence, Union
+from typing import Any, Mapping, Sequence, Union
 
 from .errors import InputError
 from .label_counts import label_order
@@ -58,8 +59,8 @@ class Task:
     training split (label_counts.py; else the most frequent first, as in fairseq); ``scale``: what regression scores
     are divided by;
     ``header``: whether files start with the names of their columns; ``test_texts``: columns of a test file that alone
-    has such a header; ``skipped_labels``: rows without a gold label; ``trailing_fields``: rows may have more fields
-    than the header.
+    has such a header; ``number``: column of a test file with the benchmark's own number of each example;
+    ``skipped_labels``: rows without a gold label; ``trailing_fields``: rows may have more fields than the header.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Task:
     scale: float = 1.0
     header: bool = True
     test_texts: tuple[str, ...] = ()
+    number: str | None = None
     skipped_labels: tuple[str, ...] = ()
     trailing_fields: bool = False
 
@@ -86,9 +88,10 @@ class Task:
         return not self.labels
 
 
-def _glue(name: str, texts: tuple[Column, ...], label: Column, **more) -> Task:
+def _glue(name: str, texts: tuple[Column, ...], label: Column, **more: Any) -> Task:
     labels = () if "scale" in more else label_order(name)
-    return Task(name, "tsv", more.pop("files", TSV), (name, f"glue_data/{name}"), texts, label, labels, **more)
+    more = {"files": TSV, "folders": (name, f"glue_data/{name}"), "number": "index", **more}
+    return Task(name, "tsv", texts=texts, label=label, labels=labels, **more)
 
 
 def _lm_bff(name: str) -> Task:
@@ -98,7 +101,8 @@ def _lm_bff(name: str) -> Task:
 
 
 def _super_glue(name: str, texts: tuple[str, str], layout: str = "jsonl") -> Task:
-    return Task(name, layout, JSONL, (name, f"SuperGLUE/{name}"), texts, "label", label_order(name))
+    folders = (name, f"SuperGLUE/{name}")
+    return Task(name, layout, JSONL, folders, texts, "label", label_order(name), number="idx")
 
 
 SENTENCES = ("sentence1", "sentence2")
@@ -121,12 +125,12 @@ TASKS = {
         _glue("QNLI", ("question", "sentence"), "label", settings="large"),
         _glue("RTE", SENTENCES, "label"),
         _glue("MRPC", ("#1 String", "#2 String"), "Quality", metric="acc_and_f1"),
-        _glue("QQP", ("question1", "question2"), "is_duplicate", metric="acc_and_f1", settings="large"),
+        _glue("QQP", ("question1", "question2"), "is_duplicate", metric="acc_and_f1", settings="large", number="id"),
         _glue("STS-B", SENTENCES, "score", metric="pearson_and_spearman", scale=5.0, trailing_fields=True),
         _glue("MNLI", SENTENCES, "gold_label", settings="supplementary", files=MNLI_FILES),
         _glue("CoLA", (3,), 1, metric="mcc", header=False, test_texts=("sentence",)),
         _glue("WNLI", SENTENCES, "label"),
-        _glue("SNLI", SENTENCES, "gold_label", settings="supplementary", skipped_labels=("-",)),
+        _glue("SNLI", SENTENCES, "gold_label", settings="supplementary", skipped_labels=("-",), number=None),
         _super_glue("CB", ("premise", "hypothesis")),
         _super_glue("BoolQ", ("passage", "question")),
         _super_glue("WiC", SENTENCES, layout="wic"),
@@ -136,19 +140,37 @@ TASKS = {
 }
 
 
-def find_task(name: str) -> Task:
-    """The task of this name, upper or lower case.
+def _test_set(name: str, of: str, folder: str, file: str, texts: tuple[str, str] = SENTENCES) -> Task:
+    """A test set that a model of the task ``of`` answers."""
+    layout, number = ("tsv", "index") if file.endswith(".tsv") else ("jsonl", "idx")
+    folders = (folder, f"{'glue_data' if layout == 'tsv' else 'SuperGLUE'}/{folder}")
+    return Task(name, layout, {"test": file}, folders, texts, "label", TASKS[of].labels, number=number)
+
+
+TEST_SETS = {  # of the benchmarks, without a training set of their own: the diagnostics; RTE as SuperGLUE has it
+    test.name: test
+    for test in (
+        _test_set("AX", "MNLI", "diagnostic", "diagnostic.tsv"),
+        _test_set("AX-b", "RTE", "AX-b", "AX-b.jsonl"),
+        _test_set("AX-g", "RTE", "AX-g", "AX-g.jsonl", ("premise", "hypothesis")),
+        _test_set("RTE-SuperGLUE", "RTE", "RTE", "test.jsonl", ("premise", "hypothesis")),
+    )
+}
+
+
+def find_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
+    """The one of ``tasks`` that has this name, upper or lower case.
 
     Raises:
         InputError: there is none; the nearest name is suggested.
     """
-    by_lower = {known.lower(): task for known, task in TASKS.items()}
+    by_lower = {known.lower(): task for known, task in tasks.items()}
     if name.lower() in by_lower:
         return by_lower[name.lower()]
     near = get_close_matches(name.lower(), by_lower, 1)
     hint = f"did you mean {by_lower[near[0]].name}? " if near else ""
     raise InputError(
-        f"task {name} is unknown: {hint}Known: {', '.join(TASKS)}; for your own data give --from-tsv, --from-csv, "
+        f"task {name} is unknown: {hint}Known: {', '.join(tasks)}; for your own data give --from-tsv, --from-csv, "
         "--from-jsonl or --from-hub"
     )
 
@@ -157,10 +179,11 @@ def main(arguments: Sequence[str]) -> None:
     """``python -m preprocess tasks``: the table of tasks."""
     argparse.ArgumentParser("python -m preprocess tasks", description="Lists the known tasks.").parse_args(arguments)
     rows = [("task", "texts", "labels", "metric", "settings", "files")]
-    for task in TASKS.values():
+    for task in (*TASKS.values(), *TEST_SETS.values()):
         labels = ", ".join(task.labels) or f"a score from 0 to {task.scale:g}"
         files = f"{task.folders[0]}/{{{','.join(dict.fromkeys(task.files.values()))}}}"
-        rows.append((task.name, "pair" if task.pairs else "single", labels, task.metric, task.settings, files))
+        trained = (task.metric, task.settings) if task.name in TASKS else ("-", "-")
+        rows.append((task.name, "pair" if task.pairs else "single", labels, *trained, files))
     widths = [max(map(len, column)) for column in zip(*rows)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())

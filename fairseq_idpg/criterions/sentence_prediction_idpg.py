@@ -1,5 +1,8 @@
 """``--criterion sentence_prediction_idpg``: fairseq's, with metrics that are exact with any number of processes.
 
+While a method is trained that has a term of its own, such as SMoP's load balance, the gradient is that of loss + term;
+``method_loss`` is the term, and ``loss`` stays the loss alone.
+
 fairseq sums what each process logs, which lists of predictions cannot be: --report-mcc, --report-acc-and-f1 and
 --report-pearson-and-spearman end in an error with two processes. Here each process puts its predictions into a row of
 its own of an otherwise empty table, so that the sum of the tables holds everybody's. F1, MCC, Pearson and Spearman are
@@ -10,7 +13,7 @@ choice of the best checkpoint, and the best score so far be forgotten. The task 
 """
 
 import math
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Optional
 
 import numpy as np
 import torch
@@ -25,7 +28,10 @@ from fairseq.logging import metrics
 from fairseq.logging.meters import safe_round
 from torch import Tensor
 
+from ..errors import InputError
+
 LISTS = ("pred", "targ")
+EXTRA = "method_loss"
 CORRELATIONS = {"pearson_and_spearman": "corr", "pearson": "pearson", "spearman": "spearmanr"}
 
 
@@ -35,6 +41,10 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
 
     def forward(self, model: Any, sample: Dict[str, Any], reduce: bool = True):
         loss, sample_size, log = super().forward(model, sample, reduce)
+        method = getattr(model, "method", None)
+        if method is not None and method.adds_loss and model.training:
+            extra = sample_size * method.extra_loss()
+            loss, log[EXTRA] = loss + extra, extra.detach()
         if dist.is_initialized() and dist.get_world_size() > 1:
             log.update({name: spread(log[name], loss.device) for name in LISTS if name in log})
         return loss, sample_size, log
@@ -47,6 +57,18 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
         ]
         log_correlations(gathered)
         SentencePredictionCriterion.reduce_metrics(gathered)
+        if any(EXTRA in log for log in logging_outputs):
+            examples = sum(log["sample_size"] for log in logging_outputs)
+            metrics.log_scalar(EXTRA, sum(log[EXTRA] for log in logging_outputs) / examples, examples, round=5)
+
+
+def check_extra_loss(criterion: Any, added: Optional[str]) -> None:
+    """Raises: InputError: option ``added`` of the method adds to the loss, and ``criterion`` would leave that out."""
+    if added and not isinstance(criterion, SentencePredictionIDPGCriterion):
+        raise InputError(
+            f"{added} adds to the loss, and this --criterion would leave it out: give --criterion "
+            "sentence_prediction_idpg"
+        )
 
 
 def log_correlations(logging_outputs: List[Dict[str, Any]]) -> None:

@@ -62,6 +62,7 @@ class Method(nn.Module, ABC):
         prompt_length: rows that the task reserves in every example; 0 when the input is not lengthened.
         representation: the kind of M(x) that ``injection`` wants, None if it wants none.
         representation_dropout: whether the backbone's dropout stays on while M(x) is computed in training.
+        adds_loss: the option that has ``extra_loss`` added to the loss, as it is typed; None if nothing is.
         training_only: names (their beginnings) of tensors that are not needed once the method is trained.
         folded: whether a checkpoint without these was loaded.
         merged: whether the method stands in the backbone's weights, see ``merge``.
@@ -72,6 +73,7 @@ class Method(nn.Module, ABC):
     prompt_length = 0
     representation: Optional[str] = None
     representation_dropout = False
+    adds_loss: Optional[str] = None
     training_only: Tuple[str, ...] = ()
     folded = False
     merged = False
@@ -118,6 +120,13 @@ class Method(nn.Module, ABC):
     def word_parameters(self) -> List[nn.Parameter]:
         """Parameters of rows that are added to word embeddings, for --words-lr."""
         return []
+
+    def extra_loss(self) -> Tensor:
+        """What the training pass before adds to the loss, a scalar that counts like the mean loss of an example.
+
+        Asked for once after each training pass of a method with ``adds_loss``.
+        """
+        raise NotImplementedError
 
     def fold(self) -> None:
         """Brings the tensors that outlive training up to date with those that only training needs."""

@@ -4,6 +4,7 @@ import itertools
 from dataclasses import replace
 from typing import Any, Dict, List, Optional, Sequence
 
+import torch
 from torch import Tensor, nn
 
 from ..backbone.injection import NOTHING, Injection, filled_fields
@@ -36,9 +37,13 @@ class Combination(Method):
         self.prompt_length = sum(part.prompt_length for part in parts)
         self.representation = next((part.representation for part in parts if part.representation), None)
         self.representation_dropout = any(part.representation_dropout for part in parts)
+        self.adds_loss = next((part.adds_loss for part in parts if part.adds_loss), None)
 
     def trains(self, name: str) -> bool:
         return any(part.trains(name) for part in self.parts)
+
+    def extra_loss(self) -> Tensor:
+        return torch.stack([part.extra_loss() for part in self.parts if part.adds_loss]).sum()
 
     def fold(self) -> None:
         for part in self.parts:

@@ -14,7 +14,7 @@ from fairseq.tasks.sentence_prediction import SentencePredictionConfig, Sentence
 from omegaconf import II
 
 from ..arguments import check_tokens
-from ..criterions.sentence_prediction_idpg import log_correlations
+from ..criterions.sentence_prediction_idpg import check_extra_loss, log_correlations
 from ..divergence import check_validation
 from ..errors import InputError
 from ..models.prepare import DataFacts, complete_options, prepare_model
@@ -86,6 +86,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     half_precision: Optional[KeptHalfPrecision] = None  # what resuming in half precision needs, in every checkpoint
     labels: Optional[LabelOrder] = None  # of a folder with classes
     record: Optional[Record] = None  # of the data folder
+    adds_loss: Optional[str] = None  # the option by which a model that is trained adds to the loss
 
     @classmethod
     def setup_task(cls, cfg: Any, from_checkpoint: bool = False, **kwargs: Any) -> "SentencePredictionIDPGTask":
@@ -117,11 +118,14 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         self.judges, self.prompt_length = from_checkpoint, model.prompt_length
         self.half_precision = model.kept.get("fp16")
         self.stored = stored_representations(self.cfg, model)
+        self.adds_loss = None if from_checkpoint else getattr(model.method, "adds_loss", None)
         return model
 
     def build_criterion(self, cfg: Any, *args: Any) -> Any:
         check_scored(cfg, self.labels)
-        return super().build_criterion(cfg, *args)
+        criterion = super().build_criterion(cfg, *args)
+        check_extra_loss(criterion, self.adds_loss)
+        return criterion
 
     def load_dataset(
         self, split: str, combine: bool = False, need_labels: bool = True, **kwargs: Any

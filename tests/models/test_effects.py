@@ -39,6 +39,7 @@ VALUES = {  # other values of every option than those that some preset has
     "smop_prompts": [3],
     "smop_chosen": [2],
     "smop_noise": ["multiply", "dropout", "none"],
+    "smop_balance": [0.5],
     "generator": ["phm", "dnn"],
     "generator_hidden_size": [8],
     "phm_n": [2],
@@ -149,7 +150,8 @@ def behaviour(model):
         torch.manual_seed(5)
         model.zero_grad()
         out = logits(model.train(training), tokens)
-        out.square().sum().backward()
+        added = training and getattr(model.method, "adds_loss", None)
+        (out.square().sum() + (model.method.extra_loss() if added else 0)).backward()
         found.append(out.detach())
         found += [p.grad for _, p in sorted(model.named_parameters()) if p.requires_grad and p.grad is not None]
     del model.forward

@@ -4,7 +4,8 @@ Paper: "SMoP: Towards Efficient and Effective Prompt Tuning with Sparse Mixture-
 https://aclanthology.org/2023.emnlp-main.884; code: https://github.com/jyjohnchoi/SMoP
 
 Differs from the paper in:
-- Its loss has no load-balancing term: the released code computes one and never adds it.
+- Its loss has no load-balancing term unless --smop-balance: the released code computes one, 0.01 times what
+  ``imbalance`` gives, and adds it in one version (240e096) and not in another (34da5e2).
 - Each example has its own prompt in any batch; in the released code with k = 1 it is the sum of the chosen ones of the
   whole batch, times its own weight.
 - Rows stand after ``<s>`` (or at another --prompt-position), not in front of it; a head is trained on RoBERTa.
@@ -44,6 +45,11 @@ class SMoPConfig(PromptConfig):
         "0.2 of them (the released code without noise), or 'none'",
         changeable=True,
     )
+    smop_balance: Filled[float] = option(
+        0.0,
+        "while training this times n sum_i f_i p_i is added to the loss, f_i the share of a batch that chose prompt i, "
+        "p_i its mean weight: 0.01 in the released code; --criterion sentence_prediction_idpg",
+    )
 
 
 class SMoP(PromptMethod):
@@ -64,6 +70,11 @@ class SMoP(PromptMethod):
             raise InputError(f"--smop-prompts {self.prompts}: give 2 or more to choose from")
         if not 1 <= self.chosen <= self.prompts:
             raise InputError(f"--smop-chosen {self.chosen}: give 1 to --smop-prompts {self.prompts}")
+        if not cfg.smop_balance >= 0:
+            raise InputError(f"--smop-balance {cfg.smop_balance}: give 0, or the factor of the load balance")
+        self.balance = cfg.smop_balance
+        self.adds_loss = f"--smop-balance {self.balance}" if self.balance else None
+        self.extra: Optional[Tensor] = None  # of the last training pass
         self.table = nn.Parameter(torch.empty(len(self.places), self.prompts * self.rows, geometry.width))
         nn.init.normal_(self.table, std=TABLE_STD)
         self.router = nn.Parameter(torch.empty(self.prompts, geometry.width))
@@ -94,13 +105,30 @@ class SMoP(PromptMethod):
         kept = p.topk(self.chosen, dim=1)
         return torch.zeros_like(p).scatter(1, kept.indices, kept.values)
 
+    def imbalance(self, logits: Tensor) -> Tensor:
+        """n sum_i f_i p_i over a batch: f_i prompt i's share of what was chosen, p_i its mean weight.
+
+        1 for even choices and weights, n where one prompt has all; f has no gradient.
+        """
+        p = logits.float().softmax(1)
+        shares = torch.zeros_like(p).scatter(1, p.topk(self.chosen, dim=1).indices, 1 / self.chosen).mean(0)
+        return self.prompts * (shares * p.mean(0)).sum()
+
+    def extra_loss(self) -> Tensor:
+        extra, self.extra = self.extra, None
+        assert extra is not None, "no training pass before"
+        return extra
+
     def begin_pass(self, representation: Optional[Tensor]) -> PromptAt:
         chosen: List[Tensor] = []  # of the whole pass
 
         def prompt_at(place: int, states: Any) -> Tensor:
             if not chosen:
                 words = states if states.origin is None else states.origin.words()  # the input's states are the words
-                chosen.append(self.weights(self.perturbed(self.logits(words))))
+                logits = self.perturbed(self.logits(words))
+                chosen.append(self.weights(logits))
+                if self.balance and self.training:
+                    self.extra = self.balance * self.imbalance(logits)
             (weights,) = chosen
             prompts = self.table[self.places.index(place)].view(self.prompts, -1)
             return (weights @ prompts).view(len(weights), self.rows, -1)

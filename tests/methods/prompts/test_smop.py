@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from fairseq_idpg.backbone.injection import States
+from fairseq_idpg.errors import InputError
 from tests.helpers import enlarge, logits, pair_batch, tiny_model
 
 
@@ -54,3 +55,45 @@ def test_places_of_one_pass_share_the_choice():
 def test_the_router_starts_orthogonal():
     router = tiny_model(method="smop").method.router
     torch.testing.assert_close(router @ router.t(), torch.eye(4), atol=1e-6, rtol=0)
+
+
+def plain_balance(router, means, chosen):
+    """The released formula, choice by choice: n sum_i f_i p_i."""
+    weights = [(router @ mean).softmax(0) for mean in means]
+    count = len(router)
+    picked = [i for p in weights for i in sorted(range(count), key=lambda i: -p[i])[:chosen]]
+    shares = [picked.count(i) / len(picked) for i in range(count)]
+    return count * sum(shares[i] * sum(p[i] for p in weights) / len(weights) for i in range(count))
+
+
+@pytest.mark.parametrize("chosen", [1, 2])
+def test_load_balance_is_the_released_formula(chosen):
+    """The gradient reaches the router through the mean weights alone."""
+    method = model_of(smop_chosen=chosen, smop_noise="none", smop_balance=0.25).method.train()
+    means = torch.randn(40, 32)
+    method.begin_pass(None)(0, States(means[None]))
+    expected = 0.25 * plain_balance(method.router, means, chosen)
+    found = method.extra_loss()
+    torch.testing.assert_close(found, expected)
+    ours, theirs = (torch.autograd.grad(loss, method.router)[0] for loss in (found, expected))
+    assert theirs.abs().max() > 1e-3
+    torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-4)
+
+
+def test_load_balance_of_even_and_of_single_choices():
+    method = model_of(smop_noise="none").method
+    assert method.imbalance(1e3 * torch.eye(4)).item() == 1
+    assert method.imbalance(1e3 * torch.eye(4)[:1].expand(9, 4)).item() == 4
+
+
+def test_without_load_balance_nothing_is_kept():
+    for options, training in (({}, True), ({"smop_balance": 0.1}, False)):
+        method = model_of(**options).method.train(training)
+        method.begin_pass(None)(0, States(torch.randn(3, 2, 32)))
+        assert method.extra is None and bool(method.adds_loss) == bool(options)
+
+
+def test_load_balance_of_less_than_nothing():
+    for value in (-0.1, float("nan")):
+        with pytest.raises(InputError, match=f"--smop-balance {value}: give 0"):
+            tiny_model(method="smop", smop_balance=value)

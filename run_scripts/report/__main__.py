@@ -14,6 +14,7 @@ from run_scripts.run.experiment import SELECTIONS
 
 from .counts import count_table
 from .figures import CHARTS
+from .methods import methods_table
 from .render import FORMATS, SUFFIXES, Chart, Table, draw
 from .runs import Results, read_results
 from .scope import Choice
@@ -21,8 +22,9 @@ from .tables import SCORE_TABLES, overview, score_table
 
 IMAGES = (".png", ".svg", ".pdf")
 TEXTS = (".txt", *SUFFIXES)
-COUNT_TABLE = 2
-ABOUT = """The paper's tables and figures out of the runs in RESULTS, beside the paper's own numbers.
+COUNT_TABLE, METHODS = 2, "methods"
+ABOUT = """The paper's tables and figures out of the runs in RESULTS, beside the paper's own numbers where the
+backbone is its own; --table methods: what each method scores on a task, and what it costs.
 
 A score is the mean and sample standard deviation over seeds of the test scores at the learning rate with the best mean
 dev score, for each row and task. Without --table and --figure: what RESULTS holds."""
@@ -31,16 +33,21 @@ OF_PLACES = {"position", "supplementary_position"}
 OVERVIEW = ("overview", 0)
 REFUSED = {  # options that mean nothing to a table or figure
     ("table", 1): {"k"},
-    ("table", 2): {"k", *OF_SCORES},
+    ("table", METHODS): {"paper", *OF_SCORES},
+    ("table", 2): {"k", "paper", *OF_SCORES},
     ("table", 3): {"k"},
     ("table", 6): {"k"},
     ("table", 7): {"k", "voting"},
     ("figure", 1): {"k", *OF_SCORES},
     ("figure", 3): {"k", *OF_SCORES},
-    ("figure", 7): {*OF_SCORES, *OF_PLACES},
-    ("figure", 9): {*OF_SCORES, "prompt_length"},
-    OVERVIEW: {*OF_SCORES, *OF_PLACES, "prompt_length", "k", "tasks", "rows", "selection", "backbone"},
+    ("figure", 7): {"paper", *OF_SCORES, *OF_PLACES},
+    ("figure", 9): {"paper", *OF_SCORES, "prompt_length"},
+    OVERVIEW: {"paper", *OF_SCORES, *OF_PLACES, "prompt_length", "k", "tasks", "rows", "selection", "backbone"},
 }
+
+
+def number_or_word(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
 
 
 def position_or_none(text: str) -> int | str:
@@ -54,12 +61,13 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("results", metavar="RESULTS", type=Path, help="the folder of a sweep, or its results.jsonl")
     what = made.add_mutually_exclusive_group()
-    what.add_argument("--table", type=int, choices=sorted({COUNT_TABLE, *SCORE_TABLES}))
+    what.add_argument("--table", type=number_or_word, choices=[*sorted({COUNT_TABLE, *SCORE_TABLES}), METHODS])
     what.add_argument("--figure", type=int, choices=sorted(CHARTS))
     add("--format", choices=list(FORMATS), help="default: by the suffix of --out (.md, .tex, .csv), else terminal")
     add("--out", metavar="FILE", type=Path, help="write there; figures are drawn in .png, .svg and .pdf files")
-    add("--tasks", nargs="+", metavar="TASK", help="columns and averages (default: the paper's ten; figures: all run)")
+    add("--tasks", nargs="+", metavar="TASK", help="columns and averages (default: the paper's ten, or all run)")
     add("--rows", nargs="+", metavar="ROW", help="of the table (default: the paper's, and others with runs)")
+    add("--paper", action="store_true", help="the paper's values even beside another backbone's than its own")
     add("--voting", action="store_true", help="add the scores of the votes of all seeds")
     add("--significance", metavar="ROW", help="add p values against this row")
     runs = made.add_argument_group("which runs, where RESULTS holds several kinds")
@@ -68,7 +76,7 @@ def parser() -> argparse.ArgumentParser:
     runs.add_argument("--position", nargs="+", type=int, metavar="P", help="of all tasks, or of singles and of pairs")
     runs.add_argument("--supplementary-position", type=position_or_none, metavar="P", help="or none")
     runs.add_argument("--prompt-length", type=int, metavar="T", help="of rows with several (default: the paper's)")
-    runs.add_argument("--k", type=int, help="few-shot runs instead of full ones (figures 7 and 9)")
+    runs.add_argument("--k", type=int, help="few-shot runs instead of full ones (figures 7 and 9, methods)")
     return made
 
 
@@ -99,6 +107,7 @@ def choice_of(args: argparse.Namespace) -> Choice:
         supplementary=args.supplementary_position,
         prompt_length=args.prompt_length,
         k=args.k,
+        beside_paper=args.paper,
     )
 
 
@@ -107,6 +116,8 @@ def make(args: argparse.Namespace, results: Results, choice: Choice) -> Table | 
         return CHARTS[args.figure](results, choice)
     if args.table == COUNT_TABLE:
         return count_table(results, choice)
+    if args.table == METHODS:
+        return methods_table(results, choice)
     if args.table:
         return score_table(SCORE_TABLES[args.table], results, choice, args.voting, args.significance)
     return overview(results)

@@ -9,12 +9,11 @@ from typing import Iterable, Iterator
 
 from preprocess.errors import InputError
 
-from .paper import PaperCount, paper
+from .paper import PAPER_ARCH, PaperCount, paper
 from .render import MISSING, NOTHING, Table
 from .runs import Results, Run, architecture, backbone_label, grouped, has_finished
 from .scope import Choice, settle
 
-PAPER_ARCH = "roberta_idpg_large"
 SAME_AS = {"efl": "fine-tuning"}  # has no line of its own in Table 2
 
 
@@ -62,12 +61,12 @@ def trainable_counts(results: Results, choice: Choice) -> Counts:
         named = "; ".join(f"{arch}: {', '.join(sorted(set(map(backbone_label, of))))}" for arch, of in by_arch.items())
         raise InputError(f"{results.folder} has runs of more than one architecture ({named}): give --backbone")
     by_row = grouped(settle(runs, choice, results, ["prompt_length"]), lambda run: run["row"])
-    of_runs = {row: _only_count(results, row, of) for row, of in by_row.items()}
+    of_runs = {row: only_count(results, row, of) for row, of in by_row.items()}
     arch = next(iter(by_arch), PAPER_ARCH)
     return Counts(arch, of_runs, _counted(arch) if any(not of_runs.get(row) for row in paper().counts) else {})
 
 
-def _only_count(results: Results, row: str, runs: Iterable[Run]) -> int:
+def only_count(results: Results, row: str, runs: Iterable[Run]) -> int:
     found = sorted({run["trainable"] for run in runs})
     if len(found) > 1:
         raise InputError(
@@ -77,7 +76,7 @@ def _only_count(results: Results, row: str, runs: Iterable[Run]) -> int:
 
 
 @contextlib.contextmanager
-def _own_logging() -> Iterator[None]:
+def own_logging() -> Iterator[None]:
     """Undoes what fairseq does to logging when it is imported: all messages of all libraries on stderr."""
     root = logging.getLogger()
     level, handlers = root.level, list(root.handlers)
@@ -91,7 +90,7 @@ def _own_logging() -> Iterator[None]:
 
 
 def _counted(arch: str) -> dict[str, int]:
-    with _own_logging():
+    with own_logging():
         from fairseq_idpg import count  # loads torch and fairseq: only where it is needed
         from fairseq_idpg.models.architectures import SIZES
 

@@ -15,7 +15,7 @@ from .render import MISSING, NOTHING, Chart, Panel, Point, Series, Table
 from .runs import PAIRS, SINGLE, Results, Run, is_prompted, kind_of
 from .scope import Choice, Scope, take_runs
 from .scores import RowScores, mean_dev, mean_test, rows_of
-from .tables import SCORE_TABLES, score_text, signed_difference
+from .tables import LEFT_OUT, SCORE_TABLES, score_text, signed_difference
 
 SHARING = ("S", "M", "L")
 INPUTS = {"layer0": "layer 0", "previous": "previous layer"}
@@ -86,19 +86,21 @@ def parameter_chart(results: Results, choice: Choice) -> Chart:
     counts = trainable_counts(results, choice)
     scope = take_runs(results, choice, wants=SCORE_TABLES[1].wants)
     ours = averages_of(results, choice, scope, itemgetter("row"))
-    block = paper().blocks[1][None]
+    beside_paper = scope.stands_beside_paper(choice)
+    block = paper().blocks[1][None] if beside_paper else {}
     series, lines = [], []
     for style, row in enumerate(choice.pick([*block, *ours.rows])):
-        trainable, score, theirs = counts.trainable(row), ours.test(row), printed_count(row)
+        trainable, score, theirs = counts.trainable(row), ours.test(row), printed_count(row) if beside_paper else None
         papers = block[row].average(ours.tasks) if row in block else None
         mine, printed = _point(trainable, score), _point(theirs and theirs.parameters, papers)
         series += [Series(row, mine, style)] if mine else []
         series += [Series("" if mine else row, printed, style, of_paper=True)] if printed else []
         cells = [MISSING if trainable is None else f"{trainable:,}", score_text(score)]
-        lines.append([row, *cells, theirs.printed if theirs else NOTHING, score_text(papers, unknown=NOTHING)])
-    header = ["method", "trainable", "Avg", "paper: trainable", "paper: Avg"]
-    markers = "filled: ours; hollow: the paper's, of RoBERTa-large; heads not counted; 0 is not drawn"
-    notes = [*average_notes(scope, ours.tasks), markers]
+        of_paper = [theirs.printed if theirs else NOTHING, score_text(papers, unknown=NOTHING)]
+        lines.append([row, *cells, *(of_paper if beside_paper else [])])
+    header = ["method", "trainable", "Avg", *(["paper: trainable", "paper: Avg"] if beside_paper else [])]
+    markers = "filled: ours; hollow: the paper's, of RoBERTa-large" if beside_paper else LEFT_OUT
+    notes = [*average_notes(scope, ours.tasks), f"{markers}; heads not counted; 0 is not drawn"]
     title = "Figure 1: average score against trainable parameters"
     panel = Panel("", "trainable parameters without the head (log scale)", ours.axis_label, series, log=True)
     return Chart([panel], Table(title, 1, header, [[line] for line in lines], notes))
@@ -113,7 +115,8 @@ def generator_chart(results: Results, choice: Choice) -> Chart:
     """Figure 3: S, M and L generators whose input is the same for all layers or the previous layer's output."""
     scope = take_runs(results, choice, wants=SCORE_TABLES[6].wants)
     ours = averages_of(results, choice, scope, itemgetter("row"))
-    block = paper().blocks[6][None]
+    beside_paper = scope.stands_beside_paper(choice)
+    block = paper().blocks[6][None] if beside_paper else {}
     series, groups = [], []
     for style, (size, source) in enumerate(dict.fromkeys(map(_variant, choice.pick([*block, *ours.rows])))):
         names = [f"{sharing}-{size}-{source}" for sharing in SHARING]
@@ -128,10 +131,12 @@ def generator_chart(results: Results, choice: Choice) -> Chart:
             "paper": [score_text(score, unknown=NOTHING) for score in papers],
             "difference": [signed_difference(*both) for both in zip(mine, papers)],
         }
+        lines = lines if beside_paper else {"ours": lines["ours"]}
         groups.append([[size, INPUTS[source], name, *cells] for name, cells in lines.items()])
     title = "Figure 3: multi-layer generators that share weights and bias (S), weights (M) or nothing (L)"
     panel = Panel("", "sharing over layers", ours.axis_label, series, groups=SHARING)
-    return Chart([panel], Table(title, 3, ["m", "input", "values", *SHARING], groups, average_notes(scope, ours.tasks)))
+    notes = [*average_notes(scope, ours.tasks), *([] if beside_paper else [LEFT_OUT])]
+    return Chart([panel], Table(title, 3, ["m", "input", "values", *SHARING], groups, notes))
 
 
 def _variant(row: str) -> tuple[str, str]:

@@ -28,13 +28,13 @@ CHOSEN_ON = {
 }
 
 
-def protocol(scope: Scope, tasks: Collection[str]) -> list[str]:
-    """Selection, seeds, metrics, and the backbones and prompts of the runs."""
+def protocol(scope: Scope, tasks: Collection[str], scores: str = "ours") -> list[str]:
+    """Selection, seeds, metrics, and the backbones and prompts of the runs; ``scores`` is what a table calls them."""
     run = scope.done[0]
     seeds = ", ".join(map(str, seeds_of(scope)))
     return [
-        f"ours: mean (±sample standard deviation) of test scores, x100, over seeds {seeds}, at the learning rate with "
-        "the best mean dev score of each row and task",
+        f"{scores}: mean (±sample standard deviation) of test scores, x100, over seeds {seeds}, at the learning rate "
+        "with the best mean dev score of each row and task",
         f"setting {run['setting']}; selection {run['selection']}: learning rate and checkpoint chosen on "
         f"{CHOSEN_ON[run['setting'], run['selection']]}",
         _metrics(tasks),

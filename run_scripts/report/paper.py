@@ -11,6 +11,7 @@ from typing import Any, Collection
 
 import yaml
 
+PAPER_ARCH = "roberta_idpg_large"  # of every number in it
 GENERATOR = re.compile(r"([SML])-(\d+)-(layer0|previous)")  # rows of Table 6: sharing, hidden size, input
 PAPER_VALUES = Path(__file__).parents[1] / "configs" / "paper_values.yaml"
 

@@ -162,6 +162,7 @@ def maybe(accepts: Callable[[Any], bool], name: str) -> ValueKind:
 
 NAME: ValueKind = (is_name, "name")
 SCORE: ValueKind = (lambda value: is_number(value) and abs(value) <= 100, "score from -100 to 100")
+MEASURE: ValueKind = maybe(lambda value: is_number(value) and value >= 0, "number from 0 on")
 WHOLE_NUMBER: ValueKind = (is_count, "whole number from 0 on")
 VALUE_KINDS: dict[str, ValueKind] = {  # of what reports read
     "status": among(NEEDED),
@@ -175,9 +176,10 @@ VALUE_KINDS: dict[str, ValueKind] = {  # of what reports read
     "lr": (lambda value: is_number(value) and value > 0, "learning rate"),
     "seed": WHOLE_NUMBER,
     "trainable": WHOLE_NUMBER,
+    **dict.fromkeys(("seconds_per_update", "peak_mib"), MEASURE),
     **dict.fromkeys(("k", *PROMPT, "batch_size", "max_epoch", "max_update", "protocol"), maybe(is_count, "number")),
     **dict.fromkeys(("command", "given_options"), maybe(is_words, "list of texts")),
-    **dict.fromkeys(("predictions", "error", "reason"), maybe(is_text, "text")),
+    **dict.fromkeys(("predictions", "error", "reason", "method"), maybe(is_text, "text")),
     "backbone": (is_backbone, "path with a sha256"),
     "options": (is_options, "mapping"),
 }

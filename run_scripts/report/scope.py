@@ -9,8 +9,8 @@ from typing import Any, Callable, Collection, Iterable, Iterator
 
 from preprocess.errors import InputError
 
-from .paper import paper
-from .runs import PAIRS, PROMPT, Results, Run, backbone_label, grouped, has_finished, is_prompted, kind_of
+from .paper import PAPER_ARCH, paper
+from .runs import PAIRS, PROMPT, Results, Run, architecture, backbone_label, grouped, has_finished, is_prompted, kind_of
 
 PLACES = ("data", "save_dir", "representation_cache")  # options that differ between runs with the same result
 
@@ -27,6 +27,7 @@ class Choice:
         supplementary: position in supplementary training, or "none".
         prompt_length: of rows with runs of several.
         k: examples of few-shot training, for figures that the paper draws of full training.
+        beside_paper: whether the paper's values are shown even beside another backbone's.
     """
 
     tasks: tuple[str, ...] = ()
@@ -37,6 +38,7 @@ class Choice:
     supplementary: int | str | None = None
     prompt_length: int | None = None
     k: int | None = None
+    beside_paper: bool = False
 
     @property
     def shown_tasks(self) -> tuple[str, ...]:
@@ -110,6 +112,10 @@ class Scope:
 
     done: list[Run]
     failed: list[Run]
+
+    def stands_beside_paper(self, choice: Choice) -> bool:
+        """Whether the paper's values belong beside these runs: its backbone, or somebody asks for them."""
+        return choice.beside_paper or all(architecture(run) == PAPER_ARCH for run in self.done)
 
     def varying(self, keys: Collection[str]) -> Scope:
         """The runs of rows and tasks that have finished with more than one value of ``keys``."""

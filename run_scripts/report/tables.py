@@ -1,4 +1,4 @@
-"""Tables 1, 3, 6 and 7, ours beside the paper's numbers, and an overview of what a folder of results holds."""
+"""Tables 1, 3, 6 and 7, beside the paper's numbers where the backbone is its own; what a folder of results holds."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ P_VALUES = (
     "p: two-sided paired t-test against {} over the n pairs of the same task and seed, not corrected for the number of "
     f"rows; *: p < {LEVEL}"
 )
+LEFT_OUT = "the paper's values are of RoBERTa-large and not beside these; --paper shows them"
 AVERAGE, VOTING = "Avg", "Voting"  # columns besides the tasks: of the scores, and of the votes
 
 
@@ -63,7 +64,7 @@ SCORE_TABLES = {
 def score_table(
     spec: ScoreTable, results: Results, choice: Choice, voting: bool = False, significance: str | None = None
 ) -> Table:
-    """Ours, the paper's and the difference for each row and column.
+    """Ours, and beside the paper's backbone its values and the difference, for each row and column.
 
     Args:
         voting: adds a line with the scores of the seeds' votes.
@@ -80,24 +81,29 @@ def score_table(
     if significance:
         check_row("--significance", significance, with_runs)
     votes = Votes(results.folder)
-    seeds = seeds_of(scope)
+    seeds, beside_paper = seeds_of(scope), scope.stands_beside_paper(choice)
+    kinds = ["values"] if beside_paper or voting else []  # else all values are ours
     groups = []
     for k, printed in spec.blocks.items():
         reference = rows.get((k, significance), {})
-        for name in filter(choice.shows, dict.fromkeys([*printed, *(row for of_k, row in rows if of_k == k)])):
+        for name in dict.fromkeys([*printed, *(row for of_k, row in rows if of_k == k)]):
+            if not (choice.shows(name) if beside_paper or choice.rows else (k, name) in rows):
+                continue
             row = rows.get((k, name), {})
             voted = votes.of(row) if voting or not spec.by_task else {}
-            lines = _lines(row, voted, printed.get(name), columns, tasks, len(seeds))
+            lines = _lines(row, voted, printed.get(name) if beside_paper else None, columns, tasks, len(seeds))
             if not voting:
                 del lines["voting"]
             if significance:
                 for values, cells in lines.items():
                     cells.append(_p(row, reference) if values == "ours" else "")
             names = [str(k), name] if k else [name]
-            groups.append([[*names, values, *cells] for values, cells in lines.items()])
-    names = ["K", "method", "values"] if None not in spec.blocks else ["method", "values"]
+            groups.append([[*names, *([values] if kinds else []), *cells] for values, cells in lines.items()])
+    names = [*([] if None in spec.blocks else ["K"]), "method", *kinds]
     header = [*names, *columns, *([f"p, {significance}"] if significance else [])]
-    notes = [*protocol(scope, tasks), _average_note(tasks), *([P_VALUES.format(significance)] if significance else [])]
+    notes = [*protocol(scope, tasks, "ours" if kinds else "scores"), _average_note(tasks, beside_paper)]
+    notes += [P_VALUES.format(significance)] if significance else []
+    notes += [] if beside_paper else [LEFT_OUT]
     notes += [*incomplete(rows, seeds), *votes.notes, *failures(scope.failed)]
     return Table(spec.title, len(names), header, groups, notes)
 
@@ -150,8 +156,8 @@ def _p(row: RowScores, reference: RowScores) -> str:
     return NOTHING if row is reference else str(paired_test(row, reference))
 
 
-def _average_note(tasks: Collection[str]) -> str:
-    papers = "" if set(tasks) == set(paper().tasks) else ", the paper's of its printed values"
+def _average_note(tasks: Collection[str], beside_paper: bool) -> str:
+    papers = "" if not beside_paper or set(tasks) == set(paper().tasks) else ", the paper's of its printed values"
     return f"Avg: mean of {', '.join(tasks)}{papers}; {MISSING}: no finished run, so no average either"
 
 

@@ -30,6 +30,7 @@ TIME = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)", re.MULTILINE)
 ENDED = re.compile(r"^=== ended with status -?\d+ after ([\d.]+) s$", re.MULTILINE)
 PEAK = re.compile(r"^=== peak memory ([\d.]+) MiB \((\w+)\)$", re.MULTILINE)
 SKIPPED = "attempting to recover from OOM in forward/backward pass"  # fairseq's words
+STEPS = re.compile(r'\| train_inner \| {.*"num_updates": "(\d+)".*"train_wall": "([\d.]+)"')  # of --log-format json
 GPU_TOTAL = re.compile(r"total memory = ([\d.]+) GB")
 GPU_FREE = re.compile(r'"(?:train_)?gb_free": "?([\d.]+)')
 
@@ -97,7 +98,7 @@ def refuse_skipped(log: Path) -> None:
     Raises:
         InputError: naming the log and the remedy.
     """
-    skipped = log.read_text(encoding="utf-8", errors="replace").count(SKIPPED)
+    skipped = _text(log).count(SKIPPED)
     if skipped:
         raise InputError(
             f"{log}: {skipped} batches that did not fit into memory were left out of training: give --update-freq 2 "
@@ -113,17 +114,35 @@ def child_environment() -> dict[str, str]:
 
 
 def training_facts(log: Path) -> dict[str, Any]:
-    """``seconds`` of fairseq-train over all attempts, and the ``peak_mib`` of memory of one.
+    """``seconds`` of fairseq-train over all attempts, ``seconds_per_update``, and the ``peak_mib`` of memory of one.
 
     Memory is that of the GPUs if there are some, else of the process; with several processes that of one GPU.
     """
-    attempts = log.read_text(encoding="utf-8", errors="replace").split(STARTED)[1:]
+    attempts = _text(log).split(STARTED)[1:]
     text = "".join(attempts)
     total, free = GPU_TOTAL.search(text), GPU_FREE.findall(text)
     peaks = [float(mib) for mib, _ in PEAK.findall(text)]
     if total and free and not any(device == "GPU" for _, device in PEAK.findall(text)):
         peaks = [1024 * (float(total[1]) - min(map(float, free)))]
-    return {"seconds": round(sum(map(_seconds, attempts)), 1), "peak_mib": max(peaks, default=None)}
+    return {
+        "seconds": round(sum(map(_seconds, attempts)), 1),
+        "seconds_per_update": seconds_per_update(log),
+        "peak_mib": max(peaks, default=None),
+    }
+
+
+def seconds_per_update(log: Path) -> float | None:
+    """Of fairseq's own clock: without start-up, loading of batches, validation and saving.
+
+    fairseq writes it every --log-interval updates (100), in whole seconds; None where there were fewer. A checkpoint
+    carries the clock, so that an attempt that goes on also writes of all updates since the last such number.
+    """
+    of_updates = {int(updates): float(seconds) for updates, seconds in STEPS.findall(_text(log))}
+    return round(sum(of_updates.values()) / max(of_updates), 4) if of_updates else None
+
+
+def _text(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace")
 
 
 def _seconds(attempt: str) -> float:

@@ -12,6 +12,7 @@ from preprocess.tasks import TASKS
 from run_scripts.run.records import append_record
 
 Run = dict[str, Any]
+MINILM = ["fairseq-train", "--arch", "roberta_idpg_minilm"]  # a command
 BACKBONE = {"path": "/models/roberta.large/model.pt", "sha256": "ab12" * 16}
 TEN = ("MPQA", "SUBJ", "CR", "MR", "SST-2", "QNLI", "RTE", "MRPC", "STS-B", "QQP")
 NUMBERS = itertools.count(1)

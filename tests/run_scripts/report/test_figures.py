@@ -96,6 +96,20 @@ def test_figure_3_bars_of_ours_and_the_paper(tmp_path):
     ]
 
 
+def test_figures_1_and_3_of_another_backbone_have_no_values_of_the_paper(tmp_path, counted):
+    runs = scored("S-256-layer0", (80, 84), command=made.MINILM)
+    found = chart(tmp_path, 3, runs)
+    assert found.table.lines == [["256", "layer 0", "ours", "82.0", "missing", "missing"]]
+    assert legend(axes_of(found)[0]) == ["ours: m = 256, input: layer 0"]
+    assert len(chart(tmp_path, 3, runs, Choice(beside_paper=True)).table.lines) > 3
+    runs = scored("m-idpg-phm", (80, 90), command=made.MINILM, trainable=22_032)
+    found = chart(tmp_path, 1, runs)
+    assert found.table.header == ["method", "trainable", "Avg"]
+    assert found.table.lines == [["m-idpg-phm", "22,032", "85.0"]]
+    assert legend(axes_of(found)[0]) == ["m-idpg-phm"]
+    assert chart(tmp_path, 1, runs, Choice(beside_paper=True)).table.header[-1] == "paper: Avg"
+
+
 def positions():
     """Scores are known by their place: test is 50 + 10 x supplementary + downstream; dev prefers (1, 4) and (4, 0)."""
     best = {"CR": (1, 4), "RTE": (4, 0)}

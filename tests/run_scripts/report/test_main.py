@@ -53,6 +53,17 @@ def test_tables_are_printed(results, capsys, number):
     assert f"Table {number}:" in capsys.readouterr().out
 
 
+def test_the_table_of_methods_in_every_format(results, tmp_path, capsys):
+    command = [str(results), "--table", "methods", "--tasks", "cr", "--position", "0", "--prompt-length", "20"]
+    main(command)
+    printed = capsys.readouterr().out
+    assert printed.startswith("Methods on CR\n") and "s/update" in printed
+    assert all(row in printed for row in ("efl", "m-idpg-phm", "prompt-tuning", "phm"))
+    for form, start in (("markdown", "**Methods on CR**"), ("latex", "% "), ("csv", "method,test,lr,trainable,")):
+        main([*command, "--format", form])
+        assert capsys.readouterr().out.startswith(start)
+
+
 def test_csv_goes_to_a_file_and_what_is_said_to_stderr(results, tmp_path, capsys):
     out = tmp_path / "new" / "table.csv"
     main([str(results), "--table", "1", *CHOSEN, "--significance", "efl", "--out", str(out)])
@@ -135,6 +146,11 @@ def test_damaged_results(tmp_path):
         (["--table", "2", "--voting"], "--voting means nothing to --table 2"),
         (["--figure", "7", "--position", "0"], "--position means nothing to --figure 7"),
         (["--figure", "3", "--significance", "efl"], "--significance means nothing to --figure 3"),
+        (["--table", "methods", *CHOSEN], "has runs of CR, RTE: the table of methods is of one task: give --tasks"),
+        (["--table", "methods", "--significance", "efl"], "--significance means nothing to --table methods"),
+        (["--table", "methods", "--paper"], "--paper means nothing to --table methods"),
+        (["--table", "methods", "--k", "5"], "no finished few-shot run with K = 5"),
+        (["--figure", "9", "--paper"], "--paper means nothing to --figure 9"),
         (["--table", "3", "--k", "100"], "--k means nothing to --table 3"),
         (["--voting"], "--voting means nothing to a command without --table and --figure"),
         (["--figure", "9", "--k", "500"], "no finished few-shot run with K = 500"),
@@ -162,7 +178,9 @@ def test_places_that_cannot_be_written(results, tmp_path, name):
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["file", name])
 
 
-@pytest.mark.parametrize("arguments", [["--table", "4"], ["--figure", "2"], ["--table", "1", "--figure", "1"]])
+@pytest.mark.parametrize(
+    "arguments", [["--table", "4"], ["--table", "method"], ["--figure", "2"], ["--table", "1", "--figure", "1"]]
+)
 def test_tables_and_figures_that_there_are_not(results, capsys, arguments):
     with pytest.raises(SystemExit) as stopped:
         main([str(results), *arguments])

@@ -130,6 +130,27 @@ def test_rows_of_our_own_have_no_paper_lines_and_ablations_stay_in_their_table(t
     assert [g[0][0] for g in table(tmp_path, 6, runs).groups] == [*paper().blocks[6][None], "L-16-previous"]
 
 
+def test_another_backbones_scores_do_not_stand_beside_the_papers(tmp_path):
+    """Neither its values, nor rows that were not run, unless somebody asks."""
+    runs = [*seeds("m-idpg-phm", "CR", [92, 94], command=made.MINILM), made.run("lora", "CR", command=made.MINILM)]
+    found = table(tmp_path, 1, runs, Choice(tasks=("CR",)))
+    assert found.header == ["method", "CR", "Avg"] and found.names == 1
+    assert found.lines == [["m-idpg-phm", "93.0±1.4", "93.0"], ["lora", "80.0 (n=1)", "80.0"]]
+    assert any("the paper's values are of RoBERTa-large" in note and "--paper" in note for note in found.notes)
+    assert found.notes[0].startswith("scores: mean") and not any("printed values" in note for note in found.notes)
+    asked = table(tmp_path, 1, runs, Choice(tasks=("CR",), rows=("efl", "lora")))
+    assert asked.lines == [["efl", "missing", "missing"], ["lora", "80.0", "80.0"]]
+    voting = table(tmp_path, 1, runs, Choice(tasks=("CR",)), voting=True)
+    assert [line[:2] for line in voting.groups[0]] == [["m-idpg-phm", "ours"], ["m-idpg-phm", "voting"]]
+    both = table(tmp_path, 1, runs, Choice(tasks=("CR",), beside_paper=True))
+    assert cells(both, "m-idpg-phm", "difference")["CR"] == "-0.2" and both.header[1] == "values"
+    assert not any("--paper" in note for note in both.notes)
+    mixed = [*runs, made.run("m-idpg-phm", "MR")]
+    assert "values" not in table(tmp_path, 1, mixed).header
+    few = table(tmp_path, 3, [made.run("efl", "CR", setting="few-shot", k=500, command=made.MINILM)])
+    assert [line[:3] for line in few.lines] == [["500", "efl", "missing"]] and few.header[:2] == ["K", "method"]
+
+
 def test_table_3_has_a_block_for_each_k(tmp_path):
     few = {"setting": "few-shot", "k": 500}
     runs = [*seeds("efl", "CR", [90, 92], **few), made.run("adapter", "CR", **few), made.run("efl", "CR", test=1)]
@@ -200,7 +221,7 @@ def test_table_2_takes_counts_of_runs_and_counts_the_rest(tmp_path):
 
 
 def test_table_2_of_another_architecture_is_not_compared(tmp_path):
-    run = made.run("m-idpg-phm", "CR", trainable=22_032, command=["fairseq-train", "--arch", "roberta_idpg_minilm"])
+    run = made.run("m-idpg-phm", "CR", trainable=22_032, command=made.MINILM)
     found = count_table(Results(tmp_path, (run,)), Choice())
     assert cells(found, "m-idpg-phm")["difference"] == "-"
     assert cells(found, "prompt-tuning")["ours"] == "1,920"

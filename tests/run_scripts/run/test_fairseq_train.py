@@ -39,7 +39,32 @@ GPU = (
 )
 def test_seconds_and_memory(tmp_path, text, seconds, mib):
     (tmp_path / "train.log").write_text(text)
-    assert training_facts(tmp_path / "train.log") == {"seconds": seconds, "peak_mib": mib}
+    facts = {"seconds": seconds, "seconds_per_update": None, "peak_mib": mib}
+    assert training_facts(tmp_path / "train.log") == facts
+
+
+def logged(updates, seconds, tag="train_inner"):
+    """A line of --log-format json."""
+    facts = (
+        f'"epoch": 1, "ups": "9.14", "num_updates": "{updates}", "lr": "0.005", "train_wall": "{seconds}", "wall": "99"'
+    )
+    return f"2026-01-01 10:00:02 | INFO | {tag} | {{{facts}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "seconds"),
+    [
+        (logged(100, 25) + logged(200, 35), 0.3),
+        (logged(100, 25) + logged(150, 99, "train"), 0.25),  # an epoch's end: its sum, which has been counted
+        (logged(100, 25) + logged(200, 99) + START + logged(200, 35), 0.3),  # what a kill undid was done again
+        (logged(10, 0) + logged(20, 1), 0.05),  # --log-interval 10
+        (logged(60, 9, "train"), None),  # fewer updates than the interval
+    ],
+    ids=["two", "epoch", "resumed", "interval", "few"],
+)
+def test_seconds_of_an_update(tmp_path, lines, seconds):
+    (tmp_path / "train.log").write_text(START + lines + PEAK + ENDED)
+    assert training_facts(tmp_path / "train.log")["seconds_per_update"] == seconds
 
 
 def test_batches_that_were_left_out_fail_the_run(tmp_path):

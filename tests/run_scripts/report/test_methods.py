@@ -1,0 +1,130 @@
+"""Methods side by side: each score with what its runs cost, in the registry's order."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairseq_idpg.methods.registry import PRESETS
+from preprocess.errors import InputError
+from run_scripts.report.methods import HEADER, methods_table
+from run_scripts.report.runs import Results
+from run_scripts.report.scope import Choice
+
+from . import made
+
+ANY = Choice()
+
+LOG = '2026-01-01 10:00:00 | INFO | train_inner | {"epoch": 1, "num_updates": "100", "train_wall": "25"}\n'
+
+
+def table(tmp_path, runs, choice=ANY):
+    return methods_table(Results(tmp_path, tuple(runs)), choice)
+
+
+def costing(row, seconds, peak, **more):
+    return made.run(row, more.pop("task", "MR"), seconds_per_update=seconds, peak_mib=peak, **more)
+
+
+def by_row(found):
+    assert found.header == HEADER and found.names == 1 and all(len(group) == 1 for group in found.groups)
+    return {line[0]: line[1:] for line in found.lines}
+
+
+def test_costs_are_of_the_runs_whose_score_is_shown(tmp_path):
+    """Of the learning rate that dev chose: seconds are their mean, memory their largest."""
+    chosen = {"lr": 5e-3, "dev": 80, "trainable": 22_032}
+    runs = [costing("m-idpg-phm", 0.25, 700.4, seed=1, test=70, **chosen)]
+    runs += [costing("m-idpg-phm", 0.35, 1712.6, seed=2, test=72, **chosen)]
+    runs += [costing("m-idpg-phm", 9, 9000, seed=seed, dev=79, test=90) for seed in (1, 2)]
+    found = table(tmp_path, runs)
+    assert found.title == "Methods on MR"
+    assert by_row(found) == {"m-idpg-phm": ["71.0±1.4", "0.005", "22,032", "0.300", "1,713"]}
+    notes = "\n".join(found.notes)
+    assert notes.startswith("test: mean (±sample standard deviation) of test scores, x100, over seeds 1, 2")
+    for said in (
+        "trainable: ",
+        "s/update: ",
+        "of the machine as it was",
+        "peak MiB: ",
+        "selection clean",
+        "roberta.large",
+    ):
+        assert said in notes
+
+
+def test_rows_are_sorted_as_the_registry(tmp_path):
+    """By their method where they have another name; methods that are joined come last."""
+    runs = [made.run(name, "MR", method=name) for name in reversed(PRESETS)]
+    runs[3:3] = [made.run("mine", "MR", method="lora"), made.run("both", "MR", method="lora+prompt-tuning")]
+    presets = list(PRESETS)
+    place = presets.index("lora")  # of "mine" too, which was run before it
+    assert list(by_row(table(tmp_path, runs))) == [*presets[:place], "mine", *presets[place:], "both"]
+
+
+def test_what_a_record_does_not_say(tmp_path):
+    """Seconds stand in the log of the run, where that is still there; nowhere else."""
+    logged, unknown, outside = (made.run(row, "MR") for row in ("lora", "bitfit", "dept"))
+    (tmp_path / "results" / "runs" / logged["run"]).mkdir(parents=True)
+    (tmp_path / "results" / "runs" / logged["run"] / "train.log").write_text(LOG)
+    (tmp_path / "train.log").write_text(LOG)
+    outside["run"] = "../.."
+    found = by_row(table(tmp_path / "results", [logged, unknown, outside]))
+    assert {row: cells[3:] for row, cells in found.items()} == {
+        "lora": ["0.250", "-"],
+        "bitfit": ["-", "-"],
+        "dept": ["-", "-"],
+    }
+
+
+def test_seeds_that_are_missing_and_rates_that_are_out(tmp_path):
+    runs = [
+        made.run("lora", "MR", 1),
+        made.run("lora", "MR", 2),
+        made.run("bitfit", "MR", 1),
+        made.run("dept", "MR", 1),
+    ]
+    runs += [made.failed("dept", "MR", 2, reason="diverged"), made.failed("bitfit", "MR", 2)]
+    found = table(tmp_path, runs)
+    assert by_row(found)["dept"] == ["missing"] * (len(HEADER) - 1)
+    assert by_row(found)["bitfit"][0] == "80.0 (n=1)"
+    assert "(n=...): fewer seeds; bitfit on MR without 2" in found.notes
+    assert "failed runs, left out: 1 (bitfit on MR 1)" in found.notes
+    assert any("dept on MR, lr 0.001, seed 2: diverged" in note for note in found.notes)
+
+
+def test_one_task_at_a_time(tmp_path):
+    runs = [made.run("lora", "MR", test=60), made.run("lora", "CR", test=70)]
+    with pytest.raises(InputError, match="has runs of MR, CR: the table of methods is of one task: give --tasks"):
+        table(tmp_path, runs)
+    with pytest.raises(InputError, match="--tasks MR CR: the table of methods is of one task"):
+        table(tmp_path, runs, Choice(tasks=("MR", "CR")))
+    assert by_row(table(tmp_path, runs, Choice(tasks=("CR",))))["lora"][0] == "70.0"
+    with pytest.raises(InputError, match="holds no finished full run for this"):
+        table(tmp_path, [made.failed("lora", "MR")])
+
+
+def test_few_shot_runs_have_a_table_of_their_own(tmp_path):
+    runs = [made.run("lora", "MR", test=60), made.run("lora", "CR", test=70, setting="few-shot", k=100)]
+    found = table(tmp_path, runs, Choice(k=100))
+    assert found.title == "Methods on CR with K = 100" and by_row(found)["lora"][0] == "70.0"
+    assert by_row(table(tmp_path, runs))["lora"][0] == "60.0"
+
+
+def test_runs_of_several_kinds_are_not_mixed(tmp_path):
+    other = {"backbone": {"path": "/models/other/model.pt", "sha256": "cd34" * 16}}
+    with pytest.raises(InputError, match="more than one backbone"):
+        table(tmp_path, [made.run("lora", "MR"), made.run("bitfit", "MR", **other)])
+    with pytest.raises(InputError, match="more than one selection"):
+        table(tmp_path, [made.run("lora", "MR"), made.run("bitfit", "MR", selection="paper")])
+    with pytest.raises(InputError, match="more than one prompt length: .*give --prompt-length"):
+        table(tmp_path, [made.run("smop", "MR", lr=lr, prompt_length=t) for lr, t in ((1e-3, 5), (5e-3, 10))])
+    runs = [made.run("lora", "MR", 1, trainable=10), made.run("lora", "MR", 2, trainable=20)]
+    with pytest.raises(InputError, match="runs of lora train 10 and 20 parameters"):
+        table(tmp_path, runs)
+
+
+def test_rows_that_are_asked_for(tmp_path):
+    runs = [made.run(row, "MR") for row in ("lora", "bitfit")]
+    assert list(by_row(table(tmp_path, runs, Choice(rows=("lora",))))) == ["lora"]
+    with pytest.raises(InputError, match="--rows prompt: choose from the rows lora"):
+        table(tmp_path, runs, Choice(rows=("prompt", "lora")))

@@ -202,7 +202,7 @@ def _text(value: Any) -> str:
     return value
 
 
-def _is_text(value: Any) -> bool:
+def is_text(value: Any) -> bool:
     """Whether it is a string that UTF-8 can hold: JSON may have half of a surrogate pair."""
     return isinstance(value, str) and not any("\ud800" <= sign <= "\udfff" for sign in value if sign > "\ud7ff")
 
@@ -218,7 +218,7 @@ def record_rows(
             malformed.add(line, f"no field {error}" if isinstance(error, KeyError) else f"not such a record ({error})")
             continue
         for row in rows:
-            if not all(map(_is_text, row.texts)):
+            if not all(map(is_text, row.texts)):
                 malformed.add(line, "a sentence that is not text")
             elif row.label is None and columns.label is not None and not columns.label_optional:
                 malformed.add(line, f"no field {columns.label!r}")

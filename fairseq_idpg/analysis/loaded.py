@@ -84,8 +84,13 @@ def load_trained(
             or another.
     """
     state = load_state(path, option, {"representation_cache": None, **overrides})
+    check(state["cfg"].model)
+    return build_trained(state, path, option, dictionary)
+
+
+def build_trained(state: Dict[str, Any], path: str, option: str, dictionary: Dictionary) -> LoadedModel:
+    """The model of a checkpoint that was read, see ``load_trained``."""
     cfg = state["cfg"]
-    check(cfg.model)
     if cfg.task.init_token is None:
         raise InputError(f"{option} {path} was trained without --init-token, so that it has no <s> state: give another")
     # not setup_task: the text may have other labels, or none, than the data that the model was trained on

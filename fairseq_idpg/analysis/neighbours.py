@@ -141,7 +141,7 @@ def run(args: argparse.Namespace) -> None:
     if args.dict is None and args.data is None:
         raise InputError("--dict is missing: name the backbone's dict.txt or a folder that was made with it")
     source = args.dict or Path(args.data)
-    vocabulary = Vocabulary(source, args.bpe, args.vocab)
+    vocabulary = Vocabulary.read(source, args.bpe, args.vocab)
     folder = args.data or (str(source) if source.is_dir() else None)
     if args.data and load_dictionary(f"{args.data}/input0/dict.txt").symbols != vocabulary.dictionary.symbols:
         raise InputError(

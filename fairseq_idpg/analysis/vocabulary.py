@@ -23,30 +23,39 @@ NO_TEXT = "\N{REPLACEMENT CHARACTER}"  # what bytes that are no whole character 
 class Vocabulary:
     """A dictionary, and the encoder that reads its symbols; without one they are words as they stand.
 
-    Args:
-        source: a dict.txt, or a binarized folder, whose ``preprocess.json`` names the encoder.
-        bpe, vocab: what --bpe and --vocab name; they win.
-
-    Raises:
-        InputError: no dictionary; symbols are numbers and no encoder was named; an encoder of another dictionary.
-        InputError: the encoder's files are missing or damaged.
+    ``path``: the file of the dictionary, for errors.
     """
 
-    def __init__(self, source: Path, bpe: Optional[str], vocab: Optional[Path]):
-        self.path = source / "input0" / "dict.txt" if source.is_dir() else source
-        self.dictionary: Dictionary = load_dictionary(str(self.path))
-        self.encoder = find_encoder(source, bpe, vocab)
-        symbols = self.dictionary.symbols
-        if self.encoder is None:
+    def __init__(self, dictionary: Dictionary, encoder: Optional[Encoder], path: Path):
+        self.dictionary = dictionary
+        self.encoder = encoder
+        self.path = path
+
+    @classmethod
+    def read(cls, source: Path, bpe: Optional[str], vocab: Optional[Path]) -> "Vocabulary":
+        """
+        Args:
+            source: a dict.txt, or a binarized folder, whose ``preprocess.json`` names the encoder.
+            bpe, vocab: what --bpe and --vocab name; they win.
+
+        Raises:
+            InputError: no dictionary; symbols are numbers and no encoder was named; an encoder of another dictionary.
+            InputError: the encoder's files are missing or damaged.
+        """
+        path = source / "input0" / "dict.txt" if source.is_dir() else source
+        dictionary = load_dictionary(str(path))
+        encoder = find_encoder(source, bpe, vocab)
+        symbols = dictionary.symbols
+        if encoder is None:
             if sum(map(str.isdigit, symbols)) > len(symbols) / 2:
                 raise InputError(
-                    f"{self.path} holds numbers of pieces (GPT-2's): name their encoder with --bpe gpt2 --vocab DIR"
+                    f"{path} holds numbers of pieces (GPT-2's): name their encoder with --bpe gpt2 --vocab DIR"
                 )
-        elif symbols[: len(self.encoder.symbols)] != self.encoder.symbols:
+        elif symbols[: len(encoder.symbols)] != encoder.symbols:
             raise InputError(
-                f"{self.path} differs from {self.encoder.dictionary}: name with --bpe and --vocab the encoder that "
-                "belongs to it"
+                f"{path} differs from {encoder.dictionary}: name with --bpe and --vocab the encoder that belongs to it"
             )
+        return cls(dictionary, encoder, path)
 
     def word(self, number: int) -> str:
         """The quoted text of a symbol; special ones, and parts of characters, by their names."""

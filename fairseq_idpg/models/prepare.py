@@ -74,7 +74,7 @@ def complete_options(cfg: Any, data: DataFacts) -> None:
                 f"--method {cfg.method} needs entailment pairs, but {folder} has no input1: make them with "
                 "python -m preprocess --efl"
             )
-        if getattr(cfg, "representation", None) == GLOVE:
+        if getattr(cfg, "representation", None) == GLOVE and not (width and data.record is None):
             cfg.representation_width = vectors_width(folder, width)
         if cfg.backbone and cfg.backbone != NO_BACKBONE:
             cfg.backbone = os.path.abspath(cfg.backbone)

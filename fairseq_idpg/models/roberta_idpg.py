@@ -5,7 +5,7 @@ representation M(x) -> method (prompt rows, adapters) -> encoder with these inje
 
 import argparse
 import logging
-from typing import Any, Dict, Optional
+from typing import Any, Callable, Dict, Optional
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..backbone.dropout import drop_quickly
 from ..backbone.encoder import OpenRobertaEncoder
-from ..backbone.injection import NO_ROOM, NOTHING, Room
+from ..backbone.injection import NO_ROOM, NOTHING, Injection, Room
 from ..backbone.loading import backbone_path, check_geometry, read_backbone
 from ..errors import InputError
 from ..methods.base import Geometry, Method
@@ -103,6 +103,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         prompt_offset: Optional[Tensor] = None,
         representation: Optional[Tensor] = None,
         padded: Optional[bool] = None,
+        inspect: Optional[Callable[[Injection], Injection]] = None,
         features_only: bool = False,
         return_all_hiddens: bool = False,
         classification_head_name: Optional[str] = None,
@@ -116,6 +117,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             prompt_offset: B, index of the first placeholder in each row of ``prompted_tokens``.
             representation: B x w, M(x) where the task has it already (word vectors).
             padded: whether there are pads among the tokens of either kind (from the task).
+            inspect: sees what is injected, and gives what takes its place.
 
         Returns:
             As fairseq's RobertaModel: (B x T' x d features or B x classes logits, extra).
@@ -134,6 +136,8 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             tokens, room = prompted_tokens, Room(prompt_offset, method.prompt_length, src_tokens)
         if method is not None:
             injection = method.injection(pass_representation(self, src_tokens, representation, padded))
+        if inspect is not None:
+            injection = inspect(injection)
         return super().forward(
             tokens,
             features_only=features_only,

@@ -35,6 +35,7 @@ class Record:
         dictionary: fingerprint of the symbols in the order of their ids.
         bpe: name of the encoder.
         bpe_sha256: fingerprint of the encoder's files.
+        vocab: the folder where these were; they may have moved.
     """
 
     task: Optional[str] = None
@@ -47,6 +48,7 @@ class Record:
     dictionary: Optional[str] = None
     bpe: Optional[str] = None
     bpe_sha256: Optional[str] = None
+    vocab: Optional[str] = None
 
 
 def _names(value: Any) -> bool:
@@ -192,5 +194,5 @@ class KeptRecord:
         ours = {name: value for name, value in asdict(self.ours).items() if value is not None}
         known = {name for name in ours if getattr(theirs, name) is None}
         if self.training:
-            known |= ours.keys() & {"task", "prompt_position"}
+            known |= ours.keys() & {"task", "prompt_position", "vocab"}
         self.of_model = replace(theirs, **{name: ours[name] for name in known})

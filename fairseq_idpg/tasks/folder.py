@@ -117,7 +117,7 @@ def preprocess_facts(data: str) -> Record:
         return Record()
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
-        named = {"task": "task", "scale": "scale", "bpe": "bpe", "bpe_sha256": "vocab_sha256"}
+        named = {"task": "task", "scale": "scale", "bpe": "bpe", "bpe_sha256": "vocab_sha256", "vocab": "vocab"}
         return read_record({name: facts.get(key) for name, key in named.items()}, str(path))
     except (OSError, ValueError, AttributeError):
         raise InputError(f"{path} is damaged: make the folder with python -m preprocess") from None

@@ -1,19 +1,57 @@
 """A sentence-prediction dataset whose batches also say where the prompt goes."""
 
 import logging
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 import numpy as np
 import torch
-from fairseq.data import FairseqDataset, data_utils
+from fairseq.data import Dictionary, FairseqDataset, data_utils
 from torch import Tensor
 
 from ..errors import InputError
 from ..representations.stored import Stored
 from .ordering import padding_waste
-from .shortening import Shortener
+from .prompt_position import first_row, insertion_index, prompt_block
+from .shortening import Shortener, fit
 
 logger = logging.getLogger(__name__)
+
+
+class PromptPlaces(NamedTuple):
+    """What a ``PromptedDataset`` of N examples must know: how they are cut, and where the prompt goes in each.
+
+    ``shorten``: cuts an example to the room there is; ``before``: N, in front of which ``block`` is inserted into each
+    shortened example; ``block``: the inserted token row (placeholders, at position 4 between separators);
+    ``first_row``: N, place of the first placeholder in each example with its block.
+    """
+
+    shorten: Shortener
+    before: np.ndarray
+    block: Tensor
+    first_row: np.ndarray
+
+
+def separators(cfg: Any) -> int:
+    """``</s>`` between the sentences of a pair."""
+    return 1 if cfg.separator_token is None else 2
+
+
+def place_prompts(
+    cfg: Any, dictionary: Dictionary, split: str, a: np.ndarray, b: Optional[np.ndarray], prompt_length: int
+) -> PromptPlaces:
+    """The places in examples whose sentences have the lengths ``a`` and ``b`` (None: single sentences).
+
+    Args:
+        cfg: the task's options.
+        split: name of the examples, for errors.
+
+    Raises:
+        InputError: see ``fit``.
+    """
+    block = prompt_block(cfg.prompt_position, prompt_length, dictionary.index("<mask>"), dictionary.eos())
+    shorten = fit(cfg, split, a, b, separators(cfg), prompt_length, rows=len(block))
+    before = insertion_index(cfg.prompt_position, shorten.kept_a, shorten.kept_b, separators(cfg))
+    return PromptPlaces(shorten, before, block, first_row(cfg.prompt_position, before))
 
 
 class PromptedDataset(FairseqDataset):
@@ -21,10 +59,7 @@ class PromptedDataset(FairseqDataset):
 
     Args:
         dataset: what ``sentence_prediction`` loaded; ``dataset[i]["net_input.src_tokens"]`` is ``<s> A </s> ...``.
-        shorten: cuts an example to the room there is.
-        index: N, index in front of which ``block`` is inserted into each shortened example.
-        block: the inserted token row (placeholders, at position 4 between separators).
-        first_row: N, place of the first placeholder in each example with its block.
+        shorten, index, block, first_row: see ``PromptPlaces``, whose ``before`` is ``index`` here.
         arrange: changes fairseq's order of the examples, (order, sizes) -> order.
         representations: gives M(x) of examples where it need not be computed, or None.
         class_of: the model's classes of the folder's, asked at each batch, or None.

@@ -27,9 +27,9 @@ from .folder import both_lengths, check_files, check_folder, encode_text, folder
 from .labels import LabelOrder, check_kind, check_labelled, check_scored, load_labels
 from .memory import refuse_to_skip
 from .ordering import arrangement, share_of_batch, share_of_tokens
-from .prompt_position import check_position, first_row, insertion_index, prompt_block
-from .prompted_dataset import PromptedDataset
-from .shortening import fit, whole_sentences
+from .prompt_position import check_position
+from .prompted_dataset import PromptedDataset, place_prompts, separators
+from .shortening import whole_sentences
 from .swapped_pairs import SwappedPairsAppended
 
 SwapPairs: Any = ChoiceEnum(["none", "append"])
@@ -144,25 +144,18 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         with whole_sentences(cfg):
             dataset = super().load_dataset(split, combine=combine, **kwargs)
 
-        separators = 1 if cfg.separator_token is None else 2
         examples, swapped = len(a), str(cfg.swap_pairs) == "append" and split.startswith("train")
         if swapped:
             assert b is not None  # single sentences were refused
-            dataset = SwappedPairsAppended(dataset, a, b, separators, not cfg.no_shuffle, cfg.seed)
+            dataset = SwappedPairsAppended(dataset, a, b, separators(cfg), not cfg.no_shuffle, cfg.seed)
             a, b = np.concatenate([a, b]), np.concatenate([b, a])
-        mask, end = self.source_dictionary.index("<mask>"), self.source_dictionary.eos()
-        block = prompt_block(cfg.prompt_position, self.prompt_length, mask, end)
-        shorten = fit(cfg, split, a, b, separators, self.prompt_length, rows=len(block))
-        index = insertion_index(cfg.prompt_position, shorten.kept_a, shorten.kept_b, separators)
+        places = place_prompts(cfg, self.source_dictionary, split, a, b, self.prompt_length)
         inputs = ["input0"] if b is None else ["input0", "input1"]
-        arranged = [cfg.init_token, cfg.separator_token, swapped, shorten.kept_a, shorten.kept_b]
+        arranged = [cfg.init_token, cfg.separator_token, swapped, places.shorten.kept_a, places.shorten.kept_b]
         text = SplitText(cfg.data, split, inputs, combine, examples, 2 if swapped else 1, arranged)
         self.datasets[split] = PromptedDataset(
             dataset,
-            shorten,
-            index,
-            block,
-            first_row(cfg.prompt_position, index),
+            *places,
             pad=self.source_dictionary.pad(),
             arrange=arrangement(cfg, split),
             representations=None if self.stored is None else self.stored(text),

@@ -46,7 +46,8 @@ class Shortener:
     @property
     def sizes(self) -> np.ndarray:
         """Tokens of each example once it is cut."""
-        return self.kept_a + special_tokens(self.b, self.separators) + (0 if self.kept_b is None else self.kept_b)
+        special = special_tokens(self.kept_b is not None, self.separators)
+        return self.kept_a + special + (0 if self.kept_b is None else self.kept_b)
 
     def __call__(self, tokens: Tensor, index: int) -> Tensor:
         """The example's tokens (1-D) with A and B cut."""
@@ -64,9 +65,24 @@ class Shortener:
         return tokens[keep]
 
 
-def special_tokens(b: Optional[np.ndarray], separators: int) -> int:
+def special_tokens(pairs: bool, separators: int) -> int:
     """``<s>`` and ``</s>`` of an example."""
-    return 2 if b is None else 2 + separators
+    return 2 + separators if pairs else 2
+
+
+def text_room(cfg: Any, pairs: bool, separators: int, prompt_length: int, rows: int) -> int:
+    """Tokens of text that an example may have beside special tokens and the ``rows`` of a prompt.
+
+    Raises:
+        InputError: there is no room.
+    """
+    room = cfg.max_positions - special_tokens(pairs, separators) - rows
+    if room < (2 if pairs else 1):
+        raise InputError(
+            f"--prompt-length {prompt_length} leaves no room for text within --max-positions {cfg.max_positions}: give "
+            "a shorter prompt"
+        )
+    return room
 
 
 def fit(
@@ -80,12 +96,7 @@ def fit(
     Raises:
         InputError: there is no room, or an example that is too long may not be cut.
     """
-    room = cfg.max_positions - special_tokens(b, separators) - rows
-    if room < (1 if b is None else 2):
-        raise InputError(
-            f"--prompt-length {prompt_length} leaves no room for text within --max-positions {cfg.max_positions}: give "
-            "a shorter prompt"
-        )
+    room = text_room(cfg, b is not None, separators, prompt_length, rows)
     lengths = a if b is None else a + b
     too_long = np.flatnonzero(lengths > room)
     method, only = str(cfg.shorten_method), cfg.shorten_data_split_list

@@ -68,7 +68,7 @@ def as_numbers(lines):
 
 def test_prompt_of_a_task(place, pairs, task_prompt, printed):
     loaded = loaded_from(task_prompt, pairs)
-    vocabulary = Vocabulary(pairs, None, None)
+    vocabulary = Vocabulary.read(pairs, None, None)
     expected = plain_lines(loaded.model.method.table[0], loaded, vocabulary, 4)
     from_folder = printed(task_prompt, "--dict", pairs, "--top", 4)
     assert list(from_folder) == ["the same prompt for every input"]
@@ -82,7 +82,7 @@ def test_prompt_of_a_task(place, pairs, task_prompt, printed):
 def test_generated_prompts(pairs, idpg, printed, layer):
     """The output bias, and what the generator makes of <s> A </s> </s> B </s> with the prompt before the last </s>."""
     loaded = loaded_from(idpg, pairs)
-    vocabulary = Vocabulary(pairs, None, None)
+    vocabulary = Vocabulary.read(pairs, None, None)
     found = printed(idpg, "--data", pairs, "--examples", 2, "--layer", layer, "--top", 3)
     bias = loaded.model.method.bias[layer]
     assert as_numbers(found.pop("output bias of the generator")) == plain_lines(bias, loaded, vocabulary, 3)
@@ -101,7 +101,7 @@ def test_generated_prompts(pairs, idpg, printed, layer):
 def test_nearest_words_by_hand(tmp_path):
     """Symbols that are words stand as they are; <pad> and fillers are no words; cosines do not see lengths."""
     (tmp_path / "dict.txt").write_text("great 9\nbad 8\nmadeupword0000 0\n")
-    vocabulary = Vocabulary(tmp_path / "dict.txt", None, None)
+    vocabulary = Vocabulary.read(tmp_path / "dict.txt", None, None)
     assert vocabulary.candidates().tolist() == [0, 2, 3, 4, 5, 7]
     table = torch.tensor([[0, 0, 1.0], [9, 9, 9], [0, 0, -1], [0, 0, 1], [2, 0, 0], [0, 3, 0], [9, 9, 9], [0, 0, 1]])
     rows = torch.tensor([[5.0, 1, 0], [0, -1, -2], [0, 0, 0]])
@@ -115,7 +115,7 @@ def test_nearest_words_by_hand(tmp_path):
 
 def test_words(place, pairs):
     """Text is quoted, so that ' a' and 'a' differ; special symbols and parts of a character are named."""
-    vocabulary = Vocabulary(pairs, None, None)
+    vocabulary = Vocabulary.read(pairs, None, None)
     symbols = vocabulary.encoder.encode(["a' é"])[0][:-1].tolist()
     assert [vocabulary.word(i) for i in symbols[:3]] == ["'a'", '"\'"', "' '"]
     assert [vocabulary.word(i) for i in symbols[3:]] == [f"<piece {vocabulary.dictionary[i]}>" for i in symbols[3:]]

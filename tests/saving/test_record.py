@@ -183,7 +183,7 @@ def test_what_is_known_of_a_folder(tmp_path):
     found = folder_record(cfg, dictionary("ab"), [])
     assert found == Record(
         **{"task": "STS-B", "regression": True, "scale": 5.0, "pairs": False, "prompt_position": 1, "bpe": "gpt2"},
-        **{"tokens": {"--init-token": 0, "--separator-token": None}, "bpe_sha256": "b" * 64},
+        **{"tokens": {"--init-token": 0, "--separator-token": None}, "bpe_sha256": "b" * 64, "vocab": "/vocab"},
         dictionary=symbols_fingerprint(dictionary("ab")),
     )
     for text in ("{", "[]", '{"bpe": 3}'):

@@ -1,0 +1,74 @@
+"""Sentences that lie in memory as the batches that the task makes of a data folder."""
+
+from typing import Any, Callable, List, Optional, Sequence
+
+import numpy as np
+from fairseq.data import (
+    ConcatSentencesDataset,
+    Dictionary,
+    IdDataset,
+    ListDataset,
+    NestedDictionaryDataset,
+    NumelDataset,
+    PrependTokenDataset,
+    RightPadDataset,
+)
+from torch import Tensor
+
+from ..errors import InputError
+from ..tasks.ordering import by_length
+from ..tasks.prompt_position import prompt_block
+from ..tasks.prompted_dataset import PromptedDataset, place_prompts, separators
+from ..tasks.shortening import text_room
+
+NAME = "text"  # in the place of a split's name
+
+
+def text_examples(
+    cfg: Any, dictionary: Dictionary, parts: Sequence[List[Tensor]], prompt_length: int, name: Callable[[int], str]
+) -> PromptedDataset:
+    """Examples of one sentence or two.
+
+    Args:
+        cfg: the task's options.
+        parts: ids of the N first sentences and, for pairs, of the N second ones, each closed by ``</s>``.
+        name: of an input, for errors.
+
+    Raises:
+        InputError: see ``check_lengths``; there is no room for text.
+    """
+    lengths = [np.array([len(ids) - 1 for ids in part], np.int64) for part in parts]
+    a, b = lengths[0], lengths[1] if len(lengths) == 2 else None
+    check_lengths(cfg, a, b, prompt_length, name)
+    places = place_prompts(cfg, dictionary, NAME, a, b, prompt_length)
+    tokens = PrependTokenDataset(listed(parts[0]), cfg.init_token)
+    if b is not None:
+        second = listed(parts[1])
+        if cfg.separator_token is not None:
+            second = PrependTokenDataset(second, cfg.separator_token)
+        tokens = ConcatSentencesDataset(tokens, second)
+    net_input = {"src_tokens": RightPadDataset(tokens, dictionary.pad()), "src_lengths": NumelDataset(tokens)}
+    plain = {"id": IdDataset(), "net_input": net_input, "ntokens": NumelDataset(tokens, reduce=True)}
+    dataset = NestedDictionaryDataset(plain, sizes=[tokens.sizes])
+    return PromptedDataset(dataset, *places, pad=dictionary.pad(), arrange=by_length)
+
+
+def listed(part: List[Tensor]) -> ListDataset:
+    return ListDataset(part, np.array([len(ids) for ids in part], np.int64))
+
+
+def check_lengths(
+    cfg: Any, a: np.ndarray, b: Optional[np.ndarray], prompt_length: int, name: Callable[[int], str]
+) -> None:
+    """Raises InputError for a text that is too long where the model was trained on whole ones only."""
+    if str(cfg.shorten_method) != "none":
+        return
+    rows = len(prompt_block(cfg.prompt_position, prompt_length, 0, 0))
+    room = text_room(cfg, b is not None, separators(cfg), prompt_length, rows)
+    lengths = a if b is None else a + b
+    too_long = np.flatnonzero(lengths > room)
+    if len(too_long):
+        raise InputError(
+            f"{name(int(too_long[0]))} has {lengths[too_long[0]]} tokens, and this model takes {room} beside its "
+            "prompt: shorten it, or let texts be cut at their ends with truncate"
+        )

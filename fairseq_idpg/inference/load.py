@@ -1,0 +1,110 @@
+"""``load``: a checkpoint that was trained, ready to read sentences."""
+
+from pathlib import Path
+from typing import Any, Iterator, Union
+
+import torch
+
+from ..analysis.loaded import build_trained
+from ..errors import InputError
+from ..saving.configuration import check_is_ours
+from ..saving.reading import load_state
+from ..saving.record import Record, saved_record
+from ..tasks.folder import preprocess_facts
+from .predictor import Predictor
+from .text import find_text_encoder
+
+Device = Union[None, str, torch.device]
+
+
+def load(
+    checkpoint: Union[str, Path],
+    device: Device = None,
+    backbone: Union[None, str, Path] = None,
+    fp16: bool = False,
+    bpe: Union[None, str, Path] = None,
+    truncate: bool = False,
+) -> Predictor:
+    """A trained model that reads sentences; see ``Predictor.predict``.
+
+    Args:
+        checkpoint: what fairseq-train saved.
+        device: where the model goes; default: a GPU if there is one.
+        backbone: the backbone's model.pt, if it has moved since the training.
+        fp16: compute in half precision, on a GPU.
+        bpe: folder of the files that text is encoded with, if they have moved; the default is to look where they were,
+            beside the backbone and beside the checkpoint.
+        truncate: cut texts that are too long at their ends, although the model was trained on whole ones.
+
+    Raises:
+        InputError: a file is missing, damaged, or not the one that the model was trained with.
+    """
+    return open_checkpoint(str(checkpoint), "checkpoint", device, backbone, fp16, bpe, truncate)
+
+
+def open_checkpoint(
+    path: str,
+    option: str,
+    device: Device = None,
+    backbone: Union[None, str, Path] = None,
+    fp16: bool = False,
+    bpe: Union[None, str, Path] = None,
+    truncate: bool = False,
+) -> Predictor:
+    """``load``; ``option`` is what named the file, for errors."""
+    what, place = f"{option} {path}", find_device(device, fp16)
+    if not Path(path).is_file():
+        raise InputError(f"{what} is not a file: give a checkpoint that fairseq-train saved")
+    moved = {} if backbone is None else {"backbone": str(backbone)}
+    state = load_state(path, option, {"representation_cache": None, **moved})
+    check_is_ours(state, what)
+    record, cfg = saved_record(state["model"], what), state["cfg"]
+    if record is None or (not record.regression and not record.labels):
+        raise InputError(
+            f"{what} is of an earlier version, which recorded nothing of its data: predict for a folder of it with "
+            "python -m fairseq_idpg.predict DATA-bin, or train it again"
+        )
+    check_backbone(cfg.model, what)
+    text = find_text_encoder(record, None if bpe is None else str(bpe), usual_places(path, cfg), what)
+    if truncate or str(cfg.task.shorten_method) == "random_crop":  # what is kept must not depend on an input's number
+        cfg.task.shorten_method, cfg.task.shorten_data_split_list = "truncate", ""
+    with torch.random.fork_rng(devices=[]):  # a model draws its initial values
+        loaded = build_trained(state, path, option, text.dictionary)
+    loaded.model.merge_method()
+    model = (loaded.model.half() if fp16 else loaded.model).to(place)
+    return Predictor(model.eval(), loaded.task, record, text)
+
+
+def find_device(device: Device, fp16: bool) -> torch.device:
+    """The device that is named, or a GPU if there is one.
+
+    Raises:
+        InputError: there is no such device, or it does not compute in half precision.
+    """
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        found = torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        reason = " ".join(str(error).split())[:120]
+        raise InputError(f"device {device} cannot be used ({reason}): name another, such as cpu") from None
+    if fp16 and found.type == "cpu":
+        raise InputError("fp16 is for a GPU, and this model would be on the CPU: leave it out")
+    return found
+
+
+def check_backbone(cfg: Any, what: str) -> None:
+    """Raises InputError where the backbone of a checkpoint without one in it is gone."""
+    if not Path(cfg.backbone).is_file() and not (cfg.save_full_model or cfg.no_freeze_backbone):
+        raise InputError(f"the backbone of {what}, {cfg.backbone}, is not there: say with backbone where it is now")
+
+
+def usual_places(path: str, cfg: Any) -> Iterator[Path]:
+    """Where the encoder's files may be: where the training data says, beside the backbone, beside the checkpoint."""
+    try:
+        recorded: Record = preprocess_facts(cfg.task.data)
+    except InputError:
+        recorded = Record()
+    if recorded.vocab:
+        yield Path(recorded.vocab)
+    yield from (Path(cfg.model.backbone).parent, Path(path).parent)

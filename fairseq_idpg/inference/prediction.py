@@ -1,0 +1,51 @@
+"""What a model says of one input."""
+
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Optional, Tuple
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class PromptRow:
+    """A generated prompt row.
+
+    Attributes:
+        vector: d, on the CPU.
+        words: the nearest word embeddings, nearest first: quoted words and cosines.
+    """
+
+    vector: Tensor
+    words: List[Tuple[str, float]]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says of one input.
+
+    Attributes:
+        text: the sentence, or the two of a pair.
+        label: the most probable class; None for scores.
+        probabilities: of all classes by their names, in the order of the logits; empty for scores.
+        score: in the scale of the task's own scores (STS-B: 0 to 5), not that of the training; None for classes.
+        features: d, the last state of ``<s>``, on the CPU, where asked for.
+        prompts: the rows of the prompt that this input got, where asked for.
+    """
+
+    text: Tuple[str, ...]
+    label: Optional[str] = None
+    probabilities: Dict[str, float] = field(default_factory=dict)
+    score: Optional[float] = None
+    features: Optional[Tensor] = field(default=None, repr=False, compare=False)
+    prompts: Optional[List[PromptRow]] = field(default=None, repr=False, compare=False)
+
+    @property
+    def probability(self) -> Optional[float]:
+        """Of ``label``; None for scores."""
+        return None if self.label is None else self.probabilities[self.label]
+
+    def plain(self) -> Dict[str, Any]:
+        """Label, probability and probabilities, or score: values that JSON knows."""
+        if self.label is None:
+            return {"score": self.score}
+        return {"label": self.label, "probability": self.probability, "probabilities": self.probabilities}

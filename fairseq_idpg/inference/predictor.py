@@ -1,0 +1,168 @@
+"""A trained model that reads sentences."""
+
+import functools
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+
+import torch
+from fairseq import utils
+from torch import Tensor
+from tqdm import tqdm
+
+from preprocess.readers import is_text
+
+from ..analysis.neighbours import NearestWords
+from ..analysis.vocabulary import Vocabulary
+from ..errors import InputError
+from ..saving.record import Record
+from .examples import text_examples
+from .prediction import Prediction
+from .prompts import SeenRows, check_has_rows, prompt_rows
+from .text import TextEncoder
+
+Text = Union[str, Sequence[str]]  # a sentence, or the two of a pair
+ONE = {1: "a single sentence", 2: "a pair of sentences"}
+MANY = {1: "single sentences", 2: "pairs of sentences"}
+
+
+def numbered(number: int) -> str:
+    """The name of an input, for errors."""
+    return f"input {number + 1}"
+
+
+class Predictor:
+    """A model in evaluation mode, and what its text was encoded with. Several threads may use one.
+
+    Nothing of torch's global state is changed, nor is anything logged.
+
+    Args:
+        model: ``roberta_idpg``, its method merged where it can be.
+        task: the task's options are its ``cfg``.
+        record: of the checkpoint.
+        text: the checkpoint's own way from text to ids.
+    """
+
+    def __init__(self, model: Any, task: Any, record: Record, text: TextEncoder):
+        self.model = model
+        self.task = task
+        self.record = record
+        self.text = text
+
+    @property
+    def labels(self) -> List[str]:
+        """The classes in the order of the logits; empty for scores."""
+        return list(self.record.labels or [])
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.model.parameters()).device
+
+    def predict(
+        self,
+        texts: Iterable[Text],
+        batch_size: int = 64,
+        features: bool = False,
+        prompts: bool = False,
+        words: int = 5,
+        progress: bool = False,
+        name: Callable[[int], str] = numbered,
+    ) -> List[Prediction]:
+        """A ``Prediction`` for each text, in the order of the texts, whatever the batches are.
+
+        Args:
+            texts: sentences, or pairs of sentences, as the model was trained on.
+            batch_size: inputs of similar length that are run together.
+            features: give the last state of ``<s>`` too.
+            prompts: give the rows of the prompt that each input gets too, each with its ``words`` nearest words.
+            progress: show a bar on stderr.
+            name: of an input by its number, counted from 0, for errors.
+
+        Raises:
+            InputError: an input is not what the model reads, or too long for it; a prediction is not finite.
+        """
+        if batch_size < 1:
+            raise InputError(f"batch_size {batch_size} is no size: give 1 or more")
+        if prompts:
+            check_has_rows(self.model)
+        inputs = self.check(texts, name)
+        if not inputs:
+            return []
+        examples = text_examples(
+            self.task.cfg,
+            self.text.dictionary,
+            [self.text.encode(part) for part in zip(*inputs)],
+            self.model.prompt_length,
+            name,
+        )
+        order = examples.ordered_indices()
+        found: Dict[int, Prediction] = {}
+        starts = range(0, len(order), batch_size)
+        for start in tqdm(starts, unit="batch", disable=None if progress else True):
+            batch = order[start : start + batch_size].tolist()
+            net_input = examples.collater([examples[i] for i in batch])["net_input"]
+            logits, states, rows = self.run(net_input, features, prompts)
+            for place, number in enumerate(batch):
+                if not logits[place].isfinite().all():
+                    raise InputError(f"the prediction of {name(number)} is not finite: give another checkpoint")
+                found[number] = Prediction(
+                    text=inputs[number],
+                    **self.answer(logits[place]),
+                    features=None if states is None else states[place],
+                    prompts=None if rows is None else prompt_rows(rows[place], self.nearest, words),
+                )
+        return [found[number] for number in range(len(inputs))]
+
+    def check(self, texts: Iterable[Text], name: Callable[[int], str] = numbered) -> List[Tuple[str, ...]]:
+        """The sentences of each text.
+
+        Raises:
+            InputError: one is not text, or of another kind than the model's.
+        """
+        if isinstance(texts, str):
+            raise InputError(f"predict takes a list of texts, not {texts!r:.60}: put it into one")
+        wanted = 2 if self.record.pairs else 1
+        inputs = []
+        for number, text in enumerate(texts):
+            sentences = tuple(text) if isinstance(text, (tuple, list)) else (text,)
+            if not all(map(is_text, sentences)):
+                raise InputError(f"{name(number)} is not text: {text!r:.60}: give a string, or a pair of strings")
+            if len(sentences) != wanted:
+                given = ONE.get(len(sentences), f"{len(sentences)} sentences")
+                raise InputError(
+                    f"{name(number)} is {given}, and this model was trained on {MANY[wanted]}: give {ONE[wanted]}"
+                )
+            inputs.append(sentences)
+        return inputs
+
+    @torch.no_grad()
+    def run(
+        self, net_input: Dict[str, Any], features: bool = False, prompts: bool = False
+    ) -> Tuple[Tensor, Optional[Tensor], Optional[Tensor]]:
+        """Batch -> B x classes logits, on request B x d last states of ``<s>`` and B x t x d prompt rows."""
+        seen = SeenRows()
+        logits, extra = self.model(
+            **utils.apply_to_sample(lambda tensor: tensor.to(self.device), net_input),
+            features_only=True,
+            classification_head_name=self.task.cfg.classification_head_name,
+            return_all_hiddens=features,
+            inspect=seen if prompts else None,
+        )
+        states = extra["inner_states"][-1][0].float().cpu() if features else None
+        rows = seen.rows.expand(len(logits), -1, -1).float().cpu() if seen.rows is not None else None
+        return logits.float().cpu(), states, rows
+
+    def answer(self, logits: Tensor) -> Dict[str, Any]:
+        """Label and probabilities, or the score in the task's own scale, of one input's logits."""
+        if self.record.regression:
+            return {"score": float(logits[0]) * (self.record.scale or 1.0)}
+        return {
+            "label": self.labels[int(logits.argmax())],
+            "probabilities": dict(zip(self.labels, logits.softmax(0).tolist())),
+        }
+
+    @functools.cached_property
+    def nearest(self) -> NearestWords:
+        """The word embeddings of the backbone, for the words that prompt rows resemble."""
+        vocabulary = Vocabulary(self.text.dictionary, self.text.encoder, self.text.encoder.dictionary)
+        embeddings = self.model.encoder.sentence_encoder.embed_tokens.weight.detach()
+        return NearestWords(vocabulary, embeddings.float().cpu())

@@ -1,0 +1,111 @@
+"""Text to ids as the data of a checkpoint was encoded: its encoder is found again, and any other is refused."""
+
+import threading
+from pathlib import Path
+from typing import Iterable, List, Optional, Sequence
+
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor
+
+from preprocess.data_folder import MASK
+from preprocess.dictionary import SPECIAL
+from preprocess.encoders import ENCODERS, GPT2_FOLDER, load_encoder
+from preprocess.encoders.base import Encoder
+
+from ..errors import InputError
+from ..saving.record import Record, symbols_fingerprint
+
+
+class TextEncoder:
+    """An encoder of ``preprocess`` and its dictionary as the task has it; several threads may share one.
+
+    Attributes:
+        dictionary: the encoder's symbols, <mask> at their end.
+        folder: where its files are.
+    """
+
+    def __init__(self, encoder: Encoder, folder: Path):
+        self.encoder = encoder
+        self.folder = folder
+        self.dictionary = task_dictionary(encoder.symbols)
+        self.lock = threading.Lock()  # GPT-2's keeps the words that it has met
+
+    def encode(self, texts: Sequence[str]) -> List[Tensor]:
+        """The ids of each text, closed by ``</s>``, as ``python -m preprocess`` writes them."""
+        if not texts:
+            return []
+        with self.lock:
+            ids, lengths = self.encoder.encode(texts)
+        return list(torch.tensor(ids, dtype=torch.long).split(lengths.tolist()))
+
+    def decode(self, rows: Sequence[Sequence[int]]) -> List[str]:
+        """The text of rows of ids, without special symbols."""
+        return self.encoder.decode(rows)
+
+
+def task_dictionary(symbols: Sequence[str]) -> Dictionary:
+    """The dictionary that the task reads from a dict.txt with these ``symbols``."""
+    dictionary = Dictionary()
+    for symbol in symbols[len(SPECIAL) :]:
+        dictionary.add_symbol(symbol, overwrite=True)
+    dictionary.add_symbol(MASK)
+    return dictionary
+
+
+def find_text_encoder(record: Record, named: Optional[str], others: Iterable[Path], what: str) -> TextEncoder:
+    """The encoder that a checkpoint's data was made with.
+
+    Args:
+        record: of the checkpoint.
+        named: the folder of its files, if somebody has named it; then no other is looked at.
+        others: folders where it may be besides the one that is recorded.
+        what: the checkpoint, for errors.
+
+    Raises:
+        InputError: it is in none of them, is another one, or nothing is recorded of it and no folder was named.
+    """
+    if named is None and record.bpe is None:
+        raise InputError(
+            f"{what} does not record how its text was encoded, its data was not made with python -m preprocess: name "
+            "the folder of the encoder's files with bpe"
+        )
+    if named is not None:
+        folders = [Path(named)]
+        if not folders[0].is_dir():
+            raise InputError(f"bpe {named} is no folder: name that of the encoder's files")
+    else:
+        usual = [GPT2_FOLDER] if record.bpe == "gpt2" else []
+        folders = list(dict.fromkeys([*([Path(record.vocab)] if record.vocab else []), *others, *usual]))
+    reasons = []
+    for folder in filter(Path.is_dir, folders):
+        for bpe in [record.bpe] if record.bpe in ENCODERS else ENCODERS:
+            try:
+                encoder = load_encoder(str(bpe), folder)
+                check_same_encoder(record, encoder, what)
+            except InputError as error:
+                reasons.append(str(error).replace("--vocab", "bpe"))
+            else:
+                return TextEncoder(encoder, folder)
+    if named is not None and record.bpe is not None:
+        raise InputError(reasons[0])
+    places = ", ".join(map(str, folders))
+    raise InputError(
+        f"the encoder of {what} ({record.bpe or 'its data records none'}) is not in {places}: name the folder of its "
+        f"files with bpe{f' ({reasons[0]})' if reasons else ''}"
+    )
+
+
+def check_same_encoder(record: Record, encoder: Encoder, what: str) -> None:
+    """Raises InputError where an encoder is not the one that is recorded."""
+    symbols = symbols_fingerprint(task_dictionary(encoder.symbols))
+    if record.dictionary not in (None, symbols):
+        raise InputError(
+            f"the dictionary of {encoder.files[0].parent} (SHA-256 of its symbols {symbols:.12}) is not the one that "
+            f"{what} was trained with ({record.dictionary:.12}): name its own with bpe"
+        )
+    if record.bpe_sha256 not in (None, encoder.fingerprint()):
+        raise InputError(
+            f"the encoder in {encoder.files[0].parent} (SHA-256 {encoder.fingerprint():.12}) is not the one that the "
+            f"data of {what} was made with ({record.bpe_sha256:.12}): name its own with bpe"
+        )

@@ -1,0 +1,83 @@
+"""Sentences, pairs with classes and pairs with scores, made by preprocess; a backbone; what is trained on them."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.analysis.conftest import BYTES, REGRESSION, enlarge
+from tests.folders import train, write_backbone
+from tests.preprocess.commands import run as preprocess
+from tests.preprocess.commands import write_vocab
+
+WORDS = "red blue cat dog sat ran fast far".split()
+KINDS = {"singles": 1, "pairs": 2, "scores": 2}
+LABELS = ["good", "bad"]
+
+
+def texts(count: int, parts: int, seed: int) -> list[tuple[str, ...]]:
+    """Short sentences of different lengths."""
+    draw = random.Random(seed)
+    return [tuple(" ".join(draw.choices(WORDS, k=draw.randint(1, 4))) for _ in range(parts)) for _ in range(count)]
+
+
+def write_texts(path: Path, kind: str, seed: int) -> Path:
+    """A tab-separated file of texts with labels, or with scores from 0 to 5."""
+    lines = []
+    for number, parts in enumerate(texts(16, KINDS[kind], seed)):
+        label = number % 5 if kind == "scores" else LABELS["red" in parts[0]]
+        lines.append("\t".join([*parts, str(label)]) + "\n")
+    path.write_text("".join(lines))
+    return path
+
+
+def make_folder(place: Path, kind: str, *options: object) -> Path:
+    """The binarized folder of a kind of texts."""
+    files = [f"{split}={write_texts(place / f'{kind}-{split}.tsv', kind, i)}" for i, split in enumerate(SPLITS)]
+    columns = [str(number + 1) for number in range(KINDS[kind])]
+    scores = ["--regression", "5"] if kind == "scores" else []
+    command = [kind, "--from-tsv", *files, "--no-header", "--text-columns", *columns]
+    command += ["--label-column", str(KINDS[kind] + 1), *scores, "--vocab", place / "vocab", "--out", place, *options]
+    assert preprocess([str(part) for part in command]) == 0
+    return place / f"{kind}-bin"
+
+
+SPLITS = ("train", "valid")
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory):
+    """A folder with vocab/ and backbone/model.pt."""
+    folder = tmp_path_factory.mktemp("inference")
+    write_vocab(folder / "vocab")
+    enlarge(write_backbone(folder / "backbone" / "model.pt", words=BYTES))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def folders(place):
+    """{kind: binarized folder}."""
+    return {kind: make_folder(place, kind) for kind in KINDS}
+
+
+@pytest.fixture(scope="session")
+def trained(place, folders):
+    """(kind, more options) -> checkpoint of a few large steps."""
+
+    def run(kind: str, name: str, *options: object, **more) -> Path:
+        save = place / f"{kind}-{name}"
+        if not (save / "checkpoint_last.pt").exists():
+            usual = ["--max-epoch", 1, "--lr", 0.02, *(REGRESSION if kind == "scores" else [])]
+            backbone = ["--backbone", place / "backbone" / "model.pt"]
+            train(folders[kind], save, *usual, *backbone, "--method", name, *options, **more)
+        return save / "checkpoint_last.pt"
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def idpg(trained):
+    """kind -> checkpoint of M-IDPG-PHM."""
+    return lambda kind: trained(kind, "m-idpg-phm", "--prompt-length", 3)

@@ -1,0 +1,57 @@
+"""Predictions for sentences in memory are those for a binarized folder, in any order and any batches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fairseq_idpg import load
+from fairseq_idpg.predict import load as load_on_folder
+from fairseq_idpg.predict import predict as predict_split
+from preprocess.errors import InputError
+from tests.inference.conftest import KINDS, LABELS, texts
+
+
+def inputs(kind: str) -> list:
+    """The texts of the validation split, as ``predict`` takes them."""
+    return [parts if len(parts) == 2 else parts[0] for parts in texts(16, KINDS[kind], seed=1)]
+
+
+def outputs_of_folder(checkpoint, folder) -> np.ndarray:
+    """Logits, or scores as they are trained on."""
+    model, task = load_on_folder(str(checkpoint), str(folder), cpu=True)
+    return predict_split(model, task, "valid").outputs
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_as_on_a_folder(kind, idpg, folders):
+    checkpoint = idpg(kind)
+    found = load(checkpoint, device="cpu").predict(inputs(kind), batch_size=5)
+    outputs = outputs_of_folder(checkpoint, folders[kind])
+    if kind == "scores":
+        assert [p.score for p in found] == pytest.approx(5 * outputs, abs=1e-5)
+        assert {p.label for p in found} == {None} and not any(p.probabilities for p in found)
+        return
+    expected = np.exp(outputs) / np.exp(outputs).sum(1, keepdims=True)
+    assert set(found[0].probabilities) == set(LABELS)
+    assert np.array([list(p.probabilities.values()) for p in found]) == pytest.approx(expected, abs=1e-6)
+    assert all(p.probability == max(p.probabilities.values()) == p.probabilities[p.label] for p in found)
+    assert {p.score for p in found} == {None}
+
+
+def test_what_is_no_input_is_refused(idpg):
+    singles, pairs = (load(idpg(kind), device="cpu") for kind in ("singles", "pairs"))
+    for model, given, message in (
+        (singles, "red cat", "takes a list of texts, not 'red cat'"),
+        (singles, ["red", ("red", "cat")], "input 2 is a pair of sentences, and .* single sentences: give a single"),
+        (pairs, [("red", "cat"), "red"], "input 2 is a single sentence, and .* pairs of sentences: give a pair"),
+        (pairs, [("red", "cat", "dog")], "input 1 is 3 sentences"),
+        (singles, ["red", None], "input 2 is not text: None"),
+        (singles, ["red", "\ud800"], "input 2 is not text"),
+        (singles, ["cat " * 40], "input 1 has [0-9]+ tokens, and this model takes [0-9]+ beside its prompt"),
+    ):
+        with pytest.raises(InputError, match=message):
+            model.predict(given)
+    with pytest.raises(InputError, match="batch_size 0"):
+        singles.predict(["red"], batch_size=0)
+    assert singles.predict([]) == []

@@ -12,11 +12,18 @@ n PHM factor, L layers, H heads.
 """
 
 import argparse
+import logging
 from typing import Any
 
 import numpy as np
 import torch
-from fairseq.distributed.utils import _TensorPlaceholder
+
+# Modules of fairseq that it imports itself turn on all messages of all libraries, unless somebody has set logging up.
+_somebody = logging.NullHandler()
+logging.getLogger().addHandler(_somebody)
+from fairseq.distributed.utils import _TensorPlaceholder  # noqa: E402
+
+logging.getLogger().removeHandler(_somebody)
 
 # fairseq's own RoBERTa checkpoints pickle one class besides tensors, and checkpoints chosen by F1 or a correlation
 # hold numpy's numbers; a process that hands a checkpoint to others writes the number of a tensor in its place.

@@ -13,9 +13,9 @@ from typing import Any, Optional, Sequence
 import torch
 
 from preprocess.data_folder import DataFolder
-from preprocess.errors import command_line
 
 from .backbone.loading import backbone_path, read_backbone, recorded_sizes
+from .errors import logged_command
 from .models.config import open_options
 from .representations.fill import fill_cache
 from .tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig, SentencePredictionIDPGTask
@@ -98,7 +98,7 @@ def encode(data: DataFolder, args: argparse.Namespace, options: argparse.Namespa
         print(f"{data.path} {split}: {len(dataset):,} rows {'were there' if known else 'written'}")
 
 
-@command_line("fairseq_idpg")
+@logged_command()
 def main(argv: Optional[Sequence[str]] = None) -> None:
     args = parser().parse_args(argv)
     options = model_options(args)

@@ -1,13 +1,22 @@
 """How bad input is reported, here as in ``preprocess``."""
 
 import contextlib
+import logging
 from typing import Iterator
 
-from preprocess.errors import InputError
+from preprocess.errors import InputError, command_line
 
-__all__ = ["PREPROCESS", "InputError", "reading_data"]
+__all__ = ["PREPROCESS", "InputError", "logged_command", "reading_data"]
 
 PREPROCESS = "preprocess it again (README: data)"
+
+
+@contextlib.contextmanager
+def logged_command(level: int = logging.INFO) -> Iterator[None]:
+    """Around a command of this package: messages go to stderr, bad input becomes one line, see ``command_line``."""
+    logging.basicConfig(level=level)
+    with command_line("fairseq_idpg"):
+        yield
 
 
 @contextlib.contextmanager

@@ -15,9 +15,9 @@ import torch
 from fairseq import checkpoint_utils, utils
 from tqdm import tqdm
 
-from preprocess.errors import InputError, command_line
 from preprocess.writing import check_output, write_output
 
+from .errors import InputError, logged_command
 from .saving.configuration import check_is_ours
 from .saving.reading import load_state
 from .tasks.labels import class_names
@@ -113,7 +113,7 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-@command_line("fairseq_idpg")
+@logged_command()
 def main(argv: Optional[Sequence[str]] = None) -> None:
     args = parser().parse_args(argv)
     if args.batch_size < 1:

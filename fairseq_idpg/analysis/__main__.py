@@ -5,8 +5,7 @@ import logging
 import sys
 from typing import Optional, Sequence
 
-from preprocess.errors import command_line
-
+from ..errors import logged_command
 from . import cosine, neighbours
 
 COMMANDS = {"cosine": cosine, "neighbours": neighbours}
@@ -23,12 +22,11 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-@command_line("fairseq_idpg")
+@logged_command(logging.WARNING)
 def main(argv: Optional[Sequence[str]] = None) -> None:
     args = parser().parse_args(argv)
     args.run(args)
 
 
 if __name__ == "__main__":
-    logging.getLogger().setLevel(logging.WARNING)  # a module of fairseq turns on all messages of all libraries
     sys.exit(main())

@@ -46,7 +46,7 @@ def install() -> None:
     - ``convert_namespace_to_omegaconf`` in fairseq-train and fairseq-validate, the first that sees all arguments.
     - ``fairseq_cli.train.train`` (replaced by our ``load_checkpoint``, as it may not be imported earlier): a training
       with --max-update or --patience, started again after its end, makes one more update or epoch and saves it.
-    - ``sys.excepthook``: fairseq's commands end in a traceback for bad input too.
+    - ``sys.excepthook``, if one of fairseq's commands runs in this process: they end in a traceback for bad input too.
     """
     _replace(PathManager, "copy", _copy, staticmethod)
     _replace(checkpoint_utils, "torch_persistent_save", _save)
@@ -57,9 +57,9 @@ def install() -> None:
     _replace(Trainer, "load_checkpoint", _load_weights)
     _replace(Trainer, "save_checkpoint", _save_training)
     _replace(Trainer, "clip_grad_norm", clip_grad_norm)
-    _replace(sys, "excepthook", _say)
     for command in loaded_commands("convert_namespace_to_omegaconf"):
         _replace(command, "convert_namespace_to_omegaconf", _convert)
+        _replace(sys, "excepthook", _say)
 
 
 REPLACED_BY = "replaced_by"

@@ -36,6 +36,7 @@ def refuse(rank, message):
         raise
 
 if __name__ == "__main__":
+    import fairseq_cli.train
     import fairseq_idpg
     torch.multiprocessing.spawn(refuse, ("--data x is gone: give another",), nprocs=2)
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -107,11 +108,31 @@ def test_table_7():
 
 def parsed(row, sweep):
     """The filled options of a row."""
-    words = ["--method", row.method, *flags({**sweep.options, **row.options})]
-    start = ["fairseq-train", "data", "--user-dir", str(ROOT / "fairseq_idpg"), "--arch", sweep.arch]
-    args = parse([*start, "--task", "sentence_prediction_idpg", *words])
+    return filled([row.method, *flags({**sweep.options, **row.options})], sweep.arch)
+
+
+def filled(words, arch):
+    """The filled options of ``--method WORDS``."""
+    start = ["fairseq-train", "data", "--user-dir", str(ROOT / "fairseq_idpg"), "--arch", arch]
+    args = parse([*start, "--task", "sentence_prediction_idpg", "--method", *words])
     fill_method_options(args)
     return args
+
+
+PAGE = (ROOT / "run_scripts" / "README.md").read_text(encoding="utf-8")
+ROWS = re.findall(r"`([^`]+)`", "".join(re.findall(r"^\|.*\| (.+) \|$", PAGE, re.MULTILINE)))  # their last column
+OF_PAPERS = [row for row in ROWS if row.split()[0].split("+")[0] in PRESETS]
+
+
+def test_the_page_names_rows_by_presets():
+    """What stands in their column besides are other values of an option."""
+    assert len(OF_PAPERS) > 30 and set(ROWS) - set(OF_PAPERS) == {"vocabulary", "class-labels"}
+
+
+@pytest.mark.parametrize("row", sorted(set(OF_PAPERS)))
+def test_the_rows_of_the_papers_are_methods_with_their_options(row):
+    args = filled(row.split(), "roberta_idpg_large")
+    check_effects(args, args, find_preset(args.method).build(args, Geometry.of(args)))
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)

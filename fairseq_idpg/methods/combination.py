@@ -9,7 +9,15 @@ from torch import Tensor, nn
 
 from ..backbone.injection import NOTHING, Injection, filled_fields
 from ..errors import InputError
+from ..representations.kinds import canonical_kind
 from .base import Method, WordEmbeddings
+
+
+def representation_of(part: Method) -> str:
+    """M(x) as ``part`` reads it, in words that are equal for the same; empty if it reads none."""
+    if part.representation is None:
+        return ""
+    return canonical_kind(part.representation) + (" with dropout" if part.representation_dropout else "")
 
 
 class Combination(Method):
@@ -20,7 +28,7 @@ class Combination(Method):
         owners: for each of ``parts`` the preset that it belongs to; without them, ``name`` is theirs, joined by +.
 
     Raises:
-        InputError: two of them fill the same slot.
+        InputError: two of them fill the same slot, or read another M(x).
     """
 
     def __init__(self, name: str, parts: List[Method], owners: Sequence[str] = ()):
@@ -30,6 +38,12 @@ class Combination(Method):
             if both:
                 raise InputError(
                     f"--method {name}: {one} and {other} enter at the same place ({', '.join(both)}): choose one"
+                )
+            kinds = [representation_of(part) for part in (first, second)]
+            if all(kinds) and kinds[0] != kinds[1]:
+                raise InputError(
+                    f"--method {name}: {one} reads M(x) as {kinds[0]} and {other} as {kinds[1]}, but a pass computes "
+                    "one: give both the same, or choose one"
                 )
         self.slots = tuple(slot for part in parts for slot in part.slots)
         self.parts: Any = nn.ModuleList(parts)

@@ -8,6 +8,7 @@ from dataclasses import Field, dataclass
 from difflib import get_close_matches
 from typing import Any, Dict, Optional, Tuple, Type
 
+from ..arguments import flag_name
 from ..errors import InputError
 from .base import Geometry, Method
 from .combination import Combination
@@ -90,7 +91,7 @@ def find_preset(name: str) -> Preset:
     """The preset of a name, or of several joined by +.
 
     Raises:
-        InputError: an unknown name (the nearest is suggested); methods that would enter at one place.
+        InputError: an unknown name (the nearest is suggested); methods that share an option.
     """
     parts = [_registered(part) for part in name.split("+")]
     if len(parts) == 1:
@@ -99,10 +100,11 @@ def find_preset(name: str) -> Preset:
         if not part.methods:
             raise InputError(f"--method {name}: {part.name} injects nothing: name the other methods alone")
         for other in parts[:i]:
-            if part.options.keys() & other.options.keys():
+            shared = [option for option in other.options if option in part.options]
+            if shared:
                 raise InputError(
-                    f"--method {name}: {other.name} and {part.name} enter at the same place: join prompts with "
-                    "adapters, such as m-idpg-phm+adapter, or choose one"
+                    f"--method {name}: {other.name} and {part.name} share {flag_name(shared[0])}, which cannot have "
+                    "two values: join prompts with adapters, such as m-idpg-phm+adapter, or choose one"
                 )
     return Preset(
         name,

@@ -63,7 +63,7 @@ REPRESENTATIONS: Dict[str, Callable[[nn.Module, Tensor, Optional[bool]], Tensor]
 
 def canonical_kind(kind: str) -> str:
     """The first name of a representation that has several: what M(x) is at the input."""
-    return next(name for name, function in REPRESENTATIONS.items() if function is REPRESENTATIONS[kind])
+    return next((name for name, function in REPRESENTATIONS.items() if function is REPRESENTATIONS.get(kind)), kind)
 
 
 def last_states(encoder: RobertaEncoder, tokens: Tensor, padded: Optional[bool] = None) -> States:

@@ -103,11 +103,39 @@ def test_methods_fill_the_slots_that_they_name(name, options):
     assert set(filled) - {"insertion"} == set(method.slots) <= set(SLOTS)
 
 
+class Reading(Filling):
+    """Reads M(x) of a kind."""
+
+    def __init__(self, slot: str, kind: str, dropout: bool = False):
+        super().__init__(slot)
+        self.representation, self.representation_dropout = kind, dropout
+
+
+@pytest.mark.parametrize(
+    ("kinds", "message"),
+    [
+        ([("backbone",), ("mean-pooled",)], "a reads M.x. as backbone and c as mean-pooled, but a pass computes one"),
+        ([("previous-layer",), ("last-states",)], "a reads M.x. as backbone and c as last-states"),
+        ([("backbone", True), ("backbone",)], "a reads M.x. as backbone with dropout and c as backbone, but"),
+        ([("backbone",), ("previous-layer",)], None),  # which is M(x) of the backbone at the input
+        ([("glove",), ("glove",)], None),
+    ],
+)
+def test_parts_that_read_different_representations_are_refused(kinds, message):
+    one, other = (Reading(slot, *kind) for slot, kind in zip(("input", "late"), kinds))
+    parts = [one, Filling("projection"), other]
+    if message is None:
+        assert Combination("a+b+c", parts).representation == kinds[0][0]
+        return
+    with pytest.raises(InputError, match=message):
+        Combination("a+b+c", parts)
+
+
 def test_a_preset_of_several_methods_is_joined_like_one():
     three = tiny_model(method="mam+lora").method
     assert [type(part).__name__ for part in three.parts] == ["TaskPrompts", "ParallelAdapters", "LoRA"]
     assert set(three.slots) == {"key_value", "sublayer", "projection"}
-    with pytest.raises(InputError, match=r"--method mam\+adapter: mam and adapter enter at the same place"):
+    with pytest.raises(InputError, match=r"--method mam\+adapter: mam and adapter share --adapter-hidden-size"):
         find_preset("mam+adapter")
     parts = [Filling("words"), Filling("late"), Filling("late")]
     with pytest.raises(InputError, match=r"--method two\+one: two and one enter at the same place \(late\)"):
@@ -125,9 +153,9 @@ def test_counts_add_up():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("prompt-tuning+m-idpg-phm", "prompt-tuning and m-idpg-phm enter at the same place"),
-        ("adapter+compacter", "adapter and compacter enter at the same place"),
-        ("adapter+adapter", "adapter and adapter enter at the same place"),
+        ("prompt-tuning+m-idpg-phm", "prompt-tuning and m-idpg-phm share --prompt-length, which cannot have two"),
+        ("adapter+compacter", "adapter and compacter share --adapter-hidden-size"),
+        ("adapter+adapter", "adapter and adapter share --adapter-hidden-size"),
         ("adapter+head-only", "head-only injects nothing"),
         ("prompt-tunning", "did you mean prompt-tuning"),
         ("adapter+", "--method  is unknown"),

@@ -62,7 +62,7 @@ class PromptConfig(FairseqDataclass):
     )
     prompt_init_from: Filled[str] = option(
         "",
-        "checkpoint of another task whose whole method is taken over",
+        "checkpoint of another task whose whole prompt method is taken over; either may be joined with others by +",
         only_with=("prompt_init", ("saved",)),
         changeable=True,
     )

@@ -8,7 +8,7 @@ N(0, 0.02^2) when the model is built.
 """
 
 from itertools import cycle, islice
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 import torch
 from torch import Tensor
@@ -85,20 +85,42 @@ def set_initial_rows(method: Any, cfg: Any, words: WordEmbeddings, rows: Optiona
         rows[0] = WORDS[init](cfg.prompt_init_text, words, rows.size(1)).to(rows)
 
 
+def below(tensors: Dict[str, Tensor], prefix: str) -> Dict[str, Tensor]:
+    """The tensors whose names begin with ``prefix``, without it."""
+    return {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+def saved_methods(tensors: Dict[str, Tensor]) -> List[Dict[str, Tensor]]:
+    """The values of the method in a checkpoint, or of each of those that it joins."""
+    own = below(tensors, "method.")
+    numbers = {name.split(".")[1] for name in own if name.startswith("parts.")}
+    return [below(own, f"parts.{number}.") for number in sorted(numbers)] or [own]
+
+
+def differing_names(one: Dict[str, Tensor], other: Dict[str, Tensor]) -> List[str]:
+    """Names that only one of them has, or whose tensors have another shape."""
+    same = {name for name in one.keys() & other.keys() if one[name].shape == other[name].shape}
+    return sorted((one.keys() | other.keys()) - same)
+
+
 def load_saved(method: Any, path: Optional[str]) -> None:
-    """Takes all of a method's values from the checkpoint of another task."""
+    """Takes all of a method's values from the checkpoint of another task, where it may have been joined with others."""
     if not path:
         raise InputError("--prompt-init saved needs a checkpoint: --prompt-init-from PATH/checkpoint_best.pt")
-    prefix = "method."
     _, tensors = read_checkpoint(path, "--prompt-init-from")
-    state = {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
     own = method.state_dict()
-    if not method.training_only:  # a folded prompt needs nothing of what made it
-        state = {name: value for name, value in state.items() if not name.startswith("reparameterization.")}
-    differing = sorted(n for n in {*own, *state} if n not in own or n not in state or own[n].shape != state[n].shape)
-    if differing:
-        raise InputError(
-            f"--prompt-init-from {path} holds another method or other sizes ({differing[0]} differs): give one that "
-            "was trained with the same --method and options"
+    nearest: List[str] = []
+    for state in saved_methods(tensors):
+        if not method.training_only:  # a folded prompt needs nothing of what made it
+            state = {name: value for name, value in state.items() if not name.startswith("reparameterization.")}
+        differing = sorted(
+            n for n in {*own, *state} if n not in own or n not in state or own[n].shape != state[n].shape
         )
-    method.load_state_dict(state)
+        if not differing:
+            method.load_state_dict(state)
+            return
+        nearest = min(nearest or differing, differing, key=len)
+    raise InputError(
+        f"--prompt-init-from {path} holds another method or other sizes ({nearest[0]} differs): give one that was "
+        "trained with the same --method and options"
+    )

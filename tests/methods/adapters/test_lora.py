@@ -134,7 +134,7 @@ def test_with_a_method_at_another_place_both_are_trained(other):
         ({"lora_projections": ""}, "--lora-projections : give all"),
         ({"lora_layers": "0,3"}, "--lora-layers 0,3: layers count from 0 to 2"),
         ({"method": "adapter", "lora_rank": 4}, "--lora-rank 4 has no effect with --method adapter"),
-        ({"method": "lora+lora-all"}, "lora and lora-all enter at the same place"),
+        ({"method": "lora+lora-all"}, "lora and lora-all share --lora-rank"),
         ({"method": "lora+adapter-multihead-parallel"}, r"parallel enter at the same place \(projection\): choose one"),
     ],
 )

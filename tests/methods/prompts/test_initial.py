@@ -7,7 +7,9 @@ import torch
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.base import WordEmbeddings
+from fairseq_idpg.methods.prompts.base import PromptMethod
 from fairseq_idpg.methods.prompts.initial import vocabulary_rows
+from tests.folders import same_tensors
 from tests.helpers import dictionary, tiny_model
 
 SPECIALS = dictionary().nspecial
@@ -84,6 +86,48 @@ def test_a_saved_prompt(method, tmp_path):
     other = tiny_model(method=method, prompt_init="saved", prompt_init_from=str(path), prompt_length=4)
     with pytest.raises(InputError, match="holds another method or other sizes"):
         other.method.set_initial_values(other.args, words_of(other))
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("prompt-tuning+adapter", "prompt-tuning"),
+        ("prompt-tuning", "lora+prompt-tuning"),
+        ("adapter+id-spam", "id-spam+lora"),
+        ("m-idpg-dnn+bitfit", "bitfit+m-idpg-dnn"),
+        ("mam", "prefix-tuning"),
+        ("dept+lora", "dept+lora"),
+    ],
+)
+def test_a_saved_prompt_of_joined_methods(source, target, tmp_path):
+    """The prompt's values are taken over, wherever it stands in either; those of the others are not."""
+    sizes = {"reparameterization_hidden_size": 7, "prompt_length": 3} if "mam" in source else {}
+    given = tiny_model(method=source, **sizes)
+    with torch.no_grad():
+        for parameter in given.method.parameters():
+            parameter.add_(1)
+    path = tmp_path / "checkpoint_best.pt"
+    torch.save({"args": None, "cfg": {"model": {}}, "model": given.state_dict()}, path)
+    model = tiny_model(method=target, **sizes, prompt_init="saved", prompt_init_from=str(path))
+    before = {name: value.clone() for name, value in model.method.state_dict().items()}
+    model.method.set_initial_values(model.args, words_of(model))
+    (ours,), (theirs,) = (
+        [part for part in getattr(each.method, "parts", [each.method]) if isinstance(part, PromptMethod)]
+        for each in (model, given)
+    )
+    assert ours.state_dict() and same_tensors(ours.state_dict(), theirs.state_dict())
+    changed = {name for name, value in model.method.state_dict().items() if not torch.equal(value, before[name])}
+    prefix = next((f"parts.{i}." for i, part in enumerate(getattr(model.method, "parts", [])) if part is ours), "")
+    assert changed == {f"{prefix}{name}" for name in ours.state_dict()}
+
+
+def test_a_saved_prompt_of_joined_methods_of_other_sizes(tmp_path):
+    path = tmp_path / "checkpoint_best.pt"
+    given = tiny_model(method="adapter+prompt-tuning", prompt_length=4)
+    torch.save({"args": None, "cfg": {"model": {}}, "model": given.state_dict()}, path)
+    model = tiny_model(method="prompt-tuning+adapter", prompt_init="saved", prompt_init_from=str(path))
+    with pytest.raises(InputError, match=r"holds another method or other sizes \(table differs\)"):
+        model.method.set_initial_values(model.args, words_of(model))
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,10 @@ from checkpoints.hf_verify import hide_broken_torchaudio
 from preprocess.tasks import TASKS
 from tests.checkpoints import hf_folders
 from tests.checkpoints.test_convert_released import write_released
-from tests.folders import ROOT, train, write_backbone, write_folder
+from tests.folders import ROOT, renamed, train, write_backbone, write_folder
 from tests.preprocess.commands import write_vocab
 from tests.run_scripts.report import made
+from tests.run_scripts.submit.sets import add_test_set
 from tests.run_scripts.tiny import FLAGS, OPTIONS
 
 TINY_RUN = shlex.join(["--arch", "roberta_idpg", *FLAGS, "--phm-n", "4", "--max-update", "1", "--batch-size", "8"])
@@ -49,6 +50,7 @@ SMALLER = {  # a pattern of its beginning -> what is added at the end of a comma
     "bash run_scripts/rte.sh .* --fp16": f"--fp16-no-flatten-grads --dev 8 {TINY_RUN}",
     "bash run_scripts/rte.sh .* --k 100": f"--k 4 --dev 4 {TINY_RUN}",
     "bash run_scripts/": f"--dev 8 {TINY_RUN}",
+    "python -m run_scripts.submit": "--incomplete --cpu",  # of one task
     "python -m run_scripts.sweep run_scripts/configs/smoke.yaml": (
         "--set max_update=1 seeds=[1] lrs=[1.0e-3] dev_examples=8 options.cpu=true"
     ),
@@ -128,6 +130,22 @@ def of_benchmarks(place: Path, quickstart: Path) -> None:
     write_folder(place / "data" / "RTE-bin")
 
 
+def submitted(place: Path) -> None:
+    """A run of the smallest task of GLUE, and of SuperGLUE, and GLUE's diagnostic set as text."""
+    names = {str(number): name for number, name in enumerate(TASKS["CB"].labels)}
+    write_folder(place / "data" / "WNLI-bin")
+    renamed(write_folder(place / "cb", classes=3), place / "data" / "CB-bin", names)
+    for task, examples, benchmark in (("WNLI", 146, "glue"), ("CB", 250, "superglue")):
+        folder, run = place / "data" / f"{task}-bin", made.run("m-idpg-phm", task)
+        results = made.write(place / "results" / benchmark, [{**run, "data": str(folder)}])
+        usual = ["--backbone", place / "checkpoints" / "roberta.large" / "model.pt", "--max-update", 1]
+        train(folder, results / "runs" / run["run"], *usual, "--num-classes", len(TASKS[task].labels))
+        add_test_set(folder, "test", list(map(str, range(examples))))
+    (place / "glue_data" / "diagnostic").mkdir(parents=True)
+    text = "index\tsentence1\tsentence2\n0\tOne.\tTwo.\n"
+    (place / "glue_data" / "diagnostic" / "diagnostic.tsv").write_text(text)
+
+
 def of_run_scripts(place: Path, quickstart: Path) -> None:
     """Tasks on a tiny backbone, a few short texts, trained checkpoints, and made-up runs to report."""
     backbones(place)
@@ -157,5 +175,6 @@ def of_run_scripts(place: Path, quickstart: Path) -> None:
     runs = [made.run(row, task, seed) for row in rows for task in made.TEN for seed in (1, 2)]
     made.write(place / "results" / "table1", runs)
     made.write(place / "results" / "short", runs)
+    submitted(place)
     positions = [made.run("s-idpg-phm", "RTE", position=p, supplementary_position=0) for p in (0, 1)]
     made.write(place / "results" / "figure7", positions)

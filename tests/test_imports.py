@@ -17,7 +17,10 @@ BELOW = {  # folder: those that it may import
     "benchmarks": {"checkpoints", "fairseq_idpg", "preprocess"},
     "tests": {"benchmarks", "checkpoints", "fairseq_idpg", "preprocess", "run_scripts"},
 }
-ROOMS = {"run": set(), "sweep": {"run"}, "report": {"run"}, "quickstart": {"run"}}  # the same within run_scripts
+ROOMS = {  # the same within run_scripts
+    **{"run": set(), "sweep": {"run"}, "report": {"run"}, "quickstart": {"run"}},
+    "submit": {"report", "run"},
+}
 
 
 def files(folder: str) -> list[Path]:

@@ -1,0 +1,60 @@
+"""What the runs of a row say of a test set, and what their seeds say together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Sequence
+
+import numpy as np
+
+from fairseq_idpg.predict import Predictions, load, predict
+from preprocess.errors import InputError
+from preprocess.tasks import Task
+
+from ..report.scores import vote
+from ..run.evaluation import quiet
+from .plan import Part
+
+
+def answer(
+    parts: Sequence[Part], checkpoints: Sequence[Path], batch_size: int, cpu: bool, **moved: str
+) -> list[list[str]]:
+    """Voted answers to each of several test sets, which lie in one folder and are for the same models.
+
+    Args:
+        moved: options of the models with places that have changed.
+
+    Raises:
+        InputError: a checkpoint does not go with the folder, or has other labels than the task.
+    """
+    said: list[list[Predictions]] = [[] for _ in parts]
+    with quiet("fairseq", "fairseq_idpg"):
+        for checkpoint in checkpoints:
+            model, task = load(str(checkpoint), str(parts[0].folder), cpu, **moved)
+            for part, found in zip(parts, said):
+                found.append(predict(model, task, part.sheet.split, batch_size, progress=True))
+                check_labels(part.sheet.task, found[-1].label_names, checkpoint)
+    return [voted(part.sheet.task, found) for part, found in zip(parts, said)]
+
+
+def check_labels(task: Task, names: Sequence[str], checkpoint: Path) -> None:
+    """Raises InputError unless a model's classes are the task's, in whatever order."""
+    if sorted(names) != sorted(task.labels):
+        raise InputError(
+            f"{checkpoint} answers {', '.join(names) or 'scores'}, and {task.name} takes "
+            f"{', '.join(task.labels) or 'scores'}: submit runs on the data of python -m preprocess {task.name}"
+        )
+
+
+def voted(task: Task, said: Sequence[Predictions]) -> list[str]:
+    """The vote of several models, as the paper has it (Table 7): what most say, or the mean of their scores.
+
+    Classes are those of the same name, in whatever order models have them. Scores are in the task's own scale, and
+    within it.
+    """
+    if task.regression:
+        scores = np.clip(vote([found.answers for found in said], True) * task.scale, 0, task.scale)
+        return [f"{score:.6f}" for score in scores]
+    names = np.array(sorted(task.labels))  # among equally many votes the first wins
+    classes = [np.searchsorted(names, np.array(found.label_names))[found.answers] for found in said]
+    return names[vote(classes, False)].tolist()

@@ -1,0 +1,280 @@
+"""python -m run_scripts.submit: an archive out of trained runs, and one line for everything that is not right."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairseq_idpg.predict import load, predict
+from run_scripts.run.records import read_records
+from run_scripts.submit import rules
+from run_scripts.submit.__main__ import main, write_archive
+from tests.folders import renamed, train, write_backbone, write_folder
+from tests.run_scripts.report import made
+
+from .sets import add_test_set
+
+SPLITS = {"train": 24, "valid": 13}
+SIZES = {"WNLI.tsv": 9, "STS-B.tsv": 7, "MNLI-m.tsv": 6, "MNLI-mm.tsv": 5, "AX.tsv": 4}
+THREE = {"0": "neutral", "1": "entailment", "2": "contradiction"}
+
+
+def numbers(count: int) -> list[str]:
+    """Not simply counted: what is written must be what the folder says."""
+    return [str(3 * number) for number in range(count)]
+
+
+class World:
+    """data/, backbone.pt, and results/ with runs of a row on three tasks."""
+
+    def __init__(self, place: Path):
+        self.place, self.data, self.results = place, place / "data", place / "results"
+        self.backbone = write_backbone(place / "backbone.pt")
+        add_test_set(write_folder(self.data / "WNLI-bin", splits=SPLITS), "test", numbers(9))
+        add_test_set(write_folder(self.data / "STS-B-bin", splits=SPLITS, regression=True), "test", numbers(7))
+        mnli = renamed(write_folder(place / "mnli", splits=SPLITS, classes=3), self.data / "MNLI-bin", THREE)
+        add_test_set(mnli, "test", numbers(6))
+        add_test_set(mnli, "test1", numbers(5))
+        add_test_set(self.data / "AX-bin", "test", numbers(4))
+        names = (mnli / "label" / "dict.txt").read_text().splitlines(keepends=True)
+        (self.data / "AX-bin" / "label").mkdir()
+        (self.data / "AX-bin" / "label" / "dict.txt").write_text("".join(reversed(names)))
+        scores = ["--regression-target", "--num-classes", 1, "--best-checkpoint-metric", "loss"]
+        runs = [self.run("WNLI", seed) for seed in (1, 2, 3)]
+        runs += [self.run("WNLI", seed, lr=1e-4, dev=70.0, trained=False) for seed in (1, 2, 3)]
+        runs += [self.run("STS-B", 1, *scores)]
+        runs += [self.run("MNLI", 1, "--num-classes", 3)]
+        made.write(self.results, [*runs, made.run("prompt-tuning", "WNLI"), made.run("prompt-tuning", "CR")])
+
+    def run(self, task: str, seed: int, *options: object, trained: bool = True, **more) -> made.Run:
+        folder = self.data / f"{task}-bin"
+        run = made.run("m-idpg-phm", task, seed, data=str(folder), position=0, **more)
+        if trained:
+            place = self.results / "runs" / run["run"]
+            train(folder, place, "--backbone", self.backbone, "--seed", seed, "--max-update", 4, "--lr", 1e-2, *options)
+        return run
+
+    def copy(self, place: Path) -> Path:
+        """Of the results, to be damaged; their data stays where it is."""
+        return shutil.copytree(self.results, place / "results")
+
+    def submit(self, out: Path, *options: object, results: Path | None = None, benchmark: str = "glue") -> None:
+        given = ["--runs", results or self.results, "--out", out, "--row", "m-idpg-phm", "--cpu", *options]
+        main([benchmark, *map(str, given)])
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> World:
+    return World(tmp_path_factory.mktemp("submit"))
+
+
+@pytest.fixture(autouse=True)
+def small_test_sets(monkeypatch):
+    for name, benchmark in rules.BENCHMARKS.items():
+        sheets = tuple(replace(sheet, examples=SIZES.get(sheet.file, sheet.examples)) for sheet in benchmark.sheets)
+        monkeypatch.setitem(rules.BENCHMARKS, name, replace(benchmark, sheets=sheets))
+
+
+def refused(capsys, out: Path, call) -> str:
+    """The one line of an error; nothing is written."""
+    with pytest.raises(SystemExit) as stopped:
+        call()
+    line = str(stopped.value.code)
+    assert line.startswith("run_scripts: ") and "\n" not in line and not out.exists()
+    return line
+
+
+def table(archive: zipfile.ZipFile, name: str) -> list[tuple[str, str]]:
+    header, *lines = archive.read(name).decode().split("\n")[:-1]
+    assert header == "index\tprediction"
+    return [tuple(line.split("\t")) for line in lines]
+
+
+def by_hand(world: World, task: str, split: str = "test", data: str = "") -> list:
+    """Each seed's answers, by name, of the library's own predictions."""
+    said = []
+    for run in made_runs(world, task):
+        model, setting = load(str(world.results / "runs" / run / "checkpoint_best.pt"), str(world.data / data), True)
+        found = predict(model, setting, split)
+        said.append([found.label_names[answer] for answer in found.answers] if found.label_names else found.outputs)
+    return said
+
+
+def made_runs(world: World, task: str) -> list[str]:
+    runs = [run for run in read_records(world.results) if run["task"] == task and run["row"] == "m-idpg-phm"]
+    return [run["run"] for run in runs if run["lr"] == 1e-3]
+
+
+def touch_checkpoint(results: Path, run: made.Run) -> None:
+    """For what is refused before checkpoints are read."""
+    (results / "runs" / run["run"]).mkdir(parents=True)
+    (results / "runs" / run["run"] / "checkpoint_best.pt").touch()
+
+
+def most(answers) -> str:
+    return max(sorted(set(answers)), key=answers.count)
+
+
+def test_an_archive(world, tmp_path, capsys):
+    world.submit(tmp_path / "out" / "glue.zip", "--incomplete")
+    with zipfile.ZipFile(tmp_path / "out" / "glue.zip") as archive:
+        assert archive.namelist() == ["STS-B.tsv", "MNLI-m.tsv", "MNLI-mm.tsv", "WNLI.tsv", "AX.tsv"]
+        found = {name: table(archive, name) for name in archive.namelist()}
+    assert {name: [number for number, _ in lines] for name, lines in found.items()} == {
+        name: numbers(SIZES[name]) for name in found
+    }
+    answers = {name: [answer for _, answer in lines] for name, lines in found.items()}
+    assert answers["WNLI.tsv"] == [most(said) for said in zip(*by_hand(world, "WNLI", data="WNLI-bin"))]
+    mean = np.clip(5 * np.mean(by_hand(world, "STS-B", data="STS-B-bin"), axis=0), 0, 5)
+    assert [float(score) for score in answers["STS-B.tsv"]] == pytest.approx(mean.tolist(), abs=1e-5)
+    for name, split, data in (("MNLI-m", "test", "MNLI"), ("MNLI-mm", "test1", "MNLI"), ("AX", "test", "AX")):
+        assert answers[f"{name}.tsv"] == by_hand(world, "MNLI", split, f"{data}-bin")[0]
+    said = capsys.readouterr().out
+    assert re.search(r"WNLI.tsv +WNLI +9 +0.001 +1, 2, 3 +80.0\n", said), said
+    assert "not in it: CoLA.tsv: no finished run of CoLA" in said and "GLUE's site fails submissions without" in said
+
+
+def test_the_same_files_make_the_same_bytes(tmp_path):
+    for name in ("a.zip", "b.zip"):
+        write_archive(tmp_path / name, {"RTE.tsv": "index\tprediction\n", "WNLI.tsv": ""})
+    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+        assert archive.namelist() == ["RTE.tsv", "WNLI.tsv"] and archive.read("RTE.tsv") == b"index\tprediction\n"
+    assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
+
+
+def test_an_incomplete_set_is_refused(world, tmp_path, capsys):
+    out = tmp_path / "x.zip"
+    line = refused(capsys, out, lambda: world.submit(out))
+    assert "6 of 11 files of GLUE cannot be made of m-idpg-phm" in line and "(--incomplete leaves them out)" in line
+    assert "CoLA.tsv: no finished run of CoLA; SST-2.tsv: no finished run of SST-2" in line
+
+
+def test_what_no_model_can_answer_is_named(world, tmp_path, capsys):
+    run = made.run("m-idpg-phm", "CB", data=str(world.data / "CB-bin"))
+    results, out = made.write(tmp_path / "results", [run]), tmp_path / "x.zip"
+    touch_checkpoint(results, run)
+    line = refused(capsys, out, lambda: world.submit(out, "--incomplete", results=results, benchmark="superglue"))
+    assert "10 of 10 files of SuperGLUE cannot be made" in line
+    assert "COPA.jsonl: models here judge one choice at a time, and it asks which of two" in line
+    assert "ReCoRD.jsonl: it is none of the tasks here" in line and "AX-g.jsonl: no finished run of RTE" in line
+    assert "CB-bin does not exist, make it with python -m preprocess CB --raw DIR --out" in line
+
+
+LACKS = {
+    "AX-bin": ("AX.tsv: ", "does not exist, make it with python -m preprocess AX --raw DIR --out"),
+    "MNLI-bin/number/test1.txt": ("MNLI-mm.tsv: ", "MNLI-bin has no number/test1.txt, make it with python -m prep"),
+    "WNLI-bin/input0/test.idx": ("WNLI.tsv: ", "WNLI-bin has no split test, make it with python -m preprocess WNLI"),
+}
+
+
+@pytest.mark.parametrize("part", LACKS)
+def test_what_is_missing_of_the_data_is_named(part, world, tmp_path, capsys):
+    data, out = shutil.copytree(world.data, tmp_path / "data"), tmp_path / "x.zip"
+    (shutil.rmtree if (data / part).is_dir() else Path.unlink)(data / part)
+    line = refused(capsys, out, lambda: world.submit(out, "--data", data))
+    assert "7 of 11" in line and all(words in line for words in LACKS[part]) and str(data) in line
+
+
+WRONG = {
+    "0\n3\n6\n9\n12\n15\n18\n21\n": "split test has 8 numbers, 8 different numbers, and WNLI.tsv takes 9 answers",
+    "0\n3\n6\n9\n12\n15\n18\n21\n21\n": "split test has 8 different numbers, and WNLI.tsv takes 9 answers",
+    "".join(f"{number} 1 1\n" for number in range(9)): "split test has numbers of another kind, and WNLI.tsv takes 9",
+    "a\n": "number/test.txt is damaged, or holds something else than numbers",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_other_examples_than_the_benchmarks_are_refused(text, world, tmp_path, capsys):
+    data, out = shutil.copytree(world.data, tmp_path / "data"), tmp_path / "x.zip"
+    (data / "WNLI-bin" / "number" / "test.txt").write_text(text)
+    assert WRONG[text] in refused(capsys, out, lambda: world.submit(out, "--incomplete", "--data", data))
+
+
+def test_a_test_set_that_lost_lines_is_refused(world, tmp_path, capsys):
+    data, out = shutil.copytree(world.data, tmp_path / "data"), tmp_path / "x.zip"
+    add_test_set(data / "WNLI-bin", "test", numbers(8))
+    line = refused(capsys, out, lambda: world.submit(out, "--incomplete", "--data", data))
+    assert "WNLI-bin split test has 8 numbers, 8 examples, 8 different numbers, and WNLI.tsv takes 9 answers" in line
+    assert "preprocess the benchmark's own test file, with --strict" in line
+
+
+def test_a_seed_without_its_checkpoint_is_refused(world, tmp_path, capsys):
+    results, out = world.copy(tmp_path), tmp_path / "x.zip"
+    (results / "runs" / made_runs(world, "WNLI")[1] / "checkpoint_best.pt").unlink()
+    line = refused(capsys, out, lambda: world.submit(out, "--incomplete", results=results))
+    assert "checkpoint_best.pt of m-idpg-phm on WNLI, lr 0.001, seed 2 is not there: sweep again" in line
+
+
+def test_labels_of_other_data_are_refused(world, tmp_path, capsys):
+    data, out = tmp_path / "data", tmp_path / "x.zip"
+    shutil.copytree(world.data / "WNLI-bin", data / "RTE-bin")
+    runs = [made.run("m-idpg-phm", "RTE", position=0, data=str(data / "RTE-bin"))]
+    results = made.write(tmp_path / "results", runs)
+    shutil.copytree(world.results / "runs" / made_runs(world, "WNLI")[0], results / "runs" / runs[0]["run"])
+    add_test_set(data / "RTE-bin", "test", numbers(3000))
+    line = refused(capsys, out, lambda: world.submit(out, "--incomplete", results=results))
+    assert "checkpoint_best.pt answers 0, 1, and RTE takes entailment, not_entailment: submit runs on the data" in line
+
+
+def test_the_row(world, tmp_path, capsys):
+    out = tmp_path / "x.zip"
+
+    def call(*options):
+        return lambda: main(["glue", "--runs", str(world.results), "--out", str(out), "--cpu", *options])
+
+    assert "holds the rows m-idpg-phm, prompt-tuning: give the one to submit" in refused(capsys, out, call())
+    assert "--row m-idpg-ph: did you mean m-idpg-phm?" in refused(capsys, out, call("--row", "m-idpg-ph"))
+
+
+def test_runs_of_other_tasks_are_no_submission(tmp_path, capsys):
+    results, out = made.write(tmp_path / "results", [made.run("m-idpg-phm", "CR")]), tmp_path / "x.zip"
+    line = refused(capsys, out, lambda: main(["glue", "--runs", str(results), "--out", str(out)]))
+    assert "holds no finished full run of a task of GLUE: run some of CoLA, SST-2" in line
+
+
+def test_runs_of_two_selections_are_not_mixed(world, tmp_path, capsys):
+    results, out = world.copy(tmp_path), tmp_path / "x.zip"
+    made.write(results, [made.run("m-idpg-phm", "WNLI", position=0, selection="paper")])
+    line = refused(capsys, out, lambda: world.submit(out, "--incomplete", results=results))
+    assert "has runs with more than one selection: clean, paper; give --selection" in line
+
+
+def test_a_backbone_that_has_moved(world, tmp_path, capsys):
+    out, moved = tmp_path / "x.zip", tmp_path / "moved.pt"
+    hidden = world.backbone.rename(tmp_path / "hidden.pt")
+    try:
+        line = refused(capsys, out, lambda: world.submit(out, "--incomplete"))
+        assert f"--backbone {world.backbone} is not a file" in line
+        shutil.copy(hidden, moved)
+        world.submit(out, "--incomplete", "--backbone-file", moved)
+    finally:
+        hidden.rename(world.backbone)
+    with zipfile.ZipFile(out) as archive:
+        assert [answer for _, answer in table(archive, "WNLI.tsv")] == [
+            most(said) for said in zip(*by_hand(world, "WNLI", data="WNLI-bin"))
+        ]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--out", "x.tsv"], "--out x.tsv: name a file that ends with .zip"),
+        (["--batch-size", "0"], "--batch-size 0 is no size: give 1 or more"),
+    ],
+)
+def test_bad_options(options, message, world, tmp_path, capsys):
+    assert message in refused(capsys, tmp_path / "x.zip", lambda: world.submit(tmp_path / "x.zip", *options))
+
+
+def test_a_run_that_does_not_know_its_data(world, tmp_path, capsys):
+    results, out = tmp_path / "results", tmp_path / "x.zip"
+    run = made.run("m-idpg-phm", "WNLI")
+    touch_checkpoint(made.write(results, [run]), run)
+    line = refused(capsys, out, lambda: world.submit(out, results=results))
+    assert f"run {run['run']} does not say where its data was: give --data" in line

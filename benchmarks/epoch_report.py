@@ -7,6 +7,8 @@ from typing import Any, Callable, Dict, List
 
 from epoch_cases import GROUPED, REFERENCE, Prediction, Training
 
+from preprocess.columns import aligned
+
 Rounds = Dict[str, List[Dict[str, Any]]]  # of each case
 Cases = Dict[str, Dict[str, Any]]
 Parts = Dict[str, Cases]
@@ -61,17 +63,6 @@ def prediction(case: Prediction, rounds: list[dict[str, Any]]) -> dict[str, Any]
     return {"method": case.method, "tool": case.tool, **found, **rates, "rounds_s": [one["seconds"] for one in rounds]}
 
 
-def aligned(header: list[str], rows: list[list[str]]) -> list[str]:
-    """Names to the left, numbers to the right."""
-    widths = [max(map(len, column)) for column in zip(header, *rows)]
-    return [
-        "  ".join(
-            [line[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:]))]
-        ).rstrip()
-        for line in (header, *rows)
-    ]
-
-
 def ratio(cases: Cases, name: str, to: str, figure: str) -> str:
     return f"{cases[name][figure] / cases[to][figure]:.2f}" if to in cases else "-"
 
@@ -92,7 +83,7 @@ def epoch_table(cases: Cases) -> list[str]:
     ]
     filled = [found["filled_beforehand_s"] for found in cases.values() if "filled_beforehand_s" in found]
     after = [f"fairseq_idpg.encode, which filled the warm cache beforehand: {seconds:.1f} s" for seconds in filled]
-    return [heading, *note, *aligned(header, rows), *after]
+    return [heading, *note, *aligned([header, *rows]), *after]
 
 
 def padding_table(cases: Cases) -> list[str]:
@@ -104,7 +95,7 @@ def padding_table(cases: Cases) -> list[str]:
         ]
         for name, found in cases.items()
     ]
-    return ["padding of all batches of the epoch, and seconds of the updates that were run", *aligned(header, rows)]
+    return ["padding of all batches of the epoch, and seconds of the updates that were run", *aligned([header, *rows])]
 
 
 def prediction_table(cases: Cases) -> list[str]:
@@ -118,7 +109,7 @@ def prediction_table(cases: Cases) -> list[str]:
         ]
         for name, found in cases.items()
     ]
-    return [heading, *aligned(header, rows)]
+    return [heading, *aligned([header, *rows])]
 
 
 def checkpoint_table(cases: Cases) -> list[str]:
@@ -127,7 +118,7 @@ def checkpoint_table(cases: Cases) -> list[str]:
         [name, f"{found['bytes']:,}", ratio(cases, name, REFERENCE, "bytes"), f"{found['write_s']:.3f}"]
         for name, found in cases.items()
     ]
-    return aligned(header, rows)
+    return aligned([header, *rows])
 
 
 TABLES: dict[str, Callable[[Cases], list[str]]] = {

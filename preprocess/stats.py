@@ -12,24 +12,16 @@ from typing import Any, Sequence
 
 import numpy as np
 
+from .columns import aligned
 from .data_folder import DataFolder
 from .split_facts import class_counts, count_examples
 from .stats_plot import save_plot
 from .writing import new_file
 
 LONGEST_INPUT = 512  # what RoBERTa takes
-COLUMNS = {  # of the table: how each is aligned
-    "data set": str.ljust,
-    "split": str.ljust,
-    "examples": str.rjust,
-    "labels": str.ljust,
-    "sentence": str.rjust,
-    "mean": str.rjust,
-    "95%": str.rjust,
-    "max": str.rjust,
-    "1st - 2nd": str.rjust,
-    f"> {LONGEST_INPUT}": str.rjust,
-}
+OF_LENGTHS = ("sentence", "mean", "95%", "max")
+COLUMNS = ("data set", "split", "examples", "labels", *OF_LENGTHS, "1st - 2nd", f"> {LONGEST_INPUT}")  # of the table
+NAMES = (0, 1, 3)  # of the columns, those without numbers
 
 
 def describe_folder(data: DataFolder) -> dict[str, Any]:
@@ -78,7 +70,7 @@ def describe_labels(data: DataFolder, split: str) -> dict[str, Any]:
 
 def table(folders: dict[str, dict[str, Any]]) -> str:
     """One line for each sentence of each split."""
-    lines = [tuple(COLUMNS)]
+    lines: list[tuple[str, ...]] = [COLUMNS]
     for name, folder in folders.items():
         for split, facts in folder["splits"].items():
             of_split = (name, split, f"{facts['examples']:,}", labels_text(facts["labels"]))
@@ -88,9 +80,7 @@ def table(folders: dict[str, dict[str, Any]]) -> str:
                 first = number == 1  # what is said of the whole split stands in its first line
                 start, end = (of_split, (difference, too_long)) if first else ([""] * 4, ["", ""])
                 lines.append((*start, str(number), *lengths_text(lengths), *end))
-    widths = [max(map(len, column)) for column in zip(*lines)]
-    aligned = [[align(cell, width) for cell, width, align in zip(line, widths, COLUMNS.values())] for line in lines]
-    return "\n".join("  ".join(cells).rstrip() for cells in aligned)
+    return "\n".join(aligned(lines, left=NAMES))
 
 
 def lengths_text(lengths: dict[str, float] | None) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import Sequence
 
 from .binarize import Encoding, Split
 from .checksums import sha256, write_checksums
+from .columns import aligned
 from .encoders import Encoder
 
 SHOWN = 5  # malformed lines on the terminal; the log has all
@@ -24,8 +25,7 @@ def summary(splits: Sequence[Split]) -> str:
         tokens = " + ".join(f"{count:,}" for count in split.tokens)
         counts = (split.unknown, split.too_long, split.truncated, split.empty, len(split.malformed.lines))
         rows.append((split.name, f"{split.examples:,}", tokens, *(f"{count:,}" for count in counts)))
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in rows]
+    lines = aligned(rows, left=())
     for split in splits:
         bad = split.malformed.lines
         if bad:

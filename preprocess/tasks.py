@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Mapping, Sequence, Union
 
+from .columns import aligned
 from .errors import InputError
 from .label_counts import label_order
 
@@ -184,6 +185,4 @@ def main(arguments: Sequence[str]) -> None:
         files = f"{task.folders[0]}/{{{','.join(dict.fromkeys(task.files.values()))}}}"
         trained = (task.metric, task.settings) if task.name in TASKS else ("-", "-")
         rows.append((task.name, "pair" if task.pairs else "single", labels, *trained, files))
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+    print(*aligned(rows, left=range(len(rows[0]))), sep="\n")

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from preprocess.columns import aligned
 from preprocess.data_folder import DataFolder
 from preprocess.writing import new_file
 
@@ -25,7 +26,6 @@ from . import plots
 from .loaded import LoadedModel, load_dictionary, load_trained, load_untrained, parse_overrides
 from .scores import HIGHEST, correlations, count_groups, gold_scores, group_names
 from .sentences import cut_sentences, sentence_dataset, sentence_states, single_position
-from .tables import aligned
 
 
 @dataclass(frozen=True)
@@ -96,12 +96,12 @@ def report(found: Dict[str, Any]) -> str:
         position = "-" if model["prompt_position"] is None else str(model["prompt_position"])
         both = ["-" if model[name] is None else f"{model[name]:.3f}" for name in ("spearman", "pearson")]
         models.append((model["name"], model["path"], position, *both))
-    lines += [*aligned(models, left=2), ""]
+    lines += [*aligned(models, left=range(2)), ""]
     counts = [("gold score", "", *found["groups"]), ("all pairs", "", *map(str, found["all"]))]
     for k in found["models"][0]["top"]:
         for number, model in enumerate(found["models"]):
             counts.append(("" if number else f"top {k}", model["name"], *map(str, model["top"][k])))
-    lines += aligned(counts, left=2)
+    lines += aligned(counts, left=range(2))
     cut = [model for model in found["models"] if model["sentences_cut"]]
     lines += [f"{model['name']}: {model['sentences_cut']:,} sentences were too long and cut" for model in cut]
     return "\n".join(lines)

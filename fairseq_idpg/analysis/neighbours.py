@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from preprocess.columns import aligned
 from preprocess.data_folder import DataFolder
 from preprocess.encoders import ENCODERS
 
@@ -23,7 +24,6 @@ from ..methods.prompts.smop import SMoP
 from ..methods.registry import find_preset
 from ..representations.kinds import sentence_representation
 from .loaded import LoadedModel, load_dictionary, load_trained, parse_overrides
-from .tables import aligned
 from .vocabulary import Vocabulary
 
 REMEDY = "give a checkpoint with prompts in the input, such as of m-idpg-phm or prompt-tuning"
@@ -50,7 +50,7 @@ class NearestWords:
         for number, (row, cosines, ids) in enumerate(zip(rows, *self.find(rows, top)), start=1):
             near = [f"{self.vocabulary.word(i)} {cosine:.3f}" for i, cosine in zip(ids.tolist(), cosines.tolist())]
             cells.append([f"  row {number}", *(near if row.any() else ["all zero", *[""] * (top - 1)])])
-        return aligned(cells, left=top + 1)
+        return aligned(cells, left=range(top + 1))
 
 
 def shared_rows(method: PromptMethod, layer: int) -> Tensor:

@@ -24,6 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, NoReturn, Sequence
 
+from preprocess.columns import aligned
 from preprocess.errors import command_line
 
 from .. import ROOT
@@ -169,8 +170,7 @@ def format_table(rows: Sequence[Row]) -> str:
     lines = [list(COLUMNS), *map(cells, rows)]
     widths = [max(map(len, column)) for column in zip(*lines)]
     lines.insert(1, ["-" * width for width in widths])
-    aligned = ([line[0].ljust(widths[0]), *(text.rjust(w) for text, w in zip(line[1:], widths[1:]))] for line in lines)
-    return "\n".join("  ".join(line) for line in aligned)
+    return "\n".join(aligned(lines))
 
 
 def results_text(rows: Sequence[Row]) -> str:

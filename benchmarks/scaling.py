@@ -34,7 +34,7 @@ from step_settings import NUMBERS, Settings, add_device, add_numbers, changed, p
 
 from preprocess.errors import InputError, command_line
 
-BASE = Settings(layers=12, batch=8, steps=2)
+BASE = Settings(layers=12, batch=8, steps=2, prompt_length=5)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,29 @@
-"""The cases of benchmarks/step_time.py, and the targets that they are measured for."""
+"""The cases of benchmarks/step_time.py: every preset of the registry, and what stands beside it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from fnmatch import filter as filter_names
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
-HIDDEN = 16  # adapters' m
+from preprocess.errors import InputError
+
+if TYPE_CHECKING:
+    from fairseq_idpg.methods.registry import Preset
+
+REFERENCES = ("prompt-tuning", "floor")  # what every case is compared with
+TOGETHER = 20  # cases that are measured in one block, whatever their families
+FLOOR_ROWS = 5  # prompt tuning's
+FAMILIES = {  # of a method with prompts, by its --prompt-insertion; of the others
+    "add": "prompts in the input",
+    "key-value": "keys and values",
+    "late": "late prompts",
+    "adapter": "adapters and weights",
+    "": "baselines",
+}
 
 
 @dataclass(frozen=True)
@@ -12,8 +31,10 @@ class Case:
     """One line of the table.
 
     Attributes:
-        maker: ``method`` (of this plugin), ``floor`` (stock fairseq), ``peft`` or ``adapters``.
+        maker: ``method`` (of this plugin), ``floor`` (stock fairseq), ``peft``, ``adapters`` or ``transformers``.
         what: the plugin's ``--method``, or the kind of tuning.
+        family: cases that are measured together.
+        options: of the method, or of the preset that a peer stands beside.
         cached: the batches bring M(x), as with --representation-cache.
         grouped: batches of examples of similar length, as with --group-by-length.
     """
@@ -21,68 +42,120 @@ class Case:
     name: str
     maker: str
     what: str
+    family: str = FAMILIES[""]
+    options: dict[str, Any] = field(default_factory=dict)
     cached: bool = False
     grouped: bool = False
 
     @property
     def peer(self) -> bool:
-        return self.maker in ("peft", "adapters")
+        return self.maker in ("peft", "adapters", "transformers")
 
-
-CASES: dict[str, Case] = {
-    case.name: case
-    for case in (
-        Case("m-idpg-phm", "method", "m-idpg-phm"),
-        Case("m-idpg-phm-cached", "method", "m-idpg-phm", cached=True),
-        Case("m-idpg-phm-grouped", "method", "m-idpg-phm", grouped=True),
-        Case("prompt-tuning", "method", "prompt-tuning"),
-        Case("prompt-tuning-grouped", "method", "prompt-tuning", grouped=True),
-        Case("p-tuning-v2", "method", "p-tuning-v2"),
-        Case("p-tuning-v2-kv", "method", "p-tuning-v2-kv"),
-        Case("adapter", "method", "adapter"),
-        Case("compacter", "method", "compacter"),
-        Case("fine-tuning", "method", "fine-tuning"),
-        # a frozen forward and a gradient to the word embeddings: of the rows that prompt tuning runs, or of the text
-        Case("floor", "floor", "prompted"),
-        Case("floor-text", "floor", "text"),
-        Case("peft-prompt-tuning", "peft", "prompt-tuning"),
-        Case("peft-prefix-tuning", "peft", "prefix-tuning"),
-        # peft's prefix tuning for classification takes the cache for the pooled output of a RoBERTa and fails; this is
-        # its prefix tuning of the encoder, with the head put behind it here
-        Case("peft-prefix-features", "peft", "prefix-tuning-features"),
-        Case("adapters-prompt-tuning", "adapters", "prompt-tuning"),
-        Case("adapters-prefix-tuning", "adapters", "prefix-tuning"),
-        Case("adapters-compacter", "adapters", "compacter"),
-    )
-}
+    @property
+    def rows(self) -> int:
+        """Rows of the prompt unless --prompt-length says another number."""
+        return self.options.get("prompt_length", FLOOR_ROWS)
 
 
 @dataclass(frozen=True)
-class Target:
-    """``case`` takes at most ``factor`` times what ``of`` takes, in ``median_s`` or ``peak_mib``."""
+class Peer:
+    """A case of another library, with the sizes of the first of the presets that it stands ``beside``."""
 
-    case: str
-    factor: float
-    of: str
-    figure: str = "median_s"
+    name: str
+    maker: str
+    what: str
+    beside: tuple[str, ...]
 
 
-TARGETS: tuple[Target, ...] = (
-    Target("m-idpg-phm-cached", 1.10, "prompt-tuning"),
-    Target("m-idpg-phm-cached", 1.15, "floor"),
-    Target("m-idpg-phm", 1.75, "prompt-tuning"),
-    Target("prompt-tuning", 1.0, "peft-prompt-tuning"),
-    Target("prompt-tuning", 1.0, "adapters-prompt-tuning"),
-    Target("p-tuning-v2-kv", 1.0, "peft-prefix-tuning"),
-    Target("p-tuning-v2-kv", 1.0, "peft-prefix-features"),
-    Target("p-tuning-v2-kv", 1.0, "adapters-prefix-tuning"),
-    Target("compacter", 1.0, "adapters-compacter"),
-    Target("m-idpg-phm", 0.6, "fine-tuning", "peak_mib"),
-    Target("m-idpg-phm-grouped", 0.8, "m-idpg-phm"),
-    Target("prompt-tuning-grouped", 0.8, "prompt-tuning"),
+VARIANTS: dict[str, dict[str, dict[str, bool]]] = {  # preset -> ending of the name -> what is different
+    "m-idpg-phm": {"-cached": {"cached": True}, "-grouped": {"grouped": True}},
+    "prompt-tuning": {"-grouped": {"grouped": True}},
+}
+PEERS: tuple[Peer, ...] = (
+    Peer("peft-prompt-tuning", "peft", "prompt-tuning", ("prompt-tuning",)),
+    Peer("adapters-prompt-tuning", "adapters", "prompt-tuning", ("prompt-tuning",)),
+    Peer("peft-p-tuning", "peft", "p-tuning", ("p-tuning",)),
+    Peer("peft-prefix-tuning", "peft", "prefix-tuning", ("p-tuning-v2-kv",)),
+    # peft's prefix tuning for classification takes the cache for the pooled output of a RoBERTa and fails; this is
+    # its prefix tuning of the encoder, with the head put behind it here
+    Peer("peft-prefix-features", "peft", "prefix-tuning-features", ("p-tuning-v2-kv",)),
+    Peer("adapters-prefix-tuning", "adapters", "prefix-tuning", ("p-tuning-v2-kv",)),
+    Peer("peft-prefix-mlp-features", "peft", "prefix-mlp-features", ("prefix-tuning",)),
+    Peer("adapters-prefix-mlp", "adapters", "prefix-mlp", ("prefix-tuning",)),
+    Peer("adapters-mam", "adapters", "mam", ("mam",)),
+    Peer("adapters-adapter", "adapters", "adapter", ("adapter",)),
+    Peer("adapters-adapter-pfeiffer", "adapters", "adapter-pfeiffer", ("adapter-pfeiffer",)),
+    Peer("adapters-adapter-drop", "adapters", "adapter-drop", ("adapter-drop",)),
+    Peer("adapters-adapter-parallel", "adapters", "adapter-parallel", ("adapter-parallel",)),
+    Peer("adapters-adapter-scaled-parallel", "adapters", "adapter-parallel", ("adapter-scaled-parallel",)),
+    Peer("adapters-compacter", "adapters", "compacter", ("compacter", "compacter-shared")),
+    Peer("peft-lora", "peft", "lora", ("lora",)),
+    Peer("adapters-lora", "adapters", "lora", ("lora",)),
+    Peer("peft-lora-all", "peft", "lora", ("lora-all",)),  # AdapterHub's LoRA leaves the output projection out
+    Peer("transformers-bitfit", "transformers", "bitfit", ("bitfit",)),  # neither library has one of its own
+    Peer("transformers-fine-tuning", "transformers", "fine-tuning", ("fine-tuning",)),
 )
+# a frozen forward and a gradient to the word embeddings: of the rows that prompt tuning runs, or of the text
+_FLOORS = (Case("floor", "floor", "prompted"), Case("floor-text", "floor", "text"))
 
 
-def chosen(names: list[str]) -> list[Case]:
-    """In the table's order."""
-    return [case for case in CASES.values() if case.name in names]
+def family(preset: Preset) -> str:
+    """Of FAMILIES' values."""
+    kind = "adapter" if preset.methods else ""
+    return FAMILIES[preset.defaults.get("prompt_insertion", kind)]
+
+
+@lru_cache(maxsize=None)
+def all_cases() -> dict[str, Case]:
+    """In the table's order: by family, each preset with its variants and peers behind it.
+
+    Reads the registry, and so imports fairseq, which the peers' processes do without.
+    """
+    logging.disable(logging.INFO)  # fairseq's hints at libraries that it does without
+    try:
+        from fairseq_idpg.methods.registry import PRESETS
+    finally:
+        logging.disable(logging.NOTSET)
+
+    cases: list[Case] = []
+    for name, preset in PRESETS.items():
+        own = Case(name, "method", name, family(preset), preset.defaults)
+        cases += [own, *(replace(own, name=name + end, **change) for end, change in VARIANTS.get(name, {}).items())]
+        cases += [
+            replace(own, name=peer.name, maker=peer.maker, what=peer.what) for peer in PEERS if peer.beside[0] == name
+        ]
+    order = list(FAMILIES.values())
+    cases.sort(key=lambda case: order.index(case.family))  # stable
+    return {case.name: case for case in (*cases, *_FLOORS)}
+
+
+def chosen(patterns: list[str]) -> list[Case]:
+    """Those whose names one of the patterns (``lora``, ``*lora*``) fits, in the table's order.
+
+    Raises:
+        InputError: a pattern that fits none.
+    """
+    for pattern in patterns:
+        if not filter_names(all_cases(), pattern):
+            near = get_close_matches(pattern, all_cases(), 1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise InputError(f"--cases {pattern} is unknown: {hint}--list names all cases")
+    found = {name for pattern in patterns for name in filter_names(all_cases(), pattern)}
+    return [case for name, case in all_cases().items() if name in found]
+
+
+def blocks(cases: list[Case]) -> list[tuple[str, list[Case]]]:
+    """(family, its cases) to be measured one family after another, each with the references that are among ``cases``.
+
+    A few cases are one block: what is compared must be measured at the same time, and every case's process lives as
+    long as its block.
+    """
+    if len(cases) <= TOGETHER:
+        return [("", cases)]
+    references = [case for case in cases if case.name in REFERENCES]
+    families: dict[str, list[Case]] = {}
+    for case in cases:
+        families.setdefault(case.family, []).append(case)
+    return [
+        (name, [*members, *(case for case in references if case not in members)]) for name, members in families.items()
+    ]

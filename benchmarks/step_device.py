@@ -8,9 +8,10 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable
+from typing import Callable, Iterable
 
 import torch
+from torch import Tensor
 
 MIB = 2**20
 
@@ -54,6 +55,21 @@ DEVICES: dict[str, Device] = {
         release=torch.cuda.empty_cache,
     ),
 }
+
+
+def kept_mib(forward: Callable[[], Tensor], others: Iterable[Tensor]) -> float:
+    """MiB that autograd keeps for the backward pass of ``forward``, without ``others``, which are there in any case."""
+    known = {tensor.untyped_storage().data_ptr() for tensor in others}
+    kept: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()  # the whole of it: a view keeps what it looks at
+        kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        forward()
+    return sum(size for place, size in kept.items() if place not in known) / MIB
 
 
 def why_not(device: str) -> str | None:

@@ -36,7 +36,7 @@ class Worker:
         with open(log, "w", encoding="utf-8") as errors:
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
             self.process = subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes)
-        self.ask({"case": case.name, **asdict(settings)})
+        self.ask({"case": asdict(case), **asdict(settings)})
 
     def ask(self, request: dict[str, Any]) -> None:
         try:

@@ -21,7 +21,7 @@ class Settings:
         batch: examples of a batch.
         length: tokens of an example, on average.
         length_spread: standard deviation of the lengths over their mean; with 0 all are the same.
-        prompt_length: rows of a prompt, or keys and values of a layer.
+        prompt_length: rows of a prompt, or keys and values of a layer; None: as many as each preset has.
         steps: batches drawn, which are the steps of a round.
         threads: of torch on the CPU.
         device: ``cpu`` or ``cuda``.
@@ -35,7 +35,7 @@ class Settings:
     batch: int = 16
     length: int = 40
     length_spread: float = 0.25
-    prompt_length: int = 5
+    prompt_length: int | None = None
     steps: int = 8
     threads: int = 2
     device: str = "cpu"
@@ -45,13 +45,14 @@ class Settings:
     def positions(self) -> int:
         """RoBERTa's table of positions, or a longer one where text and prompt would not fit into it."""
         longest = round(LONGEST * self.length) if self.length_spread else self.length
-        return max(POSITIONS, longest + self.prompt_length)
+        return max(POSITIONS, longest + (self.prompt_length or 0))
 
     def __str__(self) -> str:
         about = "about " if self.length_spread else ""
+        rows = f"prompt length {self.prompt_length}" if self.prompt_length else "each preset's prompt length"
         return (
             f"{self.layers} layers, width {self.width}, batch {self.batch}, {about}{self.length} tokens, "
-            f"prompt length {self.prompt_length}, {self.dtype}, {self.threads} threads"
+            f"{rows}, {self.dtype}, {self.threads} thread{'s' * (self.threads > 1)}"
         )
 
 

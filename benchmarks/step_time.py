@@ -1,17 +1,20 @@
 """Seconds of a training step of every method, beside the same methods of peft and AdapterHub, measured in one run.
 
-    python benchmarks/step_time.py [--json FILE] [--no-peers] [--cases m-idpg-phm prompt-tuning ...]
+    python benchmarks/step_time.py [--json FILE] [--no-peers] [--cases m-idpg-phm '*lora*' prompt-tuning ...]
     python benchmarks/step_time.py --device cuda --dtype float16 --size roberta-large --batch 32 --length 128
 
 A step is forward, backward and Adam over what is trained, in float32 on the CPU, on a random RoBERTa of 24 layers and
 width 256 with dropout 0.1; batches of 16 sentences of about 40 tokens, the same for all cases. Every case is a process
 of its own (so its peak memory is its own); they take turns, and while one runs, the others sleep. A case's figure is
-the mean over the batches of each one's median over the rounds. The peers need bash benchmarks/setup_peers.sh once, or
-an environment that has them.
+the mean over the batches of each one's median over the rounds; a target's is the median of the rounds' ratios. More
+than 20 cases are measured one family after another, each with prompt-tuning and floor. The peers need bash
+benchmarks/setup_peers.sh once, or an environment that has them.
 
 "floor" is stock fairseq's RoBERTa, frozen, with a gradient to the word embeddings, on the rows that prompt tuning runs
 (the text and 5 rows more); "floor-text" is the same on the text alone. "- built" is the peak above what the process
-held with imports and model. Peers have as many rows (5) and hidden units (16) as ours; trainable is without the head.
+held with imports and model; "kept" is what autograd keeps between forward and backward. Every preset has its own prompt
+length, unless --prompt-length says another for all, and peers the rows, hidden sizes and ranks of the preset that they
+stand beside; dropout is their library's own. Trainable is without the head.
 "tokens/s" counts the text, without padding and prompt; "of floor" is the floor's time over the case's.
 
 --length gives all sentences the same number of tokens instead of drawing it from N(40, 10). Where text and prompt need
@@ -35,10 +38,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
 
-from step_cases import CASES, Case, chosen
-from step_measure import check_device, check_folder, check_names, check_peers, measure, write_json
+from step_cases import Case, blocks, chosen
+from step_measure import check_device, check_folder, check_peers, measure, write_json
 from step_report import libraries, table, targets
 from step_settings import NUMBERS, SIZES, Settings, add_device, add_numbers, changed, positive
+from step_targets import targets_of
 
 from preprocess.errors import InputError, command_line
 
@@ -47,10 +51,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--size", choices=SIZES, default="small", help="of the model (default small)")
     sizes = dict.fromkeys(("layers", "width", "ffn", "heads"), "that of --size")
-    add_numbers(parser, Settings(), length="drawn, 40 on average", **sizes)
+    notes = {"length": "drawn, 40 on average", "prompt_length": "each preset's own", **sizes}
+    add_numbers(parser, Settings(), **notes)
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="after one to warm up (default 5)")
     add_device(parser)
-    parser.add_argument("--cases", nargs="+", metavar="CASE", help=f"default: all of {', '.join(CASES)}")
+    parser.add_argument("--cases", nargs="+", metavar="CASE", help="names or patterns, such as '*lora*' (default: all)")
+    parser.add_argument("--list", action="store_true", help="print the cases, measure nothing")
     parser.add_argument("--no-peers", action="store_true", help="leave peft and adapters out")
     parser.add_argument("--json", type=Path, metavar="FILE", help="save the figures")
     return parser.parse_args(arguments)
@@ -66,9 +72,7 @@ def check(args: argparse.Namespace) -> tuple[Settings, list[Case]]:
     numbers = positive(args, *NUMBERS)
     fixed = {"length_spread": 0.0} if args.length else {}
     settings = changed(SIZES[args.size], device=args.device, dtype=args.dtype, **fixed, **numbers)
-    names = args.cases or list(CASES)
-    check_names(names, list(CASES))
-    cases = chosen(names)
+    cases = chosen(args.cases or ["*"])
     if args.no_peers:
         if args.cases and any(case.peer for case in cases):
             raise InputError("--no-peers and --cases with peers exclude each other: leave one of them out")
@@ -83,12 +87,21 @@ def check(args: argparse.Namespace) -> tuple[Settings, list[Case]]:
 def main() -> None:
     args = parse(sys.argv[1:])
     settings, cases = check(args)
-    figures, failed = measure(cases, settings, args.rounds)
-    print(f"{settings}; {settings.steps} batches in each of {args.rounds} rounds; {libraries(figures)}")
-    print("\n".join(table(figures)))
-    block = targets(figures)
-    if block:
-        print("\n".join(["", "targets", *block]))
+    if args.list:
+        print("\n".join(case.name for case in cases))
+        return
+    print(f"{settings}; {settings.steps} batches in each of {args.rounds} rounds", flush=True)
+    measured, failed = [], []
+    for family, members in blocks(cases):
+        found, errors = measure(members, settings, args.rounds, f"{family}: " if family else "")
+        measured.append(found)
+        failed += [name for name in errors if name not in failed]
+        print("\n".join(["", *([family] if family else []), *table(found)]), flush=True)
+    figures = {case.name: found[case.name] for case in cases for found in reversed(measured) if case.name in found}
+    print(f"\n{libraries(figures)}")
+    lines = targets(measured, targets_of(cases, settings))
+    if lines:
+        print("\n".join(["", "targets", *lines]))
     if args.json:
         shared = {"settings": asdict(settings), "rounds": args.rounds}
         write_json(args.json, {name: {**found, **shared} for name, found in figures.items()})

@@ -1,6 +1,6 @@
 """One case of benchmarks/step_time.py in a process of its own, which step_measure.py starts and talks to.
 
-Lines of JSON. In: first {"case", ...Settings}, then {"run": k} for each k steps. Out: what was built, then
+Lines of JSON. In: first {"case": {...Case}, ...Settings}, then {"run": k} for each k steps. Out: what was built, then
 {"seconds": [...], "peak_mib", "skipped"} for each request; {"error"} and the end where something fails.
 """
 
@@ -10,16 +10,17 @@ import json
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Iterator
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
 
 import torch
-from step_cases import CASES, Case
+from step_cases import Case
 from step_data import PAD, batches, fingerprints
-from step_device import DEVICES
-from step_models import build
+from step_device import DEVICES, kept_mib
+from step_models import Built
 from step_settings import Settings
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
@@ -34,6 +35,15 @@ def trainable(model: nn.Module) -> int:
     head = sum(count for parts, count in names if set(HEADS) & set(parts))
     assert head, "the head is not trained"
     return sum(count for _, count in names) - head
+
+
+def built(case: Case, settings: Settings) -> Built:
+    """The case's model, which has its own prompt length unless ``settings`` say one for all."""
+    if case.peer:
+        from step_peers import build
+    else:
+        from step_models import build
+    return build(case, replace(settings, prompt_length=settings.prompt_length or case.rows))
 
 
 class FullPrecision:
@@ -73,14 +83,14 @@ class Steps:
         found = batches(settings, order)
         self.device, self.place = DEVICES[settings.device], settings.device
         self.dtype = getattr(torch, settings.dtype)
-        self.model, arguments, self.logits = build(case, settings)
+        self.model, arguments, self.logits = built(case, settings)
         self.model.to(self.dtype).to(self.place).train()
         self.batches = [(self._placed(arguments(tokens)), labels.to(self.place)) for tokens, labels in found]
         trained = [p for p in self.model.parameters() if p.requires_grad]
         self.optimizer = make_optimizer(trained, self.dtype)
         self.next = self.stream()
         in_order, in_any = fingerprints(found)
-        libraries = ["torch", *([case.maker, "transformers"] if case.peer else ["fairseq"])]
+        libraries = ["torch", *([*{case.maker, "transformers"}] if case.peer else ["fairseq"])]
         self.built = {
             "trainable": trainable(self.model),
             "built_mib": self.device.held_mib(),
@@ -89,6 +99,7 @@ class Steps:
             "examples": in_any,
             "hardware": self.device.describe(),
             "libraries": {name: str(sys.modules[name].__version__) for name in libraries},
+            "kept_mib": self._kept_mib(),
         }
 
     def _placed(self, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -100,15 +111,25 @@ class Steps:
             for name, value in arguments.items()
         }
 
+    def _kept_mib(self) -> float:
+        """What a step keeps between its forward and its backward pass, besides the model and the batch."""
+        arguments, labels = self.batches[0]
+        given = [value for value in (*arguments.values(), labels) if isinstance(value, Tensor)]
+        return kept_mib(lambda: self.loss(arguments, labels), [*self.model.parameters(), *self.model.buffers(), *given])
+
     def stream(self) -> Iterator[Any]:
         while True:
             yield from self.batches
 
+    def loss(self, arguments: dict[str, Any], labels: Tensor) -> Tensor:
+        """In float32."""
+        return cross_entropy(self.logits(self.model(**arguments)).float(), labels)
+
     def step(self) -> Tensor:
-        """Forward, backward, optimizer; the loss, in float32."""
+        """Forward, backward, optimizer; the loss."""
         arguments, labels = next(self.next)
         self.optimizer.zero_grad()
-        loss = cross_entropy(self.logits(self.model(**arguments)).float(), labels)
+        loss = self.loss(arguments, labels)
         self.optimizer.update(loss)
         return loss.detach()
 
@@ -144,7 +165,7 @@ def main() -> None:
     os.dup2(2, 1)  # libraries that print do not disturb the answers
     try:
         request = json.loads(sys.stdin.readline())
-        steps = Steps(CASES[request.pop("case")], Settings(**request))
+        steps = Steps(Case(**request.pop("case")), Settings(**request))
         print(json.dumps(steps.built), file=answers)
         for line in sys.stdin:
             seconds = steps.run(json.loads(line)["run"])

@@ -95,7 +95,7 @@ def test_figure_with_all_axes_and_cases(tmp_path, suffix):
     cases["floor"] = {"error": "RuntimeError: out of memory"}
     points = {axis.setting: [{"value": value, "cases": cases} for value in axis.values] for axis in AXES.values()}
     plot = tmp_path / f"figure{suffix}"
-    draw({"base": asdict(Settings()), "rounds": 2, "axes": points}, "time", plot)
+    draw({"base": asdict(Settings(prompt_length=5)), "rounds": 2, "axes": points}, "time", plot)
     if suffix != ".svg":
         assert plot.read_bytes()[:4] in (b"\x89PNG", b"%PDF")
         return

@@ -15,14 +15,8 @@ from tests.helpers import model_args
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = {"encoder_layers": 1, "encoder_embed_dim": 32, "encoder_ffn_embed_dim": 64, "max_positions": 512}
 SMALL = ["--layers", "1", "--width", "32", "--ffn", "64", "--rounds", "1", "--steps", "2", "--batch", "4"]
-METHODS = ("m-idpg-phm", "prompt-tuning", "p-tuning-v2", "p-tuning-v2-kv", "adapter", "compacter", "fine-tuning")
+METHODS = ("m-idpg-phm", "prompt-tuning", "lpt-naive", "adapter", "fine-tuning")
 VARIANTS = ("m-idpg-phm-cached", "m-idpg-phm-grouped", "prompt-tuning-grouped")
-PEERS = {  # trainable parameters: five rows, or five rows of keys and of values, in the one layer
-    "peft-prompt-tuning": 5 * 32,
-    "peft-prefix-features": 5 * 2 * 32,
-    "adapters-prompt-tuning": 5 * 32,
-    "adapters-prefix-tuning": 5 * 2 * 32,
-}
 
 
 def step_time(*arguments: str) -> subprocess.CompletedProcess:
@@ -34,7 +28,7 @@ def step_time(*arguments: str) -> subprocess.CompletedProcess:
 def measured(tmp_path_factory):
     """(figures, what was printed) of all cases but the peers'."""
     file = tmp_path_factory.mktemp("step_time") / "figures.json"
-    done = step_time(*SMALL, "--no-peers", "--json", file)
+    done = step_time(*SMALL, "--json", file, "--cases", *METHODS, "*m-idpg-phm-*ed", "prompt-tuning-g*", "floor*")
     assert done.returncode == 0, done.stderr
     return json.loads(file.read_text(encoding="utf-8")), done.stdout
 
@@ -75,17 +69,18 @@ def test_all_cases_have_the_same_batches(measured):
 def test_table_has_a_line_for_each_case_and_target(measured):
     figures, printed = measured
     table, targets = printed.split("\ntargets\n")
-    rows = {line.split()[0]: line.split()[1:] for line in table.splitlines()[2:] if line}
+    rows = {line.split()[0]: line.split()[1:] for line in table.split("\n\n")[1].splitlines()[1:]}
     assert set(rows) == set(figures)
     assert rows["prompt-tuning"][1] == rows["floor"][2] == "1.00"
     ratio = figures["adapter"]["median_s"] / figures["prompt-tuning"]["median_s"]
     assert rows["adapter"][1] == f"{ratio:.2f}"
     speed = figures["adapter"]["tokens"] / figures["adapter"]["median_s"]
     share = figures["floor"]["median_s"] / figures["adapter"]["median_s"]
-    assert rows["adapter"][6] == f"{speed:,.0f}"
-    assert int(rows["adapter"][7].rstrip("%")) == pytest.approx(100 * share, abs=1)
+    assert rows["adapter"][5] == f"{figures['adapter']['kept_mib']:,.0f}"
+    assert rows["adapter"][7] == f"{speed:,.0f}"
+    assert int(rows["adapter"][8].rstrip("%")) == pytest.approx(100 * share, abs=1)
     lines = targets.splitlines()
-    assert len(lines) == 6
+    assert len(lines) == 8
     assert all(" reached" in line for line in lines)
     memory = next(line for line in lines if line.startswith("peak of m-idpg-phm <= 0.60 x fine-tuning"))
     assert f"{figures['m-idpg-phm']['peak_mib'] / figures['fine-tuning']['peak_mib']:.3f}" in memory
@@ -94,7 +89,7 @@ def test_table_has_a_line_for_each_case_and_target(measured):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--cases", "prompt-tunning"], "--cases prompt-tunning is unknown: choose from m-idpg-phm,"),
+        (["--cases", "prompt-tunning"], "--cases prompt-tunning is unknown: did you mean prompt-tuning? --list"),
         (["--layers", "0"], "--layers 0 is too small: give 1 or more"),
         (["--width", "30"], "--width 30 is no multiple of --heads 4"),
         (["--length", "1"], "--length 1 has no room for <s> and </s>"),
@@ -118,11 +113,18 @@ def test_names_the_script_that_installs_the_peers():
 
 @pytest.mark.skipif(not (ROOT / "benchmarks" / ".peers").is_dir(), reason="needs bash benchmarks/setup_peers.sh")
 def test_peers_run_the_same_batches(measured, tmp_path):
+    peers = ["adapters-prefix-tuning", "peft-prefix-features", "peft-lora"]
     file = tmp_path / "figures.json"
-    done = step_time(*SMALL, "--json", file, "--cases", *PEERS, "peft-prefix-tuning")
+    done = step_time(*SMALL, "--json", file, "--cases", *peers, "peft-prefix-tuning")
     assert done.returncode == 0, done.stderr
     figures = json.loads(file.read_text(encoding="utf-8"))
-    assert {name: figures[name]["trainable"] for name in PEERS} == PEERS
-    assert {figures[name]["batches"] for name in PEERS} == {measured[0]["floor"]["batches"]}
+    assert {figures[name]["batches"] for name in peers} == {measured[0]["floor"]["batches"]}
     assert "error" in figures["peft-prefix-tuning"]  # of peft 0.21.2; the table says so instead of failing
     assert f"fails: {figures['peft-prefix-tuning']['error']}" in done.stdout
+
+
+def test_lists_the_chosen_cases():
+    done = step_time("--list", "--no-peers", "--cases", "lpt-n*", "prompt-tuning*")
+    assert (done.returncode, done.stderr) == (0, "")
+    ours = ["prompt-tuning", "prompt-tuning-grouped", "prompt-tuning-134", "prompt-tuning-100"]
+    assert done.stdout.split() == [*ours, "lpt-naive", "lpt-npg"]

@@ -6,15 +6,17 @@ from dataclasses import replace
 
 import pytest
 import torch
-from step_cases import CASES
+from step_cases import all_cases
 from step_data import PAD, batches
 from step_device import DEVICES
 from step_settings import SIZES, Settings
 from step_worker import LEARNING_RATE, Steps
 
-from fairseq_idpg.count import method_parameters
+from fairseq_idpg.count import GLOVE_WIDTH, backbone_sizes, method_of, method_parameters
 from tests.helpers import model_args
 
+CASES = all_cases()
+OURS = [case.name for case in CASES.values() if case.maker == "method"]
 SMALL = replace(SIZES["tiny"], batch=3, steps=2, length=8, threads=torch.get_num_threads())
 HALVES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -35,12 +37,39 @@ def test_lengths_are_drawn_around_the_mean_or_fixed():
     assert lengths(replace(SMALL, length=40, length_spread=0.0)) == {40}
 
 
+@pytest.mark.parametrize("name", OURS)
+def test_every_preset_takes_steps_and_trains_itself_alone(name):
+    steps = Steps(CASES[name], replace(SMALL, layers=3))
+    width = {"representation_width": GLOVE_WIDTH} if "glove" in name else {}
+    args = model_args(method=CASES[name].what, encoder_layers=3, max_positions=512, **width)
+    method = method_of(args)
+    own = [
+        size
+        for parameter, size in backbone_sizes(args).items()
+        if args.no_freeze_backbone or (method is not None and method.trains(parameter))
+    ]
+    assert steps.built["trainable"] == method_parameters(args) + sum(own)
+    assert len(steps.run(1)) == 1
+    assert steps.optimizer.skipped == 0
+
+
 def test_prompt_length_and_text_beyond_robertas_positions():
     steps = Steps(CASES["prompt-tuning"], replace(SMALL, prompt_length=7, length=510, length_spread=0.0))
     assert steps.built["trainable"] == 7 * SMALL.width
     assert steps.built["tokens"] == 510 * SMALL.batch
     assert steps.batches[0][0]["prompted_tokens"].shape == (SMALL.batch, 517)
     assert len(steps.run(1)) == 1
+
+
+def test_keeps_for_the_backward_pass_what_grows_with_the_layers_above_a_late_prompt():
+    def kept(name: str, layers: int, **other: int) -> float:
+        return Steps(CASES[name], replace(SMALL, layers=layers, **other)).built["kept_mib"]
+
+    late = {layers: kept("lpt-naive", layers, prompt_length=5) for layers in (4, 6, 8)}  # before layers 3, 4 and 5
+    whole = {layers: kept("prompt-tuning", layers, prompt_length=5) for layers in (1, 2, 3)}
+    assert late[6] - late[4] == pytest.approx(whole[2] - whole[1], rel=1e-3)
+    assert late[8] - late[6] == pytest.approx(whole[3] - whole[2], rel=1e-3)
+    assert late[4] < whole[1]  # without embeddings
 
 
 @pytest.mark.parametrize("dtype", HALVES)

@@ -71,7 +71,8 @@ def write_records(
 ) -> None:
     """``preprocess.log`` for people, ``preprocess.json`` for commands that must find the encoder again, checksums.
 
-    Checkpoints keep the task, the encoder's fingerprint and what scores were divided by (None: classes).
+    Checkpoints keep the task, the encoder's fingerprint, what scores were divided by (None: classes) and how many
+    tokens of a sentence were kept (None: all).
     """
     (folder / "preprocess.log").write_text(log_text(splits, encoder, arguments), encoding="utf-8")
     record = {
@@ -80,6 +81,7 @@ def write_records(
         "vocab": str(encoding.vocab.resolve()),
         "vocab_sha256": encoder.fingerprint(),
         "scale": scale,
+        "max_length": encoding.max_length,
     }
     (folder / "preprocess.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     write_checksums(folder)

@@ -11,6 +11,7 @@ from ..saving.configuration import check_is_ours
 from ..saving.reading import load_state
 from ..saving.record import Record, saved_record
 from ..tasks.folder import preprocess_facts
+from .glove import find_vectors
 from .predictor import Predictor
 from .text import find_text_encoder
 
@@ -23,6 +24,7 @@ def load(
     backbone: Union[None, str, Path] = None,
     fp16: bool = False,
     bpe: Union[None, str, Path] = None,
+    vectors: Union[None, str, Path] = None,
     truncate: bool = False,
 ) -> Predictor:
     """A trained model that reads sentences; see ``Predictor.predict``.
@@ -34,12 +36,13 @@ def load(
         fp16: compute in half precision, on a GPU.
         bpe: folder of the files that text is encoded with, if they have moved; the default is to look where they were,
             beside the backbone and beside the checkpoint.
+        vectors: file of the word vectors that the model was trained on, for methods that read them (GloVe).
         truncate: cut texts that are too long at their ends, although the model was trained on whole ones.
 
     Raises:
         InputError: a file is missing, damaged, or not the one that the model was trained with.
     """
-    return open_checkpoint(str(checkpoint), "checkpoint", device, backbone, fp16, bpe, truncate)
+    return open_checkpoint(str(checkpoint), "checkpoint", device, backbone, fp16, bpe, vectors, truncate)
 
 
 def open_checkpoint(
@@ -49,6 +52,7 @@ def open_checkpoint(
     backbone: Union[None, str, Path] = None,
     fp16: bool = False,
     bpe: Union[None, str, Path] = None,
+    vectors: Union[None, str, Path] = None,
     truncate: bool = False,
 ) -> Predictor:
     """``load``; ``option`` is what named the file, for errors."""
@@ -71,8 +75,9 @@ def open_checkpoint(
     with torch.random.fork_rng(devices=[]):  # a model draws its initial values
         loaded = build_trained(state, path, option, text.dictionary)
     loaded.model.merge_method()
+    means = find_vectors(None if vectors is None else str(vectors), loaded.model, record, text)
     model = (loaded.model.half() if fp16 else loaded.model).to(place)
-    return Predictor(model.eval(), loaded.task, record, text)
+    return Predictor(model.eval(), loaded.task, record, text, means)
 
 
 def find_device(device: Device, fp16: bool) -> torch.device:

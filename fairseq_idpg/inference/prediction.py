@@ -1,9 +1,11 @@
 """What a model says of one input."""
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from torch import Tensor
+
+Text = Union[str, Sequence[str]]  # a sentence, or the two of a pair
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Prediction:
     """What a model says of one input.
 
     Attributes:
-        text: the sentence, or the two of a pair.
+        text: as it was given: a sentence, or the two of a pair.
         label: the most probable class; None for scores.
         probabilities: of all classes by their names, in the order of the logits; empty for scores.
         score: in the scale of the task's own scores (STS-B: 0 to 5), not that of the training; None for classes.
@@ -32,7 +34,7 @@ class Prediction:
         prompts: the rows of the prompt that this input got, where asked for.
     """
 
-    text: Tuple[str, ...]
+    text: Text
     label: Optional[str] = None
     probabilities: Dict[str, float] = field(default_factory=dict)
     score: Optional[float] = None

@@ -1,7 +1,7 @@
 """A trained model that reads sentences."""
 
 import functools
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from fairseq import utils
@@ -14,14 +14,23 @@ from ..analysis.neighbours import NearestWords
 from ..analysis.vocabulary import Vocabulary
 from ..errors import InputError
 from ..saving.record import Record
+from .entailment import find_description
 from .examples import text_examples
-from .prediction import Prediction
+from .glove import MeanVectors
+from .prediction import Prediction, Text
 from .prompts import SeenRows, check_has_rows, prompt_rows
 from .text import TextEncoder
 
-Text = Union[str, Sequence[str]]  # a sentence, or the two of a pair
 ONE = {1: "a single sentence", 2: "a pair of sentences"}
 MANY = {1: "single sentences", 2: "pairs of sentences"}
+
+
+class Input(NamedTuple):
+    """A text as it was given, the sentences that the model reads for it, and its classes in the order of the logits."""
+
+    text: Text
+    sentences: Tuple[str, ...]
+    labels: List[str]
 
 
 def numbered(number: int) -> str:
@@ -39,13 +48,16 @@ class Predictor:
         task: the task's options are its ``cfg``.
         record: of the checkpoint.
         text: the checkpoint's own way from text to ids.
+        means: M(x) of a method that reads word vectors.
     """
 
-    def __init__(self, model: Any, task: Any, record: Record, text: TextEncoder):
+    def __init__(self, model: Any, task: Any, record: Record, text: TextEncoder, means: Optional[MeanVectors] = None):
         self.model = model
         self.task = task
         self.record = record
         self.text = text
+        self.means = means
+        self.description = find_description(record)
 
     @property
     def labels(self) -> List[str]:
@@ -69,6 +81,8 @@ class Predictor:
     ) -> List[Prediction]:
         """A ``Prediction`` for each text, in the order of the texts, whatever the batches are.
 
+        A model of EFL takes sentences, whose classes it then gives, or pairs, of which it says what it was trained on.
+
         Args:
             texts: sentences, or pairs of sentences, as the model was trained on.
             batch_size: inputs of similar length that are run together.
@@ -87,51 +101,53 @@ class Predictor:
         inputs = self.check(texts, name)
         if not inputs:
             return []
-        examples = text_examples(
-            self.task.cfg,
-            self.text.dictionary,
-            [self.text.encode(part) for part in zip(*inputs)],
-            self.model.prompt_length,
-            name,
-        )
-        order = examples.ordered_indices()
+        parts = [self.text.encode(part) for part in zip(*(given.sentences for given in inputs))]
+        means = None if self.means is None else self.means.rows(parts)
+        examples = text_examples(self.task.cfg, self.text.dictionary, parts, self.model.prompt_length, name)
+        order = examples.ordered_indices().tolist()
         found: Dict[int, Prediction] = {}
-        starts = range(0, len(order), batch_size)
-        for start in tqdm(starts, unit="batch", disable=None if progress else True):
-            batch = order[start : start + batch_size].tolist()
+        for start in tqdm(range(0, len(order), batch_size), unit="batch", disable=not progress):
+            batch = order[start : start + batch_size]
             net_input = examples.collater([examples[i] for i in batch])["net_input"]
+            if means is not None:
+                net_input["representation"] = means[batch]
             logits, states, rows = self.run(net_input, features, prompts)
-            for place, number in enumerate(batch):
-                if not logits[place].isfinite().all():
-                    raise InputError(f"the prediction of {name(number)} is not finite: give another checkpoint")
+            wrong = (~logits.isfinite().all(1)).nonzero().flatten().tolist()
+            if wrong:
+                raise InputError(f"the prediction of {name(batch[wrong[0]])} is not finite: give another checkpoint")
+            answers = self.answers(logits, [inputs[number].labels for number in batch])
+            for place, (number, answer) in enumerate(zip(batch, answers)):
                 found[number] = Prediction(
-                    text=inputs[number],
-                    **self.answer(logits[place]),
+                    text=inputs[number].text,
+                    **answer,
                     features=None if states is None else states[place],
                     prompts=None if rows is None else prompt_rows(rows[place], self.nearest, words),
                 )
         return [found[number] for number in range(len(inputs))]
 
-    def check(self, texts: Iterable[Text], name: Callable[[int], str] = numbered) -> List[Tuple[str, ...]]:
-        """The sentences of each text.
+    def check(self, texts: Iterable[Text], name: Callable[[int], str] = numbered) -> List[Input]:
+        """Each text as the model reads it.
 
         Raises:
             InputError: one is not text, or of another kind than the model's.
         """
         if isinstance(texts, str):
             raise InputError(f"predict takes a list of texts, not {texts!r:.60}: put it into one")
-        wanted = 2 if self.record.pairs else 1
+        wanted, labels, described = 2 if self.record.pairs else 1, self.labels, self.description
         inputs = []
         for number, text in enumerate(texts):
             sentences = tuple(text) if isinstance(text, (tuple, list)) else (text,)
             if not all(map(is_text, sentences)):
                 raise InputError(f"{name(number)} is not text: {text!r:.60}: give a string, or a pair of strings")
+            if described is not None and len(sentences) == 1:
+                inputs.append(Input(text, (*sentences, described.text), described.labels(labels)))
+                continue
             if len(sentences) != wanted:
                 given = ONE.get(len(sentences), f"{len(sentences)} sentences")
                 raise InputError(
                     f"{name(number)} is {given}, and this model was trained on {MANY[wanted]}: give {ONE[wanted]}"
                 )
-            inputs.append(sentences)
+            inputs.append(Input(text, sentences, labels))
         return inputs
 
     @torch.no_grad()
@@ -151,14 +167,17 @@ class Predictor:
         rows = seen.rows.expand(len(logits), -1, -1).float().cpu() if seen.rows is not None else None
         return logits.float().cpu(), states, rows
 
-    def answer(self, logits: Tensor) -> Dict[str, Any]:
-        """Label and probabilities, or the score in the task's own scale, of one input's logits."""
+    def answers(self, logits: Tensor, labels: Sequence[List[str]]) -> Iterator[Dict[str, Any]]:
+        """Label and probabilities, or the score in the task's own scale, for each row of B x classes logits.
+
+        Args:
+            labels: B, the classes of each row in the order of its logits.
+        """
         if self.record.regression:
-            return {"score": float(logits[0]) * (self.record.scale or 1.0)}
-        return {
-            "label": self.labels[int(logits.argmax())],
-            "probabilities": dict(zip(self.labels, logits.softmax(0).tolist())),
-        }
+            yield from ({"score": score} for score in (logits[:, 0] * (self.record.scale or 1.0)).tolist())
+            return
+        for best, row, names in zip(logits.argmax(1).tolist(), logits.softmax(1).tolist(), labels):
+            yield {"label": names[best], "probabilities": dict(zip(names, row))}
 
     @functools.cached_property
     def nearest(self) -> NearestWords:

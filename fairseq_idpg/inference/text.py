@@ -8,6 +8,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
+from preprocess.binarize import truncate
 from preprocess.data_folder import MASK
 from preprocess.dictionary import SPECIAL
 from preprocess.encoders import ENCODERS, GPT2_FOLDER, load_encoder
@@ -23,11 +24,13 @@ class TextEncoder:
     Attributes:
         dictionary: the encoder's symbols, <mask> at their end.
         folder: where its files are.
+        max_length: tokens that are kept of a sentence, as --max-length of ``python -m preprocess``.
     """
 
-    def __init__(self, encoder: Encoder, folder: Path):
+    def __init__(self, encoder: Encoder, folder: Path, max_length: Optional[int] = None):
         self.encoder = encoder
         self.folder = folder
+        self.max_length = max_length
         self.dictionary = task_dictionary(encoder.symbols)
         self.lock = threading.Lock()  # GPT-2's keeps the words that it has met
 
@@ -37,6 +40,8 @@ class TextEncoder:
             return []
         with self.lock:
             ids, lengths = self.encoder.encode(texts)
+        if self.max_length is not None:
+            ids, lengths = truncate(ids, lengths, self.max_length)
         return list(torch.tensor(ids, dtype=torch.long).split(lengths.tolist()))
 
     def decode(self, rows: Sequence[Sequence[int]]) -> List[str]:
@@ -86,7 +91,7 @@ def find_text_encoder(record: Record, named: Optional[str], others: Iterable[Pat
             except InputError as error:
                 reasons.append(str(error).replace("--vocab", "bpe"))
             else:
-                return TextEncoder(encoder, folder)
+                return TextEncoder(encoder, folder, record.max_length)
     if named is not None and record.bpe is not None:
         raise InputError(reasons[0])
     places = ", ".join(map(str, folders))

@@ -36,6 +36,8 @@ class Record:
         bpe: name of the encoder.
         bpe_sha256: fingerprint of the encoder's files.
         vocab: the folder where these were; they may have moved.
+        max_length: tokens that were kept of a sentence; None: all.
+        vectors: fingerprints of the files of word vectors that the folder's M(x) was made from, by their names.
     """
 
     task: Optional[str] = None
@@ -49,6 +51,8 @@ class Record:
     bpe: Optional[str] = None
     bpe_sha256: Optional[str] = None
     vocab: Optional[str] = None
+    max_length: Optional[int] = None
+    vectors: Optional[Dict[str, str]] = None
 
 
 def _names(value: Any) -> bool:
@@ -62,6 +66,10 @@ def _tokens(value: Any) -> bool:
     )
 
 
+def _fingerprints(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(text, str) for pair in value.items() for text in pair)
+
+
 def _of(*kinds: type) -> Callable[[Any], bool]:
     return lambda value: type(value) in kinds
 
@@ -73,6 +81,8 @@ VALID: Dict[str, Callable[[Any], bool]] = {
     "pairs": _of(bool),
     "scale": lambda value: type(value) in (float, int) and 0 < value < math.inf,
     "prompt_position": _of(int),
+    "max_length": lambda value: type(value) is int and value > 0,
+    "vectors": _fingerprints,
 }
 
 

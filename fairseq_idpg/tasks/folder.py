@@ -5,13 +5,14 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 from fairseq.data import Dictionary, data_utils
 
 from preprocess.data_folder import DataFolder
 from preprocess.encoders import load_encoder
+from preprocess.means import read_facts
 from preprocess.validation import check_split
 from preprocess.words import check_encoder, folder_encoder
 
@@ -107,7 +108,18 @@ def folder_record(cfg: Any, dictionary: Dictionary, label_names: List[str]) -> R
         tokens={"--init-token": cfg.init_token, "--separator-token": cfg.separator_token if pairs else None},
         prompt_position=cfg.prompt_position,
         dictionary=symbols_fingerprint(dictionary),
+        vectors=vector_digests(cfg.data),
     )
+
+
+def vector_digests(data: str) -> Optional[Dict[str, str]]:
+    """SHA-256 of the files that the folder's word vectors come from; None where it has none that can be read."""
+    try:
+        digests = read_facts(Path(data)).get("vectors_sha256")
+    except InputError:
+        return None
+    strings = isinstance(digests, dict) and all(isinstance(text, str) for pair in digests.items() for text in pair)
+    return digests if strings else None
 
 
 def preprocess_facts(data: str) -> Record:
@@ -117,7 +129,8 @@ def preprocess_facts(data: str) -> Record:
         return Record()
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
-        named = {"task": "task", "scale": "scale", "bpe": "bpe", "bpe_sha256": "vocab_sha256", "vocab": "vocab"}
-        return read_record({name: facts.get(key) for name, key in named.items()}, str(path))
+        own = ("task", "scale", "bpe", "vocab", "max_length")
+        found = {**{name: facts.get(name) for name in own}, "bpe_sha256": facts.get("vocab_sha256")}
+        return read_record(found, str(path))
     except (OSError, ValueError, AttributeError):
         raise InputError(f"{path} is damaged: make the folder with python -m preprocess") from None

@@ -150,7 +150,13 @@ def test_log_says_what_was_read(commands):
         assert f"sha256 {hashlib.sha256(file.read_bytes()).hexdigest()} {file}" in log
     record = json.loads((data.path / "preprocess.json").read_text())
     fingerprint = record.pop("vocab_sha256")
-    assert record == {"task": "x", "bpe": "gpt2", "vocab": str(commands.vocab.resolve()), "scale": None}
+    assert record == {
+        "task": "x",
+        "bpe": "gpt2",
+        "vocab": str(commands.vocab.resolve()),
+        "scale": None,
+        "max_length": None,
+    }
     dictionary, merges = commands.vocab / "dict.txt", commands.vocab / "vocab.bpe"
     dictionary.write_text(dictionary.read_text() + "more 1\n")  # every folder has a copy, with a fingerprint of its own
     scores = commands.ok("y", "--from-tsv", f"train={path}", "--text-columns", "t", "--regression", "5")

@@ -1,0 +1,96 @@
+"""M(x) of methods that read word vectors: the mean vector of a text, as ``python -m preprocess glove`` makes it."""
+
+import logging
+import threading
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from preprocess.checksums import sha256
+from preprocess.glove import mean_vectors
+from preprocess.vector_files import read_vectors, vector_files
+from preprocess.words import SplitWords, text_words
+
+from ..errors import InputError
+from ..representations.kinds import GLOVE
+from ..saving.record import Record
+from .text import TextEncoder
+
+logger = logging.getLogger(__name__)
+
+
+class MeanVectors:
+    """Mean word vectors of texts. The file is read again whenever there are words that were not met before.
+
+    Args:
+        source: a file of word vectors, or a folder, as ``python -m preprocess glove --vectors`` takes it.
+        text: what the ids of a text are read with.
+        width: numbers in each vector.
+    """
+
+    def __init__(self, source: Path, text: TextEncoder, width: int):
+        self.source = source
+        self.text = text
+        self.width = width
+        self.numbers: Dict[str, int] = {}
+        self.vectors = np.empty((0, width))
+        self.known = np.empty(0, bool)
+        self.lock = threading.Lock()
+
+    def rows(self, parts: Sequence[List[Tensor]]) -> Tensor:
+        """N x width, of texts whose sentences have these ids, each closed by ``</s>``.
+
+        Raises:
+            InputError: the file is gone or damaged, or has vectors of another width.
+        """
+        sentences = [self.text.decode([ids[:-1].tolist() for ids in part]) for part in parts]
+        texts = [text_words(" ".join(both)) for both in zip(*sentences)]
+        with self.lock:
+            self._learn(list(dict.fromkeys(word for words in texts for word in words if word not in self.numbers)))
+            ids = np.array([self.numbers[word] for words in texts for word in words], np.int32)
+            words = SplitWords(ids, np.array(list(map(len, texts)), np.int64))
+            means, _ = mean_vectors(words, self.vectors, self.known)
+        return torch.from_numpy(means)
+
+    def _learn(self, words: List[str]) -> None:
+        if not words:
+            return
+        vectors, known = read_vectors(self.source, words)
+        if vectors.shape[1] != self.width:
+            raise InputError(
+                f"the vectors in {self.source} have {vectors.shape[1]} numbers, and this model was trained on vectors "
+                f"of {self.width}: name these with vectors"
+            )
+        self.numbers.update((word, len(self.numbers) + place) for place, word in enumerate(words))
+        self.vectors, self.known = np.concatenate([self.vectors, vectors]), np.concatenate([self.known, known])
+
+
+def find_vectors(source: Optional[str], model: Any, record: Record, text: TextEncoder) -> Optional[MeanVectors]:
+    """The word vectors that a model reads; None for one that reads none.
+
+    Args:
+        source: the file of vectors, if somebody has named it.
+
+    Raises:
+        InputError: it is needed and was not named, or the reverse; it is not there, or another than in training.
+    """
+    method = model.args.method
+    if model.method is None or model.method.representation != GLOVE:
+        if source is not None:
+            raise InputError(f"vectors {source} has no effect: --method {method} reads no word vectors: leave it out")
+        return None
+    if source is None:
+        raise InputError(
+            f"--method {method} reads word vectors: name the file that its data was made with, such as "
+            "glove.6B.300d.txt, with vectors"
+        )
+    files = vector_files(Path(source))
+    if record.vectors is None:
+        logger.warning("vectors %s: whether the model was trained on these is not recorded and not checked", source)
+    elif sorted(map(sha256, files)) != sorted(record.vectors.values()):
+        names = ", ".join(record.vectors)
+        raise InputError(f"vectors {source} is not what this model was trained on ({names}): name that")
+    return MeanVectors(Path(source), text, model.args.representation_width)

@@ -25,7 +25,12 @@ NAME = "text"  # in the place of a split's name
 
 
 def text_examples(
-    cfg: Any, dictionary: Dictionary, parts: Sequence[List[Tensor]], prompt_length: int, name: Callable[[int], str]
+    cfg: Any,
+    dictionary: Dictionary,
+    parts: Sequence[List[Tensor]],
+    prompt_length: int,
+    name: Callable[[int], str],
+    whole: bool = False,
 ) -> PromptedDataset:
     """Examples of one sentence or two.
 
@@ -33,13 +38,15 @@ def text_examples(
         cfg: the task's options.
         parts: ids of the N first sentences and, for pairs, of the N second ones, each closed by ``</s>``.
         name: of an input, for errors.
+        whole: no text may be cut, whatever the options say.
 
     Raises:
         InputError: see ``check_lengths``; there is no room for text.
     """
     lengths = [np.array([len(ids) - 1 for ids in part], np.int64) for part in parts]
     a, b = lengths[0], lengths[1] if len(lengths) == 2 else None
-    check_lengths(cfg, a, b, prompt_length, name)
+    if whole or str(cfg.shorten_method) == "none":
+        check_lengths(cfg, a, b, prompt_length, name)
     places = place_prompts(cfg, dictionary, NAME, a, b, prompt_length)
     tokens = PrependTokenDataset(listed(parts[0]), cfg.init_token)
     if b is not None:
@@ -60,9 +67,7 @@ def listed(part: List[Tensor]) -> ListDataset:
 def check_lengths(
     cfg: Any, a: np.ndarray, b: Optional[np.ndarray], prompt_length: int, name: Callable[[int], str]
 ) -> None:
-    """Raises InputError for a text that is too long where the model was trained on whole ones only."""
-    if str(cfg.shorten_method) != "none":
-        return
+    """Raises InputError for a text that is too long."""
     rows = len(prompt_block(cfg.prompt_position, prompt_length, 0, 0))
     room = text_room(cfg, b is not None, separators(cfg), prompt_length, rows)
     lengths = a if b is None else a + b

@@ -64,7 +64,7 @@ class MeanVectors:
                 f"the vectors in {self.source} have {vectors.shape[1]} numbers, and this model was trained on vectors "
                 f"of {self.width}: name these with vectors"
             )
-        self.numbers.update((word, len(self.numbers) + place) for place, word in enumerate(words))
+        self.numbers.update({word: number for number, word in enumerate(words, start=len(self.numbers))})
         self.vectors, self.known = np.concatenate([self.vectors, vectors]), np.concatenate([self.known, known])
 
 

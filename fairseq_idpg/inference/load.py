@@ -1,7 +1,7 @@
 """``load``: a checkpoint that was trained, ready to read sentences."""
 
 from pathlib import Path
-from typing import Any, Iterator, Union
+from typing import Any, Iterator, Optional, Union
 
 import torch
 
@@ -54,12 +54,14 @@ def open_checkpoint(
     bpe: Union[None, str, Path] = None,
     vectors: Union[None, str, Path] = None,
     truncate: bool = False,
+    data: Optional[str] = None,
 ) -> Predictor:
-    """``load``; ``option`` is what named the file, for errors."""
+    """``load``; ``option``: what named the file, for errors; ``data``: in the place of the folder of the training."""
     what, place = f"{option} {path}", find_device(device, fp16)
     if not Path(path).is_file():
         raise InputError(f"{what} is not a file: give a checkpoint that fairseq-train saved")
-    moved = {} if backbone is None else {"backbone": str(backbone)}
+    moved = {"backbone": backbone and str(backbone), "data": data}
+    moved = {name: value for name, value in moved.items() if value is not None}
     state = load_state(path, option, {"representation_cache": None, **moved})
     check_is_ours(state, what)
     record, cfg = saved_record(state["model"], what), state["cfg"]

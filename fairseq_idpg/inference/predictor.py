@@ -102,8 +102,8 @@ class Predictor:
         if not inputs:
             return []
         parts = [self.text.encode(part) for part in zip(*(given.sentences for given in inputs))]
-        means = None if self.means is None else self.means.rows(parts)
         examples = text_examples(self.task.cfg, self.text.dictionary, parts, self.model.prompt_length, name)
+        means = None if self.means is None else self.means.rows(parts)
         order = examples.ordered_indices().tolist()
         found: Dict[int, Prediction] = {}
         for start in tqdm(range(0, len(order), batch_size), unit="batch", disable=not progress):

@@ -5,6 +5,7 @@ representation M(x) -> method (prompt rows, adapters) -> encoder with these inje
 
 import argparse
 import logging
+from importlib import import_module
 from typing import Any, Callable, Dict, Optional
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
@@ -72,6 +73,24 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         model = cls(args, OpenRobertaEncoder(args, task.source_dictionary))
         model.load_backbone(backbone)
         return model
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model_name_or_path: str,
+        checkpoint_file: str = "checkpoint_best.pt",
+        data_name_or_path: Optional[str] = None,
+        **options: Any,
+    ):
+        """fairseq's hub interface of a trained model, with its method: ``encode``, ``extract_features``, ``predict``.
+
+        Args:
+            model_name_or_path: the folder of ``checkpoint_file``.
+            data_name_or_path: a folder that records what text is encoded with; else the checkpoint does.
+            options: as of ``fairseq_idpg.load``.
+        """
+        hub = import_module("..inference.hub", __package__)  # which stands above the models
+        return hub.from_pretrained(model_name_or_path, checkpoint_file, data=data_name_or_path, **options)
 
     @property
     def prompt_length(self) -> int:

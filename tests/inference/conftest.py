@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.analysis.conftest import BYTES, REGRESSION, enlarge
@@ -81,3 +82,13 @@ def trained(place, folders):
 def idpg(trained):
     """kind -> checkpoint of M-IDPG-PHM."""
     return lambda kind: trained(kind, "m-idpg-phm", "--prompt-length", 3)
+
+
+@pytest.fixture(scope="session")
+def vectors(place, folders):
+    """Word vectors of all words but one; the means of the pairs are made from them."""
+    draw = np.random.RandomState(0)
+    path = place / "vectors.txt"
+    path.write_text("".join(f"{word} {' '.join(map(str, draw.normal(size=8)))}\n" for word in WORDS[:-1]))
+    assert preprocess(["glove", "--vectors", str(path), "--data", str(folders["pairs"])]) == 0
+    return path

@@ -1,0 +1,110 @@
+"""What ``RobertaIDPGModel.from_pretrained`` returns: fairseq's hub interface of RoBERTa, for models with a method."""
+
+from pathlib import Path
+from typing import Any, Dict, List, Tuple, Union
+
+import torch
+import torch.nn.functional as F
+from fairseq import utils
+from torch import Tensor, nn
+
+from ..errors import InputError
+from .examples import text_examples
+from .load import open_checkpoint
+from .predictor import Predictor
+
+Span = Tuple[int, int]  # of the tokens of a sentence and its </s>: the first, and the one after the last
+
+
+def from_pretrained(path: Union[str, Path], checkpoint_file: str, **options: Any) -> "IDPGHubInterface":
+    """The model in ``path/checkpoint_file``, on the CPU; ``options`` as of ``load``."""
+    return IDPGHubInterface(open_checkpoint(str(Path(path, checkpoint_file)), "checkpoint", device="cpu", **options))
+
+
+class IDPGHubInterface(nn.Module):
+    """A trained model by fairseq's names, for every method: ``encode``, ``extract_features``, ``predict``.
+
+    Tokens are what the text becomes, ``<s> A </s>`` or ``<s> A </s> </s> B </s>``: prompts are put among them, and
+    taken out of the features again. Gradients are those of the caller's mode. ``predictor.predict`` takes sentences.
+    """
+
+    def __init__(self, predictor: Predictor):
+        super().__init__()
+        self.predictor = predictor
+        self.model = predictor.model
+        self.task = predictor.task
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self.predictor.device
+
+    def encode(self, sentence: str, *second: str) -> Tensor:
+        """The tokens of a sentence, or of a pair.
+
+        Raises:
+            InputError: one where the model reads the other.
+        """
+        (given,) = self.predictor.check([(sentence, *second)])
+        ids = self.predictor.text.encode(given.sentences)
+        cfg = self.task.cfg
+        between = [] if cfg.separator_token is None else [torch.tensor([cfg.separator_token])]
+        return torch.cat([torch.tensor([cfg.init_token]), ids[0], *(part for b in ids[1:] for part in (*between, b))])
+
+    def decode(self, tokens: Tensor) -> Union[str, List[str]]:
+        """The sentence of T tokens, or the two of a pair, as the encoder puts pieces together."""
+        ids = tokens.tolist()
+        texts = self.predictor.text.decode([ids[start : end - 1] for start, end in self._sentences(tokens, "tokens")])
+        return texts[0] if len(texts) == 1 else texts
+
+    def extract_features(self, tokens: Tensor, return_all_hiddens: bool = False) -> Union[Tensor, List[Tensor]]:
+        """B x T x d, the last layer's states of the tokens (T, or B x T with pads at their ends).
+
+        With ``return_all_hiddens`` the states before the first and after each layer. Pads have zeros where all have.
+        """
+        rows = tokens.unsqueeze(0) if tokens.dim() == 1 else tokens
+        net_input, kept = self._batch(rows)
+        features, extra = self.model(**net_input, features_only=True, return_all_hiddens=return_all_hiddens)
+        states = [inner.transpose(0, 1) for inner in extra["inner_states"]] if return_all_hiddens else [features]
+        found = [every[kept].view(len(rows), -1, every.size(2)) for every in states]
+        padded = [F.pad(every, (0, 0, 0, rows.size(1) - every.size(1))) for every in found]
+        return padded if return_all_hiddens else padded[0]
+
+    def predict(self, head: str, tokens: Tensor, return_logits: bool = False) -> Tensor:
+        """B x classes log-probabilities, or the logits (of a model of scores: B x 1, as they were trained)."""
+        net_input, _ = self._batch(tokens.unsqueeze(0) if tokens.dim() == 1 else tokens)
+        logits, _ = self.model(**net_input, features_only=True, classification_head_name=head)
+        return logits if return_logits else F.log_softmax(logits, dim=-1)
+
+    def _batch(self, rows: Tensor) -> Tuple[Dict[str, Any], Tensor]:
+        """The model's input for B x T tokens, and which of its B x T' places are theirs."""
+        names = [f"row {number} of the tokens" for number in range(1, len(rows) + 1)]
+        found = [self._sentences(row, name) for row, name in zip(rows, names)]
+        parts = [[row[start:end].cpu() for row, (start, end) in zip(rows, spans)] for spans in zip(*found)]
+        text, means, length = self.predictor.text, self.predictor.means, self.model.prompt_length
+        examples = text_examples(self.task.cfg, text.dictionary, parts, length, names.__getitem__, whole=True)
+        net_input = examples.collater([examples[i] for i in range(len(rows))])["net_input"]
+        if means is not None:
+            net_input["representation"] = means.rows(parts)
+        rows_of_prompt, before = len(examples.block), torch.from_numpy(examples.index)[:, None]
+        places = torch.arange(net_input["src_tokens"].size(1) + rows_of_prompt)
+        kept = (places < before) | (places >= before + rows_of_prompt)
+        return utils.apply_to_sample(lambda tensor: tensor.to(self.device), net_input), kept.to(self.device)
+
+    def _sentences(self, row: Tensor, name: str) -> List[Span]:
+        """Where the sentences stand among T tokens, their ``</s>`` included.
+
+        Raises:
+            InputError: these are not the tokens of what the model reads.
+        """
+        dictionary, cfg, pairs = self.predictor.text.dictionary, self.task.cfg, bool(self.predictor.record.pairs)
+        ids = row[row.ne(dictionary.pad())].tolist()
+        first = ids.index(dictionary.eos()) + 1 if dictionary.eos() in ids else 0
+        between = [] if cfg.separator_token is None or not pairs else [cfg.separator_token]
+        spans = [(1, first), (first + len(between), len(ids))][: 2 if pairs else 1]
+        start, end = spans[-1]
+        whole = ids[:1] == [cfg.init_token] and ids[first : first + len(between)] == between and end == len(ids)
+        if not whole or [at for at in range(start, end) if ids[at] == dictionary.eos()] != [end - 1]:
+            form = "<s> A </s> </s> B </s>" if between else "<s> A </s> B </s>" if pairs else "<s> A </s>"
+            raise InputError(f"{name}: these are not {form}, which this model reads: make them with encode")
+        return spans

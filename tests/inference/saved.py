@@ -1,0 +1,48 @@
+"""Checkpoints as fairseq-train saves them, of models with random values, without a training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from fairseq import options, tasks
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from omegaconf import OmegaConf
+
+from tests.folders import TRAINING
+from tests.helpers import TINY
+
+
+def write_checkpoint(
+    path: Path, folder: Path, backbone: Path, *more: object, without: str = "--phm-n", std: float = 0.1
+) -> Path:
+    """Of a model on ``folder`` whose trained values are moved by N(0, std^2).
+
+    Args:
+        more: options, which win over the usual ones.
+        without: names of usual options with a value that are left out.
+    """
+    usual = list(TRAINING)
+    for option in without.split():
+        at = usual.index(option)
+        del usual[at : at + 2]
+    command = [folder, "--task", "sentence_prediction_idpg", "--criterion", "sentence_prediction", *usual]
+    command += ["--init-token", 0, "--max-positions", TINY["max_positions"], "--backbone", backbone, *more]
+    parser = options.get_training_parser()
+    cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, input_args=list(map(str, command))))
+    torch.manual_seed(0)
+    model = tasks.setup_task(cfg.task).build_model(cfg.model)
+    with torch.no_grad():
+        for parameter in filter(lambda p: p.requires_grad, model.parameters()):
+            parameter.add_(std * torch.randn_like(parameter))
+    history = {"criterion_name": "SentencePredictionCriterion", "optimizer_name": "FairseqAdam", "num_updates": 1}
+    state = {
+        "args": None,
+        "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),
+        "model": model.state_dict(),
+        "optimizer_history": [{**history, "lr_scheduler_state": {"best": None}}],
+        "extra_state": {"train_iterator": {"epoch": 2, "iterations_in_epoch": 0}, "val_loss": None},
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torch.save(state, path)
+    return path

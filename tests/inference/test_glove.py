@@ -1,0 +1,62 @@
+"""Word vectors of texts that nobody has preprocessed."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from fairseq_idpg import load
+from preprocess.errors import InputError
+from tests.inference.saved import write_checkpoint
+
+GLOVE = ["--method", "m-idpg-phm-glove", "--phm-n", 4, "--generator-hidden-size", 8]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(place, folders, vectors):
+    return write_checkpoint(place / "glove.pt", folders["pairs"], place / "backbone" / "model.pt", *GLOVE)
+
+
+def test_new_words_are_looked_up_when_they_come(checkpoint, vectors):
+    texts = [("red cat", "dog"), ("Blue, cat!", "unheard of"), ("nothing", "known"), ("red", "fast fast")]
+    once, anew = (load(checkpoint, device="cpu", vectors=vectors) for _ in range(2))
+    together = [p.probabilities for p in once.predict(texts)]
+    alone = [anew.predict([text])[0].probabilities for text in texts]
+    for one, other in zip(together, alone):
+        assert one == pytest.approx(other, abs=1e-6)
+    rows = anew.means.rows([anew.text.encode(part) for part in zip(*texts)])
+    values = {line.split()[0]: np.array(line.split()[1:], float) for line in vectors.read_text().splitlines()}
+    assert rows[1].numpy() == pytest.approx((values["blue"] + values["cat"]) / 2, abs=1e-6)  # of the words that it has
+    assert rows[2].numpy() == pytest.approx(np.random.RandomState(0).normal(0, 0.6, 8), abs=1e-6)
+
+
+def test_other_vectors_are_refused(checkpoint, place, folders, vectors, tmp_path, caplog):
+    with pytest.raises(InputError, match="m-idpg-phm-glove reads word vectors: name the file"):
+        load(checkpoint, device="cpu")
+    other = tmp_path / "vectors.txt"
+    other.write_text(vectors.read_text().replace("red", "Red"))
+    with pytest.raises(InputError, match="is not what this model was trained on .vectors.txt.: name that"):
+        load(checkpoint, device="cpu", vectors=other)
+    with pytest.raises(InputError, match="vectors nowhere.txt does not exist"):
+        load(checkpoint, device="cpu", vectors="nowhere.txt")
+    plain = write_checkpoint(tmp_path / "plain.pt", folders["pairs"], place / "backbone" / "model.pt")
+    with pytest.raises(InputError, match="has no effect: --method m-idpg-phm reads no word vectors"):
+        load(plain, device="cpu", vectors=vectors)
+
+
+def test_vectors_that_are_not_recorded_need_the_same_width(checkpoint, place, folders, vectors, tmp_path, caplog):
+    facts = folders["pairs"] / "glove" / "glove.json"
+    recorded = facts.read_text()
+    try:
+        facts.write_text(json.dumps({**json.loads(recorded), "vectors_sha256": None}))
+        unrecorded = write_checkpoint(tmp_path / "x.pt", folders["pairs"], place / "backbone" / "model.pt", *GLOVE)
+    finally:
+        facts.write_text(recorded)
+    assert load(unrecorded, device="cpu", vectors=vectors).predict([("red", "cat")])
+    assert "is not recorded and not checked" in caplog.text
+    narrow = tmp_path / "narrow.txt"
+    narrow.write_text("red 1 2\n")
+    with pytest.raises(InputError, match="have 2 numbers, and this model was trained on vectors of 8"):
+        load(unrecorded, device="cpu", vectors=narrow).predict([("red", "cat")])

@@ -1,0 +1,73 @@
+"""fairseq's own way to a trained model: tokens in, features and log-probabilities of these tokens out."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
+from preprocess.errors import InputError
+from tests.helpers import TINY
+from tests.inference.conftest import KINDS
+from tests.inference.test_predictor import inputs
+
+HEAD = "sentence_classification_head"
+
+
+@pytest.fixture(scope="module")
+def hub(idpg):
+    return lambda kind: RobertaIDPGModel.from_pretrained(idpg(kind).parent, "checkpoint_last.pt")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_as_from_sentences(kind, hub):
+    model, texts = hub(kind), inputs(kind)[:5]
+    rows = [model.encode(*([text] if isinstance(text, str) else text)) for text in texts]
+    assert [model.decode(row) for row in rows] == [text if isinstance(text, str) else list(text) for text in texts]
+    found = model.predictor.predict(texts, features=True)
+    together = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=1)
+    together = F.pad(together, (0, 3), value=1)
+    logits = model.predict(HEAD, together, return_logits=True)
+    features, hiddens = model.extract_features(together), model.extract_features(together, return_all_hiddens=True)
+    assert (
+        features.shape == (5, together.size(1), TINY["encoder_embed_dim"])
+        and len(hiddens) == TINY["encoder_layers"] + 1
+    )
+    assert torch.equal(hiddens[-1], features)
+    assert torch.allclose(features[:, 0], torch.stack([p.features for p in found]), atol=1e-5)
+    for number, (row, prediction) in enumerate(zip(rows, found)):
+        assert torch.allclose(model.extract_features(row)[0], features[number, : len(row)], atol=1e-5)
+        if kind == "scores":
+            assert 5 * logits[number].item() == pytest.approx(prediction.score, abs=1e-4)
+        else:
+            expected = torch.tensor(list(prediction.probabilities.values())).log()
+            assert torch.allclose(model.predict(HEAD, row)[0], expected, atol=1e-5)
+
+
+def test_the_task_makes_the_same_tokens(hub, folders):
+    model = hub("pairs")
+    model.task.cfg.data = str(folders["pairs"])
+    dataset = model.task.load_dataset("valid")
+    for number, text in enumerate(inputs("pairs")):
+        assert torch.equal(dataset[number]["net_input.src_tokens"], model.encode(*text))
+
+
+def test_prompt_rows_are_left_out_of_the_features(hub):
+    """The first layer's input: the words' embeddings, at their places among the prompt's rows."""
+    model = hub("pairs")
+    tokens = model.encode("red cat", "dog")
+    embedded = model.extract_features(tokens, return_all_hiddens=True)[0][0]
+    stack = model.model.encoder.sentence_encoder
+    places = torch.tensor([2, *range(6, len(tokens) + 5)])  # <s>, then after three rows at position 0
+    words = stack.embed_tokens(tokens) + stack.embed_positions.weight[places]
+    assert torch.allclose(embedded, stack.layernorm_embedding(words), atol=1e-5)
+
+
+@pytest.mark.parametrize("tokens", [[0, 5], [5, 2], [0, 5, 2, 2], [0, 5, 2, 6, 2], [0, 5, 2, 2, 6, 7], [2]])
+def test_other_tokens_are_refused(hub, tokens):
+    model = hub("pairs")
+    with pytest.raises(InputError, match="these are not <s> A </s> </s> B </s>"):
+        model.extract_features(torch.tensor(tokens))
+    with pytest.raises(InputError, match="input 1 is a single sentence"):
+        model.encode("one")

@@ -1,0 +1,67 @@
+"""Every method reads sentences: as on a folder, in several threads, and by fairseq's own interface."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from fairseq_idpg import load
+from fairseq_idpg.inference.hub import IDPGHubInterface
+from fairseq_idpg.methods.registry import PRESETS
+from preprocess.errors import InputError
+from tests.helpers import TINY
+from tests.inference.saved import write_checkpoint
+from tests.inference.test_hub import HEAD
+from tests.inference.test_predictor import inputs, outputs_of_folder
+
+SHORT = ["--prompt-length", 3]
+OPTIONS = {  # of presets that do not fit the small backbone as they are
+    **dict.fromkeys(("m-idpg-phm", "s-idpg-phm"), ["--phm-n", 4]),
+    "m-idpg-phm-glove": ["--phm-n", 4, "--generator-hidden-size", 8],
+    **dict.fromkeys(("prompt-tuning-100", "prompt-tuning-134", "dpt", "ept"), SHORT),
+    "dept": [*SHORT, "--words-length", 6],
+}
+CASES = {  # name: options
+    **{name: ["--method", name, *OPTIONS.get(name, [])] for name in PRESETS},
+    "joined": ["--method", "prompt-tuning+adapter"],
+    "late": ["--method", "m-idpg-phm", "--phm-n", 4, "--prompt-insertion", "late", "--prompt-layers", 1],
+    "before B": ["--method", "s-idpg-dnn", "--prompt-position", 2],
+    "after the end": ["--method", "m-idpg-dnn", "--prompt-position", 4],
+    "one separator": ["--method", "m-idpg-dnn", "--prompt-position", 3],
+    "last states": ["--method", "id-spam", "--generator-input", "last"],
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_as_on_a_folder(case, place, folders, vectors, tmp_path):
+    backbone = place / "backbone" / "model.pt"
+    without = "--phm-n --separator-token" if case == "one separator" else "--phm-n"
+    path = write_checkpoint(tmp_path / "x.pt", folders["pairs"], backbone, *CASES[case], without=without)
+    reads_words = {"vectors": vectors} if "glove" in case else {}
+    model, texts = load(path, device="cpu", **reads_words), inputs("pairs")
+    logits = outputs_of_folder(path, folders["pairs"])
+    expected = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    assert np.ptp(expected[:, 0]) > 1e-4  # inputs matter
+
+    def probabilities(found) -> np.ndarray:
+        return np.array([list(prediction.probabilities.values()) for prediction in found])
+
+    found = model.predict(texts, batch_size=3)
+    assert probabilities(found) == pytest.approx(expected, abs=1e-6)
+    with ThreadPoolExecutor(4) as threads:
+        parts = threads.map(lambda start: model.predict(texts[start : start + 4], batch_size=3), range(0, 16, 4))
+        assert probabilities([p for part in parts for p in part]) == pytest.approx(expected, abs=1e-6)
+    hub = IDPGHubInterface(model)
+    by_tokens = [hub.predict(HEAD, hub.encode(*pair))[0].exp().tolist() for pair in texts[:4]]
+    assert np.array(by_tokens) == pytest.approx(expected[:4], abs=1e-6)
+    tokens = hub.encode(*texts[0])
+    assert hub.extract_features(tokens).shape[:2] == (1, len(tokens))
+    slots = set(() if model.model.method is None else model.model.method.slots)
+    if slots & {"input", "late"}:
+        rows = model.predict(texts[:3], prompts=True, words=2)[2].prompts
+        assert rows and all(len(row.words) == 2 and row.vector.shape == (TINY["encoder_embed_dim"],) for row in rows)
+    else:
+        with pytest.raises(InputError, match="has no prompt rows that stand among the words"):
+            model.predict(texts[:3], prompts=True)

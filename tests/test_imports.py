@@ -24,7 +24,9 @@ ROOMS = {  # the same within run_scripts
 
 
 def files(folder: str) -> list[Path]:
-    return [path.relative_to(ROOT) for path in sorted((ROOT / folder).rglob("*.py"))]
+    """Without hidden folders: benchmarks/.peers holds other people's."""
+    found = (path.relative_to(ROOT) for path in sorted((ROOT / folder).rglob("*.py")))
+    return [path for path in found if not any(part.startswith(".") for part in path.parts)]
 
 
 def imported(text: str, package: tuple[str, ...]) -> Iterator[str]:

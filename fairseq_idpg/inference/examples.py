@@ -75,5 +75,5 @@ def check_lengths(
     if len(too_long):
         raise InputError(
             f"{name(int(too_long[0]))} has {lengths[too_long[0]]} tokens, and this model takes {room} beside its "
-            "prompt: shorten it, or let texts be cut at their ends with truncate"
+            "prompt: shorten it, or let texts be cut at their ends with --truncate"
         )

@@ -62,7 +62,7 @@ class MeanVectors:
         if vectors.shape[1] != self.width:
             raise InputError(
                 f"the vectors in {self.source} have {vectors.shape[1]} numbers, and this model was trained on vectors "
-                f"of {self.width}: name these with vectors"
+                f"of {self.width}: name these with --vectors"
             )
         self.numbers.update({word: number for number, word in enumerate(words, start=len(self.numbers))})
         self.vectors, self.known = np.concatenate([self.vectors, vectors]), np.concatenate([self.known, known])
@@ -80,17 +80,17 @@ def find_vectors(source: Optional[str], model: Any, record: Record, text: TextEn
     method = model.args.method
     if model.method is None or model.method.representation != GLOVE:
         if source is not None:
-            raise InputError(f"vectors {source} has no effect: --method {method} reads no word vectors: leave it out")
+            raise InputError(f"--vectors {source} has no effect: --method {method} reads no word vectors: leave it out")
         return None
     if source is None:
         raise InputError(
             f"--method {method} reads word vectors: name the file that its data was made with, such as "
-            "glove.6B.300d.txt, with vectors"
+            "glove.6B.300d.txt, with --vectors"
         )
     files = vector_files(Path(source))
     if record.vectors is None:
-        logger.warning("vectors %s: whether the model was trained on these is not recorded and not checked", source)
+        logger.warning("--vectors %s: whether the model was trained on these is not recorded and not checked", source)
     elif sorted(map(sha256, files)) != sorted(record.vectors.values()):
         names = ", ".join(record.vectors)
-        raise InputError(f"vectors {source} is not what this model was trained on ({names}): name that")
+        raise InputError(f"--vectors {source} is not what this model was trained on ({names}): name that")
     return MeanVectors(Path(source), text, model.args.representation_width)

@@ -23,7 +23,7 @@ def load(
     device: Device = None,
     backbone: Union[None, str, Path] = None,
     fp16: bool = False,
-    bpe: Union[None, str, Path] = None,
+    vocab: Union[None, str, Path] = None,
     vectors: Union[None, str, Path] = None,
     truncate: bool = False,
 ) -> Predictor:
@@ -34,15 +34,15 @@ def load(
         device: where the model goes; default: a GPU if there is one.
         backbone: the backbone's model.pt, if it has moved since the training.
         fp16: compute in half precision, on a GPU.
-        bpe: folder of the files that text is encoded with, if they have moved; the default is to look where they were,
-            beside the backbone and beside the checkpoint.
+        vocab: folder of the encoder's files, if they have moved; the default is to look where they were when the data
+            was made, beside the backbone and beside the checkpoint.
         vectors: file of the word vectors that the model was trained on, for methods that read them (GloVe).
         truncate: cut texts that are too long at their ends, although the model was trained on whole ones.
 
     Raises:
         InputError: a file is missing, damaged, or not the one that the model was trained with.
     """
-    return open_checkpoint(str(checkpoint), "checkpoint", device, backbone, fp16, bpe, vectors, truncate)
+    return open_checkpoint(str(checkpoint), "checkpoint", device, backbone, fp16, vocab, vectors, truncate)
 
 
 def open_checkpoint(
@@ -51,7 +51,7 @@ def open_checkpoint(
     device: Device = None,
     backbone: Union[None, str, Path] = None,
     fp16: bool = False,
-    bpe: Union[None, str, Path] = None,
+    vocab: Union[None, str, Path] = None,
     vectors: Union[None, str, Path] = None,
     truncate: bool = False,
     data: Optional[str] = None,
@@ -71,7 +71,7 @@ def open_checkpoint(
             "python -m fairseq_idpg.predict DATA-bin, or train it again"
         )
     check_backbone(cfg.model, what)
-    text = find_text_encoder(record, None if bpe is None else str(bpe), usual_places(path, cfg), what)
+    text = find_text_encoder(record, None if vocab is None else str(vocab), usual_places(path, cfg), what)
     if truncate or str(cfg.task.shorten_method) == "random_crop":  # what is kept must not depend on an input's number
         cfg.task.shorten_method, cfg.task.shorten_data_split_list = "truncate", ""
     with torch.random.fork_rng(devices=[]):  # a model draws its initial values
@@ -96,14 +96,14 @@ def find_device(device: Device, fp16: bool) -> torch.device:
         reason = " ".join(str(error).split())[:120]
         raise InputError(f"device {device} cannot be used ({reason}): name another, such as cpu") from None
     if fp16 and found.type == "cpu":
-        raise InputError("fp16 is for a GPU, and this model would be on the CPU: leave it out")
+        raise InputError("--fp16 is for a GPU, and this model would be on the CPU: leave it out")
     return found
 
 
 def check_backbone(cfg: Any, what: str) -> None:
     """Raises InputError where the backbone of a checkpoint without one in it is gone."""
     if not Path(cfg.backbone).is_file() and not (cfg.save_full_model or cfg.no_freeze_backbone):
-        raise InputError(f"the backbone of {what}, {cfg.backbone}, is not there: say with backbone where it is now")
+        raise InputError(f"the backbone of {what}, {cfg.backbone}, is not there: say with --backbone where it is now")
 
 
 def usual_places(path: str, cfg: Any) -> Iterator[Path]:

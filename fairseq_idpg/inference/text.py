@@ -73,12 +73,12 @@ def find_text_encoder(record: Record, named: Optional[str], others: Iterable[Pat
     if named is None and record.bpe is None:
         raise InputError(
             f"{what} does not record how its text was encoded, its data was not made with python -m preprocess: name "
-            "the folder of the encoder's files with bpe"
+            "the folder of the encoder's files with --vocab"
         )
     if named is not None:
         folders = [Path(named)]
         if not folders[0].is_dir():
-            raise InputError(f"bpe {named} is no folder: name that of the encoder's files")
+            raise InputError(f"--vocab {named} is no folder: name that of the encoder's files")
     else:
         usual = [GPT2_FOLDER] if record.bpe == "gpt2" else []
         folders = list(dict.fromkeys([*([Path(record.vocab)] if record.vocab else []), *others, *usual]))
@@ -89,7 +89,7 @@ def find_text_encoder(record: Record, named: Optional[str], others: Iterable[Pat
                 encoder = load_encoder(str(bpe), folder)
                 check_same_encoder(record, encoder, what)
             except InputError as error:
-                reasons.append(str(error).replace("--vocab", "bpe"))
+                reasons.append(str(error))
             else:
                 return TextEncoder(encoder, folder, record.max_length)
     if named is not None and record.bpe is not None:
@@ -97,7 +97,7 @@ def find_text_encoder(record: Record, named: Optional[str], others: Iterable[Pat
     places = ", ".join(map(str, folders))
     raise InputError(
         f"the encoder of {what} ({record.bpe or 'its data records none'}) is not in {places}: name the folder of its "
-        f"files with bpe{f' ({reasons[0]})' if reasons else ''}"
+        f"files with --vocab{f' ({reasons[0]})' if reasons else ''}"
     )
 
 
@@ -107,10 +107,10 @@ def check_same_encoder(record: Record, encoder: Encoder, what: str) -> None:
     if record.dictionary not in (None, symbols):
         raise InputError(
             f"the dictionary of {encoder.files[0].parent} (SHA-256 of its symbols {symbols:.12}) is not the one that "
-            f"{what} was trained with ({record.dictionary:.12}): name its own with bpe"
+            f"{what} was trained with ({record.dictionary:.12}): name its own with --vocab"
         )
     if record.bpe_sha256 not in (None, encoder.fingerprint()):
         raise InputError(
             f"the encoder in {encoder.files[0].parent} (SHA-256 {encoder.fingerprint():.12}) is not the one that the "
-            f"data of {what} was made with ({record.bpe_sha256:.12}): name its own with bpe"
+            f"data of {what} was made with ({record.bpe_sha256:.12}): name its own with --vocab"
         )

@@ -12,7 +12,7 @@ from typing import Any, Iterator
 import numpy as np
 import torch
 
-from fairseq_idpg.predict import Predictions, load, predict
+from fairseq_idpg.inference.folder import SplitPredictions, load_on_folder, predict_split
 from preprocess.writing import new_file
 
 from .experiment import Experiment
@@ -27,9 +27,9 @@ def evaluate(experiment: Experiment, splits: Splits, checkpoint: Path, cache: Pa
     arrays, scores = {}, {}
     with quiet("fairseq", "fairseq_idpg"):
         cpu, folder = "--cpu" in experiment.options, str(splits.folder.path)
-        model, task = load(str(checkpoint), folder, cpu, representation_cache=cache and str(cache))
+        model, task = load_on_folder(str(checkpoint), folder, cpu, representation_cache=cache and str(cache))
         for name, split in (("dev", splits.dev), ("test", splits.reported)):
-            answers, targets = numbered(predict(model, task, split))
+            answers, targets = numbered(predict_split(model, task, split))
             arrays.update({name: answers, f"{name}_targets": targets})
             scores[name] = score(experiment.facts.metric, answers, targets)
     with new_file(checkpoint.with_name("predictions.npz")) as path:
@@ -60,7 +60,7 @@ def quiet(*names: str) -> Iterator[None]:
             logging.getLogger(name).setLevel(level)
 
 
-def numbered(found: Predictions) -> tuple[np.ndarray, np.ndarray]:
+def numbered(found: SplitPredictions) -> tuple[np.ndarray, np.ndarray]:
     """Answers and targets; of classes that are numbers the numbers themselves, as F1 is that of the label 1."""
     if not found.label_names or not all(label.isdecimal() for label in found.label_names):
         return found.answers, found.targets

@@ -7,7 +7,7 @@ from typing import Sequence
 
 import numpy as np
 
-from fairseq_idpg.predict import Predictions, load, predict
+from fairseq_idpg.inference.folder import SplitPredictions, load_on_folder, predict_split
 from preprocess.errors import InputError
 from preprocess.tasks import Task
 
@@ -27,12 +27,12 @@ def answer(
     Raises:
         InputError: a checkpoint does not go with the folder, or has other labels than the task.
     """
-    said: list[list[Predictions]] = [[] for _ in parts]
+    said: list[list[SplitPredictions]] = [[] for _ in parts]
     with quiet("fairseq", "fairseq_idpg"):
         for checkpoint in checkpoints:
-            model, task = load(str(checkpoint), str(parts[0].folder), cpu, **moved)
+            model, task = load_on_folder(str(checkpoint), str(parts[0].folder), cpu, **moved)
             for part, found in zip(parts, said):
-                found.append(predict(model, task, part.sheet.split, batch_size, progress=True))
+                found.append(predict_split(model, task, part.sheet.split, batch_size, progress=True))
                 check_labels(part.sheet.task, found[-1].label_names, checkpoint)
     return [voted(part.sheet.task, found) for part, found in zip(parts, said)]
 
@@ -46,7 +46,7 @@ def check_labels(task: Task, names: Sequence[str], checkpoint: Path) -> None:
         )
 
 
-def voted(task: Task, said: Sequence[Predictions]) -> list[str]:
+def voted(task: Task, said: Sequence[SplitPredictions]) -> list[str]:
     """The vote of several models, as the paper has it (Table 7): what most say, or the mean of their scores.
 
     Classes are those of the same name, in whatever order models have them. Scores are in the task's own scale, and

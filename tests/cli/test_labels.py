@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_idpg.predict import load, main, predict
+from fairseq_idpg.inference.folder import load_on_folder, predict_split
+from fairseq_idpg.predict import main
 from preprocess.errors import InputError
 from tests.folders import renamed, run, same_tensors, train, validate, write_backbone, write_folder
 
@@ -64,8 +65,8 @@ def test_validation_is_of_names(mrpc, checkpoint):
     scores = [validate(mrpc / name, checkpoint, *F1, "--num-workers", n).log for name, n in workers.items()]
     for metric in METRICS:
         assert scores[0](metric) == scores[1](metric) != [], metric
-    model, task = load(str(checkpoint), str(mrpc / "first"), cpu=True)
-    found = predict(model, task, "valid")
+    model, task = load_on_folder(str(checkpoint), str(mrpc / "first"), cpu=True)
+    found = predict_split(model, task, "valid")
     said, gold = (np.array(found.label_names)[ids] == "1" for ids in (found.answers, found.targets))
     assert 0 < said.sum() < 21  # F1 of "0" is another number
     f1 = 200 * (said & gold).sum() / (said.sum() + gold.sum())
@@ -77,7 +78,10 @@ def test_predictions_have_the_models_names(mrpc, checkpoint, tmp_path):
         out = ["--split", "valid", "--out", str(tmp_path / name), "--cpu"]
         main([str(mrpc / name), "--path", str(checkpoint), *out])
     assert (tmp_path / "first").read_text() == (tmp_path / "second").read_text()
-    found = [predict(*load(str(checkpoint), str(mrpc / name), cpu=True), "valid") for name in ("first", "second")]
+    found = [
+        predict_split(*load_on_folder(str(checkpoint), str(mrpc / name), cpu=True), "valid")
+        for name in ("first", "second")
+    ]
     assert found[0].label_names == found[1].label_names == ["1", "0"]
     assert np.array_equal(found[0].targets, found[1].targets)
 
@@ -135,7 +139,7 @@ def others(mrpc):
 )
 def test_other_data_is_refused(others, checkpoint, name, message):
     with pytest.raises(InputError, match=message):
-        load(str(checkpoint), str(others / name), cpu=True)
+        load_on_folder(str(checkpoint), str(others / name), cpu=True)
 
 
 @pytest.mark.parametrize(

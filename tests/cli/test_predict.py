@@ -7,7 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
-from fairseq_idpg.predict import load, main, predict
+from fairseq_idpg.inference.folder import load_on_folder, predict_split
+from fairseq_idpg.predict import main
 from preprocess.errors import InputError
 from tests.folders import train, validate, write_backbone, write_folder
 
@@ -30,11 +31,13 @@ def test_classes(trained, pairs, tmp_path, capsys):
 
 
 def test_order_and_batches_do_not_matter(trained, pairs, tmp_path):
-    model, task = load(str(trained[1] / "checkpoint_best.pt"), str(pairs), cpu=True)
-    alone, together = (predict(model, task, "valid", size).outputs for size in (1, 13))
+    model, task = load_on_folder(str(trained[1] / "checkpoint_best.pt"), str(pairs), cpu=True)
+    alone, together = (predict_split(model, task, "valid", size).outputs for size in (1, 13))
     assert np.allclose(alone, together, atol=1e-5)
-    model, task = load(str(trained[1] / "checkpoint_best.pt"), str(pairs), True, representation_cache=str(tmp_path))
-    assert np.allclose(predict(model, task, "valid").outputs, alone, atol=1e-5)
+    model, task = load_on_folder(
+        str(trained[1] / "checkpoint_best.pt"), str(pairs), True, representation_cache=str(tmp_path)
+    )
+    assert np.allclose(predict_split(model, task, "valid").outputs, alone, atol=1e-5)
     assert list(tmp_path.glob("*.npy"))
 
 
@@ -82,8 +85,8 @@ def test_splits_without_labels_are_predicted(backbone, tmp_path, regression):
     def predicted():
         out = ["--path", str(checkpoint), "--out", str(tmp_path / "p.tsv"), "--cpu"]
         main([str(data), *out])  # the test split
-        model, task = load(str(checkpoint), str(data), cpu=True)
-        return (tmp_path / "p.tsv").read_text(), predict(model, task, "test").targets
+        model, task = load_on_folder(str(checkpoint), str(data), cpu=True)
+        return (tmp_path / "p.tsv").read_text(), predict_split(model, task, "test").targets
 
     labelled, targets = predicted()
     assert len(labelled.splitlines()) == len(targets) == 13
@@ -102,7 +105,7 @@ def test_splits_without_labels_are_predicted(backbone, tmp_path, regression):
 
 
 def test_a_place_that_cannot_be_written_to_is_refused_before_the_work(trained, pairs, tmp_path, monkeypatch):
-    monkeypatch.setattr("fairseq_idpg.predict.load", None)
+    monkeypatch.setattr("fairseq_idpg.predict.load_on_folder", None)
     usual = [str(pairs), "--path", str(trained[1] / "checkpoint_best.pt"), "--cpu"]
     (tmp_path / "file").write_text("")
     for out, message in ((tmp_path, "is a folder: name a file"), (tmp_path / "file" / "p.tsv", "cannot be written to")):
@@ -114,4 +117,4 @@ def test_labels_without_names_are_refused(trained, pairs, tmp_path):
     data = shutil.copytree(pairs, tmp_path / "data")
     (data / "label" / "dict.txt").unlink()
     with pytest.raises(InputError, match="data has no label/dict.txt"):
-        load(str(trained[1] / "checkpoint_best.pt"), str(data), cpu=True)
+        load_on_folder(str(trained[1] / "checkpoint_best.pt"), str(data), cpu=True)

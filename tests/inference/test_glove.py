@@ -39,7 +39,7 @@ def test_other_vectors_are_refused(checkpoint, place, folders, vectors, tmp_path
     other.write_text(vectors.read_text().replace("red", "Red"))
     with pytest.raises(InputError, match="is not what this model was trained on .vectors.txt.: name that"):
         load(checkpoint, device="cpu", vectors=other)
-    with pytest.raises(InputError, match="vectors nowhere.txt does not exist"):
+    with pytest.raises(InputError, match="--vectors nowhere.txt does not exist"):
         load(checkpoint, device="cpu", vectors="nowhere.txt")
     plain = write_checkpoint(tmp_path / "plain.pt", folders["pairs"], place / "backbone" / "model.pt")
     with pytest.raises(InputError, match="has no effect: --method m-idpg-phm reads no word vectors"):

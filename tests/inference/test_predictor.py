@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from fairseq_idpg import load
-from fairseq_idpg.predict import load as load_on_folder
-from fairseq_idpg.predict import predict as predict_split
+from fairseq_idpg.inference.folder import load_on_folder, predict_split
 from preprocess.errors import InputError
 from tests.inference.conftest import KINDS, LABELS, texts
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from fairseq_idpg.inference.folder import load_on_folder, predict_split
 from fairseq_idpg.methods.registry import PRESETS
-from fairseq_idpg.predict import load, predict
 from tests.folders import same_tensors, train, validate
 from tests.helpers import ALWAYS_SAVED
 from tests.methods.test_registry import FOLDED, TRAINS_BACKBONE, build, trained_names
@@ -93,10 +93,10 @@ def test_run(case, data, backbone, tmp_path):
     assert same_tensors(saved(tmp_path / "rest", "last"), tensors)
     assert validated.log("valid_loss") == pytest.approx(whole.log("valid_loss")[-1:], abs=1e-3)
 
-    model, task = load(str(last), str(data), cpu=True)
+    model, task = load_on_folder(str(last), str(data), cpu=True)
     merged = model.method is not None and model.method.merged
     assert merged == ("lora" in name)
-    predicted = predict(model, task, "valid")
+    predicted = predict_split(model, task, "valid")
     probabilities = torch.from_numpy(predicted.outputs).log_softmax(1).numpy()
     loss = -np.mean([row[int(target)] for row, target in zip(probabilities, predicted.targets)]) / np.log(2)
     assert loss == pytest.approx(validated.log("valid_loss")[0], abs=2e-3)

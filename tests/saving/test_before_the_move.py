@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_idpg.predict import load, predict
+from fairseq_idpg.inference.folder import load_on_folder, predict_split
 from tests.folders import train, validate
 
 PLACE = Path(__file__).parent / "of_94c9632"
@@ -33,8 +33,8 @@ def probabilities(text: str) -> list[float]:
 
 
 def predicted(checkpoint: Path) -> list[float]:
-    model, task = load(str(checkpoint), str(DATA), cpu=True, backbone=str(BACKBONE))
-    return probabilities("\n".join(predict(model, task, "valid").lines()))
+    model, task = load_on_folder(str(checkpoint), str(DATA), cpu=True, backbone=str(BACKBONE))
+    return probabilities("\n".join(predict_split(model, task, "valid").lines()))
 
 
 def said(method: str, after: str = "") -> list[float]:

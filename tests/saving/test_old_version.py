@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fairseq_idpg.predict import load, predict
+from fairseq_idpg.inference.folder import load_on_folder, predict_split
 from preprocess.errors import InputError
 from tests.folders import train
 
@@ -25,8 +25,8 @@ WARNING = "this checkpoint is of an earlier version"
 
 
 def test_predictions(caplog):
-    model, task = load(str(CHECKPOINT), str(DATA), cpu=True, backbone=str(BACKBONE))
-    found = predict(model, task, "valid")
+    model, task = load_on_folder(str(CHECKPOINT), str(DATA), cpu=True, backbone=str(BACKBONE))
+    found = predict_split(model, task, "valid")
     probabilities = [float(line.split("\t")[1]) for line in found.lines()]
     assert probabilities == pytest.approx(SAID, abs=2e-6)
     assert found.label_names == ["0", "1"] and list(found.answers) == [0] * 13
@@ -47,20 +47,20 @@ def test_names_are_needed_from_somewhere(tmp_path):
     shutil.copytree(DATA, tmp_path / "data")
     shutil.rmtree(tmp_path / "data" / "label")
     with pytest.raises(InputError, match="does not know its label names, and .*data has no label/dict.txt: add that"):
-        load(str(CHECKPOINT), str(tmp_path / "data"), cpu=True, backbone=str(BACKBONE))
+        load_on_folder(str(CHECKPOINT), str(tmp_path / "data"), cpu=True, backbone=str(BACKBONE))
 
 
 def test_other_numbers_of_classes_are_still_refused(tmp_path):
     shutil.copytree(DATA, tmp_path / "data")
     (tmp_path / "data" / "label" / "dict.txt").write_text("0 1\n1 1\n2 1\n")
-    model, task = load(str(CHECKPOINT), str(tmp_path / "data"), cpu=True, backbone=str(BACKBONE))
+    model, task = load_on_folder(str(CHECKPOINT), str(tmp_path / "data"), cpu=True, backbone=str(BACKBONE))
     with pytest.raises(InputError, match="label/dict.txt, which has 3 labels"):
-        predict(model, task, "valid")
+        predict_split(model, task, "valid")
 
 
 def test_its_backbone_is_known_by_the_bytes_of_its_file(tmp_path):
     moved = shutil.copyfile(BACKBONE, tmp_path / "moved.pt")
-    load(str(CHECKPOINT), str(DATA), cpu=True, backbone=str(moved))
+    load_on_folder(str(CHECKPOINT), str(DATA), cpu=True, backbone=str(moved))
     torch.save(torch.load(BACKBONE, weights_only=True), moved, _use_new_zipfile_serialization=False)
     with pytest.raises(InputError, match="SHA-256 of the file .* is not the backbone this checkpoint was trained on"):
-        load(str(CHECKPOINT), str(DATA), cpu=True, backbone=str(moved))
+        load_on_folder(str(CHECKPOINT), str(DATA), cpu=True, backbone=str(moved))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_idpg.predict import Predictions
+from fairseq_idpg.inference.folder import SplitPredictions
 from preprocess.errors import InputError
 from preprocess.tasks import TASKS
 from run_scripts.submit.answers import check_labels, voted
@@ -20,11 +20,11 @@ NAMES = ("contradiction", "entailment", "neutral")
 def says(answers, order=NAMES):
     """Predictions of a model with its classes in this order."""
     order = list(order)
-    return Predictions(np.eye(len(order))[[order.index(answer) for answer in answers]], None, order)
+    return SplitPredictions(np.eye(len(order))[[order.index(answer) for answer in answers]], None, order)
 
 
 def scores(*values):
-    return Predictions(np.array(values), None, [])
+    return SplitPredictions(np.array(values), None, [])
 
 
 def test_most_seeds_decide_whatever_their_order():

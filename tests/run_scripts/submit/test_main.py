@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairseq_idpg.predict import load, predict
+from fairseq_idpg.inference.folder import load_on_folder, predict_split
 from run_scripts.run.records import read_records
 from run_scripts.submit import rules
 from run_scripts.submit.__main__ import main, write_archive
@@ -100,8 +100,10 @@ def by_hand(world: World, task: str, split: str = "test", data: str = "") -> lis
     """Each seed's answers, by name, of the library's own predictions."""
     said = []
     for run in made_runs(world, task):
-        model, setting = load(str(world.results / "runs" / run / "checkpoint_best.pt"), str(world.data / data), True)
-        found = predict(model, setting, split)
+        model, setting = load_on_folder(
+            str(world.results / "runs" / run / "checkpoint_best.pt"), str(world.data / data), True
+        )
+        found = predict_split(model, setting, split)
         said.append([found.label_names[answer] for answer in found.answers] if found.label_names else found.outputs)
     return said
 

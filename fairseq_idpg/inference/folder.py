@@ -1,0 +1,91 @@
+"""Predictions for every example of a split of a binarized folder."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Optional
+
+import numpy as np
+import torch
+from fairseq import checkpoint_utils, utils
+from tqdm import tqdm
+
+from ..errors import InputError
+from ..saving.configuration import check_is_ours
+from ..saving.reading import load_state
+from ..tasks.labels import class_names
+
+
+@dataclass
+class SplitPredictions:
+    """What a model says of a split of N examples, in the order of the data.
+
+    Attributes:
+        outputs: N x classes logits, or N scores of a regression.
+        targets: N class indices or scores; None where the split has no labels.
+        label_names: the classes; empty for a regression.
+    """
+
+    outputs: np.ndarray
+    targets: Optional[np.ndarray]
+    label_names: List[str]
+
+    @property
+    def answers(self) -> np.ndarray:
+        """N class indices, or N scores."""
+        return self.outputs.argmax(1) if self.label_names else self.outputs
+
+    def lines(self) -> Iterator[str]:
+        """Columns: class and probabilities in the order of ``label_names``, or score."""
+        if not self.label_names:
+            yield from (f"{score:.6f}" for score in self.outputs)
+            return
+        probabilities = torch.from_numpy(self.outputs).softmax(1).tolist()
+        for answer, row in zip(self.answers, probabilities):
+            yield "\t".join([self.label_names[answer], *(f"{p:.6f}" for p in row)])
+
+
+def load_on_folder(checkpoint: str, data: str, cpu: bool = False, **overrides: Any):
+    """(model, task) of a checkpoint on a data folder, in evaluation mode, on the GPU if there is one."""
+    if not Path(checkpoint).is_file():
+        raise InputError(f"--path {checkpoint} is not a file: give a checkpoint that fairseq-train saved")
+    changed = {"data": data, "representation_cache": None, **overrides}
+    state = load_state(checkpoint, "--path", changed)
+    check_is_ours(state, f"--path {checkpoint}")
+    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([checkpoint], state=state)
+    if not task.cfg.regression_target and not class_names(task.label_dictionary):
+        raise InputError(
+            f"--path {checkpoint} is of an earlier version and does not know its label names, and {data} has no "
+            "label/dict.txt: add that of its training data"
+        )
+    model.merge_method()
+    return (model if cpu or not torch.cuda.is_available() else model.cuda()).eval(), task
+
+
+@torch.no_grad()
+def predict_split(model: Any, task: Any, split: str, batch_size: int = 64, progress: bool = False) -> SplitPredictions:
+    """Runs a loaded model over a split, in batches of similar length."""
+    dataset = task.load_dataset(split, need_labels=False)
+    head = task.cfg.classification_head_name
+    task.begin_valid_epoch(0, model)
+    batches = task.get_batch_iterator(dataset, max_sentences=batch_size).next_epoch_itr(shuffle=False)
+    device = next(model.parameters()).device
+    outputs: Dict[int, np.ndarray] = {}
+    targets: Dict[int, float] = {}
+    for sample in tqdm(batches, desc=split, unit="batch", disable=None if progress else True):
+        inputs = utils.move_to_cuda(sample["net_input"], device) if device.type == "cuda" else sample["net_input"]
+        logits, _ = model(**inputs, features_only=True, classification_head_name=head)
+        ids = sample["id"].tolist()
+        outputs.update(zip(ids, logits.float().cpu().numpy()))
+        if "target" in sample:
+            targets.update(zip(ids, sample["target"].view(-1).tolist()))
+    rows = np.stack([outputs[i] for i in range(len(dataset))])
+    unusable = np.flatnonzero(~np.isfinite(rows).all(1))
+    if len(unusable):
+        raise InputError(
+            f"{len(unusable)} of {len(rows)} predictions of split {split} are not finite, the first that of line "
+            f"{unusable[0] + 1}: give another checkpoint"
+        )
+    labels = None if not targets else np.asarray([targets[i] for i in range(len(dataset))])
+    if task.cfg.regression_target:
+        return SplitPredictions(rows[:, 0], labels, [])
+    return SplitPredictions(rows, labels, class_names(task.label_dictionary))

@@ -13,9 +13,15 @@ from .arguments import flag_name
 from .methods.registry import PRESETS
 from .models.config import METHOD_OPTIONS, RobertaIDPGConfig
 from .optim.grouped_adam import GroupedAdamConfig
+from .places_table import places_markdown
 from .tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig
 
 BAR = r"\|"  # a bar inside a cell
+PLACES_SAY = (
+    "What a prompt is made of and where it enters (`--prompt-insertion` `--prompt-layers`) are chosen apart. A list of "
+    "layers may stand where `all` does, a single one where `middle` does; `add` and `replace` need layer 0, the input. "
+    "What is refused ends with the line of that number:"
+)
 HEADER = ["| option | default | |", "| --- | --- | --- |"]
 
 
@@ -42,7 +48,7 @@ def _preset_rows() -> List[str]:
 
 
 def options_markdown() -> str:
-    """Task, model and method options, and what each preset sets."""
+    """Task, model and method options, what each preset sets, and where prompts may stand."""
     inherited = {f.name for f in fields(SentencePredictionConfig)}
     helped = [f for f in fields(RobertaIDPGConfig) if "help" in f.metadata]
     parts: List[Any] = [
@@ -58,7 +64,8 @@ def options_markdown() -> str:
     lines: List[str] = []
     for part in parts:
         lines += [part, ""] if isinstance(part, str) else [*HEADER, *_rows(part), ""]
-    return "\n".join([*lines, "Presets; an option given explicitly wins:", "", *_preset_rows()])
+    lines += ["Presets; an option given explicitly wins:", "", *_preset_rows(), "", PLACES_SAY, "", *places_markdown()]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

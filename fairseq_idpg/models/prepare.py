@@ -114,6 +114,18 @@ def set_initial_values(model: Any, data: DataFacts) -> None:
         load_head(model, cfg.head_init_from, data.task_cfg.classification_head_name, data.record)
 
 
+def check_method_effects(cfg: Any, method: Optional[Method]) -> None:
+    """Refuses options of the method (``cfg``, filled) that change nothing.
+
+    Raises:
+        InputError: with the reason.
+    """
+    defaults = find_preset(cfg.method).defaults
+    for name, reason in ({} if method is None else method.without_effect(cfg)).items():
+        if str(getattr(cfg, name)) != str(defaults[name]):
+            raise InputError(f"{given(cfg, name)} has no effect: {reason}")
+
+
 def check_effects(task_cfg: Any, cfg: Any, method: Optional[Method]) -> None:
     """Refuses options of the task and of the model (``cfg``, filled) that change nothing.
 
@@ -124,10 +136,7 @@ def check_effects(task_cfg: Any, cfg: Any, method: Optional[Method]) -> None:
     Raises:
         InputError: with the reason.
     """
-    defaults = find_preset(cfg.method).defaults
-    for name, reason in ({} if method is None else method.without_effect(cfg)).items():
-        if str(getattr(cfg, name)) != str(defaults[name]):
-            raise InputError(f"{given(cfg, name)} has no effect: {reason}")
+    check_method_effects(cfg, method)
     if task_cfg.prompt_position and not getattr(method, "prompt_length", 0):
         raise InputError(
             f"{given(task_cfg, 'prompt_position')} has no effect: --method {cfg.method} inserts no rows into the "

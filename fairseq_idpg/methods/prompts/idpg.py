@@ -132,10 +132,13 @@ class IDPG(PromptMethod):
             found["representation"] = (
                 "the input's prompt is made from M(x): leave it out or give --representation backbone"
             )
+        norms = ("generator_residual", "generator_layer_norm")
         if 0 not in self.places:
             first = f"--prompt-layers {cfg.prompt_layers} leaves out layer 0, whose prompt it would change"
-            norms = ("generator_residual", "generator_layer_norm")
             found.update(dict.fromkeys(norms, f"{first}: leave it out or add 0"))
+        elif not self.in_input:
+            none = f"--prompt-insertion {cfg.prompt_insertion} puts no rows into the input, which it would change"
+            found.update(dict.fromkeys(norms, f"{none}: leave it out or give add"))
         if self.representation is None:
             found["representation_dropout"] = "no layer reads M(x): leave it out or add 0 to --prompt-layers"
         return found

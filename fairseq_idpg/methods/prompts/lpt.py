@@ -136,11 +136,14 @@ class LatePrompts(StatePrompts):
 
     def without_effect(self, cfg: LPTConfig) -> Dict[str, str]:
         found = super().without_effect(cfg)
-        if self.places == (0,) and self.representation is None and str(cfg.lpt_generator) == "npg":
-            found["prompt_layers"] = (
-                "below layer 0 <s> is the same in every input, and npg would make one prompt for all: give a higher "
-                "layer, --lpt-generator mppg or appg, or --generator-input last"
-            )
+        if str(cfg.lpt_generator) != "npg" or self.representation is not None:
+            return found
+        same = "<s> is the same in every input, and npg would make one prompt for all"
+        others = "--lpt-generator mppg or appg, or --generator-input last"
+        if str(cfg.generator_input) != "states":
+            found["generator_input"] = f"their {same}: give states, {others}"
+        elif self.places == (0,):
+            found["prompt_layers"] = f"below layer 0 {same}: give a higher layer, {others}"
         return found
 
 

@@ -13,35 +13,34 @@ from typing import Callable, Dict
 import torch
 from torch import Tensor, nn
 
-from ...errors import InputError
-
 
 class LSTMNetwork(nn.Module):
-    """P = W2 ReLU(W1 BiLSTM(E) + b1) + b2; two layers, d/2 each way. t d + 12 d^2 + 16 d + 2 (d^2 + d) parameters."""
+    """P = W2 ReLU(W1 BiLSTM(E) + b1) + b2; two layers, d/2 each way, t x (places d) or t x (places 2 d).
+
+    t d + 12 d^2 + 16 d + d^2 + d + d out + out parameters.
+    """
 
     def __init__(self, length: int, width: int, out: int, hidden: int):
         super().__init__()
-        _check_rows_of_the_input(width, out)
         self.embedding = nn.Parameter(torch.randn(length, width))
         self.lstm = nn.LSTM(width, width // 2, num_layers=2, bidirectional=True, batch_first=True)
-        self.mlp = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
+        self.mlp = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, out))
 
     def forward(self) -> Tensor:
-        """t x d."""
+        """t x out."""
         return self.mlp(self.lstm(self.embedding[None])[0][0])
 
 
 class MLPNetwork(nn.Module):
-    """P = W2 ReLU(W1 E + b1) + b2. t d + 2 (d^2 + d) parameters."""
+    """P = W2 ReLU(W1 E + b1) + b2, t x (places d) or t x (places 2 d). t d + d^2 + d + d out + out parameters."""
 
     def __init__(self, length: int, width: int, out: int, hidden: int):
         super().__init__()
-        _check_rows_of_the_input(width, out)
         self.embedding = nn.Parameter(torch.randn(length, width))
-        self.mlp = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
+        self.mlp = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, out))
 
     def forward(self) -> Tensor:
-        """t x d."""
+        """t x out."""
         return self.mlp(self.embedding)
 
 
@@ -79,14 +78,6 @@ class LowRankNetwork(nn.Module):
         """A and B from (-0.5, 0.5), as DPT's released code draws them."""
         for factor in (self.a, self.b):
             factor.uniform_(-0.5, 0.5)
-
-
-def _check_rows_of_the_input(width: int, out: int) -> None:
-    if out != width:
-        raise InputError(
-            "--prompt-reparameterization lstm and mlp make the rows of the input only: give prefix-mlp, or "
-            "--prompt-layers first without keys and values"
-        )
 
 
 # (t, d, numbers made for each of the t rows, hidden size) -> network

@@ -115,6 +115,11 @@ def test_table_7_variants_add_their_layer_norms(kind, residual, layer_norm, both
     ("options", "expected"),
     [
         ({"method": "p-tuning", "prompt_reparameterization": "mlp"}, 2_104_320),
+        # the second Linear makes 24 rows of each
+        (
+            {"method": "p-tuning", "prompt_reparameterization": "mlp", "prompt_layers": "all"},
+            2_104_320 + 23 * 1_049_600,
+        ),
         # P-tuning v2's shipped setting: 20 x 1024 + 1024 x 512 + 512 + 512 x 49,152 + 49,152
         ({"method": "p-tuning-v2-kv", "prompt_length": 20, "prompt_reparameterization": "prefix-mlp"}, 25_760_256),
         ({"method": "p-tuning-v2-kv", "prompt_length": 20}, 983_040),

@@ -1,57 +1,68 @@
-"""Every generator at every place that it can have, against a pass written out with loops, one example at a time."""
+"""Every generator at every place: equal to a pass written out, in values and gradients, or refused in one line.
+
+The rows and columns are those of the table in OPTIONS.md (``fairseq_idpg/places_table.py``). VARIANTS are made in other
+ways, which no place knows of: a place of each kind is enough for them.
+"""
 
 from __future__ import annotations
 
 import pytest
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.methods.registry import PRESETS
+from fairseq_idpg.methods.base import WordEmbeddings
+from fairseq_idpg.methods.registry import find_preset
+from fairseq_idpg.places_table import COLUMNS, GENERATORS, INPUTS, command, refusal
 from tests.helpers import PAD, enlarge, pair_batch, prompted, single_batch, tiny_model
-from tests.plain import plain_embedding, plain_layer, plain_prompt
+from tests.methods.prompts.plain_prompts import plain_features
 
-LENGTH = 3
-GENERATORS = {
-    "table": {"method": "lpt-naive"},
-    "idpg, M(x)": {"method": "s-idpg-dnn"},
-    "idpg, <s> below": {"method": "m-idpg-dnn"},
-    "npg": {"method": "lpt-npg"},
-    "npg, own biases": {"method": "lpt-npg", "generator_sharing": "M"},
-    "mppg": {"method": "lpt-mppg"},
-    "appg, one each": {"method": "lpt-appg", "generator_sharing": "L"},
-    "appg of words": {"method": "lpt-appg", "generator_input": "words"},
-    "id-spam": {"method": "id-spam"},
-    "id-spam, the text": {"method": "id-spam", "generator_bias": "true", "id_spam_output": "linear"},
-    "id-spam of states": {"method": "id-spam", "generator_input": "states", "generator_sharing": "L"},
-    "npg of M(x)": {"method": "lpt-npg", "generator_input": "last"},
-    "mppg of last states": {"method": "lpt-mppg", "generator_input": "last"},
-    "id-spam of last states": {"method": "id-spam", "generator_input": "last"},
-    "id-spam, mean": {"method": "id-spam", "id_spam_pooling": "mean"},
-    "dpt": {"method": "dpt", "reparameterization_hidden_size": 2},
-    "dept": {"method": "dept", "words_rank": 2, "words_length": 4},
-    "ept": {"method": "ept", "words_rank": 2, "words_length": 4, "ept_hidden_size": 3},
-    "ept as printed": {"method": "ept", "words_rank": 2, "ept_fusion": "printed", "ept_experts": 2},
-    "ept without words": {"method": "ept", "ept_decomposition": "false", "ept_fusion": "none"},
-    "smop": {"method": "smop"},
-    "smop, top 2": {"method": "smop", "smop_chosen": 2, "smop_prompts": 3, "smop_noise": "none"},
+EPT = {"method": "ept", "prompt_init": "normal"}
+WITHOUT_WORDS = {**EPT, "ept_decomposition": "false"}
+VARIANTS = [
+    {"method": "prefix-tuning", "prompt_reparameterization": "none"},
+    {**EPT, "ept_fusion": "printed"},
+    {**EPT, "ept_fusion": "none"},  # from here on the components that EPT's Table 2 leaves out
+    {**EPT, "ept_experts": 0},
+    {**EPT, "ept_fusion": "none", "ept_experts": 0},
+    {**WITHOUT_WORDS, "ept_fusion": "printed"},
+    {**WITHOUT_WORDS, "ept_fusion": "none"},
+    {**WITHOUT_WORDS, "ept_fusion": "none", "ept_experts": 0},
+    {"method": "smop", "smop_chosen": 2, "smop_prompts": 3},
+    {"method": "s-idpg-dnn"},
+    {"method": "m-idpg-dnn"},
+    {"method": "m-idpg-dnn", "representation": "backbone", "generator_sharing": "S"},
+    {"method": "m-idpg-phm", "generator_sharing": "L"},
+    {"method": "lpt-npg", "generator_sharing": "M"},
+    {"method": "lpt-mppg", "generator_bias": "false"},
+    *({"method": "lpt-appg", "generator_input": read} for read in INPUTS),
+    {"method": "lpt-appg", "generator_sharing": "L"},
+    {"method": "id-spam", "generator_bias": "true", "id_spam_output": "linear"},
+    {"method": "id-spam", "generator_input": "states", "generator_sharing": "L"},
+    *({"method": "id-spam", "generator_input": read, "id_spam_pooling": "mean"} for read in INPUTS),
+]
+SOME = [("add", "all"), ("key-value", "all"), ("late", "middle")]
+CELLS = [(generator, *place) for generator in GENERATORS for place in COLUMNS]
+CELLS += [
+    (generator, *place)
+    for generator in VARIANTS
+    for place in SOME
+    if place[1] == "all" or "generator_sharing" not in generator  # at one place there is nothing to share
+]
+
+LENGTH, VECTORS = 3, 8
+SMALL = {
+    "prompt_length": LENGTH,
+    "generator_hidden_size": 8,
+    "phm_n": 4,
+    "reparameterization_hidden_size": 5,
+    "words_rank": 2,
+    "words_length": 4,
+    "ept_hidden_size": 3,
+    "representation_width": VECTORS,
 }
-EMBEDDED = {
-    "mppg of embeddings": {"method": "lpt-mppg", "generator_input": "embeddings"},
-    "id-spam of embeddings": {"method": "id-spam", "generator_input": "embeddings"},
-}
-BETWEEN = {
-    "late 0": ("late", "0"),
-    "late 2": ("late", "2"),
-    "late, all": ("late", "all"),
-    "key-value": ("key-value", "all"),
-    "key-value-input": ("key-value-input", "1,2"),
-}
-INPUT = {"input": ("add", "first"), "add": ("add", "all"), "replace": ("replace", "0,2")}
-LEGAL = [(*each, place) for each in GENERATORS.items() for place in (*BETWEEN, *INPUT)]
-LEGAL += [(*each, place) for each in EMBEDDED.items() for place in BETWEEN]
-PLACES = {**BETWEEN, **INPUT}
+SIZES = {"encoder_embed_dim": 16, "encoder_ffn_embed_dim": 32, "encoder_attention_heads": 2}
+LISTS = {("replace", "all"): "0,2", ("key-value-input", "all"): "1,2"}  # which stand where all does
 
 
 @pytest.fixture(autouse=True)
@@ -61,10 +72,36 @@ def double_precision():
     torch.set_default_dtype(torch.float32)
 
 
-def built(options, place):
-    insertion, layers = PLACES[place]
-    size = {"generator_hidden_size": 8} if "generator_hidden_size" in PRESETS[options["method"]].options else {}
-    model = tiny_model(**size, **options, prompt_length=LENGTH, prompt_insertion=insertion, prompt_layers=layers)
+def small(generator):
+    """The options of a generator with small sizes, those that it has and that act."""
+    preset = find_preset(generator["method"])
+    values = {**preset.defaults, **generator}
+    needs = {name: declared.metadata["only_with"] for name, declared in preset.options.items()}
+    acting = {name for name, need in needs.items() if need is None or str(values[need[0]]) in need[1]}
+    return {**generator, **{name: value for name, value in SMALL.items() if name in acting}}
+
+
+def makes_sense(generator, insertion, layers):
+    """The rule behind the table.
+
+    Embeddings are made after the input's prompt, and enter layer 0 themselves; <s> alone says nothing of an input in
+    words and embeddings, nor below layer 0; the input's prompt reads words, whatever of the two a preset calls them.
+    """
+    preset = find_preset(generator["method"])
+    values = {**preset.defaults, **generator}
+    reads, only_first = values.get("generator_input"), layers == "first"
+    in_input = insertion in ("add", "replace")
+    if values.get("lpt_generator") == "npg":
+        return reads == "last" or reads == "states" and not only_first
+    if reads == "embeddings":
+        return not in_input and not only_first
+    return not (in_input and only_first and reads in ("states", "words")) or reads == preset.defaults["generator_input"]
+
+
+def built(generator, insertion, layers):
+    model = tiny_model(**small(generator), **SIZES, prompt_insertion=insertion, prompt_layers=layers)
+    embeddings = model.encoder.sentence_encoder.embed_tokens.weight
+    model.method.set_initial_values(model.args, WordEmbeddings(embeddings, 4, lambda text: []))
     enlarge(model.encoder)
     enlarge(model.method)
     for layer in model.encoder.sentence_encoder.layers:
@@ -74,148 +111,37 @@ def built(options, place):
     return model
 
 
-def pooled(x: Tensor, bins: int, kind: str) -> list[Tensor]:
-    """torch's own, which takes one example."""
-    pool = F.adaptive_max_pool1d if kind == "mppg" else F.adaptive_avg_pool1d
-    return list(pool(x.t()[None], bins)[0].t())
+def name_of(value):
+    return command(value) if isinstance(value, dict) else value
 
 
-def attended_mean(generator, x: Tensor) -> Tensor:
-    if not generator.attention:
-        return sum(x) / len(x)
-    outputs = []
-    for token in x:
-        scores = torch.stack([generator.query(token) @ generator.key(other) for other in x]) / x.size(1) ** 0.5
-        outputs.append(sum(weight * generator.value(other) for weight, other in zip(scores.softmax(0), x)))
-    return sum(outputs) / len(x)
-
-
-def plain_rows(model, number: int, x: Tensor) -> Tensor:
-    """The rows that a generator of states makes for its ``number``-th place from T x d real tokens."""
-    method, args = model.method, model.args
-    generator = method.generators[number % len(method.generators)]
-    bias = None if method.bias is None else method.bias[number % len(method.bias)]
-    if args.method in ("lpt-mppg", "lpt-appg"):
-        parts = method.rows // LENGTH
-        tokens = torch.stack([generator.down(token) for token in x])
-        made = [generator.up(F.relu(each)) for each in pooled(tokens, LENGTH, args.method[4:])]
-        rows = [each.view(parts, -1)[part] + bias[part] for part in range(parts) for each in made]
-        return torch.stack(rows)
-    one = x[0] if args.method == "lpt-npg" else attended_mean(generator, x)
-    rows = generator.up(F.relu(generator.down(one))).view(method.rows, -1)
-    rows = rows if bias is None else rows + bias
-    return F.relu(rows) if getattr(args, "id_spam_output", "") == "relu" and args.method == "id-spam" else rows
-
-
-def plain_table(method) -> Tensor:
-    """places x rows x d of a task's prompt; EPT's row by row."""
-    network = getattr(method, "reparameterization", None)
-    if not hasattr(network, "fusion"):
-        return method.table if network is None else method.made_rows(network)
-    places = []
-    for rows in network.rows:
-        made = []
-        for p in rows:
-            new = p * (2 if network.fusion == "printed" else 1)
-            if network.fusion == "lowrank":
-                added = list(method.words.a @ method.words.b)
-                scores = torch.stack([p @ other for other in added]) / p.numel() ** 0.5
-                new = new + sum(weight * other for weight, other in zip(scores.softmax(0), added))
-            experts, gates = network.experts, network.experts.gate(p).softmax(0)
-            for i, gate in enumerate(gates):
-                hidden = F.relu(p @ experts.down[i] + experts.down_bias[i, 0])
-                new = new + gate * (hidden @ experts.up[i] + experts.up_bias[i, 0])
-            made.append(new)
-        places.append(torch.stack(made))
-    return torch.stack(places)
-
-
-def plain_mixture(method, number: int, words: Tensor) -> Tensor:
-    """SMoP's rows of a place: t x d."""
-    weights = (method.router @ (sum(words) / len(words))).softmax(0)
-    prompts = method.table[number].chunk(method.prompts)
-    best = sorted(range(method.prompts), key=lambda i: -weights[i])[: method.chosen]
-    return sum(weights[i] * prompts[i] for i in best)
-
-
-def plain_additions(method, text: Tensor) -> dict[int, Tensor]:
-    """Token of the text -> what is added to its word embedding."""
-    pair = getattr(method, "words", None)
-    if pair is None:
-        return {}
-    factor = 8 / pair.a.size(1) ** 0.5 if type(method).__name__ == "DePT" else 1
-    return {j: factor * (pair.a[j] @ pair.b) for j in range(min(len(text), len(pair.a)))}
-
-
-def plain_features(model, ids: Tensor) -> Tensor:
-    """T x d last states of one example, those of prompt rows in the input among them; late rows are left out."""
-    stack, method = model.encoder.sentence_encoder, model.method
-    words = torch.stack([stack.embed_tokens.weight[i] for i in ids])
-    last = plain_embedding(stack, ids)
-    for layer in stack.layers:
-        last = plain_layer(layer, last)
-    embedded = None
-
-    def rows(place: int, below: Tensor) -> Tensor:
-        number = method.places.index(place)
-        if hasattr(method, "router"):
-            return plain_mixture(method, number, words)
-        if hasattr(method, "table"):
-            return plain_table(method)[number]
-        if hasattr(method, "from_previous_layer"):
-            read = below[0] if place and method.from_previous_layer else last[0]
-            return torch.from_numpy(plain_prompt(method, number, read.detach().numpy()))
-        kind = str(model.args.generator_input)
-        return plain_rows(model, number, {"states": below, "words": words, "embeddings": embedded, "last": last}[kind])
-
-    wide = torch.cat([ids[:1], torch.full((method.prompt_length,), 3), ids[1:]])
-    added = {j + method.prompt_length * (j > 0): row for j, row in plain_additions(method, ids).items()}
-    x = plain_embedding(stack, wide, rows(0, words) if method.in_input else None, 1, words=added)
-    embedded, length = x, len(wide)
-    for i, layer in enumerate(stack.layers):
-        prefix = None
-        if i in method.places and method.insertion == "late":
-            x = torch.cat([x, rows(i, x)])
-        elif i in method.places and not method.in_input:
-            keys, values = rows(i, x).split(LENGTH)
-            if method.insertion == "key-value-input":
-                keys, values = layer.self_attn.k_proj(keys), layer.self_attn.v_proj(values)
-            prefix = keys, values
-        x = plain_layer(layer, x, prefix=prefix)
-        if method.in_input and i + 1 in method.places:
-            new, at = rows(i + 1, x), slice(1, 1 + LENGTH)
-            new = new if method.insertion == "replace" else new + x[at]
-            x = torch.cat([x[:1], new, x[1 + LENGTH :]])
-    return x[:length]
-
-
-@pytest.mark.parametrize(
-    ("generator", "options", "place"), LEGAL, ids=lambda value: value if str(value) == value else ""
-)
-def test_pass_and_gradients(generator, options, place):
-    model = built(options, place)
-    for tokens in (pair_batch(), single_batch()[:1]):  # with pads and without
+@pytest.mark.parametrize(("generator", "insertion", "layers"), CELLS, ids=name_of)
+def test_cell(generator, insertion, layers):
+    line = refusal(generator, insertion, layers)
+    assert (line is None) == makes_sense(generator, insertion, layers), line
+    if line is not None:
+        assert "\n" not in line and line.startswith(("--generator-input ", "--prompt-layers ")) and ": " in line
+        return
+    model = built(generator, insertion, LISTS.get((insertion, layers), layers))
+    for tokens in (pair_batch()[:2], single_batch()[:1]):  # with pads and without
         extra = vars(prompted(tokens, 0, model.prompt_length)) if model.prompt_length else {}
-        ours, _ = model(tokens, **extra, features_only=True)
-        assert ours.shape == (len(tokens), tokens.size(1) + model.prompt_length, 32)
-        plain = [plain_features(model, row[row != PAD]) for row in tokens]
+        vectors = torch.randn(len(tokens), VECTORS) if model.method.representation == "glove" else None
+        ours, _ = model(tokens, **extra, representation=vectors, features_only=True)
+        assert ours.shape == (len(tokens), tokens.size(1) + model.prompt_length, SIZES["encoder_embed_dim"])
+        assert model.prompt_length == (LENGTH if insertion in ("add", "replace") else 0)
+        plain = [
+            plain_features(model, row[row != PAD], None if vectors is None else vectors[i])
+            for i, row in enumerate(tokens)
+        ]
         for mine, theirs in zip(ours, plain):
             torch.testing.assert_close(mine[: len(theirs)], theirs, atol=1e-9, rtol=0)
     trained = {name: p for name, p in model.method.named_parameters() if p.requires_grad}
-    draw = torch.randn(32)
-    mine = torch.autograd.grad((ours[:, 0] @ draw).sum(), list(trained.values()))
-    if "idpg" not in generator:  # whose plain pass is in numpy
-        theirs = torch.autograd.grad(plain[0][0] @ draw, list(trained.values()))
-        for one, other in zip(mine, theirs):
-            torch.testing.assert_close(one, other, atol=1e-9 * max(1, float(other.abs().max())), rtol=0)
+    draw = torch.randn(SIZES["encoder_embed_dim"])
+    mine = torch.autograd.grad(ours[0, 0] @ draw, list(trained.values()))
+    theirs = torch.autograd.grad(plain[0][0] @ draw, list(trained.values()))
+    for one, other in zip(mine, theirs):
+        torch.testing.assert_close(one, other, atol=1e-9 * max(1, float(other.abs().max())), rtol=0)
     assert all(gradient.any() for gradient in mine), [name for name, g in zip(trained, mine) if not g.any()]
-
-
-@pytest.mark.parametrize("place", INPUT)
-@pytest.mark.parametrize("options", EMBEDDED.values(), ids=EMBEDDED)
-def test_the_inputs_prompt_comes_before_the_embeddings(options, place):
-    with pytest.raises(InputError, match="--generator-input embeddings: prompts of the input are made before them"):
-        built(options, place)
 
 
 @pytest.mark.parametrize("insertion", ["add", "replace"])
@@ -223,6 +149,17 @@ def test_rows_that_nothing_makes_room_for_are_refused(insertion):
     message = "--prompt-layers middle: add 0, the input, which makes the rows .* or give --prompt-insertion late"
     with pytest.raises(InputError, match=message):
         tiny_model(method="lpt-npg", prompt_insertion=insertion)
+    line = refusal({"method": "prompt-tuning"}, "replace", "first")
+    assert line.startswith("--prompt-insertion replace has no effect: with a prompt in the input alone")
+
+
+@pytest.mark.parametrize("option", ["generator_residual", "generator_layer_norm"])
+@pytest.mark.parametrize("insertion", ["key-value", "key-value-input", "late"])
+def test_changes_of_the_inputs_prompt_need_one(option, insertion):
+    """Of Table 7; they would change the rows of layer 0 alone."""
+    line = refusal({"method": "m-idpg-phm"}, insertion, "all", **{option: True})
+    assert f"has no effect: --prompt-insertion {insertion} puts no rows into the input" in line
+    assert refusal({"method": "m-idpg-phm"}, "add", "all", **{option: True}) is None
 
 
 @pytest.mark.parametrize(("layers", "place"), [(1, 0), (2, 1), (3, 2), (6, 4), (12, 7), (24, 13)])

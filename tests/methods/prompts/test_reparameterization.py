@@ -121,10 +121,6 @@ def test_folded_away_where_training_does_not_go_on(place, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            {"method": "p-tuning-v2", "prompt_reparameterization": "lstm"},
-            "lstm and mlp make the rows of the input only",
-        ),
         ({**KV, "reparameterization_hidden_size": 0}, "--reparameterization-hidden-size 0"),
         ({"method": "p-tuning", "reparameterization_hidden_size": 9}, "has no effect with --prompt-reparameterization"),
     ],

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.methods.base import WordEmbeddings
 from fairseq_idpg.methods.registry import PRESETS, find_preset
 from fairseq_idpg.models.config import METHOD_OPTIONS
-from fairseq_idpg.models.prepare import check_effects
 from fairseq_idpg.representations.kinds import GLOVE
 from tests.folders import train, validate, write_backbone, write_folder
-from tests.helpers import enlarge, logits, pair_batch, tiny_model
+from tests.helpers import enlarge
+
+from .started import behaviour, differ, made, usual
 
 VALUES = {  # other values of every option than those that some preset has
     "prompt_length": [3],
@@ -119,51 +117,8 @@ def test_every_option_has_values_here():
     assert set(VALUES) == set(METHOD_OPTIONS)
 
 
-def made(method, **options):
-    """A model as a run has it at its start.
-
-    Raises:
-        InputError: an option is refused.
-    """
-    model = tiny_model(method=method, max_positions=160, **options)
-    task = SimpleNamespace(
-        prompt_position=0, representation_cache_dtype="float32", representation_cache=None, group_by_length=False
-    )
-    check_effects(task, model.args, model.method)
-    if model.method is not None:
-        encode = lambda text: [4 + int(word) for word in text.split()]  # noqa: E731
-        model.method.set_initial_values(
-            model.args, WordEmbeddings(model.encoder.sentence_encoder.embed_tokens.weight, 4, encode)
-        )
-    return model
-
-
-def behaviour(model):
-    """Logits in evaluation and in training, with the gradients of what is trained."""
-    tokens, more = pair_batch(), {}
-    if getattr(model.method, "representation", None) == GLOVE:
-        more = {"representation": torch.linspace(-1, 1, 3 * model.args.representation_width).view(3, -1)}
-    forward = model.forward
-    model.forward = lambda *args, **given: forward(*args, **given, **more)
-    found = []
-    for training in (False, True):
-        torch.manual_seed(5)
-        model.zero_grad()
-        out = logits(model.train(training), tokens)
-        added = training and getattr(model.method, "adds_loss", None)
-        (out.square().sum() + (model.method.extra_loss() if added else 0)).backward()
-        found.append(out.detach())
-        found += [p.grad for _, p in sorted(model.named_parameters()) if p.requires_grad and p.grad is not None]
-    del model.forward
-    return found
-
-
 def trained(model):
     return {name: p for name, p in model.named_parameters() if p.requires_grad}
-
-
-def differ(ours, theirs):
-    return any(not torch.equal(one, other) for one, other in zip(ours, theirs))
 
 
 def has_effect(base, changed, option):
@@ -181,11 +136,6 @@ def same_thing(context, option, value):
     """M(x) is what --representation backbone reads for the input alone; the middle of three layers is the last."""
     place = context.get("prompt_layers")
     return (option, value, place) in (("representation", "backbone", "first"), ("prompt_layers", "middle", "2"))
-
-
-def usual(method):
-    options = {"phm_n": 4} if "phm" in method and "glove" not in method else {}
-    return {**options, **({"representation_width": 8} if "glove" in method else {})}
 
 
 @pytest.mark.parametrize("method", sorted(PRESETS))
@@ -213,104 +163,6 @@ def test_an_option_changes_something_or_is_refused(method):
                 idle.append((context, option, value))
     assert not idle
     assert (tried > 0) == bool(defaults)
-
-
-ONE_PLACE = {"prompt_layers": "first"}
-INPUT = {**ONE_PLACE, "prompt_insertion": "add"}
-NO_INPUT = {"prompt_insertion": "key-value", "prompt_layers": "1,2"}
-
-
-@pytest.mark.parametrize(
-    ("method", "options", "message"),
-    [
-        (
-            "prompt-tuning",
-            {"prompt_insertion": "replace"},
-            "--prompt-insertion replace has no effect: with a prompt in th",
-        ),
-        ("s-idpg-phm", {"generator_sharing": "L"}, "--generator-sharing L has no effect: one prompt shares with none"),
-        ("m-idpg-phm", {**NO_INPUT, "prompt_layers": "2", "generator_sharing": "S"}, "--generator-sharing S has no"),
-        (
-            "s-idpg-phm",
-            {"representation": "previous-layer"},
-            "previous-layer has no effect: the input's prompt is made",
-        ),
-        (
-            "m-idpg-phm",
-            {**NO_INPUT, "generator_residual": True},
-            "--generator-residual has no effect: --prompt-layers 1,2",
-        ),
-        (
-            "m-idpg-phm",
-            {**NO_INPUT, "generator_layer_norm": True},
-            "--generator-layer-norm has no effect: --prompt-lay",
-        ),
-        (
-            "m-idpg-phm",
-            {**NO_INPUT, "representation_dropout": True},
-            "--representation-dropout has no effect: no layer",
-        ),
-        ("lpt-npg", {"prompt_layers": "first"}, "--prompt-layers first has no effect: below layer 0 <s> is the same"),
-        ("lpt-appg", {"generator_sharing": "L"}, "--generator-sharing L has no effect: one prompt shares with none"),
-        ("id-spam", {"prompt_layers": "all", "generator_sharing": "M"}, "M has no effect: without biases M is S"),
-        ("lpt-appg", {**INPUT, "generator_input": "words"}, "words has no effect: the input's prompt is made from th"),
-        ("id-spam", {**INPUT, "generator_input": "states"}, "states has no effect: the input's prompt is made from t"),
-        ("id-spam", {"prompt_layers": "first", "generator_input": "embeddings"}, "embeddings has no effect: what ente"),
-        (
-            "adapter",
-            {"train_layer_norms": "true", "no_freeze_backbone": True},
-            "true has no effect: --no-freeze-backbone",
-        ),
-        (
-            "compacter-shared",
-            {"train_layer_norms": "false", "no_freeze_backbone": True},
-            "false has no effect: --no-free",
-        ),
-        (
-            "m-idpg-phm",
-            {"representation": GLOVE, "representation_width": 8, "generator_residual": True},
-            "--generator-residual adds M\\(x\\) to rows of width d = 32, but word vectors have 8 numbers: leave",
-        ),
-    ],
-)
-def test_refused(method, options, message):
-    with pytest.raises(InputError, match=message):
-        made(method, **{**usual(method), **options})
-
-
-def test_a_preset_may_say_what_another_option_says_already():
-    made("compacter-shared", no_freeze_backbone=True)
-    made("m-idpg-phm", phm_n=4, **ONE_PLACE)
-
-
-def test_word_vectors_as_wide_as_the_rows_can_be_added():
-    both = {"representation": GLOVE, "representation_width": 32}
-    assert differ(*(behaviour(made("s-idpg-dnn", generator_residual=r, **both)) for r in (True, False)))
-
-
-def test_a_generator_that_reads_previous_layers_alone_needs_no_second_pass():
-    model = made("m-idpg-phm", phm_n=4, **NO_INPUT).train()
-    passes = []
-    model.encoder.register_forward_hook(lambda *_: passes.append(1))
-    logits(model, pair_batch()).sum().backward()
-    assert model.method.representation is None and len(passes) == 1
-    assert all(p.grad is not None for p in model.method.parameters())
-
-
-@pytest.mark.parametrize(
-    ("task", "message"),
-    [
-        ({"prompt_position": 1}, "--prompt-position 1 has no effect: --method adapter inserts no rows into the input"),
-        ({"representation_cache_dtype": "float16"}, "float16 has no effect without --representation-cache"),
-        ({"group_by_length": True, "no_shuffle": True}, "--group-by-length has no effect with --no-shuffle"),
-    ],
-)
-def test_options_of_the_task(task, message):
-    usual = {"prompt_position": 0, "representation_cache_dtype": "float32", "representation_cache": None}
-    cfg = SimpleNamespace(**{**usual, "group_by_length": False, "no_shuffle": False, **task})
-    model = tiny_model(method="adapter")
-    with pytest.raises(InputError, match=message):
-        check_effects(cfg, model.args, model.method)
 
 
 def test_command_line(tmp_path):

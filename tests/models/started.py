@@ -1,0 +1,60 @@
+"""Models as runs have them at their start, and whether two of them do the same."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import torch
+
+from fairseq_idpg.methods.base import WordEmbeddings
+from fairseq_idpg.models.prepare import check_effects
+from fairseq_idpg.representations.kinds import GLOVE
+from tests.helpers import logits, pair_batch, tiny_model
+
+
+def usual(method):
+    options = {"phm_n": 4} if "phm" in method and "glove" not in method else {}
+    return {**options, **({"representation_width": 8} if "glove" in method else {})}
+
+
+def made(method, **options):
+    """A model as a run has it at its start.
+
+    Raises:
+        InputError: an option is refused.
+    """
+    model = tiny_model(method=method, max_positions=160, **options)
+    task = SimpleNamespace(
+        prompt_position=0, representation_cache_dtype="float32", representation_cache=None, group_by_length=False
+    )
+    check_effects(task, model.args, model.method)
+    if model.method is not None:
+        encode = lambda text: [4 + int(word) for word in text.split()]  # noqa: E731
+        model.method.set_initial_values(
+            model.args, WordEmbeddings(model.encoder.sentence_encoder.embed_tokens.weight, 4, encode)
+        )
+    return model
+
+
+def behaviour(model):
+    """Logits in evaluation and in training, with the gradients of what is trained."""
+    tokens, more = pair_batch(), {}
+    if getattr(model.method, "representation", None) == GLOVE:
+        more = {"representation": torch.linspace(-1, 1, 3 * model.args.representation_width).view(3, -1)}
+    forward = model.forward
+    model.forward = lambda *args, **given: forward(*args, **given, **more)
+    found = []
+    for training in (False, True):
+        torch.manual_seed(5)
+        model.zero_grad()
+        out = logits(model.train(training), tokens)
+        added = training and getattr(model.method, "adds_loss", None)
+        (out.square().sum() + (model.method.extra_loss() if added else 0)).backward()
+        found.append(out.detach())
+        found += [p.grad for _, p in sorted(model.named_parameters()) if p.requires_grad and p.grad is not None]
+    del model.forward
+    return found
+
+
+def differ(ours, theirs):
+    return any(not torch.equal(one, other) for one, other in zip(ours, theirs))

@@ -1,0 +1,143 @@
+"""Representation caches whose files are damaged or foreign, or whose rows are no numbers: refused or made again."""
+
+from __future__ import annotations
+
+import errno
+import pickle
+
+import numpy as np
+import pytest
+
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.representations import cache as cache_module
+from fairseq_idpg.representations.cache import RepresentationCache
+from preprocess.checksums import sha256
+
+from .test_cache import EVERYTHING, TRUE, batches, counting, encode, key
+
+
+def filled(folder):
+    RepresentationCache(str(folder), key()).fill(encode, batches())
+    return folder / f"{key().name}.npy", folder / f"{key().name}.json"
+
+
+def reopened(folder):
+    return RepresentationCache(str(folder), key()).rows(EVERYTHING)
+
+
+def flip(path, bit):
+    content = bytearray(path.read_bytes())
+    content[bit // 8 % len(content)] ^= 1 << bit % 8
+    path.write_bytes(bytes(content))
+
+
+def damages(path, seed):
+    """A flip, a cut, a zeroed block or two blocks exchanged."""
+    draw = np.random.RandomState(seed)
+    content = bytearray(path.read_bytes())
+    one, other = sorted(draw.randint(0, len(content), 2))
+    size = min(16, len(content) - other)
+    if seed % 4 == 0:
+        content[one] ^= 1 << draw.randint(8)
+    elif seed % 4 == 1:
+        del content[one:]
+    elif seed % 4 == 2:
+        content[one : one + 16] = bytes(len(content[one : one + 16]))
+    else:
+        content[one : one + size], content[other : other + size] = (
+            content[other : other + size],
+            content[one : one + size],
+        )
+    path.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_complete_cache_is_identical_or_refused(tmp_path, seed):
+    files = filled(tmp_path)
+    damages(files[seed % 5 == 0], seed)
+    try:
+        found = reopened(tmp_path)
+    except InputError as error:
+        assert str(error).startswith("--representation-cache: ") and "\n" not in str(error)
+        assert "remove it, it is made again" in str(error)
+    else:
+        np.testing.assert_array_equal(found, TRUE.numpy())
+
+
+def test_a_flipped_bit_of_a_row_is_found(tmp_path):
+    path, _ = filled(tmp_path)
+    flip(path, 8 * (path.stat().st_size - 3))
+    with pytest.raises(InputError, match=f"{path.name} is damaged .its checksum differs.: remove it"):
+        reopened(tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_damaged_rows_that_are_not_complete_are_made_again(tmp_path, seed):
+    with pytest.raises(KeyboardInterrupt):
+        RepresentationCache(str(tmp_path), key()).fill(counting([], fail_after=3), batches())
+    damages(tmp_path / f"{key().name}.{('partial', 'done')[seed % 3 == 0]}.npy", seed)
+    filled(tmp_path)
+    np.testing.assert_array_equal(reopened(tmp_path), TRUE.numpy())
+
+
+def replace_by_folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        replace_by_folder,
+        lambda path: path.write_bytes(b""),
+        lambda path: path.unlink(),
+        lambda path: path.write_text("[1, 2]"),
+        lambda path: path.write_text("[" * 100_000),
+        lambda path: path.write_bytes(b"PK\x03\x04"),
+    ],
+)
+@pytest.mark.parametrize("which", [0, 1])
+def test_files_that_are_no_cache(tmp_path, damage, which):
+    files = filled(tmp_path)
+    damage(files[which])
+    if not files[0].exists():
+        return  # not complete: made again
+    with pytest.raises(InputError, match="remove it, it is made again") as error:
+        reopened(tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_files_that_may_not_be_read(tmp_path, monkeypatch):
+    path, _ = filled(tmp_path)
+
+    def denied(*_):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(cache_module, "sha256", denied)
+    with pytest.raises(InputError, match=f"Permission denied.*{path.name}"):
+        reopened(tmp_path)
+
+
+@pytest.mark.parametrize(("dtype", "value"), [("float32", np.nan), ("float32", np.inf), ("float16", 1e6)])
+def test_rows_that_are_not_finite_are_refused(tmp_path, dtype, value):
+    def encode_badly(index):
+        rows = TRUE[index].clone()
+        rows[index == 7] = value
+        return rows
+
+    cache = RepresentationCache(str(tmp_path), key(dtype=dtype))
+    with pytest.raises(InputError, match="M.x. of example 8 is not finite") as error:
+        cache.fill(encode_badly, batches())
+    assert ("dtype float32" in str(error.value)) == (dtype == "float16")
+    assert not cache.complete
+
+
+def test_the_checksum_is_compared_once(tmp_path, monkeypatch):
+    filled(tmp_path)
+    calls = []
+    monkeypatch.setattr(cache_module, "sha256", lambda path: calls.append(path) or sha256(path))
+    cache = RepresentationCache(str(tmp_path), key())
+    cache.open()
+    cache.rows(EVERYTHING)
+    pickle.loads(pickle.dumps(cache)).rows(EVERYTHING)
+    assert len(calls) == 1

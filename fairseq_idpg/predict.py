@@ -1,50 +1,137 @@
-"""Predictions for every example of a split: ``python -m fairseq_idpg.predict DATA-bin --path CHECKPOINT --out FILE``.
+"""Predictions of a checkpoint: ``python -m fairseq_idpg.predict --path CHECKPOINT --text FILE``.
 
-One line for each example, in the order of the data: the class and the probabilities of all classes, or the score.
+For sentences (--text; - reads standard input): a table with a header, or JSON lines, of label, probability and
+sentence, or of score and sentence. For a split of a binarized folder (DATA-bin): one line for each example, in the
+order of the data: the class and the probabilities of all classes, or the score.
 """
 
 import argparse
+import contextlib
 import sys
 import time
 from pathlib import Path
-from typing import Optional, Sequence
+from typing import Any, Optional, Sequence
 
-from preprocess.writing import check_output, write_output
+from tqdm import tqdm
 
+from preprocess.writing import check_output, open_output, write_output
+
+from .arguments import flag_name
 from .errors import InputError, logged_command
 from .inference.folder import load_on_folder, predict_split
+from .inference.load import open_checkpoint
+from .inference.reading import JSON_FORM, TextFile
+from .inference.writing import FORMATS, Writer
+
+CHUNK = 8192  # texts that are sorted by length together
+OF_FOLDERS = ("split", "representation_cache")
+OF_TEXT = ("pairs", "jsonl", "format", "vocab", "vectors", "truncate", "fp16")
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser("python -m fairseq_idpg.predict", description=(__doc__ or "").split("\n")[0])
+    made = argparse.ArgumentParser("python -m fairseq_idpg.predict", description=(__doc__ or "").split(":")[0])
     add = made.add_argument
-    add("data", metavar="DATA-bin", help="binarized folder")
+    add("data", metavar="DATA-bin", nargs="?", help="binarized folder, in the place of --text")
     add("--path", required=True, metavar="FILE", help="checkpoint of fairseq-train")
-    add("--out", required=True, metavar="FILE", type=Path, help="tab-separated predictions")
-    add("--split", default="test", help="default: test")
+    add("--out", metavar="FILE", type=Path, help="file of the predictions (default, of --text: standard output)")
     add("--batch-size", type=int, default=64, metavar="N", help="default: 64")
     add("--backbone", metavar="FILE", help="where the backbone is now, if it has moved")
-    add("--representation-cache", metavar="DIR", help="folder that keeps M(x) of every example")
     add("--cpu", action="store_true", help="do not use a GPU")
+    text = made.add_argument_group("sentences")
+    text.add_argument("--text", metavar="FILE|-", help="file of sentences, one in each line; -: standard input")
+    text.add_argument("--pairs", choices=["tab"], help="tab: the two sentences of a pair in each line, a tab between")
+    text.add_argument("--jsonl", action="store_true", help=f"each line is JSON (FILE.jsonl is without it): {JSON_FORM}")
+    text.add_argument("--format", choices=list(FORMATS), help="default: by the suffix of --out, or tsv")
+    text.add_argument("--vocab", metavar="DIR", help="where the encoder's files are now, if they have moved")
+    text.add_argument("--vectors", metavar="FILE", help="word vectors, for methods that read them")
+    text.add_argument("--truncate", action="store_true", help="cut texts that are too long at their ends")
+    text.add_argument("--fp16", action="store_true", help="half precision, on a GPU")
+    folder = made.add_argument_group("a binarized folder")
+    folder.add_argument("--split", help="default: test")
+    folder.add_argument("--representation-cache", metavar="DIR", help="folder that keeps M(x) of every example")
     return made
+
+
+def check(args: argparse.Namespace) -> None:
+    """Refuses options that contradict each other."""
+    if args.batch_size < 1:
+        raise InputError(f"--batch-size {args.batch_size} is no size: give 1 or more")
+    if (args.data is None) == (args.text is None):
+        given = f"not both DATA-bin {args.data} and --text {args.text}" if args.data else "none was given"
+        raise InputError(f"give sentences with --text FILE (-: standard input), or a binarized folder; {given}")
+    others, needed = (OF_FOLDERS, "a binarized folder") if args.data is None else (OF_TEXT, "--text")
+    for name in others:
+        if getattr(args, name):
+            raise InputError(f"{flag_name(name)} goes with {needed}: leave it out")
+    if args.data is not None and args.out is None:
+        raise InputError("--out is missing: name the file of the predictions")
+    if args.pairs and args.jsonl:
+        raise InputError("--pairs tab and --jsonl are two layouts: give one")
+
+
+def layout_of(args: argparse.Namespace) -> str:
+    """How --text is read."""
+    if args.pairs:
+        return "tab"
+    return "jsonl" if args.jsonl or args.text.removesuffix(".gz").endswith(".jsonl") else "lines"
+
+
+def format_of(args: argparse.Namespace) -> str:
+    """How predictions of --text are written."""
+    suffix = "" if args.out is None else args.out.suffix[1:]
+    if args.format or not suffix:
+        return args.format or "tsv"
+    if suffix not in FORMATS:
+        raise InputError(f"--out {args.out}: give it the suffix .{', .'.join(FORMATS)}, or give --format")
+    return suffix
+
+
+def predict_texts(args: argparse.Namespace) -> None:
+    """Writes predictions of --text, some at a time."""
+    texts, form = TextFile(args.text, layout_of(args)), format_of(args)
+    if args.out is not None:
+        check_output(args.out, "--out")
+    files = {"backbone": args.backbone, "vocab": args.vocab, "vectors": args.vectors}
+    model = open_checkpoint(args.path, "--path", "cpu" if args.cpu else None, args.fp16, args.truncate, **files)
+    if texts.layout == "lines" and model.record.pairs and model.description is None:
+        raise InputError(f"--path {args.path} was trained on pairs of sentences: give --pairs tab, or JSON lines")
+    start = time.perf_counter()
+    output: Any = contextlib.nullcontext(sys.stdout) if args.out is None else open_output(args.out, "--out")
+    with output as file, tqdm(unit=" texts", disable=True if args.out is None else None) as bar:
+        writer = Writer(file, form)
+        for chunk in texts.chunks(CHUNK):
+            names = [texts.name(line.number) for line in chunk]
+            writer.write(model.predict([line.text for line in chunk], args.batch_size, name=names.__getitem__))
+            file.flush()
+            bar.update(len(chunk))
+    if args.out is not None:
+        report(args.out, writer.written, args.text, start)
+
+
+def predict_folder(args: argparse.Namespace) -> None:
+    """Writes predictions of a split of a folder."""
+    split = args.split or "test"
+    check_output(args.out, "--out")
+    moved = {"backbone": args.backbone} if args.backbone else {}
+    cache = args.representation_cache
+    model, task = load_on_folder(args.path, args.data, args.cpu, representation_cache=cache, **moved)
+    start = time.perf_counter()
+    found = predict_split(model, task, split, args.batch_size, progress=True)
+    write_output(args.out, "".join(f"{line}\n" for line in found.lines()), "--out")
+    report(args.out, len(found.outputs), split, start)
+
+
+def report(out: Path, count: int, what: str, start: float) -> None:
+    """Prints how many predictions of ``what`` were made since ``start``."""
+    seconds = time.perf_counter() - start
+    print(f"{out}: {count:,} predictions of {what} in {seconds:.1f} s ({count / seconds:,.0f} a second)")
 
 
 @logged_command()
 def main(argv: Optional[Sequence[str]] = None) -> None:
     args = parser().parse_args(argv)
-    if args.batch_size < 1:
-        raise InputError(f"--batch-size {args.batch_size} is no size: give 1 or more")
-    check_output(args.out, "--out")
-    moved = {"backbone": args.backbone} if args.backbone else {}
-    model, task = load_on_folder(
-        args.path, args.data, args.cpu, representation_cache=args.representation_cache, **moved
-    )
-    start = time.perf_counter()
-    found = predict_split(model, task, args.split, args.batch_size, progress=True)
-    seconds = time.perf_counter() - start
-    write_output(args.out, "".join(f"{line}\n" for line in found.lines()), "--out")
-    count = len(found.outputs)
-    print(f"{args.out}: {count:,} predictions of {args.split} in {seconds:.1f} s ({count / seconds:,.0f} a second)")
+    check(args)
+    predict_folder(args) if args.text is None else predict_texts(args)
 
 
 if __name__ == "__main__":

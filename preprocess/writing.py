@@ -101,17 +101,27 @@ def check_output(path: Path, option: str) -> None:
 
 
 def write_output(path: Path, text: str, option: str) -> None:
-    """A result, completely or not at all; a device or a pipe (/dev/stdout) is written to, not replaced.
+    """A result, completely or not at all; see ``open_output``."""
+    with open_output(path, option) as file:
+        file.write(text)
+
+
+@contextlib.contextmanager
+def open_output(path: Path, option: str) -> Iterator[IO[str]]:
+    """A file for a result that is there completely or not at all, once the block has ended without an error.
+
+    A device or a pipe (/dev/stdout) is written to, not replaced.
 
     Raises:
         InputError: the system refuses.
     """
     with _refusals(path, option):
         if is_device(path):
-            path.write_text(text, encoding="utf-8")
+            with open(path, "w", encoding="utf-8") as file:
+                yield file
             return
-        with new_file(Path(os.path.realpath(path))) as work:
-            work.write_text(text, encoding="utf-8")
+        with new_file(Path(os.path.realpath(path))) as work, open(work, "w", encoding="utf-8") as file:
+            yield file
 
 
 def is_device(path: Path) -> bool:

@@ -16,15 +16,16 @@ from .predictor import Predictor
 from .text import find_text_encoder
 
 Device = Union[None, str, torch.device]
+File = Union[None, str, Path]
 
 
 def load(
     checkpoint: Union[str, Path],
     device: Device = None,
-    backbone: Union[None, str, Path] = None,
+    backbone: File = None,
     fp16: bool = False,
-    vocab: Union[None, str, Path] = None,
-    vectors: Union[None, str, Path] = None,
+    vocab: File = None,
+    vectors: File = None,
     truncate: bool = False,
 ) -> Predictor:
     """A trained model that reads sentences; see ``Predictor.predict``.
@@ -42,26 +43,25 @@ def load(
     Raises:
         InputError: a file is missing, damaged, or not the one that the model was trained with.
     """
-    return open_checkpoint(str(checkpoint), "checkpoint", device, backbone, fp16, vocab, vectors, truncate)
+    return open_checkpoint(str(checkpoint), "checkpoint", device, fp16, truncate, backbone, vocab, vectors)
 
 
 def open_checkpoint(
     path: str,
     option: str,
     device: Device = None,
-    backbone: Union[None, str, Path] = None,
     fp16: bool = False,
-    vocab: Union[None, str, Path] = None,
-    vectors: Union[None, str, Path] = None,
     truncate: bool = False,
+    backbone: File = None,
+    vocab: File = None,
+    vectors: File = None,
     data: Optional[str] = None,
 ) -> Predictor:
     """``load``; ``option``: what named the file, for errors; ``data``: in the place of the folder of the training."""
-    what, place = f"{option} {path}", find_device(device, fp16)
+    what, target = f"{option} {path}", find_device(device, fp16)
     if not Path(path).is_file():
         raise InputError(f"{what} is not a file: give a checkpoint that fairseq-train saved")
-    moved = {"backbone": backbone and str(backbone), "data": data}
-    moved = {name: value for name, value in moved.items() if value is not None}
+    moved = {name: str(place) for name, place in (("backbone", backbone), ("data", data)) if place is not None}
     state = load_state(path, option, {"representation_cache": None, **moved})
     check_is_ours(state, what)
     record, cfg = saved_record(state["model"], what), state["cfg"]
@@ -78,7 +78,7 @@ def open_checkpoint(
         loaded = build_trained(state, path, option, text.dictionary)
     loaded.model.merge_method()
     means = find_vectors(None if vectors is None else str(vectors), loaded.model, record, text)
-    model = (loaded.model.half() if fp16 else loaded.model).to(place)
+    model = (loaded.model.half() if fp16 else loaded.model).to(target)
     return Predictor(model.eval(), loaded.task, record, text, means)
 
 

@@ -1,0 +1,154 @@
+"""Files of sentences: a sentence in each line, a pair in two columns, or a JSON value; whatever else is refused."""
+
+import json
+import select
+import sys
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple
+
+from preprocess.readers import is_text
+from preprocess.sources import Source
+
+from ..errors import InputError
+from .prediction import Text
+
+STANDARD_INPUT = "-"
+KEYS = ("sentence", "sentence1", "sentence2")  # GLUE's
+JSON_FORM = 'a string, a list of two, {"sentence": ...} or {"sentence1": ..., "sentence2": ...}'
+
+
+class TextLine(NamedTuple):
+    """A text and the line of its file, counted from 1."""
+
+    number: int
+    text: Text
+
+
+class StandardInput:
+    """What arrives on standard input, when it arrives.
+
+    Attributes:
+        lines: how many have come to their end.
+    """
+
+    def __init__(self) -> None:
+        self.lines = 0
+
+    def __enter__(self) -> "StandardInput":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def read(self, size: int) -> bytes:
+        """What there is, up to ``size`` bytes; nothing at the end."""
+        stream: Any = sys.stdin.buffer
+        data = stream.read1(size)
+        self.lines += data.count(b"\n")
+        return data
+
+    def waits(self, taken: int) -> bool:
+        """Whether, ``taken`` lines after the start, the next one has not come yet."""
+        return taken == self.lines and not select.select([sys.stdin.buffer], [], [], 0)[0]
+
+
+class TextFile:
+    """Texts of a file, or of standard input, a few at a time.
+
+    Args:
+        path: ``-`` for standard input; with the suffix .gz it is unpacked.
+        layout: a name of ``LAYOUTS``.
+    """
+
+    def __init__(self, path: str, layout: str):
+        self.layout = layout
+        self.arriving = StandardInput() if path == STANDARD_INPUT else None
+        if self.arriving is None:
+            self.source = Source.file(Path(path))
+        else:
+            self.source = Source("standard input", None, lambda: self.arriving)  # type: ignore[arg-type, return-value]
+
+    def name(self, number: int) -> str:
+        """Of a line, for errors."""
+        return f"{self.source.name} line {number}"
+
+    def lines(self) -> Iterator[TextLine]:
+        """All texts.
+
+        Raises:
+            InputError: a line is not text, is empty, or is not of the layout.
+        """
+        read, kind = LAYOUTS[self.layout], None
+        for number, line in self.source.lines():
+            try:
+                text = read(line)
+                check_filled(text)
+            except ValueError as error:
+                raise InputError(f"{self.name(number)}: {error}: mend the line") from None
+            if kind not in (None, type(text)):
+                raise InputError(f"{self.name(number)}: sentences and pairs of sentences are mixed: give one kind")
+            kind = type(text)
+            yield TextLine(number, text)
+
+    def chunks(self, size: int) -> Iterator[List[TextLine]]:
+        """The texts, ``size`` at a time; of standard input, fewer where the next one has not come yet.
+
+        Raises:
+            InputError: see ``lines``; there are none.
+        """
+        chunk: List[TextLine] = []
+        number = 0
+        for number, text in self.lines():
+            chunk.append(TextLine(number, text))
+            if len(chunk) == size or (self.arriving is not None and self.arriving.waits(number)):
+                yield chunk
+                chunk = []
+        if chunk:
+            yield chunk
+        if not number:
+            raise InputError(f"{self.source.name} has no lines: give some text")
+
+
+def of_columns(line: str) -> Text:
+    """``first<tab>second``."""
+    fields = line.split("\t")
+    if len(fields) != 2:
+        raise ValueError(f"{len(fields)} columns instead of the 2 of a pair")
+    return (fields[0], fields[1])
+
+
+def of_json(line: str) -> Text:
+    """See ``JSON_FORM``; other keys of an object are left aside."""
+    try:
+        value = json.loads(line) if line.strip() else ""
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not JSON ({error})") from None
+    if isinstance(value, dict):
+        value = of_object(value)
+    if is_text(value):
+        return value
+    if isinstance(value, list) and len(value) == 2 and all(map(is_text, value)):
+        return (value[0], value[1])
+    raise ValueError(f"not {JSON_FORM}")
+
+
+def of_object(value: Dict[str, Any]) -> Any:
+    """The sentence, or the list of the two of a pair; None where the keys are others."""
+    one, first, second = map(value.get, KEYS)
+    if one is not None:
+        return one if first is second is None else None
+    return [first, second]
+
+
+def check_filled(text: Text) -> None:
+    """Raises ValueError for an empty sentence."""
+    if isinstance(text, str):
+        if not text.strip():
+            raise ValueError("an empty line" if not text else "a sentence of white space")
+        return
+    for which, sentence in zip(("first", "second"), text):
+        if not sentence.strip():
+            raise ValueError(f"the {which} sentence is empty")
+
+
+LAYOUTS: Dict[str, Callable[[str], Text]] = {"lines": str, "tab": of_columns, "jsonl": of_json}

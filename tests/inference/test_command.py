@@ -1,0 +1,93 @@
+"""``python -m fairseq_idpg.predict --text``: what the library says, in files and on standard output."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+
+from fairseq_idpg import load
+from fairseq_idpg.predict import main
+from tests.folders import ROOT
+from tests.inference.test_predictor import inputs
+
+
+def predict(*options: object) -> None:
+    main([*map(str, options), "--cpu"])
+
+
+def table(text: str, separator: str = "\t") -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text), delimiter=separator, quoting=csv.QUOTE_NONE))
+
+
+def test_sentences_on_standard_output(idpg, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("fairseq_idpg.predict.CHUNK", 5)
+    (tmp_path / "x.txt").write_text("".join(f"{text}\n" for text in inputs("singles")))
+    predict("--path", idpg("singles"), "--text", tmp_path / "x.txt")
+    found, expected = table(capsys.readouterr().out), load(idpg("singles"), device="cpu").predict(inputs("singles"))
+    assert [row["sentence"] for row in found] == inputs("singles")
+    assert [row["label"] for row in found] == [p.label for p in expected]
+    assert [float(row["probability"]) for row in found] == pytest.approx([p.probability for p in expected], abs=2e-6)
+
+
+def test_pairs_in_files(idpg, tmp_path, capsys):
+    texts, path = inputs("scores"), tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{a}\t{b}\n" for a, b in texts))
+    lines = tmp_path / "pairs.jsonl"
+    lines.write_text("".join(json.dumps({"sentence1": a, "sentence2": b}) + "\n" for a, b in texts))
+    expected = [p.score for p in load(idpg("scores"), device="cpu").predict(texts)]
+    usual = ["--path", idpg("scores"), "--batch-size", 3]
+    predict(*usual, "--text", path, "--pairs", "tab", "--out", tmp_path / "o.csv")
+    predict(*usual, "--text", lines, "--out", tmp_path / "o.jsonl")
+    predict(*usual, "--text", lines, "--out", tmp_path / "o", "--format", "tsv")
+    assert f"{tmp_path / 'o'}: 16 predictions of {lines} in" in capsys.readouterr().out
+    by_json = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
+    for rows in (table((tmp_path / "o.csv").read_text(), ","), by_json, table((tmp_path / "o").read_text())):
+        assert [(row["sentence1"], row["sentence2"]) for row in rows] == texts
+        assert [float(row["score"]) for row in rows] == pytest.approx(expected, abs=2e-5)
+
+
+def test_standard_input_is_answered_as_it_comes(idpg):
+    command = [sys.executable, "-m", "fairseq_idpg.predict", "--cpu", "--path", idpg("singles"), "--text", "-"]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen([str(part) for part in command], cwd=ROOT, text=True, **pipes) as process:
+        process.stdin.write("red cat\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "label\tprobability\tsentence\n"
+        assert process.stdout.readline().endswith("\tred cat\n")
+        rest, said = process.communicate("\n")
+    assert process.returncode == 1 and rest == ""
+    assert said.splitlines()[-1] == "fairseq_idpg: standard input line 2: an empty line: mend the line"
+
+
+def test_bad_input(idpg, folders, tmp_path, capsys):
+    text, pair, folder = tmp_path / "x.txt", tmp_path / "x.jsonl", folders["singles"]
+    text.write_text("red cat\n" + "cat " * 40 + "\n")
+    pair.write_text('["a", "b"]\n')
+    singles, out = ["--path", idpg("singles")], ["--out", tmp_path / "out.tsv"]
+    of_text = [*singles, *out, "--text"]
+    for options, message in (
+        ([*of_text, text], f"{text} line 2 has 159 tokens, and this model takes [0-9]+ beside its prompt"),
+        ([*of_text, pair], f"{pair} line 1 is a pair of sentences, and this model was trained on single"),
+        ([*of_text, "no.txt"], "no.txt does not exist or is not a file"),
+        ([*of_text, text, "--out", "o.txt"], "--out o.txt: give it the suffix .tsv, .csv, .jsonl, or give --format"),
+        ([*of_text, text, "--out", tmp_path], "is a folder: name a file"),
+        ([*of_text, text, "--pairs", "tab", "--jsonl"], "two layouts: give one"),
+        ([*of_text, text, "--split", "test"], "--split goes with a binarized folder"),
+        ([*of_text, text, "--batch-size", 0], "--batch-size 0"),
+        ([*of_text, text, "--path", "no.pt"], "--path no.pt is not a file"),
+        ([*of_text, text, "--path", idpg("pairs")], "was trained on pairs of sentences: give --pairs tab, or JSON"),
+        ([folder, *of_text, text], "not both DATA-bin"),
+        ([*singles, *out], "none was given"),
+        ([folder, *singles], "--out is missing"),
+        ([folder, *singles, *out, "--truncate"], "--truncate goes with --text"),
+    ):
+        with pytest.raises(SystemExit, match=message):
+            predict(*options)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.jsonl", "x.txt"]
+    predict(*singles, "--text", text, "--truncate")
+    assert len(table(capsys.readouterr().out)) == 2

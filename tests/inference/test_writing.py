@@ -1,0 +1,52 @@
+"""Predictions in files: read back by the readers of their formats."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from fairseq_idpg.inference.prediction import Prediction
+from fairseq_idpg.inference.writing import Writer
+
+CLASSES = [
+    Prediction('say "hi",\tyou\nthere', "1", {"0": 0.25, "1": 0.75}),
+    Prediction("über", "0", {"0": 0.9, "1": 0.1}),
+]
+SCORES = [Prediction(("a", "b, c"), score=3.25), Prediction(("d", "e"), score=-0.0000001)]
+
+
+def written(form: str, predictions: list[Prediction]) -> str:
+    file = io.StringIO()
+    writer = Writer(file, form)
+    for prediction in predictions:
+        writer.write([prediction])
+    assert writer.written == len(predictions)
+    return file.getvalue()
+
+
+def test_tab_separated():
+    assert written("tsv", CLASSES) == (
+        'label\tprobability\tsentence\n1\t0.750000\tsay "hi", you there\n0\t0.900000\tüber\n'
+    )
+    assert written("tsv", SCORES) == "score\tsentence1\tsentence2\n3.250000\ta\tb, c\n-0.000000\td\te\n"
+
+
+def test_comma_separated():
+    rows = list(csv.DictReader(io.StringIO(written("csv", CLASSES), newline="")))
+    assert rows[0] == {"label": "1", "probability": "0.750000", "sentence": CLASSES[0].text}
+    assert [row["sentence2"] for row in csv.DictReader(io.StringIO(written("csv", SCORES)))] == ["b, c", "e"]
+
+
+def test_json_lines():
+    found = [json.loads(line) for line in written("jsonl", CLASSES).splitlines()]
+    probabilities = {"0": 0.25, "1": 0.75}
+    assert found[0] == {"label": "1", "probability": 0.75, "probabilities": probabilities, "sentence": CLASSES[0].text}
+    assert json.loads(written("jsonl", SCORES[:1])) == {"score": 3.25, "sentence1": "a", "sentence2": "b, c"}
+
+
+@pytest.mark.parametrize("form", ["tsv", "csv", "jsonl"])
+def test_nothing_for_nothing(form):
+    assert written(form, []) == ""

@@ -5,15 +5,19 @@ from __future__ import annotations
 import pytest
 import torch
 
+from fairseq_idpg.backbone.dropout import QuickDropout
 from fairseq_idpg.backbone.injection import Injection, filled_fields
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.base import Method
 from fairseq_idpg.methods.combination import Combination
+from fairseq_idpg.methods.prompts.base import PromptMethod
 from fairseq_idpg.methods.registry import PRESETS, find_preset
 from tests.folders import train, validate, write_backbone, write_folder
-from tests.helpers import TINY, enlarge, logits, pair_batch, tiny_model
+from tests.helpers import PAD, TINY, enlarge, logits, pair_batch, prompted, tiny_model
+from tests.methods.prompts.plain_prompts import plain_features
 
 PHM = {"phm_n": 4}
+WIDTH = TINY["encoder_embed_dim"]
 
 
 def test_both_take_part():
@@ -33,6 +37,89 @@ def test_both_take_part():
         adapters.up.zero_()
         adapters.up_bias.zero_()
     assert torch.equal(logits(both, pair_batch()), expected["p-tuning-v2"])
+
+
+@pytest.fixture
+def double_precision():
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def plain_lora(method, i):
+    """2 = alpha / r."""
+    return {
+        "additions": {
+            name: lambda x, a=method.a[name][i], b=method.b[name][i]: 2 * (x @ a.t() @ b.t()) for name in method.a
+        }
+    }
+
+
+def bottleneck(method, k, activation):
+    return lambda x: activation(x @ method.down[k] + method.down_bias[k]) @ method.up[k] + method.up_bias[k]
+
+
+def plain_adapter(method, i):
+    first, second = (bottleneck(method, 2 * i + j, torch.relu) for j in range(2))
+    return {"adapters": (lambda f, x, norm: f + first(f), lambda f, x, norm: f + second(f))}
+
+
+def plain_parallel(method, i):
+    return {"adapters": (None, lambda f, x, norm: f + 4 * bottleneck(method, i, torch.relu)(x))}
+
+
+BESIDE = {  # adapter -> what is beside a layer; BitFit's biases are the layer's own
+    "lora": plain_lora,
+    "bitfit": lambda method, i: {},
+    "adapter": plain_adapter,
+    "mam": plain_parallel,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "beside"),
+    [
+        ("lora+id-spam", "lora"),
+        ("lora+dept", "lora"),
+        ("p-tuning-v2-kv+lora", "lora"),
+        ("bitfit+prompt-tuning", "bitfit"),
+        ("bitfit+m-idpg-dnn", "bitfit"),
+        ("adapter+lpt-mppg", "adapter"),
+        ("m-idpg-phm+adapter", "adapter"),
+        ("mam", "mam"),
+    ],
+)
+def test_joined_methods_equal_a_plain_pass(name, beside, double_precision):
+    """In values and gradients; what a prompt is made from is, where it is M(x), the backbone's alone."""
+    options = {"prompt_length": 3, **(PHM if "phm" in name else {})}
+    if beside == "adapter":
+        options["adapter_activation"] = "relu"  # fairseq's gelu rounds to float32
+    model = tiny_model(method=name, **options)
+    enlarge(model.encoder)
+    enlarge(model.method)
+    for layer in model.encoder.sentence_encoder.layers:
+        layer.activation_fn = torch.nn.functional.gelu
+    model.method.train()  # in evaluation a network is folded
+    prompt = next(part for part in model.method.parts if isinstance(part, PromptMethod))
+    other = next(part for part in model.method.parts if part is not prompt)
+    for part in model.method.modules():
+        if isinstance(part, (torch.nn.Dropout, QuickDropout)):
+            part.p = 0.0
+    tokens = pair_batch()[:2]
+    extra = vars(prompted(tokens, 0, model.prompt_length)) if model.prompt_length else {}
+    ours, _ = model(tokens, **extra, features_only=True)
+    plain = [
+        plain_features(model, row[row != PAD], prompt=prompt, beside=lambda i: BESIDE[beside](other, i))
+        for row in tokens
+    ]
+    for mine, theirs in zip(ours, plain):
+        torch.testing.assert_close(mine[: len(theirs)], theirs, atol=1e-9, rtol=0)
+    trained = [p for n, p in model.named_parameters() if p.requires_grad and not n.startswith("classification")]
+    draw = torch.randn(WIDTH)
+    loss = sum(mine[0] @ draw for mine in ours), sum(theirs[0] @ draw for theirs in plain)
+    gradients = [torch.autograd.grad(each, trained) for each in loss]
+    for one, other_one in zip(*gradients):
+        torch.testing.assert_close(one, other_one, atol=1e-9 * max(1, float(other_one.abs().max())), rtol=0)
 
 
 def test_the_representation_is_the_untouched_backbones():
@@ -60,7 +147,6 @@ class Filling(Method):
         return ""
 
 
-WIDTH = TINY["encoder_embed_dim"]
 ALSO = {
     "m-idpg-phm-glove": {"representation_width": WIDTH},
     "p-tuning": {"prompt_reparameterization": "prefix-mlp"},  # which makes keys and values too

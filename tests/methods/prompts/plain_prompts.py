@@ -120,12 +120,13 @@ def added_to_words(method, length: int) -> dict[int, Tensor]:
     return {j: factor * (pair.a[j] @ pair.b) for j in range(min(length, len(pair.a)))}
 
 
-def plain_features(model, ids: Tensor, vectors: Tensor | None = None) -> Tensor:
+def plain_features(model, ids: Tensor, vectors: Tensor | None = None, prompt=None, beside=lambda layer: {}) -> Tensor:
     """T x d last states of one example, those of prompt rows in the input among them; late rows are left out.
 
-    ``vectors``: the example's word vector, where the prompt is made from that.
+    ``vectors``: the example's word vector, where the prompt is made from that; ``prompt``: the method that makes it,
+    where others are joined with it, which are ``beside`` a layer: ``adapters`` and ``additions`` of ``plain_layer``.
     """
-    stack, method, args = model.encoder.sentence_encoder, model.method, model.args
+    stack, method, args = model.encoder.sentence_encoder, model.method if prompt is None else prompt, model.args
     words = torch.stack([stack.embed_tokens.weight[i] for i in ids])
     last = plain_embedding(stack, ids)
     for layer in stack.layers:
@@ -160,7 +161,7 @@ def plain_features(model, ids: Tensor, vectors: Tensor | None = None) -> Tensor:
             if method.insertion == "key-value-input":
                 keys, values = layer.self_attn.k_proj(keys), layer.self_attn.v_proj(values)
             prefix = keys, values
-        x = plain_layer(layer, x, prefix=prefix)
+        x = plain_layer(layer, x, prefix=prefix, **beside(i))
         if method.in_input and i + 1 in method.places:
             new, at = rows(i + 1, x), slice(1, 1 + count)
             new = new if method.insertion == "replace" else new + x[at]

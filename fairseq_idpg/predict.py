@@ -24,7 +24,7 @@ from .inference.reading import JSON_FORM, TextFile
 from .inference.writing import FORMATS, Writer
 
 CHUNK = 8192  # texts that are sorted by length together
-OF_FOLDERS = ("split", "representation_cache")
+OF_FOLDERS = ("split", "representation_cache", "state_cache")
 OF_TEXT = ("pairs", "jsonl", "format", "vocab", "vectors", "truncate", "fp16")
 
 
@@ -49,6 +49,7 @@ def parser() -> argparse.ArgumentParser:
     folder = made.add_argument_group("a binarized folder")
     folder.add_argument("--split", help="default: test")
     folder.add_argument("--representation-cache", metavar="DIR", help="folder that keeps M(x) of every example")
+    folder.add_argument("--state-cache", metavar="DIR", help="folder that keeps what enters the first layer to be run")
     return made
 
 
@@ -113,8 +114,8 @@ def predict_folder(args: argparse.Namespace) -> None:
     split = args.split or "test"
     check_output(args.out, "--out")
     moved = {"backbone": args.backbone} if args.backbone else {}
-    cache = args.representation_cache
-    model, task = load_on_folder(args.path, args.data, args.cpu, representation_cache=cache, **moved)
+    caches = {"representation_cache": args.representation_cache, "state_cache": args.state_cache}
+    model, task = load_on_folder(args.path, args.data, args.cpu, **caches, **moved)
     start = time.perf_counter()
     found = predict_split(model, task, split, args.batch_size, progress=True)
     write_output(args.out, "".join(f"{line}\n" for line in found.lines()), "--out")

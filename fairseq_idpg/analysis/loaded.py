@@ -15,6 +15,7 @@ from ..backbone.loading import backbone_path, read_backbone, recorded_sizes
 from ..errors import InputError
 from ..models.config import open_options
 from ..models.roberta_idpg import RobertaIDPGModel
+from ..representations.cache import NO_CACHES
 from ..saving.reading import load_state
 from ..tasks.sentence_prediction_idpg import SentencePredictionIDPGTask
 
@@ -83,7 +84,7 @@ def load_trained(
         InputError: see ``load_state``; the model does not fit ``dictionary`` or this version; its backbone is missing
             or another.
     """
-    state = load_state(path, option, {"representation_cache": None, **overrides})
+    state = load_state(path, option, {**NO_CACHES, **overrides})
     check(state["cfg"].model)
     return build_trained(state, path, option, dictionary)
 

@@ -12,7 +12,8 @@ With nothing injected the encoder equals fairseq's bit for bit, its draws of dro
 RoBERTa's own. With frozen weights autograd keeps nothing below the first slot that has a gradient.
 """
 
-from functools import partial
+from functools import lru_cache, partial
+from itertools import islice
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from fairseq.models.roberta.model import RobertaEncoder
@@ -29,6 +30,7 @@ from .injection import (
     Injection,
     Origin,
     Room,
+    Start,
     States,
     add_to_prompted_words,
     add_to_words,
@@ -87,6 +89,7 @@ class OpenTransformerEncoder(TransformerEncoder):
         injection: Injection = NOTHING,
         room: Room = NO_ROOM,
         padded: Optional[bool] = None,
+        start: Optional[Start] = None,
     ) -> Dict[str, List[Tensor]]:
         """
         Args:
@@ -94,22 +97,32 @@ class OpenTransformerEncoder(TransformerEncoder):
             token_embeddings: B x T x d, in the place of the word embeddings.
             room: where these are, if there are some.
             padded: whether there are pads; None: not known, see ``_padding``.
+            start: what lies below it is not run.
 
         Returns:
-            ``encoder_out``: [T x B x d]; ``encoder_states``: on request the states before the first and after each
-            layer, T x B x d each. Rows that joined late are left out of both: what is returned belongs to
+            ``encoder_out``: [T x B x d]; ``encoder_states``: on request the states before the first layer that is run
+            and after each, T x B x d each. Rows that joined late are left out of both: what is returned belongs to
             ``src_tokens``, one by one.
+
+        Raises:
+            ValueError: ``words`` or ``input`` have rows, and with a ``start`` no words are embedded.
         """
-        padding = self._padding(src_tokens, padded)
+        padding, length = self._padding(src_tokens, padded), src_tokens.size(1)
         words = partial(self._word_states, src_tokens, token_embeddings, injection.words, room)
-        word_embeddings = self._embed(src_tokens, token_embeddings, injection, room, words)
-        x, _ = self.forward_embedding(src_tokens, word_embeddings)  # B x T x d
-        if padding is not None:
-            x = x * (1 - padding.unsqueeze(-1).type_as(x))
-        embedded, length = States(x.transpose(0, 1), padding), src_tokens.size(1)
-        states = embedded._replace(origin=Origin(words, embedded))
+
+        @lru_cache(None)
+        def embed() -> States:
+            word_embeddings = self._embed(src_tokens, token_embeddings, injection, room, words)
+            return self._embedded(src_tokens, word_embeddings, padding)
+
+        if start is None:
+            first, states = 0, embed()._replace(origin=Origin(words, embed))
+        elif injection.words is not None or injection.input is not None:
+            raise ValueError(f"rows among the words of a pass that begins before layer {start.layer}")
+        else:
+            first, states = start.layer, States(start.x, padding, Origin(words, embed))
         hiddens = [states.x] if return_all_hiddens else []
-        for layer in self.layers:
+        for layer in islice(self.layers, first, None):
             states = append_rows(states, injection.late(layer.index, states))
             states = states._replace(x=layer(states, injection))
             rows = injection.hidden(layer.index, states)
@@ -119,6 +132,13 @@ class OpenTransformerEncoder(TransformerEncoder):
                 hiddens.append(states.x[:length])
         x = states.x if len(states.x) == length else states.x[:length]
         return {"encoder_out": [x], "encoder_states": hiddens}
+
+    def states_before(self, layer: int, tokens: Tensor, padded: Optional[bool] = None) -> Tensor:
+        """T x B x d, the states of a text that enter a layer (L: that leave the last), with nothing injected."""
+        states = self._embedded(tokens, None, self._padding(tokens, padded))
+        for below in islice(self.layers, layer):
+            states = states._replace(x=below(states))
+        return states.x
 
     def _padding(self, tokens: Tensor, padded: Optional[bool]) -> Optional[Tensor]:
         """B x T, true at pads, or None without any.
@@ -137,6 +157,13 @@ class OpenTransformerEncoder(TransformerEncoder):
         text = room.text if room.length else tokens
         x = self.embed_tokens(text.t()) if given is None or room.length else given.transpose(0, 1)
         return States(x if added is None else add_to_words(x, added), text.eq(self.padding_idx))
+
+    def _embedded(self, tokens: Tensor, word_embeddings: Optional[Tensor], padding: Optional[Tensor]) -> States:
+        """The states that enter layer 0, from word embeddings, B x T x d, or None for the words' own."""
+        x, _ = self.forward_embedding(tokens, word_embeddings)  # B x T x d
+        if padding is not None:
+            x = x * (1 - padding.unsqueeze(-1).type_as(x))
+        return States(x.transpose(0, 1), padding)
 
     def _embed(
         self,
@@ -188,7 +215,7 @@ class OpenRobertaEncoder(RobertaEncoder):
         masked_tokens: Optional[Tensor] = None,
         **given: Any,
     ) -> Tuple[Tensor, Dict[str, Any]]:
-        """fairseq's, which drops what is ``given`` besides: ``injection``, ``room`` and ``padded``."""
+        """fairseq's, which drops what is ``given`` besides: ``injection``, ``room``, ``padded`` and ``start``."""
         x, extra = self.extract_features(src_tokens, return_all_hiddens, **given)
         return (x if features_only else self.output_layer(x, masked_tokens=masked_tokens)), extra
 

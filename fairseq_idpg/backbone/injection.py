@@ -32,12 +32,22 @@ class States(NamedTuple):
 class Origin(NamedTuple):
     """What a pass began with, for rows that are made from it further up.
 
-    ``words``: gives the word embeddings of the text, ``words`` added, without prompt and positions; ``embedded``: the
-    states that enter layer 0.
+    ``words``: gives the word embeddings of the text, ``words`` added, without prompt and positions; ``embedded``: gives
+    the states that enter layer 0.
     """
 
     words: Callable[[], States]
-    embedded: States
+    embedded: Callable[[], States]
+
+
+class Start(NamedTuple):
+    """Where a pass begins whose lower layers have been run before, by nothing but the frozen encoder on the text.
+
+    ``layer``: the first that is run, L to run none; ``x``: T x B x d, the states that enter it.
+    """
+
+    layer: int
+    x: Tensor
 
 
 class Room(NamedTuple):

@@ -10,6 +10,7 @@ from fairseq import checkpoint_utils, utils
 from tqdm import tqdm
 
 from ..errors import InputError
+from ..representations.cache import NO_CACHES
 from ..saving.configuration import check_is_ours
 from ..saving.reading import load_state
 from ..tasks.labels import class_names
@@ -48,7 +49,7 @@ def load_on_folder(checkpoint: str, data: str, cpu: bool = False, **overrides: A
     """(model, task) of a checkpoint on a data folder, in evaluation mode, on the GPU if there is one."""
     if not Path(checkpoint).is_file():
         raise InputError(f"--path {checkpoint} is not a file: give a checkpoint that fairseq-train saved")
-    changed = {"data": data, "representation_cache": None, **overrides}
+    changed = {"data": data, **NO_CACHES, **overrides}
     state = load_state(checkpoint, "--path", changed)
     check_is_ours(state, f"--path {checkpoint}")
     (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([checkpoint], state=state)

@@ -7,6 +7,7 @@ import torch
 
 from ..analysis.loaded import build_trained
 from ..errors import InputError
+from ..representations.cache import NO_CACHES
 from ..saving.configuration import check_is_ours
 from ..saving.reading import load_state
 from ..saving.record import Record, saved_record
@@ -62,7 +63,7 @@ def open_checkpoint(
     if not Path(path).is_file():
         raise InputError(f"{what} is not a file: give a checkpoint that fairseq-train saved")
     moved = {name: str(place) for name, place in (("backbone", backbone), ("data", data)) if place is not None}
-    state = load_state(path, option, {"representation_cache": None, **moved})
+    state = load_state(path, option, {**NO_CACHES, **moved})
     check_is_ours(state, what)
     record, cfg = saved_record(state["model"], what), state["cfg"]
     if record is None or (not record.regression and not record.labels):

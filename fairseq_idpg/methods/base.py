@@ -20,6 +20,8 @@ from torch import Tensor, nn
 
 from ..backbone.injection import NOTHING, Injection
 
+AMONG_WORDS = {"words", "input"}  # slots below the first layer
+
 
 @dataclass(frozen=True)
 class Geometry:
@@ -59,6 +61,7 @@ class Method(nn.Module, ABC):
     Attributes:
         config: dataclass of the options that the method understands.
         slots: the fields of an ``Injection`` that ``injection`` fills; no two methods of a combination share one.
+        layers: the layers in which it fills those that are within the layers.
         prompt_length: rows that the task reserves in every example; 0 when the input is not lengthened.
         representation: the kind of M(x) that ``injection`` wants, None if it wants none.
         representation_dropout: whether the backbone's dropout stays on while M(x) is computed in training.
@@ -70,6 +73,7 @@ class Method(nn.Module, ABC):
 
     config: Type[FairseqDataclass] = FairseqDataclass
     slots: Tuple[str, ...] = ()
+    layers: Tuple[int, ...] = (0,)
     prompt_length = 0
     representation: Optional[str] = None
     representation_dropout = False
@@ -86,6 +90,15 @@ class Method(nn.Module, ABC):
                 ``representation``.
         """
         return NOTHING
+
+    def first_layer(self, layers: int) -> int:
+        """The first of the backbone's ``layers`` in which, or in front of which, ``injection`` changes anything.
+
+        Counted from 0; ``layers`` where it changes none. The layers below give what they give on the text alone.
+        """
+        if not self.slots:
+            return layers
+        return 0 if AMONG_WORDS & set(self.slots) else min(self.layers)
 
     def trains(self, name: str) -> bool:
         """Whether a parameter of the backbone is trained and saved with the method; it stays the backbone's.

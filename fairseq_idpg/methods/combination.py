@@ -53,6 +53,9 @@ class Combination(Method):
         self.representation_dropout = any(part.representation_dropout for part in parts)
         self.adds_loss = next((part.adds_loss for part in parts if part.adds_loss), None)
 
+    def first_layer(self, layers: int) -> int:
+        return min(part.first_layer(layers) for part in self.parts)
+
     def trains(self, name: str) -> bool:
         return any(part.trains(name) for part in self.parts)
 

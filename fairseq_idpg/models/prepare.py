@@ -13,7 +13,7 @@ from typing import Any, Callable, List, Optional
 from fairseq.data import Dictionary
 from omegaconf import OmegaConf, open_dict
 
-from ..arguments import given
+from ..arguments import flag_name, given
 from ..backbone.loading import NO_BACKBONE
 from ..errors import InputError
 from ..methods.base import Method, WordEmbeddings
@@ -21,6 +21,7 @@ from ..methods.registry import find_preset
 from ..optim.grouped_adam import mark_groups
 from ..optim.half_precision import KeptHalfPrecision
 from ..representations.kinds import GLOVE
+from ..representations.states import EXACT
 from ..representations.word_vectors import vectors_width
 from ..saving.record import SECTION, KeptRecord, Record, symbols_fingerprint
 from .config import fill_method_options
@@ -142,11 +143,12 @@ def check_effects(task_cfg: Any, cfg: Any, method: Optional[Method]) -> None:
             f"{given(task_cfg, 'prompt_position')} has no effect: --method {cfg.method} inserts no rows into the "
             "input: leave it out"
         )
-    if str(task_cfg.representation_cache_dtype) != "float32" and not task_cfg.representation_cache:
-        raise InputError(
-            f"{given(task_cfg, 'representation_cache_dtype')} has no effect without --representation-cache: leave it "
-            "out or give a folder"
-        )
+    for cache, usual in (("representation_cache", "float32"), ("state_cache", EXACT)):
+        if str(getattr(task_cfg, f"{cache}_dtype")) != usual and not getattr(task_cfg, cache):
+            raise InputError(
+                f"{given(task_cfg, f'{cache}_dtype')} has no effect without {flag_name(cache)}: leave it out or give a "
+                "folder"
+            )
     if task_cfg.group_by_length and task_cfg.no_shuffle:
         raise InputError(
             "--group-by-length has no effect with --no-shuffle, which keeps the order: leave one of them out"

@@ -12,11 +12,11 @@ from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model
 from fairseq.models.roberta.model import RobertaModel, base_architecture
 from omegaconf import OmegaConf
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..backbone.dropout import drop_quickly
 from ..backbone.encoder import OpenRobertaEncoder
-from ..backbone.injection import NO_ROOM, NOTHING, Injection, Room
+from ..backbone.injection import NO_ROOM, NOTHING, Injection, Room, Start
 from ..backbone.loading import backbone_path, check_geometry, read_backbone
 from ..errors import InputError
 from ..methods.base import Geometry, Method
@@ -35,6 +35,8 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
     Attributes:
         method: the ``Method`` that ``--method`` names, or None (head only).
         trains_encoder: whether any of the backbone's own weights is trained, so that M(x) has a gradient.
+        first_layer: k, the first layer in which, or in front of which, anything is injected or trained; L without one.
+            Without dropout the states that enter it are always the same for a text.
     """
 
     def __init__(self, args: argparse.Namespace, encoder: OpenRobertaEncoder):
@@ -48,6 +50,9 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             for name, parameter in self.encoder.sentence_encoder.named_parameters():
                 parameter.requires_grad_(parameter.requires_grad or self.method.trains(name))
         self.trains_encoder = any(p.requires_grad for p in self.encoder.sentence_encoder.parameters())
+        layers = len(self.encoder.sentence_encoder.layers)
+        injected = layers if self.method is None else self.method.first_layer(layers)
+        self.first_layer = min(injected, first_trained(self.encoder.sentence_encoder, layers))
 
     @staticmethod
     def add_args(parser: argparse.ArgumentParser) -> None:
@@ -121,6 +126,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         prompted_tokens: Optional[Tensor] = None,
         prompt_offset: Optional[Tensor] = None,
         representation: Optional[Tensor] = None,
+        states: Optional[Tensor] = None,
         padded: Optional[bool] = None,
         inspect: Optional[Callable[[Injection], Injection]] = None,
         features_only: bool = False,
@@ -135,6 +141,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             prompted_tokens: B x T', the input with placeholders where the prompt goes (from the task).
             prompt_offset: B, index of the first placeholder in each row of ``prompted_tokens``.
             representation: B x w, M(x) where the task has it already (word vectors).
+            states: T x B x d, what enters layer ``first_layer`` where the task has it already; no layer below is run.
             padded: whether there are pads among the tokens of either kind (from the task).
             inspect: sees what is injected, and gives what takes its place.
 
@@ -153,8 +160,11 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
                     "--task sentence_prediction_idpg"
                 )
             tokens, room = prompted_tokens, Room(prompt_offset, method.prompt_length, src_tokens)
+        start = None
+        if states is not None:
+            start = Start(self.first_layer, states.type_as(self.encoder.sentence_encoder.embed_tokens.weight))
         if method is not None:
-            injection = method.injection(pass_representation(self, src_tokens, representation, padded))
+            injection = method.injection(pass_representation(self, src_tokens, representation, padded, start))
         if inspect is not None:
             injection = inspect(injection)
         return super().forward(
@@ -165,5 +175,12 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             injection=injection,
             room=room,
             padded=padded,
+            start=start,
             **kwargs,
         )
+
+
+def first_trained(stack: nn.Module, layers: int) -> int:
+    """The first of the ``layers`` with a weight that is trained: 0 for those of the embedding, ``layers`` for none."""
+    trained = [name.split(".") for name, parameter in stack.named_parameters() if parameter.requires_grad]
+    return min((int(at[1]) if at[0] == "layers" else 0 for at in trained), default=layers)

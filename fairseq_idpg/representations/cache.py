@@ -1,12 +1,13 @@
-"""M(x) of every example of a split, computed once and kept on disk (the paper suggests it; nobody ships it).
+"""What the frozen backbone makes of every example of a split, computed once and kept on disk.
 
-Without dropout M(x) depends on the frozen backbone, its precision and the tokens alone. A file is named by these, so
-another backbone, precision or text never finds it; tasks, seeds and methods that read the same tokens share it.
+M(x) (the paper suggests it; nobody ships it), or the states of all tokens below a layer, see ``states``. Without
+dropout they depend on the frozen backbone, its precision and the tokens alone. A file is named by these, so another
+backbone, precision or text never finds it; tasks, seeds and methods that read the same tokens share it.
 
-    DIR/KEY.npy            N x w rows, float32 or float16, complete: it gets this name when the last row is written
+    DIR/KEY.npy            rows, example after example, complete: it gets this name when the last row is written
     DIR/KEY.json           what it was made from, and the SHA-256 of KEY.npy, which opening compares
     DIR/KEY.partial.npy    the same, not complete; a later call goes on
-    DIR/KEY.done.npy       N, the CRC-32 of each row that is there: a row that does not agree is made again
+    DIR/KEY.done.npy       N, the CRC-32 of the rows of each example that is there: what does not agree is made again
 """
 
 import contextlib
@@ -15,9 +16,10 @@ import os
 import zlib
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Callable, Iterator, Optional
+from typing import Any, Callable, Iterator, Optional
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from preprocess.arrays import UNREADABLE, open_array
@@ -27,20 +29,31 @@ from preprocess.writing import locked, new_file
 from ..errors import InputError
 from .key import CacheKey
 
-BLOCK = 1 << 20  # bytes
+NO_CACHES = {"representation_cache": None, "state_cache": None}  # of a checkpoint that is used elsewhere
 REMEDY = "remove it, it is made again"
+STORED_AS = {"bfloat16": "int16"}  # numpy has no such numbers: their bits
 
 
-class RepresentationCache:
-    """The rows of one split. Pickles as its path, so that data loader processes read the file themselves.
+class RowCache:
+    """Rows of numbers of the examples of a split. Pickles as its path: data loader processes read the file themselves.
 
     Args:
+        lengths: N, how many rows each example has.
         precision: says the backbone's precision at the moment (fairseq halves a model that is built already); without
             it, it is always the key's.
+
+    Attributes:
+        option: what names the folder, for errors.
+        what: one row is.
+        exact: the value of ``option``-dtype with which no number is rounded.
+        starts: N + 1, example i has the rows from ``starts[i]`` to ``starts[i + 1]``.
     """
 
-    def __init__(self, folder: str, key: CacheKey, precision: Optional[Callable[[], str]] = None):
+    option = what = exact = ""
+
+    def __init__(self, folder: str, key: CacheKey, lengths: np.ndarray, precision: Optional[Callable[[], str]] = None):
         self.folder = os.path.abspath(folder)
+        self.starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         self._key = key
         self._precision = precision
         self._rows: Optional[np.ndarray] = None
@@ -58,8 +71,12 @@ class RepresentationCache:
     def _follow_precision(self) -> None:
         precision = self._key.precision if self._precision is None else self._precision()
         if precision != self._key.precision:  # from now on other rows
-            self._key = replace(self._key, precision=precision)
+            self._key = self.key_in(precision)
             self._rows, self._compared = None, False
+
+    def key_in(self, precision: str) -> CacheKey:
+        """The key of the rows that a backbone of another precision computes."""
+        return replace(self._key, precision=precision)
 
     def path(self, ending: str) -> str:
         return os.path.join(self.folder, f"{self.key.name}.{ending}")
@@ -68,13 +85,12 @@ class RepresentationCache:
     def complete(self) -> bool:
         return os.path.exists(self.path("npy"))
 
-    def rows(self, index: np.ndarray) -> Optional[np.ndarray]:
-        """Rows of some examples, n x w; None as long as the cache is not complete."""
+    def opened(self) -> Optional[np.ndarray]:
+        """All rows; None as long as the cache is not complete."""
         self._follow_precision()
         if self._rows is None and not self.complete:
             return None
-        rows = self.open() if self._rows is None else self._rows
-        return rows[index].astype(np.float32)
+        return self.open() if self._rows is None else self._rows
 
     def open(self) -> np.ndarray:
         """Finds the rows of a complete cache.
@@ -88,12 +104,12 @@ class RepresentationCache:
                 made_from = json.load(file)
             checksum = made_from.pop("sha256", None) if isinstance(made_from, dict) else None
             if made_from != asdict(self.key):
-                raise InputError(f"--representation-cache: {path} was made from something else: {REMEDY}")
+                raise InputError(f"{self.option}: {path} was made from something else: {REMEDY}")
             if not self._compared and sha256(Path(path)) != checksum:
-                raise InputError(f"--representation-cache: {path} is damaged (its checksum differs): {REMEDY}")
+                raise InputError(f"{self.option}: {path} is damaged (its checksum differs): {REMEDY}")
             rows = open_array(path)
         except (*UNREADABLE, RecursionError) as error:
-            raise InputError(f"--representation-cache: {path} is damaged ({error}): {REMEDY}") from None
+            raise InputError(f"{self.option}: {path} is damaged ({error}): {REMEDY}") from None
         self._rows, self._compared = rows, True
         return rows
 
@@ -101,7 +117,7 @@ class RepresentationCache:
         """Computes what is missing; one process at a time, others wait and find it done.
 
         Args:
-            encode: n example numbers -> n x w rows.
+            encode: n example numbers -> their rows, one example after the other, each w wide.
             batches: all example numbers, in batches as they are best computed.
 
         Raises:
@@ -116,21 +132,22 @@ class RepresentationCache:
                     self._fill(encode, batches)
         except OSError as error:
             raise InputError(
-                f"--representation-cache {self.folder} cannot be written ({error.strerror or error}): name a folder "
+                f"{self.option} {self.folder} cannot be written ({error.strerror or error}): name a folder "
                 "with room that you may write to"
             ) from None
 
     def _fill(self, encode: Callable[[np.ndarray], Tensor], batches: Iterator[np.ndarray]) -> None:
-        rows = self._writable("partial.npy", self.key.dtype, (self.key.rows, self.key.width))
-        marks = self._writable("done.npy", "uint32", (self.key.rows,))
+        dtype = STORED_AS.get(self.key.dtype, self.key.dtype)
+        rows = self._writable("partial.npy", dtype, (self.key.rows, self.key.width))
+        marks = self._writable("done.npy", "uint32", (len(self.starts) - 1,))
         done = np.asarray(marks != 0)
-        done[done] = marks[done] == row_checksums(rows, np.flatnonzero(done))
+        done[done] = marks[done] == self._checksums(rows, np.flatnonzero(done))
         for batch in batches:
             missing = batch[~done[batch]]
             if len(missing):
-                rows[missing] = self._finite(encode(missing), missing)
-                rows.flush()
-                marks[missing] = row_checksums(rows, missing)  # only now: a kill in between repeats a batch
+                rows[self._numbers(missing)] = self._finite(encode(missing), missing)
+                # a row that a power cut loses does not agree with its mark
+                marks[missing] = self._checksums(rows, missing)
                 done[missing] = True
         if not done.all():
             raise ValueError("batches do not cover every example")
@@ -143,18 +160,32 @@ class RepresentationCache:
         os.remove(self.path("done.npy"))
         self._compared = True
 
+    def _numbers(self, index: np.ndarray) -> np.ndarray:
+        """The numbers of the rows of some examples, one example after the other."""
+        lengths = self.starts[index + 1] - self.starts[index]
+        before = np.cumsum(lengths) - lengths
+        return np.repeat(self.starts[index] - before, lengths) + np.arange(lengths.sum())
+
+    def _checksums(self, rows: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """n, CRC-32 of the bytes of some examples' rows; never 0, the mark of rows that are not there."""
+        plain: Any = np.asarray(rows)
+        starts = self.starts
+        found = (zlib.crc32(plain[starts[i] : starts[i + 1]]) or 1 for i in index)
+        return np.fromiter(found, np.uint32, len(index))
+
     def _finite(self, rows: Tensor, index: np.ndarray) -> np.ndarray:
-        """Rows of some examples in the cache's type, or a refusal of what no prompt can be made from."""
-        with np.errstate(over="ignore"):
-            found = rows.float().cpu().numpy().astype(self.key.dtype)
-        bad = ~np.isfinite(found).all(axis=1)
+        """Rows of some examples as they are stored, or a refusal of what no prompt can be made from."""
+        found = rows.detach().cpu().to(getattr(torch, self.key.dtype))
+        bad = ~found.isfinite().all(1).numpy()
         if bad.any():
-            wider = " or give --representation-cache-dtype float32" if self.key.dtype == "float16" else ""
+            example = np.repeat(index, self.starts[index + 1] - self.starts[index])[bad][0]
+            narrow = self.key.dtype == "float16" and self.key.precision != "float16"
+            wider = f" or give {self.option}-dtype {self.exact}" if narrow else ""
             raise InputError(
-                f"--representation-cache: M(x) of example {int(index[bad][0]) + 1} is not finite: take an undamaged "
+                f"{self.option}: {self.what} of example {example + 1} is not finite: take an undamaged "
                 f"--backbone{wider}"
             )
-        return found
+        return found.view(torch.int16).numpy() if self.key.dtype == "bfloat16" else found.numpy()
 
     def _writable(self, ending: str, dtype: str, shape: tuple) -> np.memmap:
         """What an earlier call left of a file, or a new one of zeros."""
@@ -170,17 +201,25 @@ class RepresentationCache:
         return open_array(path, "r+")
 
 
-def row_checksums(rows: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """n, CRC-32 of the bytes of some rows; never 0, the mark of a row that is not there."""
-    plain = np.asarray(rows)
-    return np.fromiter((zlib.crc32(plain[row]) or 1 for row in index), np.uint32, len(index))
+class RepresentationCache(RowCache):
+    """M(x) of the examples of a split, a row each."""
+
+    option, what, exact = "--representation-cache", "M(x)", "float32"
+
+    def __init__(self, folder: str, key: CacheKey, precision: Optional[Callable[[], str]] = None):
+        super().__init__(folder, key, np.ones(key.rows, dtype=np.int64), precision)
+
+    def rows(self, index: np.ndarray) -> Optional[np.ndarray]:
+        """Rows of some examples, n x w; None as long as the cache is not complete."""
+        rows = self.opened()
+        return None if rows is None else rows[index].astype(np.float32)
 
 
 def write_zeros(path: str, dtype: str, shape: tuple) -> None:
-    """An .npy file of zeros, written as such: a full disk is an error here and not a crash at a later page."""
+    """An .npy file of zeros whose room is taken now: a full disk is an error here and not a crash at a later page."""
     header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
     left = int(np.prod(shape)) * np.dtype(dtype).itemsize
     with open(path, "wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
-        while left:
-            left -= file.write(bytes(min(left, BLOCK)))
+        file.flush()
+        os.posix_fallocate(file.fileno(), file.tell(), left)

@@ -10,8 +10,9 @@ from fairseq.models.roberta.model import RobertaEncoder
 from torch import Tensor
 from tqdm import tqdm
 
-from .cache import RepresentationCache
-from .kinds import sentence_representation
+from .cache import RepresentationCache, RowCache
+from .kinds import evaluating, sentence_representation
+from .states import StateCache
 from .stored import Stored
 
 logger = logging.getLogger(__name__)
@@ -25,9 +26,7 @@ def fill_cache(
     sizes: np.ndarray,
     split: str,
 ) -> None:
-    """Computes the missing rows in large batches of similar length, without gradient; nothing to do without a cache.
-
-    What is there is opened here, so that it is compared with its checksum once, not by each data loader process.
+    """Computes the missing rows of M(x), see ``_fill``; nothing to do without a cache.
 
     Args:
         tokens_of: n example numbers -> n x T tokens, padded, as ``encoder`` reads them.
@@ -36,21 +35,59 @@ def fill_cache(
     """
     if not isinstance(stored, RepresentationCache):
         return
-    if stored.complete:
-        stored.open()
+
+    def compute(index: np.ndarray, tokens: Tensor, padded: bool) -> Tensor:
+        return sentence_representation(encoder, tokens, kind=stored.key.kind, padded=padded)
+
+    _fill(stored, encoder, tokens_of, compute, sizes, f"M(x) of {split}")
+
+
+def fill_states(
+    cache: Optional[StateCache], encoder: RobertaEncoder, tokens_of: Callable[[np.ndarray], Tensor]
+) -> None:
+    """Computes the missing states, see ``_fill``; nothing to do without a cache."""
+    if cache is None:
+        return
+    lengths = np.diff(cache.starts)
+
+    def compute(index: np.ndarray, tokens: Tensor, padded: bool) -> Tensor:
+        states = encoder.sentence_encoder.states_before(cache.layer, tokens, padded).transpose(0, 1)
+        of_text = np.arange(tokens.size(1)) < lengths[index, None]
+        return states[torch.from_numpy(of_text).to(states.device)]
+
+    _fill(cache, encoder, tokens_of, compute, lengths, f"states of {cache.split}")
+
+
+def _fill(
+    cache: RowCache,
+    encoder: RobertaEncoder,
+    tokens_of: Callable[[np.ndarray], Tensor],
+    compute: Callable[[np.ndarray, Tensor, bool], Tensor],
+    sizes: np.ndarray,
+    what: str,
+) -> None:
+    """Computes missing rows in large batches of similar length, without dropout or gradient.
+
+    What is there is opened here, so that it is compared with its checksum once, not by each data loader process.
+
+    Args:
+        compute: example numbers, their tokens, whether there are pads among them -> their rows.
+        what: for the log.
+    """
+    if cache.complete:
+        cache.open()
         return
     device = next(encoder.parameters()).device
-    bar = tqdm(total=len(sizes), desc=f"M(x) of {split}", unit=" examples", disable=None, leave=False)
+    bar = tqdm(total=len(sizes), desc=what, unit=" examples", disable=None, leave=False)
 
     def encode(index: np.ndarray) -> Tensor:
         tokens = tokens_of(index)
         bar.update(len(index))
-        padded = bool(tokens.eq(encoder.dictionary.pad()).any())
-        return sentence_representation(encoder, tokens.to(device), kind=stored.key.kind, padded=padded)
+        return compute(index, tokens.to(device), bool(tokens.eq(encoder.dictionary.pad()).any()))
 
-    with bar, exact_products():
-        stored.fill(encode, length_sorted_batches(sizes, TOKENS_AT_A_TIME))
-    logger.info(f"split {split}: M(x) of {len(sizes):,} examples in {stored.path('npy')}")
+    with bar, exact_products(), evaluating(encoder), torch.no_grad():
+        cache.fill(encode, length_sorted_batches(sizes, TOKENS_AT_A_TIME))
+    logger.info(f"{what}: {len(sizes):,} examples in {cache.path('npy')}")
 
 
 @contextlib.contextmanager

@@ -26,9 +26,9 @@ class CacheKey:
     Attributes:
         backbone: SHA-256 of the backbone's file.
         tokens: SHA-256 of the token rows that the backbone reads.
-        kind: the --representation.
-        rows, width: N and w.
-        dtype: ``float32`` or ``float16``, of the numbers in the file.
+        kind: the --representation, or the layer that states enter.
+        rows, width: N and w; of states all tokens and d.
+        dtype: ``float32``, ``float16`` or ``bfloat16``, of the numbers in the file.
         precision: ``float32``, ``float16`` or ``bfloat16``, in which the backbone computed them.
     """
 
@@ -83,3 +83,8 @@ def digest_of_parts(parts: Iterator[bytes]) -> str:
     for part in parts:
         digest.update(len(part).to_bytes(8, "little") + part)
     return digest.hexdigest()
+
+
+def precision_of(model: Any) -> str:
+    """``float32``, ``float16`` or ``bfloat16``: what the backbone's weights are at the moment."""
+    return str(next(model.encoder.parameters()).dtype).replace("torch.", "")

@@ -11,7 +11,7 @@ import torch
 from fairseq.models.roberta.model import RobertaEncoder
 from torch import Tensor, nn
 
-from ..backbone.injection import States
+from ..backbone.injection import Start, States
 from ..errors import InputError
 
 GLOVE = "glove"  # rows that the task reads from the data folder, see preprocess/glove.py
@@ -30,18 +30,18 @@ def evaluating(module: nn.Module) -> Iterator[None]:
         module.train(training)
 
 
-def sentence_state(encoder: RobertaEncoder, tokens: Tensor, padded: Optional[bool] = None) -> Tensor:
+def sentence_state(encoder: RobertaEncoder, tokens: Tensor, **given: Any) -> Tensor:
     """The last layer's ``<s>`` state: B x T tokens -> B x d."""
-    return encoder(tokens, features_only=True, padded=padded)[0][:, 0]
+    return encoder(tokens, features_only=True, **given)[0][:, 0]
 
 
-def mean_pooled(encoder: RobertaEncoder, tokens: Tensor, padded: Optional[bool] = None) -> Tensor:
+def mean_pooled(encoder: RobertaEncoder, tokens: Tensor, **given: Any) -> Tensor:
     """Mean of the last layer's states over all tokens but pads: B x T tokens -> B x d."""
-    features, _ = encoder(tokens, features_only=True, padded=padded)
+    features, _ = encoder(tokens, features_only=True, **given)
     return chosen_mean(features, tokens.ne(encoder.dictionary.pad()))
 
 
-def token_mean(encoder: RobertaEncoder, tokens: Tensor, padded: Optional[bool] = None) -> Tensor:
+def token_mean(encoder: RobertaEncoder, tokens: Tensor, **given: Any) -> Tensor:
     """Mean of the word embeddings of the text, without special tokens; zeros for no text: B x T tokens -> B x d."""
     return chosen_mean(encoder.sentence_encoder.embed_tokens(tokens), tokens.ge(encoder.dictionary.nspecial))
 
@@ -53,7 +53,7 @@ def chosen_mean(rows: Tensor, chosen: Tensor) -> Tensor:
 
 
 # what M(x) is at the input, by the name that --representation takes; glove rows come with the batch
-REPRESENTATIONS: Dict[str, Callable[[nn.Module, Tensor, Optional[bool]], Tensor]] = {
+REPRESENTATIONS: Dict[str, Callable[..., Tensor]] = {
     "backbone": sentence_state,
     PREVIOUS_LAYER: sentence_state,
     "mean-pooled": mean_pooled,
@@ -66,10 +66,11 @@ def canonical_kind(kind: str) -> str:
     return next((name for name, function in REPRESENTATIONS.items() if function is REPRESENTATIONS.get(kind)), kind)
 
 
-def last_states(encoder: RobertaEncoder, tokens: Tensor, padded: Optional[bool] = None) -> States:
+def last_states(encoder: RobertaEncoder, tokens: Tensor, **given: Any) -> States:
     """The last layer's states of all tokens, whose ``<s>`` is ``sentence_state``: B x T tokens -> T x B x d."""
-    features, _ = encoder(tokens, features_only=True, padded=padded)
-    return States(features.transpose(0, 1), None if padded is False else tokens.eq(encoder.dictionary.pad()))
+    features, _ = encoder(tokens, features_only=True, **given)
+    padding = None if given.get("padded") is False else tokens.eq(encoder.dictionary.pad())
+    return States(features.transpose(0, 1), padding)
 
 
 READERS: Dict[str, Callable[..., Any]] = {**REPRESENTATIONS, LAST_STATES: last_states}
@@ -81,12 +82,12 @@ def sentence_representation(
     dropout: bool = False,
     kind: str = "backbone",
     gradient: bool = False,
-    padded: Optional[bool] = None,
+    **given: Any,
 ) -> Any:
     """M(x) of the raw input: B x T tokens -> B x d, with a ``gradient`` for the encoder's own weights on request.
 
-    ``padded``: whether there are pads among the tokens, if that is known. With ``last-states`` it is the ``States`` of
-    all tokens, of which M(x) is the first.
+    ``given``: to the encoder, what is known of the tokens, ``padded`` and ``start``. With ``last-states`` it is the
+    ``States`` of all tokens, of which M(x) is the first.
 
     Differs from the paper's code, where the frozen backbone's dropout stays on in training and so the same
     sentence gets another representation at every step; ``dropout=True`` restores that. Without dropout M(x)
@@ -94,11 +95,15 @@ def sentence_representation(
     """
     mode = contextlib.nullcontext() if dropout else evaluating(encoder)
     with mode, torch.set_grad_enabled(gradient and torch.is_grad_enabled()):
-        return READERS[kind](encoder, tokens, padded)
+        return READERS[kind](encoder, tokens, **given)
 
 
 def pass_representation(
-    model: Any, tokens: Tensor, stored: Optional[Tensor] = None, padded: Optional[bool] = None
+    model: Any,
+    tokens: Tensor,
+    stored: Optional[Tensor] = None,
+    padded: Optional[bool] = None,
+    start: Optional[Start] = None,
 ) -> Any:
     """M(x) of one pass, B x w, or the states it is one of, as ``model.method`` reads it; None if it reads none.
 
@@ -107,6 +112,7 @@ def pass_representation(
         tokens: B x T, the raw input.
         stored: B x w, what the batch brings, see ``stored.py``; then nothing is computed.
         padded: whether there are pads among the tokens, if that is known.
+        start: states of the tokens to begin with.
 
     Raises:
         InputError: the method reads word vectors, and the batch brings none.
@@ -127,4 +133,5 @@ def pass_representation(
         kind=method.representation,
         gradient=model.trains_encoder,
         padded=padded,
+        start=start,
     )

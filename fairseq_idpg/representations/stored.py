@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import InputError
 from .cache import RepresentationCache
-from .key import CacheKey, SplitText
+from .key import CacheKey, SplitText, precision_of
 from .kinds import GLOVE, LAST_STATES, canonical_kind
 from .word_vectors import load_vectors
 
@@ -76,8 +76,3 @@ def find_cache(task_cfg: Any, model: Any, text: SplitText) -> RepresentationCach
         precision=precision(),
     )
     return RepresentationCache(task_cfg.representation_cache, key, precision)
-
-
-def precision_of(model: Any) -> str:
-    """``float32``, ``float16`` or ``bfloat16``: what the backbone's weights are at the moment."""
-    return str(next(model.encoder.parameters()).dtype).replace("torch.", "")

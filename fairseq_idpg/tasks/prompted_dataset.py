@@ -9,6 +9,7 @@ from fairseq.data import Dictionary, FairseqDataset, data_utils
 from torch import Tensor
 
 from ..errors import InputError
+from ..representations.states import StateCache
 from ..representations.stored import Stored
 from .ordering import padding_waste
 from .prompt_position import first_row, insertion_index, prompt_block
@@ -62,11 +63,12 @@ class PromptedDataset(FairseqDataset):
         shorten, index, block, first_row: see ``PromptPlaces``, whose ``before`` is ``index`` here.
         arrange: changes fairseq's order of the examples, (order, sizes) -> order.
         representations: gives M(x) of examples where it need not be computed, or None.
+        states: gives what enters the first layer that has to be run, or None.
         class_of: the model's classes of the folder's, asked at each batch, or None.
 
     Batches: ``src_tokens`` B x T (raw, for M(x)), ``prompted_tokens`` B x T', ``prompt_offset`` B, ``representation``
-    B x w if ``representations`` has them; ``padded``, whether there are pads (prompted or not: every example is
-    lengthened by as much).
+    B x w if ``representations`` has them, ``states`` T x B x d if ``states`` has them; ``padded``, whether there are
+    pads (prompted or not: every example is lengthened by as much).
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class PromptedDataset(FairseqDataset):
         pad: int,
         arrange: Optional[Callable[[np.ndarray, np.ndarray], np.ndarray]] = None,
         representations: Optional[Stored] = None,
+        states: Optional[StateCache] = None,
         class_of: Optional[Callable[[Tensor], Tensor]] = None,
     ):
         super().__init__()
@@ -91,6 +94,7 @@ class PromptedDataset(FairseqDataset):
         self.pad = pad
         self.arrange = arrange
         self.representations = representations
+        self.states = states
         self.class_of = class_of
 
     def __getitem__(self, i: int) -> Dict[str, Any]:
@@ -118,6 +122,11 @@ class PromptedDataset(FairseqDataset):
             rows = self.representations.rows(np.asarray([s["id"] for s in samples]))
             if rows is not None:
                 batch["net_input"]["representation"] = torch.from_numpy(rows)
+        if samples and self.states is not None:
+            index, length = np.asarray([s["id"] for s in samples]), batch["net_input"]["src_tokens"].size(1)
+            states = self.states.batch(index, length)
+            if states is not None:
+                batch["net_input"]["states"] = states
         return batch
 
     def raw_tokens(self, index: np.ndarray) -> Tensor:

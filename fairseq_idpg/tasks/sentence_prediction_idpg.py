@@ -19,8 +19,9 @@ from ..divergence import check_validation
 from ..errors import InputError
 from ..models.prepare import DataFacts, complete_options, prepare_model
 from ..optim.half_precision import KeptHalfPrecision
-from ..representations.fill import fill_cache
+from ..representations.fill import fill_cache, fill_states
 from ..representations.key import SplitText
+from ..representations.states import EXACT, StateCache, check_room, find_state_caches
 from ..representations.stored import Stored, stored_representations
 from ..saving.record import Record
 from .folder import both_lengths, check_files, check_folder, encode_text, folder_record, has_pairs
@@ -34,6 +35,7 @@ from .swapped_pairs import SwappedPairsAppended
 
 SwapPairs: Any = ChoiceEnum(["none", "append"])
 CacheType: Any = ChoiceEnum(["float32", "float16"])
+StateType: Any = ChoiceEnum([EXACT, "float16"])
 
 
 @dataclass
@@ -59,6 +61,17 @@ class SentencePredictionIDPGConfig(SentencePredictionConfig):
         },
     )
     representation_cache_dtype: CacheType = field(default="float32", metadata={"help": "numbers in the cache"})
+    state_cache: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "folder that keeps, for every token, the frozen states that enter the first layer in which or "
+            "before which anything is trained or injected, so that a training step begins there; needs dropout 0"
+        },
+    )
+    state_cache_dtype: StateType = field(
+        default="model",
+        metadata={"help": "numbers in it: as the 'model' computes them, or 'float16', half the room of float32"},
+    )
     group_by_length: bool = field(
         default=False, metadata={"help": "train on batches of examples of similar length: less padding"}
     )
@@ -83,6 +96,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     prompt_length = 0
     judges = False  # whether the model is one that was trained before: fairseq-validate
     stored: Optional[Callable[[SplitText], Stored]] = None  # finds M(x) of a split, where it is not computed
+    state_cache: Optional[Callable[[SplitText, np.ndarray], StateCache]] = None  # finds the states of a split
     half_precision: Optional[KeptHalfPrecision] = None  # what resuming in half precision needs, in every checkpoint
     labels: Optional[LabelOrder] = None  # of a folder with classes
     record: Optional[Record] = None  # of the data folder
@@ -118,6 +132,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         self.judges, self.prompt_length = from_checkpoint, model.prompt_length
         self.half_precision = model.kept.get("fp16")
         self.stored = stored_representations(self.cfg, model)
+        self.state_cache = find_state_caches(self.cfg, model, training=not from_checkpoint)
         self.adds_loss = None if from_checkpoint else getattr(model.method, "adds_loss", None)
         return model
 
@@ -159,6 +174,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             pad=self.source_dictionary.pad(),
             arrange=arrangement(cfg, split),
             representations=None if self.stored is None else self.stored(text),
+            states=None if self.state_cache is None else self.state_cache(text, places.shorten.sizes),
             class_of=self.labels,
         )
         return self.datasets[split]
@@ -177,8 +193,10 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
         """Fills the caches before the first step reads them."""
+        check_room(dataset.states for dataset in self.datasets.values() if dataset.states is not None)
         for split, dataset in self.datasets.items():
             fill_cache(dataset.representations, model.encoder, dataset.raw_tokens, dataset.sizes, split)
+            fill_states(dataset.states, model.encoder, dataset.raw_tokens)
 
     begin_valid_epoch = begin_epoch
 

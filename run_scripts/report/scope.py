@@ -12,7 +12,8 @@ from preprocess.errors import InputError
 from .paper import PAPER_ARCH, paper
 from .runs import PAIRS, PROMPT, Results, Run, architecture, backbone_label, grouped, has_finished, is_prompted, kind_of
 
-PLACES = ("data", "save_dir", "representation_cache")  # options that differ between runs with the same result
+# options that differ between runs with the same result
+PLACES = ("data", "save_dir", "representation_cache", "state_cache")
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ def test_late_from_what_the_pass_began_with(model, text, prompted):
     injection = Injection(
         input=rows if prompted else None,
         words=added,
-        late=lambda i, states: words(states.origin.words()) + entering(states.origin.embedded) if i == 2 else None,
+        late=lambda i, states: words(states.origin.words()) + entering(states.origin.embedded()) if i == 2 else None,
     )
     stack = model.encoder.sentence_encoder
     places = text_places(wide, room, 1) if prompted else [range(int(row.ne(PAD).sum())) for row in text]

@@ -17,6 +17,13 @@ def usual(method):
     return {**options, **({"representation_width": 8} if "glove" in method else {})}
 
 
+OF_THE_TASK = {
+    **{"prompt_position": 0, "group_by_length": False, "no_shuffle": False},
+    **{"representation_cache": None, "representation_cache_dtype": "float32"},
+    **{"state_cache": None, "state_cache_dtype": "model"},
+}
+
+
 def made(method, **options):
     """A model as a run has it at its start.
 
@@ -24,10 +31,7 @@ def made(method, **options):
         InputError: an option is refused.
     """
     model = tiny_model(method=method, max_positions=160, **options)
-    task = SimpleNamespace(
-        prompt_position=0, representation_cache_dtype="float32", representation_cache=None, group_by_length=False
-    )
-    check_effects(task, model.args, model.method)
+    check_effects(SimpleNamespace(**OF_THE_TASK), model.args, model.method)
     if model.method is not None:
         encode = lambda text: [4 + int(word) for word in text.split()]  # noqa: E731
         model.method.set_initial_values(

@@ -17,8 +17,9 @@ from tests.helpers import dictionary, tiny_model
 
 def facts(record: Record | None = None, **more) -> DataFacts:
     options = {"prompt_position": 0, "group_by_length": False, "classification_head_name": "head"}
-    cache = {"representation_cache": None, "representation_cache_dtype": "float32"}
-    cfg = SimpleNamespace(data="DATA", **options, **cache)
+    rows = {"representation_cache": None, "representation_cache_dtype": "float32"}
+    states = {"state_cache": None, "state_cache_dtype": "model"}
+    cfg = SimpleNamespace(data="DATA", **options, **rows, **states)
     return DataFacts(cfg, dictionary(), encode=lambda text: [4, 5], record=record, follow=None)
 
 

@@ -11,7 +11,7 @@ from fairseq_idpg.models.prepare import check_effects
 from fairseq_idpg.representations.kinds import GLOVE
 from tests.helpers import logits, pair_batch, tiny_model
 
-from .started import behaviour, differ, made, usual
+from .started import OF_THE_TASK, behaviour, differ, made, usual
 
 ONE_PLACE = {"prompt_layers": "first"}
 INPUT = {**ONE_PLACE, "prompt_insertion": "add"}
@@ -100,12 +100,12 @@ def test_a_generator_that_reads_previous_layers_alone_needs_no_second_pass():
     [
         ({"prompt_position": 1}, "--prompt-position 1 has no effect: --method adapter inserts no rows into the input"),
         ({"representation_cache_dtype": "float16"}, "float16 has no effect without --representation-cache"),
+        ({"state_cache_dtype": "float16"}, "--state-cache-dtype float16 has no effect without --state-cache"),
         ({"group_by_length": True, "no_shuffle": True}, "--group-by-length has no effect with --no-shuffle"),
     ],
 )
 def test_options_of_the_task(task, message):
-    usual = {"prompt_position": 0, "representation_cache_dtype": "float32", "representation_cache": None}
-    cfg = SimpleNamespace(**{**usual, "group_by_length": False, "no_shuffle": False, **task})
+    cfg = SimpleNamespace(**{**OF_THE_TASK, **task})
     model = tiny_model(method="adapter")
     with pytest.raises(InputError, match=message):
         check_effects(cfg, model.args, model.method)

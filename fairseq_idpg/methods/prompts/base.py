@@ -144,7 +144,7 @@ class PromptMethod(Method):
         if not 0 <= cfg.prefix_dropout < 1:
             raise InputError(f"--prefix-dropout {cfg.prefix_dropout} is no rate: give 0 or more, below 1")
         self.prefix_dropout = QuickDropout(cfg.prefix_dropout)
-        self.places = parse_places(str(cfg.prompt_layers), geometry.layers, self.in_input)
+        self.layers = self.places = parse_places(str(cfg.prompt_layers), geometry.layers, self.in_input)
         if self.in_input:
             self.slots: Tuple[str, ...] = ("input",) if self.places == (0,) else ("input", "hidden")
         else:

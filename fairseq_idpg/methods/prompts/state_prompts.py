@@ -19,7 +19,7 @@ from .base import GeneratorConfig, PromptAt, PromptMethod, check_hidden_size
 IN_PASS: Dict[str, Callable[[Any], States]] = {
     "states": lambda states: states,
     "words": lambda states: states.origin.words(),
-    "embeddings": lambda states: states.origin.embedded,
+    "embeddings": lambda states: states.origin.embedded(),
 }
 LAST = "last"
 Input: Any = ChoiceEnum([*IN_PASS, LAST])

@@ -61,8 +61,7 @@ def prepare(model: RobertaIDPGModel, case: Case) -> None:
 
         def made(place: int, states: States) -> Tensor:
             if states.origin is not None:
-                words, embedded = states.origin
-                states = states._replace(origin=Origin(lambda: without_mask(words()), without_mask(embedded)))
+                states = states._replace(origin=Origin(*(lambda f=f: without_mask(f()) for f in states.origin)))
             return prompt_at(place, without_mask(states))
 
         return made

@@ -1,0 +1,173 @@
+"""The states of all tokens that enter layer k of the frozen backbone, kept on disk, so that training begins there.
+
+k is the first layer in which, or in front of which, anything is trained or injected. In a file the tokens of all
+examples follow one another; where an example begins is known from the lengths of the texts.
+"""
+
+import functools
+import logging
+import os
+import shutil
+from dataclasses import replace
+from typing import Any, Callable, Iterable, Optional
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..backbone.loading import GEOMETRY
+from ..errors import InputError
+from .cache import RowCache
+from .key import CacheKey, SplitText, digest_of_parts, precision_of
+
+logger = logging.getLogger(__name__)
+EXACT = "model"
+GB = 1e9
+
+
+class StateCache(RowCache):
+    """The states of a split that enter a layer: d numbers for each token of each example.
+
+    Args:
+        split: its name, for the log.
+        layer: the layer that they enter.
+        rounded: whether the file keeps them in float16, whatever the backbone's precision is.
+    """
+
+    option, what, exact = "--state-cache", "a state", EXACT
+
+    def __init__(
+        self,
+        folder: str,
+        key: CacheKey,
+        lengths: np.ndarray,
+        precision: Callable[[], str],
+        split: str,
+        layer: int,
+        rounded: bool,
+    ):
+        super().__init__(folder, key, lengths, precision)
+        self.split, self.layer, self.rounded = split, layer, rounded
+
+    def key_in(self, precision: str) -> CacheKey:
+        return replace(super().key_in(precision), dtype="float16" if self.rounded else precision)
+
+    def batch(self, index: np.ndarray, length: int) -> Optional[Tensor]:
+        """T x B x d: the states of some examples, zeros behind them up to ``length``; None while not complete."""
+        rows = self.opened()
+        if rows is None:
+            return None
+        states = np.zeros((length, len(index), rows.shape[1]), rows.dtype)
+        for place, (start, end) in enumerate(zip(self.starts[index], self.starts[index + 1])):
+            states[: end - start, place] = rows[start:end]
+        return torch.from_numpy(states).view(getattr(torch, self.key.dtype))
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole file."""
+        key = self.key
+        return key.rows * key.width * getattr(torch, key.dtype).itemsize
+
+    @property
+    def missing(self) -> int:
+        """Bytes that are still to be found on the disk; room for a file that was begun is taken already."""
+        if self.complete:
+            return 0
+        begun = self.path("partial.npy")
+        return max(0, self.size - (os.path.getsize(begun) if os.path.exists(begun) else 0))
+
+    def describe(self) -> str:
+        """What the file is made of, for the log."""
+        key, examples = self.key, len(self.starts) - 1
+        number = getattr(torch, key.dtype).itemsize
+        return (
+            f"split {self.split}: {examples:,} examples, {key.rows:,} tokens x {key.width} x {number} bytes = "
+            f"{self.size / GB:.3f} GB"
+        )
+
+
+def find_state_caches(
+    task_cfg: Any, model: Any, training: bool
+) -> Optional[Callable[[SplitText, np.ndarray], StateCache]]:
+    """What finds the states of a split, its texts having so many tokens each; None without --state-cache.
+
+    Args:
+        training: whether dropout will be on.
+
+    Raises:
+        InputError: there are no states that stay the same.
+    """
+    if not task_cfg.state_cache:
+        return None
+    check_frozen(task_cfg, model, training)
+    return functools.partial(find_state_cache, task_cfg, model)
+
+
+def check_frozen(task_cfg: Any, model: Any, training: bool) -> None:
+    """Below some layer every pass must give the same.
+
+    Raises:
+        InputError: naming what is trained, injected or drawn there.
+    """
+    cfg = model.args
+    if not model.backbone_loaded:
+        raise InputError(
+            f"--state-cache {task_cfg.state_cache}: its files are named by --backbone {cfg.backbone}, which is "
+            "missing: give its path, or leave the cache out"
+        )
+    for changes, option in (
+        (cfg.no_freeze_backbone, "--no-freeze-backbone"),
+        (not model.first_layer, f"--method {cfg.method}, which enters or trains what lies below layer 1"),
+        (str(task_cfg.shorten_method) == "random_crop", "--shorten-method random_crop"),
+    ):
+        if changes:
+            raise InputError(f"--state-cache with {option}: no layer's input stays the same, leave one of them out")
+    drawn = [name for name in ("dropout", "attention_dropout", "activation_dropout") if getattr(cfg, name)]
+    if training and drawn:
+        given = " ".join(f"--{name.replace('_', '-')} {getattr(cfg, name)}" for name in drawn)
+        wanted = " ".join(f"--{name.replace('_', '-')} 0" for name in drawn)
+        raise InputError(
+            f"--state-cache with {given}: in training the layers below layer {model.first_layer} draw other states at "
+            f"every step: give {wanted}, or leave the cache out"
+        )
+
+
+def find_state_cache(task_cfg: Any, model: Any, text: SplitText, lengths: np.ndarray) -> StateCache:
+    """The states of a split that enter the first layer of ``model`` that does more than the frozen backbone's."""
+    precision = functools.partial(precision_of, model)
+    layer, rounded = model.first_layer, str(task_cfg.state_cache_dtype) == "float16"
+    sizes = repr([getattr(model.args, name) for name in GEOMETRY])  # a backbone's file may be silent about them
+    key = CacheKey(
+        backbone=digest_of_parts(iter([model.backbone_digest.encode(), sizes.encode()])),
+        tokens=text.digest(),
+        kind=f"states before layer {layer}",
+        rows=int(lengths.sum()),
+        width=model.args.encoder_embed_dim,
+        dtype="float16" if rounded else precision(),
+        precision=precision(),
+    )
+    return StateCache(task_cfg.state_cache, key, lengths, precision, text.split, layer, rounded)
+
+
+def check_room(caches: Iterable[StateCache]) -> None:
+    """Says how much room files will take that are not there yet.
+
+    Raises:
+        InputError: the disk has less.
+    """
+    wanted = [cache for cache in caches if not cache.complete]
+    if not wanted:
+        return
+    folder, needed = wanted[0].folder, sum(cache.missing for cache in wanted)
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    free = shutil.disk_usage(folder).free
+    for cache in wanted:
+        logger.info(f"--state-cache: states that enter layer {cache.layer}, {cache.describe()}")
+    logger.info(f"--state-cache: {wanted[0].folder} takes {needed / GB:.3f} GB more, and its disk has {free / GB:.3f}")
+    if needed > free:
+        narrower = "" if wanted[0].key.dtype == "float16" else " or give --state-cache-dtype float16"
+        raise InputError(
+            f"--state-cache {wanted[0].folder} needs {needed / GB:.3f} GB, and its disk has {free / GB:.3f} GB free: "
+            f"name a folder on another disk{narrower}"
+        )

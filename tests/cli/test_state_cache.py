@@ -1,0 +1,193 @@
+"""--state-cache through the command line."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from fairseq_idpg.predict import main
+from tests.cli.test_precision import FP16
+from tests.folders import train, validate, write_backbone, write_folder
+
+NO_DROPOUT = ["--dropout", 0, "--attention-dropout", 0]
+LATE = ["--method", "lpt-mppg", "--max-epoch", 3, *NO_DROPOUT]
+KEYS = ("train_loss", "valid_loss")
+LOSSES = {"abs": 2e-3}  # the log has three decimals
+
+
+def trained_with(data, save_dir, backbone, *options, **more):
+    without = "" if {"prompt-tuning", "head-only"} & {*options} else "--phm-n"  # tests.folders leaves it out there
+    return train(data, save_dir, "--backbone", backbone, *LATE, *options, without=without, **more)
+
+
+def tensors(folder):
+    state = torch.load(folder / "checkpoint_last.pt", weights_only=True)["model"]
+    return {name: value.float() for name, value in state.items() if torch.is_tensor(value)}
+
+
+def same_weights(one, other, tolerance):
+    one, other = tensors(one), tensors(other)
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        torch.testing.assert_close(value, other[name], atol=tolerance, rtol=0, msg=name)
+
+
+@pytest.fixture(scope="module")
+def uncached(place, pairs, backbone):
+    folder = place / "uncached"
+    return trained_with(pairs, folder, backbone), folder
+
+
+@pytest.fixture(scope="module")
+def cached(place, pairs, backbone):
+    """(run, save folder, cache)"""
+    folder, cache = place / "cached", place / "states"
+    return trained_with(pairs, folder, backbone, "--state-cache", cache), folder, cache
+
+
+def test_same_run_as_without(uncached, cached):
+    """Rows are computed in other batches than those of training, so sums are rounded otherwise."""
+    (whole, whole_dir), (found, found_dir, cache) = uncached, cached
+    for key in KEYS:
+        assert len(whole.log(key)) == 3 and found.log(key) == pytest.approx(whole.log(key), **LOSSES)
+    same_weights(whole_dir, found_dir, 1e-5)
+    (line,) = (line for line in found.output.splitlines() if "split train: 24 examples" in line)
+    assert "states that enter layer 2, split train: 24 examples" in line and "x 32 x 4 bytes = 0.000 GB" in line
+    assert found.output.count("states of train") == 1
+    widths = {np.load(path).shape[1] for path in cache.glob("*.npy")}
+    assert len(list(cache.glob("*.npy"))) == 2 and widths == {32}
+
+
+def test_resume_goes_on_bit_for_bit(cached, pairs, backbone, tmp_path):
+    whole, whole_dir, cache = cached
+    first = trained_with(pairs, tmp_path, backbone, "--state-cache", cache, "--max-epoch", 1)
+    second = trained_with(pairs, tmp_path, backbone, "--state-cache", cache)
+    assert "states of train" not in first.output + second.output
+    for key in KEYS:
+        assert first.log(key) + second.log(key) == whole.log(key)
+    same_weights(whole_dir, tmp_path, 0)
+
+
+def test_validation(cached, pairs, backbone, tmp_path):
+    run_of, folder, cache = cached
+    checkpoint = folder / "checkpoint_last.pt"
+    before = {path: path.stat().st_mtime_ns for path in cache.iterdir()}
+    for option in ([], ["--state-cache", cache]):
+        checked = validate(pairs, checkpoint, *option)
+        assert checked.log("valid_loss") == pytest.approx(run_of.log("valid_loss")[-1:], **LOSSES)
+    assert {path: path.stat().st_mtime_ns for path in cache.iterdir()} == before
+    # a run that draws below keeps no states; where nothing is drawn its model may
+    drawn = train(pairs, tmp_path / "drawn", "--backbone", backbone, *LATE[:4], without="--phm-n")
+    checked = validate(pairs, tmp_path / "drawn" / "checkpoint_last.pt", "--state-cache", cache)
+    assert checked.log("valid_loss") == pytest.approx(drawn.log("valid_loss")[-1:], **LOSSES)
+
+
+def test_prediction(cached, pairs, tmp_path, capsys):
+    _, folder, cache = cached
+    usual = [str(pairs), "--path", str(folder / "checkpoint_last.pt"), "--split", "valid", "--cpu", "--batch-size", "5"]
+    rows = []
+    for place in ([], ["--state-cache", str(cache)], ["--state-cache", str(tmp_path / "new")]):
+        main([*usual, "--out", str(tmp_path / "out.tsv"), *place])
+        rows.append([[float(part) for part in row.split("\t")] for row in (tmp_path / "out.tsv").open()])
+    assert len(rows[0]) == 13
+    np.testing.assert_allclose(rows[1], rows[0], atol=2e-6)
+    np.testing.assert_allclose(rows[2], rows[0], atol=2e-6)
+    assert len(list((tmp_path / "new").glob("*.npy"))) == 1 and "13 predictions" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "tolerance"),
+    [(["--state-cache-dtype", "float16"], 5e-3), (FP16, 0.02), (["--bf16"], 0.05)],
+    ids=["rounded", "fp16", "bf16"],
+)
+def test_half_precision(pairs, backbone, tmp_path, options, tolerance):
+    more = options if options[0] != "--state-cache-dtype" else []
+    whole = trained_with(pairs, tmp_path / "whole", backbone, *more)
+    found = trained_with(pairs, tmp_path / "found", backbone, "--state-cache", tmp_path / "cache", *options)
+    for key in KEYS:
+        assert found.log(key) == pytest.approx(whole.log(key), abs=tolerance)
+    assert {np.load(path).itemsize for path in (tmp_path / "cache").glob("*.npy")} == {2}
+    checked = validate(pairs, tmp_path / "found" / "checkpoint_last.pt", "--state-cache", tmp_path / "cache")
+    assert checked.log("valid_loss") == pytest.approx(found.log("valid_loss")[-1:], abs=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--dropout", 0.1], "--state-cache with --dropout 0.1: in training the layers below layer 2 draw"),
+        (["--no-freeze-backbone"], "--state-cache with --no-freeze-backbone"),
+        (["--method", "prompt-tuning"], "--state-cache with --method prompt-tuning, which enters"),
+        (["--shorten-method", "random_crop"], "--state-cache with --shorten-method random_crop"),
+        (["--state-cache-dtype", "float32"], "invalid choice"),
+    ],
+)
+def test_refusals(pairs, backbone, tmp_path, options, message):
+    cache = tmp_path / "cache"
+    refused = trained_with(pairs, tmp_path / "run", backbone, "--state-cache", cache, *options, succeed=False)
+    assert message in refused.last_line and not cache.exists()
+    assert not list((tmp_path / "run").glob("*.pt"))
+
+
+def test_other_layers_backbones_and_texts_have_files_of_their_own(cached, pairs, backbone, place, tmp_path):
+    _, _, cache = cached
+    other_backbone = write_backbone(tmp_path / "other" / "model.pt", seed=3)
+    other_text = write_folder(tmp_path / "data", longest=9)
+    known = set(cache.glob("*.npy"))
+    for number, (data, path, more) in enumerate(
+        [(pairs, backbone, ["--prompt-layers", 1]), (pairs, other_backbone, []), (other_text, backbone, [])]
+    ):
+        usual = [*more, "--max-epoch", 1]
+        whole = trained_with(data, tmp_path / f"whole{number}", path, *usual)
+        found = trained_with(data, tmp_path / f"found{number}", path, *usual, "--state-cache", cache)
+        for key in KEYS:
+            assert found.log(key) == pytest.approx(whole.log(key), **LOSSES)
+        new = set(cache.glob("*.npy")) - known
+        assert len(new) == 2
+        known |= new
+
+
+def test_a_damaged_cache(cached, pairs, backbone, tmp_path):
+    source, cache = cached[2], tmp_path / "cache"
+    cache.mkdir()
+    for path in source.iterdir():
+        (cache / path.name).write_bytes(path.read_bytes())
+    path = max(cache.glob("*.npy"), key=lambda path: path.stat().st_size)
+    content = bytearray(path.read_bytes())
+    content[-200] ^= 1
+    path.write_bytes(bytes(content))
+    refused = trained_with(pairs, tmp_path / "run", backbone, "--state-cache", cache, succeed=False)
+    assert f"--state-cache: {path} is damaged (its checksum differs): remove it" in refused.output
+    path.unlink()
+    again = trained_with(pairs, tmp_path / "run", backbone, "--state-cache", cache)
+    assert again.log("train_loss") == cached[0].log("train_loss")
+
+
+def test_two_processes(cached, pairs, backbone, tmp_path):
+    shared = ["--generator-dropout", 0, "--total-batch-size", 8, "--state-cache"]
+    one = trained_with(pairs, tmp_path / "one", backbone, *shared, cached[2], "--update-freq", 2)
+    two = trained_with(pairs, tmp_path / "two", backbone, *shared, tmp_path / "cache", processes=2)
+    for key in KEYS:
+        assert len(two.log(key)) == 3 and two.log(key) == pytest.approx(one.log(key), **LOSSES)
+    same_weights(tmp_path / "one", tmp_path / "two", 1e-4)
+    names = [{path.name for path in cache.glob("*.npy")} for cache in (tmp_path / "cache", cached[2])]
+    assert len(names[0]) == 2 and names[0] <= names[1]
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        ["--method", "adapter-drop", "--adapter-drop", 2],
+        ["--method", "m-idpg-phm", "--phm-n", 4, "--prompt-insertion", "late", "--prompt-layers", 2],
+        ["--method", "id-spam+lora", "--lora-layers", 2],
+        ["--method", "head-only"],
+    ],
+    ids=["adapter-drop", "idpg", "id-spam+lora", "head-only"],
+)
+def test_other_methods(pairs, backbone, tmp_path, method):
+    """IDPG's M(x) begins at the states, too; with a head alone nothing but it is run."""
+    whole = trained_with(pairs, tmp_path / "whole", backbone, *method)
+    found = trained_with(pairs, tmp_path / "found", backbone, *method, "--state-cache", tmp_path / "cache")
+    for key in KEYS:
+        assert found.log(key) == pytest.approx(whole.log(key), **LOSSES)
+    same_weights(tmp_path / "whole", tmp_path / "found", 2e-5)

@@ -1,0 +1,167 @@
+"""Where a pass may begin: below that layer every method leaves the frozen backbone as it is."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fairseq_idpg.methods.registry import PRESETS
+from fairseq_idpg.models.roberta_idpg import first_trained
+from tests.helpers import PAD, enlarge, pair_batch, tiny_model
+
+LAYERS = 4
+HIGH = {"prompt_layers": "2,3"}
+LATE = {"prompt_insertion": "late", **HIGH}
+KEY_VALUE = {"prompt_insertion": "key-value", **HIGH}
+IDPG = {"method": "m-idpg-phm", "phm_n": 4, **LATE}
+NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0}
+
+BEGINNINGS = [  # (options, k)
+    *[({"method": name, **HIGH}, 2) for name in ("lpt-naive", "lpt-npg", "lpt-mppg", "lpt-appg", "p-tuning-v2-kv")],
+    *[
+        ({"method": "id-spam", **HIGH, "generator_input": read}, 2)
+        for read in ("states", "words", "embeddings", "last")
+    ],
+    *[({**IDPG, "representation": kind}, 2) for kind in ("backbone", "previous-layer", "mean-pooled", "token-mean")],
+    ({"method": "smop", **LATE}, 2),
+    ({"method": "lpt-mppg", **KEY_VALUE}, 2),
+    ({"method": "lpt-naive", "prompt_layers": "3"}, 3),
+    ({"method": "adapter-drop", "adapter_drop": "3"}, 3),
+    ({"method": "adapter", "adapter_layers": "1,3"}, 1),
+    ({"method": "compacter", "adapter_layers": "1,2"}, 1),
+    ({"method": "adapter-multihead-parallel", "adapter_layers": "3"}, 3),
+    ({"method": "adapter-scaled-parallel", "adapter_layers": "2"}, 2),
+    ({"method": "lora", "lora_layers": "1"}, 1),
+    ({"method": "id-spam+lora", "prompt_layers": "3", "lora_layers": "2,3"}, 2),
+    ({"method": "head-only"}, LAYERS),
+]
+
+
+def made(**options):
+    model = tiny_model(encoder_layers=LAYERS, **{**NO_DROPOUT, **options})
+    enlarge(model)
+    return model
+
+
+def cached(model, tokens):
+    """The states that enter the first layer, zeros at pads, as batches bring them."""
+    with torch.no_grad():
+        states = model.encoder.sentence_encoder.states_before(model.first_layer, tokens)
+    return states * tokens.ne(PAD).t()[..., None]
+
+
+def passed(model, tokens, **more):
+    """(logits, gradients) of a training step with draws that are always the same."""
+    model.train()
+    model.zero_grad()
+    torch.manual_seed(3)
+    out, _ = model(tokens, classification_head_name="sentence_classification_head", **more)
+    out.square().sum().backward()
+    return [out, *(p.grad for p in model.parameters() if p.requires_grad)]
+
+
+@pytest.mark.parametrize(("options", "layer"), BEGINNINGS)
+@pytest.mark.parametrize("padded", [True, False])
+def test_a_pass_from_given_states_is_the_same_bit_for_bit(options, layer, padded):
+    model = made(**options)
+    assert model.first_layer == layer
+    tokens = pair_batch() if padded else pair_batch()[:, :6]
+    states, reached = cached(model, tokens), []
+    for below in model.encoder.sentence_encoder.layers[:layer]:
+        below.register_forward_pre_hook(lambda *_: reached.append(1))
+    whole = passed(model, tokens)
+    assert len(reached) == layer * (2 if model.method is not None and reads_a_pass(model) else 1)
+    reached.clear()
+    begun = passed(model, tokens, states=states)
+    assert not reached and len(whole) == len(begun)
+    for one, other in zip(whole, begun):
+        assert (one is None) == (other is None) and (one is None or torch.equal(one, other))
+    changed = passed(model, tokens, states=2 * states)
+    assert not torch.equal(changed[0], whole[0])
+
+
+def reads_a_pass(model):
+    return model.method.representation not in (None, "token-mean")
+
+
+@pytest.mark.parametrize(("options", "layer"), BEGINNINGS)
+def test_what_enters_the_first_layer_is_the_backbones_and_what_leaves_it_is_not(options, layer):
+    model, tokens = made(**options), pair_batch()
+    stack = model.encoder.sentence_encoder
+    with torch.no_grad():
+        _, extra = model(tokens, features_only=True, return_all_hiddens=True)
+        plain = [stack.states_before(number, tokens) for number in range(LAYERS + 1)]
+    assert all(map(torch.equal, extra["inner_states"][: layer + 1], plain))
+    assert layer == LAYERS or not torch.equal(extra["inner_states"][layer + 1], plain[layer + 1])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"method": name} for name in ("prompt-tuning", "p-tuning-v2", "bitfit", "lora", "adapter", "fine-tuning")),
+        *({"method": name, **LATE} for name in ("dept", "ept")),  # they change the words, too
+        {"method": "adapter-drop", "adapter_drop": "2", "adapter_drop_random": True},
+        {"method": "adapter", "adapter_layers": "3", "train_layer_norms": "true"},
+        {"method": "lora", "lora_layers": "3", "no_freeze_backbone": True},
+        {"method": "id-spam+bitfit", "prompt_layers": "3"},
+        {"method": "m-idpg-phm", "phm_n": 4},
+        {"method": "m-idpg-phm+lora", "phm_n": 4, "lora_layers": "3"},
+    ],
+)
+def test_nothing_stays_the_same_below(options):
+    assert tiny_model(encoder_layers=LAYERS, **options).first_layer == 0
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_every_preset_answers(name):
+    more = {"phm_n": 4} if PRESETS[name].defaults.get("generator") == "phm" else {}
+    more.update({"representation_width": 8} if name.endswith("glove") else {})
+    model, tokens = tiny_model(method=name, max_positions=160, encoder_layers=LAYERS, **more), pair_batch()
+    enlarge(model)
+    assert 0 <= model.first_layer <= LAYERS
+    if model.first_layer:
+        _, extra = model(tokens, features_only=True, return_all_hiddens=True)
+        plain = model.encoder.sentence_encoder.states_before(model.first_layer, tokens)
+        assert torch.equal(extra["inner_states"][model.first_layer], plain)
+
+
+def test_trained_weights_are_found_in_their_layers():
+    stack = tiny_model(method="head-only", encoder_layers=12).encoder.sentence_encoder
+    assert first_trained(stack, 12) == 12
+    for name, first in (
+        ("layers.10.fc1.weight", 10),
+        ("layers.2.final_layer_norm.bias", 2),
+        ("embed_tokens.weight", 0),
+    ):
+        stack.get_parameter(name).requires_grad_(True)
+        assert first_trained(stack, 12) == first
+
+
+def kept_bytes(model, tokens, **more):
+    """What a pass keeps for the backward pass, each storage once, parameters aside."""
+    parameters = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    kept = {}
+
+    def keep(tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in parameters:
+            kept[storage.data_ptr()] = storage
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        model.train()(tokens, classification_head_name="sentence_classification_head", **more)
+    return sum(storage.nbytes() for storage in kept.values())
+
+
+@pytest.mark.parametrize("options", [options for options, _ in BEGINNINGS])
+def test_no_more_is_kept_than_by_a_whole_pass(options):
+    model, tokens = made(**options), pair_batch()
+    assert kept_bytes(model, tokens, states=cached(model, tokens)) <= kept_bytes(model, tokens)
+
+
+def test_rows_among_the_words_of_a_pass_that_begins_higher_up():
+    model, tokens = made(method="prompt-tuning"), pair_batch()
+    model.first_layer = 2
+    offset = torch.ones(len(tokens), dtype=torch.long)
+    with pytest.raises(ValueError, match="begins before layer 2"):
+        model(tokens, prompted_tokens=tokens, prompt_offset=offset, states=cached(model, tokens))

@@ -1,0 +1,318 @@
+"""The states that enter a layer, kept on disk: what is kept, for whom, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.representations import states as states_module
+from fairseq_idpg.representations.key import CacheKey
+from fairseq_idpg.representations.states import StateCache, check_room, find_state_caches
+from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig, SentencePredictionIDPGTask
+from tests.folders import write_folder
+from tests.helpers import tiny_model
+
+WIDTH = 6
+LENGTHS = np.array([3, 1, 7, 2, 7, 4])
+TRUE = torch.randn(int(LENGTHS.sum()), WIDTH, generator=torch.Generator().manual_seed(0))
+OF_EACH = TRUE.split(LENGTHS.tolist())
+HALF = (torch.float16, torch.bfloat16)
+
+
+def cache(folder, precision="float32", rounded=False, lengths=LENGTHS, **changes):
+    dtype = "float16" if rounded else precision
+    usual = {"backbone": "b", "tokens": "t", "kind": "states before layer 2", "width": WIDTH}
+    key = CacheKey(**{**usual, "rows": int(lengths.sum()), "dtype": dtype, "precision": precision, **changes})
+    return StateCache(str(folder), key, lengths, lambda: precision, "train", 2, rounded)
+
+
+def encode(index):
+    return torch.cat([OF_EACH[i] for i in index])
+
+
+def batches(size=2):
+    order = np.argsort(-LENGTHS, kind="stable")
+    return iter(np.array_split(order, range(size, len(order), size)))
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("rounded", [False, True])
+def test_states_come_back_in_batches(tmp_path, precision, rounded):
+    dtype = getattr(torch, precision)
+    made = cache(tmp_path / "new", precision, rounded)
+    assert made.batch(np.array([0]), 3) is None
+    made.fill(lambda index: encode(index).to(dtype), batches())
+    index = np.array([4, 1, 4, 0])
+    for found in (made, pickle.loads(pickle.dumps(made)), cache(tmp_path / "new", precision, rounded)):
+        states = found.batch(index, 9)
+        assert states.shape == (9, 4, WIDTH) and states.dtype == (torch.float16 if rounded else dtype)
+        for place, example in enumerate(index):
+            expected = OF_EACH[example].to(dtype).to(states.dtype)
+            assert torch.equal(states[: len(expected), place], expected)
+            assert not states[len(expected) :, place].any()
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=20), st.data())
+def test_every_example_has_rows_of_its_own(lengths, data):
+    made = cache("unused", lengths=np.array(lengths))
+    index = np.array(data.draw(st.permutations(range(len(lengths)))))
+    expected = [np.arange(sum(lengths[:i]), sum(lengths[: i + 1])) for i in index]
+    np.testing.assert_array_equal(made._numbers(index), np.concatenate(expected))
+
+
+def test_a_kill_loses_one_batch_at_most(tmp_path):
+    calls = []
+
+    def killed(index):
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        calls.append(index.tolist())
+        return encode(index)
+
+    with pytest.raises(KeyboardInterrupt):
+        cache(tmp_path).fill(killed, batches())
+    rest = []
+    again = cache(tmp_path)
+    assert again.missing == 0  # its room is taken
+    again.fill(lambda index: rest.extend(index.tolist()) or encode(index), batches(4))
+    assert sorted(sum(calls, rest)) == list(range(len(LENGTHS)))
+    assert torch.equal(again.batch(np.array([2]), 7)[:, 0], OF_EACH[2])
+
+
+@pytest.mark.parametrize("ending", ["partial.npy", "done.npy"])
+@pytest.mark.parametrize("at", [-1, -40, 140])
+def test_damage_to_what_is_not_complete_is_mended(tmp_path, ending, at):
+    with pytest.raises(ValueError, match="do not cover"):
+        cache(tmp_path).fill(encode, iter([np.arange(4)]))
+    path = next(tmp_path.glob(f"*.{ending}"))
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(bytes(content))
+    made = cache(tmp_path)
+    made.fill(encode, batches())
+    assert torch.equal(torch.cat([made.batch(np.array([i]), n)[:, 0] for i, n in enumerate(LENGTHS)]), TRUE)
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "longer", "gone"])
+def test_damage_is_found(tmp_path, damage):
+    cache(tmp_path).fill(encode, batches())
+    path = next(tmp_path.glob("*.npy"))
+    content = bytearray(path.read_bytes())
+    if damage == "flip":
+        content[-5] ^= 4
+    path.write_bytes({"cut": content[:-4], "longer": content + b"1234"}.get(damage, content))
+    if damage == "gone":
+        next(tmp_path.glob("*.json")).unlink()
+    with pytest.raises(InputError, match="^--state-cache: .* is damaged .*: remove it, it is made again$"):
+        cache(tmp_path).batch(np.array([0]), 3)
+
+
+@pytest.mark.parametrize(
+    "change", [{"backbone": "c"}, {"tokens": "u"}, {"kind": "states before layer 3"}, {"width": 7}, {"rows": 25}]
+)
+def test_anything_else_has_another_name(tmp_path, change):
+    cache(tmp_path).fill(encode, batches())
+    assert cache(tmp_path).complete and not cache(tmp_path, **change).complete
+    assert not cache(tmp_path, rounded=True).complete and not cache(tmp_path, "bfloat16").complete
+
+
+def test_states_that_do_not_fit_their_type(tmp_path):
+    def encode_badly(index):
+        rows = encode(index)
+        rows[index.tolist().index(4) * 7] = 1e6
+        return rows
+
+    with pytest.raises(InputError, match="a state of example 5 is not finite.* --state-cache-dtype model$"):
+        cache(tmp_path, rounded=True).fill(encode_badly, batches())
+
+
+# --- room ----------------------------------------------------------------------------------------
+
+
+def disk(monkeypatch, free):
+    monkeypatch.setattr(states_module.shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
+
+
+def test_the_room_is_said_before_it_is_taken(tmp_path, caplog, monkeypatch):
+    caplog.set_level("INFO")
+    made = [cache(tmp_path / "new" / "folder"), cache(tmp_path / "new" / "folder", rounded=True)]
+    assert (made[0].size, made[1].size) == (24 * WIDTH * 4, 24 * WIDTH * 2)
+    disk(monkeypatch, 24 * WIDTH * 6)
+    check_room(made)
+    assert "states that enter layer 2, split train: 6 examples, 24 tokens x 6 x 4 bytes = 0.000 GB" in caplog.text
+    disk(monkeypatch, 24 * WIDTH * 6 - 1)
+    with pytest.raises(InputError, match="^--state-cache .*folder needs 0.000 GB, and its disk has .*: name a folder"):
+        check_room(made)
+    assert not (tmp_path / "new").exists()
+    made[0].fill(encode, batches())
+    check_room(made)  # the second alone
+    assert made[0].missing == 0
+    caplog.clear()
+    disk(monkeypatch, 0)
+    check_room(made[:1])
+    assert not caplog.text
+
+
+# --- who may keep them ---------------------------------------------------------------------------
+
+NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
+
+
+def options(folder, **more):
+    return SimpleNamespace(state_cache=str(folder), state_cache_dtype="model", **{"shorten_method": "none", **more})
+
+
+def test_without_the_option_there_is_none(tmp_path):
+    cfg = SimpleNamespace(state_cache=None)
+    assert find_state_caches(cfg, tiny_model(method="prompt-tuning"), training=True) is None
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ({"method": "prompt-tuning"}, "--method prompt-tuning, which enters or trains what lies below layer 1"),
+        ({"method": "m-idpg-phm", "phm_n": 4}, "--method m-idpg-phm, which enters"),
+        ({"method": "bitfit"}, "--method bitfit, which enters or trains"),
+        ({"method": "lpt-naive", "no_freeze_backbone": True}, "--no-freeze-backbone"),
+        ({"method": "fine-tuning"}, "--no-freeze-backbone"),
+        (
+            {"method": "lpt-naive", "dropout": 0.1, "attention_dropout": 0.2},
+            "--dropout 0.1 --attention-dropout 0.2: in training .* give --dropout 0 --attention-dropout 0, or leave",
+        ),
+        ({"method": "adapter-drop", "adapter_drop": "2", "activation_dropout": 0.1}, "--activation-dropout 0.1: in"),
+    ],
+)
+def test_states_that_change_are_not_kept(tmp_path, method, message):
+    with pytest.raises(InputError, match=f"^--state-cache with {message}"):
+        find_state_caches(options(tmp_path), tiny_model(**{**NO_DROPOUT, **method}), training=True)
+
+
+def test_texts_that_change_are_not_kept(tmp_path):
+    model = tiny_model(method="lpt-naive", **NO_DROPOUT)
+    with pytest.raises(InputError, match="--shorten-method random_crop: no layer's input stays the same"):
+        find_state_caches(options(tmp_path, shorten_method="random_crop"), model, training=True)
+
+
+def test_a_backbone_that_is_missing_names_nothing(tmp_path):
+    model = tiny_model(method="lpt-naive", **NO_DROPOUT)
+    model.backbone_loaded = False
+    with pytest.raises(InputError, match="its files are named by --backbone None, which is missing"):
+        find_state_caches(options(tmp_path), model, training=True)
+
+
+def test_nothing_is_drawn_where_nothing_is_trained(tmp_path):
+    model = tiny_model(method="lpt-naive", dropout=0.1)
+    assert find_state_caches(options(tmp_path), model, training=False) is not None
+
+
+# --- with data and a model -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_folder(tmp_path_factory.mktemp("data") / "pairs")
+
+
+def opened(folder, model, place, **more):
+    """(task, training data) whose batches bring states once they are there."""
+    usual = {"num_classes": 2, "regression_target": False, "init_token": 0, "separator_token": 2, "max_positions": 64}
+    cfg = SentencePredictionIDPGConfig(**{"data": str(folder), "seed": 1, "state_cache": str(place), **usual, **more})
+    task = SentencePredictionIDPGTask.setup_task(cfg)
+    task.state_cache = find_state_caches(cfg, model, training=True)
+    return task, task.load_dataset("train")
+
+
+def some_batches(dataset):
+    return [dataset.collater([dataset[i] for i in part]) for part in (range(5), range(5, 9), [11], [3, 20, 7])]
+
+
+def model_at(layer, precision=torch.float32, **more):
+    return tiny_model(method="lpt-mppg", prompt_layers=str(layer), **{**NO_DROPOUT, **more}).to(precision)
+
+
+@pytest.mark.parametrize("layer", [1, 2])
+@pytest.mark.parametrize("swapped", ["none", "append"])
+@pytest.mark.parametrize("shortened", [{}, {"shorten_method": "truncate", "max_positions": 14}])
+def test_no_layer_below_is_run_and_the_states_are_those_of_a_pass(folder, tmp_path, layer, swapped, shortened):
+    model = model_at(layer).train()
+    task, dataset = opened(folder, model, tmp_path, swap_pairs=swapped, **shortened)
+    assert all("states" not in batch["net_input"] for batch in some_batches(dataset))
+    task.begin_epoch(1, model)
+    assert model.training and np.load(next(tmp_path.glob("*.npy"))).shape == (int(dataset.sizes.sum()), 32)
+    stack, reached = model.encoder.sentence_encoder, []
+    for below in stack.layers[:layer]:
+        below.register_forward_pre_hook(lambda *_: reached.append(1))
+    head = "sentence_classification_head"
+    for batch in some_batches(dataset):
+        inputs = batch["net_input"]
+        torch.manual_seed(5)
+        logits, _ = model(**inputs, classification_head_name=head)
+        assert not reached
+        with torch.no_grad():
+            expected = stack.states_before(layer, inputs["src_tokens"])
+        text = inputs["src_tokens"].ne(1).t()
+        torch.testing.assert_close(inputs["states"][text], expected[text], atol=2e-6, rtol=0)
+        assert not inputs["states"][~text].any()
+        torch.manual_seed(5)
+        whole, _ = model(**{**inputs, "states": None}, classification_head_name=head)
+        torch.testing.assert_close(logits, whole, atol=2e-6, rtol=0)
+        reached.clear()
+
+
+@pytest.mark.parametrize("precision", [torch.float32, *HALF])
+@pytest.mark.parametrize("dtype", ["model", "float16"])
+def test_precisions(folder, tmp_path, precision, dtype):
+    """Rows are as narrow as the model, and float16 rounds those of float32 by less than 2^-11 of each number."""
+    model = model_at(2, precision)
+    task, dataset = opened(folder, model, tmp_path, state_cache_dtype=dtype)
+    task.begin_epoch(1, model)
+    for batch in some_batches(dataset):
+        states, tokens = batch["net_input"]["states"], batch["net_input"]["src_tokens"]
+        assert states.dtype == (precision if dtype == "model" else torch.float16)
+        with torch.no_grad():
+            expected = model.encoder.sentence_encoder.states_before(2, tokens).float()
+            logits, _ = model(**batch["net_input"], classification_head_name="sentence_classification_head")
+        text = tokens.ne(1).t()
+        rounding = {torch.bfloat16: 2**-6, torch.float16: 2**-9}.get(precision, 2**-11)
+        torch.testing.assert_close(states.float()[text], expected[text], atol=rounding, rtol=rounding)
+        assert logits.dtype == precision and logits.isfinite().all()
+
+
+def test_rows_follow_the_precision_of_the_moment(folder, tmp_path):
+    model = model_at(2)
+    task, dataset = opened(folder, model, tmp_path)
+    task.begin_epoch(1, model)
+    model.half()
+    assert not dataset.states.complete
+    task.begin_epoch(1, model)
+    assert some_batches(dataset)[0]["net_input"]["states"].dtype == torch.float16
+    assert sorted(np.load(path).dtype.name for path in tmp_path.glob("*.npy")) == ["float16", "float32"]
+
+
+def test_what_the_name_depends_on(folder, tmp_path):
+    def name(model, **more):
+        return opened(more.pop("data", folder), model, tmp_path, **more)[1].states.key.name
+
+    usual = name(model_at(2))
+    assert name(model_at(2, generator_hidden_size=7)) == usual == name(model_at(2, generator_input="last"))
+    other = model_at(2)
+    other.backbone_fingerprint[0] = 1
+    names = [
+        usual,
+        name(model_at(1)),
+        name(other),
+        name(model_at(2, activation_fn="relu")),
+        name(model_at(2, layer_norm_eps=1e-12)),
+        name(model_at(2), state_cache_dtype="float16"),
+        name(model_at(2), swap_pairs="append"),
+        name(model_at(2), separator_token=None),
+        name(model_at(2), data=write_folder(tmp_path / "other", longest=11)),
+    ]
+    assert len(set(names)) == len(names)

@@ -12,7 +12,8 @@ from torch import nn
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.base import WordEmbeddings
-from fairseq_idpg.methods.registry import find_preset
+from fairseq_idpg.methods.prompts.base import PromptMethod
+from fairseq_idpg.methods.registry import PRESETS, find_preset
 from fairseq_idpg.places_table import COLUMNS, GENERATORS, INPUTS, command, refusal
 from tests.helpers import PAD, enlarge, pair_batch, prompted, single_batch, tiny_model
 from tests.methods.prompts.plain_prompts import plain_features
@@ -113,6 +114,13 @@ def built(generator, insertion, layers):
 
 def name_of(value):
     return command(value) if isinstance(value, dict) else value
+
+
+def test_every_prompt_method_is_in_the_table():
+    def kinds(names):
+        return {kind for name in names for kind in PRESETS[name].methods if issubclass(kind, PromptMethod)}
+
+    assert kinds(generator["method"] for generator in GENERATORS) == kinds(PRESETS)
 
 
 @pytest.mark.parametrize(("generator", "insertion", "layers"), CELLS, ids=name_of)

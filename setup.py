@@ -6,7 +6,7 @@ from setuptools import find_packages, setup
 
 README = Path(__file__).with_name("README.md")
 
-CONVERT = ["safetensors", "transformers"]
+CONVERT = ["transformers"]
 SWEEPS = ["matplotlib", "pyyaml", "scikit-learn", "submitit", "tabulate"]
 DATA = {"plots": ["matplotlib"], "parquet": ["pyarrow"], "hub": ["datasets"]}
 
@@ -26,6 +26,7 @@ setup(
         "torch>=2.4",
         "numpy",
         "regex",
+        "safetensors",
         "scipy",
         "sentencepiece",
         "tokenizers",

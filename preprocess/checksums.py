@@ -16,6 +16,8 @@ RECORD = "sha256.txt"
 FACTS = "preprocess.json"
 LINE = re.compile(r"([0-9a-f]{64})  ([^\0\n]+)")
 COVERED = (FACTS, "*/*.bin", "*/*.idx", "*/*.label", "*/dict.txt", "number/*.txt")
+TEXT_AND_LABELS = dict.fromkeys(("input0", "input1", "label"), ("*.bin", "*.label", "dict.txt"))
+WORD_VECTORS = {"glove": ("*.npy",)}
 REMEDY = f"preprocess it again, or remove {RECORD} if you changed the folder yourself"
 
 
@@ -26,6 +28,14 @@ def sha256(path: Path) -> str:
         for block in iter(lambda: file.read(1 << 20), b""):
             digest.update(block)
     return digest.hexdigest()
+
+
+def content_digest(folder: Path, word_vectors: bool = False) -> str:
+    """SHA-256 of the texts and labels in a binarized folder, and of the word vectors there."""
+    parts = {**TEXT_AND_LABELS, **(WORD_VECTORS if word_vectors else {})}
+    files = sorted(file for part, patterns in parts.items() for name in patterns for file in (folder / part).glob(name))
+    digests = [f"{file.parent.name}/{file.name} {sha256(file)}" for file in files]
+    return hashlib.sha256("\n".join(digests).encode()).hexdigest()
 
 
 def write_checksums(folder: Path) -> None:

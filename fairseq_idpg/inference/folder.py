@@ -1,7 +1,6 @@
 """Predictions for every example of a split of a binarized folder."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional
 
 import numpy as np
@@ -12,7 +11,7 @@ from tqdm import tqdm
 from ..errors import InputError
 from ..representations.cache import NO_CACHES
 from ..saving.configuration import check_is_ours
-from ..saving.reading import load_state
+from ..saving.reading import check_is_there, load_state
 from ..tasks.labels import class_names
 
 
@@ -47,8 +46,7 @@ class SplitPredictions:
 
 def load_on_folder(checkpoint: str, data: str, cpu: bool = False, **overrides: Any):
     """(model, task) of a checkpoint on a data folder, in evaluation mode, on the GPU if there is one."""
-    if not Path(checkpoint).is_file():
-        raise InputError(f"--path {checkpoint} is not a file: give a checkpoint that fairseq-train saved")
+    check_is_there(checkpoint, f"--path {checkpoint}")
     changed = {"data": data, **NO_CACHES, **overrides}
     state = load_state(checkpoint, "--path", changed)
     check_is_ours(state, f"--path {checkpoint}")

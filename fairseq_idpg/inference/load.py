@@ -9,7 +9,7 @@ from ..analysis.loaded import build_trained
 from ..errors import InputError
 from ..representations.cache import NO_CACHES
 from ..saving.configuration import check_is_ours
-from ..saving.reading import load_state
+from ..saving.reading import check_is_there, load_state
 from ..saving.record import Record, saved_record
 from ..tasks.folder import preprocess_facts
 from .glove import find_vectors
@@ -32,7 +32,7 @@ def load(
     """A trained model that reads sentences; see ``Predictor.predict``.
 
     Args:
-        checkpoint: what fairseq-train saved.
+        checkpoint: what fairseq-train saved, or a folder that ``python -m fairseq_idpg.export`` made of it.
         device: where the model goes; default: a GPU if there is one.
         backbone: the backbone's model.pt, if it has moved since the training.
         fp16: compute in half precision, on a GPU.
@@ -60,8 +60,7 @@ def open_checkpoint(
 ) -> Predictor:
     """``load``; ``option``: what named the file, for errors; ``data``: in the place of the folder of the training."""
     what, target = f"{option} {path}", find_device(device, fp16)
-    if not Path(path).is_file():
-        raise InputError(f"{what} is not a file: give a checkpoint that fairseq-train saved")
+    check_is_there(path, what)
     moved = {name: str(place) for name, place in (("backbone", backbone), ("data", data)) if place is not None}
     state = load_state(path, option, {**NO_CACHES, **moved})
     check_is_ours(state, what)

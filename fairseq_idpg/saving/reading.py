@@ -1,7 +1,7 @@
 """Reading a file that holds tensors: nothing in it is executed, and a damaged one is refused in one line.
 
-Every checkpoint and backbone that this package opens goes through ``read_file``, and on to fairseq, with its
-configuration checked and old formats brought up, through ``load_state``.
+Every checkpoint, folder to share and backbone that this package opens goes through ``read_file``, and on to fairseq,
+with its configuration checked and old formats brought up, through ``load_state``.
 """
 
 import math
@@ -20,6 +20,7 @@ from torch import Tensor
 from ..errors import InputError
 from .checksum import CHECKSUM, changed_progress, checksum
 from .configuration import buildable, check_is_roberta, names_ours
+from .shared import read_shared
 from .tensors import EXTRA_STATE, FINGERPRINT, is_ours
 
 ARCHIVE = b"PK\x03\x04"
@@ -34,7 +35,8 @@ class Damaged(Exception):
 
 
 def read_file(path: str, option: str) -> Dict[str, Any]:
-    """What a checkpoint holds, on the CPU: plain values, tensors and options, with the weights under "model".
+    """What a checkpoint or a folder to share holds, on the CPU: plain values, tensors and options, with the weights
+    under "model".
 
     Args:
         option: what named the file, for errors.
@@ -43,8 +45,11 @@ def read_file(path: str, option: str) -> Dict[str, Any]:
         InputError: it cannot be read, is damaged, is no checkpoint, or holds what only running code could make.
     """
     try:
-        _check_bytes(path)
-        state = _load(path)
+        if os.path.isdir(path):
+            state = read_shared(path, f"{option} {path}")
+        else:
+            _check_bytes(path)
+            state = _load(path)
         _check_weights(state)
         _check_checksum(state["model"])
     except Damaged as reason:
@@ -69,7 +74,10 @@ def load_state(
     Raises:
         InputError: see ``read_file`` and ``buildable``.
     """
-    state, what = read_file(path, option), f"{option} {path}"
+    what = f"{option} {path}"
+    if not builds and os.path.isdir(path):
+        raise InputError(f"{what} is a folder, and no training can go on from one: give the checkpoint")
+    state = read_file(path, option)
     if not builds and FINGERPRINT in state["model"]:  # others carry no checksums
         _check_progress(state, what)
     if builds or names_ours(state) or is_ours(state["model"]):
@@ -83,6 +91,12 @@ def load_state(
         return checkpoint_utils._upgrade_state_dict({**state, "args": None, "cfg": cfg})
     except (LookupError, TypeError, AttributeError):
         raise InputError(f"{what} does not record how far its training came: give a whole checkpoint") from None
+
+
+def check_is_there(path: str, what: str) -> None:
+    """Raises InputError where there is neither a file nor a folder."""
+    if not os.path.isfile(path) and not os.path.isdir(path):
+        raise InputError(f"{what} is not a file: give a checkpoint that fairseq-train saved, or a folder to share")
 
 
 def is_finite(tensor: Tensor) -> bool:

@@ -8,9 +8,11 @@ Run it through run_scripts/quickstart.sh. The steps, each skipped when it was do
   reviews       train/valid/test.tsv: label TAB sentence
   reviews-bin   fairseq's binary data
   runs/METHOD   fairseq-train, then fairseq-validate on the test split
+  share         the best of them as a folder to share, of a few hundred kB
 
-It ends with a table, which OUT/results.jsonl holds as well. Ctrl-C is safe at any time: the same
-command goes on. Remove a folder below OUT to have it made again.
+It ends with a table, which OUT/results.jsonl holds as well, and with two commands that use
+OUT/share. Ctrl-C is safe at any time: the same command goes on. Remove a folder below OUT to have
+it made again.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shlex
 import signal
 import sys
 from dataclasses import replace
@@ -29,7 +32,7 @@ from preprocess.errors import command_line
 
 from .. import ROOT
 from . import data
-from .files import Settings, lock, run_step, run_visible, say, write_text
+from .files import Settings, lock, read_json, run_logged, run_step, run_visible, say, write_json, write_text
 from .runs import DEFAULT, HYPERS, Run, finish_run
 
 COLUMNS = ("method", "test accuracy", "trainable*", "of backbone", "s/epoch", "checkpoint")
@@ -147,6 +150,28 @@ def train_all(args: argparse.Namespace, settings: Settings, sizes: dict[str, int
     return rows
 
 
+def share_best(args: argparse.Namespace, rows: Sequence[Row]) -> Path | None:
+    """The folder of the most accurate method; None where each of them is a whole model of its own."""
+    from fairseq_idpg.methods.registry import find_preset  # with torch
+
+    rows = [row for row in rows if not find_preset(row["method"]).trains_backbone]
+    if not rows:
+        return None
+    best, target = max(rows, key=lambda row: row["accuracy"]), args.out / "share"
+    run = args.out / "runs" / best["method"]
+    scores = {"test": {"accuracy": best["accuracy"]}}
+    write_json(run / "record.json", {"scores": scores, "data": str(args.out / "reviews-bin")})
+    command = [sys.executable, "-m", "fairseq_idpg.export", str(run / "checkpoint_best.pt"), str(target), "--overwrite"]
+    settings = {"row": best, "run": read_json(run / "settings.json")}
+    run_step(
+        f"share: {best['method']}, {best['accuracy']:.1f}%",
+        target,
+        settings,
+        lambda: run_logged(command, run / "share.log", lambda line: None),
+    )
+    return target
+
+
 # --- results -------------------------------------------------------------------------------------
 
 
@@ -178,16 +203,28 @@ def results_text(rows: Sequence[Row]) -> str:
     return "".join(json.dumps({name: row[name] for name in FIELDS}) + "\n" for row in rows)
 
 
+def commands(folder: Path) -> list[str]:
+    """Two command lines that use a folder to share."""
+    shown = str(folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder)
+    text = "a gorgeous film"
+    code = f'from fairseq_idpg import load; print(load({json.dumps(shown)}).predict(["{text}"]))'
+    shell = shlex.join(["python", "-m", "fairseq_idpg.predict", "--path", shown, "--text", "-"])
+    return [shlex.join(["python", "-c", code]), f"echo {text} | {shell}"]
+
+
 def run(args: argparse.Namespace) -> None:
     sizes = {split: getattr(args, f"{split}_examples") for split in data.SPLITS}
     lock(args.out)
     model = prepare_backbone(args.out)
     settings = prepare_data(args.out, sizes, args.seed, model)
     rows = train_all(args, settings, sizes)
+    shared = share_best(args, rows)
     results = args.out / "results.jsonl"
     write_text(results, results_text(rows))
     say(f"\n{format_table(rows)}\n* parameters of the method, without the classification head")
     say(f"rows: {results}")
+    if shared is not None:
+        say("\n".join([f"to share, and to use here after source .venv/bin/activate: {shared}", *commands(shared)]))
 
 
 def _terminate(signum: int, frame: Any) -> NoReturn:

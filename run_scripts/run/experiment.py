@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from preprocess.checksums import content_digest
 from preprocess.errors import InputError
 from preprocess.split_facts import sha256
 from preprocess.tasks import SETTINGS, TASKS, Settings, Task, find_task
@@ -24,8 +25,6 @@ REMEDIES = {
     "data": "make it with python -m preprocess {} --raw DIR --out data, or name another folder",
     "backbone": "get it with bash checkpoints/download.sh roberta.large, or name another file",
 }
-TEXT_AND_LABELS = dict.fromkeys(("input0", "input1", "label"), ("*.bin", "*.label", "dict.txt"))
-WORD_VECTORS = {"glove": ("*.npy",)}
 
 
 def absolute_path(value: str, where: str) -> str:
@@ -178,9 +177,4 @@ def file_digest(path: str) -> str:
 @lru_cache(maxsize=None)
 def folder_digest(path: str, word_vectors: bool) -> str:
     """Of the texts and labels in a binarized folder, and of the word vectors there."""
-    parts = {**TEXT_AND_LABELS, **(WORD_VECTORS if word_vectors else {})}
-    files = sorted(
-        file for part, patterns in parts.items() for name in patterns for file in Path(path, part).glob(name)
-    )
-    digests = [f"{file.parent.name}/{file.name} {sha256(file)}" for file in files]
-    return hashlib.sha256("\n".join(digests).encode()).hexdigest()
+    return content_digest(Path(path), word_vectors)

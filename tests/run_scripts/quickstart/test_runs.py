@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -175,6 +177,45 @@ def test_train_command(tmp_path):
         assert command[command.index(pair[0]) + 1] == pair[1]
     assert "--cpu" in command
     assert "--cpu" not in train_command(make_run(tmp_path)._replace(cpu=False))
+
+
+@pytest.fixture
+def exported(tmp_path, monkeypatch):
+    """The commands that make folders to share; none is run."""
+    found = []
+
+    def run_logged(command, log, on_line):
+        found.append(command)
+        Path(command[4]).mkdir(exist_ok=True)
+
+    monkeypatch.setattr(quickstart, "run_logged", run_logged)
+    return found
+
+
+def test_the_best_is_shared_once(tmp_path, exported):
+    args = quickstart.parse_args(["--out", str(tmp_path)])
+    rows = [{**ROW, "method": "fine-tuning", "accuracy": 99.0}, ROW, {**ROW, "method": "head-only", "accuracy": 80.0}]
+    for _ in range(2):
+        assert quickstart.share_best(args, rows) == tmp_path / "share"
+    run = tmp_path / "runs" / "m-idpg-phm"
+    assert len(exported) == 1 and exported[0][3:] == [
+        str(run / "checkpoint_best.pt"),
+        str(tmp_path / "share"),
+        "--overwrite",
+    ]
+    assert read_json(run / "record.json")["scores"] == {"test": {"accuracy": 81.25}}
+    quickstart.share_best(args, [{**ROW, "accuracy": 90.0}])
+    assert len(exported) == 2
+    assert quickstart.share_best(args, rows[:1]) is None
+
+
+def test_the_two_commands(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    python, shell = quickstart.commands(tmp_path / "my share")
+    assert (
+        shlex.split(python)[2] == 'from fairseq_idpg import load; print(load("my share").predict(["a gorgeous film"]))'
+    )
+    assert shell == "echo a gorgeous film | python -m fairseq_idpg.predict --path 'my share' --text -"
 
 
 def test_table():

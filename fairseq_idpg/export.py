@@ -1,0 +1,235 @@
+"""A folder to share out of a checkpoint: ``python -m fairseq_idpg.export CHECKPOINT DIR``.
+
+DIR holds what was trained and what it is, but neither the backbone nor anything that could run code:
+prompt.safetensors, config.json and README.md. ``fairseq_idpg.load`` and ``python -m fairseq_idpg.predict --path`` take
+it in the place of the checkpoint.
+"""
+
+import argparse
+import contextlib
+import json
+import math
+import os
+import platform
+import sys
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Dict, Mapping, Optional, Sequence
+
+import torch
+from torch import Tensor
+
+from preprocess.checksums import content_digest
+from preprocess.writing import new_folder
+
+from .errors import InputError, logged_command
+from .methods.base import Geometry, Method
+from .methods.registry import find_preset
+from .models.checkpoint import hexadecimal
+from .models.config import fill_method_options, open_options
+from .saving.card import card_text, use_lines
+from .saving.configuration import as_options, buildable, check_is_ours
+from .saving.reading import load_state, read_file
+from .saving.record import saved_record
+from .saving.shared import CARD, CONFIG, FILES, SECTIONS, TENSORS, write_shared
+from .saving.tensors import ENCODER, EXTRA_STATE, FINGERPRINT, STACK
+
+PACKAGES = ("torch", "numpy", "fairseq-fixed", "fairseq", "fairseq_idpg")
+RUN_RECORD = "record.json"  # what run_scripts leaves beside a checkpoint
+# What a card says of a run, by its names there and in a checkpoint's configuration.
+FACTS = {
+    "seed": ("common", "seed"),
+    "lr": ("optimization", "lr"),
+    "batch_size": ("dataset", "batch_size"),
+    "max_epoch": ("optimization", "max_epoch"),
+    "max_update": ("optimization", "max_update"),
+    "metric": ("checkpoint", "best_checkpoint_metric"),
+}
+OF_RECORD = ("seed", "lr", "metric", "k", "best_epoch", "seconds", "git", "finished")
+
+
+def export(
+    checkpoint: str, folder: str, overwrite: bool = False, record: Optional[str] = None, paths: bool = True
+) -> None:
+    """Writes ``folder``, completely or not at all.
+
+    Args:
+        checkpoint: what fairseq-train saved; of any method that leaves the backbone frozen, or trains parts of it.
+        overwrite: replace an earlier folder to share.
+        record: a JSON file with the scores of the run; default: record.json beside the checkpoint, if it is there.
+        paths: keep where the backbone and the encoder's files are on this machine.
+
+    Raises:
+        InputError: the checkpoint is no such one; there is something at ``folder``.
+    """
+    target = Path(os.path.abspath(folder))
+    check_target(target, overwrite)
+    if not os.path.isfile(checkpoint):
+        raise InputError(f"checkpoint {checkpoint} is not a file: give a checkpoint that fairseq-train saved")
+    what = f"checkpoint {checkpoint}"
+    state = read_file(checkpoint, "checkpoint")
+    check_is_ours(state, what)
+    kept, cfg = saved_record(state["model"], what), buildable(state, what)
+    if kept is None or FINGERPRINT not in state["model"]:
+        raise InputError(f"{what} is of an earlier version, which recorded nothing of its data: train it again")
+    sections = {section: as_options(cfg[section]) for section in SECTIONS}
+    method = trained_method(sections["model"], what)
+    tensors = shared_tensors(state["model"], method)
+    backbone = str(sections["model"]["backbone"])
+    options = {
+        section: {n: v for n, v in values.items() if n not in FILES[section]} for section, values in sections.items()
+    }
+    config = {
+        "method": options["model"].pop("method"),
+        "data": {**asdict(kept), "vocab": kept.vocab if paths else kept.vocab and Path(kept.vocab).name},
+        "backbone": {
+            "name": f"{Path(backbone).parent.name or 'backbone'}/{Path(backbone).name}",
+            "path": backbone if paths else None,
+            "tensors_sha256": hexadecimal(state["model"][FINGERPRINT]),
+        },
+        "run": run_facts(state, sections["task"].get("data"), record or beside(checkpoint)),
+        "versions": versions(),
+        "options": {**options, "model": {**options["model"], "save_full_model": False}},
+    }
+    with new_folder(target, overwrite) as work:
+        write_shared(work, tensors, config)
+        numbers = sum(value.numel() for value in tensors.values())
+        (work / CARD).write_text(card_text(target.name, kept, config, numbers), encoding="utf-8")
+        load_state(str(work), "folder")  # it can be read
+
+
+def check_target(target: Path, overwrite: bool) -> None:
+    """Raises InputError where something is in the way that must not be replaced."""
+    if not os.path.lexists(target):
+        return
+    ours = target.is_dir() and {entry.name for entry in target.iterdir()} <= {TENSORS, CONFIG, CARD}
+    if not ours:
+        raise InputError(f"{target} is something else than a folder to share: name another")
+    if not overwrite:
+        raise InputError(f"{target} exists already: name another folder, or give --overwrite")
+
+
+def trained_method(options: Mapping[str, Any], what: str) -> Optional[Method]:
+    """The method of a checkpoint, untrained; None without one.
+
+    Raises:
+        InputError: it trains the whole backbone.
+    """
+    args = open_options(**{name: value for name, value in options.items() if name != "_name"})
+    preset = find_preset(args.method)
+    if preset.trains_backbone or args.no_freeze_backbone:
+        raise InputError(
+            f"{what}: --method {args.method}{'' if preset.trains_backbone else ' with --no-freeze-backbone'} trains "
+            "the whole backbone, so that the checkpoint itself is the model: share that"
+        )
+    fill_method_options(args)
+    with torch.random.fork_rng(devices=[]):  # a method draws its initial values
+        return preset.build(args, Geometry.of(args))
+
+
+def shared_tensors(model_state: Mapping[str, Any], method: Optional[Method]) -> Dict[str, Tensor]:
+    """Method, head and the trained parts of the backbone, without what only a resumed training needs."""
+    training_only = tuple(f"method.{name}" for name in (method.training_only if method else ()))
+
+    def is_shared(name: str) -> bool:
+        if name in (EXTRA_STATE, FINGERPRINT) or name.startswith(training_only):
+            return False
+        if not name.startswith(ENCODER):
+            return True
+        return name.startswith(STACK) and method is not None and method.trains(name[len(STACK) :])
+
+    return {name: value for name, value in model_state.items() if is_shared(name)}
+
+
+# --- what is known of the run -------------------------------------------------------------------------
+
+
+def beside(checkpoint: str) -> Optional[str]:
+    path = Path(checkpoint).with_name(RUN_RECORD)
+    return str(path) if path.is_file() else None
+
+
+def run_facts(state: Mapping[str, Any], data: Any, record: Optional[str]) -> Dict[str, Any]:
+    """Scores, seed and settings: of the run's ``record``, and for the rest of the checkpoint.
+
+    Raises:
+        InputError: the record cannot be read, or is none.
+    """
+    cfg, extra = as_options(state.get("cfg")), as_options(state.get("extra_state"))
+    found = {name: plain(as_options(cfg.get(section)).get(option)) for name, (section, option) in FACTS.items()}
+    score = plain(extra.get("val_loss"))
+    scores = {"valid": {str(found["metric"] or "loss"): score}} if isinstance(score, (int, float)) else {}
+    if record is not None:
+        told = read_run_record(record)
+        found.update({name: plain(told[name]) for name in OF_RECORD if told.get(name) is not None})
+        scores, data = told["scores"], told.get("data", data)
+    digest = content_digest(Path(data)) if isinstance(data, str) and os.path.isdir(data) else None
+    facts = {"scores": scores, **found, "data_sha256": digest}
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def read_run_record(path: str) -> Dict[str, Any]:
+    """A record with ``scores``: {split: {name: value}}."""
+    try:
+        told = json.loads(Path(path).read_text(encoding="utf-8"))
+        scores = {
+            str(split): {str(name): float(value) for name, value in found.items()}
+            for split, found in told["scores"].items()
+        }
+        if not all(math.isfinite(value) for found in scores.values() for value in found.values()):
+            raise ValueError
+        return {**told, "scores": scores}
+    except OSError as error:
+        raise InputError(f"--record {path} cannot be read ({error.strerror}): name another file") from None
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise InputError(
+            f"--record {path} is no record of a run, JSON with scores of splits by name: name another file"
+        ) from None
+
+
+def plain(value: Any) -> Any:
+    """A number, a string or a list of these as JSON knows it; else None."""
+    if isinstance(value, Tensor) and value.numel() == 1 or isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, (list, tuple)):
+        parts = [plain(part) for part in value]
+        return None if None in parts else parts[0] if len(parts) == 1 else parts
+    return value if isinstance(value, (int, str)) else None
+
+
+def versions() -> Dict[str, str]:
+    """Of Python and of the packages that are installed."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+# --- command line ---------------------------------------------------------------------------------------
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser("python -m fairseq_idpg.export", description=(__doc__ or "").split("\n")[0])
+    add = made.add_argument
+    add("checkpoint", metavar="CHECKPOINT", help="what fairseq-train saved")
+    add("folder", metavar="DIR", help="folder to make")
+    add("--record", metavar="FILE", help="scores of the run (default: record.json beside the checkpoint)")
+    add("--no-paths", action="store_true", help="leave out where backbone and encoder are on this machine")
+    add("--overwrite", action="store_true", help="replace an earlier folder of this kind")
+    return made
+
+
+@logged_command()
+def main(argv: Optional[Sequence[str]] = None) -> None:
+    args = parser().parse_args(argv)
+    export(args.checkpoint, args.folder, args.overwrite, args.record, not args.no_paths)
+    size = sum(file.stat().st_size for file in Path(args.folder).iterdir())
+    pairs = bool(json.loads(Path(args.folder, CONFIG).read_text(encoding="utf-8"))["data"]["pairs"])
+    print(f"{args.folder}: {size / 1000:,.0f} kB. Use it in Python, or at the command line:")
+    print(*use_lines(args.folder, pairs).values(), sep="\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -32,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser("python -m fairseq_idpg.predict", description=(__doc__ or "").split(":")[0])
     add = made.add_argument
     add("data", metavar="DATA-bin", nargs="?", help="binarized folder, in the place of --text")
-    add("--path", required=True, metavar="FILE", help="checkpoint of fairseq-train")
+    add("--path", required=True, metavar="FILE", help="checkpoint of fairseq-train, or a folder to share")
     add("--out", metavar="FILE", type=Path, help="file of the predictions (default, of --text: standard output)")
     add("--batch-size", type=int, default=64, metavar="N", help="default: 64")
     add("--backbone", metavar="FILE", help="where the backbone is now, if it has moved")

@@ -86,7 +86,12 @@ def quickstart(tmp_path_factory) -> Path:
     """The folder that README's first command leaves, on a few sentences."""
     out = tmp_path_factory.mktemp("quickstart")
     assert commands(README)[0] == "bash run_scripts/quickstart.sh"
-    assert "largest difference from transformers" in shell(f"{commands(README)[0]} --out {out}", ROOT)
+    said = shell(f"{commands(README)[0]} --out {out}", ROOT)
+    assert "largest difference from transformers" in said
+    uses = [line for line in said.splitlines() if "a gorgeous film" in line]  # the folder to share
+    answers = [shell(command, ROOT) for command in uses]
+    assert len(answers) == 2
+    assert "Prediction(text='a gorgeous film', label=" in answers[0] and "a gorgeous film" in answers[1]
     return out
 
 
@@ -102,13 +107,15 @@ def test_quickstart_writes_its_rows(quickstart):
 
 def test_readme(quickstart, tmp_path):
     (tmp_path / "quickstart").symlink_to(quickstart)
-    tests, own_data, train, validate, predict, count = run_page(README, tmp_path, after=1).values()
+    tests, own_data, train, validate, predict, share, count = run_page(README, tmp_path, after=1).values()
     assert "2 tests collected" in tests
     assert re.search(r"train +40 ", own_data)
     assert (quickstart / "mine-bin" / "input0" / "train.bin").stat().st_size
     assert "method m-idpg-phm: " in train
     assert re.search(r'"test_accuracy": "[\d.]+"', validate)
     assert "predictions of test in" in predict
+    said = [line for line in share.splitlines() if line.startswith(("from fairseq_idpg", "python -m fairseq_idpg"))]
+    assert len(said) == 2 and (quickstart / "my-prompt" / "prompt.safetensors").is_file()
     assert "137,232" in count
 
 

@@ -70,6 +70,8 @@ def open_checkpoint(
             f"{what} is of an earlier version, which recorded nothing of its data: predict for a folder of it with "
             "python -m fairseq_idpg.predict DATA-bin, or train it again"
         )
+    if record.labels and len(record.labels) != cfg.task.num_classes:
+        raise InputError(f"{what} records {len(record.labels)} labels of {cfg.task.num_classes} classes: give another")
     check_backbone(cfg.model, what)
     text = find_text_encoder(record, None if vocab is None else str(vocab), usual_places(path, cfg), what)
     if truncate or str(cfg.task.shorten_method) == "random_crop":  # what is kept must not depend on an input's number

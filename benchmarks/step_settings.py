@@ -25,6 +25,7 @@ class Settings:
         steps: batches drawn, which are the steps of a round.
         threads: of torch on the CPU.
         device: ``cpu`` or ``cuda``.
+        clock: ``wall``, or ``cpu``, the seconds that the process itself computed, all its threads together.
         dtype: ``float32``, or ``float16`` and ``bfloat16`` as with fairseq's --fp16 and --bf16.
     """
 
@@ -39,6 +40,7 @@ class Settings:
     steps: int = 8
     threads: int = 2
     device: str = "cpu"
+    clock: str = "wall"
     dtype: str = "float32"
 
     @property
@@ -49,10 +51,11 @@ class Settings:
 
     def __str__(self) -> str:
         about = "about " if self.length_spread else ""
+        cpu = ", seconds of the CPU" if self.clock == "cpu" else ""
         rows = f"prompt length {self.prompt_length}" if self.prompt_length else "each preset's prompt length"
         return (
             f"{self.layers} layers, width {self.width}, batch {self.batch}, {about}{self.length} tokens, "
-            f"{rows}, {self.dtype}, {self.threads} thread{'s' * (self.threads > 1)}"
+            f"{rows}, {self.dtype}, {self.threads} thread{'s' * (self.threads > 1)}{cpu}"
         )
 
 

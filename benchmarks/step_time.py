@@ -24,6 +24,9 @@ more than RoBERTa's 512 positions, the table of positions is longer, so that no 
 Adam on float32 copies of what is trained, float16 with a dynamic loss scale (step_half.py). On the CPU, the peak then
 includes the float32 model that the half one is made from.
 
+--clock cpu counts the seconds that the process computed, which is what to compare on a machine that others use as well;
+with --threads 1, because threads that wait for each other may count too.
+
 --device cuda: the batches lie on the GPU before the first step, the clock is read when the GPU has finished, memory is
 what torch has allocated there. Every case keeps its model on the GPU; the memory of steps goes back after its turn, and
 before the clock starts the next one it runs its batches once to get it again.
@@ -55,6 +58,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add_numbers(parser, Settings(), **notes)
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="after one to warm up (default 5)")
     add_device(parser)
+    clocks = "seconds: the wall's, or those that the CPU computed, for machines that others use too (default wall)"
+    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help=clocks)
     parser.add_argument("--cases", nargs="+", metavar="CASE", help="names or patterns, such as '*lora*' (default: all)")
     parser.add_argument("--list", action="store_true", help="print the cases, measure nothing")
     parser.add_argument("--no-peers", action="store_true", help="leave peft and adapters out")
@@ -68,10 +73,13 @@ def check(args: argparse.Namespace) -> tuple[Settings, list[Case]]:
     Raises:
         InputError: numbers or names that cannot be measured; peers or a device that are not there.
     """
+    if args.clock == "cpu" and args.device != "cpu":
+        raise InputError(f"--clock cpu does not see the work of --device {args.device}: give --clock wall")
     positive(args, "rounds")
     numbers = positive(args, *NUMBERS)
     fixed = {"length_spread": 0.0} if args.length else {}
-    settings = changed(SIZES[args.size], device=args.device, dtype=args.dtype, **fixed, **numbers)
+    shown = {"device": args.device, "dtype": args.dtype, "clock": args.clock}
+    settings = changed(SIZES[args.size], **shown, **fixed, **numbers)
     cases = chosen(args.cases or ["*"])
     if args.no_peers:
         if args.cases and any(case.peer for case in cases):

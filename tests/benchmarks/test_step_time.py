@@ -93,6 +93,7 @@ def test_table_has_a_line_for_each_case_and_target(measured):
         (["--layers", "0"], "--layers 0 is too small: give 1 or more"),
         (["--width", "30"], "--width 30 is no multiple of --heads 4"),
         (["--length", "1"], "--length 1 has no room for <s> and </s>"),
+        (["--clock", "cpu", "--device", "cuda"], "--clock cpu does not see the work of --device cuda"),
         (["--cases", "peft-prompt-tuning", "--no-peers"], "--no-peers and --cases with peers exclude each other"),
         (["--no-peers", "--json", "/nowhere/figures.json"], "--json /nowhere/figures.json: its folder does not exist"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -95,6 +96,15 @@ def test_half_precision_trains_float32_masters_of_the_method_and_the_head(dtype)
         assert torch.equal(named[name], master.to(HALVES[dtype]))
     assert all(torch.equal(named[name], old) for name, old in before.items() if name not in trained)
     assert steps.optimizer.skipped == 0
+
+
+def test_the_clock_of_the_cpu_does_not_count_what_waits():
+    seconds = {}
+    for clock in ("wall", "cpu"):
+        steps = Steps(CASES["head-only"], replace(SMALL, clock=clock))
+        steps.step = lambda: time.sleep(0.2) or torch.zeros(())
+        seconds[clock] = min(steps.run(3))
+    assert seconds["cpu"] < 0.1 < 0.2 <= seconds["wall"]
 
 
 def test_half_precision_learns():

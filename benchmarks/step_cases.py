@@ -36,6 +36,8 @@ class Case:
         family: cases that are measured together.
         options: of the method, or of the preset that a peer stands beside.
         cached: the batches bring M(x), as with --representation-cache.
+        cached_states: they bring the states that enter the first layer that has a prompt, as with --state-cache.
+        dropout: whether the backbone has its own; --state-cache needs it to be off.
         grouped: batches of examples of similar length, as with --group-by-length.
     """
 
@@ -45,6 +47,8 @@ class Case:
     family: str = FAMILIES[""]
     options: dict[str, Any] = field(default_factory=dict)
     cached: bool = False
+    cached_states: bool = False
+    dropout: bool = True
     grouped: bool = False
 
     @property
@@ -67,10 +71,14 @@ class Peer:
     beside: tuple[str, ...]
 
 
-VARIANTS: dict[str, dict[str, dict[str, bool]]] = {  # preset -> ending of the name -> what is different
+VARIANTS: dict[str, dict[str, dict[str, Any]]] = {  # preset -> ending of the name -> what is different
     "m-idpg-phm": {"-cached": {"cached": True}, "-grouped": {"grouped": True}},
-    "prompt-tuning": {"-grouped": {"grouped": True}},
+    "prompt-tuning": {
+        "-grouped": {"grouped": True},
+        "-no-dropout": {"dropout": False, "family": FAMILIES["late"]},  # for cached states to be compared with
+    },
 }
+OF_LATE = {"-cached-states": {"cached_states": True, "dropout": False}}  # of every late preset
 PEERS: tuple[Peer, ...] = (
     Peer("peft-prompt-tuning", "peft", "prompt-tuning", ("prompt-tuning",)),
     Peer("adapters-prompt-tuning", "adapters", "prompt-tuning", ("prompt-tuning",)),
@@ -120,7 +128,8 @@ def all_cases() -> dict[str, Case]:
     cases: list[Case] = []
     for name, preset in PRESETS.items():
         own = Case(name, "method", name, family(preset), preset.defaults)
-        cases += [own, *(replace(own, name=name + end, **change) for end, change in VARIANTS.get(name, {}).items())]
+        variants = OF_LATE if own.family == FAMILIES["late"] else VARIANTS.get(name, {})
+        cases += [own, *(replace(own, name=name + end, **change) for end, change in variants.items())]
         cases += [
             replace(own, name=peer.name, maker=peer.maker, what=peer.what) for peer in PEERS if peer.beside[0] == name
         ]

@@ -67,6 +67,8 @@ def _method(case: Case, settings: Settings) -> Built:
     from fairseq_idpg.representations.kinds import GLOVE
 
     args = _arguments(case.what, settings)
+    if not case.dropout:
+        args.dropout = args.attention_dropout = 0.0
     model = RobertaIDPGModel(args, OpenRobertaEncoder(args, _dictionary()))
     model.register_classification_head(HEAD, num_classes=2)
     model.backbone_loaded = True  # a random one
@@ -80,6 +82,8 @@ def _method(case: Case, settings: Settings) -> Built:
             given["prompt_offset"] = torch.ones(len(tokens), dtype=torch.long)
         if case.cached or word_vectors:
             given["representation"] = torch.randn(len(tokens), args.representation_width or settings.width)
+        if case.cached_states:
+            given["states"] = torch.randn(tokens.size(1), len(tokens), settings.width)
         return given
 
     return model, arguments, lambda result: result[0]

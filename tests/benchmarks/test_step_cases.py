@@ -88,12 +88,14 @@ def test_what_is_compared_in_seconds_is_in_one_block():
 
 
 def test_targets_of_late_prompts_follow_the_layers_above_them():
-    found = targets_of(chosen(["lpt-naive", "id-spam", "prompt-tuning"]), replace(Settings(), layers=6))
+    asked = ["lpt-naive", "id-spam", "lpt-naive-c*", "prompt-tuning", "prompt-tuning-no-dropout"]
+    found = targets_of(chosen(asked), replace(Settings(), layers=6))
     factors = {(target.case, target.figure): target.factor for target in found}
     for name in ("lpt-naive", "id-spam"):  # before layer 6/2 + 1, two layers above
         assert factors[name, "median_s"] == pytest.approx(1.1 * (1 + 2 / 6) / 2)
         assert factors[name, "kept_mib"] == pytest.approx(1.1 * 2 / 6)
-    assert len(found) == 4
+    assert factors["lpt-naive-cached-states", "median_s"] == pytest.approx(1.1 * 2 / 6)
+    assert len(found) == 5
 
 
 def test_every_peer_gives_a_target_to_each_preset_that_it_stands_beside():

@@ -127,5 +127,6 @@ def test_peers_run_the_same_batches(measured, tmp_path):
 def test_lists_the_chosen_cases():
     done = step_time("--list", "--no-peers", "--cases", "lpt-n*", "prompt-tuning*")
     assert (done.returncode, done.stderr) == (0, "")
-    ours = ["prompt-tuning", "prompt-tuning-grouped", "prompt-tuning-134", "prompt-tuning-100"]
-    assert done.stdout.split() == [*ours, "lpt-naive", "lpt-npg"]
+    in_the_input = ["prompt-tuning", "prompt-tuning-grouped", "prompt-tuning-134", "prompt-tuning-100"]
+    late = ["prompt-tuning-no-dropout", "lpt-naive", "lpt-naive-cached-states", "lpt-npg", "lpt-npg-cached-states"]
+    assert done.stdout.split() == [*in_the_input, *late]

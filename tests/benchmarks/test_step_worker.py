@@ -73,6 +73,17 @@ def test_keeps_for_the_backward_pass_what_grows_with_the_layers_above_a_late_pro
     assert late[4] < whole[1]  # without embeddings
 
 
+def test_cached_states_begin_at_the_first_layer_with_a_prompt():
+    steps = Steps(CASES["lpt-naive-cached-states"], replace(SMALL, layers=4))
+    layers = steps.model.encoder.sentence_encoder.layers
+    run = [0] * len(layers)
+    for i, layer in enumerate(layers):
+        layer.register_forward_hook(lambda *_, i=i: run.__setitem__(i, run[i] + 1))
+    steps.run(1)
+    assert run == [0, 0, 0, 1]
+    assert {module.p for module in layers.modules() if hasattr(module, "p")} == {0.0}
+
+
 @pytest.mark.parametrize("dtype", HALVES)
 def test_half_precision_trains_float32_masters_of_the_method_and_the_head(dtype):
     steps = Steps(CASES["m-idpg-phm-cached"], replace(SMALL, dtype=dtype))

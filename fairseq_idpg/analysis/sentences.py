@@ -75,6 +75,7 @@ def sentence_dataset(loaded: LoadedModel, data: str, part: str, split: str, posi
 
 def cut_sentences(dataset: PromptedDataset) -> int:
     """How many sentences were too long."""
+    assert isinstance(dataset.shorten, Shortener)
     return int((dataset.shorten.kept_a < dataset.shorten.a).sum())
 
 

@@ -207,6 +207,11 @@ class OpenRobertaEncoder(RobertaEncoder):
             layer_norm.eps = args.layer_norm_eps
         return encoder
 
+    def build_lm_head(self, embed_dim, output_dim, activation_fn, weight):
+        head = super().build_lm_head(embed_dim, output_dim, activation_fn, weight)
+        head.layer_norm.eps = self.args.layer_norm_eps
+        return head
+
     def forward(
         self,
         src_tokens: Tensor,

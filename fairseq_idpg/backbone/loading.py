@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
 
+import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
@@ -15,7 +16,7 @@ from ..arguments import flag_name
 from ..saving.checksum import tensors_digest
 from ..saving.configuration import check_is_roberta, typed
 from ..saving.reading import read_file
-from ..saving.tensors import ENCODER, STACK, VERSION, is_ours
+from ..saving.tensors import ENCODER, LM_HEAD, STACK, TIED, VERSION, is_ours
 
 # Geometry that a checkpoint records, with the value fairseq assumes where an older file is silent.
 GEOMETRY = {
@@ -33,6 +34,7 @@ TYPES = {
     "max_positions": Optional[int],
     "backbone": Optional[str],
 }
+LM_HEAD_PARTS = ("dense.weight", "dense.bias", "layer_norm.weight", "layer_norm.bias", "bias")
 DECODER = "decoder."  # the encoder's name in the released archives
 NO_BACKBONE = "checkpoint_last.pt"  # fairseq's default --restore-file: no backbone was named
 
@@ -45,13 +47,29 @@ class Backbone:
     args: Dict[str, Any]
     weights: Dict[str, Tensor]
 
-    def fingerprint(self) -> str:
-        """SHA-256 of the encoder's tensors: names, types, shapes and values.
+    def fingerprint(self, parts: Tuple[str, ...] = (STACK,)) -> str:
+        """SHA-256 of the encoder's tensors, those of ``parts``: names, types, shapes and values.
 
         The same weights in another file, of another version of torch or with other options or heads beside them, are
         the same backbone; rounded to half precision they are another.
         """
-        return tensors_digest({n: value for n, value in self.weights.items() if n.startswith(STACK) and n != VERSION})
+        left_out = (VERSION, TIED)
+        return tensors_digest({n: v for n, v in self.weights.items() if n.startswith(parts) and n not in left_out})
+
+    def check_lm_head(self) -> None:
+        """Raises InputError unless the file has a language model's head, over the encoder's own word embeddings."""
+        missing = [name for name in LM_HEAD_PARTS if LM_HEAD + name not in self.weights]
+        if missing:
+            raise InputError(
+                f"--predict-with mlm: the backbone {self.path} has no LM head ({LM_HEAD}{missing[0]}): give one of a "
+                "masked language model, such as roberta.large, or --predict-with head"
+            )
+        weight, words = self.weights.get(TIED), self.weights[STACK + "embed_tokens.weight"]
+        if weight is not None and not (weight.dtype == words.dtype and torch.equal(weight, words)):
+            raise InputError(
+                f"--predict-with mlm: the LM head of the backbone {self.path} has word embeddings of its own "
+                f"({TIED}): give one whose head shares those of the encoder, or --predict-with head"
+            )
 
 
 def backbone_path(named: str) -> str:

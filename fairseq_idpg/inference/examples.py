@@ -17,9 +17,11 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..tasks.ordering import by_length
+from ..tasks.phrasing import Placed, placed
 from ..tasks.prompt_position import prompt_block
 from ..tasks.prompted_dataset import PromptedDataset, place_prompts, separators
 from ..tasks.shortening import text_room
+from ..tasks.template import Template
 
 NAME = "text"  # in the place of a split's name
 
@@ -31,6 +33,7 @@ def text_examples(
     prompt_length: int,
     name: Callable[[int], str],
     whole: bool = False,
+    template: Optional[Template] = None,
 ) -> PromptedDataset:
     """Examples of one sentence or two.
 
@@ -39,15 +42,17 @@ def text_examples(
         parts: ids of the N first sentences and, for pairs, of the N second ones, each closed by ``</s>``.
         name: of an input, for errors.
         whole: no text may be cut, whatever the options say.
+        template: what the sentences are put into, if the model predicts words.
 
     Raises:
         InputError: see ``check_lengths``; there is no room for text.
     """
     lengths = [np.array([len(ids) - 1 for ids in part], np.int64) for part in parts]
     a, b = lengths[0], lengths[1] if len(lengths) == 2 else None
+    phrased = None if template is None else placed(template, lengths, [parts])
     if whole or str(cfg.shorten_method) == "none":
-        check_lengths(cfg, a, b, prompt_length, name)
-    places = place_prompts(cfg, dictionary, NAME, a, b, prompt_length)
+        check_lengths(cfg, a, b, prompt_length, name, phrased)
+    places = place_prompts(cfg, dictionary, NAME, a, b, prompt_length, phrased)
     tokens = PrependTokenDataset(listed(parts[0]), cfg.init_token)
     if b is not None:
         second = listed(parts[1])
@@ -65,11 +70,18 @@ def listed(part: List[Tensor]) -> ListDataset:
 
 
 def check_lengths(
-    cfg: Any, a: np.ndarray, b: Optional[np.ndarray], prompt_length: int, name: Callable[[int], str]
+    cfg: Any,
+    a: np.ndarray,
+    b: Optional[np.ndarray],
+    prompt_length: int,
+    name: Callable[[int], str],
+    phrased: Optional[Placed] = None,
 ) -> None:
     """Raises InputError for a text that is too long."""
     rows = len(prompt_block(cfg.prompt_position, prompt_length, 0, 0))
-    room = text_room(cfg, b is not None, separators(cfg), prompt_length, rows)
+    words = None if phrased is None else phrased.template.words
+    room = text_room(cfg, b is not None, separators(cfg), prompt_length, rows, words)
+    a, b = (a, b) if phrased is None else (phrased.a, phrased.b)
     lengths = a if b is None else a + b
     too_long = np.flatnonzero(lengths > room)
     if len(too_long):

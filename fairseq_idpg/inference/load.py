@@ -1,5 +1,6 @@
 """``load``: a checkpoint that was trained, ready to read sentences."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Iterator, Optional, Union
 
@@ -7,14 +8,17 @@ import torch
 
 from ..analysis.loaded import build_trained
 from ..errors import InputError
+from ..models.config import predicts_words
 from ..representations.cache import NO_CACHES
 from ..saving.configuration import check_is_ours
 from ..saving.reading import check_is_there, load_state
 from ..saving.record import Record, saved_record
 from ..tasks.folder import preprocess_facts
+from ..tasks.template import Template
+from ..tasks.verbalisers import find_phrasing
 from .glove import find_vectors
 from .predictor import Predictor
-from .text import find_text_encoder
+from .text import TextEncoder, find_text_encoder
 
 Device = Union[None, str, torch.device]
 File = Union[None, str, Path]
@@ -78,10 +82,20 @@ def open_checkpoint(
         cfg.task.shorten_method, cfg.task.shorten_data_split_list = "truncate", ""
     with torch.random.fork_rng(devices=[]):  # a model draws its initial values
         loaded = build_trained(state, path, option, text.dictionary)
+    template = put_words(loaded.model, cfg, record, text)
     loaded.model.merge_method()
     means = find_vectors(None if vectors is None else str(vectors), loaded.model, record, text)
     model = (loaded.model.half() if fp16 else loaded.model).to(target)
-    return Predictor(model.eval(), loaded.task, record, text, means)
+    return Predictor(model.eval(), loaded.task, record, text, means, template)
+
+
+def put_words(model: Any, cfg: Any, record: Record, text: TextEncoder) -> Optional[Template]:
+    """Tells a model that predicts words which ones, and gives the template that texts are put into; else None."""
+    if not predicts_words(cfg.model):
+        return None
+    phrasing = find_phrasing(cfg.model, cfg.task, text.dictionary, bool(record.pairs), text.encoder)
+    model.predict_words(cfg.task.classification_head_name, phrasing.words)
+    return replace(phrasing.template, behind_space=text.behind_space)
 
 
 def find_device(device: Device, fp16: bool) -> torch.device:

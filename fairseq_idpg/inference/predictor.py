@@ -14,6 +14,7 @@ from ..analysis.neighbours import NearestWords
 from ..analysis.vocabulary import Vocabulary
 from ..errors import InputError
 from ..saving.record import Record
+from ..tasks.template import Template
 from .entailment import find_description
 from .examples import text_examples
 from .glove import MeanVectors
@@ -49,14 +50,24 @@ class Predictor:
         record: of the checkpoint.
         text: the checkpoint's own way from text to ids.
         means: M(x) of a method that reads word vectors.
+        template: what texts are put into, if the model predicts words.
     """
 
-    def __init__(self, model: Any, task: Any, record: Record, text: TextEncoder, means: Optional[MeanVectors] = None):
+    def __init__(
+        self,
+        model: Any,
+        task: Any,
+        record: Record,
+        text: TextEncoder,
+        means: Optional[MeanVectors] = None,
+        template: Optional[Template] = None,
+    ):
         self.model = model
         self.task = task
         self.record = record
         self.text = text
         self.means = means
+        self.template = template
         self.description = find_description(record)
 
     @property
@@ -102,7 +113,9 @@ class Predictor:
         if not inputs:
             return []
         parts = [self.text.encode(part) for part in zip(*(given.sentences for given in inputs))]
-        examples = text_examples(self.task.cfg, self.text.dictionary, parts, self.model.prompt_length, name)
+        examples = text_examples(
+            self.task.cfg, self.text.dictionary, parts, self.model.prompt_length, name, template=self.template
+        )
         means = None if self.means is None else self.means.rows(parts)
         order = examples.ordered_indices().tolist()
         found: Dict[int, Prediction] = {}

@@ -44,6 +44,11 @@ class TextEncoder:
             ids, lengths = truncate(ids, lengths, self.max_length)
         return list(torch.tensor(ids, dtype=torch.long).split(lengths.tolist()))
 
+    def behind_space(self, row: Sequence[int]) -> List[int]:
+        """The ids of a text as it is encoded behind another and a space, from those it has alone."""
+        with self.lock:
+            return self.encoder.behind_space(row)
+
     def decode(self, rows: Sequence[Sequence[int]]) -> List[str]:
         """The text of rows of ids, without special symbols."""
         return self.encoder.decode(rows)

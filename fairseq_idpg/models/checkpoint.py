@@ -23,14 +23,17 @@ from ..saving.tensors import (
     ENCODER,
     EXTRA_STATE,
     FINGERPRINT,
+    LM_HEAD,
     OLD_FINGERPRINT,
     STACK,
+    TIED,
     VERSION,
     check_same_heads,
     check_sizes,
     is_ours,
     take_encoder,
 )
+from .config import predicts_words
 
 logger = logging.getLogger(__name__)
 UNRECORDED = (
@@ -55,6 +58,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         backbone_loaded: whether the encoder holds a real backbone's weights.
         backbone_fingerprint: 32 bytes, saved with every checkpoint.
         backbone_file: where the weights come from; version 0.1 knew backbones by the bytes of their files.
+        read: beginnings of the names of what is read of the backbone: its LM head only where that predicts.
         kept: what else a checkpoint keeps, by name. It travels as torch's extra state of a module, because that goes
             wherever the weights go: resume, validation, other processes (fairseq hands a task's own state to
             validation alone).
@@ -64,6 +68,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         super().__init__(args, encoder)
         self.backbone_loaded = False
         self.backbone_file = ""
+        self.read = (STACK, LM_HEAD) if predicts_words(args) else (STACK,)
         self.kept: Dict[str, Kept] = {}
         self.register_buffer(FINGERPRINT, torch.zeros(32, dtype=torch.uint8))
 
@@ -74,7 +79,9 @@ class SavesTrainableOnly(BaseFairseqModel):
         }
         state.setdefault(VERSION, self._everything()[VERSION])
         super().upgrade_state_dict_named(state, "")  # renames what older fairseq versions wrote
-        state = {name: value for name, value in state.items() if name.startswith(ENCODER)}
+        state = {name: value for name, value in state.items() if name.startswith(ENCODER) and name != TIED}
+        if LM_HEAD in self.read:
+            backbone.check_lm_head()
         try:
             result = self.load_state_dict_as_is(state)
         except RuntimeError as error:
@@ -94,7 +101,7 @@ class SavesTrainableOnly(BaseFairseqModel):
             )
         self.backbone_loaded = True
         self.backbone_file = backbone.path
-        self.backbone_fingerprint.copy_(as_tensor(backbone.fingerprint()))
+        self.backbone_fingerprint.copy_(as_tensor(backbone.fingerprint(self.read)))
 
     @property
     def backbone_digest(self) -> str:
@@ -182,7 +189,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         else:
             take_encoder(state_dict, whole)
         check_sizes(state_dict, whole)
-        if not all(key in state_dict for key in whole if key.startswith(STACK)):
+        if not all(key in state_dict for key in whole if key.startswith(self.read)):
             self._check_same_backbone(state_dict[FINGERPRINT] if ours else None, old)
         if self.backbone_loaded and not (ours and self.args.save_full_model):
             self._check_same_weights(state_dict, whole, ours)
@@ -241,7 +248,7 @@ class SavesTrainableOnly(BaseFairseqModel):
     def _check_same_weights(self, state_dict: Dict[str, Tensor], whole: Dict[str, Tensor], ours: bool) -> None:
         """What is frozen here would not be saved again, so a checkpoint may not bring other values for it."""
         for key in self._reloaded_from_backbone():
-            if key in state_dict and key.startswith(STACK) and not same_values(state_dict[key], whole[key]):
+            if key in state_dict and key.startswith(self.read) and not same_values(state_dict[key], whole[key]):
                 raise InputError(
                     f"this checkpoint brings another {key} than --backbone {self.args.backbone}, frozen here: "
                     "give the options it was trained with (--train-layer-norms true, --no-freeze-backbone, --backbone)"

@@ -14,6 +14,9 @@ from ..methods.options import fill_options, joined_options, options_of
 from ..methods.registry import PRESETS, find_preset
 
 Activation: Any = ChoiceEnum(utils.get_available_activation_fns())
+WORDS = "mlm"
+PredictWith: Any = ChoiceEnum(["head", WORDS])
+VerbaliserLoss: Any = ChoiceEnum(["vocabulary", "verbalisers"])
 
 
 def documented(help: str, default: Any) -> Any:
@@ -46,16 +49,46 @@ class BackboneConfig(FairseqDataclass):
     no_save_optimizer_state: bool = II("checkpoint.no_save_optimizer_state")
 
 
+@dataclass
+class PredictionConfig(FairseqDataclass):
+    """What the classes are predicted with."""
+
+    predict_with: PredictWith = documented(
+        "a classification head on <s>, which is trained, or mlm: the backbone's own LM head at <mask>, which is not",
+        "head",
+    )
+    template: Optional[str] = documented(
+        "with mlm: the input, with {0} and {1} for its sentences and one <mask>, such as '{0} It was <mask> .'; "
+        "for tasks of LPT's paper as published",
+        None,
+    )
+    verbalisers: Optional[str] = documented(
+        "with mlm: the word of each class, 'bad,good' in the order of label/dict.txt or '1=good,0=bad'; as published",
+        None,
+    )
+    verbaliser_loss: VerbaliserLoss = documented(
+        "with mlm: cross entropy over the whole vocabulary (as published) or over the verbalisers", "vocabulary"
+    )
+
+
+def predicts_words(cfg: Any) -> bool:
+    """Whether classes are words that the LM head predicts."""
+    return str(getattr(cfg, "predict_with", "head")) == WORDS
+
+
 MethodConfig: Any = joined_options(
     "MethodConfig",
     configs=[method.config for preset in PRESETS.values() for method in preset.methods],
-    beside=[BackboneConfig, *(section.type for section in fields(FairseqConfig) if is_dataclass(section.type))],
+    beside=[
+        *(BackboneConfig, PredictionConfig),
+        *(section.type for section in fields(FairseqConfig) if is_dataclass(section.type)),
+    ],
 )
 METHOD_OPTIONS = options_of(MethodConfig)
 
 
 @dataclass
-class RobertaIDPGConfig(MethodConfig, BackboneConfig):
+class RobertaIDPGConfig(MethodConfig, PredictionConfig, BackboneConfig):
     """All options of the model. Those of methods are None until the chosen ``method`` fills them."""
 
     method: str = documented("preset to train, or several joined by +; its options can be changed", "m-idpg-phm")

@@ -24,10 +24,11 @@ from ..representations.kinds import GLOVE
 from ..representations.states import EXACT
 from ..representations.word_vectors import vectors_width
 from ..saving.record import SECTION, KeptRecord, Record, symbols_fingerprint
-from .config import fill_method_options
+from .config import WORDS, fill_method_options, predicts_words
 from .head import load_head
 
 logger = logging.getLogger(__name__)
+HEAD_OPTIONS = {"head_init_from": None, "pooler_activation_fn": "tanh", "pooler_dropout": 0.0}
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,19 @@ def check_effects(task_cfg: Any, cfg: Any, method: Optional[Method]) -> None:
         )
 
 
+def check_head_options(cfg: Any) -> None:
+    """Refuses options of a classification head where there is none, and of the LM head where it does not predict."""
+    if predicts_words(cfg):
+        others, with_what, remedy = HEAD_OPTIONS, WORDS, "head"
+    else:
+        others, with_what, remedy = {"verbaliser_loss": "vocabulary"}, "head", WORDS
+    for name, default in others.items():
+        if str(getattr(cfg, name, default)) != str(default):
+            raise InputError(
+                f"{given(cfg, name)} has no effect with --predict-with {with_what}: leave it out or give {remedy}"
+            )
+
+
 def log_model(model: Any, position: int) -> None:
     """Method, parameters, representation, position and backbone, a line each."""
     counts = model.parameter_counts()
@@ -172,4 +186,6 @@ def log_model(model: Any, position: int) -> None:
         place = f" from position {position}" if model.prompt_length else ""
         representation = f"; representation {model.method.representation}" if model.method.representation else ""
         logger.info(f"{model.method.describe()}{place}{representation}")
+    if predicts_words(model.args):
+        logger.info(f"predicted by the backbone's LM head, frozen: {model.args.template} ({model.args.verbalisers})")
     logger.info(f"backbone: {model.args.backbone} (SHA-256 {model.backbone_digest})")

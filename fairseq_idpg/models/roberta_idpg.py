@@ -1,12 +1,12 @@
 """``roberta_idpg``: a frozen RoBERTa that takes prompts or adapters, their method, and a classification head.
 
-representation M(x) -> method (prompt rows, adapters) -> encoder with these injected -> head
+representation M(x) -> method (prompt rows, adapters) -> encoder with these injected -> head (or its own LM head)
 """
 
 import argparse
 import logging
 from importlib import import_module
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model
@@ -23,7 +23,8 @@ from ..methods.base import Geometry, Method
 from ..methods.registry import find_preset
 from ..representations.kinds import pass_representation
 from .checkpoint import SavesTrainableOnly
-from .config import RobertaIDPGConfig, fill_method_options
+from .config import RobertaIDPGConfig, fill_method_options, predicts_words
+from .verbaliser_head import VerbaliserHead
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +45,8 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         super().__init__(args, encoder)
         self.requires_grad_(False)
         self.encoder.sentence_encoder.requires_grad_(args.no_freeze_backbone)
+        if predicts_words(args):
+            self.encoder.lm_head.requires_grad_(args.no_freeze_backbone)
         self.method: Optional[Method] = find_preset(args.method).build(args, Geometry.of(args))
         if self.method is not None:
             drop_quickly(self.encoder.sentence_encoder)  # without a method it draws what fairseq's draws
@@ -102,6 +105,16 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         """t, the rows that every input must have room for; 0 when nothing is inserted into the input."""
         return 0 if self.method is None else self.method.prompt_length
 
+    def register_classification_head(self, name: str, num_classes: Optional[int] = None, **kwargs: Any) -> None:
+        """fairseq's; none where the LM head predicts, see ``predict_words``."""
+        if not predicts_words(self.args):
+            super().register_classification_head(name, num_classes, **kwargs)
+
+    def predict_words(self, name: str, words: List[int]) -> None:
+        """Lets the LM head stand for the classification head ``name``; ``words``: the token of each class's word."""
+        all_words = str(self.args.verbaliser_loss) == "vocabulary"
+        self.classification_heads[name] = VerbaliserHead(self.encoder.lm_head, words, all_words)
+
     def merge_method(self) -> None:
         """Lets the method stand in the backbone's weights where it can: for prediction, the model is not saved again.
 
@@ -128,6 +141,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         representation: Optional[Tensor] = None,
         states: Optional[Tensor] = None,
         padded: Optional[bool] = None,
+        mask_index: Optional[Tensor] = None,
         inspect: Optional[Callable[[Injection], Injection]] = None,
         features_only: bool = False,
         return_all_hiddens: bool = False,
@@ -143,6 +157,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             representation: B x w, M(x) where the task has it already (word vectors).
             states: T x B x d, what enters layer ``first_layer`` where the task has it already; no layer below is run.
             padded: whether there are pads among the tokens of either kind (from the task).
+            mask_index: B, index of the template's ``<mask>`` in each row of what the encoder reads (from the task).
             inspect: sees what is injected, and gives what takes its place.
 
         Returns:
@@ -167,17 +182,19 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             injection = method.injection(pass_representation(self, src_tokens, representation, padded, start))
         if inspect is not None:
             injection = inspect(injection)
-        return super().forward(
+        x, extra = super().forward(
             tokens,
-            features_only=features_only,
+            features_only=features_only or classification_head_name is not None,
             return_all_hiddens=return_all_hiddens,
-            classification_head_name=classification_head_name,
             injection=injection,
             room=room,
             padded=padded,
             start=start,
             **kwargs,
         )
+        if classification_head_name is not None:
+            x = self.classification_heads[classification_head_name](x, mask_index=mask_index, extra=extra)
+        return x, extra
 
 
 def first_trained(stack: nn.Module, layers: int) -> int:

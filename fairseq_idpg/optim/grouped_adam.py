@@ -99,6 +99,7 @@ def _check_effects(cfg: GroupedAdamConfig, groups: Set[Tuple[str, ...]]) -> None
     """Refuses options for parameters that are not trained; ``groups`` are the (part, kind) of those that are."""
     parts, kinds = zip(*groups)
     for option, given, has_effect, reason in (
+        ("--head-lr", cfg.head_lr != 1, HEAD in parts, "no classification head is trained"),
         ("--prompt-lr", cfg.prompt_lr != 1, METHOD in parts, "the method has no parameters of its own"),
         ("--words-lr", cfg.words_lr != 1, WORDS in parts, "the method adds no rows to the word embeddings"),
         ("--no-decay-prompts", cfg.no_decay_prompts, PROMPT in kinds, "the method trains no prompt rows"),

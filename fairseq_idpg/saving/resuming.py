@@ -31,7 +31,7 @@ FIXED = {
         *("regression_target", "shorten_method", "shorten_data_split_list"),
     ),
     "model": (
-        *("no_freeze_backbone", "method"),
+        *("no_freeze_backbone", "method", "predict_with", "template", "verbalisers", "verbaliser_loss"),
         *(name for name, option in METHOD_OPTIONS.items() if not option.metadata["changeable"]),
     ),
     "checkpoint": ("best_checkpoint_metric", "maximize_best_checkpoint_metric"),

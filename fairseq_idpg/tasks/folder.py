@@ -12,6 +12,7 @@ from fairseq.data import Dictionary, data_utils
 
 from preprocess.data_folder import DataFolder
 from preprocess.encoders import load_encoder
+from preprocess.encoders.base import Encoder
 from preprocess.means import read_facts
 from preprocess.validation import check_split
 from preprocess.words import check_encoder, folder_encoder
@@ -66,17 +67,34 @@ def both_lengths(
 
 def sentence_lengths(data: str, part: str, split: str, dictionary: Dictionary, combine: bool) -> np.ndarray:
     """Lengths of the sentences of ``part`` (input0 or input1) without their closing ``</s>``."""
+    sentences = read_sentences(data, part, split, dictionary, combine)
+    return np.asarray(sentences.sizes) - 1  # a copy: the sizes lie in a file that fairseq closes with the data set
+
+
+def read_sentences(data: str, part: str, split: str, dictionary: Dictionary, combine: bool) -> Any:
+    """fairseq's dataset of the sentences of ``part`` (input0 or input1), each closed by ``</s>``."""
     path = os.path.join(data, part, split)
     if not os.path.isfile(path + ".idx"):
         raise InputError(f"data folder {data} has no {part}/{split}.idx: {PREPROCESS} or name another subset")
     if not os.path.getsize(path + ".bin"):
         raise InputError(f"split {split} of {data} is empty ({part}/{split}.bin): {PREPROCESS}")
-    dataset = data_utils.load_indexed_dataset(path, dictionary, combine=combine)
-    return np.asarray(dataset.sizes) - 1  # a copy: the sizes lie in a file that fairseq closes with the data set
+    return data_utils.load_indexed_dataset(path, dictionary, combine=combine)
 
 
 def encode_text(data: str, text: str) -> List[int]:
-    """Ids of a text by the encoder that the folder records (``preprocess.json``), without ``</s>``."""
+    """Ids of a text by the encoder that the folder records, without ``</s>``."""
+    return text_encoder(data, text).encode([text])[0][:-1].tolist()
+
+
+def text_encoder(data: str, text: str) -> Encoder:
+    """The encoder that the folder records (``preprocess.json``).
+
+    Args:
+        text: what it is wanted for.
+
+    Raises:
+        InputError: it is not there, or not the one that the folder was made with.
+    """
     if not os.path.isfile(os.path.join(data, "preprocess.json")):
         raise InputError(
             f"{data}/preprocess.json is missing, so that {text!r} cannot be encoded as the data was: make "
@@ -88,7 +106,7 @@ def encode_text(data: str, text: str) -> List[int]:
         check_encoder(folder, encoder)
     except InputError as error:
         raise InputError(f"{text!r} cannot be encoded as {data} was: {error}") from None
-    return encoder.encode([text])[0][:-1].tolist()
+    return encoder
 
 
 def folder_record(cfg: Any, dictionary: Dictionary, label_names: List[str]) -> Record:

@@ -41,6 +41,15 @@ def check_position(position: int, pairs: bool) -> None:
         )
 
 
+def check_template_position(position: int) -> None:
+    """Refuses positions that a template, one text of both sentences, does not have."""
+    if position not in SINGLE_POSITIONS:
+        raise InputError(
+            f"--prompt-position {position} with --predict-with mlm: a template makes one text of both sentences, "
+            "choose 0, 1 or 4"
+        )
+
+
 def insertion_index(position: int, a: np.ndarray, b: Optional[np.ndarray], separators: int = 2) -> np.ndarray:
     """Index in front of which the prompt enters, for arrays of lengths; ``b`` is None for single sentences.
 

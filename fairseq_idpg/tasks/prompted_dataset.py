@@ -1,7 +1,7 @@
 """A sentence-prediction dataset whose batches also say where the prompt goes."""
 
 import logging
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
 
 import numpy as np
 import torch
@@ -12,8 +12,10 @@ from ..errors import InputError
 from ..representations.states import StateCache
 from ..representations.stored import Stored
 from .ordering import padding_waste
+from .phrasing import Phrased, Placed
 from .prompt_position import first_row, insertion_index, prompt_block
 from .shortening import Shortener, fit
+from .template import MASK
 
 logger = logging.getLogger(__name__)
 
@@ -23,13 +25,15 @@ class PromptPlaces(NamedTuple):
 
     ``shorten``: cuts an example to the room there is; ``before``: N, in front of which ``block`` is inserted into each
     shortened example; ``block``: the inserted token row (placeholders, at position 4 between separators);
-    ``first_row``: N, place of the first placeholder in each example with its block.
+    ``first_row``: N, place of the first placeholder in each example with its block; ``mask_index``: N, the same of the
+    ``<mask>`` of a template, None without one.
     """
 
-    shorten: Shortener
+    shorten: Union[Shortener, Phrased]
     before: np.ndarray
     block: Tensor
     first_row: np.ndarray
+    mask_index: Optional[np.ndarray] = None
 
 
 def separators(cfg: Any) -> int:
@@ -38,21 +42,35 @@ def separators(cfg: Any) -> int:
 
 
 def place_prompts(
-    cfg: Any, dictionary: Dictionary, split: str, a: np.ndarray, b: Optional[np.ndarray], prompt_length: int
+    cfg: Any,
+    dictionary: Dictionary,
+    split: str,
+    a: np.ndarray,
+    b: Optional[np.ndarray],
+    prompt_length: int,
+    placed: Optional[Placed] = None,
 ) -> PromptPlaces:
     """The places in examples whose sentences have the lengths ``a`` and ``b`` (None: single sentences).
 
     Args:
         cfg: the task's options.
         split: name of the examples, for errors.
+        placed: the template that they are put into, if there is one.
 
     Raises:
         InputError: see ``fit``.
     """
-    block = prompt_block(cfg.prompt_position, prompt_length, dictionary.index("<mask>"), dictionary.eos())
-    shorten = fit(cfg, split, a, b, separators(cfg), prompt_length, rows=len(block))
-    before = insertion_index(cfg.prompt_position, shorten.kept_a, shorten.kept_b, separators(cfg))
-    return PromptPlaces(shorten, before, block, first_row(cfg.prompt_position, before))
+    block = prompt_block(cfg.prompt_position, prompt_length, dictionary.index(MASK), dictionary.eos())
+    if placed is None:
+        shorten = fit(cfg, split, a, b, separators(cfg), prompt_length, rows=len(block))
+        before = insertion_index(cfg.prompt_position, shorten.kept_a, shorten.kept_b, separators(cfg))
+        return PromptPlaces(shorten, before, block, first_row(cfg.prompt_position, before))
+    template = placed.template
+    cut = fit(cfg, split, placed.a, placed.b, separators(cfg), prompt_length, len(block), template.words)
+    phrased = Phrased(template, a, b, cut)
+    before = insertion_index(cfg.prompt_position, phrased.sizes - 2, None)
+    mask_index = phrased.mask_index + len(block) * (before <= phrased.mask_index)
+    return PromptPlaces(phrased, before, block, first_row(cfg.prompt_position, before), mask_index)
 
 
 class PromptedDataset(FairseqDataset):
@@ -60,24 +78,27 @@ class PromptedDataset(FairseqDataset):
 
     Args:
         dataset: what ``sentence_prediction`` loaded; ``dataset[i]["net_input.src_tokens"]`` is ``<s> A </s> ...``.
-        shorten, index, block, first_row: see ``PromptPlaces``, whose ``before`` is ``index`` here.
+        shorten, index, block, first_row, mask_index: see ``PromptPlaces``, whose ``before`` is ``index`` here.
         arrange: changes fairseq's order of the examples, (order, sizes) -> order.
         representations: gives M(x) of examples where it need not be computed, or None.
         states: gives what enters the first layer that has to be run, or None.
         class_of: the model's classes of the folder's, asked at each batch, or None.
 
-    Batches: ``src_tokens`` B x T (raw, for M(x)), ``prompted_tokens`` B x T', ``prompt_offset`` B, ``representation``
-    B x w if ``representations`` has them, ``states`` T x B x d if ``states`` has them; ``padded``, whether there are
-    pads (prompted or not: every example is lengthened by as much).
+    Batches: ``src_tokens`` B x T (raw, for M(x)), ``prompted_tokens`` B x T', ``prompt_offset`` B, ``mask_index`` B
+    with a template (in what the encoder reads), ``representation`` B x w if ``representations`` has them, ``states``
+    T x B x d if ``states`` has them; ``padded``, whether there are pads (prompted or not: every example is lengthened
+    by as much).
     """
 
     def __init__(
         self,
         dataset: FairseqDataset,
-        shorten: Shortener,
+        shorten: Union[Shortener, Phrased],
         index: np.ndarray,
         block: Tensor,
         first_row: np.ndarray,
+        mask_index: Optional[np.ndarray] = None,
+        *,
         pad: int,
         arrange: Optional[Callable[[np.ndarray, np.ndarray], np.ndarray]] = None,
         representations: Optional[Stored] = None,
@@ -90,6 +111,7 @@ class PromptedDataset(FairseqDataset):
         self.index = index
         self.block = block
         self.first_row = first_row
+        self.mask_index = mask_index
         self.sizes = shorten.sizes + len(block)  # of each example with its block
         self.pad = pad
         self.arrange = arrange
@@ -116,6 +138,8 @@ class PromptedDataset(FairseqDataset):
             prompted = data_utils.collate_tokens([s["prompted_tokens"] for s in samples], self.pad)
             batch["net_input"]["prompted_tokens"] = prompted
             batch["net_input"]["prompt_offset"] = torch.tensor([s["prompt_offset"] for s in samples])
+        if samples and self.mask_index is not None:
+            batch["net_input"]["mask_index"] = torch.from_numpy(self.mask_index[[s["id"] for s in samples]])
         if self.class_of is not None and "target" in batch:
             batch["target"] = self.class_of(batch["target"])
         if samples and self.representations is not None:

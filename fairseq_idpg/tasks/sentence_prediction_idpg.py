@@ -14,9 +14,11 @@ from fairseq.tasks.sentence_prediction import SentencePredictionConfig, Sentence
 from omegaconf import II
 
 from ..arguments import check_tokens
+from ..criterions.all_words import AllWords
 from ..criterions.sentence_prediction_idpg import check_extra_loss, log_correlations
 from ..divergence import check_validation
 from ..errors import InputError
+from ..models.config import predicts_words
 from ..models.prepare import DataFacts, complete_options, prepare_model
 from ..optim.half_precision import KeptHalfPrecision
 from ..representations.fill import fill_cache, fill_states
@@ -24,14 +26,26 @@ from ..representations.key import SplitText
 from ..representations.states import EXACT, StateCache, check_room, find_state_caches
 from ..representations.stored import Stored, stored_representations
 from ..saving.record import Record
-from .folder import both_lengths, check_files, check_folder, encode_text, folder_record, has_pairs
+from .folder import (
+    both_lengths,
+    check_files,
+    check_folder,
+    encode_text,
+    folder_record,
+    has_pairs,
+    read_sentences,
+    text_encoder,
+)
 from .labels import LabelOrder, check_kind, check_labelled, check_scored, load_labels
 from .memory import refuse_to_skip
 from .ordering import arrangement, share_of_batch, share_of_tokens
+from .phrasing import placed
 from .prompt_position import check_position
 from .prompted_dataset import PromptedDataset, place_prompts, separators
 from .shortening import whole_sentences
 from .swapped_pairs import SwappedPairsAppended
+from .template import Template
+from .verbalisers import Phrasing, complete_phrasing, find_phrasing
 
 SwapPairs: Any = ChoiceEnum(["none", "append"])
 CacheType: Any = ChoiceEnum(["float32", "float16"])
@@ -101,6 +115,8 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     labels: Optional[LabelOrder] = None  # of a folder with classes
     record: Optional[Record] = None  # of the data folder
     adds_loss: Optional[str] = None  # the option by which a model that is trained adds to the loss
+    template: Optional[Template] = None  # around every example, for --predict-with mlm
+    all_words = False  # whether the loss is over the whole vocabulary
 
     @classmethod
     def setup_task(cls, cfg: Any, from_checkpoint: bool = False, **kwargs: Any) -> "SentencePredictionIDPGTask":
@@ -127,7 +143,12 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             follow=None if self.labels is None else self.labels.follow,
         )
         complete_options(cfg, data)
+        phrasing = self.phrasing(cfg)
         model = super().build_model(cfg, from_checkpoint)
+        if phrasing is not None:
+            self.template = phrasing.template
+            model.predict_words(self.cfg.classification_head_name, phrasing.words)
+            self.all_words = str(cfg.verbaliser_loss) == "vocabulary"
         prepare_model(model, data, training=not from_checkpoint)
         self.judges, self.prompt_length = from_checkpoint, model.prompt_length
         self.half_precision = model.kept.get("fp16")
@@ -135,6 +156,20 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         self.state_cache = find_state_caches(self.cfg, model, training=not from_checkpoint)
         self.adds_loss = None if from_checkpoint else getattr(model.method, "adds_loss", None)
         return model
+
+    def phrasing(self, cfg: Any) -> Optional[Phrasing]:
+        """The template and the words that the model's options ``cfg`` ask for, which are completed; None without.
+
+        Raises:
+            InputError: they do not fit the data or its encoder.
+        """
+        if self.record is None:  # texts of no folder
+            return None
+        complete_phrasing(cfg, self.cfg, self.record)
+        if not predicts_words(cfg):
+            return None
+        pairs = bool(self.record.pairs)
+        return find_phrasing(cfg, self.cfg, self.source_dictionary, pairs, text_encoder(self.cfg.data, cfg.template))
 
     def build_criterion(self, cfg: Any, *args: Any) -> Any:
         check_scored(cfg, self.labels)
@@ -164,9 +199,13 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             assert b is not None  # single sentences were refused
             dataset = SwappedPairsAppended(dataset, a, b, separators(cfg), not cfg.no_shuffle, cfg.seed)
             a, b = np.concatenate([a, b]), np.concatenate([b, a])
-        places = place_prompts(cfg, self.source_dictionary, split, a, b, self.prompt_length)
         inputs = ["input0"] if b is None else ["input0", "input1"]
-        arranged = [cfg.init_token, cfg.separator_token, swapped, places.shorten.kept_a, places.shorten.kept_b]
+        phrased = None
+        if self.template is not None:
+            texts = [read_sentences(cfg.data, part, split, self.source_dictionary, combine) for part in inputs]
+            phrased = placed(self.template, [a] if b is None else [a, b], [texts, texts[::-1]] if swapped else [texts])
+        places = place_prompts(cfg, self.source_dictionary, split, a, b, self.prompt_length, phrased)
+        arranged = [cfg.init_token, cfg.separator_token, swapped, *places.shorten.arrangement]
         text = SplitText(cfg.data, split, inputs, combine, examples, 2 if swapped else 1, arranged)
         self.datasets[split] = PromptedDataset(
             dataset,
@@ -204,10 +243,14 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         assert self.half_precision is not None
         self.half_precision.before_step(optimizer, update_num)
         with refuse_to_skip(sample, update_num):
-            return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+            return super().train_step(sample, model, self.loss(criterion), optimizer, update_num, ignore_grad)
+
+    def loss(self, criterion: Any) -> Any:
+        """What a step calls in the place of ``criterion``."""
+        return AllWords(criterion) if self.all_words else criterion
 
     def valid_step(self, sample: Any, model: Any, criterion: Any):
-        loss, sample_size, logging_output = super().valid_step(sample, model, criterion)
+        loss, sample_size, logging_output = super().valid_step(sample, model, self.loss(criterion))
         if self.judges and not torch.isfinite(loss):
             lines = sample["id"] + 1
             raise InputError(

@@ -3,7 +3,7 @@
 import contextlib
 import logging
 from dataclasses import dataclass
-from typing import Any, Iterator, Optional, Tuple
+from typing import Any, Iterator, List, Optional, Tuple
 
 import numpy as np
 import torch
@@ -49,6 +49,11 @@ class Shortener:
         special = special_tokens(self.kept_b is not None, self.separators)
         return self.kept_a + special + (0 if self.kept_b is None else self.kept_b)
 
+    @property
+    def arrangement(self) -> List[Any]:
+        """What changes the tokens, for the names of what is computed from them."""
+        return [self.kept_a, self.kept_b]
+
     def __call__(self, tokens: Tensor, index: int) -> Tensor:
         """The example's tokens (1-D) with A and B cut."""
         spans = [(1, self.a[index], self.kept_a[index])]
@@ -70,33 +75,46 @@ def special_tokens(pairs: bool, separators: int) -> int:
     return 2 + separators if pairs else 2
 
 
-def text_room(cfg: Any, pairs: bool, separators: int, prompt_length: int, rows: int) -> int:
+def text_room(
+    cfg: Any, pairs: bool, separators: int, prompt_length: int, rows: int, words: Optional[int] = None
+) -> int:
     """Tokens of text that an example may have beside special tokens and the ``rows`` of a prompt.
+
+    Args:
+        words: tokens of a template, with ``<s>`` and ``</s>``, if the sentences stand in one.
 
     Raises:
         InputError: there is no room.
     """
-    room = cfg.max_positions - special_tokens(pairs, separators) - rows
+    room = cfg.max_positions - (special_tokens(pairs, separators) if words is None else words) - rows
     if room < (2 if pairs else 1):
         raise InputError(
             f"--prompt-length {prompt_length} leaves no room for text within --max-positions {cfg.max_positions}: give "
-            "a shorter prompt"
+            f"a shorter prompt{'' if words is None else ' or --template'}"
         )
     return room
 
 
 def fit(
-    cfg: Any, split: str, a: np.ndarray, b: Optional[np.ndarray], separators: int, prompt_length: int, rows: int
+    cfg: Any,
+    split: str,
+    a: np.ndarray,
+    b: Optional[np.ndarray],
+    separators: int,
+    prompt_length: int,
+    rows: int,
+    words: Optional[int] = None,
 ) -> Shortener:
     """What cuts the sentences of a split to the room beside the ``rows`` of a prompt; nothing is ever cut silently.
 
     Args:
         cfg: the task's options.
+        words: see ``text_room``.
 
     Raises:
         InputError: there is no room, or an example that is too long may not be cut.
     """
-    room = text_room(cfg, b is not None, separators, prompt_length, rows)
+    room = text_room(cfg, b is not None, separators, prompt_length, rows, words)
     lengths = a if b is None else a + b
     too_long = np.flatnonzero(lengths > room)
     method, only = str(cfg.shorten_method), cfg.shorten_data_split_list

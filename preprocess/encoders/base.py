@@ -56,6 +56,23 @@ class Encoder(ABC):
     def encode_joined(self, lines: list[str]) -> np.ndarray:
         """Ids of all sentences, each closed by ``</s>``, which text never becomes."""
 
+    def behind_space(self, row: Sequence[int]) -> list[int]:
+        """The ids of a sentence as it is encoded behind other text and a space, from those it has alone: the same."""
+        return list(row)
+
+    def encode_part(self, text: str, behind: str = "a") -> list[int]:
+        """Ids of a text in the middle of another, from its first sign or space on, which stands ``behind`` a word.
+
+        Raises:
+            InputError: text and word would be one, or the model does not know it.
+        """
+        word, both = (self.encode_joined([line])[:-1].tolist() for line in (behind, behind + text.rstrip()))
+        if both[: len(word)] != word or (behind and text[:1].isalnum()):
+            raise InputError(f"{text.strip()!r} would be a part of the word in front of it: put a space between them")
+        if UNKNOWN in both[len(word) :]:
+            raise InputError(f"the encoder does not know the signs of {text.strip()!r}: use others")
+        return both[len(word) :]
+
     @abstractmethod
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         """The text of rows of ids, without ``</s>``."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -80,6 +81,7 @@ class GPT2Encoder(Encoder):
         self.numbers = np.asarray([self.ids.get(str(number), -1) for number in range(len(pieces))], ID)
         self.bytes = np.asarray([len(piece) for piece in sorted(pieces, key=pieces.__getitem__)])
         self.known = {"": END}  # ids of words met before, and of the end of a sentence
+        self.spaced: dict[tuple[int, ...], list[int]] = {}  # first words met before -> their ids behind a space
 
     def encode_joined(self, lines: list[str]) -> np.ndarray:
         words: list[str] = []
@@ -106,6 +108,23 @@ class GPT2Encoder(Encoder):
             raise self.lacks(str(pieces[lacking]), words[int(np.searchsorted(ends, lacking, side="right")) - 1])
         raw, ends = ids.tobytes(), (ends * ID.itemsize).tolist()
         self.known.update((word, raw[start:end]) for word, start, end in zip(words, ends, ends[1:]))
+
+    @cached_property
+    def opening(self) -> list[bool]:
+        """Whether a symbol begins with white space, and so a word."""
+        return [text[:1].isspace() for text in self.decode([[number] for number in range(len(self.symbols))])]
+
+    def behind_space(self, row: Sequence[int]) -> list[int]:
+        """The space belongs to the first word, whose pieces it changes."""
+        end = next((i for i, number in enumerate(row) if self.opening[number]), len(row))
+        first = tuple(row[:end])
+        if first not in self.spaced:
+            if len(self.spaced) > CACHED_WORDS:
+                self.spaced.clear()
+            (word,) = self.decode([first])
+            again, spaced = (self.encode_joined([line])[:-1].tolist() for line in (word, f" {word}"))
+            self.spaced[first] = spaced if word and again == [*first] else [*first]
+        return [*self.spaced[first], *row[end:]]
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         return self.tokenizer.decode_batch(

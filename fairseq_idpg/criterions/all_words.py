@@ -1,0 +1,43 @@
+"""The loss over the whole vocabulary, of fairseq's criterion for classes.
+
+    -log softmax(z over all words)[word of the class] = cross entropy of the classes' logits + what other words take
+
+The criterion drops what a pass says besides its logits; that is heard on the way.
+"""
+
+from typing import Any, Dict, Tuple
+
+from torch import Tensor
+
+from ..models.verbaliser_head import OTHER_WORDS
+
+
+class AllWords:
+    """A criterion called as ``criterion`` is, whose loss counts the other words of a masked language model, too.
+
+    Accuracy and the like are still those of the classes alone.
+    """
+
+    def __init__(self, criterion: Any):
+        self.criterion = criterion
+
+    def __call__(self, model: Any, sample: Dict[str, Any]) -> Tuple[Tensor, int, Dict[str, Any]]:
+        heard = Heard(model)
+        loss, sample_size, log = self.criterion(heard, sample)
+        others = heard.extra[OTHER_WORDS].sum()
+        return loss + others, sample_size, {**log, "loss": log["loss"] + others.detach()}
+
+
+class Heard:
+    """A model whose last pass is remembered with all that it said."""
+
+    def __init__(self, model: Any):
+        self.model = model
+        self.extra: Dict[str, Any] = {}
+
+    def __call__(self, **inputs: Any) -> Tuple[Tensor, Dict[str, Any]]:
+        logits, self.extra = self.model(**inputs)
+        return logits, self.extra
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)

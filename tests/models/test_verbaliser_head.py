@@ -1,0 +1,197 @@
+"""Classes predicted by the LM head: fairseq's own at <mask>, whatever is injected, and nothing of it is trained."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
+
+from fairseq_idpg.backbone.loading import Backbone
+from fairseq_idpg.criterions.all_words import AllWords
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.models.prepare import check_head_options
+from fairseq_idpg.models.verbaliser_head import OTHER_WORDS
+from fairseq_idpg.saving.tensors import LM_HEAD, STACK
+from tests.helpers import enlarge, pair_batch, prompted, stock_twin, tiny_model
+
+NAME = "sentence_classification_head"
+WORDS = [17, 9]
+MASK_INDEX = torch.tensor([3, 1, 5])
+METHODS = {
+    "prompt-tuning": {},
+    "m-idpg-phm": {"phm_n": 4},
+    "p-tuning-v2": {},
+    "p-tuning-v2-kv": {},
+    "lpt-naive": {},
+    "lpt-npg": {},
+    "id-spam": {},
+    "smop": {},
+    "dept": {"words_length": 8},
+    "lora": {},
+    "adapter": {},
+    "prompt-tuning+adapter": {},
+}
+
+
+def made(method="prompt-tuning", loss="vocabulary", **options):
+    model = tiny_model(method=method, predict_with="mlm", verbaliser_loss=loss, **options)
+    enlarge(model.encoder.lm_head.layer_norm)
+    with torch.no_grad():
+        model.encoder.lm_head.bias.normal_()
+    model.predict_words(NAME, WORDS)
+    return model
+
+
+def inputs(model, position=0):
+    """A batch whose masks stand at MASK_INDEX of the text, or behind the prompt."""
+    tokens = pair_batch()
+    if not model.prompt_length:
+        return {"src_tokens": tokens, "mask_index": MASK_INDEX}
+    extra = vars(prompted(tokens, position, model.prompt_length))
+    moved = MASK_INDEX + model.prompt_length * (extra["prompt_offset"] <= MASK_INDEX)
+    return {"src_tokens": tokens, "mask_index": moved, **extra}
+
+
+def predicted(model, **given):
+    return model(**given, features_only=True, classification_head_name=NAME)
+
+
+def test_without_a_method_logits_are_fairseqs_own():
+    model = made("head-only")
+    twin = stock_twin(model)
+    masked = torch.zeros_like(pair_batch(), dtype=torch.bool)
+    masked[torch.arange(3), MASK_INDEX] = True
+    every_word, _ = twin(pair_batch(), masked_tokens=masked)
+    logits, extra = predicted(model, **inputs(model))
+    assert every_word.shape == (3, 55) and torch.equal(logits, every_word[:, WORDS])
+    left = every_word.logsumexp(1) - every_word[:, WORDS].logsumexp(1)
+    assert torch.allclose(extra[OTHER_WORDS], left) and (left > 0).all()
+    assert OTHER_WORDS not in predicted(made("head-only", loss="verbalisers"), **inputs(model))[1]
+
+
+@pytest.mark.parametrize("position", [0, 4])
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_is_trained_through_it(method, position):
+    model = made(method, **METHODS[method])
+    enlarge(model.method)
+    given = inputs(model, position)
+    logits, _ = predicted(model, **given)
+    features, _ = model(**given, features_only=True)
+    states = torch.stack([row[at] for row, at in zip(features, given["mask_index"])])
+    assert torch.allclose(logits, stock_twin(model).encoder.lm_head(states)[:, WORDS], atol=1e-5)
+    F.cross_entropy(logits, torch.tensor([0, 1, 1])).backward()
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in model.method.parameters())
+    assert all(p.grad is None and not p.requires_grad for p in model.encoder.parameters())
+    assert model.parameter_counts()["head"] == 0
+    assert {name.split(".")[0] for name, _ in model.named_parameters()} == {"encoder", "method"}
+
+
+class Task:
+    label_dictionary = None
+
+
+def criterion():
+    cfg = SimpleNamespace(classification_head_name=NAME, regression_target=False)
+    reports = dict.fromkeys(("report_mcc", "report_acc_and_f1", "report_pearson_and_spearman"), False)
+    return SentencePredictionCriterion(SimpleNamespace(**vars(cfg), **reports), Task())
+
+
+def test_the_loss_over_the_vocabulary():
+    """As in LPT's code: cross entropy of all words; classes are counted among the verbalisers alone."""
+    model, targets = made(), torch.tensor([0, 1, 1])
+    sample = {"net_input": inputs(model), "target": targets[:, None], "ntokens": 27}
+    loss, size, log = AllWords(criterion())(model, sample)
+    loss.backward()
+    found = model.method.table.grad.clone()
+    model.zero_grad()
+    features, _ = model(**inputs(model), features_only=True)
+    every_word = model.encoder.lm_head(features[torch.arange(3), sample["net_input"]["mask_index"]])
+    expected = F.cross_entropy(every_word, torch.tensor(WORDS)[targets], reduction="sum")
+    expected.backward()
+    assert torch.allclose(loss, expected, rtol=1e-6) and torch.allclose(found, model.method.table.grad, atol=1e-6)
+    assert size == 3 and log["loss"] == loss.data and loss > criterion()(model, sample)[0]
+    assert log["ncorrect"] == (every_word[:, WORDS].argmax(1) == targets).sum()
+
+
+def test_half_precision():
+    model = made("m-idpg-phm", phm_n=4)
+    exact, extra = predicted(model, **inputs(model))
+    model.half()
+    logits, half = predicted(model, **inputs(model))
+    assert logits.dtype == torch.float16 and half[OTHER_WORDS].dtype == torch.float32
+    assert torch.allclose(logits.float(), exact, atol=2e-2)
+    assert torch.allclose(half[OTHER_WORDS], extra[OTHER_WORDS], atol=2e-2)
+
+
+def test_nothing_of_it_is_saved():
+    model = made()
+    assert set(model.state_dict()) == {"method.table", "backbone_fingerprint", "_extra_state"}
+    whole = made("fine-tuning", no_freeze_backbone=True)
+    trained = {name for name, parameter in whole.named_parameters() if parameter.requires_grad}
+    assert {f"{LM_HEAD}dense.weight", f"{LM_HEAD}bias", f"{STACK}embed_tokens.weight"} <= trained
+    assert trained <= set(whole.state_dict())
+
+
+def backbone(change=lambda weights: None):
+    weights = {f"encoder.{name}": value.clone() for name, value in made().encoder.state_dict().items()}
+    change(weights)
+    return Backbone("FILE", {}, weights)
+
+
+def test_the_backbone_must_have_an_lm_head():
+    model = made()
+    model.load_backbone(backbone())
+    names = [name for name in backbone().weights if name.startswith(LM_HEAD)]
+    assert len(names) == 6
+    for name in (f"{LM_HEAD}bias", f"{LM_HEAD}dense.weight"):
+        with pytest.raises(InputError, match=rf"the backbone FILE has no LM head \({name}\)"):
+            model.load_backbone(backbone(lambda weights, name=name: weights.pop(name)))
+        tiny_model(method="prompt-tuning").load_backbone(backbone(lambda weights, name=name: weights.pop(name)))
+    model.load_backbone(backbone(lambda weights: weights.pop(f"{LM_HEAD}weight")))  # those of the encoder
+
+    def of_its_own(weights):
+        weights[f"{LM_HEAD}weight"] = weights[f"{LM_HEAD}weight"] + 1
+
+    with pytest.raises(InputError, match="word embeddings of its own"):
+        model.load_backbone(backbone(of_its_own))
+    other = tiny_model(method="prompt-tuning")
+    other.load_backbone(backbone(of_its_own))
+    assert torch.equal(
+        other.encoder.sentence_encoder.embed_tokens.weight, backbone().weights[STACK + "embed_tokens.weight"]
+    )
+
+
+def test_the_fingerprint_is_of_the_lm_head_too():
+    def another(weights):
+        weights[f"{LM_HEAD}bias"] += 1
+
+    digests = []
+    for options in ({"predict_with": "mlm", "verbaliser_loss": "vocabulary"}, {}):
+        model = tiny_model(method="prompt-tuning", **options)
+        for change in (lambda weights: None, another):
+            model.load_backbone(backbone(change))
+            digests.append(model.backbone_digest)
+    assert digests[0] != digests[1] and digests[2] == digests[3] and digests[2] not in digests[:2]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"head_init_from": "run.pt"}, "--head-init-from run.pt has no effect with --predict-with mlm: leave it out"),
+        ({"pooler_dropout": 0.1}, "--pooler-dropout 0.1 has no effect with --predict-with mlm"),
+        ({"pooler_activation_fn": "relu"}, "--pooler-activation-fn relu has no effect with --predict-with mlm"),
+        (
+            {"predict_with": "head", "verbaliser_loss": "verbalisers"},
+            "--verbaliser-loss verbalisers has no effect with --predict-with head: leave it out or give mlm",
+        ),
+    ],
+)
+def test_options_of_the_other_head(options, message):
+    usual = {"pooler_dropout": 0.0, "pooler_activation_fn": "tanh", "head_init_from": None}
+    check_head_options(SimpleNamespace(**usual, predict_with="mlm", verbaliser_loss="verbalisers"))
+    check_head_options(SimpleNamespace(**{**usual, "pooler_dropout": 0.1}, predict_with="head"))
+    with pytest.raises(InputError, match=message):
+        check_head_options(SimpleNamespace(**{**usual, "predict_with": "mlm", **options}))

@@ -1,0 +1,52 @@
+"""Text folders for --predict-with mlm: a small GPT-2 vocabulary in which some words are one token behind a space."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Sequence
+
+from fairseq.data.encoders.gpt2_bpe_utils import bytes_to_unicode
+
+from tests.folders import write_backbone
+from tests.preprocess.commands import run
+
+WORDS = ["great", "terrible", "Yes", "No", "Maybe", "It", "was"]
+TEXTS = ["it is good", "Yes it was", "no, never again", "great"]
+SINGLES = [(f"{TEXTS[i % 4]} {i}", str(i % 2)) for i in range(24)]
+PAIRS = [(TEXTS[i % 4], f"{TEXTS[i % 3]} {i}", ["entailment", "not_entailment"][i % 2]) for i in range(24)]
+
+
+def write_vocab(folder: Path) -> Path:
+    """GPT-2's bytes, and merges that make each of WORDS one piece with the space in front of it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pieces = list(bytes_to_unicode().values())
+    space = bytes_to_unicode()[ord(" ")]
+    merges = dict.fromkeys((space + word[:end], word[end]) for word in WORDS for end in range(len(word)))
+    pieces += [left + right for left, right in merges]
+    (folder / "encoder.json").write_text(json.dumps({piece: i for i, piece in enumerate(pieces)}), encoding="utf-8")
+    (folder / "vocab.bpe").write_text(
+        "#version: 0.2\n" + "".join(f"{left} {right}\n" for left, right in merges), encoding="utf-8"
+    )
+    (folder / "dict.txt").write_text("".join(f"{i} 1\n" for i in range(len(pieces))), encoding="utf-8")
+    return folder
+
+
+def write_texts(place: Path, name: str, rows: Sequence[tuple[str, ...]]) -> Path:
+    """A binarized folder of rows of one or two sentences and a label, as train and valid."""
+    vocab, texts = write_vocab(place / "vocab"), len(rows[0]) - 1
+    (place / f"{name}.tsv").write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    files = [f"{split}={place / name}.tsv" for split in ("train", "valid")]
+    columns = ["--text-columns", *"12"[:texts], "--label-column", str(texts + 1)]
+    arguments = [name, "--from-tsv", *files, "--no-header", *columns, "--vocab", str(vocab), "--out", str(place)]
+    assert run(arguments) == 0
+    return place / f"{name}-bin"
+
+
+def write_language_model(place: Path, **size) -> Path:
+    """A backbone with an LM head over the vocabulary."""
+    return write_backbone(place / "model.pt", words=vocabulary_size(place), **size)
+
+
+def vocabulary_size(place: Path) -> int:
+    return len((place / "vocab" / "dict.txt").read_text().splitlines())

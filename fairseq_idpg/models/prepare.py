@@ -94,6 +94,7 @@ def prepare_model(model: Any, data: DataFacts, training: bool) -> None:
     cfg, method = model.args, model.method
     model.kept[SECTION] = data.to_keep(training)
     if training:
+        check_head_options(cfg)
         model.kept["fp16"] = KeptHalfPrecision(saved=not cfg.no_save_optimizer_state)
         set_initial_values(model, data)
     if method is None:

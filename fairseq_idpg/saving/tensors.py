@@ -49,9 +49,10 @@ def check_same_heads(state: State, whole: State, ours: bool) -> None:
     if not ours or theirs == own:
         return
     if set(theirs) != set(own):
+        option = "--classification-head-name" if theirs and own else "--predict-with"
         raise InputError(
             f"this checkpoint holds {_named(theirs)} but the model has {_named(own)}: give the checkpoint that "
-            "fairseq-train saved, and the --classification-head-name that it was trained with"
+            f"fairseq-train saved, and the {option} that it was trained with"
         )
     name = next(name for name in own if theirs[name] != own[name])
     sizes = [shapes[name]["out_proj.weight"] for shapes in (theirs, own)]

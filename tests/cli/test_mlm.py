@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 import torch
 
-from fairseq_idpg.inference import load as load_predictor
+from fairseq_idpg import load as load_predictor
 from fairseq_idpg.predict import load, predict
-from tests.folders import same_tensors, train, validate
+from tests.folders import renamed, same_tensors, train, validate, write_folder
 from tests.helpers import ALWAYS_SAVED
 from tests.phrases import PAIRS, SINGLES, write_language_model, write_texts
 
@@ -24,12 +26,8 @@ def place(tmp_path_factory):
 
 def started(place, data, save_dir, *options, method="prompt-tuning", **more):
     usual = ["--backbone", place / "model.pt", "--method", method, "--predict-with", "mlm", "--lr", "1e-2"]
-    return train(
-        place / f"{data}-bin", save_dir, *usual, *options, without=LPT if method == "lpt-naive" else "", **more
-    )
-
-
-LPT = "--phm-n"  # the usual option that it does not have
+    without = "--phm-n" if method in ("lpt-naive", "fine-tuning") else ""
+    return train(place / f"{data}-bin", save_dir, *usual, *options, without=without, **more)
 
 
 def saved(save_dir):
@@ -42,8 +40,7 @@ def test_a_run(place, tmp_path, data, method):
     whole = started(place, data, tmp_path / "whole", "--max-epoch", 4, method=method)
     assert "head 0," in whole.output
     state = saved(tmp_path / "whole")
-    own = {"prompt-tuning": "method.table", "lpt-naive": "method.table"}[method]
-    assert set(state["model"]) == {own, *ALWAYS_SAVED} and state["model"][own].numel() == 5 * 32
+    assert set(state["model"]) == {"method.table", *ALWAYS_SAVED} and state["model"]["method.table"].numel() == 5 * 32
     options = state["cfg"]["model"]
     words = "terrible,great" if data == "MR" else "Yes,No"
     assert (options["predict_with"], options["verbalisers"]) == ("mlm", words)
@@ -68,3 +65,118 @@ def test_a_run(place, tmp_path, data, method):
     probabilities = torch.from_numpy(found.outputs).softmax(1)
     for row, prediction in zip(probabilities.tolist(), read):
         assert prediction.probabilities == pytest.approx(dict(zip(found.label_names, row)), abs=1e-5)
+
+
+@pytest.fixture(scope="module")
+def trained(place):
+    started(place, "MR", place / "trained", "--max-update", 2)
+    return place / "trained" / "checkpoint_last.pt"
+
+
+def test_classes_in_another_order(place, trained, tmp_path):
+    """The words are those of the checkpoint's classes."""
+    other = renamed(place / "MR-bin", tmp_path / "other", {name: name for name in "01"}, ["1", "0"])
+    (other / "sha256.txt").unlink()
+    here, there = (validate(folder, trained) for folder in (place / "MR-bin", other))
+    for name in ("valid_loss", "valid_accuracy"):
+        assert here.log(name) == there.log(name)
+    probabilities = [
+        predict(*load(str(trained), str(folder), cpu=True), "valid") for folder in (place / "MR-bin", other)
+    ]
+    assert np.array_equal(*(found.outputs for found in probabilities))
+    assert [found.label_names for found in probabilities] == [["0", "1"]] * 2
+
+
+def test_goes_on_as_it_was_or_says_why_not(place, trained, tmp_path):
+    for number, (options, message) in enumerate(
+        [
+            (["--template", "<mask> : {0}"], "--template {0} . It was <mask> ., now <mask> : {0}"),
+            (["--verbalisers", "great,terrible"], "--verbalisers terrible,great, now great,terrible"),
+            (["--verbaliser-loss", "verbalisers"], "--verbaliser-loss vocabulary, now verbalisers"),
+            (["--predict-with", "head"], "holds no head but the model has the head sentence_classification_head"),
+        ]
+    ):
+        run = shutil.copytree(trained.parent, tmp_path / str(number))
+        refused = started(place, "MR", run, "--max-update", 4, *options, succeed=False)
+        assert "was trained with" in refused.last_line and message in refused.last_line, refused.last_line
+
+
+def test_another_lm_head(place, trained, tmp_path):
+    """The encoder is the same, so what tells is the LM head."""
+    state = torch.load(place / "model.pt", weights_only=False)
+    state["model"]["encoder.lm_head.bias"] += 1
+    torch.save(state, tmp_path / "other.pt")
+    moved = ["--model-overrides", str({"backbone": str(tmp_path / "other.pt")})]
+    refused = validate(place / "MR-bin", trained, *moved, succeed=False)
+    assert "is not the backbone this checkpoint was trained on" in refused.last_line
+    for name in [name for name in state["model"] if "lm_head" in name]:
+        del state["model"][name]
+    torch.save(state, tmp_path / "other.pt")
+    refused = started(place, "MR", tmp_path / "run", "--backbone", tmp_path / "other.pt", succeed=False)
+    assert "other.pt has no LM head (encoder.lm_head.dense.weight): give one of a masked" in refused.last_line
+    assert not (tmp_path / "run" / "checkpoint_last.pt").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--template", "{0} It was great ."], "--template {0} It was great . has no <mask>"),
+        (["--verbalisers", "bad,great"], "--verbalisers bad,great: 'bad' is 4 tokens (' ', 'b', 'a', 'd')"),
+        (["--head-init-from", "x.pt"], "--head-init-from x.pt has no effect with --predict-with mlm"),
+        (["--optimizer", "grouped_adam", "--head-lr", 2], "--head-lr has no effect: no classification head is trained"),
+        (["--predict-with", "head", "--verbalisers", "a,b"], "--verbalisers has no effect with --predict-with head"),
+    ],
+)
+def test_refused(place, tmp_path, options, message):
+    refused = started(place, "MR", tmp_path / "run", "--max-update", 1, *options, succeed=False)
+    assert message in refused.last_line, refused.last_line
+    assert not list(tmp_path.rglob("*.pt"))
+
+
+def test_data_that_cannot_be_asked(place, tmp_path):
+    scores = write_folder(tmp_path / "scores", pairs=False, regression=True)
+    options = ["--regression-target", "--num-classes", 1, "--best-checkpoint-metric", "loss"]
+    usual = ["--backbone", place / "model.pt", "--method", "prompt-tuning", "--predict-with", "mlm"]
+    refused = train(scores, tmp_path / "a", *usual, *options, succeed=False)
+    assert "--predict-with mlm is for classes, and --regression-target for scores" in refused.last_line
+    plain = write_folder(tmp_path / "plain", pairs=False)
+    asked = ["--template", "{0} <mask>", "--verbalisers", "great,terrible"]
+    refused = train(plain, tmp_path / "b", *usual, *asked, succeed=False)
+    assert "preprocess.json is missing" in refused.last_line and "'{0} <mask>' cannot be encoded" in refused.last_line
+    refused = train(plain, tmp_path / "c", *usual, succeed=False)
+    assert "is of no task with a published template" in refused.last_line
+    assert not list(tmp_path.rglob("checkpoint*"))
+
+
+def test_the_whole_model_is_trained_with_its_lm_head(place, tmp_path):
+    """All weights are in the checkpoint, so that it needs no other file."""
+    backbone = shutil.copyfile(place / "model.pt", tmp_path / "model.pt")
+    options = ["--backbone", backbone, "--max-update", 3, "--verbaliser-loss", "verbalisers", "--lr", "1e-3"]
+    run = started(place, "RTE", tmp_path / "run", *options, method="fine-tuning")
+    state = saved(tmp_path / "run")["model"]
+    before = torch.load(backbone, weights_only=False)["model"]
+    assert not torch.equal(state["encoder.lm_head.dense.weight"], before["encoder.lm_head.dense.weight"])
+    backbone.unlink()
+    checkpoint = tmp_path / "run" / "checkpoint_last.pt"
+    assert validate(place / "RTE-bin", checkpoint).log("valid_loss") == run.log("valid_loss")[-1:]
+    whole = torch.load(checkpoint, weights_only=True)
+    for name in [name for name in whole["model"] if "lm_head.dense" in name]:
+        del whole["model"][name]
+    torch.save(whole, checkpoint)
+    assert validate(place / "RTE-bin", checkpoint, succeed=False).status
+
+
+def test_m_of_x_is_of_what_is_read_and_may_be_cached(place, tmp_path):
+    options = ["--max-update", 3, "--prompt-position", 1, "--dropout", 0]
+    runs = [
+        started(place, "RTE", tmp_path / name, *options, *cache, method="m-idpg-phm")
+        for name, cache in (("plain", []), ("cached", ["--representation-cache", tmp_path / "cache"]))
+    ]
+    assert runs[1].log("valid_loss") == pytest.approx(runs[0].log("valid_loss"), abs=2e-3)
+    names = {path.name for path in (tmp_path / "cache").glob("*.npy")}
+    started(place, "RTE", tmp_path / "other", *options, *cache_and_template(tmp_path), method="m-idpg-phm")
+    assert len({path.name for path in (tmp_path / "cache").glob("*.npy")} - names) == len(names)
+
+
+def cache_and_template(tmp_path):
+    return ["--representation-cache", tmp_path / "cache", "--template", "{1} ? <mask> , {0}"]

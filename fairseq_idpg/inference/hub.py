@@ -61,7 +61,15 @@ class IDPGHubInterface(nn.Module):
         """B x T x d, the last layer's states of the tokens (T, or B x T with pads at their ends).
 
         With ``return_all_hiddens`` the states before the first and after each layer. Pads have zeros where all have.
+
+        Raises:
+            InputError: the model reads them in a template, and so has states of other tokens.
         """
+        if self.predictor.template is not None:
+            raise InputError(
+                f"this model reads sentences in a template, {self.model.args.template}, and has no states of these "
+                "tokens alone: use predict"
+            )
         rows = tokens.unsqueeze(0) if tokens.dim() == 1 else tokens
         net_input, kept = self._batch(rows)
         features, extra = self.model(**net_input, features_only=True, return_all_hiddens=return_all_hiddens)
@@ -82,7 +90,8 @@ class IDPGHubInterface(nn.Module):
         found = [self._sentences(row, name) for row, name in zip(rows, names)]
         parts = [[row[start:end].cpu() for row, (start, end) in zip(rows, spans)] for spans in zip(*found)]
         text, means, length = self.predictor.text, self.predictor.means, self.model.prompt_length
-        examples = text_examples(self.task.cfg, text.dictionary, parts, length, names.__getitem__, whole=True)
+        template = self.predictor.template
+        examples = text_examples(self.task.cfg, text.dictionary, parts, length, names.__getitem__, True, template)
         net_input = examples.collater([examples[i] for i in range(len(rows))])["net_input"]
         if means is not None:
             net_input["representation"] = means.rows(parts)

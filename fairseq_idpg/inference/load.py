@@ -6,7 +6,7 @@ from typing import Any, Iterator, Optional, Union
 
 import torch
 
-from ..analysis.loaded import build_trained
+from ..analysis.loaded import LoadedModel, build_trained
 from ..errors import InputError
 from ..models.config import predicts_words
 from ..representations.cache import NO_CACHES
@@ -82,20 +82,21 @@ def open_checkpoint(
         cfg.task.shorten_method, cfg.task.shorten_data_split_list = "truncate", ""
     with torch.random.fork_rng(devices=[]):  # a model draws its initial values
         loaded = build_trained(state, path, option, text.dictionary)
-    template = put_words(loaded.model, cfg, record, text)
+    template = put_words(loaded, cfg, record, text)
     loaded.model.merge_method()
     means = find_vectors(None if vectors is None else str(vectors), loaded.model, record, text)
     model = (loaded.model.half() if fp16 else loaded.model).to(target)
     return Predictor(model.eval(), loaded.task, record, text, means, template)
 
 
-def put_words(model: Any, cfg: Any, record: Record, text: TextEncoder) -> Optional[Template]:
-    """Tells a model that predicts words which ones, and gives the template that texts are put into; else None."""
+def put_words(loaded: LoadedModel, cfg: Any, record: Record, text: TextEncoder) -> Optional[Template]:
+    """Tells a model that predicts words which ones, and its task the template that texts are put into; else None."""
     if not predicts_words(cfg.model):
         return None
     phrasing = find_phrasing(cfg.model, cfg.task, text.dictionary, bool(record.pairs), text.encoder)
-    model.predict_words(cfg.task.classification_head_name, phrasing.words)
-    return replace(phrasing.template, behind_space=text.behind_space)
+    loaded.model.predict_words(cfg.task.classification_head_name, phrasing.words)
+    loaded.task.template = replace(phrasing.template, behind_space=text.behind_space)
+    return loaded.task.template
 
 
 def find_device(device: Device, fp16: bool) -> torch.device:

@@ -90,9 +90,14 @@ def text_room(
     if room < (2 if pairs else 1):
         raise InputError(
             f"--prompt-length {prompt_length} leaves no room for text within --max-positions {cfg.max_positions}: give "
-            f"a shorter prompt{'' if words is None else ' or --template'}"
+            f"{shorter(words)}"
         )
     return room
+
+
+def shorter(words: Optional[int]) -> str:
+    """What leaves more room, for errors."""
+    return "a shorter prompt" if words is None else "a shorter prompt or --template"
 
 
 def fit(
@@ -122,7 +127,7 @@ def fit(
         raise InputError(
             f"{len(too_long)} examples of split {split} are too long: the first, line {too_long[0] + 1}, has "
             f"{lengths[too_long[0]]} tokens, and --max-positions {cfg.max_positions} with --prompt-length "
-            f"{prompt_length} leaves room for {room}: give --shorten-method truncate or a shorter prompt"
+            f"{prompt_length} leaves room for {room}: give --shorten-method truncate or {shorter(words)}"
         )
     if len(too_long):
         logger.info("split %s: shortening %d examples to %d tokens of text", split, len(too_long), room)

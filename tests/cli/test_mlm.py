@@ -9,10 +9,14 @@ import pytest
 import torch
 
 from fairseq_idpg import load as load_predictor
-from fairseq_idpg.predict import load, predict
+from fairseq_idpg.inference.folder import load_on_folder, predict_split
+from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
+from preprocess.errors import InputError
 from tests.folders import renamed, same_tensors, train, validate, write_folder
 from tests.helpers import ALWAYS_SAVED
 from tests.phrases import PAIRS, SINGLES, write_language_model, write_texts
+
+HEAD = "sentence_classification_head"
 
 
 @pytest.fixture(scope="module")
@@ -55,16 +59,22 @@ def test_a_run(place, tmp_path, data, method):
     validated = validate(folder, checkpoint)
     assert validated.log("valid_loss") == whole.log("valid_loss")[-1:]
     assert validated.log("valid_accuracy") == whole.log("valid_accuracy")[-1:]
-    found = predict(*load(str(checkpoint), str(folder), cpu=True), "valid")
+    found = predict_split(*load_on_folder(str(checkpoint), str(folder), cpu=True), "valid")
     accuracy = 100 * np.mean(found.answers == found.targets)
     assert validated.log("valid_accuracy") == [pytest.approx(accuracy, abs=0.06)]
     assert found.label_names == (["0", "1"] if data == "MR" else ["entailment", "not_entailment"])
 
     texts = [row[0] if data == "MR" else row[:-1] for row in (SINGLES if data == "MR" else PAIRS)]
-    read = load_predictor(checkpoint, bpe=place / "vocab").predict(texts)
+    read = load_predictor(checkpoint, device="cpu").predict(texts)
     probabilities = torch.from_numpy(found.outputs).softmax(1)
     for row, prediction in zip(probabilities.tolist(), read):
         assert prediction.probabilities == pytest.approx(dict(zip(found.label_names, row)), abs=1e-5)
+
+    hub = RobertaIDPGModel.from_pretrained(checkpoint.parent, checkpoint.name)
+    tokens = hub.encode(*([texts[3]] if data == "MR" else texts[3]))
+    assert hub.predict(HEAD, tokens)[0].exp().tolist() == pytest.approx(probabilities[3].tolist(), abs=1e-5)
+    with pytest.raises(InputError, match="reads sentences in a template, .* use predict"):
+        hub.extract_features(tokens)
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +91,8 @@ def test_classes_in_another_order(place, trained, tmp_path):
     for name in ("valid_loss", "valid_accuracy"):
         assert here.log(name) == there.log(name)
     probabilities = [
-        predict(*load(str(trained), str(folder), cpu=True), "valid") for folder in (place / "MR-bin", other)
+        predict_split(*load_on_folder(str(trained), str(folder), cpu=True), "valid")
+        for folder in (place / "MR-bin", other)
     ]
     assert np.array_equal(*(found.outputs for found in probabilities))
     assert [found.label_names for found in probabilities] == [["0", "1"]] * 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -107,7 +108,7 @@ def test_quickstart_writes_its_rows(quickstart):
 
 def test_readme(quickstart, tmp_path):
     (tmp_path / "quickstart").symlink_to(quickstart)
-    tests, own_data, train, validate, predict, share, count = run_page(README, tmp_path, after=1).values()
+    tests, own_data, train, validate, predict, share, sentence, count = run_page(README, tmp_path, after=1).values()
     assert "2 tests collected" in tests
     assert re.search(r"train +40 ", own_data)
     assert (quickstart / "mine-bin" / "input0" / "train.bin").stat().st_size
@@ -116,6 +117,10 @@ def test_readme(quickstart, tmp_path):
     assert "predictions of test in" in predict
     said = [line for line in share.splitlines() if line.startswith(("from fairseq_idpg", "python -m fairseq_idpg"))]
     assert len(said) == 2 and (quickstart / "my-prompt" / "prompt.safetensors").is_file()
+    assert re.search(r"^label\tprobability\tsentence\n\S+\t0\.\d+\tA film to remember\.$", sentence, re.MULTILINE)
+    (example,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    lines = shell(f"python -c {shlex.quote(example)}", tmp_path).splitlines()
+    assert [line.count("A film to remember.") for line in lines[-2:]] == [1, 0]
     assert "137,232" in count
 
 

@@ -8,6 +8,8 @@ from typing import Any, Callable, Dict, Optional
 
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from fairseq.data import Dictionary
+from fairseq.dataclass.utils import merge_with_parent
+from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from omegaconf.errors import ConfigAttributeError
 
@@ -95,7 +97,9 @@ def build_trained(state: Dict[str, Any], path: str, option: str, dictionary: Dic
     if cfg.task.init_token is None:
         raise InputError(f"{option} {path} was trained without --init-token, so that it has no <s> state: give another")
     # not setup_task: the text may have other labels, or none, than the data that the model was trained on
-    task = TASK_CLASSES[cfg.task._name](cfg.task, dictionary, dictionary)
+    name = cfg.task._name
+    complete = merge_with_parent(TASK_DATACLASS_REGISTRY[name](), cfg.task)  # an older checkpoint lacks newer options
+    task = TASK_CLASSES[name](complete, dictionary, dictionary)
     try:
         (model,), _, _ = load_model_ensemble_and_task([path], state=state, task=task)
     except (RuntimeError, ConfigAttributeError) as error:

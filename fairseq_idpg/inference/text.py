@@ -87,18 +87,22 @@ def find_text_encoder(record: Record, named: Optional[str], others: Iterable[Pat
     else:
         usual = [GPT2_FOLDER] if record.bpe == "gpt2" else []
         folders = list(dict.fromkeys([*([Path(record.vocab)] if record.vocab else []), *others, *usual]))
-    reasons = []
+    lacking, strangers = [], []
     for folder in filter(Path.is_dir, folders):
         for bpe in [record.bpe] if record.bpe in ENCODERS else ENCODERS:
             try:
                 encoder = load_encoder(str(bpe), folder)
-                check_same_encoder(record, encoder, what)
             except InputError as error:
-                reasons.append(str(error))
-            else:
+                lacking.append(error)
+                continue
+            try:
+                check_same_encoder(record, encoder, what)
                 return TextEncoder(encoder, folder, record.max_length)
+            except InputError as error:
+                strangers.append(error)
+    reasons = [*strangers, *lacking]
     if named is not None and record.bpe is not None:
-        raise InputError(reasons[0])
+        raise reasons[0]
     places = ", ".join(map(str, folders))
     raise InputError(
         f"the encoder of {what} ({record.bpe or 'its data records none'}) is not in {places}: name the folder of its "

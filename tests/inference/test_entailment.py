@@ -1,0 +1,57 @@
+"""Models of EFL give the classes of sentences."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairseq_idpg import load
+from fairseq_idpg.inference.entailment import find_description
+from fairseq_idpg.saving.record import Record
+from preprocess.errors import InputError
+from preprocess.transforms import EFL_DESCRIPTIONS
+from tests.inference.conftest import texts
+from tests.inference.saved import write_checkpoint
+from tests.preprocess.commands import run as preprocess
+
+LABELS = ["not_entailment", "entailment"]
+
+
+@pytest.fixture(scope="module")
+def model(place):
+    raw = place / "raw" / "SST-2"
+    raw.mkdir(parents=True)
+    for seed, file in enumerate(("train.tsv", "dev.tsv")):
+        lines = (f"{text}\t{number % 2}\n" for number, (text,) in enumerate(texts(16, 1, seed)))
+        (raw / file).write_text("sentence\tlabel\n" + "".join(lines))
+    command = ["SST-2", "--raw", raw.parent, "--efl", "--vocab", place / "vocab", "--out", place / "efl"]
+    assert preprocess([str(part) for part in command]) == 0
+    backbone = place / "backbone" / "model.pt"
+    return load(write_checkpoint(place / "efl.pt", place / "efl" / "SST-2-bin", backbone, "--method", "efl"), "cpu")
+
+
+def test_a_sentence_has_the_class_that_its_description_has(model):
+    sentences = [text for (text,) in texts(16, 1, 1)]
+    classes = model.predict(sentences)
+    pairs = model.predict([(text, EFL_DESCRIPTIONS["SST-2"]["1"]) for text in sentences])
+    for of_class, of_pair in zip(classes, pairs):
+        assert set(of_pair.probabilities) == set(LABELS) and set(of_class.probabilities) == {"0", "1"}
+        assert of_class.probabilities["1"] == pytest.approx(of_pair.probabilities["entailment"], abs=1e-6)
+        assert of_class.label == ("1" if of_pair.label == "entailment" else "0")
+        assert isinstance(of_class.text, str)
+
+
+@pytest.mark.parametrize("record", [
+    Record(task="RTE", labels=LABELS, pairs=True),
+    Record(task="mine", labels=LABELS, pairs=True),
+    Record(task="SST-2", labels=["0", "1"], pairs=False),
+])  # fmt: skip
+def test_others_have_no_descriptions(record):
+    assert find_description(record) is None
+
+
+def test_several_descriptions_are_no_two_classes(model, monkeypatch):
+    monkeypatch.setitem(EFL_DESCRIPTIONS, "SST-2", {"0": "It was bad", "1": "It was great"})
+    assert find_description(model.record) is None
+    monkeypatch.setattr(model, "description", None)
+    with pytest.raises(InputError, match="input 1 is a single sentence, and .* pairs"):
+        model.predict(["red"])

@@ -1,0 +1,153 @@
+"""What ``load`` finds again, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from fairseq_idpg import load
+from preprocess.errors import InputError
+from tests.folders import ROOT, write_backbone
+from tests.inference.conftest import make_folder
+from tests.inference.saved import write_checkpoint
+from tests.inference.test_predictor import inputs
+
+
+@pytest.fixture
+def moved(place, folders, tmp_path):
+    """A checkpoint of a run whose data and encoder are no longer where they were, in a folder with a backbone."""
+    old = tmp_path / "old"
+    shutil.copytree(place / "vocab", old / "vocab")
+    checkpoint = write_checkpoint(
+        tmp_path / "run" / "x.pt",
+        make_folder(old, "singles"),
+        shutil.copyfile(place / "backbone" / "model.pt", tmp_path / "model.pt"),
+        *("--method", "prompt-tuning"),
+    )
+    shutil.rmtree(old)
+    return checkpoint
+
+
+@pytest.mark.parametrize("where", ["named", "beside the backbone", "beside the checkpoint"])
+def test_the_encoder_is_found_where_it_is_now(where, moved, place, tmp_path):
+    with pytest.raises(InputError, match=r"the encoder of checkpoint .*x.pt \(gpt2\) is not in .*old/vocab, "):
+        load(moved, device="cpu")
+    folder = {"named": tmp_path / "new", "beside the backbone": tmp_path, "beside the checkpoint": moved.parent}[where]
+    shutil.copytree(place / "vocab", folder, dirs_exist_ok=True)
+    model = load(moved, device="cpu", vocab=folder if where == "named" else None)
+    assert model.text.folder == folder and model.predict(["red cat"])[0].label in ("good", "bad")
+
+
+@pytest.mark.parametrize("file, content", {"vocab.bpe": "#version: 0.2\nt h\n", "dict.txt": "0 1\n1 1\n"}.items())
+def test_another_encoder_is_refused(file, content, moved, place, tmp_path):
+    shutil.copytree(place / "vocab", tmp_path / "vocab")
+    if file == "vocab.bpe":
+        pieces = json.loads((tmp_path / "vocab" / "encoder.json").read_text())
+        (tmp_path / "vocab" / "encoder.json").write_text(json.dumps({**pieces, "th": len(pieces)}))
+    (tmp_path / "vocab" / file).write_text(content)
+    kind = "encoder" if file == "vocab.bpe" else "dictionary"
+    reason = f"the {kind} (of|in) .* is not the one that .*: name its own with --vocab"
+    with pytest.raises(InputError, match=f"^{reason}"):
+        load(moved, device="cpu", vocab=tmp_path / "vocab")
+    shutil.copytree(tmp_path / "vocab", moved.parent, dirs_exist_ok=True)
+    with pytest.raises(InputError, match=rf"is not in .*: name the folder of its files with --vocab \({reason}\)"):
+        load(moved, device="cpu")
+
+
+def test_files_that_are_not_there(moved, place, tmp_path):
+    with pytest.raises(InputError, match="checkpoint nowhere.pt is not a file"):
+        load("nowhere.pt")
+    with pytest.raises(InputError, match="--vocab nowhere is no folder"):
+        load(moved, device="cpu", vocab="nowhere")
+    shutil.move(tmp_path / "model.pt", tmp_path / "new.pt")
+    with pytest.raises(InputError, match="the backbone of checkpoint .*model.pt, is not there: say with --backbone"):
+        load(moved, device="cpu", vocab=place / "vocab")
+    assert load(moved, device="cpu", backbone=tmp_path / "new.pt", vocab=place / "vocab").predict(["red"])
+    other = write_backbone(tmp_path / "other.pt", seed=1, words=256)
+    with pytest.raises(InputError, match="is not the backbone this checkpoint was trained on"):
+        load(moved, device="cpu", backbone=other, vocab=place / "vocab")
+    with pytest.raises(InputError, match="model.pt holds a model of --task None, not of sentence prediction"):
+        load(place / "backbone" / "model.pt")
+
+
+@pytest.mark.parametrize("options, message", [({"device": "tpu9"}, "device tpu9"), ({"fp16": True}, "--fp16 is for a")])
+def test_devices(options, message, moved, place):
+    with pytest.raises(InputError, match=message):
+        load(moved, **{"device": "cpu", "vocab": place / "vocab", **options})
+
+
+def test_a_folder_that_our_preprocess_did_not_make_needs_the_name_of_its_encoder(place, folders, tmp_path):
+    shutil.copytree(folders["pairs"], tmp_path / "data")
+    for file in ("preprocess.json", "checksums.json"):
+        (tmp_path / "data" / file).unlink(missing_ok=True)
+    for path in (tmp_path / "data").glob("*sha256*"):
+        path.unlink()
+    path = write_checkpoint(tmp_path / "x.pt", tmp_path / "data", place / "backbone" / "model.pt", "--method", "lora")
+    with pytest.raises(InputError, match="does not record how its text was encoded"):
+        load(path, device="cpu")
+    with pytest.raises(InputError, match="is not in .*data: name the folder of its files with --vocab"):
+        load(path, device="cpu", vocab=tmp_path / "data")
+    assert len(load(path, device="cpu", vocab=place / "vocab").predict(inputs("pairs"))) == 16
+
+
+def test_options_of_the_task_that_are_newer_than_a_checkpoint(place, folders, tmp_path):
+    path = write_checkpoint(tmp_path / "x.pt", folders["pairs"], place / "backbone" / "model.pt")
+    expected = [p.probabilities for p in load(path, device="cpu").predict(inputs("pairs"))]
+    state = torch.load(path, weights_only=True)
+    for option in ("swap_pairs", "group_by_length", "update_freq", "representation_cache"):
+        del state["cfg"]["task"][option]
+    torch.save(state, path)
+    assert [p.probabilities for p in load(path, device="cpu").predict(inputs("pairs"))] == expected
+
+
+def test_sentences_are_cut_as_the_data_was(place, tmp_path):
+    shutil.copytree(place / "vocab", tmp_path / "vocab")
+    data = make_folder(tmp_path, "singles", "--max-length", 6)
+    path = write_checkpoint(tmp_path / "x.pt", data, place / "backbone" / "model.pt", "--method", "lora")
+    model = load(path, device="cpu")
+    assert [len(ids) for ids in model.text.encode(["red", "red cat sat"])] == [4, 7]
+    assert model.predict(["red catastrophe"])[0].probabilities == model.predict(["red cat"])[0].probabilities
+
+
+STATE = """
+import logging, sys
+import numpy, torch
+
+def state():
+    root = logging.getLogger()
+    return {
+        "handlers": list(root.handlers), "level": root.level, "disabled": root.manager.disable,
+        "excepthook": sys.excepthook, "gradients": torch.is_grad_enabled(), "threads": torch.get_num_threads(),
+        "dtype": torch.get_default_dtype(), "torch": torch.get_rng_state().tolist(),
+        "numpy": numpy.random.get_state()[1].tolist(), "deterministic": torch.are_deterministic_algorithms_enabled(),
+    }
+
+before = state()
+import fairseq_idpg
+imported = state()
+model = fairseq_idpg.load(sys.argv[1], device="cpu")
+loaded = state()
+model.predict(["red cat", "dog"], features=True, prompts=True)
+for name, after in (("import", imported), ("load", loaded), ("predict", state())):
+    assert after == before, (name, [key for key in before if after[key] != before[key]])
+"""
+
+
+def test_global_state_is_left_alone(idpg):
+    command = [sys.executable, "-c", STATE, str(idpg("singles"))]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout == "" and "INFO" not in done.stderr
+
+
+def test_gradients_are_not_kept_and_callers_keep_theirs(idpg):
+    model = load(idpg("singles"), device="cpu")
+    with torch.enable_grad():
+        (found,) = model.predict(["red cat"], features=True)
+        assert torch.is_grad_enabled() and not found.features.requires_grad
+    assert not model.model.training

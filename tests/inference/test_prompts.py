@@ -1,0 +1,54 @@
+"""The prompt that an input got, and the words that its rows resemble."""
+
+from __future__ import annotations
+
+import torch
+
+from fairseq_idpg import load
+from fairseq_idpg.analysis.neighbours import generated_rows
+from tests.inference.saved import write_checkpoint
+from tests.inference.test_predictor import inputs
+
+
+def rows_of(found) -> torch.Tensor:
+    """N x t x d."""
+    return torch.stack([torch.stack([row.vector for row in prediction.prompts]) for prediction in found])
+
+
+def made(place, folders, path, *options):
+    return load(write_checkpoint(path, folders["pairs"], place / "backbone" / "model.pt", *options), device="cpu")
+
+
+def test_rows_are_those_that_were_generated(place, folders, tmp_path):
+    model = made(place, folders, tmp_path / "x.pt", "--method", "m-idpg-dnn", "--prompt-length", 3)
+    model.task.cfg.data = str(folders["pairs"])
+    dataset = model.task.load_dataset("valid")
+    net_input = dataset.collater([dataset[i] for i in range(16)])["net_input"]
+    expected = generated_rows(model.model, model.model.method, net_input, layer=0)
+    found = rows_of(model.predict(inputs("pairs"), batch_size=4, prompts=True))
+    assert found.shape == (16, 3, 32) and torch.allclose(found, expected, atol=1e-6)
+    assert (found[0] - found[1]).abs().max() > 1e-4
+
+
+def test_rows_of_a_task_are_the_same_for_all(place, folders, tmp_path):
+    model = made(place, folders, tmp_path / "x.pt", "--method", "p-tuning-v2", "--prompt-length", 3)
+    found = rows_of(model.predict(inputs("pairs")[:2], prompts=True))
+    assert torch.equal(found[0], found[1]) and torch.equal(found[0], model.model.method.table[0])
+
+
+def test_late_rows(place, folders, tmp_path):
+    late = ["--prompt-insertion", "late", "--prompt-layers", "1", "--prompt-length", 2]
+    model = made(place, folders, tmp_path / "x.pt", "--method", "prompt-tuning", *late)
+    assert torch.equal(rows_of(model.predict(inputs("pairs")[:1], prompts=True))[0], model.model.method.table[0])
+
+
+def test_nearest_words(place, folders, tmp_path):
+    """A row that is a word's embedding resembles this word most."""
+    model = made(place, folders, tmp_path / "x.pt", "--method", "prompt-tuning", "--prompt-length", 2)
+    embeddings = model.model.encoder.sentence_encoder.embed_tokens.weight
+    word = model.text.encode(["Q"])[0][0]
+    with torch.no_grad():
+        model.model.method.table[0, 1] = 2 * embeddings[word]
+    _, row = model.predict([("a", "b")], prompts=True, words=3)[0].prompts
+    assert row.words[0][0] == "'Q'" and abs(row.words[0][1] - 1) < 1e-5
+    assert len(row.words) == 3 and row.words[1][1] < 0.999

@@ -165,6 +165,7 @@ def run_facts(state: Mapping[str, Any], data: Any, record: Optional[str]) -> Dic
         found.update({name: plain(told[name]) for name in OF_RECORD if told.get(name) is not None})
         scores, data = told["scores"], told.get("data", data)
     digest = content_digest(Path(data)) if isinstance(data, str) and os.path.isdir(data) else None
+    found.update({name: found[name] or None for name in ("max_epoch", "max_update")})  # 0: no limit
     facts = {"scores": scores, **found, "data_sha256": digest}
     return {name: value for name, value in facts.items() if value is not None}
 

@@ -42,8 +42,7 @@ def card_text(name: str, record: Record, config: Mapping[str, Any], trained: int
         "## What was trained",
         table(fact_rows(record, config)),
         *([] if not run else ["## How", table(run_rows(run))]),
-        "## Versions",
-        ", ".join(f"{cell(package)} {cell(version)}" for package, version in config["versions"].items()),
+        f"Made with {', '.join(f'{cell(name)} {cell(version)}' for name, version in config['versions'].items())}.",
     ]
     return "\n\n".join(parts) + "\n"
 

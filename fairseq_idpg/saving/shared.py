@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
 
 import torch
-from safetensors.torch import load, save_file
+from safetensors.torch import load, save
 from torch import Tensor
 
 from ..errors import InputError
@@ -85,7 +85,7 @@ def write_shared(folder: Path, tensors: Mapping[str, Tensor], config: Mapping[st
     own = {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}  # none shares memory
     whole = {"format": FORMAT, **config}
     whole["checksum"] = _checksum(whole, own)
-    save_file(own, str(folder / TENSORS), metadata={"format": "pt"})
+    (folder / TENSORS).write_bytes(save(own, metadata={"format": "pt"}))
     text = json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False)
     (folder / CONFIG).write_text(f"{text}\n", encoding="utf-8")
 

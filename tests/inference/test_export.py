@@ -99,6 +99,7 @@ def test_small_and_without_code(made, monkeypatch):
     numbers = sum(value.numel() * value.element_size() for value in tensors.values())
     assert {file.name for file in made.iterdir()} == {"prompt.safetensors", "config.json", "README.md"}
     assert sum(file.stat().st_size for file in made.iterdir()) < numbers + 20_000
+    assert len({file.stat().st_mode for file in made.iterdir()}) == 1  # whoever reads one reads all
     monkeypatch.setattr(torch, "load", None)  # to call them would fail
     monkeypatch.setattr("pickle.Unpickler", None)
     monkeypatch.setattr("pickle.load", None)

@@ -56,7 +56,8 @@ def token_weights(states: States) -> Tensor:
 class AttentionGenerator(StateGenerator):
     """W_up ReLU(W_down A), A = mean over tokens of softmax((E W_Q)(E W_K)^T / sqrt d) (E W_V), one head of width d.
 
-    The mean of the weights is taken before E and W_V are applied, which is the same and needs no T x d values.
+    The mean of the weights is taken before E and W_V are applied, and W_K^T to the queries, which is the same and needs
+    neither T x d values nor keys.
     """
 
     def __init__(self, width: int, hidden: int, rows: int, bias: bool, attention: bool):
@@ -72,10 +73,11 @@ class AttentionGenerator(StateGenerator):
 
     def attended_mean(self, states: States) -> Tensor:
         """A: B x d."""
-        x, weights = states.x.transpose(0, 1), token_weights(states)[:, None]  # B x T x d, B x 1 x T
+        x = states.x.transpose(0, 1).contiguous()  # B x T x d; every product below keeps this one for its gradient
+        weights = token_weights(states)[:, None]  # B x 1 x T
         if not self.attention:
             return (weights @ x)[:, 0]
-        scores = self.query(x) @ self.key(x).transpose(1, 2) * self.width**-0.5
+        scores = self.query(x) @ self.key.weight @ x.transpose(1, 2) * self.width**-0.5
         if states.padding is not None:
             scores = scores.masked_fill(states.padding[:, None], float("-inf"))
         return self.value((weights @ scores.softmax(-1) @ x)[:, 0])

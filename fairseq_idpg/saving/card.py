@@ -33,7 +33,8 @@ def card_text(name: str, record: Record, config: Mapping[str, Any], trained: int
     parts = [
         f"# {cell(config['method'])} for {cell(record.task or 'a task of its own')}",
         f"What was trained beside a frozen {cell(model)}, which is not in this folder: {trained:,} numbers of the "
-        "method and the classification head, for fairseq_idpg. No file of the folder can hold code.",
+        f"method{'' if by_words(config) else ' and the classification head'}, for fairseq_idpg. No file of the folder "
+        "can hold code.",
         "## Use it",
         *uses,
         f"The backbone is looked for where it was, and as `{cell(backbone['name'])}` beside this folder; else "
@@ -65,7 +66,14 @@ def fact_rows(record: Record, config: Mapping[str, Any]) -> Rows:
         "dictionary": f"SHA-256 of its symbols {record.dictionary}",
         "prompt position": record.prompt_position,
     }
+    if by_words(config):
+        facts.update({name: config["options"]["model"].get(name) for name in ("template", "verbalisers")})
     return [["", ""], *([name, str(value)] for name, value in facts.items())]
+
+
+def by_words(config: Mapping[str, Any]) -> bool:
+    """Whether the backbone's LM head predicts, with no head of the model's own."""
+    return config["options"]["model"].get("predict_with") == "mlm"
 
 
 def run_rows(run: Mapping[str, Any]) -> Rows:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from fairseq_idpg import load as load_predictor
+from fairseq_idpg.export import export
 from fairseq_idpg.inference.folder import load_on_folder, predict_split
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from preprocess.errors import InputError
@@ -81,6 +82,15 @@ def test_a_run(place, tmp_path, data, method):
 def trained(place):
     started(place, "MR", place / "trained", "--max-update", 2)
     return place / "trained" / "checkpoint_last.pt"
+
+
+def test_a_folder_to_share(trained, tmp_path):
+    export(str(trained), str(tmp_path / "shared"))
+    texts = [text for text, _ in SINGLES]
+    found = [load_predictor(path, device="cpu").predict(texts) for path in (trained, tmp_path / "shared")]
+    assert found[0] == found[1]
+    card = (tmp_path / "shared" / "README.md").read_text()
+    assert "| verbalisers | terrible,great |" in card and "classification head" not in card
 
 
 def test_classes_in_another_order(place, trained, tmp_path):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import filter as filter_names
 from functools import lru_cache
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from preprocess.errors import InputError
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from fairseq_idpg.methods.registry import Preset
 
 REFERENCES = ("prompt-tuning", "floor")  # what every case is compared with
-TOGETHER = 20  # cases that are measured in one block, whatever their families
+TOGETHER = 14  # cases that are measured at the same time, at most
 FLOOR_ROWS = 5  # prompt tuning's
 FAMILIES = {  # of a method with prompts, by its --prompt-insertion; of the others
     "add": "prompts in the input",
@@ -33,7 +34,7 @@ class Case:
     Attributes:
         maker: ``method`` (of this plugin), ``floor`` (stock fairseq), ``peft``, ``adapters`` or ``transformers``.
         what: the plugin's ``--method``, or the kind of tuning.
-        family: cases that are measured together.
+        family, group: what it belongs to: cases of a group are measured at the same time.
         options: of the method, or of the preset that a peer stands beside.
         cached: the batches bring M(x), as with --representation-cache.
         cached_states: they bring the states that enter the first layer that has a prompt, as with --state-cache.
@@ -45,6 +46,7 @@ class Case:
     maker: str
     what: str
     family: str = FAMILIES[""]
+    group: str = "floors"
     options: dict[str, Any] = field(default_factory=dict)
     cached: bool = False
     cached_states: bool = False
@@ -75,7 +77,8 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {  # preset -> ending of the na
     "m-idpg-phm": {"-cached": {"cached": True}, "-grouped": {"grouped": True}},
     "prompt-tuning": {
         "-grouped": {"grouped": True},
-        "-no-dropout": {"dropout": False, "family": FAMILIES["late"]},  # for cached states to be compared with
+        # for cached states to be compared with
+        "-no-dropout": {"dropout": False, "family": FAMILIES["late"], "group": "late"},
     },
 }
 OF_LATE = {"-cached-states": {"cached_states": True, "dropout": False}}  # of every late preset
@@ -125,10 +128,13 @@ def all_cases() -> dict[str, Case]:
     finally:
         logging.disable(logging.NOTSET)
 
+    leaders = {preset: peer.beside[0] for peer in PEERS for preset in peer.beside}
     cases: list[Case] = []
     for name, preset in PRESETS.items():
-        own = Case(name, "method", name, family(preset), preset.defaults)
-        variants = OF_LATE if own.family == FAMILIES["late"] else VARIANTS.get(name, {})
+        own = Case(name, "method", name, family(preset), leaders.get(name, name), preset.defaults)
+        if own.family == FAMILIES["late"]:
+            own = replace(own, group="late")
+        variants = OF_LATE if own.group == "late" else VARIANTS.get(name, {})
         cases += [own, *(replace(own, name=name + end, **change) for end, change in variants.items())]
         cases += [
             replace(own, name=peer.name, maker=peer.maker, what=peer.what) for peer in PEERS if peer.beside[0] == name
@@ -154,17 +160,24 @@ def chosen(patterns: list[str]) -> list[Case]:
 
 
 def blocks(cases: list[Case]) -> list[tuple[str, list[Case]]]:
-    """(family, its cases) to be measured one family after another, each with the references that are among ``cases``.
+    """(family, some of its cases) to be measured one after another, each with the references that are among ``cases``.
 
-    A few cases are one block: what is compared must be measured at the same time, and every case's process lives as
-    long as its block.
+    What is compared must be measured at the same time, but every case's process lives, and holds its memory, as long as
+    its block: a preset stays with its variants and peers, and there are TOGETHER cases at most.
     """
     if len(cases) <= TOGETHER:
         return [("", cases)]
     references = [case for case in cases if case.name in REFERENCES]
-    families: dict[str, list[Case]] = {}
-    for case in cases:
-        families.setdefault(case.family, []).append(case)
-    return [
-        (name, [*members, *(case for case in references if case not in members)]) for name, members in families.items()
-    ]
+    found: list[tuple[str, list[Case]]] = []
+    for (family, _), group in groupby(cases, lambda case: (case.family, case.group)):
+        members = list(group)
+        beside = [case for case in references if case not in members]
+        if found and found[-1][0] == family and len({*_names(found[-1][1]), *_names(members)}) <= TOGETHER:
+            found[-1][1].extend(case for case in members if case not in found[-1][1])
+        else:
+            found.append((family, [*members, *beside]))
+    return found
+
+
+def _names(cases: list[Case]) -> list[str]:
+    return [case.name for case in cases]

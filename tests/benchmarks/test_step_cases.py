@@ -66,11 +66,12 @@ def test_few_cases_are_one_block():
     assert blocks(few) == [("", few)]
 
 
-def test_many_cases_are_a_block_for_each_family_with_the_references_in_each():
+def test_many_cases_are_blocks_of_families_with_the_references_in_each():
     found = blocks(list(CASES.values()))
     assert len(found) > 1
     for family, members in found:
         names = [case.name for case in members]
+        assert len(names) <= TOGETHER
         assert set(REFERENCES) <= set(names)
         assert len(set(names)) == len(names)
         assert {case.family for case in members if case.name not in REFERENCES} == {family}

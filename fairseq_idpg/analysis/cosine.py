@@ -20,6 +20,7 @@ from preprocess.data_folder import DataFolder
 from preprocess.writing import new_file
 
 from ..errors import InputError
+from ..models.config import predicts_words
 from ..representations.kinds import GLOVE
 from ..tasks.prompt_position import SINGLE_POSITIONS
 from . import plots
@@ -119,8 +120,16 @@ def check_options(args: argparse.Namespace, pairs: int) -> None:
         plots.check_format(args.out)
 
 
-def refuse_word_vectors(cfg: Any) -> None:
-    """M(x) of a single sentence cannot be had from a folder that holds the word vectors of pairs."""
+def refuse_other_states(cfg: Any) -> None:
+    """M(x) of a single sentence cannot be had from a folder that holds the word vectors of pairs.
+
+    A model that predicts words was trained at ``<mask>``, in a template that is of pairs.
+    """
+    if predicts_words(cfg):
+        raise InputError(
+            f"--method {cfg.method} was trained with --predict-with mlm, so that its <s> states say nothing of a "
+            "sentence: give a checkpoint with a classification head"
+        )
     if getattr(cfg, "representation", None) == GLOVE:
         raise InputError(
             f"--method {cfg.method} reads word vectors, and the data folder has those of whole pairs, not of each "
@@ -133,7 +142,7 @@ def load_models(args: argparse.Namespace) -> Dict[str, LoadedModel]:
     dictionary = load_dictionary(f"{args.data}/input0/dict.txt")
     overrides = {**parse_overrides(args.model_overrides), "data": args.data}
     named = [("--path", args.path), ("--baseline", args.baseline)]
-    loaded = [load_trained(path, option, dictionary, overrides, refuse_word_vectors) for option, path in named if path]
+    loaded = [load_trained(path, option, dictionary, overrides, refuse_other_states) for option, path in named if path]
     if args.backbone:
         loaded.append(load_untrained(args.backbone, dictionary))
     if args.prompt_position is not None and not any(model.prompt_length for model in loaded):

@@ -95,6 +95,10 @@ def prepare_model(model: Any, data: DataFacts, training: bool) -> None:
     model.kept[SECTION] = data.to_keep(training)
     if training:
         check_head_options(cfg)
+        if not any(parameter.requires_grad for parameter in model.parameters()):
+            raise InputError(
+                f"--predict-with {WORDS} trains no head, and --method {cfg.method} nothing either: give another"
+            )
         model.kept["fp16"] = KeptHalfPrecision(saved=not cfg.no_save_optimizer_state)
         set_initial_values(model, data)
     if method is None:

@@ -204,11 +204,13 @@ def test_bad_options(pairs, idpg, tuned, tmp_path):
 def test_bad_checkpoints(place, pairs, idpg, tmp_path):
     (tmp_path / "text.pt").write_text("no checkpoint")
     glove = edited(idpg, tmp_path / "glove.pt", method="m-idpg-phm-glove", representation="glove")
+    words = edited(idpg, tmp_path / "words.pt", predict_with="mlm")
     for path, message in (
         (tmp_path / "nowhere.pt", "--path .*nowhere.pt is not a fairseq checkpoint"),
         (tmp_path / "text.pt", "--path .*text.pt is not a fairseq checkpoint"),
         (place / "backbone" / "model.pt", "--path .*model.pt holds a model of --task .* not of sentence prediction"),
         (glove, "--method m-idpg-phm-glove reads word vectors, and the data folder has those of whole pairs"),
+        (words, "was trained with --predict-with mlm, so that its <s> states say nothing of a sentence"),
     ):
         with pytest.raises(SystemExit, match=message):
             cosine(pairs, "--path", path, "--top-k", 5)

@@ -77,6 +77,11 @@ def test_a_run(place, tmp_path, data, method):
     with pytest.raises(InputError, match="reads sentences in a template, .* use predict"):
         hub.extract_features(tokens)
 
+    export(str(checkpoint), tmp_path / "shared", paths=True)
+    assert load_predictor(tmp_path / "shared", device="cpu").predict(texts) == read
+    card = (tmp_path / "shared" / "README.md").read_text()
+    assert f"| verbalisers | {words} |" in card and "and the classification head" not in card
+
 
 @pytest.fixture(scope="module")
 def trained(place):
@@ -145,6 +150,10 @@ def test_another_lm_head(place, trained, tmp_path):
         (["--verbalisers", "bad,great"], "--verbalisers bad,great: 'bad' is 4 tokens (' ', 'b', 'a', 'd')"),
         (["--head-init-from", "x.pt"], "--head-init-from x.pt has no effect with --predict-with mlm"),
         (["--optimizer", "grouped_adam", "--head-lr", 2], "--head-lr has no effect: no classification head is trained"),
+        (
+            ["--method", "head-only"],
+            "--predict-with mlm trains no head, and --method head-only nothing either: give another",
+        ),
         (["--predict-with", "head", "--verbalisers", "a,b"], "--verbalisers has no effect with --predict-with head"),
     ],
 )
@@ -185,6 +194,16 @@ def test_the_whole_model_is_trained_with_its_lm_head(place, tmp_path):
         del whole["model"][name]
     torch.save(whole, checkpoint)
     assert validate(place / "RTE-bin", checkpoint, succeed=False).status
+
+
+def test_states_of_the_template_may_be_kept(place, tmp_path):
+    options = ["--max-update", 3, "--dropout", 0, "--attention-dropout", 0]
+    plain, kept = (
+        started(place, "RTE", tmp_path / name, *options, *cache, method="lpt-naive")
+        for name, cache in (("plain", []), ("kept", ["--state-cache", tmp_path / "states"]))
+    )
+    assert kept.log("valid_loss") == pytest.approx(plain.log("valid_loss"), abs=2e-3)
+    assert any((tmp_path / "states").iterdir())
 
 
 def test_m_of_x_is_of_what_is_read_and_may_be_cached(place, tmp_path):

@@ -39,7 +39,7 @@ def fill_cache(
     def compute(index: np.ndarray, tokens: Tensor, padded: bool) -> Tensor:
         return sentence_representation(encoder, tokens, kind=stored.key.kind, padded=padded)
 
-    _fill(stored, encoder, tokens_of, compute, sizes, f"M(x) of {split}")
+    _fill(stored, encoder, tokens_of, compute, sizes, "M(x)", split)
 
 
 def fill_states(
@@ -55,7 +55,7 @@ def fill_states(
         of_text = np.arange(tokens.size(1)) < lengths[index, None]
         return states[torch.from_numpy(of_text).to(states.device)]
 
-    _fill(cache, encoder, tokens_of, compute, lengths, f"states of {cache.split}")
+    _fill(cache, encoder, tokens_of, compute, lengths, "states", cache.split)
 
 
 def _fill(
@@ -65,6 +65,7 @@ def _fill(
     compute: Callable[[np.ndarray, Tensor, bool], Tensor],
     sizes: np.ndarray,
     what: str,
+    split: str,
 ) -> None:
     """Computes missing rows in large batches of similar length, without dropout or gradient.
 
@@ -72,13 +73,13 @@ def _fill(
 
     Args:
         compute: example numbers, their tokens, whether there are pads among them -> their rows.
-        what: for the log.
+        what, split: for the log.
     """
     if cache.complete:
         cache.open()
         return
     device = next(encoder.parameters()).device
-    bar = tqdm(total=len(sizes), desc=what, unit=" examples", disable=None, leave=False)
+    bar = tqdm(total=len(sizes), desc=f"{what} of {split}", unit=" examples", disable=None, leave=False)
 
     def encode(index: np.ndarray) -> Tensor:
         tokens = tokens_of(index)
@@ -87,7 +88,7 @@ def _fill(
 
     with bar, exact_products(), evaluating(encoder), torch.no_grad():
         cache.fill(encode, length_sorted_batches(sizes, TOKENS_AT_A_TIME))
-    logger.info(f"{what}: {len(sizes):,} examples in {cache.path('npy')}")
+    logger.info(f"split {split}: {what} of {len(sizes):,} examples in {cache.path('npy')}")
 
 
 @contextlib.contextmanager

@@ -54,7 +54,7 @@ def test_same_run_as_without(uncached, cached):
     same_weights(whole_dir, found_dir, 1e-5)
     (line,) = (line for line in found.output.splitlines() if "split train: 24 examples" in line)
     assert "states that enter layer 2, split train: 24 examples" in line and "x 32 x 4 bytes = 0.000 GB" in line
-    assert found.output.count("states of train") == 1
+    assert found.output.count("split train: states of 24 examples") == 1
     widths = {np.load(path).shape[1] for path in cache.glob("*.npy")}
     assert len(list(cache.glob("*.npy"))) == 2 and widths == {32}
 

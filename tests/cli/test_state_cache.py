@@ -63,7 +63,7 @@ def test_resume_goes_on_bit_for_bit(cached, pairs, backbone, tmp_path):
     whole, whole_dir, cache = cached
     first = trained_with(pairs, tmp_path, backbone, "--state-cache", cache, "--max-epoch", 1)
     second = trained_with(pairs, tmp_path, backbone, "--state-cache", cache)
-    assert "states of train" not in first.output + second.output
+    assert "split train: states of" not in first.output + second.output
     for key in KEYS:
         assert first.log(key) + second.log(key) == whole.log(key)
     same_weights(whole_dir, tmp_path, 0)

@@ -3,6 +3,8 @@
 For sentences (--text; - reads standard input): a table with a header, or JSON lines, of label, probability and
 sentence, or of score and sentence. For a split of a binarized folder (DATA-bin): one line for each example, in the
 order of the data: the class and the probabilities of all classes, or the score.
+
+--path A B C: what several checkpoints on one backbone say of each sentence; NAME=FILE names the task of one.
 """
 
 import argparse
@@ -19,8 +21,9 @@ from preprocess.writing import check_output, open_output, write_output
 from .arguments import flag_name
 from .errors import InputError, logged_command
 from .inference.folder import load_on_folder, predict_split
-from .inference.load import open_checkpoint
+from .inference.load import open_checkpoint, open_many
 from .inference.reading import JSON_FORM, TextFile
+from .inference.sharing import name_and_path
 from .inference.writing import FORMATS, Writer
 
 CHUNK = 8192  # texts that are sorted by length together
@@ -32,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser("python -m fairseq_idpg.predict", description=(__doc__ or "").split(":")[0])
     add = made.add_argument
     add("data", metavar="DATA-bin", nargs="?", help="binarized folder, in the place of --text")
-    add("--path", required=True, metavar="FILE", help="checkpoint of fairseq-train, or a folder to share")
+    add("--path", required=True, nargs="+", metavar="FILE", help="checkpoint of fairseq-train, or a folder to share")
     add("--out", metavar="FILE", type=Path, help="file of the predictions (default, of --text: standard output)")
     add("--batch-size", type=int, default=64, metavar="N", help="default: 64")
     add("--backbone", metavar="FILE", help="where the backbone is now, if it has moved")
@@ -66,6 +69,8 @@ def check(args: argparse.Namespace) -> None:
             raise InputError(f"{flag_name(name)} goes with {needed}: leave it out")
     if args.data is not None and args.out is None:
         raise InputError("--out is missing: name the file of the predictions")
+    if args.data is not None and len(args.path) > 1:
+        raise InputError(f"--path {' '.join(args.path)}: several tasks read --text; for a folder give one")
     if args.pairs and args.jsonl:
         raise InputError("--pairs tab and --jsonl are two layouts: give one")
 
@@ -92,17 +97,27 @@ def predict_texts(args: argparse.Namespace) -> None:
     texts, form = TextFile(args.text, layout_of(args)), format_of(args)
     if args.out is not None:
         check_output(args.out, "--out")
-    files = {"backbone": args.backbone, "vocab": args.vocab, "vectors": args.vectors}
-    model = open_checkpoint(args.path, "--path", "cpu" if args.cpu else None, args.fp16, args.truncate, **files)
-    if texts.layout == "lines" and model.record.pairs and model.description is None:
-        raise InputError(f"--path {args.path} was trained on pairs of sentences: give --pairs tab, or JSON lines")
+    options = {name: getattr(args, name) for name in ("backbone", "vocab", "vectors", "fp16", "truncate")}
+    options["device"] = "cpu" if args.cpu else None
+    model: Any
+    if len(args.path) == 1:
+        model = open_checkpoint(args.path[0], "--path", **options)
+        readers = {f"--path {args.path[0]}": model}
+    else:
+        model = open_many(map(name_and_path, args.path), "--path", **options)
+        readers = {f"--path: task {name}": task for name, task in model.tasks.items()}
+    for what, reader in readers.items():
+        if texts.layout == "lines" and reader.record.pairs and reader.description is None:
+            raise InputError(f"{what} was trained on pairs of sentences: give --pairs tab, or JSON lines")
     start = time.perf_counter()
     output: Any = contextlib.nullcontext(sys.stdout) if args.out is None else open_output(args.out, "--out")
     with output as file, tqdm(unit=" texts", disable=True if args.out is None else None) as bar:
         writer = Writer(file, form)
         for chunk in texts.chunks(CHUNK):
             names = [texts.name(line.number) for line in chunk]
-            writer.write(model.predict([line.text for line in chunk], args.batch_size, name=names.__getitem__))
+            writer.write(
+                model.predict([line.text for line in chunk], batch_size=args.batch_size, name=names.__getitem__)
+            )
             file.flush()
             bar.update(len(chunk))
     if args.out is not None:
@@ -115,7 +130,7 @@ def predict_folder(args: argparse.Namespace) -> None:
     check_output(args.out, "--out")
     moved = {"backbone": args.backbone} if args.backbone else {}
     caches = {"representation_cache": args.representation_cache, "state_cache": args.state_cache}
-    model, task = load_on_folder(args.path, args.data, args.cpu, **caches, **moved)
+    model, task = load_on_folder(args.path[0], args.data, args.cpu, **caches, **moved)
     start = time.perf_counter()
     found = predict_split(model, task, split, args.batch_size, progress=True)
     write_output(args.out, "".join(f"{line}\n" for line in found.lines()), "--out")
@@ -131,6 +146,8 @@ def report(out: Path, count: int, what: str, start: float) -> None:
 @logged_command()
 def main(argv: Optional[Sequence[str]] = None) -> None:
     args = parser().parse_args(argv)
+    if args.data is None and args.text is None and len(args.path) > 1:  # --path FILE DATA-bin
+        args.data = args.path.pop()
     check(args)
     predict_folder(args) if args.text is None else predict_texts(args)
 

@@ -17,6 +17,18 @@ def project(module: nn.Module, name: str, x: Tensor, additions: Additions) -> Te
     return out if addition is None else out + addition(x).type_as(out)
 
 
+def prefixed(mask: Optional[Tensor], prefix: Prefix, length: int) -> Optional[Tensor]:
+    """B x 1 x 1 x (p + T), true where a key takes part, from B x 1 x 1 x T of the text; None where all do.
+
+    ``length``: T.
+    """
+    if prefix.padding is None:
+        return None if mask is None else F.pad(mask, (prefix.keys.size(1), 0), value=True)
+    beside = ~prefix.padding[:, None, None]
+    own = beside.new_ones(*beside.shape[:3], length) if mask is None else mask
+    return torch.cat([beside, own], 3)
+
+
 class OpenAttention(MultiheadAttention):
     """softmax(q [K'; k]^T / sqrt(d/H)) [V'; v] for each head, bitwise equal to fairseq's when nothing is injected.
 
@@ -40,7 +52,7 @@ class OpenAttention(MultiheadAttention):
             k, v = (
                 torch.cat([rows.type_as(own).expand(len(own), -1, -1, -1), own], 2) for rows, own in zip(beside, (k, v))
             )
-            mask = None if mask is None else F.pad(mask, (prefix.keys.size(1), 0), value=True)
+            mask = prefixed(mask, prefix, len(x))
         dropout = self.dropout_module
         if isinstance(dropout, QuickDropout) and dropout.draws_quickly(q):
             out = dropped_attention(q, k, v, mask, dropout.p)

@@ -108,11 +108,11 @@ class OpenTransformerEncoder(TransformerEncoder):
             ValueError: ``words`` or ``input`` have rows, and with a ``start`` no words are embedded.
         """
         padding, length = self._padding(src_tokens, padded), src_tokens.size(1)
-        words = partial(self._word_states, src_tokens, token_embeddings, injection.words, room)
+        words = partial(self.word_states, src_tokens, token_embeddings, injection.words, room)
 
         @lru_cache(None)
         def embed() -> States:
-            word_embeddings = self._embed(src_tokens, token_embeddings, injection, room, words)
+            word_embeddings = self.word_embeddings(src_tokens, token_embeddings, injection, room, words)
             return self._embedded(src_tokens, word_embeddings, padding)
 
         if start is None:
@@ -152,7 +152,7 @@ class OpenTransformerEncoder(TransformerEncoder):
         asked = padded is None and tokens.device.type == "cpu"
         return None if asked and not padding.any() else padding
 
-    def _word_states(self, tokens: Tensor, given: Optional[Tensor], added: Optional[Tensor], room: Room) -> States:
+    def word_states(self, tokens: Tensor, given: Optional[Tensor], added: Optional[Tensor], room: Room) -> States:
         """The text's word embeddings, ``given`` or the words' own, with the rows of ``words`` ``added``."""
         text = room.text if room.length else tokens
         x = self.embed_tokens(text.t()) if given is None or room.length else given.transpose(0, 1)
@@ -165,7 +165,7 @@ class OpenTransformerEncoder(TransformerEncoder):
             x = x * (1 - padding.unsqueeze(-1).type_as(x))
         return States(x.transpose(0, 1), padding)
 
-    def _embed(
+    def word_embeddings(
         self,
         tokens: Tensor,
         given: Optional[Tensor],

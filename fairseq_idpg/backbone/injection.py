@@ -74,12 +74,14 @@ class Prefix(NamedTuple):
     """Keys and values that every token of a layer attends to besides those of the sequence.
 
     ``keys``, ``values``: B x p x d (or 1 x p x d); ``before_projection``: they still pass through the layer's key and
-    value projections (the released code's insert mode 2) instead of standing beside projected ones (prefix tuning).
+    value projections (the released code's insert mode 2) instead of standing beside projected ones (prefix tuning);
+    ``padding``: B x p, true at rows that take no part, or None where all do.
     """
 
     keys: Tensor
     values: Tensor
     before_projection: bool = False
+    padding: Optional[Tensor] = None
 
 
 # (f, x, layer norm) -> f', T x B x d each: f' takes the place of f, the output of attention or feed-forward after its
@@ -128,9 +130,11 @@ class Injection:
             embedding does: consecutive position embeddings, embedding LayerNorm, dropout. Or a function that makes them
             from the states of the text's word embeddings (``words`` added, no prompt, no positions).
         hidden: (layer, states after it) -> rows for the hidden states at the places of ``input``, or None.
-        insertion: ``add`` the rows of ``hidden`` (the paper's code) or ``replace`` the states by them.
+        insertion: ``add`` the rows of ``hidden`` (the paper's code) or ``replace`` the states by them; ``whole``: it
+            gives all states, T x B x d, as they go on.
         late: (layer, states before it) -> rows that join the sequence before that layer, without position or LayerNorm,
             or None. They stand behind the text and its pads, so ``<s>`` stays first; layers above see T + t states.
+            ``States`` (t x B x d) may have pads among the rows.
         key_value: (layer, states before it) -> the layer's ``Prefix``, or None.
         sublayer: layer -> what changes the outputs of its attention and feed-forward.
         projection: layer -> what is added to the outputs of its Linears and heads. A prefix before projection takes
@@ -144,7 +148,7 @@ class Injection:
     input: Optional[Union[Tensor, Callable[[States], Tensor]]] = None
     hidden: Callable[[int, States], Optional[Tensor]] = _none
     insertion: str = "add"
-    late: Callable[[int, States], Optional[Tensor]] = _none
+    late: Callable[[int, States], Union[None, Tensor, States]] = _none
     key_value: Callable[[int, States], Optional[Prefix]] = _none
     sublayer: Callable[[int], Changes] = lambda layer: UNCHANGED
     projection: Callable[[int], Additions] = lambda layer: NO_ADDITIONS
@@ -176,17 +180,22 @@ def add_rows(x: Tensor, rows: Tensor, at: Tensor) -> Tensor:
     return x.flatten(0, 1).index_add(0, *_numbered(x, rows, at)).view_as(x)
 
 
-INSERTIONS = {"add": add_rows, "replace": replace_rows}
+INSERTIONS = {"add": add_rows, "replace": replace_rows, "whole": lambda x, states, at: states}
 
 
-def append_rows(states: States, rows: Optional[Tensor]) -> States:
-    """``states`` of T + t tokens: T of before, then ``rows`` (B or 1, t, d)."""
+def append_rows(states: States, rows: Union[None, Tensor, States]) -> States:
+    """``states`` of T + t tokens: T of before, then ``rows`` (B or 1, t, d, or ``States`` of t)."""
     if rows is None:
         return states
     x, padding, _ = states
-    joined = torch.cat([x, rows.type_as(x).expand(x.size(1), -1, -1).transpose(0, 1)])
-    padding = None if padding is None else F.pad(padding, (0, rows.size(1)), value=False)
-    return states._replace(x=joined, padding=padding)
+    if isinstance(rows, Tensor):
+        rows = States(rows.type_as(x).expand(x.size(1), -1, -1).transpose(0, 1))
+    added, pads, _ = rows
+    if pads is not None:
+        padding = torch.cat([pads.new_zeros(len(pads), len(x)) if padding is None else padding, pads], 1)
+    elif padding is not None:
+        padding = F.pad(padding, (0, len(added)), value=False)
+    return states._replace(x=torch.cat([x, added]), padding=padding)
 
 
 def add_to_words(x: Tensor, rows: Tensor) -> Tensor:

@@ -68,6 +68,11 @@ class MeanVectors:
         self.vectors, self.known = np.concatenate([self.vectors, vectors]), np.concatenate([self.known, known])
 
 
+def reads_vectors(model: Any) -> bool:
+    """Whether the M(x) of ``roberta_idpg`` is word vectors."""
+    return model.method is not None and model.method.representation == GLOVE
+
+
 def find_vectors(source: Optional[str], model: Any, record: Record, text: TextEncoder) -> Optional[MeanVectors]:
     """The word vectors that a model reads; None for one that reads none.
 
@@ -78,7 +83,7 @@ def find_vectors(source: Optional[str], model: Any, record: Record, text: TextEn
         InputError: it is needed and was not named, or the reverse; it is not there, or another than in training.
     """
     method = model.args.method
-    if model.method is None or model.method.representation != GLOVE:
+    if not reads_vectors(model):
         if source is not None:
             raise InputError(f"--vectors {source} has no effect: --method {method} reads no word vectors: leave it out")
         return None

@@ -1,8 +1,9 @@
 """``load``: a checkpoint that was trained, ready to read sentences."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Iterator, Optional, Union
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Union, overload
 
 import torch
 
@@ -16,27 +17,38 @@ from ..saving.record import Record, saved_record
 from ..tasks.folder import preprocess_facts
 from ..tasks.template import Template
 from ..tasks.verbalisers import find_phrasing
-from .glove import find_vectors
+from .glove import find_vectors, reads_vectors
+from .many import ManyTasks
 from .predictor import Predictor
 from .text import TextEncoder, find_text_encoder
 
 Device = Union[None, str, torch.device]
 File = Union[None, str, Path]
+Several = Union[List[Any], Tuple[Any, ...], Mapping[str, Any]]
+
+
+@overload
+def load(checkpoint: Union[str, Path], *args: Any, **options: Any) -> Predictor: ...
+
+
+@overload
+def load(checkpoint: Several, *args: Any, **options: Any) -> ManyTasks: ...
 
 
 def load(
-    checkpoint: Union[str, Path],
+    checkpoint: Union[str, Path, Several],
     device: Device = None,
     backbone: File = None,
     fp16: bool = False,
     vocab: File = None,
     vectors: File = None,
     truncate: bool = False,
-) -> Predictor:
-    """A trained model that reads sentences; see ``Predictor.predict``.
+) -> Union[Predictor, ManyTasks]:
+    """A trained model that reads sentences, see ``Predictor.predict``; of several on one backbone ``ManyTasks``.
 
     Args:
-        checkpoint: what fairseq-train saved, or a folder that ``python -m fairseq_idpg.export`` made of it.
+        checkpoint: what fairseq-train saved, or a folder that ``python -m fairseq_idpg.export`` made of it. Or a list
+            of such, or {name of a task: such}: their tasks share one backbone in memory.
         device: where the model goes; default: a GPU if there is one.
         backbone: the backbone's model.pt, if it has moved since the training.
         fp16: compute in half precision, on a GPU.
@@ -48,7 +60,28 @@ def load(
     Raises:
         InputError: a file is missing, damaged, or not the one that the model was trained with.
     """
-    return open_checkpoint(str(checkpoint), "checkpoint", device, fp16, truncate, backbone, vocab, vectors)
+    options: Dict[str, Any] = {"device": device, "fp16": fp16, "truncate": truncate}
+    options.update(backbone=backbone, vocab=vocab, vectors=vectors)
+    if isinstance(checkpoint, (str, Path)):
+        return open_checkpoint(str(checkpoint), "checkpoint", **options)
+    named = checkpoint.items() if isinstance(checkpoint, Mapping) else [(None, path) for path in checkpoint]
+    return open_many(named, "checkpoint", **options)
+
+
+def open_many(checkpoints: Iterable[Tuple[Optional[str], Any]], option: str, **options: Any) -> ManyTasks:
+    """The tasks of checkpoints, by the names that they are given, if any; ``options``: of ``open_checkpoint``.
+
+    Raises:
+        InputError: see ``load`` and ``ManyTasks.add``; there are none; word vectors are named, and no task reads any.
+    """
+    many = ManyTasks(partial(open_checkpoint, option=option, shares=True, **options), option)
+    for name, path in checkpoints:
+        many.add(path, name)
+    if not many.tasks:
+        raise InputError(f"{option}: the list is empty: give one checkpoint or more")
+    if options.get("vectors") is not None and not any(task.means for task in many.tasks.values()):
+        raise InputError(f"--vectors {options['vectors']} has no effect: no task reads word vectors: leave it out")
+    return many
 
 
 def open_checkpoint(
@@ -61,8 +94,16 @@ def open_checkpoint(
     vocab: File = None,
     vectors: File = None,
     data: Optional[str] = None,
+    shares: bool = False,
 ) -> Predictor:
-    """``load``; ``option``: what named the file, for errors; ``data``: in the place of the folder of the training."""
+    """``load`` of one checkpoint.
+
+    Args:
+        option: what named the file, for errors.
+        data: in the place of the folder of the training.
+        shares: the backbone is for several tasks, so that no method is merged into it, and ``vectors`` are for those
+            that read some.
+    """
     what, target = f"{option} {path}", find_device(device, fp16)
     check_is_there(path, what)
     moved = {name: str(place) for name, place in (("backbone", backbone), ("data", data)) if place is not None}
@@ -83,7 +124,10 @@ def open_checkpoint(
     with torch.random.fork_rng(devices=[]):  # a model draws its initial values
         loaded = build_trained(state, path, option, text.dictionary)
     template = put_words(loaded, cfg, record, text)
-    loaded.model.merge_method()
+    if shares:
+        vectors = vectors if reads_vectors(loaded.model) else None
+    else:
+        loaded.model.merge_method()
     means = find_vectors(None if vectors is None else str(vectors), loaded.model, record, text)
     model = (loaded.model.half() if fp16 else loaded.model).to(target)
     return Predictor(model.eval(), loaded.task, record, text, means, template)

@@ -14,6 +14,7 @@ from ..analysis.neighbours import NearestWords
 from ..analysis.vocabulary import Vocabulary
 from ..errors import InputError
 from ..saving.record import Record
+from ..tasks.prompted_dataset import PromptedDataset
 from ..tasks.template import Template
 from .entailment import find_description
 from .examples import text_examples
@@ -37,6 +38,19 @@ class Input(NamedTuple):
 def numbered(number: int) -> str:
     """The name of an input, for errors."""
     return f"input {number + 1}"
+
+
+def check_batch_size(size: int) -> None:
+    """Raises InputError for less than 1."""
+    if size < 1:
+        raise InputError(f"batch_size {size} is no size: give 1 or more")
+
+
+def check_finite(logits: Tensor, numbers: Sequence[int], name: Callable[[int], str]) -> None:
+    """Raises InputError where B x classes logits, of the inputs with these numbers, are not finite."""
+    wrong = (~logits.isfinite().all(1)).nonzero().flatten().tolist()
+    if wrong:
+        raise InputError(f"the prediction of {name(numbers[wrong[0]])} is not finite: give another checkpoint")
 
 
 class Predictor:
@@ -76,6 +90,11 @@ class Predictor:
         return list(self.record.labels or [])
 
     @property
+    def head(self) -> Any:
+        """The classification head: B x T x d features -> B x classes logits."""
+        return self.model.classification_heads[self.task.cfg.classification_head_name]
+
+    @property
     def device(self) -> torch.device:
         """Where the model is."""
         return next(self.model.parameters()).device
@@ -105,18 +124,13 @@ class Predictor:
         Raises:
             InputError: an input is not what the model reads, or too long for it; a prediction is not finite.
         """
-        if batch_size < 1:
-            raise InputError(f"batch_size {batch_size} is no size: give 1 or more")
+        check_batch_size(batch_size)
         if prompts:
             check_has_rows(self.model)
         inputs = self.check(texts, name)
         if not inputs:
             return []
-        parts = [self.text.encode(part) for part in zip(*(given.sentences for given in inputs))]
-        examples = text_examples(
-            self.task.cfg, self.text.dictionary, parts, self.model.prompt_length, name, template=self.template
-        )
-        means = None if self.means is None else self.means.rows(parts)
+        examples, means = self.examples(inputs, name)
         order = examples.ordered_indices().tolist()
         found: Dict[int, Prediction] = {}
         for start in tqdm(range(0, len(order), batch_size), unit="batch", disable=not progress):
@@ -125,9 +139,7 @@ class Predictor:
             if means is not None:
                 net_input["representation"] = means[batch]
             logits, states, rows = self.run(net_input, features, prompts)
-            wrong = (~logits.isfinite().all(1)).nonzero().flatten().tolist()
-            if wrong:
-                raise InputError(f"the prediction of {name(batch[wrong[0]])} is not finite: give another checkpoint")
+            check_finite(logits, batch, name)
             answers = self.answers(logits, [inputs[number].labels for number in batch])
             for place, (number, answer) in enumerate(zip(batch, answers)):
                 found[number] = Prediction(
@@ -162,6 +174,16 @@ class Predictor:
                 )
             inputs.append(Input(text, sentences, labels))
         return inputs
+
+    def examples(
+        self, inputs: Sequence[Input], name: Callable[[int], str] = numbered
+    ) -> Tuple[PromptedDataset, Optional[Tensor]]:
+        """Checked inputs, of which there are some, as batches are made of them; N x w M(x) of word vectors, if read."""
+        parts = [self.text.encode(part) for part in zip(*(given.sentences for given in inputs))]
+        examples = text_examples(
+            self.task.cfg, self.text.dictionary, parts, self.model.prompt_length, name, template=self.template
+        )
+        return examples, None if self.means is None else self.means.rows(parts)
 
     @torch.no_grad()
     def run(

@@ -2,23 +2,35 @@
 
 import csv
 import json
-from typing import IO, Any, Callable, Dict, Iterable, List
+from typing import IO, Any, Callable, Dict, Iterable, List, Union
 
-from .prediction import Prediction
+from .prediction import Prediction, Text
+
+# what a model says of a text, or what each of several tasks does, by their names
+Found = Union[Prediction, Dict[str, Prediction]]
 
 BREAKS = str.maketrans(dict.fromkeys("\t\n\r", " "))  # what a tab-separated row cannot hold
 
 
-def row(prediction: Prediction) -> Dict[str, Any]:
-    """Label, probability and probabilities, or score, and the sentence or both of a pair."""
-    text = prediction.text
-    sentences = {"sentence": text} if isinstance(text, str) else {"sentence1": text[0], "sentence2": text[1]}
-    return {**prediction.plain(), **sentences}
+def sentences(text: Text) -> Dict[str, str]:
+    """The sentence, or both of a pair, by GLUE's names."""
+    return {"sentence": text} if isinstance(text, str) else {"sentence1": text[0], "sentence2": text[1]}
 
 
-def cells(prediction: Prediction) -> Dict[str, str]:
-    """The columns of a table; it has the probability of the label alone."""
-    values = {name: value for name, value in row(prediction).items() if name != "probabilities"}
+def row(found: Found) -> Dict[str, Any]:
+    """Label, probability and probabilities, or score (of several tasks: ``tasks``, these of each), and the text."""
+    if isinstance(found, Prediction):
+        return {**found.plain(), **sentences(found.text)}
+    tasks = {task: prediction.plain() for task, prediction in found.items()}
+    return {"tasks": tasks, **sentences(next(iter(found.values())).text)}
+
+
+def cells(found: Found) -> Dict[str, str]:
+    """The columns of a table, of several tasks TASK.label and so on; it has the probability of the label alone."""
+    values = row(found)
+    of_tasks = values.pop("tasks", {})
+    columns = {f"{task}.{name}": value for task, answer in of_tasks.items() for name, value in answer.items()}
+    values = {name: value for name, value in {**columns, **values}.items() if not isinstance(value, dict)}
     return {name: value if isinstance(value, str) else f"{value:.6f}" for name, value in values.items()}
 
 
@@ -30,14 +42,14 @@ class Writer:
         self.write_rows = FORMATS[form]
         self.written = 0
 
-    def write(self, predictions: Iterable[Prediction]) -> None:
+    def write(self, predictions: Iterable[Found]) -> None:
         """The next few."""
         found = list(predictions)
         self.write_rows(self.file, found, not self.written)
         self.written += len(found)
 
 
-def write_tsv(file: IO[str], predictions: List[Prediction], first: bool) -> None:
+def write_tsv(file: IO[str], predictions: List[Found], first: bool) -> None:
     """Tabs and line ends in a sentence become spaces."""
     for number, values in enumerate(map(cells, predictions)):
         if first and not number:
@@ -45,7 +57,7 @@ def write_tsv(file: IO[str], predictions: List[Prediction], first: bool) -> None
         file.write("\t".join(value.translate(BREAKS) for value in values.values()) + "\n")
 
 
-def write_csv(file: IO[str], predictions: List[Prediction], first: bool) -> None:
+def write_csv(file: IO[str], predictions: List[Found], first: bool) -> None:
     """Quoted where it must be."""
     writer = csv.writer(file, lineterminator="\n")
     for number, values in enumerate(map(cells, predictions)):
@@ -54,12 +66,12 @@ def write_csv(file: IO[str], predictions: List[Prediction], first: bool) -> None
         writer.writerow(values.values())
 
 
-def write_jsonl(file: IO[str], predictions: List[Prediction], first: bool) -> None:
+def write_jsonl(file: IO[str], predictions: List[Found], first: bool) -> None:
     """No header."""
     file.writelines(json.dumps(row(prediction), ensure_ascii=False) + "\n" for prediction in predictions)
 
 
-FORMATS: Dict[str, Callable[[IO[str], List[Prediction], bool], None]] = {
+FORMATS: Dict[str, Callable[[IO[str], List[Found], bool], None]] = {
     "tsv": write_tsv,
     "csv": write_csv,
     "jsonl": write_jsonl,

@@ -1,0 +1,200 @@
+"""One pass for several methods: each row of a batch gets what its own method injects.
+
+The rows of a method are neighbours, a ``Group``. Whatever a slot asks for is asked of each group for its own rows, and
+the answers are joined: prompts of the input become word embeddings before the pass begins; changes, additions and
+states are put side by side; late rows and prefixes of different lengths are filled up with pads, which no token sees.
+"""
+
+from functools import partial
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .attention import project
+from .injection import (
+    INSERTIONS,
+    NO_ROOM,
+    Addition,
+    Additions,
+    Change,
+    Changes,
+    Injection,
+    Origin,
+    Prefix,
+    Room,
+    States,
+)
+
+
+class Group(NamedTuple):
+    """Neighbouring rows of a batch, ``begin`` to ``end`` (not counted), and what a pass of these alone would get."""
+
+    begin: int
+    end: int
+    injection: Injection
+    room: Room = NO_ROOM
+
+    @property
+    def size(self) -> int:
+        """How many rows."""
+        return self.end - self.begin
+
+    def of(self, x: Tensor) -> Tensor:
+        """T x B x ... -> T x n x ..., its own rows."""
+        return x[:, self.begin : self.end].contiguous()
+
+    def states(self, states: States) -> States:
+        """Its own rows, without what the pass began with."""
+        padding = None if states.padding is None else states.padding[self.begin : self.end]
+        return States(states.x[:, self.begin : self.end], padding)
+
+
+class GroupedPass:
+    """What a pass of ``stack`` over B x T ``tokens``, with their prompts' placeholders, is given for its ``groups``.
+
+    They follow one another from row 0 to row B.
+    """
+
+    def __init__(self, stack: Any, tokens: Tensor, groups: Sequence[Group]):
+        self.stack = stack
+        self.tokens = tokens
+        self.groups = groups
+        self.words = [partial(self._words, group) for group in groups]
+
+    def _words(self, group: Group) -> States:
+        """The word embeddings of a group's texts, see ``Origin``."""
+        return self.stack.word_states(self._tokens(group), None, group.injection.words, group.room)
+
+    def _tokens(self, group: Group) -> Tensor:
+        return self.tokens[group.begin : group.end]
+
+    def token_embeddings(self) -> Optional[Tensor]:
+        """B x T x d word embeddings with the rows of ``words`` and ``input`` in them; None where no group has such."""
+        made = [
+            self.stack.word_embeddings(self._tokens(group), None, group.injection, group.room, words)
+            for group, words in zip(self.groups, self.words)
+        ]
+        if all(rows is None for rows in made):
+            return None
+        embed = self.stack.embed_tokens
+        parts = [embed(self._tokens(group)) if rows is None else rows for group, rows in zip(self.groups, made)]
+        return torch.cat(parts)
+
+    def injection(self) -> Injection:
+        """All that enters above the word embeddings."""
+        return Injection(
+            hidden=self._hidden,
+            insertion="whole",
+            late=self._late,
+            key_value=self._key_value,
+            sublayer=self._sublayer,
+            projection=self._projection,
+        )
+
+    def _each(self, states: States) -> List[States]:
+        """The states of each group, with what its own pass would have begun with."""
+        origin: Any = states.origin
+
+        def embedded(group: Group) -> States:
+            return group.states(origin.embedded())
+
+        origins = (Origin(words, partial(embedded, group)) for group, words in zip(self.groups, self.words))
+        return [group.states(states)._replace(origin=own) for group, own in zip(self.groups, origins)]
+
+    def _hidden(self, layer: int, states: States) -> Optional[Tensor]:
+        each = self._each(states)
+        made = [group.injection.hidden(layer, own) for group, own in zip(self.groups, each)]
+        if all(rows is None for rows in made):
+            return None
+        parts = [
+            own.x if rows is None else INSERTIONS[group.injection.insertion](own.x, rows, group.room.rows)
+            for group, own, rows in zip(self.groups, each, made)
+        ]
+        return torch.cat(parts, 1)
+
+    def _late(self, layer: int, states: States) -> Optional[States]:
+        made = [group.injection.late(layer, own) for group, own in zip(self.groups, self._each(states))]
+        if all(rows is None for rows in made):
+            return None
+        rows, padding = self._side_by_side(made, states.x)
+        return States(rows.transpose(0, 1), padding)
+
+    def _key_value(self, layer: int, states: States) -> Optional[Prefix]:
+        made = [group.injection.key_value(layer, own) for group, own in zip(self.groups, self._each(states))]
+        if all(prefix is None for prefix in made):
+            return None
+        attention = self.stack.layers[layer].self_attn
+        projected = [
+            None if prefix is None else projected_prefix(attention, prefix, group.injection.projection(layer), states.x)
+            for group, prefix in zip(self.groups, made)
+        ]
+        keys, padding = self._side_by_side([prefix and prefix.keys for prefix in projected], states.x)
+        values, _ = self._side_by_side([prefix and prefix.values for prefix in projected], states.x)
+        return Prefix(keys, values, padding=padding)
+
+    def _side_by_side(self, made: Sequence[Any], like: Tensor) -> Tuple[Tensor, Optional[Tensor]]:
+        """Each group's rows (n or 1, t, d; None: none) -> B x t x d for the largest t, and B x t, true at pads."""
+        parts = [
+            like.new_zeros(group.size, 0, like.size(2))
+            if rows is None
+            else rows.type_as(like).expand(group.size, -1, -1)
+            for group, rows in zip(self.groups, made)
+        ]
+        lengths = [part.size(1) for part in parts]
+        longest = max(lengths)
+        rows = torch.cat([F.pad(part, (0, 0, 0, longest - part.size(1))) for part in parts])
+        if min(lengths) == longest:
+            return rows, None
+        present = [torch.ones(part.shape[:2], dtype=torch.bool, device=like.device) for part in parts]
+        return rows, ~torch.cat([F.pad(part, (0, longest - part.size(1)), value=False) for part in present])
+
+    def _sublayer(self, layer: int) -> Changes:
+        after_attention, after_ffn = zip(*(group.injection.sublayer(layer) for group in self.groups))
+        return self._changed(after_attention), self._changed(after_ffn)
+
+    def _changed(self, changes: Sequence[Optional[Change]]) -> Optional[Change]:
+        if all(change is None for change in changes):
+            return None
+
+        def joined(f: Tensor, x: Tensor, layer_norm: nn.Module) -> Tensor:
+            parts = [
+                group.of(f) if change is None else change(group.of(f), group.of(x), layer_norm)
+                for group, change in zip(self.groups, changes)
+            ]
+            return torch.cat(parts, 1)
+
+        return joined
+
+    def _projection(self, layer: int) -> Additions:
+        each = [group.injection.projection(layer) for group in self.groups]
+        return Additions(*map(self._added, zip(*each)))
+
+    def _added(self, additions: Sequence[Addition]) -> Addition:
+        if all(addition is None for addition in additions):
+            return None
+
+        def joined(x: Tensor) -> Tensor:
+            made = [
+                None if addition is None else addition(group.of(x)) for group, addition in zip(self.groups, additions)
+            ]
+            width = next(out.size(2) for out in made if out is not None)
+            parts = [
+                x.new_zeros(len(x), group.size, width) if out is None else out.type_as(x)
+                for group, out in zip(self.groups, made)
+            ]
+            return torch.cat(parts, 1)
+
+        return joined
+
+
+def projected_prefix(attention: nn.Module, prefix: Prefix, additions: Additions, like: Tensor) -> Prefix:
+    """``prefix`` as it stands beside projected keys and values."""
+    if not prefix.before_projection:
+        return prefix
+    keys, values = (
+        project(attention, name, rows.type_as(like), additions)
+        for name, rows in (("k_proj", prefix.keys), ("v_proj", prefix.values))
+    )
+    return Prefix(keys, values)

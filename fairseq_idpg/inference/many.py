@@ -159,11 +159,11 @@ class ManyTasks:
         check_batch_size(batch_size)
         chosen = self._chosen(tasks)
         given = texts if isinstance(texts, str) else list(texts)
+        if given == []:
+            return []
         readings = [self._read(task, predictor, given, name) for task, predictor in chosen.items()]
         count = len(given)
         found: List[Answers] = [{} for _ in range(count)]
-        if not count:
-            return found
         order = readings[0].examples.ordered_indices().tolist()
         texts_in_pass = max(1, batch_size // len(readings))
         for start in tqdm(range(0, count, batch_size), unit="batch", disable=not progress):
@@ -183,8 +183,7 @@ class ManyTasks:
             return f"task {task}: {name(number)}"
 
         inputs = predictor.check(texts, of_task)
-        examples, means = predictor.examples(inputs, of_task) if inputs else (None, None)
-        return Reading(task, predictor, inputs, examples, means)
+        return Reading(task, predictor, inputs, *predictor.examples(inputs, of_task))
 
     def _represent(self, readings: Sequence[Reading], items: Dict[str, List[Item]], size: int) -> Representations:
         """M(x) of a batch for all tasks."""

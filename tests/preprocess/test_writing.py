@@ -190,7 +190,8 @@ def test_output_that_cannot_be_written(tmp_path, monkeypatch, use):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("tempfile.TemporaryFile" if use is writing.check_output else "pathlib.Path.write_text", full)
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    monkeypatch.setattr(writing, "open", lambda *_, **__: open("/dev/full", "w", encoding="utf-8"), raising=False)
     with pytest.raises(InputError, match="--out .*file cannot be written to .No space left on device.: make room"):
         use(tmp_path / "file", "--out")
     assert (tmp_path / "file").read_text() == "old" and os.listdir(tmp_path) == ["file"]

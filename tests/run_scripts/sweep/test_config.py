@@ -235,7 +235,9 @@ def test_what_a_plan_refuses(plan, keys, said):
 
 def test_methods_may_be_joined(plan):
     assert {run.method for run in experiments(plan(rows=["m-idpg-phm+adapter"]), {})} == {"m-idpg-phm+adapter"}
-    with pytest.raises(InputError, match="rows: method: adapter.compacter: adapter and compacter share --adapter-hidden-size"):
+    with pytest.raises(
+        InputError, match="rows: method: adapter.compacter: adapter and compacter share --adapter-hidden-size"
+    ):
         plan(rows=["adapter+compacter"])
 
 

@@ -27,7 +27,7 @@ class Worker:
     """A case's process; ``figures`` grows with each answer, or ends with an ``error``."""
 
     def __init__(self, case: Case, settings: Settings, log: Path):
-        self.case, self.log, self.figures, self.rounds = case, log, {}, []
+        self.case, self.log, self.figures, self.seconds = case, log, {}, []
         environment = {**os.environ, "OMP_NUM_THREADS": str(settings.threads), "TOKENIZERS_PARALLELISM": "false"}
         if case.peer:
             paths = [str(PEERS), environment.get("PYTHONPATH", "")]
@@ -62,16 +62,17 @@ class Worker:
         found = self.answer()
         if "error" not in found:
             self.figures.update(peak_mib=found["peak_mib"], skipped=found["skipped"])
-            self.rounds += [] if warm_up else [found["seconds"]]
+            self.seconds += [] if warm_up else found["seconds"]
 
-    def finish(self) -> None:
-        """The case's figures; none but the error where it failed."""
+    def finish(self, steps: int) -> None:
+        """The case's figures, of rounds of so many steps; none but the error where it failed."""
         if "error" in self.figures:
             self.figures = {"error": self.figures["error"]}
             return
-        self.figures["median_s"] = step_seconds(self.rounds)
+        rounds = [self.seconds[start : start + steps] for start in range(0, len(self.seconds), steps)]
+        self.figures["median_s"] = step_seconds(rounds)
         self.figures["tokens_per_s"] = self.figures["tokens"] / self.figures["median_s"]
-        self.figures["rounds_s"] = [mean(seconds) for seconds in self.rounds]
+        self.figures["rounds_s"] = [mean(seconds) for seconds in rounds]
 
     def stop(self) -> None:
         self.process.kill()
@@ -95,6 +96,10 @@ def measure(cases: list[Case], settings: Settings, rounds: int, label: str = "")
 
 
 def _measure(cases: list[Case], settings: Settings, rounds: int, logs: Path, label: str) -> Figures:
+    """On a CPU the cases take turns after every step, so that a slow minute is in all of them; after every round on a
+    GPU, whose memory is given back at each turn.
+    """
+    each = 1 if settings.device == "cpu" else settings.steps
     workers: list[Worker] = []
     try:
         for case in cases:
@@ -104,10 +109,11 @@ def _measure(cases: list[Case], settings: Settings, rounds: int, logs: Path, lab
         check_batches(workers)
         for number in range(rounds + 1):
             progress(label + ("warm-up" if number == 0 else f"round {number} of {rounds}"))
-            for worker in workers if number % 2 else workers[::-1]:
-                worker.run(settings.steps, warm_up=number == 0)
+            for turn in range(settings.steps // each):
+                for worker in workers if (number + turn) % 2 else workers[::-1]:
+                    worker.run(each, warm_up=number == 0)
         for worker in workers:
-            worker.finish()
+            worker.finish(settings.steps)
     finally:
         for worker in workers:
             worker.stop()

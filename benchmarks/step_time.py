@@ -5,9 +5,9 @@
 
 A step is forward, backward and Adam over what is trained, in float32 on the CPU, on a random RoBERTa of 24 layers and
 width 256 with dropout 0.1; batches of 16 sentences of about 40 tokens, the same for all cases. Every case is a process
-of its own (so its peak memory is its own); they take turns, and while one runs, the others sleep. A case's figure is
-the mean over the batches of each one's median over the rounds; a target's is the median of the rounds' ratios. More
-than 14 cases are measured in several parts, each with prompt-tuning and floor. The peers need bash
+of its own (so its peak memory is its own); they take turns step by step, and while one runs, the others sleep. A case's
+figure is the mean over the batches of each one's median over the rounds; a target's is the median of the rounds'
+ratios. More than 14 cases are measured in several parts, each with prompt-tuning and floor. The peers need bash
 benchmarks/setup_peers.sh once, or an environment that has them.
 
 "floor" is stock fairseq's RoBERTa, frozen, with a gradient to the word embeddings, on the rows that prompt tuning runs

@@ -5,6 +5,7 @@ from __future__ import annotations
 from statistics import mean, median
 from typing import Any, Dict
 
+from step_cases import PEERS
 from step_targets import Target
 
 Figures = Dict[str, Dict[str, Any]]
@@ -59,6 +60,36 @@ def round_ratios(figures: Figures, target: Target) -> list[float]:
     """The ratio in each round by itself."""
     pairs = zip(figures[target.case]["rounds_s"], figures[target.of]["rounds_s"])
     return sorted(case / of for case, of in pairs)
+
+
+def summary(blocks: list[Figures]) -> list[str]:
+    """A line for each preset of several blocks: its ratios to prompt-tuning and to the peers that stand beside it.
+
+    The second peer of one library, which is there for one that fails, takes the place of the first.
+    """
+    makers = {"peft": "peft", "adapters": "AdapterHub", "transformers": "transformers"}
+    heads = "".join(f"{'/ ' + shown:>16}" for shown in ("prompt-tuning", *makers.values()))
+    lines = [f"{'case':34}{'s/step':>9}{heads}{'kept MiB':>10}"]
+    peers, shown = {peer.name for peer in PEERS}, set()
+    for block in blocks:
+        for name in [name for name, found in block.items() if name not in {*peers, *shown} and "error" not in found]:
+            beside = {"prompt-tuning": "prompt-tuning"}
+            beside |= {peer.maker: peer.name for peer in PEERS if name in peer.beside and _measured(block, peer.name)}
+            ratios = [_round_ratio(block, name, beside.get(column)) for column in ("prompt-tuning", *makers)]
+            cells = "".join(f"{cell:>16}" for cell in ratios)
+            lines.append(f"{name:34}{block[name]['median_s']:9.4f}{cells}{block[name]['kept_mib']:10,.0f}")
+            shown.add(name)
+    return lines
+
+
+def _measured(figures: Figures, case: str) -> bool:
+    return case in figures and "error" not in figures[case]
+
+
+def _round_ratio(figures: Figures, case: str, of: str | None) -> str:
+    if of is None or not _measured(figures, of):
+        return ""
+    return f"{median(round_ratios(figures, Target(case, 1.0, of))):.2f}"
 
 
 def targets(blocks: list[Figures], found: list[Target]) -> list[str]:

@@ -7,8 +7,8 @@ A step is forward, backward and Adam over what is trained, in float32 on the CPU
 width 256 with dropout 0.1; batches of 16 sentences of about 40 tokens, the same for all cases. Every case is a process
 of its own (so its peak memory is its own); they take turns step by step, and while one runs, the others sleep. A case's
 figure is the mean over the batches of each one's median over the rounds; a target's is the median of the rounds'
-ratios. More than 14 cases are measured in several parts, each with prompt-tuning and floor. The peers need bash
-benchmarks/setup_peers.sh once, or an environment that has them.
+ratios. More than 14 cases are measured in several parts, each with prompt-tuning and floor, and a table of all follows.
+The peers need bash benchmarks/setup_peers.sh once, or an environment that has them.
 
 "floor" is stock fairseq's RoBERTa, frozen, with a gradient to the word embeddings, on the rows that prompt tuning runs
 (the text and 5 rows more); "floor-text" is the same on the text alone. "- built" is the peak above what the process
@@ -43,7 +43,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywher
 
 from step_cases import Case, blocks, chosen
 from step_measure import check_device, check_folder, check_peers, measure, write_json
-from step_report import libraries, table, targets
+from step_report import libraries, summary, table, targets
 from step_settings import NUMBERS, SIZES, Settings, add_device, add_numbers, changed, positive
 from step_targets import targets_of
 
@@ -107,6 +107,8 @@ def main() -> None:
         print("\n".join(["", *([family] if family else []), *table(found)]), flush=True)
     figures = {case.name: found[case.name] for case in cases for found in reversed(measured) if case.name in found}
     print(f"\n{libraries(figures)}")
+    if len(measured) > 1:
+        print("\n".join(["\nmedians of the rounds' ratios", *summary(measured)]))
     lines = targets(measured, targets_of(cases, settings))
     if lines:
         print("\n".join(["", "targets", *lines]))

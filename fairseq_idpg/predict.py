@@ -21,9 +21,8 @@ from preprocess.writing import check_output, open_output, write_output
 from .arguments import flag_name
 from .errors import InputError, logged_command
 from .inference.folder import load_on_folder, predict_split
-from .inference.load import open_checkpoint, open_many
+from .inference.opening import add_model_options, add_reading_options, open_model
 from .inference.reading import JSON_FORM, TextFile
-from .inference.sharing import name_and_path
 from .inference.writing import FORMATS, Writer
 
 CHUNK = 8192  # texts that are sorted by length together
@@ -35,20 +34,15 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser("python -m fairseq_idpg.predict", description=(__doc__ or "").split(":")[0])
     add = made.add_argument
     add("data", metavar="DATA-bin", nargs="?", help="binarized folder, in the place of --text")
-    add("--path", required=True, nargs="+", metavar="FILE", help="checkpoint of fairseq-train, or a folder to share")
+    add_model_options(made)
     add("--out", metavar="FILE", type=Path, help="file of the predictions (default, of --text: standard output)")
     add("--batch-size", type=int, default=64, metavar="N", help="default: 64")
-    add("--backbone", metavar="FILE", help="where the backbone is now, if it has moved")
-    add("--cpu", action="store_true", help="do not use a GPU")
     text = made.add_argument_group("sentences")
     text.add_argument("--text", metavar="FILE|-", help="file of sentences, one in each line; -: standard input")
     text.add_argument("--pairs", choices=["tab"], help="tab: the two sentences of a pair in each line, a tab between")
     text.add_argument("--jsonl", action="store_true", help=f"each line is JSON (FILE.jsonl is without it): {JSON_FORM}")
     text.add_argument("--format", choices=list(FORMATS), help="default: by the suffix of --out, or tsv")
-    text.add_argument("--vocab", metavar="DIR", help="where the encoder's files are now, if they have moved")
-    text.add_argument("--vectors", metavar="FILE", help="word vectors, for methods that read them")
-    text.add_argument("--truncate", action="store_true", help="cut texts that are too long at their ends")
-    text.add_argument("--fp16", action="store_true", help="half precision, on a GPU")
+    add_reading_options(text)
     folder = made.add_argument_group("a binarized folder")
     folder.add_argument("--split", help="default: test")
     folder.add_argument("--representation-cache", metavar="DIR", help="folder that keeps M(x) of every example")
@@ -97,14 +91,10 @@ def predict_texts(args: argparse.Namespace) -> None:
     texts, form = TextFile(args.text, layout_of(args)), format_of(args)
     if args.out is not None:
         check_output(args.out, "--out")
-    options = {name: getattr(args, name) for name in ("backbone", "vocab", "vectors", "fp16", "truncate")}
-    options["device"] = "cpu" if args.cpu else None
-    model: Any
+    model: Any = open_model(args)
     if len(args.path) == 1:
-        model = open_checkpoint(args.path[0], "--path", **options)
         readers = {f"--path {args.path[0]}": model}
     else:
-        model = open_many(map(name_and_path, args.path), "--path", **options)
         readers = {f"--path: task {name}": task for name, task in model.tasks.items()}
     for what, reader in readers.items():
         if texts.layout == "lines" and reader.record.pairs and reader.description is None:

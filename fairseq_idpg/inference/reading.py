@@ -118,11 +118,16 @@ def of_columns(line: str) -> Text:
 
 
 def of_json(line: str) -> Text:
-    """See ``JSON_FORM``; other keys of an object are left aside."""
+    """See ``of_value``."""
     try:
         value = json.loads(line) if line.strip() else ""
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not JSON ({error})") from None
+    return of_value(value)
+
+
+def of_value(value: Any) -> Text:
+    """See ``JSON_FORM``; other keys of an object are left aside."""
     if isinstance(value, dict):
         value = of_object(value)
     if is_text(value):

@@ -1,0 +1,41 @@
+"""The options with which a command names what was trained, and the model that they name."""
+
+import argparse
+from typing import Any, Union
+
+from .load import open_checkpoint, open_many
+from .many import ManyTasks
+from .predictor import Predictor
+from .sharing import name_and_path
+
+READING = ("backbone", "vocab", "vectors", "fp16", "truncate")  # arguments of ``open_checkpoint``
+
+
+def add_model_options(made: Any) -> None:
+    """Which checkpoints, and on what they are run."""
+    add = made.add_argument
+    add("--path", required=True, nargs="+", metavar="FILE", help="checkpoint of fairseq-train, or a folder to share")
+    add("--backbone", metavar="FILE", help="where the backbone is now, if it has moved")
+    add("--cpu", action="store_true", help="do not use a GPU")
+
+
+def add_reading_options(made: Any) -> None:
+    """How sentences are read."""
+    add = made.add_argument
+    add("--vocab", metavar="DIR", help="where the encoder's files are now, if they have moved")
+    add("--vectors", metavar="FILE", help="word vectors, for methods that read them")
+    add("--truncate", action="store_true", help="cut texts that are too long at their ends")
+    add("--fp16", action="store_true", help="half precision, on a GPU")
+
+
+def open_model(args: argparse.Namespace) -> Union[Predictor, ManyTasks]:
+    """The model of --path, or the tasks of several.
+
+    Raises:
+        InputError: see ``load``.
+    """
+    options = {name: getattr(args, name) for name in READING}
+    options["device"] = "cpu" if args.cpu else None
+    if len(args.path) == 1:
+        return open_checkpoint(args.path[0], "--path", **options)
+    return open_many(map(name_and_path, args.path), "--path", **options)

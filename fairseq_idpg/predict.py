@@ -120,7 +120,7 @@ def predict_folder(args: argparse.Namespace) -> None:
     check_output(args.out, "--out")
     moved = {"backbone": args.backbone} if args.backbone else {}
     caches = {"representation_cache": args.representation_cache, "state_cache": args.state_cache}
-    model, task = load_on_folder(args.path[0], args.data, args.cpu, **caches, **moved)
+    model, task = load_on_folder(args.path[0], args.data, args.cpu, args.int8, **caches, **moved)
     start = time.perf_counter()
     found = predict_split(model, task, split, args.batch_size, progress=True)
     write_output(args.out, "".join(f"{line}\n" for line in found.lines()), "--out")

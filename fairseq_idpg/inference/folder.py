@@ -13,6 +13,7 @@ from ..representations.cache import NO_CACHES
 from ..saving.configuration import check_is_ours
 from ..saving.reading import check_is_there, load_state
 from ..tasks.labels import class_names
+from .int8 import check_int8, put_in_int8
 
 
 @dataclass
@@ -44,9 +45,12 @@ class SplitPredictions:
             yield "\t".join([self.label_names[answer], *(f"{p:.6f}" for p in row)])
 
 
-def load_on_folder(checkpoint: str, data: str, cpu: bool = False, **overrides: Any):
+def load_on_folder(checkpoint: str, data: str, cpu: bool = False, int8: bool = False, **overrides: Any):
     """(model, task) of a checkpoint on a data folder, in evaluation mode, on the GPU if there is one."""
     check_is_there(checkpoint, f"--path {checkpoint}")
+    device = torch.device("cpu" if cpu or not torch.cuda.is_available() else "cuda")
+    if int8:
+        check_int8(device, [name for name in NO_CACHES if overrides.get(name)])
     changed = {"data": data, **NO_CACHES, **overrides}
     state = load_state(checkpoint, "--path", changed)
     check_is_ours(state, f"--path {checkpoint}")
@@ -57,7 +61,9 @@ def load_on_folder(checkpoint: str, data: str, cpu: bool = False, **overrides: A
             "label/dict.txt: add that of its training data"
         )
     model.merge_method()
-    return (model if cpu or not torch.cuda.is_available() else model.cuda()).eval(), task
+    if int8:
+        put_in_int8(model.encoder.sentence_encoder)
+    return model.to(device).eval(), task
 
 
 @torch.no_grad()

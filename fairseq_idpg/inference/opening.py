@@ -8,7 +8,7 @@ from .many import ManyTasks
 from .predictor import Predictor
 from .sharing import name_and_path
 
-READING = ("backbone", "vocab", "vectors", "fp16", "truncate")  # arguments of ``open_checkpoint``
+READING = ("backbone", "vocab", "vectors", "fp16", "truncate", "int8")  # arguments of ``open_checkpoint``
 
 
 def add_model_options(made: Any) -> None:
@@ -17,6 +17,7 @@ def add_model_options(made: Any) -> None:
     add("--path", required=True, nargs="+", metavar="FILE", help="checkpoint of fairseq-train, or a folder to share")
     add("--backbone", metavar="FILE", help="where the backbone is now, if it has moved")
     add("--cpu", action="store_true", help="do not use a GPU")
+    add("--int8", action="store_true", help="compute in int8, on a CPU: faster, with other rounding")
 
 
 def add_reading_options(made: Any) -> None:

@@ -1,0 +1,168 @@
+"""Prediction in int8: its arithmetic, what it leaves as it is, where it is refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from fairseq_idpg import load
+from fairseq_idpg.inference import int8
+from fairseq_idpg.inference.folder import load_on_folder, predict_split
+from fairseq_idpg.inference.int8 import Int8Linear, multiplies_exactly
+from fairseq_idpg.predict import main
+from preprocess.errors import InputError
+from tests.folders import ROOT
+from tests.inference.saved import write_checkpoint
+from tests.inference.test_predictor import inputs
+
+needs_instructions = pytest.mark.skipif(not multiplies_exactly(), reason="a CPU without instructions for int8")
+METHODS = ("head-only", "m-idpg-phm", "p-tuning-v2-kv", "lora-all", "adapter-multihead-parallel", "fine-tuning")
+
+
+def linear(read: int, made: int, scale: float = 1.0) -> nn.Linear:
+    found = nn.Linear(read, made)
+    found.weight.data *= scale
+    return found
+
+
+def by_hand(of: nn.Linear, x: np.ndarray) -> np.ndarray:
+    """As the docstring of Int8Linear has it, a token and a row at a time."""
+    weight, bias = of.weight.detach().double().numpy(), of.bias.detach().double().numpy()
+    out = np.empty((len(x), len(weight)))
+    for t, token in enumerate(x.astype(float)):
+        middle, step = (token.max() + token.min()) / 2, (token.max() - token.min()) / 254
+        restored = middle + step * np.rint((token - middle) / step) if step else token
+        for i, row in enumerate(weight):
+            of_row = np.abs(row).max() / 127
+            out[t, i] = (of_row * np.rint(row / of_row)) @ restored + bias[i]
+    return out
+
+
+@needs_instructions
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 1000),
+    sizes=st.tuples(st.integers(1, 40), st.integers(1, 70), st.integers(1, 70)),
+    scale=st.sampled_from([1e-3, 1.0, 300.0]),
+    shift=st.sampled_from([0.0, -5.0]),
+)
+def test_is_what_it_says(seed, sizes, scale, shift):
+    torch.manual_seed(seed)
+    tokens, read, made = sizes
+    of, x = linear(read, made, scale), scale * (torch.randn(tokens, read) + shift)
+    with torch.no_grad():
+        found, exact = Int8Linear(of)(x), of(x)
+    step = (x.amax(1) - x.amin(1)) / 254
+    of_row = of.weight.detach().abs().amax(1) / 127
+    # each of the factors is off by half a step: a number that is rounded the other way than by hand, by a whole one
+    bound = x.abs().sum(1)[:, None] * of_row / 2 + step[:, None] * of.weight.detach().abs().sum(1) / 2
+    assert ((found - exact).abs() <= 1.1 * bound + 1e-4 * exact.abs() + 1e-6).all()
+    expected = torch.from_numpy(by_hand(of, x.numpy())).float()
+    one_number = 2 * step[:, None] * of.weight.detach().abs().amax(1)
+    assert ((found - expected).abs() <= one_number + 1e-4 * expected.abs() + 1e-6).all()
+
+
+@needs_instructions
+def test_tokens_do_not_see_each_other():
+    torch.manual_seed(0)
+    layer, x = Int8Linear(linear(48, 32)), torch.randn(7, 3, 48) * torch.logspace(-3, 3, 7)[:, None, None]
+    with torch.no_grad():
+        together = layer(x)
+        for t in range(7):
+            assert torch.equal(layer(x[t]), together[t])
+        assert torch.equal(layer(x[:, :1]), together[:, :1])
+
+
+@needs_instructions
+def test_pads_and_numbers_that_are_none():
+    layer = Int8Linear(linear(8, 4))
+    with torch.no_grad():
+        assert torch.allclose(layer(torch.zeros(2, 8)), layer.bias.expand(2, 4), atol=1e-6)
+        found = layer(torch.stack([torch.ones(8), torch.full((8,), float("nan")), torch.eye(8)[0] / 0]))
+    assert found.isfinite().all(1).tolist() == [True, False, False]
+
+
+@needs_instructions
+def test_has_no_gradient():
+    layer, x = Int8Linear(linear(8, 4)), torch.randn(2, 8, requires_grad=True)
+    with pytest.raises(InputError, match="has no gradient"):
+        layer(x)
+    assert not list(layer.parameters())
+
+
+@needs_instructions
+@pytest.mark.parametrize("method", METHODS)
+def test_a_model_says_nearly_the_same(method, place, folders, tmp_path):
+    backbone = place / "backbone" / "model.pt"
+    options = ["--phm-n", 4] if method == "m-idpg-phm" else []
+    path = write_checkpoint(tmp_path / "x.pt", folders["pairs"], backbone, "--method", method, *options)
+    models = [load(path, device="cpu", int8=int8) for int8 in (False, True)]
+    usual, found = (
+        np.array([list(prediction.probabilities.values()) for prediction in model.predict(inputs("pairs"), 5)])
+        for model in models
+    )
+    assert 0 < np.abs(found - usual).max() < 0.1 * np.ptp(usual[:, 0]) + 0.01
+    stack = models[1].model.encoder.sentence_encoder
+    changed = [name for name, module in stack.named_modules() if isinstance(module, Int8Linear)]
+    plain = [name for name, module in models[0].model.encoder.sentence_encoder.named_modules() if name in changed]
+    assert len(changed) == len(plain) == 6 * len(stack.layers)
+    assert not any(isinstance(module, nn.Linear) for module in stack.layers.modules())
+
+    model, task = load_on_folder(str(path), str(folders["pairs"]), cpu=True, int8=True)
+    outputs = torch.from_numpy(predict_split(model, task, "valid", 5).outputs).softmax(1).numpy()
+    assert outputs == pytest.approx(found, abs=1e-6)
+
+
+@needs_instructions
+def test_command(idpg, folders, tmp_path):
+    text, out = tmp_path / "some.txt", tmp_path / "out.tsv"
+    text.write_text("red cat\nblue dog ran\n")
+    command = ["--path", str(idpg("singles")), "--cpu", "--out", str(out)]
+    shown = []
+    for more in ([], ["--int8"]):
+        main([*command, "--text", str(text), *more])
+        shown.append(out.read_text())
+    assert shown[0] != shown[1] and len(shown[1].splitlines()) == 3
+    main([str(folders["singles"]), *command, "--split", "valid", "--int8"])
+    assert len(out.read_text().splitlines()) == 16
+
+
+@needs_instructions
+@pytest.mark.parametrize("option", ["--representation-cache", "--state-cache"])
+def test_caches_keep_what_float32_gives(option, idpg, folders, tmp_path):
+    command = [str(folders["singles"]), "--path", str(idpg("singles")), "--out", str(tmp_path / "out.tsv"), "--cpu"]
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--split", "valid", "--int8", option, str(tmp_path / "cache")])
+    assert str(ended.value).startswith(f"fairseq_idpg: --int8 and {option}, which holds")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_on_a_gpu_it_is_refused(idpg):
+    with pytest.raises(InputError, match="--int8 is for a CPU, and this model would be on a GPU"):
+        load(idpg("singles"), device="meta", int8=True)
+
+
+def test_a_cpu_without_its_instructions_is_refused(idpg, monkeypatch):
+    monkeypatch.setattr(int8, "multiplies_exactly", lambda: False)
+    with pytest.raises(InputError, match="--int8 needs a CPU with instructions for it"):
+        load(idpg("singles"), device="cpu", int8=True)
+
+
+@needs_instructions
+@pytest.mark.skipif("avx512" not in torch.backends.cpu.get_cpu_capability().lower(), reason="not of this family")
+def test_wrong_products_are_noticed():
+    """torch's library, told to do without VNNI, adds in 16 bits."""
+    code = "from fairseq_idpg.inference.int8 import multiplies_exactly; print(multiplies_exactly())"
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.stdout.strip() == "False", done.stderr

@@ -33,7 +33,7 @@ setup(
         "tqdm",
     ],
     extras_require={
-        "dev": ["pytest", "hypothesis", "ruff", "mypy", "pyarrow", *SWEEPS, *CONVERT],
+        "dev": ["pytest", "pytest-xdist", "hypothesis", "ruff", "mypy", "pyarrow", *SWEEPS, *CONVERT],
         "quickstart": CONVERT,
         "sweeps": SWEEPS,
         **DATA,

@@ -17,7 +17,8 @@ LABELS = ["not_entailment", "entailment"]
 
 
 @pytest.fixture(scope="module")
-def model(place):
+def data(place):
+    """Entailment pairs made of sentences."""
     raw = place / "raw" / "SST-2"
     raw.mkdir(parents=True)
     for seed, file in enumerate(("train.tsv", "dev.tsv")):
@@ -25,8 +26,27 @@ def model(place):
         (raw / file).write_text("sentence\tlabel\n" + "".join(lines))
     command = ["SST-2", "--raw", raw.parent, "--efl", "--vocab", place / "vocab", "--out", place / "efl"]
     assert preprocess([str(part) for part in command]) == 0
+    return place / "efl" / "SST-2-bin"
+
+
+@pytest.fixture(scope="module")
+def model(place, data):
     backbone = place / "backbone" / "model.pt"
-    return load(write_checkpoint(place / "efl.pt", place / "efl" / "SST-2-bin", backbone, "--method", "efl"), "cpu")
+    return load(write_checkpoint(place / "efl.pt", data, backbone, "--method", "efl"), "cpu")
+
+
+def test_sentences_among_several_tasks(place, data, folders):
+    """One list of sentences: a task of entailment pairs gives their classes, one of sentences its own."""
+    backbone = place / "backbone" / "model.pt"
+    prompts = write_checkpoint(place / "efl-prompts.pt", data, backbone, "--method", "prompt-tuning")
+    single = write_checkpoint(place / "beside-efl.pt", folders["singles"], backbone, "--method", "head-only")
+    sentences = [text for (text,) in texts(8, 1, 1)]
+    found = load({"described": prompts, "plain": single}, device="cpu").predict(sentences, batch_size=5)
+    for name, path in (("described", prompts), ("plain", single)):
+        for together, alone in zip(found, load(path, device="cpu").predict(sentences)):
+            assert together[name].label == alone.label
+            assert together[name].probabilities == pytest.approx(alone.probabilities, abs=1e-6)
+    assert set(found[0]["described"].probabilities) == {"0", "1"}
 
 
 def test_a_sentence_has_the_class_that_its_description_has(model):

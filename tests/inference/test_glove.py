@@ -60,3 +60,17 @@ def test_vectors_that_are_not_recorded_need_the_same_width(checkpoint, place, fo
     narrow.write_text("red 1 2\n")
     with pytest.raises(InputError, match="have 2 numbers, and this model was trained on vectors of 8"):
         load(unrecorded, device="cpu", vectors=narrow).predict([("red", "cat")])
+
+
+def test_word_vectors_among_several_tasks(checkpoint, place, folders, vectors):
+    """Every task gets M(x) of its own kind, in mixed batches."""
+    plain = write_checkpoint(place / "beside-glove.pt", folders["pairs"], place / "backbone" / "model.pt", "--phm-n", 4)
+    texts = [("red cat", "dog"), ("Blue, cat!", "unheard of"), ("red", "fast fast fast")]
+    many = load({"glove": checkpoint, "plain": plain}, device="cpu", vectors=vectors)
+    found = many.predict(texts, batch_size=4)
+    for name, path, more in (("glove", checkpoint, {"vectors": vectors}), ("plain", plain, {})):
+        alone = load(path, device="cpu", **more).predict(texts)
+        for together, one in zip(found, alone):
+            assert together[name].probabilities == pytest.approx(one.probabilities, abs=1e-6)
+    with pytest.raises(InputError, match="m-idpg-phm-glove reads word vectors: name the file"):
+        load({"glove": checkpoint, "plain": plain}, device="cpu")

@@ -96,6 +96,8 @@ def test_a_folder_to_share(trained, tmp_path):
     assert found[0] == found[1]
     card = (tmp_path / "shared" / "README.md").read_text()
     assert "| verbalisers | terrible,great |" in card and "classification head" not in card
+    with pytest.raises(InputError, match="--predict-with mlm shares no backbone with other tasks"):
+        load_predictor([trained, trained], device="cpu")
 
 
 def test_classes_in_another_order(place, trained, tmp_path):

@@ -16,6 +16,7 @@ from fairseq_idpg.export import export, main
 from fairseq_idpg.predict import main as predict
 from fairseq_idpg.saving import shared
 from fairseq_idpg.saving.reading import load_state, read_file
+from tests.folders import validate
 from tests.inference.conftest import KINDS, LABELS
 from tests.inference.saved import write_checkpoint
 from tests.inference.test_methods import CASES
@@ -58,6 +59,12 @@ def test_predicts_as_its_checkpoint(kind, idpg, tmp_path):
     checkpoint = idpg(kind)
     export(str(checkpoint), str(tmp_path / "shared"))
     assert answers(tmp_path / "shared", kind) == answers(checkpoint, kind)
+
+
+def test_fairseq_validates_it(idpg, made, folders):
+    found, expected = (validate(folders["pairs"], path) for path in (made, idpg("pairs")))
+    for name in ("valid_loss", "valid_accuracy"):
+        assert found.log(name) == expected.log(name) != []
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case not in TRAIN_ALL])

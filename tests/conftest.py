@@ -10,6 +10,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # each of several processes has a core
 
 HERE = Path(__file__).parent
 QUICK = {"backbone", "criterions", "golden", "methods", "models", "optim", "representations", "tasks"}
+LONGEST = {"test_campaign.py", "test_readme.py", "test_real.py"}
 STARTS_PROCESSES = {"train", "validate", "run", "subprocess"}
 
 
@@ -20,7 +21,11 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def pytest_collection_modifyitems(items):
-    """Marks as ``quick`` the folders QUICK, but for files that have a name of STARTS_PROCESSES."""
+    """Marks as ``quick`` the folders QUICK, but for files that have a name of STARTS_PROCESSES.
+
+    The LONGEST files go first, so that of several processes none is left with one at the end.
+    """
+    items.sort(key=lambda item: item.path.name not in LONGEST)
     for item in items:
         folder = item.path.relative_to(HERE).parts[0]
         if folder in QUICK and not STARTS_PROCESSES & vars(item.module).keys():

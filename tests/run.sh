@@ -16,6 +16,6 @@ if [ "$style" -ne 0 ]; then
   echo "tests/run.sh: ruff or mypy found faults (above): this run fails whatever pytest says below" >&2
 fi
 
-[ "$#" -gt 0 ] || set -- --numprocesses auto --maxprocesses 4 --dist loadfile
+[ "$#" -gt 0 ] || set -- --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 .venv/bin/python -m pytest "$@" || exit $?
 exit "$style"

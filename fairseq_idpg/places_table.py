@@ -18,6 +18,7 @@ SIZES = Geometry(layers=3, width=64, inner=64)  # small: what is refused does no
 INPUTS = ("states", "words", "embeddings", "last")
 GENERATORS: List[Dict[str, Any]] = [  # methods as they read something else, or are made in another way
     {"method": "prompt-tuning"},
+    {"method": "spot"},
     {"method": "p-tuning"},
     {"method": "p-tuning", "prompt_reparameterization": "mlp"},
     {"method": "prefix-tuning"},

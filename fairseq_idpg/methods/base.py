@@ -46,11 +46,13 @@ class WordEmbeddings:
         embeddings: V x d, the backbone's word embeddings; the last symbol is <mask>.
         specials: ids below this are no words.
         encode: text -> ids.
+        fingerprint: of the backbone, as its checkpoints keep it; None where nobody has told.
     """
 
     embeddings: Tensor
     specials: int
     encode: Callable[[str], List[int]]
+    fingerprint: Optional[Tensor] = None
 
 
 class Method(nn.Module, ABC):

@@ -115,7 +115,8 @@ def set_initial_values(model: Any, data: DataFacts) -> None:
     cfg = model.args
     if model.method is not None:
         embeddings = model.encoder.sentence_encoder.embed_tokens.weight
-        model.method.set_initial_values(cfg, WordEmbeddings(embeddings, data.dictionary.nspecial, data.encode))
+        words = WordEmbeddings(embeddings, data.dictionary.nspecial, data.encode, model.backbone_fingerprint)
+        model.method.set_initial_values(cfg, words)
     if cfg.head_init_from:
         assert data.record is not None
         load_head(model, cfg.head_init_from, data.task_cfg.classification_head_name, data.record)

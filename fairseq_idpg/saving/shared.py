@@ -27,7 +27,10 @@ REMEDY = "give one that python -m fairseq_idpg.export wrote"
 # Options that are left out: files of the training, and names that are the same in every folder.
 FILES: Dict[str, Tuple[str, ...]] = {
     "task": ("_name", "data", "representation_cache", "state_cache"),
-    "model": ("_name", "backbone", "head_init_from", "prompt_init_from"),
+    "model": (
+        *("_name", "backbone", "head_init_from", "prompt_init_from"),
+        *("source_prompts", "spot_target", "spot_embeddings"),
+    ),
     "criterion": (),
 }
 SECTIONS = tuple(FILES)

@@ -14,7 +14,7 @@ from tests.helpers import TINY
 
 
 def write_checkpoint(
-    path: Path, folder: Path, backbone: Path, *more: object, without: str = "--phm-n", std: float = 0.1
+    path: Path, folder: Path, backbone: Path, *more: object, without: str = "--phm-n", std: float = 0.1, seed: int = 0
 ) -> Path:
     """Of a model on ``folder`` whose trained values are moved by N(0, std^2).
 
@@ -30,7 +30,7 @@ def write_checkpoint(
     command += ["--init-token", 0, "--max-positions", TINY["max_positions"], "--backbone", backbone, *more]
     parser = options.get_training_parser()
     cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, input_args=list(map(str, command))))
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     model = tasks.setup_task(cfg.task).build_model(cfg.model)
     with torch.no_grad():
         for parameter in filter(lambda p: p.requires_grad, model.parameters()):

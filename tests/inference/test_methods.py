@@ -18,10 +18,11 @@ from tests.inference.test_hub import HEAD
 from tests.inference.test_predictor import inputs, outputs_of_folder
 
 SHORT = ["--prompt-length", 3]
+FROM_SOURCES = {"spot": 1}  # prompts of other tasks
 OPTIONS = {  # of presets that do not fit the small backbone as they are
     **dict.fromkeys(("m-idpg-phm", "s-idpg-phm"), ["--phm-n", 4]),
     "m-idpg-phm-glove": ["--phm-n", 4, "--generator-hidden-size", 8],
-    **dict.fromkeys(("prompt-tuning-100", "prompt-tuning-134", "dpt", "ept"), SHORT),
+    **dict.fromkeys(("prompt-tuning-100", "prompt-tuning-134", "dpt", "ept", *FROM_SOURCES), SHORT),
     "dept": [*SHORT, "--words-length", 6],
 }
 CASES = {  # name: options
@@ -39,7 +40,15 @@ CASES = {  # name: options
 def test_as_on_a_folder(case, place, folders, vectors, tmp_path):
     backbone = place / "backbone" / "model.pt"
     without = "--phm-n --separator-token" if case == "one separator" else "--phm-n"
-    path = write_checkpoint(tmp_path / "x.pt", folders["pairs"], backbone, *CASES[case], without=without)
+    task_prompt = ["--method", "prompt-tuning", *SHORT]
+    sources = [
+        write_checkpoint(tmp_path / f"{i}.pt", folders["pairs"], backbone, *task_prompt, seed=i)
+        for i in range(FROM_SOURCES.get(case, 0))
+    ]
+    more = ["--source-prompts", ",".join(map(str, sources))] if sources else []
+    path = write_checkpoint(tmp_path / "x.pt", folders["pairs"], backbone, *CASES[case], *more, without=without)
+    for source in sources:
+        source.unlink()  # nobody needs it any more
     reads_words = {"vectors": vectors} if "glove" in case else {}
     model, texts = load(path, device="cpu", **reads_words), inputs("pairs")
     logits = outputs_of_folder(path, folders["pairs"])

@@ -37,6 +37,7 @@ OWN = {  # parameters of each method, in its checkpoints under "method."
     "prompt-tuning": {"table"},
     "prompt-tuning-100": {"table"},
     "prompt-tuning-134": {"table"},
+    "spot": {"table"},
     "p-tuning": {f"reparameterization.{name}" for name in P_TUNING},
     "p-tuning-v2": {"table"},
     "p-tuning-v2-kv": {"table"},
@@ -76,7 +77,7 @@ def build(method):
     options = {"phm_n": 4} if "phm" in method and "glove" not in method else {}
     if "glove" in method:
         options = {"representation_width": 8, "generator_hidden_size": 8}
-    if method in ("prompt-tuning-100", "prompt-tuning-134", "dpt", "ept", "dept"):
+    if method in ("prompt-tuning-100", "prompt-tuning-134", "dpt", "ept", "dept", "spot"):
         options["max_positions"] = 160
     model = tiny_model(method=method, **options)
     if "glove" in method:

@@ -10,6 +10,7 @@ from fairseq_idpg.methods.base import WordEmbeddings
 from fairseq_idpg.models.prepare import check_effects
 from fairseq_idpg.representations.kinds import GLOVE
 from tests.helpers import logits, pair_batch, tiny_model
+from tests.sources import give_sources
 
 
 def usual(method):
@@ -31,6 +32,7 @@ def made(method, **options):
         InputError: an option is refused.
     """
     model = tiny_model(method=method, max_positions=160, **options)
+    give_sources(model)
     check_effects(SimpleNamespace(**OF_THE_TASK), model.args, model.method)
     if model.method is not None:
         encode = lambda text: [4 + int(word) for word in text.split()]  # noqa: E731

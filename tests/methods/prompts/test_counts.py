@@ -22,6 +22,7 @@ PAPER = {
     "prompt-tuning": 5_120,
     "prompt-tuning-134": 137_216,
     "prompt-tuning-100": 102_400,
+    "spot": 102_400,
     "p-tuning": 14_703_616,
     "p-tuning-v2": 122_880,
     "p-tuning-v2-kv": 245_760,

@@ -17,6 +17,7 @@ from fairseq_idpg.methods.registry import PRESETS, find_preset
 from fairseq_idpg.places_table import COLUMNS, GENERATORS, INPUTS, command, refusal
 from tests.helpers import PAD, enlarge, pair_batch, prompted, single_batch, tiny_model
 from tests.methods.prompts.plain_prompts import plain_features
+from tests.sources import give_sources
 
 EPT = {"method": "ept", "prompt_init": "normal"}
 WITHOUT_WORDS = {**EPT, "ept_decomposition": "false"}
@@ -101,6 +102,7 @@ def makes_sense(generator, insertion, layers):
 
 def built(generator, insertion, layers):
     model = tiny_model(**small(generator), **SIZES, prompt_insertion=insertion, prompt_layers=layers)
+    give_sources(model)
     embeddings = model.encoder.sentence_encoder.embed_tokens.weight
     model.method.set_initial_values(model.args, WordEmbeddings(embeddings, 4, lambda text: []))
     enlarge(model.encoder)

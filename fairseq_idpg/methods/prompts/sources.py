@@ -1,0 +1,99 @@
+"""Prompts of other tasks, read from their checkpoints: what SPoT, ATTEMPT and MPT start from.
+
+A source is a task prompt, the same rows for every input: of ``prompt-tuning``, or folded into rows (``p-tuning``,
+``dpt``, …), alone or joined with adapters by +.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from ...backbone.loading import read_checkpoint
+from ...errors import InputError
+from ...saving.tensors import FINGERPRINT
+from ..base import WordEmbeddings
+from ..options import Filled, option
+from .base import PromptConfig, PromptMethod, parse_places
+from .initial import saved_methods
+
+
+@dataclass
+class SourceConfig(PromptConfig):
+    """Options of methods that start from other tasks' prompts."""
+
+    source_prompts: Filled[str] = option(
+        "",
+        "checkpoints of other tasks' prompts, A.pt,B.pt, of as many rows at the same places and on the same backbone; "
+        "once they have been read, what is needed of them stands in this run's own checkpoints",
+        changeable=True,
+    )
+
+
+def source_paths(text: Optional[str]) -> List[str]:
+    """``A.pt,B.pt`` -> its paths."""
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
+
+
+def read_sources(
+    method: PromptMethod, cfg: Any, words: WordEmbeddings, paths: List[str], flag: str = "--source-prompts"
+) -> Tensor:
+    """n x places x rows x d, the prompts of n checkpoints.
+
+    Raises:
+        InputError: one cannot be read, holds no task prompt or one of another size or at other places, or was trained
+            on another backbone.
+    """
+    return torch.stack([_read_source(method, cfg, words, path, flag) for path in paths])
+
+
+def _read_source(method: PromptMethod, cfg: Any, words: WordEmbeddings, path: str, flag: str) -> Tensor:
+    options, tensors = read_checkpoint(path, flag)
+    what = f"{flag} {path}"
+    rows = _task_prompt(tensors, what)
+    wanted = (len(method.places), method.rows, words.embeddings.size(1))
+    if rows.shape[1:] != wanted[1:]:
+        raise InputError(
+            f"{what} has a prompt of {rows.size(1)} rows of width {rows.size(2)}, and this run's has {wanted[1]} of "
+            f"width {wanted[2]}: give its --prompt-length, or another"
+        )
+    insertion, layers = (str(options.get(name)) for name in ("prompt_insertion", "prompt_layers"))
+    if insertion != method.insertion or _places(layers, cfg) != method.places or len(rows) != wanted[0]:
+        raise InputError(
+            f"{what} has a prompt for --prompt-insertion {insertion} --prompt-layers {layers}, and this run's is for "
+            f"{method.insertion} and {cfg.prompt_layers}: give the same, or another"
+        )
+    _check_backbone(tensors, words, what)
+    return rows.float()
+
+
+def _task_prompt(tensors: Dict[str, Tensor], what: str) -> Tensor:
+    """places x rows x d: the table of the one method in a checkpoint that is a task prompt."""
+    for state in saved_methods(tensors):
+        names = {name for name in state if not name.startswith("reparameterization.")}
+        if names == {"table"} and state["table"].dim() == 3 and state["table"].is_floating_point():
+            return state["table"]
+    raise InputError(
+        f"{what} holds no prompt that is the same for every input and stands by itself: give a checkpoint of "
+        "--method prompt-tuning, or of another task prompt"
+    )
+
+
+def _places(layers: str, cfg: Any) -> Optional[Tuple[int, ...]]:
+    try:
+        return parse_places(layers, cfg.encoder_layers, needs_input=False)
+    except InputError:
+        return None
+
+
+def _check_backbone(tensors: Dict[str, Tensor], words: WordEmbeddings, what: str) -> None:
+    """The rows mean something to the weights that they were trained with."""
+    theirs = tensors.get(FINGERPRINT)
+    if theirs is None:
+        raise InputError(f"{what} does not say which backbone it was trained on: give a checkpoint of this version")
+    if words.fingerprint is not None and not torch.equal(theirs, words.fingerprint.cpu()):
+        raise InputError(
+            f"{what} was trained on another backbone than this run's, or with another --predict-with: give one that "
+            "was trained on the same"
+        )

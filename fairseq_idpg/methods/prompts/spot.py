@@ -1,0 +1,148 @@
+"""SPoT: a task prompt that starts from the most similar prompt of other tasks.
+
+Paper: "SPoT: Better Frozen Model Adaptation through Soft Prompt Transfer" (Vu et al., ACL 2022), Section 3,
+https://arxiv.org/abs/2110.07904
+
+A task is compared by its own prompt after a few updates (10,000 in the paper, as many for every task): train one with
+``prompt-tuning`` first, --spot-target. Of the paper's three ways to use the most similar sources, best of top k is a
+run for each of the k, with one --source-prompts; the weighted average is --spot-average k; the mixture of their data,
+which needs a training on several tasks, is not here.
+
+Differs from the paper in: a head is trained; rows stand after ``<s>`` (or at another --prompt-position), not in front
+of it. Cosines of the weighted average must be positive: the paper's weights would not sum up rows otherwise.
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Optional
+
+import torch
+import torch.nn.functional as F
+from fairseq.dataclass import ChoiceEnum
+from torch import Tensor, nn
+
+from ...errors import InputError
+from ..base import WordEmbeddings
+from ..options import Filled, option
+from ..registry import register_preset
+from .initial import load_saved
+from .sources import SourceConfig, read_sources, source_paths
+from .task_prompts import TaskPrompts
+
+logger = logging.getLogger(__name__)
+
+
+def token_cosine(one: Tensor, other: Tensor) -> Tensor:
+    """Mean of the cosines of every row of ``one`` with every row of ``other``, ... x d each: the paper's per-token."""
+    return (F.normalize(one, dim=-1).flatten(0, -2).mean(0) * F.normalize(other, dim=-1).flatten(0, -2).mean(0)).sum()
+
+
+def mean_cosine(one: Tensor, other: Tensor) -> Tensor:
+    """Cosine of the means of their rows: the paper's average tokens."""
+    return F.cosine_similarity(one.flatten(0, -2).mean(0), other.flatten(0, -2).mean(0), dim=0)
+
+
+SIMILARITIES: Dict[str, Callable[[Tensor, Tensor], Tensor]] = {"tokens": token_cosine, "mean": mean_cosine}
+Similarity: Any = ChoiceEnum(list(SIMILARITIES))
+CHOOSING = ("spot_target", "spot_embeddings", "spot_similarity", "spot_average")  # options for several sources
+
+
+@dataclass
+class SPoTConfig(SourceConfig):
+    """Options of SPoT."""
+
+    spot_target: Filled[str] = option(
+        "",
+        "checkpoint of this task's own prompt after as many updates as those it is compared with; needed with two or "
+        "more --source-prompts",
+        changeable=True,
+    )
+    spot_embeddings: Filled[str] = option(
+        "",
+        "checkpoints of the sources' prompts after as many updates as --spot-target, in the order of --source-prompts, "
+        "which are compared in the place of these",
+        changeable=True,
+    )
+    spot_similarity: Filled[Similarity] = option(
+        "tokens",
+        "similarity of two prompts: mean cosine of every pair of their 'tokens', or cosine of their 'mean's",
+        changeable=True,
+    )
+    spot_average: Filled[int] = option(
+        1,
+        "start from the mean of so many most similar sources, weighted by their cosines; 1: from the most similar",
+        changeable=True,
+    )
+
+
+class SPoT(TaskPrompts):
+    """P_l = table[l], for each place l; it starts from sum_r s_r P_r,l / sum_r s_r of the k most similar sources.
+
+    s_r is source r's ``SIMILARITIES`` to this task's own prompt. Trainable parameters: places * rows * d.
+    """
+
+    config = SPoTConfig
+
+    def make_network(self, cfg: Any, out: int) -> Optional[nn.Module]:
+        return None
+
+    @torch.no_grad()
+    def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
+        if str(cfg.prompt_init) == "saved":
+            return load_saved(self, cfg.prompt_init_from)
+        paths = source_paths(cfg.source_prompts)
+        if not paths:
+            raise InputError(
+                f"--method {cfg.method} starts from other tasks' prompts: give their checkpoints, --source-prompts "
+                "A.pt,B.pt"
+            )
+        if not 1 <= cfg.spot_average <= len(paths):
+            raise InputError(f"--spot-average {cfg.spot_average}: give 1 to the number of sources, {len(paths)}")
+        sources = read_sources(self, cfg, words, paths)
+        if len(paths) == 1:
+            self.table.copy_(sources[0])
+            return
+        cosines, order = self.cosines(cfg, words, sources).sort(descending=True)
+        for cosine, number in zip(cosines.tolist(), order.tolist()):
+            logger.info("source prompt %s: cosine %.4f", paths[number], cosine)
+        chosen = order[: cfg.spot_average].tolist()
+        weights = cosines[: cfg.spot_average] if len(chosen) > 1 else cosines.new_ones(1)
+        if not (weights > 0).all():
+            raise InputError(
+                f"--spot-average {cfg.spot_average}: the cosine of {paths[chosen[-1]]} is {weights[-1].item():.4f}, "
+                "which is no weight: give a smaller number"
+            )
+        logger.info("the prompt starts from %s", " and ".join(paths[number] for number in chosen))
+        self.table.copy_(torch.einsum("n,nptd->ptd", weights / weights.sum(), sources[chosen]))
+
+    def cosines(self, cfg: Any, words: WordEmbeddings, sources: Tensor) -> Tensor:
+        """n similarities to the target's own prompt."""
+        if not cfg.spot_target:
+            raise InputError(
+                f"--source-prompts names {len(sources)}: give --spot-target, a checkpoint of prompt-tuning on this "
+                "task, to choose by, or one source"
+            )
+        compared = source_paths(cfg.spot_embeddings)
+        if len(compared) not in (0, len(sources)):
+            raise InputError(
+                f"--spot-embeddings names {len(compared)} and --source-prompts {len(sources)}: give one for each"
+            )
+        if compared:
+            sources = read_sources(self, cfg, words, compared, "--spot-embeddings")
+        target = read_sources(self, cfg, words, [cfg.spot_target], "--spot-target")[0]
+        similarity = SIMILARITIES[str(cfg.spot_similarity)]
+        return torch.stack([similarity(source, target) for source in sources])
+
+    def without_effect(self, cfg: Any) -> Dict[str, str]:
+        found = super().without_effect(cfg)
+        if str(cfg.prompt_init) == "saved":
+            taken = "--prompt-init saved takes a prompt as it is: leave it out"
+            found.update(dict.fromkeys(("source_prompts", *CHOOSING), taken))
+        else:
+            found["prompt_init"] = "the source prompts are the start: leave it out, or give saved"
+            if len(source_paths(cfg.source_prompts)) == 1:
+                found.update(dict.fromkeys(CHOOSING, "one source is taken as it is: leave it out"))
+        return found
+
+
+register_preset("spot", SPoT, prompt_length=100)

@@ -1,0 +1,189 @@
+"""SPoT: which source a prompt starts from, and what is refused as one."""
+
+from __future__ import annotations
+
+import logging
+import math
+
+import pytest
+import torch
+
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.methods.base import WordEmbeddings
+from fairseq_idpg.methods.prompts.spot import mean_cosine, token_cosine
+from fairseq_idpg.models.prepare import check_method_effects
+from tests.folders import train, write_backbone, write_folder
+from tests.helpers import tiny_model
+from tests.sources import write_source
+
+ROWS, WIDTH = 3, 32
+BACKBONE = torch.arange(32, dtype=torch.uint8)
+
+
+def started(fingerprint=BACKBONE, **options):
+    """The prompt that a run starts from."""
+    model = tiny_model(method="spot", **{"prompt_length": ROWS, **options})
+    words = WordEmbeddings(model.encoder.sentence_encoder.embed_tokens.weight, 4, list, fingerprint)
+    model.method.set_initial_values(model.args, words)
+    check_method_effects(model.args, model.method)
+    return model.method.table.detach()
+
+
+def drawn(seed, places=1):
+    return torch.randn(places, ROWS, WIDTH, generator=torch.Generator().manual_seed(seed))
+
+
+def cosine(a, b):
+    return float(a @ b) / math.sqrt(float(a @ a) * float(b @ b))
+
+
+def test_similarities_are_the_papers():
+    one, other = drawn(1, places=2), drawn(2, places=2)
+    rows, others = list(one.flatten(0, 1)), list(other.flatten(0, 1))
+    pairs = [cosine(a, b) for a in rows for b in others]
+    assert float(token_cosine(one, other)) == pytest.approx(sum(pairs) / len(pairs), abs=1e-6)
+    assert float(mean_cosine(one, other)) == pytest.approx(cosine(sum(rows), sum(others)), abs=1e-6)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """name -> checkpoint: a and c resemble the target, c more."""
+    target = drawn(0)
+    rows = {"target": target, "a": target + drawn(1), "b": -target, "c": target + 0.1 * drawn(2)}
+    paths = {name: write_source(tmp_path / f"{name}.pt", value, fingerprint=BACKBONE) for name, value in rows.items()}
+    return rows, paths
+
+
+def sources(paths, names):
+    return ",".join(paths[name] for name in names)
+
+
+@pytest.mark.parametrize("similarity", ["tokens", "mean"])
+def test_the_most_similar_source_is_the_start(saved, similarity, caplog):
+    rows, paths = saved
+    with caplog.at_level(logging.INFO):
+        table = started(source_prompts=sources(paths, "abc"), spot_target=paths["target"], spot_similarity=similarity)
+    assert torch.equal(table, rows["c"])
+    told = [record.getMessage() for record in caplog.records if "cosine" in record.getMessage()]
+    measure = {"tokens": token_cosine, "mean": mean_cosine}[similarity]
+    assert told == [
+        f"source prompt {paths[name]}: cosine {float(measure(rows[name], rows['target'])):.4f}" for name in "cab"
+    ]
+    assert f"the prompt starts from {paths['c']}" in caplog.text
+
+
+def test_one_source_is_taken_as_it_is(saved):
+    rows, paths = saved
+    assert torch.equal(started(source_prompts=paths["b"]), rows["b"])
+
+
+def test_a_weighted_average_of_the_most_similar(saved):
+    rows, paths = saved
+    table = started(source_prompts=sources(paths, "abc"), spot_target=paths["target"], spot_average=2)
+    weights = {name: float(token_cosine(rows[name], rows["target"])) for name in "ac"}
+    expected = sum(weight * rows[name] for name, weight in weights.items()) / sum(weights.values())
+    torch.testing.assert_close(table, expected)
+
+
+def test_sources_may_be_compared_by_early_checkpoints(saved):
+    """What is compared and what is taken over are named in the same order."""
+    rows, paths = saved
+    early = sources(paths, "cba")
+    table = started(source_prompts=sources(paths, "abc"), spot_target=paths["target"], spot_embeddings=early)
+    assert torch.equal(table, rows["a"])
+
+
+@pytest.mark.parametrize(
+    ("layers", "insertion", "places"), [("all", "add", 3), ("0,1,2", "key-value", 3), ("2", "late", 1)]
+)
+def test_prompts_of_several_places(tmp_path, layers, insertion, places):
+    rows = torch.randn(places, ROWS * (2 if insertion == "key-value" else 1), WIDTH)
+    there = "0,1,2" if layers == "all" else layers  # the same places in other words
+    path = write_source(tmp_path / "a.pt", rows, insertion, there, BACKBONE)
+    assert torch.equal(started(source_prompts=path, prompt_layers=layers, prompt_insertion=insertion), rows)
+
+
+def test_folded_and_joined_prompts_are_sources(tmp_path):
+    rows = drawn(5)
+    folded = write_source(tmp_path / "f.pt", rows, fingerprint=BACKBONE, **{"reparameterization.a": torch.ones(2)})
+    assert torch.equal(started(source_prompts=folded), rows)
+    joined = tiny_model(method="adapter+prompt-tuning", prompt_length=ROWS)
+    joined.backbone_fingerprint.copy_(BACKBONE)
+    options = {"_name": "roberta_idpg", "prompt_insertion": "add", "prompt_layers": "first"}
+    torch.save({"args": None, "cfg": {"model": options}, "model": joined.state_dict()}, tmp_path / "j.pt")
+    assert torch.equal(started(source_prompts=str(tmp_path / "j.pt")), joined.method.parts[1].table)
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ({"rows": torch.zeros(1, 4, WIDTH)}, "has a prompt of 4 rows of width 32, and this run's has 3 of width 32"),
+        ({"rows": torch.zeros(1, ROWS, 16)}, "has a prompt of 3 rows of width 16"),
+        ({"layers": "all"}, "for --prompt-insertion add --prompt-layers all, and this run's is for add and first"),
+        ({"insertion": "late"}, "for --prompt-insertion late --prompt-layers first, and this run's is for add"),
+        ({"layers": "none"}, "for --prompt-insertion add --prompt-layers none"),
+        ({"insertion": None}, "for --prompt-insertion None"),
+        ({"rows": torch.zeros(2, ROWS, WIDTH)}, "and this run's is for add and first"),
+        ({"rows": torch.zeros(ROWS, WIDTH)}, "holds no prompt that is the same for every input"),
+        ({"router": torch.zeros(4, WIDTH)}, "holds no prompt that is the same for every input"),
+        ({"words.a": torch.zeros(4, 2)}, "holds no prompt that is the same for every input and stands by itself"),
+        ({"fingerprint": BACKBONE + 1}, "was trained on another backbone than this run's"),
+        ({"rows": torch.full((1, ROWS, WIDTH), float("nan"))}, "method.table holds NaN"),
+    ],
+)
+def test_what_is_no_source(tmp_path, written, message):
+    values = {"rows": drawn(0), "fingerprint": BACKBONE, **written}
+    path = write_source(tmp_path / "a.pt", values.pop("rows"), **values)
+    with pytest.raises(InputError, match=message) as error:
+        started(source_prompts=path)
+    assert str(error.value).startswith(f"--source-prompts {path}") and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "--method spot starts from other tasks' prompts: give their checkpoints, --source-prompts A.pt,B.pt"),
+        ({"names": "ab"}, "--source-prompts names 2: give --spot-target"),
+        ({"names": "a", "spot_average": 2}, "--spot-average 2: give 1 to the number of sources, 1"),
+        ({"names": "ab", "spot_average": 0, "target": "target"}, "--spot-average 0: give 1"),
+        ({"names": "abc", "spot_average": 3, "target": "target"}, "--spot-average 3: the cosine of .*b.pt is -"),
+        ({"names": "ab", "target": "target", "early": "a"}, "--spot-embeddings names 1 and --source-prompts 2"),
+        ({"names": "a", "target": "target"}, "--spot-target .* has no effect: one source is taken as it is"),
+        (
+            {"names": "a", "prompt_init": "uniform"},
+            "--prompt-init uniform has no effect: the source",
+        ),
+    ],
+)
+def test_bad_options(saved, options, message):
+    _, paths = saved
+    options = dict(options)
+    given = {"source_prompts": sources(paths, options.pop("names", ""))}
+    for name, option in (("target", "spot_target"), ("early", "spot_embeddings")):
+        if name in options:
+            given[option] = paths[options.pop(name)]
+    with pytest.raises(InputError, match=message):
+        started(**given, **options)
+
+
+def test_command_line(tmp_path):
+    """Two prompts are trained, the nearer one of which starts a third; a stranger's file runs nothing."""
+    data, backbone = write_folder(tmp_path / "data", pairs=False), write_backbone(tmp_path / "model.pt")
+    usual = ["--backbone", backbone, "--max-update", 2, "--prompt-length", ROWS]
+    own = {}
+    for name, lr in (("near", 1e-3), ("far", 1.0), ("target", 2e-3)):
+        train(data, tmp_path / name, *usual, "--method", "prompt-tuning", "--lr", lr)
+        own[name] = tmp_path / name / "checkpoint_last.pt"
+    spot = [*usual, "--method", "spot", "--lr", 0, "--source-prompts", f"{own['far']},{own['near']}"]
+    finished = train(data, tmp_path / "spot", *spot, "--spot-target", own["target"], without="--phm-n")
+    assert f"the prompt starts from {own['near']}" in finished.output
+    tables = [
+        torch.load(path, weights_only=True)["model"]["method.table"]
+        for path in (own["near"], tmp_path / "spot" / "checkpoint_last.pt")
+    ]
+    assert torch.equal(*tables)
+    write_backbone(tmp_path / "other.pt", seed=1)
+    other = train(
+        data, tmp_path / "x", *spot[2:], "--backbone", tmp_path / "other.pt", succeed=False, without="--phm-n"
+    )
+    assert "was trained on another backbone than this run's" in other.last_line

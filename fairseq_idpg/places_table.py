@@ -26,6 +26,7 @@ GENERATORS: List[Dict[str, Any]] = [  # methods as they read something else, or 
     {"method": "dept"},
     {"method": "ept", "prompt_init": "normal"},
     {"method": "smop"},
+    {"method": "attempt"},
     {"method": "s-idpg-phm"},
     {"method": "s-idpg-phm", "representation": "mean-pooled"},
     {"method": "s-idpg-phm", "representation": "token-mean"},

@@ -34,7 +34,7 @@ def give_sources(model) -> None:
             count = len(getattr(method, "sources", [None]))
             shape = (len(method.places), method.rows, model.args.encoder_embed_dim)
             place, draw = (method.insertion, ",".join(map(str, method.places))), torch.Generator().manual_seed(1)
-            name = "-".join(map(str, (*shape, *place)))
+            name = "-".join(map(str, (*shape, method.insertion, *method.places)))
             model.args.source_prompts = ",".join(
                 write_source(Path(GIVEN.name) / f"{name}-{i}.pt", 0.02 * torch.randn(shape, generator=draw), *place)
                 for i in range(count)

@@ -84,6 +84,14 @@ class Method(nn.Module, ABC):
     folded = False
     merged = False
 
+    @classmethod
+    def derive_options(cls, cfg: Any) -> None:
+        """Puts options that follow from others into ``cfg``, before those that are left open are filled.
+
+        Raises:
+            InputError: ``cfg`` says something else of one.
+        """
+
     def injection(self, representation: Optional[Tensor]) -> Injection:
         """The values of one forward pass, a field for each of ``slots``.
 

@@ -105,5 +105,7 @@ def fill_method_options(cfg: Any) -> None:
     """Fills the chosen method's options in ``cfg`` (a config or a namespace) in place."""
     preset = find_preset(cfg.method)
     with open_dict(cfg) if OmegaConf.is_config(cfg) else contextlib.nullcontext():
+        for method in preset.methods:
+            method.derive_options(cfg)
         fill_options(cfg, preset, METHOD_OPTIONS)
         cfg.no_freeze_backbone = cfg.no_freeze_backbone or preset.trains_backbone

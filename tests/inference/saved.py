@@ -12,6 +12,8 @@ from omegaconf import OmegaConf
 from tests.folders import TRAINING
 from tests.helpers import TINY
 
+FROM_SOURCES = {"spot": 1, "attempt": 2}  # preset -> prompts of other tasks that it is given
+
 
 def write_checkpoint(
     path: Path, folder: Path, backbone: Path, *more: object, without: str = "--phm-n", std: float = 0.1, seed: int = 0
@@ -46,3 +48,12 @@ def write_checkpoint(
     path.parent.mkdir(parents=True, exist_ok=True)
     torch.save(state, path)
     return path
+
+
+def source_options(method: str, place: Path, folder: Path, backbone: Path, *size: object) -> list[str]:
+    """--source-prompts of a preset that starts from other tasks' prompts, which are written into ``place``."""
+    paths = [
+        write_checkpoint(place / f"source{i}.pt", folder, backbone, "--method", "prompt-tuning", *size, seed=i)
+        for i in range(FROM_SOURCES.get(method, 0))
+    ]
+    return ["--source-prompts", ",".join(map(str, paths))] if paths else []

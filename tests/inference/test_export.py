@@ -18,8 +18,8 @@ from fairseq_idpg.saving import shared
 from fairseq_idpg.saving.reading import load_state, read_file
 from tests.folders import validate
 from tests.inference.conftest import KINDS, LABELS
-from tests.inference.saved import write_checkpoint
-from tests.inference.test_methods import CASES
+from tests.inference.saved import source_options, write_checkpoint
+from tests.inference.test_methods import CASES, SHORT
 from tests.inference.test_predictor import inputs
 
 TRAIN_ALL = ("fine-tuning", "efl")
@@ -71,7 +71,10 @@ def test_fairseq_validates_it(idpg, made, folders):
 def test_every_method(case, place, folders, vectors, tmp_path):
     without = "--phm-n --separator-token" if case == "one separator" else "--phm-n"
     backbone, checkpoint = place / "backbone" / "model.pt", tmp_path / "x.pt"
-    write_checkpoint(checkpoint, folders["pairs"], backbone, *CASES[case], without=without)
+    more = source_options(case, tmp_path, folders["pairs"], backbone, *SHORT)
+    write_checkpoint(checkpoint, folders["pairs"], backbone, *CASES[case], *more, without=without)
+    for source in tmp_path.glob("source*.pt"):
+        source.unlink()
     export(str(checkpoint), str(tmp_path / "shared"))
     words = {"vectors": vectors} if "glove" in case else {}
     assert answers(tmp_path / "shared", "pairs", **words) == answers(checkpoint, "pairs", **words)

@@ -13,12 +13,11 @@ from fairseq_idpg.inference.int8 import multiplies_exactly
 from fairseq_idpg.methods.registry import PRESETS
 from preprocess.errors import InputError
 from tests.helpers import TINY
-from tests.inference.saved import write_checkpoint
+from tests.inference.saved import FROM_SOURCES, source_options, write_checkpoint
 from tests.inference.test_hub import HEAD
 from tests.inference.test_predictor import inputs, outputs_of_folder
 
 SHORT = ["--prompt-length", 3]
-FROM_SOURCES = {"spot": 1}  # prompts of other tasks
 OPTIONS = {  # of presets that do not fit the small backbone as they are
     **dict.fromkeys(("m-idpg-phm", "s-idpg-phm"), ["--phm-n", 4]),
     "m-idpg-phm-glove": ["--phm-n", 4, "--generator-hidden-size", 8],
@@ -40,14 +39,9 @@ CASES = {  # name: options
 def test_as_on_a_folder(case, place, folders, vectors, tmp_path):
     backbone = place / "backbone" / "model.pt"
     without = "--phm-n --separator-token" if case == "one separator" else "--phm-n"
-    task_prompt = ["--method", "prompt-tuning", *SHORT]
-    sources = [
-        write_checkpoint(tmp_path / f"{i}.pt", folders["pairs"], backbone, *task_prompt, seed=i)
-        for i in range(FROM_SOURCES.get(case, 0))
-    ]
-    more = ["--source-prompts", ",".join(map(str, sources))] if sources else []
+    more = source_options(case, tmp_path, folders["pairs"], backbone, *SHORT)
     path = write_checkpoint(tmp_path / "x.pt", folders["pairs"], backbone, *CASES[case], *more, without=without)
-    for source in sources:
+    for source in tmp_path.glob("source*.pt"):
         source.unlink()  # nobody needs it any more
     reads_words = {"vectors": vectors} if "glove" in case else {}
     model, texts = load(path, device="cpu", **reads_words), inputs("pairs")

@@ -13,7 +13,7 @@ from fairseq_idpg.inference.folder import load_on_folder, predict_split
 from fairseq_idpg.methods.registry import PRESETS
 from tests.folders import same_tensors, train, validate
 from tests.helpers import ALWAYS_SAVED
-from tests.inference.saved import write_checkpoint
+from tests.inference.saved import FROM_SOURCES, source_options
 from tests.methods.test_registry import FOLDED, TRAINS_BACKBONE, build, trained_names
 from tests.representations.test_word_vectors import write_vectors
 
@@ -21,7 +21,6 @@ ELSEWHERE = {"m-idpg-phm"}  # the default: tests/cli
 JOINED = ["id-spam+adapter", "lora+id-spam", "bitfit+prompt-tuning", "lora+dept"]
 FEW_ROWS = ["--prompt-length", 4]
 WORDS_LR = ["--optimizer", "grouped_adam", "--words-lr", 3]
-FROM_SOURCES = {"spot": 1}  # prompts of other tasks
 OPTIONS = {  # what is too large for the tiny model, and options worth a run
     **dict.fromkeys(("prompt-tuning-100", "prompt-tuning-134", *FROM_SOURCES), FEW_ROWS),
     "m-idpg-phm-glove": ["--generator-hidden-size", 8],
@@ -69,11 +68,6 @@ def folded(name):
     return {f"method.{own}" for own in FOLDED.get(name, ())}
 
 
-def write_saved(path, data, backbone, seed):
-    """A checkpoint of prompt-tuning as another task leaves it."""
-    return write_checkpoint(path, data, backbone, "--method", "prompt-tuning", *FEW_ROWS, seed=seed)
-
-
 def saved(folder, at):
     return torch.load(folder / f"checkpoint_{at}.pt", weights_only=True)["model"]
 
@@ -82,9 +76,7 @@ def saved(folder, at):
 def test_run(case, data, backbone, tmp_path):
     name, options, left_out = usual(case)
     options += ["--backbone", backbone, "--max-epoch", 1]
-    if name in FROM_SOURCES:
-        sources = [write_saved(tmp_path / f"{i}.pt", data, backbone, i) for i in range(FROM_SOURCES[name])]
-        options += ["--source-prompts", ",".join(map(str, sources))]
+    options += source_options(name, tmp_path, data, backbone, *FEW_ROWS)
     whole = train(data, tmp_path / "whole", *options, "--save-interval-updates", 2, without=left_out)
     tensors = saved(tmp_path / "whole", "last")
 

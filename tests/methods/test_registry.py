@@ -47,6 +47,7 @@ OWN = {  # parameters of each method, in its checkpoints under "method."
     "dept": {"table", *WORDS},
     "ept": {"reparameterization.rows", *(f"reparameterization.experts.{name}" for name in EXPERTS), *WORDS},
     "smop": {"table", "router"},
+    "attempt": {"table", "down.weight", "up.weight", "layer_norm.weight", "layer_norm.bias"},
     "lpt-naive": {"table"},
     "lpt-npg": LPT,
     "lpt-mppg": LPT,
@@ -67,6 +68,7 @@ OWN = {  # parameters of each method, in its checkpoints under "method."
 FOLDED = {  # saved besides
     **{name: {"table"} for name in ("p-tuning", "prefix-tuning", "dpt", "ept")},
     "mam": {"parts.0.table"},
+    "attempt": {"sources"},
 }
 TRAINS_BACKBONE = {"fine-tuning", "efl"}
 TRAINS_LAYER_NORMS = {"compacter-shared"}
@@ -77,7 +79,7 @@ def build(method):
     options = {"phm_n": 4} if "phm" in method and "glove" not in method else {}
     if "glove" in method:
         options = {"representation_width": 8, "generator_hidden_size": 8}
-    if method in ("prompt-tuning-100", "prompt-tuning-134", "dpt", "ept", "dept", "spot"):
+    if method in ("prompt-tuning-100", "prompt-tuning-134", "dpt", "ept", "dept", "spot", "attempt"):
         options["max_positions"] = 160
     model = tiny_model(method=method, **options)
     if "glove" in method:

@@ -27,6 +27,10 @@ VALUES = {  # other values of every option than those that some preset has
     "spot_embeddings": ["nowhere.pt"],
     "spot_similarity": ["mean", "tokens"],
     "spot_average": [2],
+    "attempt_sources": [2],
+    "attempt_hidden_size": [9],
+    "attempt_temperature": ["0.5"],
+    "attempt_init": ["source", "own"],
     "prompt_reparameterization": ["none", "lstm", "mlp", "prefix-mlp", "low-rank"],
     "reparameterization_hidden_size": [9],
     "words_rank": [3],
@@ -102,6 +106,7 @@ CONTEXTS = [  # what goes before: the settings with which some option has no eff
     {"ept_fusion": "none"},
     {"ept_fusion": "none", "ept_decomposition": "false"},
     {"ept_experts": 0},
+    {"attempt_init": "own"},
 ]
 IN_EVERY_CONTEXT = {
     "m-idpg-phm",
@@ -115,6 +120,7 @@ IN_EVERY_CONTEXT = {
     "dept",
     "ept",
     "smop",
+    "attempt",
 }  # the others are presets of these
 
 
@@ -122,13 +128,16 @@ def test_every_option_has_values_here():
     assert set(VALUES) == set(METHOD_OPTIONS)
 
 
-def trained(model):
-    return {name: p for name, p in model.named_parameters() if p.requires_grad}
+def shapes(model):
+    """Of what is trained, and of what a method keeps besides."""
+    trained = {name: p.shape for name, p in model.named_parameters() if p.requires_grad}
+    kept = {} if model.method is None else {name: value.shape for name, value in model.method.named_buffers()}
+    return trained, kept
 
 
 def has_effect(base, changed, option):
-    """Whether other tensors are trained, or start elsewhere, or the same tensors give another pass."""
-    if {n: p.shape for n, p in trained(base).items()} != {n: p.shape for n, p in trained(changed).items()}:
+    """Whether other tensors are trained or kept, or start elsewhere, or the same tensors give another pass."""
+    if shapes(base) != shapes(changed):
         return True
     if "init" in option and differ(base.method.state_dict().values(), changed.method.state_dict().values()):
         return True

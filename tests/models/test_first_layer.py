@@ -24,6 +24,7 @@ BEGINNINGS = [  # (options, k)
     ],
     *[({**IDPG, "representation": kind}, 2) for kind in ("backbone", "previous-layer", "mean-pooled", "token-mean")],
     ({"method": "smop", **LATE}, 2),
+    ({"method": "attempt", "attempt_temperature": "1", **LATE}, 2),
     ({"method": "lpt-mppg", **KEY_VALUE}, 2),
     ({"method": "lpt-naive", "prompt_layers": "3"}, 3),
     ({"method": "adapter-drop", "adapter_drop": "3"}, 3),

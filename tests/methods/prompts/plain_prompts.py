@@ -70,6 +70,17 @@ def smop_rows(method, number: int, words: Tensor) -> Tensor:
     return sum(shares[i] * prompts[i] for i in best)
 
 
+def attempt_rows(method, number: int, words: Tensor) -> Tensor:
+    """The released code's lines for one example, whose prompts may stand at several places."""
+    prompts = [*method.sources, method.table]
+    x = torch.stack([max(column) for column in words.t()])
+    hidden = weight(method.down, x)
+    x = method.layer_norm(weight(method.up, hidden * torch.sigmoid(hidden)))
+    scores = [torch.stack([max(column) for column in p.flatten(0, 1).t()]) @ x / method.temperature for p in prompts]
+    shares = torch.stack(scores).softmax(0)
+    return method.table[number] + sum(share * prompt[number] for share, prompt in zip(shares, prompts))
+
+
 def ept_rows(method, p: Tensor) -> Tensor:
     """What becomes of one row p of P_s."""
     network = method.reparameterization
@@ -139,6 +150,8 @@ def plain_features(model, ids: Tensor, vectors: Tensor | None = None, prompt=Non
         number = method.places.index(place)
         if hasattr(method, "router"):
             return smop_rows(method, number, words)
+        if hasattr(method, "sources"):
+            return attempt_rows(method, number, words)
         if hasattr(method, "table"):
             return task_rows(method, args, number)
         if hasattr(method, "from_previous_layer"):

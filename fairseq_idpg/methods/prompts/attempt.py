@@ -1,0 +1,159 @@
+"""ATTEMPT: a mixture of other tasks' frozen prompts and the task's own, weighted for each input.
+
+Paper: "ATTEMPT: Parameter-Efficient Multi-task Tuning via Attentional Mixtures of Soft Prompts" (Asai et al., EMNLP
+2022), https://arxiv.org/abs/2205.11961; code: https://github.com/AkariAsai/ATTEMPT
+
+Differs from the paper in:
+- One task is trained: its attention network is its own, or starts from another task's run of this method (--prompt-init
+  saved). Training one network on several tasks at once is not here.
+- The largest value of each width is taken over an input's tokens alone; the released code pads to 256 and counts pads.
+- Rows stand after ``<s>`` (or at another --prompt-position), not in front of it; a head is trained on RoBERTa.
+- Prompts above the input, late ones, keys and values are mixed by the same weights, a prompt's key then being the
+  largest values of its rows at all places.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional
+
+import torch
+import torch.nn.functional as F
+from fairseq.dataclass import ChoiceEnum
+from torch import Tensor, nn
+
+from ...backbone.injection import States
+from ...errors import InputError
+from ..base import Geometry, WordEmbeddings
+from ..options import Filled, option
+from ..registry import register_preset
+from .base import TABLE_STD, PromptAt, PromptMethod
+from .sources import SourceConfig, read_sources, source_paths
+
+ATTENTION_STD = 0.01  # of the released code's Linears
+
+Start: Any = ChoiceEnum(["source", "own"])
+
+
+@dataclass
+class ATTEMPTConfig(SourceConfig):
+    """Options of ATTEMPT."""
+
+    attempt_sources: Filled[int] = option(6, "source prompts n; with --source-prompts as many as these names")
+    attempt_hidden_size: Filled[int] = option(100, "hidden size m of the attention network")
+    attempt_temperature: Filled[str] = option(
+        "auto", "what scores are divided by in the softmax, such as 50; 'auto': e d, the published 2087 for d = 768"
+    )
+    attempt_init: Filled[Start] = option(
+        "source",
+        "the task's own prompt starts from the first 'source', as in the released code, or, with a start of its 'own', "
+        "as --prompt-init says",
+        changeable=True,
+    )
+
+
+def parse_temperature(text: str, width: int) -> float:
+    """``auto`` or a positive number."""
+    if text == "auto":
+        return math.e * width
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise InputError(f"--attempt-temperature {text}: give auto or a number above 0")
+    return value
+
+
+def largest_of_words(words: States) -> Tensor:
+    """B x d: the largest value of each width among an input's word embeddings."""
+    if words.padding is None:
+        return words.x.amax(0)
+    return words.x.masked_fill(words.padding.t()[..., None], -math.inf).amax(0)
+
+
+class ATTEMPT(PromptMethod):
+    """P_l = table_l + sum_j a_j P_j,l;  a = softmax(K LN(W_up SiLU(W_down x)) / T), over n sources and the table.
+
+    x: B x d, the largest values of an input's word embeddings; K: (n + 1) x d, those of each prompt's rows. ``table``:
+    places x rows x d, the task's own prompt; ``sources``: n x places x rows x d, frozen and saved with it.
+    Trainable parameters: places rows d + 2 d m + 2 d.
+    """
+
+    config = ATTEMPTConfig
+    reads_words = True
+    sources: Tensor
+
+    def __init__(self, cfg: ATTEMPTConfig, geometry: Geometry):
+        super().__init__(cfg, geometry)
+        width, hidden, count = geometry.width, cfg.attempt_hidden_size, cfg.attempt_sources
+        if count < 1:
+            raise InputError(f"--attempt-sources {count}: give 1 or more")
+        if hidden < 1:
+            raise InputError(f"--attempt-hidden-size {hidden} is no size: give 1 or more")
+        self.temperature = parse_temperature(str(cfg.attempt_temperature), width)
+        self.table = nn.Parameter(torch.empty(len(self.places), self.rows, width).normal_(std=TABLE_STD))
+        self.register_buffer("sources", torch.empty(count, *self.table.shape).normal_(std=TABLE_STD))
+        self.down, self.up = nn.Linear(width, hidden, bias=False), nn.Linear(hidden, width, bias=False)
+        for linear in (self.down, self.up):
+            nn.init.normal_(linear.weight, std=ATTENTION_STD)
+        self.layer_norm = nn.LayerNorm(width)
+
+    @classmethod
+    def derive_options(cls, cfg: Any) -> None:
+        count = len(source_paths(getattr(cfg, "source_prompts", None)))
+        told = getattr(cfg, "attempt_sources", None)
+        if count and told not in (None, count):
+            raise InputError(f"--attempt-sources {told}: --source-prompts names {count}: leave the number out")
+        if count:
+            cfg.attempt_sources = count
+
+    @property
+    def initial_rows(self) -> nn.Parameter:
+        return self.table
+
+    @torch.no_grad()
+    def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
+        paths, saved = source_paths(cfg.source_prompts), str(cfg.prompt_init) == "saved"
+        if not (paths or saved):
+            raise InputError(
+                f"--method {cfg.method} mixes other tasks' prompts: give their checkpoints, --source-prompts A.pt,B.pt"
+            )
+        super().set_initial_values(cfg, words)
+        if paths:
+            self.sources.copy_(read_sources(self, cfg, words, paths))
+            if str(cfg.attempt_init) == "source" and not saved:
+                self.table.copy_(self.sources[0])
+
+    def weights(self, words: States) -> Tensor:
+        """a: B x (n + 1), the table's last."""
+        prompts = torch.cat([self.sources, self.table[None]])
+        query = self.layer_norm(self.up(F.silu(self.down(largest_of_words(words)))))
+        return (query @ prompts.flatten(1, 2).amax(1).t() / self.temperature).softmax(1)
+
+    def begin_pass(self, representation: Optional[Tensor]) -> PromptAt:
+        mixed: List[Tensor] = []  # of the whole pass
+
+        def prompt_at(place: int, states: Any) -> Tensor:
+            if not mixed:
+                words = states if states.origin is None else states.origin.words()  # the input's states are the words
+                mixed.append(self.weights(words))
+            number, (weights,) = self.places.index(place), mixed
+            own = self.table[number]
+            prompts = torch.cat([self.sources[:, number], own[None]])
+            return own + (weights @ prompts.flatten(1)).unflatten(1, own.shape)
+
+        return prompt_at
+
+    def without_effect(self, cfg: Any) -> Dict[str, str]:
+        found = super().without_effect(cfg)
+        if str(cfg.prompt_init) == "saved":
+            found["attempt_init"] = "--prompt-init saved takes the task's own prompt over too: leave it out"
+        elif str(cfg.attempt_init) == "source":
+            found["prompt_init"] = "the first source is the start: leave it out, or give --attempt-init own"
+        return found
+
+    def describe(self) -> str:
+        return f"{super().describe()}, mixed with {len(self.sources)} source prompts for each input"
+
+
+register_preset("attempt", ATTEMPT, prompt_length=100)

@@ -10,11 +10,13 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, Mapping, Sequence, Union
 
 from .columns import aligned
 from .errors import InputError
 from .label_counts import label_order
+from .meanings import MEANINGS
 
 Column = Union[str, int]  # a name in the header, or a number counted from 0
 TSV = {"train": "train.tsv", "valid": "dev.tsv", "test": "test.tsv"}
@@ -87,6 +89,11 @@ class Task:
     @property
     def regression(self) -> bool:
         return not self.labels
+
+    @property
+    def meanings(self) -> Mapping[str, str]:
+        """What each label means, in the words that it has in all tasks; {} where that is not known."""
+        return MEANINGS.get(self.name, {})
 
 
 def _glue(name: str, texts: tuple[Column, ...], label: Column, **more: Any) -> Task:
@@ -176,12 +183,18 @@ def find_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
     )
 
 
+def described(task: Task, label: str) -> str:
+    """A label, and what it means where that is not what it says."""
+    meaning = task.meanings.get(label, label)
+    return label if meaning == label.replace("_", " ") else f"{label} ({meaning})"
+
+
 def main(arguments: Sequence[str]) -> None:
     """``python -m preprocess tasks``: the table of tasks."""
     argparse.ArgumentParser("python -m preprocess tasks", description="Lists the known tasks.").parse_args(arguments)
     rows = [("task", "texts", "labels", "metric", "settings", "files")]
     for task in (*TASKS.values(), *TEST_SETS.values()):
-        labels = ", ".join(task.labels) or f"a score from 0 to {task.scale:g}"
+        labels = ", ".join(map(partial(described, task), task.labels)) or f"a score from 0 to {task.scale:g}"
         files = f"{task.folders[0]}/{{{','.join(dict.fromkeys(task.files.values()))}}}"
         trained = (task.metric, task.settings) if task.name in TASKS else ("-", "-")
         rows.append((task.name, "pair" if task.pairs else "single", labels, *trained, files))

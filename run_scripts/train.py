@@ -10,7 +10,7 @@ import shutil
 import sys
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Sequence
+from typing import Mapping, Sequence
 
 from preprocess.errors import InputError, command_line
 from preprocess.few_shot import positive, random_seed
@@ -20,10 +20,12 @@ from preprocess.writing import new_file
 from .run.command import MAX_TOKENS, learning_rates, with_few_shot_input
 from .run.experiment import SELECTIONS, Experiment
 from .run.keys import rate
+from .run.metrics import ACC_AND_MACRO_F1, MACRO_F1
 from .run.options import checked
 from .run.perform import perform
 from .run.preflight import check
 from .run.records import Record, append_record, read_records
+from .run.transfer import arrow, continued, with_others
 
 LARGE = "checkpoints/roberta.large/model.pt"
 
@@ -83,6 +85,9 @@ def parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:
     add("--batch-size", type=positive, metavar="N", help="of an update, over all processes")
     add("--max-epoch", type=positive, metavar="N")
     add("--max-update", type=positive, metavar="N")
+    add("--eval-tasks", nargs="+", metavar="TASK", help="tasks that the model also answers, without training on them")
+    add("--eval-k", nargs="+", type=positive, metavar="K", help="and once more, trained on K examples of each")
+    add("--eval-data", type=Path, metavar="DIR", help="where their TASK-bin are (default: beside --data)")
     add("--row", default="", help="name in reports (default: the method)")
     add("--results", type=Path, default=Path("results"), metavar="DIR", help="of all runs (default: results)")
     add("--out", type=Path, metavar="FILE", help="leave the best checkpoint there too")
@@ -98,8 +103,25 @@ def experiment_of(task: Task, args: argparse.Namespace, options: Sequence[str]) 
     known = {item.name for item in fields(Experiment)} - {"lr", "options"}
     chosen = {name: value for name, value in vars(args).items() if name in known}
     chosen.update(task=task.name, data=args.data or f"data/{task.name}-bin")
-    experiment = with_few_shot_input(Experiment(**chosen, lr=0.0, options=checked(options)).absolute())
+    del chosen["eval_tasks"], chosen["eval_data"]
+    given = Experiment(**chosen, lr=0.0, options=checked(options))
+    experiment = with_few_shot_input(with_others(given, "--eval-tasks", other_folders(args, given.data)).absolute())
     return replace(experiment, lr=learning_rates(experiment)[0] if args.lr is None else args.lr)
+
+
+def other_folders(args: argparse.Namespace, data: str) -> dict[str, str]:
+    """Each of --eval-tasks and its folder.
+
+    Raises:
+        InputError: a task is unknown; --eval-k or --eval-data stands without tasks.
+    """
+    for name in ("eval_k", "eval_data"):
+        if getattr(args, name) and not args.eval_tasks:
+            raise InputError(f"--{name.replace('_', '-')} is for other tasks: name them with --eval-tasks")
+    if args.k and args.eval_k:
+        raise InputError(f"--eval-k {args.eval_k} goes on from a model of the whole training set: leave --k out")
+    names = [find_task(name).name for name in args.eval_tasks or ()]
+    return {name: str((args.eval_data or Path(data).parent) / f"{name}-bin") for name in names}
 
 
 def place(checkpoint: Path, out: Path) -> None:
@@ -109,26 +131,41 @@ def place(checkpoint: Path, out: Path) -> None:
 
 
 def describe(record: Record) -> str:
-    scores = ", ".join(f"{name} {value:.1f}" for name, value in record["scores"]["test"].items())
-    return f"{scores} (dev {record['dev']:.1f}, best epoch {record['best_epoch']}, {record['seconds']:.0f} s)"
+    shown = listed_scores(record["scores"]["test"], without=(MACRO_F1, ACC_AND_MACRO_F1))
+    return f"{shown} (dev {record['dev']:.1f}, best epoch {record['best_epoch']}, {record['seconds']:.0f} s)"
+
+
+def listed_scores(scores: Mapping[str, float], without: Sequence[str] = ()) -> str:
+    return ", ".join(f"{name} {value:.1f}" for name, value in scores.items() if name not in without)
 
 
 def run(task: Task, words: Sequence[str]) -> None:
     args, options = parser(task, "--supplementary" in words).parse_known_args(words)
     experiment = experiment_of(task, args, options)
-    check([experiment])
+    further = list(continued([experiment], args.eval_k or ()))
+    check([experiment, *further])
     if len(experiment.options) > len(options):
         added = " ".join(experiment.options[len(options) :])
         print(
             f"with --k, as in the authors' scripts: {added}; --representation previous-layer undoes it", file=sys.stderr
         )
-    record = perform(experiment, args.results, echo=True)
-    if record not in read_records(args.results):
-        append_record(args.results, record)
+    record = kept(experiment, args.results)
     checkpoint = args.results / "runs" / record["run"] / "checkpoint_best.pt"
     if args.out:
         place(checkpoint, args.out)
     print(f"{experiment}: {describe(record)}; checkpoint {args.out or checkpoint}")
+    for name, found in record.get("transfer", {}).items():
+        print(f"{arrow(task.name, name)} without training on it: {listed_scores(found['scores'])}")
+    for each in further:
+        print(f"{each}: {describe(kept(each, args.results))}")
+
+
+def kept(experiment: Experiment, results: Path) -> Record:
+    """The record of the run, which is made if need be, and stands in the results."""
+    record = perform(experiment, results, echo=True)
+    if record not in read_records(results):
+        append_record(results, record)
+    return record
 
 
 @command_line("run_scripts", "the same command goes on")

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ..backbone.loading import read_checkpoint
 from ..errors import InputError
-from ..saving.record import Record, listed, saved_record
+from ..saving.record import Record, labels_here, listed, saved_record
 from ..saving.tensors import HEADS
 
 logger = logging.getLogger(__name__)
@@ -17,7 +17,10 @@ OPTION = "--head-init-from"
 def load_head(model: Any, path: str, name: str, ours: Record) -> None:
     """Copies the head of a checkpoint, such as that of supplementary training, into ``model``'s head ``name``.
 
-    Its classes are those of this run by name, whatever their order; ``ours`` is the record of this run's data.
+    Its classes are those of this run by meaning or name, whatever their order.
+
+    Args:
+        ours: record of this run's data.
 
     Raises:
         InputError: the file is no checkpoint, or holds no such head, or one of another size or for other classes.
@@ -62,9 +65,10 @@ def matching_rows(theirs: Record, ours: Record, path: str) -> List[int]:
                 f"{ours.scale:g}: leave the option out, and the head starts anew"
             )
         return [0]
-    if sorted(theirs.labels) != sorted(ours.labels):
+    labels = labels_here(theirs, ours, training=True)
+    if sorted(labels) != sorted(ours.labels):
         raise InputError(
             f"{OPTION} {path}: its head is for the labels {listed(theirs.labels)}, and this run's are "
             f"{listed(ours.labels)}: leave the option out, and the head starts anew"
         )
-    return [theirs.labels.index(label) for label in ours.labels]
+    return [labels.index(label) for label in ours.labels]

@@ -13,6 +13,8 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from fairseq.data import Dictionary
 
+from preprocess.meanings import counterparts
+
 from ..errors import InputError
 from .tensors import EXTRA_STATE
 
@@ -171,6 +173,29 @@ def check_same_data(theirs: Record, ours: Record, data: str) -> None:
         )
 
 
+def labels_here(theirs: Record, ours: Record, training: bool = False) -> List[str]:
+    """The classes of a model with the record ``theirs``, called as the folder with the record ``ours`` calls them.
+
+    In the order of the model's logits; [] of one for scores.
+
+    Classes are the same if the table of tasks gives them one meaning; where it knows nothing of a task, if they have
+    the same name.
+
+    Args:
+        training: the model goes on to be trained on the folder, whose labels may come to mean something else.
+
+    Raises:
+        InputError: the folder's labels mean something else.
+    """
+    names = theirs.labels or []
+    try:
+        return counterparts(theirs.task, names, ours.task, ours.labels or []) or names
+    except InputError:
+        if not training:
+            raise
+        return names
+
+
 class KeptRecord:
     """The section "record": the data folder's, until a checkpoint's takes its place.
 
@@ -194,7 +219,9 @@ class KeptRecord:
         theirs = read_record(state)
         check_same_data(theirs, self.ours, self.data)
         if theirs.labels is not None and self.follow is not None:
-            self.follow(theirs.labels)
+            labels = labels_here(theirs, self.ours, self.training)
+            self.follow(labels)
+            theirs = replace(theirs, labels=labels) if self.training else theirs
         if not self.training and None not in (theirs.prompt_position, self.ours.prompt_position):
             if theirs.prompt_position != self.ours.prompt_position:
                 logger.warning(

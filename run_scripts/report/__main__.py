@@ -19,21 +19,26 @@ from .render import FORMATS, SUFFIXES, Chart, Table, draw
 from .runs import Results, read_results
 from .scope import Choice
 from .tables import SCORE_TABLES, overview, score_table
+from .transfer import transfer_table
 
 IMAGES = (".png", ".svg", ".pdf")
 TEXTS = (".txt", *SUFFIXES)
-COUNT_TABLE, METHODS = 2, "methods"
+COUNT_TABLE, METHODS, TRANSFER = 2, "methods", "transfer"
+NAMES = [*sorted({COUNT_TABLE, *SCORE_TABLES}), METHODS, TRANSFER]  # of tables
 ABOUT = """The paper's tables and figures out of the runs in RESULTS, beside the paper's own numbers where the
-backbone is its own; --table methods: what each method scores on a task, and what it costs.
+backbone is its own; --table methods: what each method scores on a task, and what it costs; --table transfer: what
+models of one task say of another.
 
 A score is the mean and sample standard deviation over seeds of the test scores at the learning rate with the best mean
 dev score, for each row and task. Without --table and --figure: what RESULTS holds."""
+BY_WORD = {METHODS: methods_table, TRANSFER: transfer_table}
 OF_SCORES = {"voting", "significance"}
 OF_PLACES = {"position", "supplementary_position"}
 OVERVIEW = ("overview", 0)
 REFUSED = {  # options that mean nothing to a table or figure
     ("table", 1): {"k"},
     ("table", METHODS): {"paper", *OF_SCORES},
+    ("table", TRANSFER): {"paper", "k", *OF_SCORES},
     ("table", 2): {"k", "paper", *OF_SCORES},
     ("table", 3): {"k"},
     ("table", 6): {"k"},
@@ -61,7 +66,9 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("results", metavar="RESULTS", type=Path, help="the folder of a sweep, or its results.jsonl")
     what = made.add_mutually_exclusive_group()
-    what.add_argument("--table", type=number_or_word, choices=[*sorted({COUNT_TABLE, *SCORE_TABLES}), METHODS])
+    what.add_argument(
+        "--table", type=number_or_word, choices=[*sorted({COUNT_TABLE, *SCORE_TABLES}), METHODS, TRANSFER]
+    )
     what.add_argument("--figure", type=int, choices=sorted(CHARTS))
     add("--format", choices=list(FORMATS), help="default: by the suffix of --out (.md, .tex, .csv), else terminal")
     add("--out", metavar="FILE", type=Path, help="write there; figures are drawn in .png, .svg and .pdf files")
@@ -116,8 +123,8 @@ def make(args: argparse.Namespace, results: Results, choice: Choice) -> Table | 
         return CHARTS[args.figure](results, choice)
     if args.table == COUNT_TABLE:
         return count_table(results, choice)
-    if args.table == METHODS:
-        return methods_table(results, choice)
+    if args.table in BY_WORD:
+        return BY_WORD[args.table](results, choice)
     if args.table:
         return score_table(SCORE_TABLES[args.table], results, choice, args.voting, args.significance)
     return overview(results)

@@ -31,29 +31,33 @@ CHOSEN_ON = {
 def protocol(scope: Scope, tasks: Collection[str], scores: str = "ours") -> list[str]:
     """Selection, seeds, metrics, and the backbones and prompts of the runs; ``scores`` is what a table calls them."""
     run = scope.done[0]
-    seeds = ", ".join(map(str, seeds_of(scope)))
     return [
-        f"{scores}: mean (±sample standard deviation) of test scores, x100, over seeds {seeds}, at the learning rate "
-        "with the best mean dev score of each row and task",
+        f"{settings_note(seeds_of(scope), scores)}, at the learning rate with the best mean dev score of each row and "
+        "task",
         f"setting {run['setting']}; selection {run['selection']}: learning rate and checkpoint chosen on "
         f"{CHOSEN_ON[run['setting'], run['selection']]}",
-        _metrics(tasks),
-        _variants(scope.done),
+        metrics_note(tasks),
+        variants_note(scope.done),
         *_options(scope.done),
     ]
+
+
+def settings_note(seeds: Collection[int], scores: str = "scores") -> str:
+    named = ", ".join(map(str, seeds))
+    return f"{scores}: mean (±sample standard deviation) of test scores, x100, over seeds {named}"
 
 
 def seeds_of(scope: Scope) -> list[int]:
     return sorted({run["seed"] for run in (*scope.done, *scope.failed)})
 
 
-def _metrics(tasks: Collection[str]) -> str:
+def metrics_note(tasks: Collection[str]) -> str:
     named = {metric: [task for task in tasks if TASKS[task].metric == metric] for metric in MEAN_OF}
     special = [f"{', '.join(of)}: {MEAN_OF[metric]}" for metric, of in named.items() if of]
     return "; ".join(["metric: accuracy", *special])
 
 
-def _variants(runs: Iterable[Run]) -> str:
+def variants_note(runs: Iterable[Run]) -> str:
     """Backbones, and what prompts the runs have."""
     runs = list(runs)
     prompted = list(filter(is_prompted, runs))

@@ -21,10 +21,15 @@ CELL = ("row", "task", "k", "selection", "position", "supplementary_position")
 
 @dataclass(frozen=True)
 class Results:
-    """A folder of results: paths of predictions are relative to it."""
+    """A folder of results: paths of predictions are relative to it.
+
+    Attributes:
+        continued: runs that go on from those of another task; of no table of runs on a task alone.
+    """
 
     folder: Path
     runs: tuple[Run, ...]
+    continued: tuple[Run, ...] = ()
 
 
 def read_results(place: Path) -> Results:
@@ -43,7 +48,9 @@ def read_results(place: Path) -> Results:
         raise InputError(f"{path} holds no runs: run a sweep first")
     for run in runs:
         _refuse_damage(run, f"{path}: run {run['run']}")
-    return Results(path.parent, tuple({**run, "backbone": _backbone(run)} for run in runs))
+    runs = tuple({**run, "backbone": _backbone(run)} for run in runs)
+    apart = grouped(runs, lambda run: run.get("source_task") is not None)
+    return Results(path.parent, tuple(apart.get(False, ())), tuple(apart.get(True, ())))
 
 
 def _backbone(run: Run) -> dict[str, str]:
@@ -152,6 +159,22 @@ def is_options(value: Any) -> bool:
     return isinstance(value, dict) or is_words(value)
 
 
+def is_transfer(value: Any) -> bool:
+    """Whether it is a mapping of tasks to scores of their own metrics."""
+    return isinstance(value, dict) and all(
+        task in TASKS
+        and isinstance(found, dict)
+        and found.get("metric") == TASKS[task].metric
+        and isinstance(found.get("scores"), dict)
+        and all(is_score(score) for score in (found.get("test"), *found["scores"].values()))
+        for task, found in value.items()
+    )
+
+
+def is_score(value: Any) -> bool:
+    return is_number(value) and abs(value) <= 100
+
+
 def among(known: Iterable[str]) -> ValueKind:
     return lambda value: is_text(value) and value in known, f"one of {', '.join(known)}"
 
@@ -161,7 +184,7 @@ def maybe(accepts: Callable[[Any], bool], name: str) -> ValueKind:
 
 
 NAME: ValueKind = (is_name, "name")
-SCORE: ValueKind = (lambda value: is_number(value) and abs(value) <= 100, "score from -100 to 100")
+SCORE: ValueKind = (is_score, "score from -100 to 100")
 MEASURE: ValueKind = maybe(lambda value: is_number(value) and value >= 0, "number from 0 on")
 WHOLE_NUMBER: ValueKind = (is_count, "whole number from 0 on")
 VALUE_KINDS: dict[str, ValueKind] = {  # of what reports read
@@ -182,6 +205,8 @@ VALUE_KINDS: dict[str, ValueKind] = {  # of what reports read
     **dict.fromkeys(("predictions", "error", "reason", "method"), maybe(is_text, "text")),
     "backbone": (is_backbone, "path with a sha256"),
     "options": (is_options, "mapping"),
+    "transfer": maybe(is_transfer, "mapping of tasks to scores"),
+    "source_task": maybe(lambda value: is_text(value) and value in TASKS, "task"),
 }
 
 

@@ -87,7 +87,7 @@ def training_command(experiment: Experiment, splits: Splits, folder: Path, cache
         *("--no-epoch-checkpoints", "--save-dir", str(folder)),
         *("--seed", str(experiment.seed), "--log-format", "json", "--num-workers", "0"),
         *classes(splits),
-        *starts(experiment),
+        *starts(experiment, folder),
         *(["--no-freeze-backbone", "--swap-pairs", "append"] if experiment.supplementary else []),
         *(["--representation-cache", str(cache)] if cache else []),
         *precision(experiment),
@@ -112,7 +112,14 @@ def classes(splits: Splits) -> list[str]:
     return ["--num-classes", str(len(splits.folder.label_names))]
 
 
-def starts(experiment: Experiment) -> Iterable[str]:
+def source_checkpoint(experiment: Experiment, folder: Path) -> Path:
+    """What the run of another task left, beside the ``folder`` of the experiment that goes on from it."""
+    return folder.parent / str(experiment.source_run) / "checkpoint_best.pt"
+
+
+def starts(experiment: Experiment, folder: Path) -> Iterable[str]:
+    if experiment.source_run:
+        yield from ("--finetune-from-model", str(source_checkpoint(experiment, folder)))
     if experiment.init_prompts_from:
         yield from ("--prompt-init", "saved", "--prompt-init-from", experiment.init_prompts_from)
     if experiment.init_head_from:

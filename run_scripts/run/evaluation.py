@@ -13,12 +13,14 @@ import numpy as np
 import torch
 
 from fairseq_idpg.inference.folder import SplitPredictions, load_on_folder, predict_split
+from preprocess.tasks import Task, find_task
 from preprocess.writing import new_file
 
-from .experiment import Experiment
-from .metrics import score
+from .experiment import Experiment, folder_digest
+from .metrics import Scores, macro_scores, score
 from .splits import Splits
 
+REPORTED = "valid"  # split of a published folder
 OPTION_GROUPS = ("model", "task", "criterion", "optimizer", "lr_scheduler", "optimization", "dataset", "common")
 
 
@@ -31,7 +33,7 @@ def evaluate(experiment: Experiment, splits: Splits, checkpoint: Path, cache: Pa
         for name, split in (("dev", splits.dev), ("test", splits.reported)):
             answers, targets = numbered(predict_split(model, task, split))
             arrays.update({name: answers, f"{name}_targets": targets})
-            scores[name] = score(experiment.facts.metric, answers, targets)
+            scores[name] = scores_of(experiment.facts, answers, targets)
     with new_file(checkpoint.with_name("predictions.npz")) as path:
         np.savez_compressed(path, **arrays)
     trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
@@ -43,6 +45,37 @@ def evaluate(experiment: Experiment, splits: Splits, checkpoint: Path, cache: Pa
         "prompt_length": model.prompt_length or None,
         **saved_facts(checkpoint),
     }
+
+
+def evaluate_elsewhere(
+    experiment: Experiment, task: str, data: str, checkpoint: Path, cache: Path | None
+) -> dict[str, Any]:
+    """What a record says of a checkpoint on another task's ``valid``; its predictions are saved beside it.
+
+    Classes are matched by their meaning, see ``fairseq_idpg.saving.record.labels_here``.
+
+    Raises:
+        InputError: the task's labels mean something else, or its folder does not fit the model.
+    """
+    facts = find_task(task)
+    with quiet("fairseq", "fairseq_idpg"):
+        cpu = "--cpu" in experiment.options
+        model, loaded = load_on_folder(str(checkpoint), data, cpu, representation_cache=cache and str(cache))
+        answers, targets = numbered(predict_split(model, loaded, REPORTED))
+    with new_file(checkpoint.with_name(f"predictions-{task}.npz")) as path:
+        np.savez_compressed(path, test=answers, test_targets=targets)
+    scores = scores_of(facts, answers, targets)
+    return {"metric": facts.metric, "scores": scores, "test": scores[facts.metric], "data": digest_of(data)}
+
+
+def scores_of(task: Task, answers: np.ndarray, targets: np.ndarray) -> Scores:
+    """The task's own metric, and of classes what ID-SPAM reports."""
+    return {**score(task.metric, answers, targets), **({} if task.regression else macro_scores(answers, targets))}
+
+
+def digest_of(data: str) -> str:
+    """What says whether a folder is still the one that a score is of."""
+    return folder_digest(data, word_vectors=True)
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +22,8 @@ SELECTIONS = ("clean", "paper")
 # of these. 2: at most 4,400 tokens in a batch, the authors' choice of checkpoints and loss scale.
 PROTOCOL = 2
 PATHS = ("data", "backbone", "init_prompts_from", "init_head_from")
+AFTERWARDS = ("eval_tasks", "eval_data")  # change nothing of what was trained
+SOURCE = ("source_run", "source_task")  # the identities of runs without are older than these
 REMEDIES = {
     "data": "make it with python -m preprocess {} --raw DIR --out data, or name another folder",
     "backbone": "get it with bash checkpoints/download.sh roberta.large, or name another file",
@@ -30,6 +33,12 @@ REMEDIES = {
 def absolute_path(value: str, where: str) -> str:
     if not Path(text(value, where)).is_absolute():
         raise InputError(f"{where} {value!r} is no absolute path: start the sweep again, which writes it anew")
+    return value
+
+
+def run_name(value: str, where: str) -> str:
+    if not isinstance(value, str) or not re.fullmatch("[0-9a-f]{12}", value):
+        raise InputError(f"{where} {value!r} is no run: write the 12 hex digits of one")
     return value
 
 
@@ -49,6 +58,8 @@ class Experiment:
         supplementary: the run is such a training of the whole model (appendix A.4).
         init_prompts_from, init_head_from: checkpoints whose method and head are the start.
         options: further options of fairseq-train.
+        eval_tasks, eval_data: other tasks that the trained model answers as it is, and their whole folders.
+        source_run, source_task: the run that this one goes on from, of another task, with all that it trained.
     """
 
     task: str = key(one_of(TASKS))
@@ -71,6 +82,10 @@ class Experiment:
     max_epoch: int | None = key(least(1), default=None)
     max_update: int | None = key(least(1), default=None)
     options: tuple[str, ...] = key(lambda word, where: word, empty=True, default=())
+    eval_tasks: tuple[str, ...] = key(one_of(TASKS), empty=True, default=())
+    eval_data: tuple[str, ...] = key(absolute_path, empty=True, default=())
+    source_run: str | None = key(run_name, default=None)
+    source_task: str | None = key(one_of(TASKS), default=None)
 
     @property
     def facts(self) -> Task:
@@ -106,6 +121,8 @@ class Experiment:
     def run(self) -> str:
         """12 hex digits: the same for runs of a row that have the same result, wherever their files lie."""
         decides: dict[str, Any] = {**asdict(self), "position": self.prompt_position, "protocol": PROTOCOL}
+        for name in (*AFTERWARDS, *(SOURCE if self.source_run is None else ())):
+            del decides[name]
         decides["backbone"] = backbone_digest(self.backbone)
         for name in ("init_prompts_from", "init_head_from"):
             decides[name] = decides[name] and file_digest(decides[name])
@@ -119,15 +136,9 @@ class Experiment:
         Raises:
             InputError: one of its files or folders is missing.
         """
-        paths = {}
-        for name in PATHS:
-            path = getattr(self, name)
-            if path and not Path(path).exists():
-                raise InputError(
-                    f"{name} {path} does not exist: {REMEDIES.get(name, 'give its path').format(self.task)}"
-                )
-            paths[name] = path and str(Path(path).absolute())
-        return replace(self, **paths)
+        paths = {name: _absolute(name, getattr(self, name), self.task) for name in PATHS}
+        folders = [_absolute("data", path, task) for task, path in zip(self.eval_tasks, self.eval_data)]
+        return replace(self, **paths, eval_data=tuple(folders))
 
     @classmethod
     def from_json(cls, text: str, where: str = "experiment.json") -> Experiment:
@@ -143,7 +154,7 @@ class Experiment:
         if not isinstance(found, dict) or found.keys() != {item.name for item in fields(cls)}:
             raise InputError(f"{where} is damaged or of another version: start the sweep again, which writes it anew")
         made = filled(cls, found, where)
-        return replace(made, options=tuple(made.options))
+        return replace(made, **{name: tuple(getattr(made, name)) for name in ("options", *AFTERWARDS)})
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -152,7 +163,14 @@ class Experiment:
         few = "" if self.k is None else f" K={self.k}"
         before = "" if self.supplementary_position is None else f"{self.supplementary_position}:"
         place = f"position {before}{self.prompt_position}"
-        return f"{self.task}{few} {self.row or self.method}, {place}, lr {self.lr:g}, seed {self.seed}"
+        task = f"{self.source_task} → {self.task}" if self.source_task else self.task
+        return f"{task}{few} {self.row or self.method}, {place}, lr {self.lr:g}, seed {self.seed}"
+
+
+def _absolute(name: str, path: str | None, task: str) -> str | None:
+    if path and not Path(path).exists():
+        raise InputError(f"{name} {path} does not exist: {REMEDIES.get(name, 'give its path').format(task)}")
+    return path and str(Path(path).absolute())
 
 
 @lru_cache(maxsize=None)

@@ -1,5 +1,5 @@
 """Trains an experiment, tests it, and writes RESULTS/runs/RUN/{experiment.json, train.log, checkpoint_best.pt,
-predictions.npz, record.json}."""
+predictions.npz, record.json}; predictions-TASK.npz of each other task that it answers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Iterator
+from typing import Any, Iterator
 
 from preprocess.errors import InputError
 from preprocess.writing import new_file
 
 from .. import ROOT
-from .command import cache_of, training_command, trains_whole_model
-from .evaluation import evaluate
+from .command import cache_of, source_checkpoint, training_command, trains_whole_model
+from .evaluation import digest_of, evaluate, evaluate_elsewhere
 from .experiment import PROTOCOL, Experiment, backbone_digest
 from .fairseq_train import drop_optimizer, has_all_updates, refuse_skipped, repair_last, train, training_facts
 from .records import Record
@@ -51,14 +51,47 @@ def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whol
             write(folder / "experiment.json", experiment.to_json())
             record = make_record(experiment, run, results, echo)
             write(folder / "record.json", json.dumps(record))
+        if not is_whole(record, experiment):
+            record = {**record, "transfer": answer_others(experiment, record, folder, cache_of(experiment, results))}
+            write(folder / "record.json", json.dumps(record))
         (folder / "checkpoint_last.pt").unlink(missing_ok=True)
         if trains_whole_model(experiment) and not keep_whole_model:
             (folder / "checkpoint_best.pt").unlink(missing_ok=True)
     return record
 
 
-def finished(results: Path, run: str) -> Record | None:
-    """The record of a run, if it is done.
+def is_whole(record: Record, experiment: Experiment) -> bool:
+    """Whether a record of a run that is done has its scores on all tasks that are asked for, as their folders are."""
+    return not list(unanswered(record, experiment))
+
+
+def unanswered(record: Record, experiment: Experiment) -> Iterator[tuple[str, str]]:
+    """Tasks, and their folders, on which the run has no score."""
+    known = record.get("transfer") or {}
+    for task, data in zip(experiment.eval_tasks, experiment.eval_data):
+        if task not in known or known[task].get("data") != digest_of(data):
+            yield task, data
+
+
+def answer_others(experiment: Experiment, record: Record, folder: Path, cache: Path | None) -> dict[str, Any]:
+    """Task -> scores of the trained model on it, without training: those of the record, and those that it lacks.
+
+    Raises:
+        InputError: see ``evaluate_elsewhere``; the checkpoint is not there any more.
+    """
+    best, found = folder / "checkpoint_best.pt", dict(record.get("transfer") or {})
+    for task, data in unanswered(record, experiment):
+        if not best.is_file():
+            raise InputError(
+                f"{best} is gone, so that {task} cannot be answered: remove {folder}, and the run is made again "
+                "(keep_whole_models: true keeps models that train the backbone)"
+            )
+        found[task] = evaluate_elsewhere(experiment, task, data, best, cache)
+    return found
+
+
+def finished(results: Path, run: str, experiment: Experiment | None = None) -> Record | None:
+    """The record of a run, if it is done, and of an ``experiment`` that is given, if it is whole.
 
     Raises:
         InputError: it is damaged.
@@ -67,7 +100,7 @@ def finished(results: Path, run: str) -> Record | None:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         if record["run"] == run and record["status"] == "done":
-            return record
+            return record if experiment is None or is_whole(record, experiment) else None
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -82,6 +115,7 @@ def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> 
     folder, cache = results / "runs" / run, cache_of(experiment, results)
     last, best, log = folder / "checkpoint_last.pt", folder / "checkpoint_best.pt", folder / "train.log"
     splits = splits_of(experiment, results / "data")
+    check_source(experiment, folder)
     command = training_command(experiment, splits, folder, cache)
     repair_last(folder)
     if not has_all_updates(last):
@@ -100,6 +134,15 @@ def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> 
         "status": "done",
         "finished": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
+
+
+def check_source(experiment: Experiment, folder: Path) -> None:
+    """Raises InputError where the run that this one goes on from has left no checkpoint."""
+    if experiment.source_run and not source_checkpoint(experiment, folder).is_file():
+        raise InputError(
+            f"{source_checkpoint(experiment, folder)} is gone, from which {experiment} starts: remove the folder and "
+            "the line of that run, and the sweep makes it again"
+        )
 
 
 def described(experiment: Experiment, run: str) -> Record:

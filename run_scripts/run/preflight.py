@@ -23,7 +23,8 @@ from fairseq_idpg.models.config import RobertaIDPGConfig, fill_method_options
 from fairseq_idpg.models.prepare import check_effects
 from fairseq_idpg.representations.kinds import GLOVE
 from fairseq_idpg.representations.word_vectors import load_vectors, vectors_width
-from fairseq_idpg.saving.record import listed
+from fairseq_idpg.saving.record import Record, check_same_data, labels_here, listed
+from fairseq_idpg.tasks.folder import folder_record
 from fairseq_idpg.tasks.prompt_position import check_position
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
@@ -31,6 +32,7 @@ from preprocess.few_shot import check_source
 from preprocess.split_facts import count_examples
 
 from .command import training_command
+from .evaluation import REPORTED
 from .experiment import Experiment
 from .splits import Splits
 
@@ -62,9 +64,11 @@ def check(experiments: Iterable[Experiment]) -> None:
         InputError: one line that names the option or file, its value and the remedy.
     """
     try:
-        for experiment in dict.fromkeys(replace(each, lr=1.0, seed=1, k=None) for each in experiments):
+        usual = {"lr": 1.0, "seed": 1, "k": None, "source_run": None}
+        for experiment in dict.fromkeys(replace(each, **usual) for each in experiments):
             folder = folder_of(experiment.data)
             check_data(experiment, folder)
+            check_others(experiment, folder)
             args = parse(training_command(experiment, Splits(folder, "valid", "valid"), Path("checkpoints"), None))
             check_model(experiment, folder, args)
     finally:
@@ -105,6 +109,34 @@ def check_data(experiment: Experiment, folder: DataFolder) -> None:
     check_position(experiment.prompt_position, pairs)
 
 
+def check_others(experiment: Experiment, folder: DataFolder) -> None:
+    """The folders of tasks that are answered without training have labels that mean the same, and the same encoding.
+
+    Raises:
+        InputError: naming the folder.
+    """
+    theirs = facts_of(folder)
+    for task, path in zip(experiment.eval_tasks, experiment.eval_data):
+        other = DataFolder(Path(path))
+        count_examples(other, REPORTED)
+        if not other.has_labels(REPORTED):
+            raise InputError(f"eval_tasks {task}: {path} has no labels of {REPORTED}: preprocess it with them")
+        ours = facts_of(other)
+        check_same_data(theirs, ours, path)
+        if sorted(labels_here(theirs, ours)) != sorted(other.label_names):
+            raise InputError(
+                f"eval_tasks {task}: {path} has the labels {listed(other.label_names)}, and {folder.path} "
+                f"{listed(folder.label_names)}: preprocess both with python -m preprocess, which says whose they are"
+            )
+
+
+def facts_of(folder: DataFolder) -> Record:
+    """What a checkpoint of it, or for it, would record."""
+    cfg = Namespace(data=str(folder.path), regression_target=folder.regression, prompt_position=None)
+    cfg.init_token, cfg.separator_token = 0, 2
+    return folder_record(cfg, dictionary_of(folder.path), folder.label_names)
+
+
 def check_model(experiment: Experiment, folder: DataFolder, args: Namespace) -> None:
     """The backbone fits --arch and the data's dictionary, the method's options each other, starts the method."""
     width = getattr(args, "representation_width", None)
@@ -113,6 +145,8 @@ def check_model(experiment: Experiment, folder: DataFolder, args: Namespace) -> 
         args.representation_width = vectors_width(experiment.data, width)
         for split in ("train", "valid"):
             load_vectors(experiment.data, split, count_examples(folder, split), args.representation_width)
+        for data in experiment.eval_data:
+            load_vectors(data, REPORTED, count_examples(DataFolder(Path(data)), REPORTED), args.representation_width)
     check_geometry(backbone_of(experiment.backbone), args, dictionary_of(folder.path))
     method = find_preset(args.method).build(args, Geometry.of(args))
     check_effects(args, args, method)

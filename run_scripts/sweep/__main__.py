@@ -3,7 +3,7 @@
 A record for each finished run goes to RESULTS/results.jsonl. The same command goes on after a kill: what is there is
 not run again, and what was begun resumes from its last checkpoint. A run that fails is tried once more, unless it has
 diverged, which is a result, or lacks memory. Supplementary training, if the file asks for it, comes first, in
-RESULTS/supplementary.
+RESULTS/supplementary; runs that go on with examples of other tasks (--eval-k) come last.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from typing import Iterable, Mapping, NoReturn, Sequence
 from preprocess.errors import InputError, command_line
 
 from ..run.experiment import Experiment
+from ..run.perform import finished
 from ..run.preflight import check, check_heads
 from ..run.records import only_one
 from ..run.splits import splits_of
+from ..run.transfer import continued
 from .config import Sweep, read_sweep
 from .local import Local
 from .plan import Variant, experiments, first_stage
@@ -36,6 +38,10 @@ def parser() -> argparse.ArgumentParser:
     add("config", type=Path, metavar="CONFIG.yaml")
     add("--results", type=Path, metavar="DIR", help="default: results/CONFIG")
     add("--set", **many, help="instead of what the file says: seeds=[1,2] options.cpu=true ...")
+    add("--eval-tasks", nargs="+", metavar="TASK", help="tasks that each model also answers, without training on them")
+    add(
+        "--eval-k", nargs="+", metavar="K", help="and is then trained on so many examples of each, and answers it again"
+    )
     add("--cluster", choices=list(CLUSTERS), default="local")
     add("--jobs", type=int, help="runs at a time (default: one for each GPU, or one; on Slurm 100)")
     add("--slurm", **many, help="for sbatch: partition=gpu time=600 ...")
@@ -64,11 +70,12 @@ def command(args: argparse.Namespace) -> int:
     if args.jobs is not None and args.jobs < 1:
         raise InputError(f"--jobs {args.jobs}: give 1 or more")
     results = (args.results or Path("results") / args.config.stem).absolute()
-    sweep = read_sweep(args.config, args.set)
+    named = [(key, getattr(args, key)) for key in ("eval_tasks", "eval_k")]
+    sweep = read_sweep(args.config, [*(f"{key}=[{','.join(words)}]" for key, words in named if words), *args.set])
     first, second = first_stage(sweep), experiments(sweep, {})
     if not second:
         raise InputError(f"{args.config} stands for no runs: single sentences have no positions 2 and 3")
-    check([*first.values(), *second])
+    check([*first.values(), *second, *continued(second, sweep.eval_k)])
     if first and "head" in sweep.supplementary.keep:
         check_heads(first.values(), second)
     if args.dry_run:
@@ -101,7 +108,8 @@ def run(
     Raises:
         InputError: some data has too few examples, or supplementary training failed.
     """
-    for experiment in {split_key(experiment): experiment for experiment in second}.values():
+    all_of_tasks = [*second, *continued(second, sweep.eval_k)]
+    for experiment in {split_key(experiment): experiment for experiment in all_of_tasks}.values():
         splits_of(experiment, results / "data")
     if first:
         before = Stage(by_run(first.values()), results / "supplementary", cluster, True)
@@ -115,8 +123,18 @@ def run(
                 f"{before.diverged} of {len(first)} runs of supplementary training diverged: lower supplementary.lr"
             )
         second = experiments(sweep, trained(first, results))
-    runs = by_run(second)
-    stage = Stage(runs, results, cluster, sweep.keep_whole_models)
+    failed = last_stage(by_run(second), results, cluster, sweep.keep_whole_models or bool(sweep.eval_k))
+    if sweep.eval_k:
+        left = set(missing(by_run(second), results))
+        sources = [source for source in second if source.run not in left and finished(results, source.run)]
+        print(f"{results}: models of {len(sources)} runs go on with other tasks", flush=True)
+        failed += last_stage(by_run(continued(sources, sweep.eval_k)), results, cluster, sweep.keep_whole_models)
+    return failed
+
+
+def last_stage(runs: Mapping[str, Experiment], results: Path, cluster: Cluster, keep_whole_models: bool) -> int:
+    """How many of the runs failed."""
+    stage = Stage(runs, results, cluster, keep_whole_models)
     failed = stage.finish()
     diverged = f", {stage.diverged} diverged" if stage.diverged else ""
     print(f"{results / 'results.jsonl'}: {len(runs)} runs, {failed} failed{diverged}", flush=True)
@@ -135,13 +153,17 @@ def show(sweep: Sweep, first: Mapping[Variant, Experiment], results: Path) -> No
     if left:
         print(f"and then {len(experiments(sweep, {}))} runs that start from what these leave")
         return
-    _list(by_run(experiments(sweep, trained(first, results))), results)
+    second = experiments(sweep, trained(first, results))
+    _list(by_run(second), results)
+    if sweep.eval_k:
+        print("and then, each from one of these:")
+        _list(by_run(continued(second, sweep.eval_k)), results)
 
 
 def _list(runs: Mapping[str, Experiment], results: Path) -> int:
     left = missing(runs, results)
     for name in left:
-        print(name, runs[name], *runs[name].options)
+        print(name, runs[name], *runs[name].options, *(f"→ {task}" for task in runs[name].eval_tasks))
     print(f"{len(left)} of {len(runs)} runs are missing in {results}")
     return len(left)
 

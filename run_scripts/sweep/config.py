@@ -12,6 +12,9 @@ seeds: [1, 2, 3, 4, 5]
 positions: [0, [4, 1], best]                     # of the prompt; [where it was in supplementary training, where it is];
                                                  # best: 0, for pairs 1; default: 0
 supplementary: {data: data/MNLI-bin}             # that training of the whole model on MNLI (appendix A.4)
+eval_tasks: [CR, MR]                             # each model also answers the others of these, as it is; or
+                                                 # {CR: [MR]}: which tasks a model of which task answers
+eval_k: [100]                                    # and goes on to be trained on so many examples of each of them
 """
 
 from __future__ import annotations
@@ -92,6 +95,24 @@ def folders(value: Any, where: str) -> str | dict[str, str]:
     return text(value, where)
 
 
+def others(value: Any, where: str) -> dict[str, list[str]]:
+    """Tasks that models are to answer besides their own, by the task of the model."""
+    if not isinstance(value, dict):
+        named = _tasks(value, where)
+        return {each: [other for other in named if other != each] for each in TASKS}
+    found = {task(name, where): _tasks(named, f"{where} of {name}") for name, named in value.items()}
+    for name, named in found.items():
+        if name in named:
+            raise InputError(f"{where} of {name}: its model is scored on {name} as it is: name other tasks")
+    return found
+
+
+def _tasks(value: Any, where: str) -> list[str]:
+    if not isinstance(value, list) or not value:
+        raise InputError(f"{where} {value!r}: write a list of tasks, or {{TASK: [TASKS]}}")
+    return list(dict.fromkeys(task(each, where) for each in value))
+
+
 @dataclass(frozen=True)
 class Row:
     """One row of a table: a method with options, and whatever else is not as in the rest of the sweep."""
@@ -156,6 +177,8 @@ class Sweep:
     max_update: int | None = key(least(1), default=None)
     options: dict[str, Any] = key(options, default_factory=dict)
     keep_whole_models: bool = False
+    eval_tasks: Any | None = key(others, default=None)
+    eval_k: list[int] = key(least(1), empty=True, default_factory=list)
 
 
 class UniqueKeys(yaml.SafeLoader):
@@ -243,6 +266,14 @@ def _apply(change: str, found: Any) -> None:
 
 def _check(sweep: Sweep, path: str) -> None:
     """What keys say together."""
+    if sweep.eval_k and sweep.eval_tasks is None:
+        raise InputError(f"{path}: eval_k {sweep.eval_k} needs tasks to go on with: write eval_tasks: [TASK]")
+    if sweep.eval_k and sweep.k != [None]:
+        raise InputError(f"{path}: eval_k {sweep.eval_k} goes on from models of whole training sets: leave k out")
+    if sweep.eval_tasks is not None and not any(sweep.eval_tasks.get(name) for name in sweep.tasks):
+        raise InputError(
+            f"{path}: eval_tasks has no other task for {', '.join(sweep.tasks)}: name one, or leave it out"
+        )
     for label, count in Counter(row.label for row in sweep.rows).items():
         if count > 1:
             raise InputError(f"{path}: rows: two are called {label}: give one of them another name")

@@ -16,7 +16,7 @@ from preprocess.errors import InputError, command_line
 
 from ..run.experiment import Experiment
 from ..run.fairseq_train import child_environment
-from ..run.perform import finished, perform, write
+from ..run.perform import perform, write
 from ..run.records import Record, failure
 from .stage import Request
 
@@ -78,7 +78,7 @@ class LocalJob:
         return self.process.poll() is not None
 
     def record(self) -> Record:
-        return finished(self.request.results, self.request.run) or failure(self._error())
+        return self.request.finished() or failure(self._error())
 
     def _error(self) -> str:
         """The last line of what the job wrote."""

@@ -15,6 +15,7 @@ from preprocess.tasks import find_task
 from ..run.command import learning_rates, with_few_shot_input
 from ..run.experiment import Experiment
 from ..run.options import checked
+from ..run.transfer import with_others
 from .config import BEST, Row, Sweep
 
 # Options that take the words true and false, where others are given or left out.
@@ -75,7 +76,10 @@ def _experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> Iterator[Exper
                 max_epoch=sweep.max_epoch,
                 max_update=sweep.max_update,
                 **_start(sweep, trained.get(Variant(row.label, length, place.supplementary))),
-            ).absolute()
+            )
+            elsewhere = (sweep.eval_tasks or {}).get(task, [])
+            folders = {other: _folder(row.data or sweep.data, other) for other in elsewhere}
+            basis = with_others(basis, "eval_tasks", folders).absolute()
             basis = replace(basis, position=basis.best_position if place.downstream == BEST else place.downstream)
             basis = with_few_shot_input(basis)
             for lr, seed in product(row.lrs or sweep.lrs or learning_rates(basis), sweep.seeds):

@@ -12,7 +12,7 @@ from preprocess.errors import InputError
 
 from .. import ROOT
 from ..run.experiment import Experiment
-from ..run.perform import finished, perform, write
+from ..run.perform import perform, write
 from ..run.records import Record, failure
 from .stage import Request
 
@@ -74,7 +74,7 @@ class SlurmJob:
 
     def record(self) -> Record:
         try:
-            return finished(self.request.results, self.request.run) or self.job.result()
+            return self.request.finished() or self.job.result()
         except Exception as error:
             return failure(f"the job died: {_last_line(error)} (log: {self.job.paths.stderr})")
 

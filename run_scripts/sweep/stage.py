@@ -11,7 +11,7 @@ from typing import Mapping, NamedTuple, Protocol
 from tqdm import tqdm
 
 from ..run.experiment import Experiment
-from ..run.perform import described, finished
+from ..run.perform import described, finished, is_whole
 from ..run.records import DIVERGED, FILE, Record, append_record, read_records
 
 ATTEMPTS = 2
@@ -29,6 +29,10 @@ class Request(NamedTuple):
     @property
     def folder(self) -> Path:
         return self.results / "runs" / self.run
+
+    def finished(self) -> Record | None:
+        """The run's record, if it is done and has answered all tasks that it is to answer."""
+        return finished(self.results, self.run, self.experiment)
 
 
 class Job(Protocol):
@@ -56,10 +60,14 @@ class Cluster(Protocol):
 
 
 def missing(runs: Mapping[str, Experiment], results: Path) -> list[str]:
-    """The runs that have neither succeeded nor diverged yet: those would diverge again."""
-    records = read_records(results)
-    ended = {record["run"] for record in records if record.get("status") == "done" or has_diverged(record)}
+    """The runs that have neither succeeded, with all tasks that they are to answer, nor diverged: those would again."""
+    records = [record for record in read_records(results) if record["run"] in runs]
+    ended = {record["run"] for record in records if has_diverged(record) or _is_done(record, runs[record["run"]])}
     return [run for run in runs if run not in ended]
+
+
+def _is_done(record: Record, experiment: Experiment) -> bool:
+    return record.get("status") == "done" and is_whole(record, experiment)
 
 
 def has_diverged(record: Record) -> bool:
@@ -126,9 +134,10 @@ class Stage:
     def _start(self, progress: Progress) -> None:
         while self.queue:
             run, attempt = self.queue[0]
-            record = finished(self.results, run)  # by a job that outlived its sweep
+            request = Request(run, self.runs[run], self.results, self.keep_whole_models)
+            record = request.finished()  # by a job that outlived its sweep
             if record is None:
-                job = self.cluster.start(Request(run, self.runs[run], self.results, self.keep_whole_models))
+                job = self.cluster.start(request)
                 if job is None:
                     break
                 self.running[job] = run, attempt
@@ -153,5 +162,6 @@ class Stage:
         self.diverged += has_diverged(record)
         if record["status"] != "done":
             record = {**described(experiment, run), **record}
-        append_record(self.results, record)
+        trained = finished(self.results, run)  # also where another task could not be answered
+        append_record(self.results, trained or record)
         progress.ended(experiment, record)

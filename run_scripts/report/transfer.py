@@ -1,0 +1,113 @@
+"""What models of one task say of another: as they are (zero-shot), or trained on K of its examples (few-shot)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from statistics import mean
+from typing import Iterator
+
+from preprocess.errors import InputError
+from run_scripts.run.metrics import ACC_AND_MACRO_F1, MACRO_F1
+from run_scripts.run.transfer import arrow
+
+from .notes import failures, incomplete, metrics_note, seeds_of, settings_note, variants_note
+from .render import MISSING, NOTHING, Table
+from .runs import Results, Run, grouped, has_finished
+from .scope import Choice, Scope, take_runs
+from .scores import RowScores, Score, rows_of
+from .tables import score_text
+
+HEADER = ["transfer", "K", "method", "test", "accuracy", "macro F1", "mean of both", "lr"]
+NOTES = (
+    "QQP → MRPC: trained on QQP, tested on MRPC; labels matched by what they mean",
+    "K -: the model as it is, at the learning rate with the best mean dev score on the task that it was trained on",
+    "with K: trained on K examples of the second task, drawn anew for each seed, from what the same seed and learning "
+    "rate left on the first; the learning rate with the best mean dev score on the second",
+)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Finished and failed runs of one task's models on another, by K (None: as they are) and row."""
+
+    source: str
+    target: str
+    scope: Scope
+    rows: dict[tuple[int | None, str], RowScores]
+
+    @property
+    def name(self) -> str:
+        return arrow(self.source, self.target)
+
+    def score(self, k: int | None, row: str) -> Score | None:
+        return self.rows[k, row].get(self.target)
+
+
+def answers(results: Results) -> Iterator[Run]:
+    """A run for each score on another task: its task is that one, ``source_task`` the one that it was trained on."""
+    for run in results.runs:
+        for task, found in (run.get("transfer") or {}).items() if has_finished(run) and run["k"] is None else ():
+            own = {"task": task, "source_task": run["task"], "scores": {"test": found["scores"]}}
+            yield {**run, **own, "metric": found["metric"], "test": found["test"]}
+    yield from results.continued
+
+
+def pairs_of(results: Results, choice: Choice) -> list[Pair]:
+    """The pairs that have runs, of the tasks that were asked for.
+
+    Raises:
+        InputError: see ``take_runs``; there are none.
+    """
+    found = []
+    for (source, target), runs in grouped(answers(results), lambda run: (run["source_task"], run["task"])).items():
+        if choice.tasks and not {source, target} <= set(choice.tasks):
+            continue
+        ks = {run["k"] for run in runs}
+        of_pair, chosen = Results(results.folder, tuple(runs)), replace(choice, tasks=(target,))
+        if any(has_finished(run) and chosen.accepts(run) for run in runs):
+            scope = take_runs(of_pair, chosen, ks)
+            found.append(
+                Pair(source, target, scope, rows_of(scope.done, lambda run: (run["k"], run["row"]), scope.failed))
+            )
+    if not found:
+        by = f" with {choice.options}" if choice.options else ""
+        raise InputError(
+            f"{results.folder} holds no model that answered another task{by}: run a sweep with --eval-tasks first"
+        )
+    return found
+
+
+def transfer_table(results: Results, choice: Choice) -> Table:
+    """A line for each pair of tasks, K and row.
+
+    Raises:
+        InputError: see ``pairs_of``.
+    """
+    pairs = pairs_of(results, choice)
+    names = choice.pick(name for pair in pairs for _, name in pair.rows)
+    both = Scope([run for pair in pairs for run in pair.scope.done], [run for p in pairs for run in p.scope.failed])
+    seeds, groups = seeds_of(both), []
+    for pair in pairs:
+        for k in sorted({k for k, _ in pair.rows}, key=lambda k: k or 0):
+            rows = [name for name in names if (k, name) in pair.rows]
+            shown = NOTHING if k is None else str(k)
+            groups.append([[pair.name, shown, name, *cells(pair.score(k, name), len(seeds))] for name in rows])
+    by_k = {(k, row): {pair.name: score} for pair in pairs for (k, row) in pair.rows if (score := pair.score(k, row))}
+    notes = [settings_note(seeds), *NOTES, metrics_note([pair.target for pair in pairs]), variants_note(both.done)]
+    notes += [*incomplete(by_k, seeds), *failures(both.failed)]
+    return Table("Transfer between tasks", 3, HEADER, groups, notes)
+
+
+def cells(score: Score | None, seeds: int) -> list[str]:
+    """Of the header, from the score on."""
+    if score is None:
+        return [MISSING] * (len(HEADER) - 3)
+    few = f" (n={len(score.seeds)})" if len(score.seeds) < seeds else ""
+    parts = [mean_of(score, part) for part in ("accuracy", MACRO_F1, ACC_AND_MACRO_F1)]
+    return [score_text(score.test, score.std) + few, *(score_text(part) for part in parts), f"{score.lr:g}"]
+
+
+def mean_of(score: Score, part: str) -> float | None:
+    """Over the seeds; None where a run does not say."""
+    found = [(run.get("scores") or {}).get("test", {}).get(part) for run in score.runs]
+    return None if None in found else mean(found)

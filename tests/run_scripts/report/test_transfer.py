@@ -1,0 +1,84 @@
+"""The table of transfer: which run's score stands for a pair of tasks, and that no other table takes such runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from preprocess.errors import InputError
+from run_scripts.report.runs import read_results
+from run_scripts.report.scope import Choice
+from run_scripts.report.tables import SCORE_TABLES, overview, score_table
+from run_scripts.report.transfer import transfer_table
+
+from . import made
+
+
+def answered(row, seed, lr, dev, accuracy, **more):
+    """A run on MRPC with what its model scores on QQP."""
+    scores = {"accuracy": accuracy, "f1": 0.0, "acc_and_f1": accuracy / 2, "macro_f1": 40.0}
+    scores["acc_and_macro_f1"] = (accuracy + 40) / 2
+    found = {"QQP": {"metric": "acc_and_f1", "scores": scores, "test": scores["acc_and_f1"]}}
+    return made.run(row, "MRPC", seed, lr, dev, 99.0, transfer=found, source_task=None, **more)
+
+
+def continued(row, seed, lr, dev, test, **more):
+    return made.run(row, "QQP", seed, lr, dev, test, source_task="MRPC", k=8, setting="few-shot", **more)
+
+
+@pytest.fixture
+def results(tmp_path):
+    runs = [answered("id-spam", 1, 1e-3, 70, 60.0), answered("id-spam", 2, 1e-3, 72, 64.0)]
+    runs += [answered("id-spam", seed, 1e-4, 60, 90.0) for seed in (1, 2)]  # better there, but not on its own dev
+    runs += [continued("id-spam", 1, 1e-3, 50, 30.0), continued("id-spam", 1, 1e-4, 55, 33.0)]
+    runs += [answered("lpt-npg", 1, 1e-3, 70, 50.0), made.failed("lpt-npg", "MRPC", 2)]
+    return read_results(made.write(tmp_path, runs))
+
+
+def lines(table):
+    return {tuple(line[:3]): line[3:] for line in table.lines}
+
+
+def test_the_learning_rate_is_that_of_the_first_tasks_dev(results):
+    found = transfer_table(results, Choice())
+    assert found.header[3:] == ["test", "accuracy", "macro F1", "mean of both", "lr"]
+    assert lines(found) == {
+        ("MRPC → QQP", "-", "id-spam"): ["31.0±1.4", "62.0", "40.0", "51.0", "0.001"],
+        ("MRPC → QQP", "-", "lpt-npg"): ["25.0 (n=1)", "50.0", "40.0", "45.0", "0.001"],
+        ("MRPC → QQP", "8", "id-spam"): ["33.0 (n=1)", "missing", "missing", "missing", "0.0001"],
+    }
+    said = "\n".join(found.notes)
+    assert "metric: accuracy; QQP: mean of accuracy and F1" in said and "over seeds 1, 2" in said
+    assert "(n=...): fewer seeds; id-spam on MRPC → QQP with K = 8 without 2" in said
+
+
+def test_no_other_table_has_runs_that_go_on(results):
+    assert len(results.runs) == 6 and len(results.continued) == 2
+    table = score_table(SCORE_TABLES[1], results, Choice(tasks=("MRPC",)))
+    assert {cell for line in table.lines for cell in line if cell.startswith("99")} == {
+        "99.0±0.0",
+        "99.0 (n=1)",
+        "99.0",
+    }
+    assert "QQP" not in str(overview(results).lines)
+    with pytest.raises(InputError, match="holds no finished few-shot run"):
+        score_table(SCORE_TABLES[3], results, Choice(tasks=("QQP",)))
+
+
+def test_tasks_and_rows_that_are_asked_for(results):
+    assert set(lines(transfer_table(results, Choice(rows=("lpt-npg",), tasks=("QQP", "MRPC"))))) == {
+        ("MRPC → QQP", "-", "lpt-npg")
+    }
+    for choice, said in (
+        (Choice(tasks=("MRPC", "CR")), "no model that answered another task"),
+        (Choice(rows=("x",)), "x"),
+    ):
+        with pytest.raises(InputError, match=said):
+            transfer_table(results, choice)
+
+
+@pytest.mark.parametrize(
+    "transfer", [3, {"NO": {}}, {"QQP": {"metric": "accuracy", "scores": {}, "test": 1}}, {"QQP": {"scores": 1}}]
+)
+def test_damaged_scores(tmp_path, transfer):
+    with pytest.raises(InputError, match="transfer .* is no mapping of tasks to scores"):
+        read_results(made.write(tmp_path, [made.run("id-spam", "MRPC", transfer=transfer)]))

@@ -1,0 +1,193 @@
+"""Models on tasks that they were not trained on: by a sweep, afterwards, and by the command of a task."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from preprocess.errors import InputError
+from preprocess.tasks import TASKS
+from run_scripts import train
+from run_scripts.report.__main__ import main as report
+from run_scripts.run.transfer import check_pair
+from run_scripts.sweep.__main__ import main as sweep
+from run_scripts.sweep.config import read_sweep
+from run_scripts.sweep.plan import experiments
+from tests.folders import renamed, write_folder
+from tests.run_scripts import tiny
+
+KEYS = {"tasks": ["MRPC"], "seeds": [1], "max_epoch": 3}
+FREE = {"method": "fine-tuning", "lrs": [1e-3]}
+
+
+@pytest.fixture(scope="module")
+def data(world, tmp_path_factory):
+    """QQP-bin is MRPC-bin with its classes in the other order, so a model of the one scores the same on the other."""
+    place = tmp_path_factory.mktemp("transfer")
+    splits = {"train": 60, "valid": 39}
+    for task, pairs in (("MRPC", True), ("CR", False), ("MR", False)):
+        write_folder(place / f"{task}-bin", splits=splits, pairs=pairs)
+    renamed(place / "MRPC-bin", place / "QQP-bin", {"0": "0", "1": "1"}, ["1", "0"])
+    renamed(place / "MRPC-bin", place / "QNLI-bin", {"0": "not_entailment", "1": "entailment"})
+    for task, labels in (("RTE", {"0": "not_entailment", "1": "entailment"}), ("WNLI", {"0": "0", "1": "1"})):
+        renamed(place / "MRPC-bin", place / f"{task}-bin", labels, list(labels.values())[::-1])
+        (place / f"{task}-bin" / "preprocess.json").write_text(json.dumps({"task": task}))
+    return place
+
+
+@pytest.fixture(scope="module")
+def swept(world, data, tmp_path_factory):
+    """A sweep of two rows with another task, without training and with 8 examples; (its file, its results)."""
+    place = tmp_path_factory.mktemp("swept")
+    config = world.config(place, **KEYS, data=str(data), rows=[tiny.IDPG, FREE])
+    sweep([str(config), "--results", str(place / "results"), "--eval-tasks", "QQP", "--eval-k", "8"])
+    return config, place / "results"
+
+
+def by_row(results, few):
+    found = tiny.records(results).values()
+    return {record["row"]: record for record in found if (record["source_task"] is not None) == few}
+
+
+def test_labels_are_matched_by_meaning(swept):
+    """By their numbers the accuracy would be what is missing to 100."""
+    for record in by_row(swept[1], few=False).values():
+        own, other = record["scores"]["test"], record["transfer"]["QQP"]
+        assert other["scores"] == own and other["test"] == own["acc_and_f1"] and own["accuracy"] % 50
+        assert own["acc_and_macro_f1"] == pytest.approx((own["accuracy"] + own["macro_f1"]) / 2)
+
+
+def test_few_examples_are_trained_on_from_what_the_first_task_left(swept):
+    sources, runs = by_row(swept[1], few=False), by_row(swept[1], few=True)
+    assert runs.keys() == {"m-idpg-phm", "fine-tuning"}
+    for row, record in runs.items():
+        assert (record["source_run"], record["source_task"]) == (sources[row]["run"], "MRPC")
+        assert (record["task"], record["k"], record["lr"], record["seed"]) == ("QQP", 8, sources[row]["lr"], 1)
+        log = (swept[1] / "runs" / record["run"] / "train.log").read_text()
+        assert f"loading pretrained model from {swept[1]}/runs/{record['source_run']}/checkpoint_best.pt" in log
+        assert "optimizer, lr scheduler, meters, dataloader will be reset" in log
+        assert "--representation" not in record["command"]  # M-IDPG is what it was
+
+
+def test_nothing_is_left_to_do(swept, capsys):
+    config, results = swept
+    lines = (results / "results.jsonl").read_text()
+    sweep([str(config), "--results", str(results), "--eval-tasks", "QQP", "--eval-k", "8"])
+    assert (results / "results.jsonl").read_text() == lines
+    sweep([str(config), "--results", str(results), "--eval-tasks", "QQP", "--eval-k", "8", "--dry-run"])
+    said = capsys.readouterr().out
+    assert said.count("0 of 2 runs are missing") == 2 and "and then, each from one of these:" in said
+
+
+def test_a_task_that_is_named_later_is_answered_without_training(swept, data, tmp_path, capsys):
+    config, results = swept[0], shutil.copytree(swept[1], tmp_path / "results")
+    log = {path: path.read_text() for path in results.glob("runs/*/train.log")}
+    arguments = [str(config), "--results", str(results), "--set", f"rows=[{json.dumps(tiny.IDPG)}]"]
+    arguments += ["--eval-tasks", "QQP", "--set", f"data={{MRPC: {data}/MRPC-bin, QQP: {data}/QQP-2-bin}}"]
+    shutil.copytree(data / "QQP-bin", data / "QQP-2-bin")
+    sweep([*arguments, "--dry-run"])
+    assert "0 of 1 runs are missing" in capsys.readouterr().out  # the same texts and labels, wherever they lie
+    shutil.rmtree(data / "QQP-2-bin")
+    shutil.copytree(write_folder(tmp_path / "other", splits={"train": 9, "valid": 31}), data / "QQP-2-bin")
+    from run_scripts.run.experiment import folder_digest
+
+    folder_digest.cache_clear()
+    sweep([*arguments, "--dry-run"])
+    said = capsys.readouterr().out
+    assert "1 of 1 runs are missing" in said and "→ QQP" in said
+    sweep(arguments)
+    assert {path: path.read_text() for path in results.glob("runs/*/train.log")} == log
+    before, after = (by_row(place, few=False)["m-idpg-phm"] for place in (swept[1], results))
+    assert before["transfer"] != after["transfer"] and {**before, "transfer": 0} == {**after, "transfer": 0}
+    checkpoint = results / "runs" / after["run"] / "checkpoint_best.pt"
+    checkpoint.unlink()
+    shutil.rmtree(data / "QQP-2-bin")
+    shutil.copytree(write_folder(tmp_path / "third", splits={"train": 9, "valid": 32}), data / "QQP-2-bin")
+    folder_digest.cache_clear()
+    with pytest.raises(SystemExit, match="1"):
+        sweep(arguments)
+    assert "checkpoint_best.pt is gone, so that QQP cannot be answered: remove" in capsys.readouterr().out
+    assert by_row(results, few=False)["m-idpg-phm"]["status"] == "done"  # the run itself is
+
+
+def test_the_report_names_the_pair(swept, capsys):
+    report([str(swept[1]), "--table", "transfer"])
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    for record in by_row(swept[1], few=False).values():
+        other = record["transfer"]["QQP"]["scores"]
+        shown = " ".join(f"{other[name]:.1f}" for name in ("acc_and_f1", "accuracy", "macro_f1"))
+        assert any(line.startswith(f"MRPC → QQP - {record['row']} {shown} ") for line in lines)
+    few = by_row(swept[1], few=True)["fine-tuning"]
+    assert any(line.startswith(f"MRPC → QQP 8 fine-tuning {few['test']:.1f} ") for line in lines)
+    report([str(swept[1]), "--table", "1", "--tasks", "QQP", "MRPC"])
+    table = capsys.readouterr().out
+    assert "missing" in table.split("\n")[4]  # no run of QQP is one of Table 1
+
+
+def test_the_command_of_a_task(world, data, tmp_path, capsys):
+    """Other names of the same, in the other order."""
+    arguments = ["RTE", "--method", "m-idpg-phm", "--phm-n", "4", "--data", str(data / "RTE-bin"), "--arch"]
+    arguments += ["roberta_idpg", "--backbone", str(world.backbone), *tiny.FLAGS, "--max-epoch", "2", "--lr", "1e-2"]
+    train.main([*arguments, "--eval-tasks", "wnli", "--results", str(tmp_path)])
+    (record,) = tiny.records(tmp_path).values()
+    assert record["transfer"]["WNLI"]["scores"] == record["scores"]["test"]
+    said = capsys.readouterr().out.splitlines()
+    accuracy = record["scores"]["test"]["accuracy"]
+    assert said[-1].startswith(f"RTE → WNLI without training on it: accuracy {accuracy:.1f}, macro_f1")
+    assert "macro" not in said[-2]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "said"),
+    [
+        ("CR", "SUBJ", "the labels of CR mean positive, negative, and those of SUBJ subjective, objective: a model of"),
+        ("MRPC", "STS-B", "the labels of STS-B are scores, and no class means the same"),
+        ("MRPC", "CR", "MRPC has pairs and CR single sentences: name a task of pairs"),
+        ("MR", "MR", "its models are scored on MR as it is: name other tasks"),
+    ],
+)
+def test_tasks_without_a_common_meaning(source, target, said):
+    with pytest.raises(InputError, match=f"^--eval-tasks {target}: {said}"):
+        check_pair("--eval-tasks", TASKS[source], TASKS[target])
+    check_pair("--eval-tasks", TASKS["MR"], TASKS["CR"])
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"eval_tasks": ["SUBJ", "CR"], "tasks": ["CR"]}, "eval_tasks SUBJ: the labels of CR mean"),
+        ({"eval_tasks": {"RTE": ["RTE"]}}, "eval_tasks of RTE: its model is scored on RTE as it is"),
+        ({"eval_tasks": "MRPC"}, "eval_tasks 'MRPC': write a list of tasks, or {TASK: .TASKS.}"),
+        ({"eval_tasks": ["MRCP"]}, "eval_tasks MRCP is unknown: did you mean MRPC?"),
+        ({"eval_tasks": ["RTE"]}, "eval_tasks has no other task for RTE"),
+        ({"eval_k": [8]}, r"eval_k \[8\] needs tasks to go on with"),
+        ({"eval_k": [8], "k": [9], "eval_tasks": ["WNLI"]}, "goes on from models of whole training sets: leave k out"),
+        ({"eval_tasks": ["WNLI"], "data": {"RTE": "x"}}, "data has no folder of WNLI"),
+    ],
+)
+def test_keys_that_are_refused(world, tmp_path, keys, said):
+    with pytest.raises(InputError, match=said):
+        experiments(read_sweep(world.config(tmp_path, **keys)), {})
+
+
+def test_folders_are_checked_before_the_first_run(world, data, tmp_path, capsys):
+    """QNLI's has the labels of no task, as nothing says whose they are."""
+    config = world.config(tmp_path, **{**KEYS, "tasks": ["WNLI"]}, data=str(data), eval_tasks=["QNLI"])
+    with pytest.raises(SystemExit) as stopped:
+        sweep([str(config), "--results", str(tmp_path / "results")])
+    assert (
+        "eval_tasks QNLI: " in stopped.value.code and "has the labels not_entailment, entailment" in stopped.value.code
+    )
+    assert not (tmp_path / "results" / "runs").exists()
+
+
+def test_each_other_task_of_a_list(world, data, tmp_path):
+    found = experiments(
+        read_sweep(world.config(tmp_path, tasks=["CR", "MR"], data=str(data), eval_tasks=["MR", "CR"])), {}
+    )
+    assert {(run.task, run.eval_tasks) for run in found} == {("CR", ("MR",)), ("MR", ("CR",))}
+    assert {run.run for run in found} == {
+        run.run for run in experiments(read_sweep(world.config(tmp_path, tasks=["CR", "MR"], data=str(data))), {})
+    }

@@ -22,6 +22,7 @@ INFERENCE = {"entailment": "entailment", "neutral": "neutral", "contradiction": 
 
 MEANINGS: dict[str, dict[str, str]] = {
     **dict.fromkeys(("CR", "MR", "MPQA", "SST-2"), SENTIMENT),
+    "IMDB": {"pos": "positive", "neg": "negative"},
     "SUBJ": {"1": "objective", "0": "subjective"},
     "CoLA": {"1": "acceptable", "0": "unacceptable"},
     **dict.fromkeys(("MRPC", "QQP"), EQUIVALENCE),

@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any, Callable, Dict, Iterator, NamedTuple, Sequence
 
 from .errors import InputError
-from .tasks import Column
+from .tasks import FOLDERS, Column
 
 Lines = Iterator["tuple[int, str]"]
 csv.field_size_limit(1 << 30)
@@ -125,6 +125,13 @@ def csv_rows_with_quotes(lines: Lines, columns: Columns, malformed: Malformed) -
         raise InputError("--csv-quotes keep is for CR, MR, SUBJ and MPQA (label,text): leave it out")
     fields = ((line, text.split(",", 1)) for line, text in lines if text)
     return _table(fields, columns, malformed)
+
+
+def labelled_texts(lines: Lines, columns: Columns, malformed: Malformed) -> Iterator[Row]:
+    """``LABEL<tab>TEXT``, as ``sources.TextFolders`` gives it: whatever else is in a text belongs to it."""
+    for line, text in lines:
+        label, _, text = text.partition("\t")
+        yield Row(line, (text,), label)
 
 
 # --- records -------------------------------------------------------------------------------------
@@ -246,6 +253,7 @@ LAYOUTS: dict[str, Callable[[Lines, Columns, Malformed], Iterator[Row]]] = {
     "tsv": tsv_rows,
     "csv": csv_rows,
     "csv-with-quotes": csv_rows_with_quotes,
+    FOLDERS: labelled_texts,
     "jsonl": _jsonl(_plain),
     "wic": _jsonl(_wic),
     "copa": _jsonl(_copa),

@@ -9,10 +9,10 @@ import struct
 import zipfile
 import zlib
 from pathlib import Path
-from typing import IO, Callable, Iterator, Union
+from typing import IO, Callable, Iterator, Sequence, Union
 
 from .errors import InputError
-from .tasks import Task
+from .tasks import FOLDERS, Task
 
 BOM = "\ufeff"
 BLOCK = 1 << 20  # bytes read at a time
@@ -117,6 +117,34 @@ class Source:
             ) from None
 
 
+class TextFolders(Source):
+    """Texts that are a file each, in a folder for each label: FOLDER/LABEL/*.txt. Other folders are not read.
+
+    A line is ``LABEL<tab>TEXT``, text with its own line ends but the last; labels and files follow their names.
+    """
+
+    def __init__(self, folder: Path, labels: Sequence[str]):
+        self.files = [(label, file) for label in sorted(labels) for file in sorted((folder / label).glob("*.txt"))]
+        super().__init__(str(folder), sum(file.stat().st_size for _, file in self.files), self._no_stream)
+
+    @staticmethod
+    def are_there(folder: Path, labels: Sequence[str]) -> bool:
+        return all((folder / label).is_dir() for label in labels)
+
+    @staticmethod
+    def _no_stream() -> Stream:
+        raise TypeError("a folder of texts is read a file at a time")
+
+    def lines(self, on_bytes: Callable[[int], object] = lambda count: None) -> Iterator[tuple[int, str]]:
+        digest = hashlib.sha256()
+        for number, (label, path) in enumerate(self.files, start=1):
+            file = Source.file(path)
+            text = "\n".join(line for _, line in file.lines(on_bytes))
+            digest.update(f"{file.sha256}  {label}/{path.name}\n".encode())
+            yield number, f"{label}\t{text}"
+        self.sha256 = digest.hexdigest()
+
+
 def find_source(raw: Path, task: Task, split: str) -> Source | None:
     """The task's file of a split below ``raw``: in the task's folder, in ``raw`` itself, or in a zip archive.
 
@@ -126,6 +154,8 @@ def find_source(raw: Path, task: Task, split: str) -> Source | None:
     for name in places(task, split):
         if (raw / name).is_file():
             return Source.file(raw / name)
+        if task.layout == FOLDERS and TextFolders.are_there(raw / name, task.labels):
+            return TextFolders(raw / name, task.labels)
     archives = [raw] if raw.suffix == ".zip" else sorted(raw.glob("*.zip"))
     for archive in archives:
         try:

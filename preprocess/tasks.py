@@ -2,6 +2,7 @@
 
 The one place of these facts; whatever needs them reads them here. Sources: IDPG, Tables 1, 4 and 5 and appendix A.1;
 the files of gluebenchmark.com, super.gluebenchmark.com, SNLI 1.0, and the LM-BFF collection (CR, MR, SUBJ, MPQA);
+the README of aclImdb, whose settings here are those of IDPG's large tasks, as that paper has no IMDB;
 test files as nyu-mll/GLUE-baselines (download_glue_data.py) and huggingface/datasets (glue, super_glue) have them.
 """
 
@@ -21,6 +22,7 @@ from .meanings import MEANINGS
 Column = Union[str, int]  # a name in the header, or a number counted from 0
 TSV = {"train": "train.tsv", "valid": "dev.tsv", "test": "test.tsv"}
 JSONL = {"train": "train.jsonl", "valid": "val.jsonl", "test": "test.jsonl"}
+FOLDERS = "folders"  # a layout: a file for each text, in a folder for each label
 CSV = {"train": "train.csv", "valid": "test.csv", "test": "test.csv"}  # the paper selects and reports on one split
 
 
@@ -113,6 +115,7 @@ def _super_glue(name: str, texts: tuple[str, str], layout: str = "jsonl") -> Tas
     return Task(name, layout, JSONL, folders, texts, "label", label_order(name), number="idx")
 
 
+FOLDERS_OF_TEXTS = {"train": "train", "valid": "test", "test": "test"}  # of IMDB; its train/unsup has no labels
 SENTENCES = ("sentence1", "sentence2")
 MNLI_FILES = {
     "train": "train.tsv",
@@ -129,6 +132,7 @@ TASKS = {
         _lm_bff("MR"),
         _lm_bff("SUBJ"),
         _lm_bff("MPQA"),
+        Task("IMDB", FOLDERS, FOLDERS_OF_TEXTS, ("aclImdb",), (1,), 0, label_order("IMDB"), settings="large"),
         _glue("SST-2", ("sentence",), "label", settings="large"),
         _glue("QNLI", ("question", "sentence"), "label", settings="large"),
         _glue("RTE", SENTENCES, "label"),

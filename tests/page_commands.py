@@ -111,6 +111,9 @@ def of_preprocess(place: Path) -> None:
         (place / "original" / task).mkdir(parents=True)
         for file in ("train", "test"):
             (place / "original" / task / f"{file}.csv").write_text('1,"good, yes"\n0,bad\n')
+    for name in ("train/neg", "train/pos", "test/neg", "test/pos"):
+        (place / "aclImdb" / name).mkdir(parents=True)
+        (place / "aclImdb" / name / "0_1.txt").write_text("A review.")
     (place / "glove.6B.300d.txt").write_text("first 0.5 1\nsecond 2 3\n")
 
 

@@ -24,6 +24,7 @@ def test_paraphrases_have_opposite_numbers():
 
 
 def test_other_names_of_the_same():
+    assert counterparts("SST-2", ["1", "0"], "IMDB", ["neg", "pos"]) == ["pos", "neg"]
     assert counterparts("WNLI", ["0", "1"], "RTE", ["entailment", "not_entailment"]) == ["not_entailment", "entailment"]
     assert counterparts("CB", TASKS["CB"].labels, "MNLI", TASKS["MNLI"].labels) == list(TASKS["CB"].labels)
 

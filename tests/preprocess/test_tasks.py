@@ -226,12 +226,12 @@ def test_a_test_set_must_be_there(commands):
 
 
 def test_facts_are_complete():
-    assert len(TASKS) == 19
+    assert len(TASKS) == 20
     for task in TASKS.values():
         assert task.metric in METRICS and task.settings in SETTINGS and len(task.texts) in (1, 2)
         assert task.regression == (task.metric == "pearson_and_spearman")
     assert not TASKS.keys() & TEST_SETS.keys() and all(list(task.files) == ["test"] for task in TEST_SETS.values())
-    assert {name for name, task in TASKS.items() if task.settings == "large"} == {"SST-2", "QNLI", "QQP"}
+    assert {name for name, task in TASKS.items() if task.settings == "large"} == {"IMDB", "SST-2", "QNLI", "QQP"}
 
 
 def test_names():

@@ -25,6 +25,7 @@ GENERATORS: List[Dict[str, Any]] = [  # methods as they read something else, or 
     {"method": "dpt"},
     {"method": "dept"},
     {"method": "ept", "prompt_init": "normal"},
+    {"method": "mpt"},
     {"method": "smop"},
     {"method": "attempt"},
     {"method": "s-idpg-phm"},

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from tests.folders import TRAINING
 from tests.helpers import TINY
 
-FROM_SOURCES = {"spot": 1, "attempt": 2}  # preset -> prompts of other tasks that it is given
+FROM_SOURCES = {"spot": 1, "attempt": 2, "mpt": 2}  # preset -> prompts of other tasks that it is given
 
 
 def write_checkpoint(

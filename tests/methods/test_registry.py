@@ -46,6 +46,7 @@ OWN = {  # parameters of each method, in its checkpoints under "method."
     "dpt": {"reparameterization.a", "reparameterization.b"},
     "dept": {"table", *WORDS},
     "ept": {"reparameterization.rows", *(f"reparameterization.experts.{name}" for name in EXPERTS), *WORDS},
+    "mpt": {f"reparameterization.{name}" for name in ("shared", "u", "v")},
     "smop": {"table", "router"},
     "attempt": {"table", "down.weight", "up.weight", "layer_norm.weight", "layer_norm.bias"},
     "lpt-naive": {"table"},
@@ -66,7 +67,7 @@ OWN = {  # parameters of each method, in its checkpoints under "method."
     "compacter-shared": COMPACTER,
 }
 FOLDED = {  # saved besides
-    **{name: {"table"} for name in ("p-tuning", "prefix-tuning", "dpt", "ept")},
+    **{name: {"table"} for name in ("p-tuning", "prefix-tuning", "dpt", "ept", "mpt")},
     "mam": {"parts.0.table"},
     "attempt": {"sources"},
 }
@@ -79,7 +80,7 @@ def build(method):
     options = {"phm_n": 4} if "phm" in method and "glove" not in method else {}
     if "glove" in method:
         options = {"representation_width": 8, "generator_hidden_size": 8}
-    if method in ("prompt-tuning-100", "prompt-tuning-134", "dpt", "ept", "dept", "spot", "attempt"):
+    if method in ("prompt-tuning-100", "prompt-tuning-134", "dpt", "ept", "dept", "spot", "attempt", "mpt"):
         options["max_positions"] = 160
     model = tiny_model(method=method, **options)
     if "glove" in method:

@@ -27,6 +27,7 @@ VALUES = {  # other values of every option than those that some preset has
     "spot_embeddings": ["nowhere.pt"],
     "spot_similarity": ["mean", "tokens"],
     "spot_average": [2],
+    "mpt_init": ["ones", "normal"],
     "attempt_sources": [2],
     "attempt_hidden_size": [9],
     "attempt_temperature": ["0.5"],

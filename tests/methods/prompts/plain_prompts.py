@@ -115,6 +115,8 @@ def task_rows(method, args, number: int) -> Tensor:
     network = getattr(method, "reparameterization", None)
     if network is None:
         return method.table[number]
+    if hasattr(network, "shared"):
+        return network.shared[number] * torch.outer(network.u[number, :, 0], network.v[number, 0])
     if hasattr(network, "fusion"):
         return torch.stack([ept_rows(method, p) for p in network.rows[number]])
     made = [row.chunk(len(method.places))[number].chunk(method.rows // args.prompt_length)

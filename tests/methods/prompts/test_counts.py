@@ -31,6 +31,7 @@ PAPER = {
     "dpt": 11_240,
     "dept": 98_560,
     "ept": 2_206_212,
+    "mpt": 100 * 1024 + 100 + 1024,
     "smop": 24_576,
     "attempt": 100 * 1024 + 2 * 1024 * 100 + 2 * 1024,
     "lpt-naive": 5_120,
@@ -56,6 +57,7 @@ FOLDED = {  # what is left after training
     "mam": 786_432 + 811_392,
     "dpt": 102_400,
     "ept": 99_840,
+    "mpt": 102_400,
 }
 OF_BACKBONE = {"bitfit": 271_360}  # its biases
 
@@ -161,6 +163,14 @@ def test_dept_has_one_size_at_any_length_of_its_prompt():
     base = Geometry(layers=12, width=768, inner=3072)
     for length, rank in ((40, 45), (60, 30), (20, 60)):
         assert count(base, method="dept", prompt_length=length, words_rank=rank) == 76_800
+
+
+def test_table_1_of_the_ept_paper():
+    """T5-base: 76.8K, 232K and 77.6K."""
+    base = Geometry(layers=12, width=768, inner=3072)
+    assert count(base, method="spot") == 76_800
+    assert count(base, method="attempt") == 231_936
+    assert count(base, method="mpt") == 77_668
 
 
 def test_larger_lpt():

@@ -1,0 +1,103 @@
+"""MPT: a prompt shared by tasks, times a rank-one matrix of the task's own.
+
+Paper: "Multitask Prompt Tuning Enables Parameter-Efficient Transfer Learning" (Wang et al., ICLR 2023),
+https://arxiv.org/abs/2303.02861; code of its target stage: huggingface/peft, ``multitask_prompt_tuning``.
+
+Differs from the paper in:
+- The source stage, in which the shared prompt is distilled from the prompts of several tasks while all of them are
+  trained, is not here: a run trains one task. The shared prompt starts from one source prompt, from the mean of several
+  (--source-prompts), or as --prompt-init says, and is trained with the matrix as in the target stage.
+- The matrix starts with ones, so that training begins with the shared prompt itself; peft's starts from N(0, 0.02^2)
+  (--mpt-init normal), the paper's from those of the source tasks.
+- Rows stand after ``<s>`` (or at another --prompt-position), not in front of it; a head is trained.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional
+
+import torch
+from fairseq.dataclass import ChoiceEnum
+from torch import Tensor, nn
+
+from ..base import WordEmbeddings
+from ..options import Filled, option
+from ..registry import register_preset
+from .base import TABLE_STD
+from .initial import load_saved, set_initial_rows
+from .sources import SourceConfig, read_sources, source_paths
+from .task_prompts import TaskPrompts
+
+Start: Any = ChoiceEnum(["ones", "normal"])
+
+
+@dataclass
+class MPTConfig(SourceConfig):
+    """Options of MPT."""
+
+    mpt_init: Filled[Start] = option(
+        "ones",
+        "the task's vectors u and v start with 'ones', so that the prompt is the shared one, or, as in peft, 'normal' "
+        "N(0, 0.02^2), so that it is nearly 0",
+        changeable=True,
+    )
+
+
+class SharedPrompt(nn.Module):
+    """P = P* o (u v^T), at each place: ``shared`` P* places x t x d, ``u`` places x t x 1, ``v`` places x 1 x d."""
+
+    def __init__(self, places: int, rows: int, width: int):
+        super().__init__()
+        self.shared = nn.Parameter(torch.empty(places, rows, width).normal_(std=TABLE_STD))
+        self.u = nn.Parameter(torch.ones(places, rows, 1))
+        self.v = nn.Parameter(torch.ones(places, 1, width))
+
+    def forward(self) -> Tensor:
+        """places x t x d."""
+        return self.shared * self.u * self.v
+
+
+class MPT(TaskPrompts):
+    """P = P* o (u v^T), see ``SharedPrompt``; folded into a table once it is trained.
+
+    Trainable parameters: places (rows d + rows + d).
+    """
+
+    config = MPTConfig
+    folded_remedy = "train on from a checkpoint that has it, written without --no-save-optimizer-state"
+
+    def make_network(self, cfg: Any, out: int) -> Optional[nn.Module]:
+        return SharedPrompt(len(self.places), self.rows, self.width)
+
+    def made_rows(self, network: nn.Module) -> Tensor:
+        return network()
+
+    @torch.no_grad()
+    def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
+        if str(cfg.prompt_init) == "saved":
+            return load_saved(self, cfg.prompt_init_from)
+        network: Any = self.reparameterization
+        paths = source_paths(cfg.source_prompts)
+        if paths:
+            network.shared.copy_(read_sources(self, cfg, words, paths).mean(0))
+        else:
+            set_initial_rows(self, cfg, words, network.shared)
+        if str(cfg.mpt_init) == "normal":
+            for vector in (network.u, network.v):
+                vector.normal_(std=TABLE_STD)
+        self.fold()
+
+    def prompt_parameters(self) -> List[nn.Parameter]:
+        network: Any = self.reparameterization
+        return [network.shared]
+
+    def without_effect(self, cfg: Any) -> Dict[str, str]:
+        found = super().without_effect(cfg)
+        if str(cfg.prompt_init) == "saved":
+            taken = "--prompt-init saved takes the prompt and its vectors over: leave it out"
+            found.update(dict.fromkeys(("source_prompts", "mpt_init"), taken))
+        elif source_paths(cfg.source_prompts):
+            found["prompt_init"] = "the source prompts are the start: leave one of the two out"
+        return found
+
+
+register_preset("mpt", MPT, prompt_length=100)

@@ -8,6 +8,7 @@ README = Path(__file__).with_name("README.md")
 
 CONVERT = ["transformers"]
 SWEEPS = ["matplotlib", "pyyaml", "scikit-learn", "submitit", "tabulate"]
+SERVE = ["prometheus-client", "starlette", "uvicorn"]
 DATA = {"plots": ["matplotlib"], "parquet": ["pyarrow"], "hub": ["datasets"]}
 
 setup(
@@ -20,7 +21,11 @@ setup(
     author="fairseq_idpg contributors",
     python_requires=">=3.11",
     packages=find_packages(include=["fairseq_idpg", "fairseq_idpg.*", "preprocess", "preprocess.*"]),
-    package_data={"fairseq_idpg": ["py.typed"], "preprocess": ["py.typed"]},
+    package_data={
+        "fairseq_idpg": ["py.typed"],
+        "fairseq_idpg.serving": ["page.css", "page.html", "page.js"],
+        "preprocess": ["py.typed"],
+    },
     install_requires=[
         "fairseq-fixed==0.12.3.1",
         "torch>=2.4",
@@ -33,8 +38,9 @@ setup(
         "tqdm",
     ],
     extras_require={
-        "dev": ["pytest", "pytest-xdist", "hypothesis", "ruff", "mypy", "pyarrow", *SWEEPS, *CONVERT],
+        "dev": ["pytest", "pytest-xdist", "hypothesis", "ruff", "mypy", "pyarrow", *SWEEPS, *CONVERT, *SERVE],
         "quickstart": CONVERT,
+        "serve": SERVE,
         "sweeps": SWEEPS,
         **DATA,
     },

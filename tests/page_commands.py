@@ -6,13 +6,16 @@ hours; nothing can leave one out. They run in a folder of their own that holds w
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Iterator
 
 import yaml
 
@@ -58,6 +61,15 @@ SMALLER = {  # a pattern of its beginning -> what is added at the end of a comma
     "python -m run_scripts.sweep run_scripts/configs/table": f"--dry-run {TINY_PIPELINE} rows=[prompt-tuning]",
     "python -m run_scripts.sweep": "--dry-run",
 }
+SERVER, SERVED_AT = "python -m fairseq_idpg.serve", "http://127.0.0.1:8000"
+# for machines without it: curl URL -H HEADER -d BODY
+CURL = """curl() { python -c '
+import sys
+from urllib.request import Request, urlopen
+url, _, header, _, body = sys.argv[1:]
+print(urlopen(Request(url, body.encode(), dict([header.split(": ")]))).read().decode())
+' "$@"; }
+"""
 # the project's own files in a command, and the --user-dir
 OURS = r"(?<![\w/.])((?:benchmarks|checkpoints|run_scripts|tests)/[\w./-]+\.(?:py|sh|yaml)|fairseq_idpg(?= --task))"
 
@@ -70,23 +82,50 @@ def commands(text: str) -> list[str]:
 
 
 def run_page(text: str, place: Path, after: int = 0) -> dict[str, str]:
-    """The output of each command ``after`` the first few, executed in ``place`` instead of the project's root."""
-    return {command: shell(command, place) for command in commands(text)[after:]}
+    """The output of each command ``after`` the first few, executed in ``place`` instead of the project's root.
+
+    A server runs until the page has come to its end; others ask it at the port that it has found.
+    """
+    said, address = {}, SERVED_AT
+    with contextlib.ExitStack() as servers:
+        for command in commands(text)[after:]:
+            if command.startswith(SERVER):
+                said[command] = servers.enter_context(served(command, place))
+                address = said[command].split()[0]
+            else:
+                said[command] = shell(command.replace(SERVED_AT, address), place)
+    return said
+
+
+@contextlib.contextmanager
+def served(command: str, place: Path) -> Iterator[str]:
+    """What a server says when it is ready."""
+    executed = ["bash", "-c", f"exec {command} --port 0 --cpu"]
+    with subprocess.Popen(executed, cwd=place, env=environment(place), stdout=subprocess.PIPE, text=True) as server:
+        try:
+            yield server.stdout.readline()
+        finally:
+            server.terminate()
+    assert server.returncode == 0
 
 
 def shell(command: str, place: Path) -> str:
     """Its output, as after "source .venv/bin/activate"."""
     added = next((words for pattern, words in SMALLER.items() if re.match(pattern, command)), "")
     executed = re.sub(OURS, rf"{ROOT}/\1", f"{command} {added}")
-    env = {
+    ran = ["bash", "-c", executed if shutil.which("curl") else CURL + executed]
+    done = subprocess.run(ran, cwd=place, env=environment(place), capture_output=True, text=True)
+    assert done.returncode == 0, f"{executed}\n{(done.stdout + done.stderr)[-3000:]}"
+    return done.stdout + done.stderr
+
+
+def environment(place: Path) -> dict[str, str]:
+    return {
         **os.environ,
         **{"PATH": f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)},
         **{"PYTHON": sys.executable, "DEVICE": "cpu", "SIZE": "tiny", "LENGTHS": "8", "OUT": str(place / "gpu")},
         "FAIRSEQ_MODELS_URL": "http://127.0.0.1:9",  # nothing is fetched
     }
-    done = subprocess.run(["bash", "-c", executed], cwd=place, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, f"{executed}\n{(done.stdout + done.stderr)[-3000:]}"
-    return done.stdout + done.stderr
 
 
 # --- what the pages say is there -----------------------------------------------------------------

@@ -108,7 +108,8 @@ def test_quickstart_writes_its_rows(quickstart):
 
 def test_readme(quickstart, tmp_path):
     (tmp_path / "quickstart").symlink_to(quickstart)
-    tests, own_data, train, validate, predict, share, sentence, count = run_page(README, tmp_path, after=1).values()
+    said = run_page(README, tmp_path, after=1).values()
+    tests, own_data, train, validate, predict, share, sentence, served, asked, count = said
     assert "2 tests collected" in tests
     assert re.search(r"train +40 ", own_data)
     assert (quickstart / "mine-bin" / "input0" / "train.bin").stat().st_size
@@ -118,6 +119,8 @@ def test_readme(quickstart, tmp_path):
     said = [line for line in share.splitlines() if line.startswith(("from fairseq_idpg", "python -m fairseq_idpg"))]
     assert len(said) == 2 and (quickstart / "my-prompt" / "prompt.safetensors").is_file()
     assert re.search(r"^label\tprobability\tsentence\n\S+\t0\.\d+\tA film to remember\.$", sentence, re.MULTILINE)
+    assert re.match(r"http://127\.0\.0\.1:\d+ answers for mine; Ctrl-C ends it\n", served)
+    assert re.search(r'{"predictions":\[{"label":"[^"]+","probability":0.*"sentence":"A film to remember\."}]}', asked)
     (example,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     said = shell(f"python -c {shlex.quote(example)}", tmp_path)
     answers = re.findall(r"^\S+ \{.*\} (A film to remember\.|Dull .*) \[\(", said, re.MULTILINE)

@@ -47,7 +47,10 @@ class Prediction:
         return None if self.label is None else self.probabilities[self.label]
 
     def plain(self) -> Dict[str, Any]:
-        """Label, probability and probabilities, or score: values that JSON knows."""
-        if self.label is None:
-            return {"score": self.score}
-        return {"label": self.label, "probability": self.probability, "probabilities": self.probabilities}
+        """Label, probability and probabilities, or score, and the words of the prompts: values that JSON knows."""
+        told: Dict[str, Any] = {"score": self.score}
+        if self.label is not None:
+            told = {"label": self.label, "probability": self.probability, "probabilities": self.probabilities}
+        if self.prompts is not None:
+            told["prompts"] = [[{"word": word, "cosine": near} for word, near in row.words] for row in self.prompts]
+        return told

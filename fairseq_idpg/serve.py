@@ -1,0 +1,152 @@
+"""A server of predictions: ``python -m fairseq_idpg.serve --path CHECKPOINT``, on http://127.0.0.1:8000.
+
+POST /predict takes {"texts": ["a sentence", ["first", "second"]], "tasks": ["..."], "prompts": true, "words": 5}, the
+last three optional: the tasks that answer, and the nearest words of each prompt row. It gives {"predictions": [...]},
+for each text what python -m fairseq_idpg.predict writes with --format jsonl. Whatever is wrong gives {"error": "one
+line"}: 400 cannot be answered, 413 too large, 415 is no JSON, 421 is for a server of another name, 503 loading, ending,
+or too many texts wait.
+
+GET / is a page to try it, /tasks what is served, /health 200 once the model is there, /metrics for Prometheus.
+"""
+
+import argparse
+import contextlib
+import ipaddress
+import signal
+import socket
+import sys
+from typing import Any, Iterator, Optional, Sequence, Set
+
+from .arguments import flag_name
+from .errors import InputError, logged_command
+from .inference.opening import add_model_options, add_reading_options, open_model
+
+LEAST = {"port": 0, "batch_size": 1, "window": 0, "max_texts": 1, "max_bytes": 1, "max_queue": 1}
+LARGEST_PORT, LONGEST_WINDOW = 65535, 60_000
+EXTRA = "pip install prometheus-client starlette uvicorn"
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def parser() -> argparse.ArgumentParser:
+    title, _, rest = (__doc__ or "").partition("\n")
+    form = argparse.RawDescriptionHelpFormatter
+    made = argparse.ArgumentParser(
+        "python -m fairseq_idpg.serve", description=title.split(":")[0], epilog=rest, formatter_class=form
+    )
+    add_model_options(made)
+    add_reading_options(made)
+    add = made.add_argument_group("the server").add_argument
+    add("--host", default="127.0.0.1", metavar="ADDRESS", help="default: 127.0.0.1, which no other machine reaches")
+    add("--port", type=int, default=8000, metavar="N", help="default: 8000; 0: a free one, which is printed")
+    name = "name by which it may be called, again for more; default: this machine's, and any with another --host"
+    add("--allowed-host", action="append", default=[], metavar="NAME", help=name)
+    add("--batch-size", type=int, default=64, metavar="N", help="texts that the model runs together, default: 64")
+    add("--window", type=float, default=2, metavar="MS", help="milliseconds to wait for more of them, default: 2")
+    add("--max-texts", type=int, default=256, metavar="N", help="texts of a request, default: 256")
+    add("--max-bytes", type=int, default=1 << 20, metavar="N", help="size of a request, default: 1 MiB")
+    add("--max-queue", type=int, default=4096, metavar="N", help="texts that may wait, default: 4096")
+    return made
+
+
+def check(args: argparse.Namespace) -> None:
+    """Refuses numbers that are too small or too large."""
+    for name, least in LEAST.items():
+        value = getattr(args, name)
+        if not value >= least:
+            raise InputError(f"{flag_name(name)} {value} is too small: give {least} or more")
+    if args.port > LARGEST_PORT:
+        raise InputError(f"--port {args.port} is too large: give {LARGEST_PORT} or less")
+    if args.window > LONGEST_WINDOW:
+        raise InputError(f"--window {args.window} is too long: give milliseconds, {LONGEST_WINDOW} or less")
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that listens.
+
+    Raises:
+        InputError: there is no such address here, or the port is taken.
+    """
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family, backlog=socket.SOMAXCONN)
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(f"--host {host} --port {port}: {reason}: give others; --port 0 takes a free one") from None
+
+
+def url_of(bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def allowed_hosts(bound: socket.socket, host: str, named: Sequence[str]) -> Optional[Set[str]]:
+    """Names by which requests may call the server; None for any.
+
+    On a loopback address a page that somebody else's server sends to a browser of this machine must not reach it under
+    a name of its own. On other addresses the names are not known; whoever reaches these may ask anyhow.
+    """
+    address = bound.getsockname()[0]
+    if ipaddress.ip_address(address).is_loopback:
+        return {"localhost", "127.0.0.1", "::1", address, host.lower(), *map(str.lower, named)}
+    return {address, host.lower(), *map(str.lower, named)} if named else None
+
+
+@contextlib.contextmanager
+def handled(handler: Any) -> Iterator[None]:
+    """``SIGNALS`` go to ``handler``; uvicorn raises the one that ended it once more."""
+    earlier = {number: signal.signal(number, handler) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, before in earlier.items():
+            signal.signal(number, before)
+
+
+def serve(args: argparse.Namespace, bound: socket.socket) -> None:
+    """Answers until a signal comes, then what was accepted.
+
+    Raises:
+        InputError: the model cannot be loaded; a package is missing.
+    """
+    try:
+        from .serving.app import build_app
+        from .serving.batching import Batcher
+        from .serving.http import http_server
+        from .serving.metrics import Metrics
+        from .serving.served import Served
+    except ModuleNotFoundError as error:
+        raise InputError(f"the server needs {error.name}: {EXTRA}") from None
+    metrics = Metrics()
+    batcher = Batcher(
+        lambda: Served(open_model(args)), args.batch_size, args.window / 1000, args.max_queue, metrics.answered
+    )
+    metrics.watch(lambda: batcher.waiting)
+    hosts = allowed_hosts(bound, args.host, args.allowed_host)
+    server = http_server(build_app(batcher, metrics, args.max_bytes, args.max_texts, hosts), batcher.hurry)
+
+    def opened() -> None:
+        print(f"{url_of(bound)} answers for {', '.join(batcher.ready().tasks)}; Ctrl-C ends it", flush=True)
+
+    def ended() -> None:
+        server.should_exit = True
+
+    with handled(server.handle_exit):
+        batcher.start(opened, ended)
+        try:
+            server.run(sockets=[bound])
+        finally:
+            batcher.close()
+    if batcher.error is not None:
+        raise batcher.error
+
+
+@logged_command()
+def main(argv: Optional[Sequence[str]] = None) -> None:
+    args = parser().parse_args(argv)
+    check(args)
+    with bind(args.host, args.port) as bound:
+        serve(args, bound)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

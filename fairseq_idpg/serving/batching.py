@@ -1,0 +1,171 @@
+"""Questions of concurrent requests, answered together by one thread."""
+
+import itertools
+import threading
+import time
+from collections import deque
+from concurrent.futures import Future
+from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
+
+from .questions import Question
+from .served import Row, Served
+
+BATCHES = 4  # of the model, whose texts are sorted by length together, see ``Predictor.predict``
+
+
+class Unavailable(Exception):
+    """A question cannot be taken now; the message says why."""
+
+
+class Job(NamedTuple):
+    """A question, where its answer goes, and since when it waits."""
+
+    question: Question
+    answer: "Future[List[Row]]"
+    since: float
+
+
+class Batcher:
+    """A queue and the thread that empties it. What it has taken is answered, also after ``close``.
+
+    Args:
+        open_model: reads the model, in the thread.
+        batch_size: texts that the model runs together.
+        window: seconds for which a question waits for others, also where the model is at rest.
+        limit: texts that may wait; a question that finds the queue empty is taken whatever its size.
+        answered: is told how many texts were answered together.
+    """
+
+    def __init__(
+        self,
+        open_model: Callable[[], Served],
+        batch_size: int,
+        window: float,
+        limit: int,
+        answered: Callable[[int], None] = lambda texts: None,
+    ):
+        self.open_model = open_model
+        self.batch_size = batch_size
+        self.window = window
+        self.limit = limit
+        self.answered = answered
+        self.served: Optional[Served] = None
+        self.error: Optional[BaseException] = None
+        self.jobs: Deque[Job] = deque()
+        self.waiting = 0  # texts of the jobs
+        self.hurried = False
+        self.closed = False
+        self.condition = threading.Condition()
+        self.thread = threading.Thread(target=self._work, name="model")
+        self.opened: Callable[[], None] = lambda: None
+        self.ended: Callable[[], None] = lambda: None
+
+    def start(self, opened: Callable[[], None], ended: Callable[[], None]) -> None:
+        """Starts the thread; it calls ``opened`` once the model is there, and ``ended`` when nothing is taken any more.
+
+        ``error`` is then what ended it too early.
+        """
+        self.opened, self.ended = opened, ended
+        self.thread.start()
+
+    def hurry(self) -> None:
+        """Waits for no more questions to come, although they are still taken."""
+        with self.condition:
+            self.hurried = True
+            self.condition.notify()
+
+    def close(self) -> None:
+        """Takes nothing any more, and returns when all that was taken is answered."""
+        with self.condition:
+            self.closed = True
+            self.condition.notify()
+        self.thread.join()
+
+    def ready(self) -> Served:
+        """The model.
+
+        Raises:
+            Unavailable: it is not there yet, or is no more.
+        """
+        if self.closed:
+            raise Unavailable("the server is about to end")
+        if self.served is None:
+            raise Unavailable("the model is being loaded")
+        return self.served
+
+    def submit(self, question: Question) -> "Future[List[Row]]":
+        """Takes a question.
+
+        Raises:
+            InputError: the model cannot answer it.
+            Unavailable: see ``ready``; the queue is full.
+        """
+        self.ready().check(question)
+        job, size = Job(question, Future(), time.monotonic()), len(question.texts)
+        with self.condition:
+            self.ready()
+            if self.jobs and self.waiting + size > self.limit:
+                raise Unavailable(f"{self.waiting} texts are waiting already, and {self.limit} may")
+            self.jobs.append(job)
+            self.waiting += size
+            self.condition.notify()
+        return job.answer
+
+    def _work(self) -> None:
+        try:
+            self.served = self.open_model()
+            self.opened()
+            while jobs := self._next():
+                for group in alike(jobs):
+                    self._answer(group)
+        except BaseException as error:
+            self.error = error
+        finally:
+            with self.condition:
+                self.closed = True
+            for job in self.jobs:
+                job.answer.set_exception(Unavailable("the server is about to end"))
+            self.ended()
+
+    def _next(self) -> List[Job]:
+        """The jobs that have waited longest; none at the end."""
+        together = BATCHES * self.batch_size
+        with self.condition:
+            self.condition.wait_for(lambda: self.jobs or self.closed)
+            if self.jobs:
+                left = self.jobs[0].since + self.window - time.monotonic()
+                self.condition.wait_for(lambda: self.waiting >= together or self.hurried or self.closed, max(0, left))
+            taken: List[Job] = []
+            texts = 0
+            while self.jobs and (not taken or texts + len(self.jobs[0].question.texts) <= together):
+                taken.append(self.jobs.popleft())
+                texts += len(taken[-1].question.texts)
+            self.waiting -= texts
+        return taken
+
+    def _answer(self, jobs: List[Job]) -> None:
+        """Answers questions of one ``way``; where that fails, each half by itself, down to the one that is at fault."""
+        assert self.served is not None
+        texts = [text for job in jobs for text in job.question.texts]
+        try:
+            rows = iter(self.served.answer(jobs[0].question._replace(texts=texts), self.batch_size))
+        except Exception as error:
+            if len(jobs) == 1:
+                jobs[0].answer.set_exception(error)
+                return
+            middle = len(jobs) // 2
+            self._answer(jobs[:middle])
+            self._answer(jobs[middle:])
+            return
+        self.answered(len(texts))
+        for job in jobs:
+            job.answer.set_result([*itertools.islice(rows, len(job.question.texts))])
+
+
+def alike(jobs: List[Job]) -> List[List[Job]]:
+    """Those whose requests still wait, in groups that can be answered together."""
+    groups: Dict[Tuple[Any, ...], List[Job]] = {}
+    for job in jobs:
+        if job.answer.set_running_or_notify_cancel():
+            groups.setdefault(job.question.way, []).append(job)
+    return [*groups.values()]

@@ -1,0 +1,54 @@
+"""The server of HTTP, which answers before it ends what it has accepted."""
+
+import asyncio
+import contextlib
+import resource
+import socket
+from typing import Callable, List, Optional
+
+import uvicorn
+from starlette.types import ASGIApp
+
+LAST = 0.2  # seconds for what has arrived, but was not read yet
+FILES = 8192  # a file descriptor for each connection
+
+
+class HttpServer(uvicorn.Server):
+    """uvicorn's, whose connections are read once more after the last was accepted.
+
+    ``ending`` is called when no more will come.
+    """
+
+    def __init__(self, config: uvicorn.Config, ending: Callable[[], None]):
+        super().__init__(config)
+        self.ending = ending
+
+    async def shutdown(self, sockets: Optional[List[socket.socket]] = None) -> None:
+        for server in self.servers:
+            server.close()
+        await asyncio.sleep(LAST)
+        self.ending()
+        await super().shutdown(sockets)
+
+
+def http_server(app: ASGIApp, ending: Callable[[], None]) -> HttpServer:
+    """A server of one process for many connections."""
+    with contextlib.suppress(ValueError, OSError):
+        soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = FILES if most == resource.RLIM_INFINITY else min(FILES, most)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), most))
+    return HttpServer(
+        uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            loop="asyncio",
+            lifespan="off",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+        ),
+        ending,
+    )

@@ -1,0 +1,158 @@
+"""Questions that wait are answered together; none is lost, and none suffers from another."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from fairseq_idpg.serving.batching import BATCHES, Batcher, Unavailable
+from fairseq_idpg.serving.questions import Question
+from tests.serving.running import Stub
+
+
+@pytest.fixture
+def run():
+    """(stub, ...) -> a batcher that has been started."""
+    started = []
+
+    def start(stub: Stub, window: float = 0, limit: int = 1000) -> Batcher:
+        opened = threading.Event()
+        batcher = Batcher(lambda: stub, 4, window, limit)
+        batcher.start(opened.set, lambda: None)
+        assert opened.wait(60)
+        started.append((stub, batcher))
+        return batcher
+
+    yield start
+    for stub, batcher in started:
+        stub.may_answer.set()
+        batcher.close()
+
+
+def busy(stub: Stub, batcher: Batcher):
+    """The answer of a question that the model is at work on."""
+    first = batcher.submit(Question(["first"]))
+    assert stub.asked.wait(60)
+    return first
+
+
+def test_what_waits_is_answered_together(run):
+    stub = Stub(may_answer=False)
+    batcher = run(stub)
+    first = busy(stub, batcher)
+    plain = [batcher.submit(Question([f"a{i}", f"b{i}"])) for i in range(3)]
+    with_prompts = [batcher.submit(Question([f"c{i}"], prompts=True)) for i in range(2)]
+    assert batcher.waiting == 8
+    stub.may_answer.set()
+    assert first.result(60) == [{"text": "first", "prompts": False}]
+    for i, answer in enumerate(plain):
+        assert [row["text"] for row in answer.result(60)] == [f"a{i}", f"b{i}"]
+    for i, answer in enumerate(with_prompts):
+        assert answer.result(60) == [{"text": f"c{i}", "prompts": True}]
+    assert stub.calls == [1, 6, 2] and batcher.waiting == 0
+
+
+def test_a_round_has_an_end(run):
+    stub = Stub(may_answer=False)
+    batcher = run(stub)
+    busy(stub, batcher)
+    sizes = [3 * BATCHES, BATCHES, 1, 5 * BATCHES, 2]  # of a batch size of 4
+    answers = [batcher.submit(Question(["x"] * size)) for size in sizes]
+    stub.may_answer.set()
+    assert [len(answer.result(60)) for answer in answers] == sizes
+    assert stub.calls == [1, 4 * BATCHES, 1, 5 * BATCHES, 2]
+
+
+def test_a_question_at_fault_fails_alone(run):
+    stub = Stub(may_answer=False)
+    batcher = run(stub)
+    busy(stub, batcher)
+    texts = ["a", "b", "fail 1", "c", "d", "fail 2", "e"]
+    answers = [batcher.submit(Question([text])) for text in texts]
+    stub.may_answer.set()
+    for text, answer in zip(texts, answers):
+        if text.startswith("fail"):
+            assert str(answer.exception(60)) == text
+        else:
+            assert answer.result(60)[0]["text"] == text
+    assert batcher.submit(Question(["z"])).result(60)
+
+
+def test_a_full_queue_refuses(run):
+    stub = Stub(may_answer=False)
+    batcher = run(stub, limit=3)
+    busy(stub, batcher)
+    answers = [batcher.submit(Question(["x"] * 2)), batcher.submit(Question(["x"]))]
+    with pytest.raises(Unavailable, match="3 texts are waiting already, and 3 may"):
+        batcher.submit(Question(["y"]))
+    stub.may_answer.set()
+    assert [len(answer.result(60)) for answer in answers] == [2, 1]
+    assert len(batcher.submit(Question(["x"] * 9)).result(60)) == 9  # larger than the limit, and nobody waits
+
+
+def test_whoever_has_gone_is_not_answered(run):
+    stub = Stub(may_answer=False)
+    batcher = run(stub)
+    busy(stub, batcher)
+    gone, there = (batcher.submit(Question([text])) for text in ("gone", "there"))
+    assert gone.cancel()
+    stub.may_answer.set()
+    assert there.result(60) and stub.calls == [1, 1]
+
+
+def test_questions_wait_for_others(run):
+    """The window is longer than the test: a round begins because it is full, or because of hurry."""
+    stub = Stub()
+    batcher = run(stub, window=600)
+    answers = [batcher.submit(Question(["x"])) for _ in range(4 * BATCHES)]
+    assert all(answer.result(60) for answer in answers)
+    answers = [batcher.submit(Question(["x"])) for _ in range(3)]
+    batcher.hurry()
+    assert all(answer.result(60) for answer in answers)
+    assert stub.calls == [4 * BATCHES, 3]
+
+
+def test_close_answers_what_was_taken():
+    stub = Stub()
+    batcher = Batcher(lambda: stub, 4, 600, 1000)
+    opened = threading.Event()
+    batcher.start(opened.set, lambda: None)
+    assert opened.wait(60)
+    answers = [batcher.submit(Question(["x"])) for _ in range(3)]
+    batcher.close()
+    assert all(answer.done() for answer in answers) and batcher.error is None
+    with pytest.raises(Unavailable, match="about to end"):
+        batcher.submit(Question(["y"]))
+
+
+def test_a_model_that_cannot_be_loaded_ends_it():
+    ended = threading.Event()
+
+    def missing():
+        raise OSError("no such file")
+
+    batcher = Batcher(missing, 4, 0, 1000)
+    with pytest.raises(Unavailable, match="being loaded"):
+        batcher.submit(Question(["x"]))
+    batcher.start(lambda: None, ended.set)
+    assert ended.wait(60)
+    batcher.close()
+    assert str(batcher.error) == "no such file"
+
+
+def test_whatever_ends_the_thread_nobody_waits_for_ever():
+    """What is called once the model is there fails, after a question has come."""
+    ended, answers = threading.Event(), []
+
+    def opened() -> None:
+        answers.append(batcher.submit(Question(["x"])))
+        raise RuntimeError("broken")
+
+    batcher = Batcher(Stub, 4, 0, 1000)
+    batcher.start(opened, ended.set)
+    assert ended.wait(60)
+    batcher.close()
+    assert str(batcher.error) == "broken"
+    with pytest.raises(Unavailable):
+        answers[0].result(60)

@@ -1,0 +1,180 @@
+"""``python -m fairseq_idpg.serve`` in a process, asked through sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import sys
+
+import pytest
+
+from fairseq_idpg import load, serve
+from tests.inference.conftest import texts
+from tests.serving.running import Command, ask, command, counter, predict, until
+
+SENTENCES = [parts[0] for parts in texts(40, 1, seed=7)]
+
+
+@pytest.fixture(scope="module")
+def one(checkpoints):
+    with command("--path", checkpoints["singles"]) as running:
+        yield running.port
+
+
+@pytest.fixture(scope="module")
+def two(checkpoints):
+    with command("--path", *(f"{kind}={path}" for kind, path in checkpoints.items())) as running:
+        yield running.port
+
+
+def test_answers_are_those_of_predict(one, checkpoints):
+    expected = load(checkpoints["singles"], device="cpu").predict(SENTENCES, prompts=True, words=3)
+    for found in (predict(one, SENTENCES, prompts=True, words=3), predict(one, SENTENCES)):
+        assert [row["sentence"] for row in found] == SENTENCES
+        for row, prediction in zip(found, expected):
+            assert row["label"] == prediction.label
+            assert row["probabilities"] == pytest.approx(prediction.probabilities, abs=1e-6)
+            assert row["probability"] == row["probabilities"][row["label"]]
+    rows = predict(one, SENTENCES[:1], prompts=True, words=3)[0]["prompts"]
+    near = [[(word["word"], word["cosine"]) for word in row] for row in rows]
+    assert [[word for word, _ in row] for row in near] == [[w for w, _ in row.words] for row in expected[0].prompts]
+    assert near[2][0][1] == pytest.approx(expected[0].prompts[2].words[0][1], abs=1e-5)
+    assert len({row["probability"] for row in found}) > 10  # texts matter
+
+
+def test_what_the_model_refuses(one):
+    for asked, message in (
+        ({"texts": ["a", "b " * 99]}, "text 2 has 197 tokens, and this model takes "),
+        ({"texts": [["a", "b"]]}, "text 1 is a pair of sentences, and this model was trained on single"),
+        ({"texts": ["a"], "tasks": ["pairs"]}, "task pairs is not served: choose among singles"),
+    ):
+        answer = ask(one, "/predict", asked)
+        assert answer.status == 400 and message in answer.error
+    assert predict(one, ["a"], tasks=["singles"]) == predict(one, ["a"])
+
+
+def test_several_tasks(two, checkpoints):
+    many = load({kind: path for kind, path in checkpoints.items()}, device="cpu")
+    pair = [["red", "cat"]]
+    for asked, tasks in ((SENTENCES[:3], "singles"), (pair, ["pairs"])):
+        found, expected = predict(two, asked, tasks=tasks), many.predict(asked, tasks)
+        for row, answers in zip(found, expected):
+            assert row["tasks"].keys() == answers.keys()
+            for name, answer in answers.items():
+                assert row["tasks"][name]["probabilities"] == pytest.approx(answer.probabilities, abs=1e-6)
+    (shown,) = predict(two, ["red"], tasks="singles", prompts=True)
+    assert shown["tasks"]["singles"]["prompts"] and shown["sentence"] == "red"
+    served = {task["task"]: task for task in ask(two, "/tasks").value["tasks"]}
+    assert {name: (task["reads"], task["prompts"]) for name, task in served.items()} == {
+        "singles": (["sentence"], True),
+        "pairs": (["pair"], False),
+    }
+    for asked, message in (
+        ({"texts": pair}, "task singles: text 1 is a pair of sentences"),
+        ({"texts": pair, "tasks": "pairs", "prompts": True}, "task pairs: prompts: --method lora has no prompt rows"),
+        ({"texts": pair, "tasks": ["pairs", "x"]}, "task x is not served: choose among singles, pairs"),
+    ):
+        answer = ask(two, "/predict", asked)
+        assert answer.status == 400 and message in answer.error
+
+
+def request(text: str) -> bytes:
+    body = json.dumps({"texts": [text]}).encode()
+    head = f"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    return f"{head}\r\nConnection: close\r\n\r\n".encode() + body
+
+
+def ask_together(port: int, questions: list[bytes]) -> list[tuple[int, dict]]:
+    """Statuses and answers of requests, each on a connection of its own, sent once all are open."""
+
+    async def answered(reader, writer) -> tuple[int, dict]:
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        writer.close()
+        return int(head.split()[1]), json.loads(body)
+
+    async def run() -> list[tuple[int, dict]]:
+        opened = [await asyncio.open_connection("127.0.0.1", port) for _ in questions]
+        for (_, writer), question in zip(opened, questions):
+            writer.write(question)
+        return await asyncio.wait_for(asyncio.gather(*(answered(*each) for each in opened)), 120)
+
+    return asyncio.run(run())
+
+
+def test_a_thousand_requests_at_once(one, checkpoints):
+    expected = {p.text: p.probability for p in load(checkpoints["singles"], device="cpu").predict(SENTENCES)}
+    before = counter(one, "together_texts_count")
+    asked = [SENTENCES[number % 40] if number % 10 else "" for number in range(1000)]
+    answers = ask_together(one, [request(text) for text in asked])
+    assert len(answers) == 1000
+    for text, (status, value) in zip(asked, answers):
+        if not text:
+            assert (status, value) == (400, {"error": "text 1: an empty line"})
+            continue
+        (row,) = value["predictions"]
+        assert status == 200 and row["sentence"] == text
+        assert row["probability"] == pytest.approx(expected[text], abs=1e-6)
+    assert counter(one, "together_texts_count") - before < 450  # of 900
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_what_was_accepted_is_answered_before_the_end(checkpoints, number):
+    """20 requests wait for more to come, which they would do for longer than the test takes."""
+    running = Command("--path", checkpoints["singles"], "--window", 60000, "--port", 0)
+
+    async def ask_and_stop() -> list[bytes]:
+        opened = [await asyncio.open_connection("127.0.0.1", running.port) for _ in range(20)]
+        for _, writer in opened:
+            writer.write(request("red cat"))
+        until(lambda: counter(running.port, "queue_texts") == 20)
+        running.interrupt(number)
+        return [await reader.read() for reader, _ in opened]
+
+    answers = asyncio.run(ask_and_stop())
+    assert all(answer.startswith(b"HTTP/1.1 200 OK") and answer.endswith(b"}]}") for answer in answers)
+    assert running.ended() == 0 and "Traceback" not in running.said
+    with pytest.raises(ConnectionError):
+        socket.create_connection(("127.0.0.1", running.port))
+
+
+def test_it_listens_on_loopback(one):
+    for host in (f"localhost:{one}", f"127.0.0.1:{one}", f"[::1]:{one}"):
+        assert ask(one, "/health", Host=host).status == 200
+    assert ask(one, "/tasks", Host="rebound.example").status == 421
+    with serve.bind("127.0.0.1", 0) as bound:
+        usual = {"localhost", "127.0.0.1", "::1"}
+        assert serve.allowed_hosts(bound, "127.0.0.1", []) == usual
+        assert serve.allowed_hosts(bound, "localhost", ["Box"]) == {*usual, "box"}
+    with serve.bind("0.0.0.0", 0) as bound:
+        assert serve.allowed_hosts(bound, "0.0.0.0", []) is None
+        assert serve.allowed_hosts(bound, "0.0.0.0", ["Box"]) == {"box", "0.0.0.0"}
+        assert serve.url_of(bound) == f"http://0.0.0.0:{bound.getsockname()[1]}"
+
+
+def test_a_checkpoint_that_cannot_be_loaded(tmp_path):
+    running = Command("--path", tmp_path / "no.pt", "--port", 0)
+    assert running.port == 0 and running.ended() == 1
+    assert running.said.splitlines()[-1].startswith(f"fairseq_idpg: --path {tmp_path / 'no.pt'} is not a file")
+    assert "Traceback" not in running.said
+
+
+def test_bad_input(one, monkeypatch):
+    for options, message in (
+        (["--port", one], f"--host 127.0.0.1 --port {one}: Address already in use.*: give others; --port 0"),
+        (["--host", "no.invalid"], "--host no.invalid --port 8000: .*: give others"),
+        (["--port", 70000], "--port 70000 is too large"),
+        (["--port", -1], "--port -1 is too small: give 0 or more"),
+        (["--batch-size", 0], "--batch-size 0 is too small"),
+        (["--window", "nan"], "--window nan is too small"),
+        (["--window", 1e6], "--window 1000000.0 is too long"),
+        (["--max-queue", 0], "--max-queue 0 is too small"),
+    ):
+        with pytest.raises(SystemExit, match=message):
+            serve.main(["--path", "x.pt", *map(str, options)])
+    for name in [name for name in sys.modules if name.startswith("fairseq_idpg.serving")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "starlette.applications", None)
+    with pytest.raises(SystemExit, match="the server needs starlette.*: pip install .* starlette uvicorn"):
+        serve.main(["--path", "x.pt", "--port", "0"])

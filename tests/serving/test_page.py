@@ -1,0 +1,86 @@
+"""The page, in a headless Chromium."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from urllib.parse import urlencode
+
+import pytest
+
+from fairseq_idpg import load
+from tests.serving.running import Stub, command, in_thread
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+SCRIPT = "<img src=x onerror=\"document.title='run'\"><script>document.title='run'</script>"
+
+
+def shown(folder, port: int, **query: str) -> str:
+    """The document once the page has asked what its query says."""
+    options = ["--headless", "--disable-gpu", "--dump-dom", "--virtual-time-budget=20000", f"--user-data-dir={folder}"]
+    options += ["--no-sandbox"] if os.getuid() == 0 else []
+    page = f"http://127.0.0.1:{port}/?{urlencode(query)}"
+    ran = subprocess.run([CHROMIUM, *options, page], capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def part(document: str, name: str) -> str:
+    """What stands in an element by its id."""
+    return re.search(rf'<(\w+) id="{name}"[^>]*>(.*?)</\1>', document, re.DOTALL)[2]
+
+
+def cells(document: str) -> list[list[str]]:
+    """Text of the rows of all tables."""
+    rows = re.findall(r"<tr>(.*?)</tr>", part(document, "answer"))
+    return [re.findall(r"<td>(.*?)</td>", row) for row in rows]
+
+
+def test_label_probabilities_and_nearest_words(checkpoints, tmp_path):
+    model = load(checkpoints["singles"], device="cpu")
+    (expected,) = model.predict(["red cat"], prompts=True)
+    with command("--path", checkpoints["singles"]) as running:
+        document = shown(tmp_path, running.port, sentence="red cat")
+    assert f"<h2>{expected.label} ({100 * expected.probability:.1f}%)</h2>" in document
+    classes, prompts = cells(document)[:2], cells(document)[2:]
+    assert [row[:2] for row in classes] == [[name, f"{p:.4f}"] for name, p in expected.probabilities.items()]
+    assert [row[0] for row in prompts] == ["row 1", "row 2", "row 3"]
+    for (_, near), row in zip(prompts, expected.prompts):
+        assert re.findall(r" (-?\d\.\d\d)(?:, |$)", near) == [f"{cosine:.2f}" for _, cosine in row.words]
+    assert part(document, "error") == "" and '<label id="of-task" hidden' in document
+
+
+def test_a_pair_and_an_error(checkpoints, tmp_path):
+    both = [f"{kind}={path}" for kind, path in checkpoints.items()]
+    with command("--path", *both) as running:
+        document = shown(tmp_path, running.port, sentence="red", sentence2="cat", task="pairs")
+        wrong = shown(tmp_path, running.port, sentence="red " * 30, task="singles")
+    (expected,) = load(checkpoints["pairs"], device="cpu").predict([("red", "cat")])
+    assert [row[0] for row in cells(document)] == list(expected.probabilities)  # and no prompt rows
+    assert f"<h2>{expected.label} (" in document and '<label id="of-task">' in document
+    assert part(wrong, "answer") == "" and "tokens, and this model takes" in part(wrong, "error")
+
+
+class Hostile(Stub):
+    """Whose task, labels and words were made by somebody else."""
+
+    def described(self) -> list[dict]:
+        return [{**super().described()[0], "task": SCRIPT}, {**super().described()[0], "task": "mr"}]
+
+    def answer(self, question, batch_size: int) -> list[dict]:
+        words = [{"word": SCRIPT, "cosine": 0.5}]
+        answer = {"label": SCRIPT, "probability": 0.75, "probabilities": {SCRIPT: 0.75, "good": 0.25}}
+        return [{**answer, "prompts": [words], "sentence": text} for text in question.texts]
+
+
+def test_nothing_that_others_wrote_is_run(tmp_path):
+    with in_thread(Hostile()) as running:
+        document = shown(tmp_path, running.port, sentence=SCRIPT, task=SCRIPT)
+    assert "<title>fairseq_idpg</title>" in document and "<img" not in document
+    assert document.count("<script") == 1  # the page's own
+    written = SCRIPT.replace("<", "&lt;").replace(">", "&gt;")
+    assert [row[0] for row in cells(document)] == [written, "good", "row 1"]
+    assert f"<h2>{written} (75.0%)</h2>" in document and f"<option>{written}</option>" in document

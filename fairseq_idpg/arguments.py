@@ -8,6 +8,9 @@ import torch
 from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
 
+from preprocess.split_scores import METRICS as SPLIT_METRICS
+from preprocess.split_scores import PARTS
+
 from .errors import InputError
 
 TASK = "sentence_prediction_idpg"
@@ -19,13 +22,16 @@ LEAST = {
     **dict.fromkeys(("save_interval", "validate_interval", "log_interval", "required_batch_size_multiple"), 1),
     "total_num_update": 1,
 }
+REPORT = "report_"  # and a metric of preprocess/split_scores.py: the option that has it logged
 # metric of the best checkpoint -> what has it logged
 METRICS = {
     **dict.fromkeys(("loss", "nll_loss", "accuracy"), None),
     **dict.fromkeys(("f1", "acc_and_f1"), "report_acc_and_f1"),
     **{"mcc": "report_mcc"},
     **dict.fromkeys(("pearson", "spearman", "pearson_and_spearman"), "report_pearson_and_spearman"),
+    **{part: REPORT + metric for metric, parts in PARTS.items() for part in parts},
 }
+OURS = {part for parts in PARTS.values() for part in parts}  # what fairseq's criterion does not log
 LARGEST_SEED = 2**32 - 1  # numpy's
 
 
@@ -38,6 +44,11 @@ def given(cfg: Any, name: str) -> str:
     """An option as it is typed: ``--prompt-length 5``, or ``--generator-residual``."""
     value = getattr(cfg, name)
     return flag_name(name) if value is True else f"{flag_name(name)} {value}"
+
+
+def reported(cfg: Any) -> List[str]:
+    """The metrics of preprocess/split_scores.py that a criterion's options ask for."""
+    return [metric for metric in SPLIT_METRICS if getattr(cfg, REPORT + metric, False)]
 
 
 def check_arguments(args: Namespace) -> None:
@@ -83,6 +94,8 @@ def _check_metric(args: Namespace) -> None:
     if metric not in METRICS and own:
         raise InputError(f"--best-checkpoint-metric {metric} is unknown: give one of {', '.join(METRICS)}")
     needed = METRICS.get(metric)
+    if metric in OURS and args.criterion == "sentence_prediction":
+        raise InputError(f"--best-checkpoint-metric {metric} is none of this --criterion: give --criterion {TASK}")
     if needed and not getattr(args, needed, True):
         raise InputError(f"--best-checkpoint-metric {metric} needs {flag_name(needed)}: give it too")
     if metric == "accuracy" and args.regression_target:

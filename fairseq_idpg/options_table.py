@@ -6,10 +6,12 @@
 from dataclasses import Field, fields
 from typing import Any, List
 
+from fairseq.criterions.sentence_prediction import SentencePredictionConfig as CriterionConfig
 from fairseq.optim.adam import FairseqAdamConfig
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig
 
 from .arguments import flag_name
+from .criterions.sentence_prediction_idpg import SentencePredictionIDPGCriterionConfig
 from .methods.registry import PRESETS
 from .models.config import METHOD_OPTIONS, RobertaIDPGConfig
 from .optim.grouped_adam import GroupedAdamConfig
@@ -48,12 +50,15 @@ def _preset_rows() -> List[str]:
 
 
 def options_markdown() -> str:
-    """Task, model and method options, what each preset sets, and where prompts may stand."""
+    """Task, criterion, model and method options, what each preset sets, and where prompts may stand."""
     inherited = {f.name for f in fields(SentencePredictionConfig)}
+    scored = {f.name for f in fields(CriterionConfig)}
     helped = [f for f in fields(RobertaIDPGConfig) if "help" in f.metadata]
     parts: List[Any] = [
         "Task `sentence_prediction_idpg`, besides fairseq's `sentence_prediction`:",
         [f for f in fields(SentencePredictionIDPGConfig) if f.name not in inherited and "help" in f.metadata],
+        "Criterion `sentence_prediction_idpg`, besides fairseq's `sentence_prediction`:",
+        [f for f in fields(SentencePredictionIDPGCriterionConfig) if "help" in f.metadata and f.name not in scored],
         "Model `roberta_idpg` (sizes are those of `--arch roberta_idpg` and `roberta_idpg_base`):",
         [f for f in helped if f.name not in METHOD_OPTIONS],
         "Optimizer `grouped_adam`, besides those of fairseq's `adam`:",

@@ -2,7 +2,8 @@
 
 For sentences (--text; - reads standard input): a table with a header, or JSON lines, of label, probability and
 sentence, or of score and sentence. For a split of a binarized folder (DATA-bin): one line for each example, in the
-order of the data: the class and the probabilities of all classes, or the score.
+order of the data: the class and the probabilities of all classes, or the score. With --choose the class is 1 for the
+likeliest answer to each question, and 0 for the others.
 
 --path A B C: what several checkpoints on one backbone say of each sentence; NAME=FILE names the task of one.
 """
@@ -20,13 +21,13 @@ from preprocess.writing import check_output, open_output, write_output
 
 from .arguments import flag_name
 from .errors import InputError, logged_command
-from .inference.folder import load_on_folder, predict_split
+from .inference.folder import load_on_folder, predict_split, questions_of
 from .inference.opening import add_model_options, add_reading_options, open_model
 from .inference.reading import JSON_FORM, TextFile
 from .inference.writing import FORMATS, Writer
 
 CHUNK = 8192  # texts that are sorted by length together
-OF_FOLDERS = ("split", "representation_cache", "state_cache")
+OF_FOLDERS = ("split", "choose", "representation_cache", "state_cache")
 OF_TEXT = ("pairs", "jsonl", "format", "vocab", "vectors", "truncate", "fp16")
 
 
@@ -45,6 +46,7 @@ def parser() -> argparse.ArgumentParser:
     add_reading_options(text)
     folder = made.add_argument_group("a binarized folder")
     folder.add_argument("--split", help="default: test")
+    folder.add_argument("--choose", action="store_true", help="give the label 1 to one answer of each question (COPA)")
     folder.add_argument("--representation-cache", metavar="DIR", help="folder that keeps M(x) of every example")
     folder.add_argument("--state-cache", metavar="DIR", help="folder that keeps what enters the first layer to be run")
     return made
@@ -121,9 +123,10 @@ def predict_folder(args: argparse.Namespace) -> None:
     moved = {"backbone": args.backbone} if args.backbone else {}
     caches = {"representation_cache": args.representation_cache, "state_cache": args.state_cache}
     model, task = load_on_folder(args.path[0], args.data, args.cpu, args.int8, **caches, **moved)
+    questions = questions_of(task, split, "--choose") if args.choose else None
     start = time.perf_counter()
     found = predict_split(model, task, split, args.batch_size, progress=True)
-    write_output(args.out, "".join(f"{line}\n" for line in found.lines()), "--out")
+    write_output(args.out, "".join(f"{line}\n" for line in found.lines(questions)), "--out")
     report(args.out, len(found.outputs), split, start)
 
 

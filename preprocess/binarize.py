@@ -20,7 +20,8 @@ from .dictionary import EOS, FILLER, SPECIAL, UNKNOWN, by_frequency, label_dicti
 from .encoders import Encoder, load_encoder
 from .errors import InputError
 from .indexed import IndexedWriter
-from .readers import Malformed, Row
+from .questions import question_file, question_line
+from .rows import Malformed, Row
 from .sources import Source
 
 CHUNK = 2000  # examples
@@ -154,7 +155,8 @@ def binarize(
     folder: Path,
     on_bytes: Callable[[int], object],
 ) -> None:
-    """Writes ``folder/{input0,input1,label}``, and ``folder/number`` where test examples have numbers of their own.
+    """Writes ``folder/{input0,input1,label}``, ``folder/number`` where test examples have numbers of their own, and
+    ``folder/question`` where examples answer questions.
 
     ``on_bytes`` is told of the bytes read.
 
@@ -172,7 +174,10 @@ def binarize(
                     split.tokens = [0] * len(writers)
                 labels.add(split, rows)
                 _write(split, encoded, writers, encoding.max_length)
-                numbered += _write_numbers(folder / number_file(split.name), rows)
+                numbers = [f"{row.number}\n" for row in rows if row.number is not None]
+                numbered += _append(folder / number_file(split.name), numbers)
+                questions = [question_line(row.question, row.answer) for row in rows if row.question is not None]
+                _append(folder / question_file(split.name), questions)
         if not split.examples:
             raise InputError(
                 f"{split.source.name} has no examples: name the right file, or leave out split {split.name}"
@@ -213,14 +218,13 @@ def _write(split: Split, encoded: Encoded, writers: Sequence[IndexedWriter], max
     split.empty += int(empty.sum())
 
 
-def _write_numbers(path: Path, rows: Sequence[Row]) -> int:
-    """Appends the number of each row that has one; how many have."""
-    found = [row.number for row in rows if row.number is not None]
-    if found:
+def _append(path: Path, lines: Sequence[str]) -> int:
+    """Appends lines to a file, if there are any; how many."""
+    if lines:
         path.parent.mkdir(exist_ok=True)
         with open(path, "a", encoding="utf-8") as file:
-            file.write("".join(f"{number}\n" for number in found))
-    return len(found)
+            file.writelines(lines)
+    return len(lines)
 
 
 def truncate(ids: np.ndarray, lengths: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray]:

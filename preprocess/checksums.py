@@ -15,8 +15,11 @@ from .errors import InputError
 RECORD = "sha256.txt"
 FACTS = "preprocess.json"
 LINE = re.compile(r"([0-9a-f]{64})  ([^\0\n]+)")
-COVERED = (FACTS, "*/*.bin", "*/*.idx", "*/*.label", "*/dict.txt", "number/*.txt")
-TEXT_AND_LABELS = dict.fromkeys(("input0", "input1", "label"), ("*.bin", "*.label", "dict.txt"))
+COVERED = (FACTS, "*/*.bin", "*/*.idx", "*/*.label", "*/dict.txt", "number/*.txt", "question/*.tsv")
+TEXT_AND_LABELS = {
+    **dict.fromkeys(("input0", "input1", "label"), ("*.bin", "*.label", "dict.txt")),
+    "question": ("*.tsv",),
+}
 WORD_VECTORS = {"glove": ("*.npy",)}
 REMEDY = f"preprocess it again, or remove {RECORD} if you changed the folder yourself"
 
@@ -31,7 +34,7 @@ def sha256(path: Path) -> str:
 
 
 def content_digest(folder: Path, word_vectors: bool = False) -> str:
-    """SHA-256 of the texts and labels in a binarized folder, and of the word vectors there."""
+    """SHA-256 of the texts, labels and questions in a binarized folder, and of the word vectors there."""
     parts = {**TEXT_AND_LABELS, **(WORD_VECTORS if word_vectors else {})}
     files = sorted(file for part, patterns in parts.items() for name in patterns for file in (folder / part).glob(name))
     digests = [f"{file.parent.name}/{file.name} {sha256(file)}" for file in files]
@@ -39,8 +42,7 @@ def content_digest(folder: Path, word_vectors: bool = False) -> str:
 
 
 def write_checksums(folder: Path) -> None:
-    """Records what ``folder`` and its ``input0``, ``input1``, ``label``, ``number`` hold; word vectors have a record of
-    their own."""
+    """Records what ``folder`` holds: texts, labels, numbers and questions; word vectors have a record of their own."""
     files = sorted(file for pattern in COVERED for file in folder.glob(pattern))
     lines = [f"{sha256(file)}  {file.relative_to(folder).as_posix()}\n" for file in files]
     (folder / RECORD).write_text("".join(lines), encoding="utf-8")

@@ -1,8 +1,9 @@
-"""A binarized sentence-prediction folder, read back: ``DATA/{input0,input1,label,number}``."""
+"""A binarized sentence-prediction folder, read back: ``DATA/{input0,input1,label,number,question}``."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Callable, TypeVar
 
 import numpy as np
 
@@ -10,8 +11,10 @@ from .checksums import FACTS, compare, read_checksums
 from .dictionary import SPECIAL, read_dictionary, read_labels
 from .errors import InputError
 from .indexed import IndexedRows
+from .questions import Questions, parse_questions, question_file
 
 KINDS = ("train", "valid", "test")  # of splits: valid, valid1 ...
+Parsed = TypeVar("Parsed")
 MASK = "<mask>"  # the task's, behind the symbols of dict.txt
 
 
@@ -86,17 +89,30 @@ class DataFolder:
         Raises:
             InputError: the file is damaged.
         """
-        name = number_file(split)
+        return self._parsed(
+            number_file(split), lambda lines: [tuple(map(int, line.split(" "))) for line in lines], "numbers"
+        )
+
+    def questions(self, split: str) -> Questions | None:
+        """Which question each example of a split answers; None where examples are no answers.
+
+        Raises:
+            InputError: the file is damaged.
+        """
+        return self._parsed(question_file(split), parse_questions, "questions")
+
+    def _parsed(self, name: str, parse: Callable[[list[str]], Parsed], what: str) -> Parsed | None:
+        """What ``parse`` makes of the lines of a file; None where there is none, and none was recorded."""
         if not (self.path / name).is_file() and name not in (self.record or ()):
             return None
         compare(self.path, [name], self.record)
         try:
-            *lines, rest = (self.path / name).read_text(encoding="ascii").split("\n")
+            *lines, rest = (self.path / name).read_text(encoding="utf-8").split("\n")
             if not rest:
-                return [tuple(map(int, line.split(" "))) for line in lines]
+                return parse(lines)
         except (OSError, ValueError):
             pass
-        raise InputError(f"{self.path / name} is damaged, or holds something else than numbers: preprocess it again")
+        raise InputError(f"{self.path / name} is damaged, or holds something else than {what}: preprocess it again")
 
 
 def number_file(split: str) -> str:

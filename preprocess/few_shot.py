@@ -24,6 +24,7 @@ from .dictionary import read_dictionary
 from .errors import InputError
 from .indexed import IndexedWriter
 from .means import read_facts, read_means, write_facts
+from .questions import question_file
 from .sampling import select_rows
 from .split_facts import count_examples, token_digests
 from .writing import new_folder, scratch_folder, sweep
@@ -50,6 +51,7 @@ def few_shot(
                 shutil.copyfile(file, folder / part / f"test{file.suffix}")
             copy_if_there(data.path / part / "dict.txt", folder / part / "dict.txt")
         write_splits(data, {"train": train, "valid": valid}, folder)
+        take_questions(data, {"train": train, "valid": valid}, folder)
         take_vectors(data, {"train": train, "valid": valid}, folder)
         copy_if_there(data.path / "preprocess.json", folder / "preprocess.json")
         (folder / "few_shot.json").write_text(one_key_a_line(record), encoding="utf-8")
@@ -77,6 +79,17 @@ def write_splits(data: DataFolder, splits: dict[str, np.ndarray], folder: Path) 
         for split, rows in splits.items():
             text = "".join(f"{targets[row]}\n" for row in rows)
             (folder / "label" / f"{split}.label").write_text(text, encoding="utf-8")
+
+
+def take_questions(data: DataFolder, splits: dict[str, np.ndarray], folder: Path) -> None:
+    """Which question each example answers, where the source says so."""
+    if data.questions("train") is None:
+        return
+    (folder / "question").mkdir()
+    lines = (data.path / question_file("train")).read_text(encoding="utf-8").split("\n")
+    for split, rows in splits.items():
+        (folder / question_file(split)).write_text("".join(f"{lines[row]}\n" for row in rows), encoding="utf-8")
+    copy_if_there(data.path / question_file("valid"), folder / question_file("test"))
 
 
 def take_vectors(data: DataFolder, splits: dict[str, np.ndarray], folder: Path) -> None:
@@ -171,5 +184,5 @@ def write_samples(data: DataFolder, args: argparse.Namespace) -> None:
     tested = count_examples(data, "valid")
     for folder, choice in folders.items():
         few_shot(data, *choice, folder, args.overwrite)
-        trained = count_examples(DataFolder(folder), "train")
-        print(f"{folder}: train {trained}, valid {args.dev}, test {tested} examples")
+        trained, chosen = (count_examples(DataFolder(folder), split) for split in ("train", "valid"))
+        print(f"{folder}: train {trained}, valid {chosen}, test {tested} examples")

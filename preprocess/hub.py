@@ -6,7 +6,9 @@ from typing import BinaryIO, Callable, Iterator
 
 from .binarize import Split
 from .errors import InputError
-from .readers import Columns, Malformed, Record, Row, record_rows
+from .json_examples import Record
+from .readers import record_rows
+from .rows import Columns, Malformed, Row
 from .sources import Source
 
 

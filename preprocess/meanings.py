@@ -31,8 +31,10 @@ MEANINGS: dict[str, dict[str, str]] = {
     **dict.fromkeys(("MNLI", "SNLI", "CB", "AX"), INFERENCE),
     "BoolQ": {"true": "yes", "false": "no"},
     "WiC": {"true": "same sense", "false": "other sense"},
+    "WSC": {"true": "same thing", "false": "other thing"},
     "COPA": {"1": "right choice", "0": "wrong choice"},
     "MultiRC": {"1": "right answer", "0": "wrong answer"},
+    "ReCoRD": {"1": "right entity", "0": "wrong entity"},
 }
 
 

@@ -5,49 +5,15 @@ from __future__ import annotations
 import csv
 import json
 from operator import itemgetter
-from typing import Any, Callable, Dict, Iterator, NamedTuple, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 from .errors import InputError
+from .json_examples import RECORDS, MakeExamples, Record, plain
+from .rows import Columns, Malformed, Row
 from .tasks import FOLDERS, Column
 
 Lines = Iterator["tuple[int, str]"]
 csv.field_size_limit(1 << 30)
-
-
-class Row(NamedTuple):
-    line: int  # in its file, from 1
-    texts: tuple[str, ...]
-    label: str | None  # None: a test set without labels
-    number: str | None = None  # the benchmark's own number of a test example
-
-
-class Malformed:
-    """Lines that cannot be read: skipped and counted, or an error with --strict."""
-
-    def __init__(self, source: str, strict: bool):
-        self.source = source
-        self.strict = strict
-        self.lines: list[tuple[int, str]] = []
-
-    def add(self, line: int, reason: str) -> None:
-        if self.strict:
-            raise InputError(
-                f"{self.source} line {line}: {reason}: mend it, or skip such lines by leaving out --strict"
-            )
-        self.lines.append((line, reason))
-
-
-class Columns(NamedTuple):
-    """Which fields a row is made of. ``label_optional``: a split without labels is allowed (a test set); ``number``:
-    where the benchmark's number of the example stands, if it does."""
-
-    texts: Sequence[Column]
-    label: Column | None
-    header: bool
-    label_optional: bool = False
-    trailing_fields: bool = False
-    number: str | None = None
-
 
 # --- tables --------------------------------------------------------------------------------------
 
@@ -136,60 +102,6 @@ def labelled_texts(lines: Lines, columns: Columns, malformed: Malformed) -> Iter
 
 # --- records -------------------------------------------------------------------------------------
 
-Record = Dict[Any, Any]  # by column
-Made = Iterator["tuple[tuple[str, ...], Any, str | None]"]  # texts, label, number
-MakeRows = Callable[[Record, Columns], Made]
-
-
-def _plain(record: Record, columns: Columns) -> Made:
-    yield tuple(record[column] for column in columns.texts), record.get(columns.label), _number(columns, record)
-
-
-def _wic(record: Record, columns: Columns) -> Made:
-    """The word leads the first sentence: ``WORD: SENTENCE1`` | ``SENTENCE2``."""
-    first = f"{_text(record['word'])}: {_text(record['sentence1'])}"
-    yield (first, record["sentence2"]), record.get("label"), _number(columns, record)
-
-
-COPA_QUESTION = {"cause": "What was the cause?", "effect": "What happened as a result?"}
-
-
-def _copa(record: Record, columns: Columns) -> Made:
-    """A pair for each of the two choices, labelled 1 when it is the right one."""
-    question = f"{_text(record['premise'])} {COPA_QUESTION[record['question']]}"
-    label = record.get("label")
-    if label not in (None, 0, 1):
-        raise TypeError(f"label {label!r}")
-    for number in (0, 1):
-        right = None if label is None else int(label == number)
-        yield (question, record[f"choice{number + 1}"]), right, _number(columns, record)
-
-
-def _multirc(record: Record, columns: Columns) -> Made:
-    """A pair for each answer: passage | ``QUESTION ANSWER``, labelled 1 when the answer is right.
-
-    Its number is that of the passage, of the question and of the answer, with spaces between them.
-    """
-    for question in record["passage"]["questions"]:
-        for answer in question["answers"]:
-            texts = (record["passage"]["text"], f"{_text(question['question'])} {_text(answer['text'])}")
-            yield texts, answer.get("label"), _number(columns, record, question, answer)
-
-
-def _number(columns: Columns, *parts: Record) -> str | None:
-    """The numbers that a record and its parts have in the benchmark; None where one has no number.
-
-    Raises:
-        TypeError: one has something else in its place.
-    """
-    numbers = [part.get(columns.number) for part in parts]
-    if None in numbers:
-        return None
-    for number in numbers:
-        if type(number) not in (int, str) or not str(number).isdecimal():
-            raise TypeError(f"{columns.number} {number!r}")
-    return " ".join(map(str, numbers))
-
 
 def label_text(label: Any) -> str | None:
     """A JSON label as it stands in ``label/dict.txt``: true and false in lower case.
@@ -202,35 +114,35 @@ def label_text(label: Any) -> str | None:
     return None if label is None else str(label).lower() if isinstance(label, bool) else str(label).strip()
 
 
-def _text(value: Any) -> str:
-    """Raises TypeError for what would become part of a sentence and is no string."""
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} in place of text")
-    return value
-
-
 def is_text(value: Any) -> bool:
     """Whether it is a string that UTF-8 can hold: JSON may have half of a surrogate pair."""
     return isinstance(value, str) and not any("\ud800" <= sign <= "\udfff" for sign in value if sign > "\ud7ff")
 
 
 def record_rows(
-    records: Iterator[tuple[int, Record]], columns: Columns, malformed: Malformed, make: MakeRows = _plain
+    records: Iterator[tuple[int, Record]], columns: Columns, malformed: Malformed, make: MakeExamples = plain
 ) -> Iterator[Row]:
-    """Rows of dictionaries; every line that lacks a field, or has another type of text in it, is malformed."""
+    """Rows of dictionaries; every line that lacks a field, or has another type of text in it, is malformed.
+
+    A record of which a part is malformed is left out as a whole: half a question has no right answer.
+    """
+    asked = 0
     for line, record in records:
         try:
-            rows = [Row(line, texts, label_text(label), number) for texts, label, number in make(record, columns)]
+            examples = list(make(record, columns))
+            labels = [label_text(example.label) for example in examples]
         except (KeyError, TypeError, AttributeError) as error:
             malformed.add(line, f"no field {error}" if isinstance(error, KeyError) else f"not such a record ({error})")
             continue
-        for row in rows:
-            if not all(map(is_text, row.texts)):
-                malformed.add(line, "a sentence that is not text")
-            elif row.label is None and columns.label is not None and not columns.label_optional:
-                malformed.add(line, f"no field {columns.label!r}")
-            else:
-                yield row
+        if not all(is_text(text) for example in examples for text in example.texts):
+            malformed.add(line, "a sentence that is not text")
+        elif None in labels and columns.label is not None and not columns.label_optional:
+            malformed.add(line, f"no field {columns.label!r}")
+        else:
+            for example, label in zip(examples, labels):
+                question = None if example.question is None else asked + example.question
+                yield Row(line, example.texts, label, example.number, question, example.answer)
+            asked += max((1 + example.question for example in examples if example.question is not None), default=0)
 
 
 def json_records(lines: Lines, malformed: Malformed) -> Iterator[tuple[int, Record]]:
@@ -245,7 +157,7 @@ def json_records(lines: Lines, malformed: Malformed) -> Iterator[tuple[int, Reco
         yield line, record
 
 
-def _jsonl(make: MakeRows) -> Callable[[Lines, Columns, Malformed], Iterator[Row]]:
+def _jsonl(make: MakeExamples) -> Callable[[Lines, Columns, Malformed], Iterator[Row]]:
     return lambda lines, columns, malformed: record_rows(json_records(lines, malformed), columns, malformed, make)
 
 
@@ -254,8 +166,5 @@ LAYOUTS: dict[str, Callable[[Lines, Columns, Malformed], Iterator[Row]]] = {
     "csv": csv_rows,
     "csv-with-quotes": csv_rows_with_quotes,
     FOLDERS: labelled_texts,
-    "jsonl": _jsonl(_plain),
-    "wic": _jsonl(_wic),
-    "copa": _jsonl(_copa),
-    "multirc": _jsonl(_multirc),
+    **{name: _jsonl(make) for name, make in RECORDS.items()},
 }

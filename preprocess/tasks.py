@@ -65,7 +65,8 @@ class Task:
     are divided by;
     ``header``: whether files start with the names of their columns; ``test_texts``: columns of a test file that alone
     has such a header; ``number``: column of a test file with the benchmark's own number of each example;
-    ``skipped_labels``: rows without a gold label; ``trailing_fields``: rows may have more fields than the header.
+    ``skipped_labels``: rows without a gold label; ``trailing_fields``: rows may have more fields than the header;
+    ``by_choice``: a model's answer to a question is one of its examples, the likeliest to have the label 1.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Task:
     number: str | None = None
     skipped_labels: tuple[str, ...] = ()
     trailing_fields: bool = False
+    by_choice: bool = False
 
     @property
     def pairs(self) -> bool:
@@ -110,9 +112,9 @@ def _lm_bff(name: str) -> Task:
     return Task(name, "csv", CSV, folders, (1,), 0, label_order(name), header=False)
 
 
-def _super_glue(name: str, texts: tuple[str, str], layout: str = "jsonl") -> Task:
+def _super_glue(name: str, texts: tuple[str, str], layout: str = "jsonl", label: str = "label", **more: Any) -> Task:
     folders = (name, f"SuperGLUE/{name}")
-    return Task(name, layout, JSONL, folders, texts, "label", label_order(name), number="idx")
+    return Task(name, layout, JSONL, folders, texts, label, label_order(name), number="idx", **more)
 
 
 FOLDERS_OF_TEXTS = {"train": "train", "valid": "test", "test": "test"}  # of IMDB; its train/unsup has no labels
@@ -143,11 +145,18 @@ TASKS = {
         _glue("CoLA", (3,), 1, metric="mcc", header=False, test_texts=("sentence",)),
         _glue("WNLI", SENTENCES, "label"),
         _glue("SNLI", SENTENCES, "gold_label", settings="supplementary", skipped_labels=("-",), number=None),
-        _super_glue("CB", ("premise", "hypothesis")),
+        _super_glue("CB", ("premise", "hypothesis"), metric="acc_and_macro_f1"),
         _super_glue("BoolQ", ("passage", "question")),
         _super_glue("WiC", SENTENCES, layout="wic"),
-        _super_glue("COPA", ("premise", "choice"), layout="copa"),
-        _super_glue("MultiRC", ("passage", "question and answer"), layout="multirc"),
+        _super_glue("WSC", ("text", "noun phrase"), layout="wsc"),
+        _super_glue("COPA", ("premise", "choice"), layout="copa", metric="choice_accuracy", by_choice=True),
+        _super_glue("MultiRC", ("passage", "question and answer"), layout="multirc", metric="f1a_and_em"),
+        _super_glue(
+            *("ReCoRD", ("passage", "query and entity"), "record", "answers"),
+            metric="choice_f1_and_em",
+            settings="large",
+            by_choice=True,
+        ),
     )
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, Iterator
 
 from .errors import InputError
-from .readers import Row
+from .rows import Row
 
 Read = Callable[[Callable[[int], object]], Iterator[Row]]
 

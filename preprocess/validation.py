@@ -31,6 +31,9 @@ def check_split(data: DataFolder, split: str) -> int:
         counts = {part: check_sentences(data, part, split) for part in data.inputs}
         if data.has_labels(split):
             counts["label"] = check_scores(data, split) if data.regression else check_classes(data, split)
+        questions = data.questions(split)
+        if questions is not None:
+            counts["question"] = len(questions.number)
         if len(set(counts.values())) > 1:
             described = ", ".join(f"{part} {count}" for part, count in counts.items())
             raise InputError(

@@ -10,6 +10,7 @@ import shutil
 import socket
 import tempfile
 from pathlib import Path
+from typing import Sequence
 
 import torch
 from fairseq.data import Dictionary, indexed_dataset
@@ -69,6 +70,15 @@ def write_folder(
             label_symbols.add_symbol(str(name))
         label_symbols.save(str(folder / "label" / "dict.txt"))
         write_indexed(folder / "label" / split, [[4 + label, 2] for label in labels])
+    return folder
+
+
+def write_questions(folder: Path, split: str, numbers: Sequence[int], agreement: Sequence[float] = ()) -> Path:
+    """Which question each example of a split answers; with ``agreement`` answers are texts, and so their F1 is."""
+    (folder / "question").mkdir(exist_ok=True)
+    texts = [f"\t{value:.0f}\t{value}\tentity {row}" for row, value in enumerate(agreement)] or [""] * len(numbers)
+    lines = [f"{number}{text}\n" for number, text in zip(numbers, texts)]
+    (folder / "question" / f"{split}.tsv").write_text("".join(lines))
     return folder
 
 

@@ -7,6 +7,7 @@ The criterion drops what a pass says besides its logits; that is heard on the wa
 
 from typing import Any, Dict, Tuple
 
+import torch
 from torch import Tensor
 
 from ..models.verbaliser_head import OTHER_WORDS
@@ -33,11 +34,12 @@ class Heard:
 
     def __init__(self, model: Any):
         self.model = model
+        self.logits = torch.empty(0)
         self.extra: Dict[str, Any] = {}
 
     def __call__(self, **inputs: Any) -> Tuple[Tensor, Dict[str, Any]]:
-        logits, self.extra = self.model(**inputs)
-        return logits, self.extra
+        self.logits, self.extra = self.model(**inputs)
+        return self.logits, self.extra
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.model, name)

@@ -8,11 +8,15 @@ fairseq sums what each process logs, which lists of predictions cannot be: --rep
 its own of an otherwise empty table, so that the sum of the tables holds everybody's. F1, MCC, Pearson and Spearman are
 then computed on the whole split, as with one process.
 
+Besides fairseq's there are the scores of SuperGLUE, preprocess/split_scores.py: macro F1, and those of questions with
+several answers, of which the folder says which belong together.
+
 Correlations that are not defined, such as those of constant predictions, score 0: fairseq's NaN would take part in the
 choice of the best checkpoint, and the best score so far be forgotten. The task sees to it with fairseq's criterion too.
 """
 
 import math
+from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional
 
 import numpy as np
@@ -28,19 +32,56 @@ from fairseq.logging import metrics
 from fairseq.logging.meters import safe_round
 from torch import Tensor
 
+from ..arguments import reported
 from ..errors import InputError
+from .all_words import Heard
+from .whole_splits import COLUMNS, log_split_scores, said
 
-LISTS = ("pred", "targ")
+PREDICTED = ("pred", "targ")
+LISTS = (*PREDICTED, *COLUMNS)
 EXTRA = "method_loss"
 CORRELATIONS = {"pearson_and_spearman": "corr", "pearson": "pearson", "spearman": "spearmanr"}
 
 
-@register_criterion("sentence_prediction_idpg", dataclass=SentencePredictionConfig)
+@dataclass
+class SentencePredictionIDPGCriterionConfig(SentencePredictionConfig):
+    """Options of the criterion besides fairseq's; each is ``report_`` and a metric of preprocess/split_scores.py."""
+
+    report_acc_and_macro_f1: bool = field(
+        default=False, metadata={"help": "log macro_f1, the mean of the classes' F1, and its mean with the accuracy"}
+    )
+    report_choice_accuracy: bool = field(
+        default=False,
+        metadata={"help": "log choice_accuracy: of how many questions the likeliest answer is a right one (COPA)"},
+    )
+    report_f1a_and_em: bool = field(
+        default=False,
+        metadata={
+            "help": "log f1a, F1 over all answers, em, the questions without a mistake, and their mean (MultiRC)"
+        },
+    )
+    report_choice_f1_and_em: bool = field(
+        default=False,
+        metadata={
+            "help": "log choice_f1 and choice_em, the agreement of each question's likeliest answer with a right one "
+            "in its words and as a whole, and their mean (ReCoRD)"
+        },
+    )
+
+
+@register_criterion("sentence_prediction_idpg", dataclass=SentencePredictionIDPGCriterionConfig)
 class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
-    """Loss, metrics and options of fairseq's criterion."""
+    """Loss, metrics and options of fairseq's criterion, and the scores of SuperGLUE."""
+
+    def __init__(self, cfg: SentencePredictionIDPGCriterionConfig, task: Any):
+        super().__init__(cfg, task)
+        self.reports = reported(cfg)
 
     def forward(self, model: Any, sample: Dict[str, Any], reduce: bool = True):
-        loss, sample_size, log = super().forward(model, sample, reduce)
+        heard = Heard(model)
+        loss, sample_size, log = super().forward(heard, sample, reduce)
+        if self.reports and not model.training:
+            log.update(said(self.reports, heard.logits, sample, self.label_dict.index("1") - self.label_dict.nspecial))
         method = getattr(model, "method", None)
         if method is not None and method.adds_loss and model.training:
             extra = sample_size * method.extra_loss()
@@ -56,6 +97,7 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
             for log in logging_outputs
         ]
         log_correlations(gathered)
+        log_split_scores(gathered)
         SentencePredictionCriterion.reduce_metrics(gathered)
         if any(EXTRA in log for log in logging_outputs):
             examples = sum(log["sample_size"] for log in logging_outputs)
@@ -85,7 +127,7 @@ def correlation(part: str) -> Callable[[Any], float]:
     """A correlation of all predictions so far, in %; 0 where there is none: one example, constant numbers, NaN."""
 
     def of(meters: Any) -> float:
-        predicted, targets = (meters[name].tensor.numpy() for name in LISTS)
+        predicted, targets = (meters[name].tensor.numpy() for name in PREDICTED)
         if np.ptp(predicted) == 0 or np.ptp(targets) == 0:
             return 0.0
         found = safe_round(float(pearson_and_spearman(predicted, targets)[part]) * 100, 1)

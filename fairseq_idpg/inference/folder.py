@@ -1,6 +1,7 @@
 """Predictions for every example of a split of a binarized folder."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional
 
 import numpy as np
@@ -8,10 +9,15 @@ import torch
 from fairseq import checkpoint_utils, utils
 from tqdm import tqdm
 
+from preprocess.data_folder import DataFolder
+from preprocess.questions import Questions, question_file
+from preprocess.split_scores import chosen
+
 from ..errors import InputError
 from ..representations.cache import NO_CACHES
 from ..saving.configuration import check_is_ours
 from ..saving.reading import check_is_there, load_state
+from ..saving.record import listed
 from ..tasks.labels import class_names
 from .int8 import check_int8, put_in_int8
 
@@ -35,13 +41,24 @@ class SplitPredictions:
         """N class indices, or N scores."""
         return self.outputs.argmax(1) if self.label_names else self.outputs
 
-    def lines(self) -> Iterator[str]:
-        """Columns: class and probabilities in the order of ``label_names``, or score."""
+    def chosen(self, questions: Questions) -> np.ndarray:
+        """N class indices: that of the label 1 for each question's likeliest example, that of 0 for all others."""
+        one = self.label_names.index("1")
+        logits = self.outputs.astype(np.float64)
+        return np.where(chosen(questions, logits[:, one] - logits[:, 1 - one]), one, 1 - one)
+
+    def lines(self, questions: Optional[Questions] = None) -> Iterator[str]:
+        """Columns: class and probabilities in the order of ``label_names``, or score.
+
+        Args:
+            questions: choose one example of each.
+        """
         if not self.label_names:
             yield from (f"{score:.6f}" for score in self.outputs)
             return
+        answers = self.answers if questions is None else self.chosen(questions)
         probabilities = torch.from_numpy(self.outputs).softmax(1).tolist()
-        for answer, row in zip(self.answers, probabilities):
+        for answer, row in zip(answers, probabilities):
             yield "\t".join([self.label_names[answer], *(f"{p:.6f}" for p in row)])
 
 
@@ -64,6 +81,24 @@ def load_on_folder(checkpoint: str, data: str, cpu: bool = False, int8: bool = F
     if int8:
         put_in_int8(model.encoder.sentence_encoder)
     return model.to(device).eval(), task
+
+
+def questions_of(task: Any, split: str, option: str) -> Questions:
+    """Which question each example of a split answers.
+
+    Args:
+        option: what asks for them, for errors.
+
+    Raises:
+        InputError: the folder does not say so, or the model has other labels than 0 and 1.
+    """
+    questions = DataFolder(Path(task.cfg.data)).questions(split)
+    if questions is None:
+        raise InputError(f"{option}: {task.cfg.data} has no {question_file(split)}: leave it out")
+    names = [] if task.cfg.regression_target else class_names(task.label_dictionary)
+    if sorted(names) != ["0", "1"]:
+        raise InputError(f"{option} is for the labels 0 and 1, and the model has {listed(names)}: leave it out")
+    return questions
 
 
 @torch.no_grad()

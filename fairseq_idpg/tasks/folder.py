@@ -5,7 +5,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 from fairseq.data import Dictionary, data_utils
@@ -14,6 +14,8 @@ from preprocess.data_folder import DataFolder
 from preprocess.encoders import load_encoder
 from preprocess.encoders.base import Encoder
 from preprocess.means import read_facts
+from preprocess.questions import Questions, question_file
+from preprocess.split_scores import OF_QUESTIONS, OF_TEXTS
 from preprocess.validation import check_split
 from preprocess.words import check_encoder, folder_encoder
 
@@ -50,6 +52,25 @@ def check_files(data: str, split: str, regression: Optional[bool], combine: bool
                 return
             if name in folder.splits:  # or else sentence_lengths says what there is to do
                 check_split(folder, name)
+
+
+def find_questions(data: str, split: str, reports: Sequence[str]) -> Optional[Questions]:
+    """Which question each example of a split answers; None where examples are no answers.
+
+    Raises:
+        InputError: ``reports`` has a metric of questions, and the folder does not say which there are.
+    """
+    with reading_data():
+        questions = DataFolder(Path(data)).questions(split)
+    for metric in reports:
+        known = questions is not None and (metric not in OF_TEXTS or questions.em is not None)
+        if metric in OF_QUESTIONS and not known:
+            what = "no" if questions is None else "no texts of answers in"
+            raise InputError(
+                f"--report-{metric.replace('_', '-')} scores questions, and {data} has {what} {question_file(split)}: "
+                "leave it out, or make the folder with python -m preprocess"
+            )
+    return questions
 
 
 def both_lengths(

@@ -9,8 +9,9 @@ from fairseq.data import Dictionary, data_utils
 from torch import Tensor
 
 from preprocess.dictionary import FILLER
+from preprocess.split_scores import OF_QUESTIONS
 
-from ..arguments import flag_name
+from ..arguments import REPORT, flag_name, reported
 from ..errors import PREPROCESS, InputError
 from ..saving.record import listed
 
@@ -25,10 +26,18 @@ def check_scored(criterion: Any, labels: Optional["LabelOrder"]) -> None:
     """F1 and MCC are of numbers: fairseq's criterion takes the names of the classes for such.
 
     Raises:
-        InputError: a class has another name.
+        InputError: a class has another name; or there are no classes.
     """
     if labels is None:
+        for metric in reported(criterion):
+            raise InputError(f"{flag_name(REPORT + metric)} scores classes, and --regression-target is for scores")
         return
+    for metric in reported(criterion):
+        if metric in OF_QUESTIONS and sorted(labels.names) != ["0", "1"]:
+            raise InputError(
+                f"{flag_name(REPORT + metric)} scores answers with the labels 0 and 1, and {labels.data} has "
+                f"{listed(labels.names)}: leave it out"
+            )
     for option in ("report_acc_and_f1", "report_mcc"):
         names = labels.names if getattr(criterion, option, False) else []
         others = [name for name in names if not name.isdecimal()]

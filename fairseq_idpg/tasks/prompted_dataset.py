@@ -8,6 +8,8 @@ import torch
 from fairseq.data import Dictionary, FairseqDataset, data_utils
 from torch import Tensor
 
+from preprocess.questions import Questions
+
 from ..errors import InputError
 from ..representations.states import StateCache
 from ..representations.stored import Stored
@@ -83,10 +85,12 @@ class PromptedDataset(FairseqDataset):
         representations: gives M(x) of examples where it need not be computed, or None.
         states: gives what enters the first layer that has to be run, or None.
         class_of: the model's classes of the folder's, asked at each batch, or None.
+        questions: which question each example answers, or None.
 
     Batches: ``src_tokens`` B x T (raw, for M(x)), ``prompted_tokens`` B x T', ``prompt_offset`` B, ``mask_index`` B
     with a template (in what the encoder reads), ``representation`` B x w if ``representations`` has them, ``states``
-    T x B x d if ``states`` has them; ``padded``, whether there are pads (prompted or not: every example is lengthened
+    T x B x d if ``states`` has them; ``answers_question`` B, and ``answer_em`` and ``answer_f1`` B of answers that are
+    texts, if ``questions`` has them; ``padded``, whether there are pads (prompted or not: every example is lengthened
     by as much).
     """
 
@@ -104,6 +108,7 @@ class PromptedDataset(FairseqDataset):
         representations: Optional[Stored] = None,
         states: Optional[StateCache] = None,
         class_of: Optional[Callable[[Tensor], Tensor]] = None,
+        questions: Optional[Questions] = None,
     ):
         super().__init__()
         self.dataset = dataset
@@ -118,6 +123,7 @@ class PromptedDataset(FairseqDataset):
         self.representations = representations
         self.states = states
         self.class_of = class_of
+        self.questions = questions
 
     def __getitem__(self, i: int) -> Dict[str, Any]:
         item = self.dataset[i]
@@ -142,6 +148,8 @@ class PromptedDataset(FairseqDataset):
             batch["net_input"]["mask_index"] = torch.from_numpy(self.mask_index[[s["id"] for s in samples]])
         if self.class_of is not None and "target" in batch:
             batch["target"] = self.class_of(batch["target"])
+        if samples and self.questions is not None:
+            batch.update(self.question_columns([s["id"] for s in samples], self.questions))
         if samples and self.representations is not None:
             rows = self.representations.rows(np.asarray([s["id"] for s in samples]))
             if rows is not None:
@@ -152,6 +160,12 @@ class PromptedDataset(FairseqDataset):
             if states is not None:
                 batch["net_input"]["states"] = states
         return batch
+
+    @staticmethod
+    def question_columns(index: List[int], questions: Questions) -> Dict[str, Tensor]:
+        """What a batch says of the questions that its examples answer."""
+        columns = {"answers_question": questions.number, "answer_em": questions.em, "answer_f1": questions.f1}
+        return {name: torch.from_numpy(column[index]) for name, column in columns.items() if column is not None}
 
     def raw_tokens(self, index: np.ndarray) -> Tensor:
         """What the backbone reads of some examples to compute M(x): n x T, padded."""

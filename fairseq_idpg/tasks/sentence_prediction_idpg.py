@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 from omegaconf import II
 
-from ..arguments import check_tokens
+from ..arguments import check_tokens, reported
 from ..criterions.all_words import AllWords
 from ..criterions.sentence_prediction_idpg import check_extra_loss, log_correlations
 from ..divergence import check_validation
@@ -31,6 +31,7 @@ from .folder import (
     check_files,
     check_folder,
     encode_text,
+    find_questions,
     folder_record,
     has_pairs,
     read_sentences,
@@ -117,6 +118,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     adds_loss: Optional[str] = None  # the option by which a model that is trained adds to the loss
     template: Optional[Template] = None  # around every example, for --predict-with mlm
     all_words = False  # whether the loss is over the whole vocabulary
+    reports: Sequence[str] = ()  # metrics of preprocess/split_scores.py that the criterion is asked for
 
     @classmethod
     def setup_task(cls, cfg: Any, from_checkpoint: bool = False, **kwargs: Any) -> "SentencePredictionIDPGTask":
@@ -173,6 +175,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
     def build_criterion(self, cfg: Any, *args: Any) -> Any:
         check_scored(cfg, self.labels)
+        self.reports = reported(cfg)
         criterion = super().build_criterion(cfg, *args)
         check_extra_loss(criterion, self.adds_loss)
         return criterion
@@ -215,6 +218,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             representations=None if self.stored is None else self.stored(text),
             states=None if self.state_cache is None else self.state_cache(text, places.shorten.sizes),
             class_of=self.labels,
+            questions=None if split.startswith("train") else find_questions(cfg.data, split, self.reports),
         )
         return self.datasets[split]
 

@@ -17,6 +17,10 @@ MEAN_OF = {
     "acc_and_f1": "mean of accuracy and F1",
     "pearson_and_spearman": "mean of Pearson's and Spearman's correlation",
     "mcc": "Matthews correlation",
+    "acc_and_macro_f1": "mean of accuracy and macro F1",
+    "choice_accuracy": "accuracy of the chosen answers",
+    "f1a_and_em": "mean of F1 over all answers and of questions without a mistake",
+    "choice_f1_and_em": "mean of F1 and exact match of the chosen answers",
 }
 NOT_AS_IN_PAPER = ("batch_size", "max_epoch", "max_update")  # of a run; there only where they were chosen
 AS_THE_AUTHORS = "as in the authors' scripts: a checkpoint by its accuracy, of STS-B by its loss"

@@ -16,6 +16,8 @@ from typing import Any, Callable, Collection, Iterable, Mapping, Sequence
 import numpy as np
 from scipy.stats import mode, ttest_rel
 
+from preprocess.questions import Questions
+from preprocess.split_scores import OF_QUESTIONS, chosen
 from preprocess.tasks import TASKS
 from run_scripts.run import metrics
 
@@ -139,8 +141,14 @@ def _by_pair(row: RowScores) -> dict[tuple[str, int], float]:
 # --- what the seeds of a row say together --------------------------------------------------------
 
 
-def vote(predictions: Sequence[np.ndarray], regression: bool) -> np.ndarray:
-    """What most of several runs say of each example (the smallest class of equals), or their mean score."""
+def vote(predictions: Sequence[np.ndarray], regression: bool, questions: Questions | None = None) -> np.ndarray:
+    """What most of several runs say of each example (the smallest class of equals), or their mean score.
+
+    Args:
+        questions: where runs choose one example of each: what most choose (the first of equals).
+    """
+    if questions is not None:
+        return chosen(questions, np.sum(predictions, axis=0))
     return np.mean(predictions, axis=0) if regression else mode(predictions, axis=0).mode
 
 
@@ -166,19 +174,22 @@ class Votes:
         return {task: value for task, value in voted.items() if value is not None}
 
     def _of_seeds(self, runs: Sequence[Run]) -> float | None:
-        metric, regression = runs[0]["metric"], TASKS[runs[0]["task"]].regression
+        metric, task = runs[0]["metric"], TASKS[runs[0]["task"]]
         try:
-            predictions, (targets, *others) = zip(*map(self._read, runs))
+            predictions, (targets, *others), (questions, *_) = zip(*map(self._read, runs))
+            if metric in OF_QUESTIONS and questions is None:
+                raise ValueError(metric)
             if all(np.array_equal(other, targets) for other in others):
-                return metrics.score(metric, vote(predictions, regression), targets)[metric]
+                voted = vote(predictions, task.regression, questions if task.by_choice else None)
+                return metrics.score(metric, voted, targets, questions)[metric]
             problem = "the seeds were tested on different examples"
         except DAMAGED:
             problem = "predictions are not there or damaged"
         self.problems[problem].append(cell_label(runs[0]))
         return None
 
-    def _read(self, run: Run) -> tuple[np.ndarray, np.ndarray]:
-        """Predictions and targets of the run's examples.
+    def _read(self, run: Run) -> tuple[np.ndarray, np.ndarray, Questions | None]:
+        """Predictions and targets of the run's examples, and the questions that these answer.
 
         Raises:
             one of DAMAGED: there is no such file in the folder, or it holds something else.
@@ -188,8 +199,13 @@ class Votes:
             raise FileNotFoundError(path)
         with np.load(path, allow_pickle=False) as arrays:
             predictions, targets = arrays["test"], arrays["test_targets"]
-        if predictions.ndim != 1 or predictions.shape != targets.shape or not len(targets):
+            columns = [arrays.get(f"test_{name}") for name in ("question", "em", "f1")]
+        if targets.ndim != 1 or not len(targets):
             raise ValueError(path)
-        if any(array.dtype.kind not in "iuf" or not np.isfinite(array).all() for array in (predictions, targets)):
+        found = [predictions, targets, *(column for column in columns if column is not None)]
+        if any(array.dtype.kind not in "iuf" or not np.isfinite(array).all() for array in found):
             raise ValueError(path)
-        return predictions, targets
+        if any(array.shape != targets.shape for array in found):
+            raise ValueError(path)
+        number, em, f1 = columns
+        return predictions, targets, None if number is None else Questions(number, em, f1)

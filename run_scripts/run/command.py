@@ -16,6 +16,7 @@ import numpy as np
 from fairseq_idpg.count import count_preset
 from fairseq_idpg.methods.registry import find_preset
 from fairseq_idpg.tasks.ordering import grouped_by_length
+from preprocess import split_scores
 from preprocess.data_folder import DataFolder
 from preprocess.split_facts import count_examples
 from preprocess.tasks import WARM_UP, WHOLE_MODEL, Settings
@@ -31,6 +32,7 @@ REPORTS = {
     "acc_and_f1": ["--report-acc-and-f1"],
     "pearson_and_spearman": ["--report-pearson-and-spearman"],
     "mcc": ["--report-mcc"],
+    **{metric: [f"--report-{metric.replace('_', '-')}"] for metric in split_scores.METRICS},
 }
 FEW_SHOT_INPUT = ("--representation", "backbone")
 FP16 = ("--fp16-init-scale", "4", "--threshold-loss-scale", "1", "--fp16-scale-window", "128")

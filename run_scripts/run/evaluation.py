@@ -13,6 +13,8 @@ import numpy as np
 import torch
 
 from fairseq_idpg.inference.folder import SplitPredictions, load_on_folder, predict_split
+from preprocess.data_folder import DataFolder
+from preprocess.questions import Questions
 from preprocess.tasks import Task, find_task
 from preprocess.writing import new_file
 
@@ -31,9 +33,9 @@ def evaluate(experiment: Experiment, splits: Splits, checkpoint: Path, cache: Pa
         cpu, folder = "--cpu" in experiment.options, str(splits.folder.path)
         model, task = load_on_folder(str(checkpoint), folder, cpu, representation_cache=cache and str(cache))
         for name, split in (("dev", splits.dev), ("test", splits.reported)):
-            answers, targets = numbered(predict_split(model, task, split))
-            arrays.update({name: answers, f"{name}_targets": targets})
-            scores[name] = scores_of(experiment.facts, answers, targets)
+            answers, targets, questions = answered(experiment.facts, model, task, splits.folder, split)
+            arrays.update({name: answers, f"{name}_targets": targets, **of_questions(name, questions)})
+            scores[name] = scores_of(experiment.facts, answers, targets, questions)
     with new_file(checkpoint.with_name("predictions.npz")) as path:
         np.savez_compressed(path, **arrays)
     trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
@@ -61,16 +63,26 @@ def evaluate_elsewhere(
     with quiet("fairseq", "fairseq_idpg"):
         cpu = "--cpu" in experiment.options
         model, loaded = load_on_folder(str(checkpoint), data, cpu, representation_cache=cache and str(cache))
-        answers, targets = numbered(predict_split(model, loaded, REPORTED))
+        answers, targets, questions = answered(facts, model, loaded, DataFolder(Path(data)), REPORTED)
     with new_file(checkpoint.with_name(f"predictions-{task}.npz")) as path:
-        np.savez_compressed(path, test=answers, test_targets=targets)
-    scores = scores_of(facts, answers, targets)
+        np.savez_compressed(path, test=answers, test_targets=targets, **of_questions("test", questions))
+    scores = scores_of(facts, answers, targets, questions)
     return {"metric": facts.metric, "scores": scores, "test": scores[facts.metric], "data": digest_of(data)}
 
 
-def scores_of(task: Task, answers: np.ndarray, targets: np.ndarray) -> Scores:
+def answered(
+    facts: Task, model: Any, task: Any, folder: DataFolder, split: str
+) -> tuple[np.ndarray, np.ndarray, Questions | None]:
+    """What a model answers to a split of a folder, the targets, and the questions that examples answer."""
+    questions = folder.questions(split)
+    answers, targets = numbered(predict_split(model, task, split), questions if facts.by_choice else None)
+    return answers, targets, questions
+
+
+def scores_of(task: Task, answers: np.ndarray, targets: np.ndarray, questions: Questions | None = None) -> Scores:
     """The task's own metric, and of classes what ID-SPAM reports."""
-    return {**score(task.metric, answers, targets), **({} if task.regression else macro_scores(answers, targets))}
+    macro = {} if task.regression or task.by_choice else macro_scores(answers, targets)
+    return {**score(task.metric, answers, targets, questions), **macro}
 
 
 def digest_of(data: str) -> str:
@@ -93,12 +105,25 @@ def quiet(*names: str) -> Iterator[None]:
             logging.getLogger(name).setLevel(level)
 
 
-def numbered(found: SplitPredictions) -> tuple[np.ndarray, np.ndarray]:
-    """Answers and targets; of classes that are numbers the numbers themselves, as F1 is that of the label 1."""
+def numbered(found: SplitPredictions, questions: Questions | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Answers and targets; of classes that are numbers the numbers themselves, as F1 is that of the label 1.
+
+    Args:
+        questions: choose one example of each.
+    """
+    answers = found.answers if questions is None else found.chosen(questions)
     if not found.label_names or not all(label.isdecimal() for label in found.label_names):
-        return found.answers, found.targets
+        return answers, found.targets
     numbers = np.array([int(label) for label in found.label_names])
-    return numbers[found.answers], numbers[found.targets]
+    return numbers[answers], numbers[found.targets]
+
+
+def of_questions(name: str, questions: Questions | None) -> dict[str, np.ndarray]:
+    """What predictions.npz says of the questions of a split; nothing where there are none."""
+    if questions is None:
+        return {}
+    columns = {"question": questions.number, "em": questions.em, "f1": questions.f1}
+    return {f"{name}_{column}": values for column, values in columns.items() if values is not None}
 
 
 def saved_facts(checkpoint: Path) -> dict[str, Any]:

@@ -21,6 +21,7 @@ SELECTIONS = ("clean", "paper")
 # Of the settings that command.py gives; raised whenever they change, so that no run made with others is taken for one
 # of these. 2: at most 4,400 tokens in a batch, the authors' choice of checkpoints and loss scale.
 PROTOCOL = 2
+METRICS_OF_OLD = ("accuracy", "acc_and_f1", "pearson_and_spearman", "mcc")  # which no run's identity tells
 PATHS = ("data", "backbone", "init_prompts_from", "init_head_from")
 AFTERWARDS = ("eval_tasks", "eval_data")  # change nothing of what was trained
 SOURCE = ("source_run", "source_task")  # the identities of runs without are older than these
@@ -123,6 +124,8 @@ class Experiment:
         decides: dict[str, Any] = {**asdict(self), "position": self.prompt_position, "protocol": PROTOCOL}
         for name in (*AFTERWARDS, *(SOURCE if self.source_run is None else ())):
             del decides[name]
+        if self.facts.metric not in METRICS_OF_OLD:
+            decides["metric"] = self.facts.metric
         decides["backbone"] = backbone_digest(self.backbone)
         for name in ("init_prompts_from", "init_head_from"):
             decides[name] = decides[name] and file_digest(decides[name])

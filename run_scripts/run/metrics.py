@@ -1,26 +1,26 @@
-"""The paper's scores (Section 4.1, Table 5), in percent."""
+"""The paper's scores (Section 4.1, Table 5), and those of SuperGLUE, in percent."""
 
 from __future__ import annotations
-
-from typing import Callable
 
 import numpy as np
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
-Scores = dict[str, float]
+from preprocess import split_scores
+from preprocess.questions import Questions
+from preprocess.split_scores import Metric, Scores
 
 
-def _accuracy(predictions: np.ndarray, targets: np.ndarray) -> Scores:
+def _accuracy(predictions: np.ndarray, targets: np.ndarray, questions: Questions | None = None) -> Scores:
     return {"accuracy": accuracy_score(targets, predictions)}
 
 
-def _accuracy_and_f1(predictions: np.ndarray, targets: np.ndarray) -> Scores:
+def _accuracy_and_f1(predictions: np.ndarray, targets: np.ndarray, questions: Questions | None = None) -> Scores:
     accuracy, f1 = accuracy_score(targets, predictions), f1_score(targets, predictions, zero_division=0)
     return {"accuracy": accuracy, "f1": f1, "acc_and_f1": (accuracy + f1) / 2}
 
 
-def _pearson_and_spearman(predictions: np.ndarray, targets: np.ndarray) -> Scores:
+def _pearson_and_spearman(predictions: np.ndarray, targets: np.ndarray, questions: Questions | None = None) -> Scores:
     """Both are 0 where all predictions are the same, as there is no correlation then."""
     if np.ptp(predictions) == 0:
         return {"pearson": 0.0, "spearman": 0.0, "pearson_and_spearman": 0.0}
@@ -28,15 +28,16 @@ def _pearson_and_spearman(predictions: np.ndarray, targets: np.ndarray) -> Score
     return {"pearson": pearson, "spearman": spearman, "pearson_and_spearman": (pearson + spearman) / 2}
 
 
-def _matthews(predictions: np.ndarray, targets: np.ndarray) -> Scores:
+def _matthews(predictions: np.ndarray, targets: np.ndarray, questions: Questions | None = None) -> Scores:
     return {"mcc": matthews_corrcoef(targets, predictions)}
 
 
-METRICS: dict[str, Callable[[np.ndarray, np.ndarray], Scores]] = {
+METRICS: dict[str, Metric] = {
     "accuracy": _accuracy,
     "acc_and_f1": _accuracy_and_f1,
     "pearson_and_spearman": _pearson_and_spearman,
     "mcc": _matthews,
+    **split_scores.METRICS,
 }
 
 
@@ -45,11 +46,15 @@ MACRO_F1, ACC_AND_MACRO_F1 = "macro_f1", "acc_and_macro_f1"
 
 def macro_scores(predictions: np.ndarray, targets: np.ndarray) -> Scores:
     """The mean of all classes' F1, and that of it and of accuracy, times 100: ID-SPAM's score of MRPC and QQP."""
-    accuracy = accuracy_score(targets, predictions)
-    f1 = f1_score(targets, predictions, average="macro", zero_division=0)
-    return {MACRO_F1: 100 * float(f1), ACC_AND_MACRO_F1: 50 * float(accuracy + f1)}
+    found = score(ACC_AND_MACRO_F1, predictions, targets)
+    return {name: found[name] for name in (MACRO_F1, ACC_AND_MACRO_F1)}
 
 
-def score(metric: str, predictions: np.ndarray, targets: np.ndarray) -> Scores:
-    """The metric, and what it is the mean of, times 100; F1 is that of class 1."""
-    return {name: 100 * float(value) for name, value in METRICS[metric](predictions, targets).items()}
+def score(metric: str, predictions: np.ndarray, targets: np.ndarray, questions: Questions | None = None) -> Scores:
+    """The metric, and what it is the mean of, times 100; F1 is that of class 1.
+
+    Args:
+        questions: which each example answers, for the metrics of questions; where one example is chosen of each,
+            predictions are 1 for it and 0 for the others.
+    """
+    return {name: 100 * float(value) for name, value in METRICS[metric](predictions, targets, questions).items()}

@@ -29,7 +29,9 @@ from fairseq_idpg.tasks.prompt_position import check_position
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
 from preprocess.few_shot import check_source
+from preprocess.questions import question_file
 from preprocess.split_facts import count_examples
+from preprocess.split_scores import OF_QUESTIONS
 
 from .command import training_command
 from .evaluation import REPORTED
@@ -99,6 +101,12 @@ def check_data(experiment: Experiment, folder: DataFolder) -> None:
         raise InputError(
             f"data {folder.path} has the labels {listed(folder.label_names)}, and {experiment.task} is scored by the "
             "F1 of the label 1 beside 0: preprocess it with these two"
+        )
+    lacking = [split for split in ("train", "valid") if folder.questions(split) is None]
+    if experiment.facts.metric in OF_QUESTIONS and lacking:
+        raise InputError(
+            f"data {folder.path} has no {question_file(lacking[0])}, and {experiment.task} is scored by questions: "
+            f"make it with python -m preprocess {experiment.task} --raw DIR --out DIR"
         )
     pairs = len(folder.inputs) == 2
     if find_preset(experiment.method).needs_pairs and not pairs:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from preprocess.data_folder import DataFolder
 from preprocess.few_shot import few_shot
-from preprocess.split_facts import count_examples
+from preprocess.sampling import count_drawn
 from preprocess.writing import locked
 
 from .experiment import Experiment, folder_digest
@@ -30,7 +30,8 @@ def splits_of(experiment: Experiment, place: Path) -> Splits:
 
     Few-shot: K examples and a development set of 1,000, or of what is left (CR has 775 beside K = 1,000), drawn anew
     for each seed (Section 4.4). Full data: the published folder reports on ``valid``; ``--selection paper`` also
-    selects on it, as the paper does, ``clean`` on a tenth of the training set, at most 1,000 examples.
+    selects on it, as the paper does, ``clean`` on a tenth of the training set, at most 1,000 examples. Of examples that
+    answer questions these are numbers of questions.
 
     Raises:
         InputError: the folder is damaged or has too few examples.
@@ -38,7 +39,7 @@ def splits_of(experiment: Experiment, place: Path) -> Splits:
     source = DataFolder(Path(experiment.data))
     if reports_on_its_choice(experiment):
         return Splits(source, "valid", "valid")
-    examples = count_examples(source, "train")
+    examples = count_drawn(source)
     if experiment.k is not None:
         left = max(1, examples - experiment.k)
         choice = (experiment.k, experiment.dev_examples or min(FEW_SHOT_DEV, left), experiment.seed)

@@ -9,10 +9,11 @@ import numpy as np
 
 from fairseq_idpg.inference.folder import SplitPredictions, load_on_folder, predict_split
 from preprocess.errors import InputError
+from preprocess.questions import Questions
 from preprocess.tasks import Task
 
 from ..report.scores import vote
-from ..run.evaluation import quiet
+from ..run.evaluation import numbered, quiet
 from .plan import Part
 
 
@@ -34,7 +35,7 @@ def answer(
             for part, found in zip(parts, said):
                 found.append(predict_split(model, task, part.sheet.split, batch_size, progress=True))
                 check_labels(part.sheet.task, found[-1].label_names, checkpoint)
-    return [voted(part.sheet.task, found) for part, found in zip(parts, said)]
+    return [voted(part.sheet.task, found, part.questions) for part, found in zip(parts, said)]
 
 
 def check_labels(task: Task, names: Sequence[str], checkpoint: Path) -> None:
@@ -46,15 +47,32 @@ def check_labels(task: Task, names: Sequence[str], checkpoint: Path) -> None:
         )
 
 
-def voted(task: Task, said: Sequence[SplitPredictions]) -> list[str]:
+def voted(task: Task, said: Sequence[SplitPredictions], questions: Questions | None = None) -> list[str]:
     """The vote of several models, as the paper has it (Table 7): what most say, or the mean of their scores.
 
     Classes are those of the same name, in whatever order models have them. Scores are in the task's own scale, and
-    within it.
+    within it. With ``questions`` it is a choice of one example of each: its text, or its place in the question.
     """
+    if questions is not None:
+        choices = [numbered(found, questions)[0] for found in said]
+        return chosen_answers(questions, vote(choices, False, questions))
     if task.regression:
         scores = np.clip(vote([found.answers for found in said], True) * task.scale, 0, task.scale)
         return [f"{score:.6f}" for score in scores]
     names = np.array(sorted(task.labels))  # among equally many votes the first wins
     classes = [np.searchsorted(names, np.array(found.label_names))[found.answers] for found in said]
     return names[vote(classes, False)].tolist()
+
+
+def chosen_answers(questions: Questions, choice: np.ndarray) -> list[str]:
+    """Of each question, in the order of their numbers, the text of the chosen example, or its place counted from 0.
+
+    Args:
+        choice: N, 1 for the chosen examples and 0 for the others.
+    """
+    order = np.argsort(questions.number, kind="stable")
+    starts = np.unique(questions.number[order], return_index=True)[1]
+    places = np.flatnonzero(choice[order])
+    if questions.texts is not None:
+        return [questions.texts[row] for row in order[places]]
+    return [str(place) for place in places - starts]

@@ -8,6 +8,7 @@ from typing import Iterable, Sequence
 
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
+from preprocess.questions import Questions, question_file
 from preprocess.split_facts import count_examples
 
 from ..report.runs import Results, Run, has_finished
@@ -24,13 +25,15 @@ class Part:
     Attributes:
         score: the runs that vote, at the learning rate with the best mean dev score.
         folder: a binarized folder with the test set.
-        numbers: the benchmark's own, of each example.
+        numbers: the benchmark's own, of each example or question.
+        questions: of which one example is to be chosen each.
     """
 
     sheet: Sheet
     score: Score
     folder: Path
     numbers: list[Number]
+    questions: Questions | None = None
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ def plan(benchmark: Benchmark, scores: RowScores, results: Results, data: Path |
     for sheet in benchmark.sheets:
         score = scores.get(sheet.of)
         if score is None:
-            missing[sheet.file] = sheet.lacks or f"no finished run of {sheet.of}"
+            missing[sheet.file] = f"no finished run of {sheet.of}"
             continue
         for run in score.runs:
             checkpoint_of(results, run)
@@ -89,7 +92,9 @@ def plan(benchmark: Benchmark, scores: RowScores, results: Results, data: Path |
         if lack:
             missing[sheet.file] = lack
         else:
-            parts.append(Part(sheet, score, folder, numbers_of(sheet, DataFolder(folder))))
+            data_folder = DataFolder(folder)
+            questions = data_folder.questions(sheet.split) if sheet.task.by_choice else None
+            parts.append(Part(sheet, score, folder, numbers_of(sheet, data_folder, questions), questions))
     return Plan(parts, missing)
 
 
@@ -133,17 +138,22 @@ def lack_of(sheet: Sheet, folder: Path) -> str:
         return f"{folder} has no split {sheet.split}, {remedy}"
     if found.numbers(sheet.split) is None:
         return f"{folder} has no number/{sheet.split}.txt, {remedy}"
+    if sheet.task.by_choice and found.questions(sheet.split) is None:
+        return f"{folder} has no {question_file(sheet.split)}, {remedy}"
     return ""
 
 
-def numbers_of(sheet: Sheet, data: DataFolder) -> list[Number]:
-    """The numbers of all examples, in the order of the data.
+def numbers_of(sheet: Sheet, data: DataFolder, questions: Questions | None) -> list[Number]:
+    """The numbers of all examples in the order of the data, or of all questions in the order of theirs.
 
     Raises:
         InputError: they are not those of the whole test set, each once.
     """
-    numbers, examples = data.numbers(sheet.split) or [], count_examples(data, sheet.split)
-    found = {"numbers": len(numbers), "examples": examples, "different numbers": len(set(numbers))}
+    numbers, examples, what = data.numbers(sheet.split) or [], count_examples(data, sheet.split), "examples"
+    if questions is not None and len(numbers) == examples:
+        numbers = [number for _, number in sorted(set(zip(questions.number.tolist(), numbers)))]
+        examples, what = questions.count, "questions"
+    found = {"numbers": len(numbers), what: examples, "different numbers": len(set(numbers))}
     wrong = {what: count for what, count in found.items() if count != sheet.examples}
     if wrong or any(len(number) != arity(sheet.file) for number in numbers):
         said = ", ".join(f"{count:,} {what}" for what, count in wrong.items()) or "numbers of another kind"

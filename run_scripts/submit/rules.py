@@ -21,19 +21,17 @@ class Sheet:
 
     Attributes:
         file: its name in the archive.
-        examples: of the test set.
-        of: the task whose model answers it; empty where no model of this project can.
+        examples: of the test set; questions, where one answer is chosen of each.
+        of: the task whose model answers it.
         data: the name of its binarized folder, without ``-bin``; by default the task's.
         split: of that folder.
-        lacks: why no model of this project can.
     """
 
     file: str
     examples: int
-    of: str = ""
+    of: str
     data: str = ""
     split: str = "test"
-    lacks: str = ""
 
     @property
     def task(self) -> Task:
@@ -55,7 +53,7 @@ class Benchmark:
     @property
     def tasks(self) -> tuple[str, ...]:
         """Those whose models answer something."""
-        return tuple(dict.fromkeys(sheet.of for sheet in self.sheets if sheet.of))
+        return tuple(dict.fromkeys(sheet.of for sheet in self.sheets))
 
 
 BENCHMARKS = {
@@ -81,12 +79,12 @@ BENCHMARKS = {
         (
             Sheet("BoolQ.jsonl", 3245, "BoolQ"),
             Sheet("CB.jsonl", 250, "CB"),
-            Sheet("COPA.jsonl", 500, lacks="models here judge one choice at a time, and it asks which of two"),
+            Sheet("COPA.jsonl", 500, "COPA"),
             Sheet("MultiRC.jsonl", 9693, "MultiRC"),
-            Sheet("ReCoRD.jsonl", 10_000, lacks="it is none of the tasks here"),
+            Sheet("ReCoRD.jsonl", 10_000, "ReCoRD"),
             Sheet("RTE.jsonl", 3000, "RTE", data="RTE-SuperGLUE"),
             Sheet("WiC.jsonl", 1400, "WiC"),
-            Sheet("WSC.jsonl", 146, lacks="it is none of the tasks here"),
+            Sheet("WSC.jsonl", 146, "WSC"),
             Sheet("AX-b.jsonl", 1104, "RTE", data="AX-b"),
             Sheet("AX-g.jsonl", 356, "RTE", data="AX-g"),
         ),

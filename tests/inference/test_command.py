@@ -12,7 +12,7 @@ import pytest
 
 from fairseq_idpg import load
 from fairseq_idpg.predict import main
-from tests.folders import ROOT
+from tests.folders import ROOT, train, write_backbone, write_folder, write_questions
 from tests.inference.test_predictor import inputs
 
 
@@ -91,3 +91,19 @@ def test_bad_input(idpg, folders, tmp_path, capsys):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x.jsonl", "x.txt"]
     predict(*singles, "--text", text, "--truncate")
     assert len(table(capsys.readouterr().out)) == 2
+
+
+def test_one_answer_of_each_question_is_chosen(tmp_path):
+    folder = write_folder(tmp_path / "data", splits={"train": 24, "valid": 12})
+    train(folder, tmp_path / "run", "--backbone", write_backbone(tmp_path / "model.pt"), "--max-update", 2)
+    usual = [folder, "--path", tmp_path / "run" / "checkpoint_best.pt", "--split", "valid", "--out", tmp_path / "out"]
+    with pytest.raises(SystemExit, match="--choose: .*data has no question/valid.tsv: leave it out"):
+        predict(*usual, "--choose")
+    write_questions(folder, "valid", [row % 4 for row in range(12)])
+    predict(*usual, "--choose")
+    rows = [line.split("\t") for line in (tmp_path / "out").read_text().splitlines()]
+    of_one = [float(row[2]) for row in rows]
+    for question in range(4):
+        of_question = range(question, 12, 4)
+        assert [rows[row][0] for row in of_question].count("1") == 1
+        assert rows[max(of_question, key=of_one.__getitem__)][0] == "1"

@@ -9,7 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from preprocess.errors import InputError
-from preprocess.readers import LAYOUTS, Columns, Malformed
+from preprocess.json_examples import RECORDS
+from preprocess.readers import LAYOUTS
+from preprocess.rows import Columns, Malformed
 from preprocess.sources import Source
 from tests.preprocess.commands import run
 
@@ -194,7 +196,7 @@ def test_interruption(commands, monkeypatch):
 
 
 FIELDS = {"tsv": Columns(["a", "b"], "label", True), "csv": Columns(["a", "b"], "label", True)}
-FIELDS["jsonl"] = FIELDS["copa"] = FIELDS["multirc"] = FIELDS["wic"] = Columns(["a", "b"], "label", False)
+FIELDS.update(dict.fromkeys(RECORDS, Columns(["a", "b"], "label", False)))
 FIELDS["csv-with-quotes"] = Columns((1,), 0, False)
 PIECES = [
     "a",
@@ -209,6 +211,8 @@ PIECES = [
     "}",
     ":",
     '{"a": "x", "b": "y", "label": 1}',
+    '{"text": "a b", "target": {"span1_text": "a", "span2_text": "b", "span2_index": 1}, "label": true}',
+    '{"passage": {"text": "a b", "entities": [{"start": 0, "end": 1}]}, "qas": [{"query": "@placeholder"}]}',
     "\u00e9",
     "[1]",
     " ",

@@ -4,10 +4,11 @@ import json
 
 import pytest
 
+from preprocess import split_scores
 from preprocess.errors import InputError
 from preprocess.tasks import SETTINGS, TASKS, TEST_SETS, find_task
 
-METRICS = {"accuracy", "mcc", "acc_and_f1", "pearson_and_spearman"}  # fairseq's names
+METRICS = {"accuracy", "mcc", "acc_and_f1", "pearson_and_spearman", *split_scores.METRICS}  # fairseq's names, and ours
 HEADERS = {  # as in the archives of GLUE and SNLI
     "SST-2": "sentence\tlabel",
     "QNLI": "index\tquestion\tsentence\tlabel",
@@ -91,6 +92,11 @@ def test_sts_b_lines_may_have_more_fields_at_their_end(commands):
     assert commands.ok("STS-B", "--raw", commands.raw).targets("valid") == ["0.5"]
 
 
+def places(text, entities=("The Bush", "Ann", "Bush", "Bush")):
+    """Of entities in ReCoRD's way: of their first and last signs, the last one of each that there is."""
+    return [{"start": text.rindex(entity), "end": text.rindex(entity) + len(entity) - 1} for entity in entities]
+
+
 SUPER_GLUE = {
     "CB": ({"premise": "P", "hypothesis": "H", "label": "neutral", "idx": 0}, [("P", "H", "neutral")]),
     "BoolQ": ({"question": "q", "passage": "p", "label": True, "idx": 0}, [("p", "q", "true")]),
@@ -114,6 +120,31 @@ SUPER_GLUE = {
         },
         [("P", "Q1? a", "0"), ("P", "Q1? b", "1"), ("P", "Q2? c", "1")],
     ),
+    "WSC": (
+        {
+            "text": "Mark told Pete that he was late.",
+            "target": {"span1_text": "Mark", "span1_index": 0, "span2_text": "he", "span2_index": 4},
+            "label": True,
+        },
+        [("Mark told Pete that *he* was late.", "Mark", "true")],
+    ),
+    "ReCoRD": (
+        {
+            "passage": {"text": "The Bush met Ann, Bush left.", "entities": places("The Bush met Ann, Bush left.")},
+            "qas": [
+                {"query": "@placeholder left", "answers": [{"text": "Bush", "start": 18, "end": 21}]},
+                {"query": "Who met @placeholder?", "answers": [{"text": "Ann", "start": 13, "end": 15}]},
+            ],
+        },
+        [
+            (passage, query, label)
+            for passage in ("The Bush met Ann, Bush left.",)
+            for query, label in (
+                *(("Ann left", "0"), ("Bush left", "1"), ("The Bush left", "0")),
+                *(("Who met Ann?", "1"), ("Who met Bush?", "0"), ("Who met The Bush?", "0")),
+            )
+        ],
+    ),
 }
 
 
@@ -122,8 +153,9 @@ def test_super_glue(name, commands):
     record, expected = SUPER_GLUE[name]
     for file in ("train.jsonl", "val.jsonl"):
         commands.write(f"{name}/{file}", json.dumps(record) + "\n")
+    secret = ("label", "answers") if name == "ReCoRD" else ("label",)
     unlabelled = json.loads(
-        json.dumps(record), object_hook=lambda part: {k: v for k, v in part.items() if k != "label"}
+        json.dumps(record), object_hook=lambda part: {k: v for k, v in part.items() if k not in secret}
     )
     commands.write(f"{name}/test.jsonl", json.dumps(unlabelled) + "\n")
     data = commands.ok(name, "--raw", commands.raw)
@@ -131,6 +163,88 @@ def test_super_glue(name, commands):
         found = zip(*(commands.texts(data, split, part) for part in data.inputs), commands.labels(data, split))
         assert list(found) == expected
     assert len(data.rows("input0", "test")) == len(expected) and not data.has_labels("test")
+
+
+QUESTIONS = {"CB": None, "WiC": None, "WSC": None, "COPA": [0, 0], "MultiRC": [0, 0, 1], "ReCoRD": [0, 0, 0, 1, 1, 1]}
+
+
+@pytest.mark.parametrize("name", list(QUESTIONS))
+def test_questions_of_super_glue(name, commands):
+    """Two records: questions are counted on."""
+    record, _ = SUPER_GLUE[name]
+    commands.write(f"{name}/val.jsonl", 2 * (json.dumps(record) + "\n"))
+    data = commands.ok(name, "--raw", commands.raw, "--splits", "valid")
+    found, of_one = data.questions("valid"), QUESTIONS[name]
+    if of_one is None:
+        assert found is None and not (data.path / "question").exists()
+        return
+    assert found.number.tolist() == of_one + [1 + max(of_one) + number for number in of_one]
+    if name != "ReCoRD":
+        assert found.texts is found.em is found.f1 is None
+        return
+    assert found.texts[:6] == 2 * ("Ann", "Bush", "The Bush")
+    assert found.em.tolist()[:6] == [0, 1, 1, 1, 0, 0] == found.f1.tolist()[:6]  # articles do not count
+
+
+def test_answers_of_a_test_set_are_not_scored(commands):
+    record = json.loads(json.dumps(SUPER_GLUE["ReCoRD"][0]))
+    for query in record["qas"]:
+        del query["answers"]
+    commands.write("ReCoRD/test.jsonl", json.dumps(record) + "\n")
+    found = commands.ok("ReCoRD", "--raw", commands.raw, "--splits", "test").questions("test")
+    assert found.em is found.f1 is None and found.texts[:3] == ("Ann", "Bush", "The Bush")
+
+
+def test_half_a_question_is_left_out(commands):
+    """It would be scored as if it were the whole."""
+    good, bad = (json.loads(json.dumps(SUPER_GLUE["MultiRC"][0])) for _ in range(2))
+    del bad["passage"]["questions"][0]["answers"][1]["label"]
+    commands.write("MultiRC/val.jsonl", "".join(json.dumps(record) + "\n" for record in (good, bad, good)))
+    data = commands.ok("MultiRC", "--raw", commands.raw, "--splits", "valid")
+    assert data.questions("valid").number.tolist() == [0, 0, 1, 2, 2, 3]
+    assert "skipped line 2: no field 'label'" in commands.capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "pronoun", "marked"),
+    [
+        ("Ann saw Bea when she left", 3, "she", "Ann saw Bea when *she* left"),  # one too small
+        ('"Good for him," he said.', 2, "him", '"Good for *him*," he said.'),
+        ("It  was late.", 0, "it", "*It* was late."),
+        ("Let them, theyscold", 1, "they", "Let *them*, theyscold"),  # no such word: what the number says
+        ("( ... )", 1, "it", "( *...* )"),
+    ],
+)
+def test_the_pronoun_of_wsc(text, place, pronoun, marked, commands):
+    record = {"text": text, "target": {"span1_text": "x", "span2_text": pronoun, "span2_index": place}, "label": False}
+    commands.write("WSC/val.jsonl", json.dumps(record) + "\n")
+    data = commands.ok("WSC", "--raw", commands.raw, "--splits", "valid")
+    assert commands.texts(data, "valid") == [marked] and commands.texts(data, "valid", "input1") == ["x"]
+
+
+BAD_RECORDS = {
+    "WSC": (("target", "span2_index"), 9, "not such a record (span2_index 9)"),
+    "ReCoRD": (("passage", "entities"), [{"start": 3, "end": 99}], "not such a record (an entity from 3 to 99)"),
+}
+
+
+@pytest.mark.parametrize("name", list(BAD_RECORDS))
+def test_places_that_are_not_in_the_text(name, commands):
+    (outer, inner), value, said = BAD_RECORDS[name]
+    record = json.loads(json.dumps(SUPER_GLUE[name][0]))
+    record[outer][inner] = value
+    commands.write(f"{name}/val.jsonl", json.dumps(record) + "\n")
+    error = commands.fails(name, "--raw", commands.raw, "--splits", "valid", "--strict")
+    assert f"val.jsonl line 1: {said}" in error
+
+
+@pytest.mark.parametrize(("part", "said"), [("answers", "no field 'answers'"), ("query", "without @placeholder")])
+def test_queries_that_lack_something(part, said, commands):
+    record = json.loads(json.dumps(SUPER_GLUE["ReCoRD"][0]))
+    record["qas"][1][part] = [] if part == "answers" else "a query"
+    commands.write("ReCoRD/val.jsonl", json.dumps(record) + "\n")
+    error = commands.fails("ReCoRD", "--raw", commands.raw, "--splits", "valid", "--strict")
+    assert "val.jsonl line 1: " in error and said in error
 
 
 NUMBERED = {  # header of a test file, a line of it
@@ -175,6 +289,15 @@ NUMBERED_RECORDS = {
     "MultiRC": (
         {"idx": 137, "passage": {"text": "P", "questions": [{"question": "Q", "idx": 1505, "answers": ANSWERS}]}},
         [(137, 1505, 8088), (137, 1505, 8089)],
+    ),
+    "WSC": ({"text": "a b", "target": {"span1_text": "a", "span2_text": "b", "span2_index": 1}, "idx": 5}, [(5,)]),
+    "ReCoRD": (
+        {
+            "idx": 7,
+            "passage": {"text": "a b", "entities": [{"start": 0, "end": 0}, {"start": 2, "end": 2}]},
+            "qas": [{"query": "@placeholder", "idx": 31}, {"query": "@placeholder", "idx": 32}],
+        },
+        [(31,), (31,), (32,), (32,)],
     ),
     "AX-b": ({"sentence1": "A", "sentence2": "B", "idx": "5", "label": "not_entailment"}, [(5,)]),
     "AX-g": ({"premise": "A", "hypothesis": "B", "idx": 5, "label": "entailment"}, [(5,)]),
@@ -226,12 +349,14 @@ def test_a_test_set_must_be_there(commands):
 
 
 def test_facts_are_complete():
-    assert len(TASKS) == 20
+    assert len(TASKS) == 22
     for task in TASKS.values():
         assert task.metric in METRICS and task.settings in SETTINGS and len(task.texts) in (1, 2)
         assert task.regression == (task.metric == "pearson_and_spearman")
+        assert task.by_choice == (task.metric in split_scores.BY_CHOICE)
     assert not TASKS.keys() & TEST_SETS.keys() and all(list(task.files) == ["test"] for task in TEST_SETS.values())
-    assert {name for name, task in TASKS.items() if task.settings == "large"} == {"IMDB", "SST-2", "QNLI", "QQP"}
+    large = {"IMDB", "SST-2", "QNLI", "QQP", "ReCoRD"}
+    assert {name for name, task in TASKS.items() if task.settings == "large"} == large
 
 
 def test_names():

@@ -58,9 +58,10 @@ def write(folder: Path, runs: Iterable[Run]) -> Path:
     return folder
 
 
-def save_predictions(folder: Path, record: Run, test: list, targets: list) -> Run:
+def save_predictions(folder: Path, record: Run, test: list, targets: list, **more: list) -> Run:
     """The run with predictions in a file, as a sweep leaves them."""
     name = f"runs/{record['run']}/predictions.npz"
     (folder / name).parent.mkdir(parents=True)
-    np.savez_compressed(folder / name, test=np.array(test), test_targets=np.array(targets))
+    others = {f"test_{column}": np.array(values) for column, values in more.items()}
+    np.savez_compressed(folder / name, test=np.array(test), test_targets=np.array(targets), **others)
     return {**record, "predictions": name}

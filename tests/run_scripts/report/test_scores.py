@@ -152,6 +152,39 @@ def test_the_vote_of_scores_is_their_mean(tmp_path):
     assert found == {"STS-B": pytest.approx(100)}
 
 
+def test_the_vote_of_choices_is_a_choice(tmp_path):
+    """Of question 1 two seeds choose the right answer; of question 0 all choose another one, and the first wins."""
+    question, right = [0, 1, 0, 1, 0], [0, 0, 1, 1, 0]
+    seeds = [[1, 0, 0, 1, 0], [0, 0, 1, 1, 0], [0, 1, 0, 0, 1]]
+    runs = [
+        made.save_predictions(tmp_path, made.run("a", "COPA", seed), said, right, question=question)
+        for seed, said in enumerate(seeds)
+    ]
+    assert voted(tmp_path, runs) == ({"COPA": 50.0}, [])
+    texts = {"question": question, "em": [0.0, 0.0, 1.0, 1.0, 0.0], "f1": [0.25, 0.0, 1.0, 1.0, 0.0]}
+    runs = [
+        made.save_predictions(tmp_path, made.run("a", "ReCoRD", seed), said, right, **texts)
+        for seed, said in enumerate(seeds)
+    ]
+    assert voted(tmp_path, runs) == ({"ReCoRD": 50 * (0.5 + 0.625)}, [])
+
+
+def test_the_vote_of_answers_is_scored_by_questions(tmp_path):
+    question, right = [0, 0, 1, 1], [1, 0, 1, 1]
+    seeds = [[1, 0, 1, 0], [1, 1, 1, 0], [1, 0, 0, 1]]  # the vote: 1, 0, 1, 0
+    runs = [
+        made.save_predictions(tmp_path, made.run("a", "MultiRC", seed), said, right, question=question)
+        for seed, said in enumerate(seeds)
+    ]
+    assert voted(tmp_path, runs) == ({"MultiRC": pytest.approx(50 * (0.5 + 0.8))}, [])
+
+
+@pytest.mark.parametrize("more", [{}, {"question": [0]}, {"question": [0, float("nan")]}])
+def test_choices_among_unknown_questions_have_no_vote(tmp_path, more):
+    runs = [made.save_predictions(tmp_path, made.run("a", "COPA"), [1, 0], [1, 0], **more)]
+    assert voted(tmp_path, runs) == ({}, ["no vote, as predictions are not there or damaged: a on COPA"])
+
+
 def test_predictions_that_cannot_be_read_are_told(tmp_path):
     runs = [made.save_predictions(tmp_path, made.run("a", "CR", seed), [1, 0], [1, 0]) for seed in (1, 2)]
     (tmp_path / runs[1]["predictions"]).write_bytes(b"torn")

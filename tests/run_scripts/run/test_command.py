@@ -96,6 +96,10 @@ def test_few_shot_is_the_same_for_small_and_large_tasks(command):
         ("MRPC", "acc_and_f1", "--report-acc-and-f1"),
         ("QQP", "acc_and_f1", "--report-acc-and-f1"),
         ("STS-B", "pearson_and_spearman", "--report-pearson-and-spearman"),
+        ("CB", "acc_and_macro_f1", "--report-acc-and-macro-f1"),
+        ("COPA", "choice_accuracy", "--report-choice-accuracy"),
+        ("MultiRC", "f1a_and_em", "--report-f1a-and-em"),
+        ("ReCoRD", "choice_f1_and_em", "--report-choice-f1-and-em"),
     ],
 )
 def test_the_tasks_metric_chooses_the_checkpoint(command, task, metric, report):

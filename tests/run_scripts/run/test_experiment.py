@@ -53,6 +53,13 @@ def test_the_authors_position_is_the_same_run_named_or_not(rte):
     assert (rte.best_position, replace(rte, task="CR").best_position) == (1, 0)
 
 
+def test_runs_from_before_a_task_was_scored_as_superglue_does_are_others(rte, monkeypatch):
+    of_cb = replace(rte, task="CB")
+    before, same = of_cb.run, rte.run
+    monkeypatch.setattr(experiment, "METRICS_OF_OLD", ("accuracy", "acc_and_macro_f1"))
+    assert of_cb.run != before and rte.run == same
+
+
 def test_runs_with_other_settings_of_ours_are_others(rte, monkeypatch):
     before = rte.run
     monkeypatch.setattr(experiment, "PROTOCOL", experiment.PROTOCOL + 1)

@@ -16,6 +16,7 @@ from preprocess.means import write_facts
 from preprocess.split_facts import count_examples, token_digests
 from run_scripts.run.experiment import Experiment, folder_digest
 from run_scripts.run.splits import splits_of
+from tests.folders import write_questions
 from tests.run_scripts.tiny import SPLITS
 
 
@@ -61,6 +62,17 @@ def test_few_shot_with_less_than_1000_left_chooses_on_what_is_left(rte, tmp_path
     assert sizes(splits_of(replace(rte, k=20), tmp_path))["valid"] == 4
     with pytest.raises(InputError, match="has 24 training examples"):
         splits_of(replace(rte, k=24), tmp_path)
+
+
+def test_questions_are_held_out_whole(rte, tmp_path):
+    data = shutil.copytree(rte.data, tmp_path / "COPA-bin")
+    for split, count in SPLITS.items():
+        write_questions(data, split, [row // 2 for row in range(count)])
+    copa = replace(rte, task="COPA", data=str(data))
+    assert sizes(splits_of(copa, tmp_path)) == {"train": 22, "valid": 2, "test": SPLITS["valid"]}  # a question of 12
+    few = splits_of(replace(copa, k=4), tmp_path)
+    assert sizes(few) == {"train": 8, "valid": 16, "test": SPLITS["valid"]}
+    assert {row // 2 for row in rows(few)["train"]}.isdisjoint(row // 2 for row in rows(few)["valid"])
 
 
 def test_word_vectors_that_come_later_are_in_a_new_copy(rte, tmp_path):

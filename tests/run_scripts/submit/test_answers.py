@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fairseq_idpg.inference.folder import SplitPredictions
 from preprocess.errors import InputError
+from preprocess.questions import Questions
 from preprocess.tasks import TASKS
 from run_scripts.submit.answers import check_labels, voted
 
@@ -58,6 +59,30 @@ def test_scores_are_a_mean_in_the_scale_of_the_task():
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=20))
 def test_scores_are_within_the_scale(values):
     assert all(0 <= float(score) <= 5 for score in voted(TASKS["STS-B"], [scores(*values)]))
+
+
+def likely(*margins, order=("0", "1")):
+    """A model with these differences between the logits of 1 and 0."""
+    logits = np.array([[0.0, margin] for margin in margins])
+    return SplitPredictions(logits if order == ("0", "1") else logits[:, ::-1].copy(), None, list(order))
+
+
+def test_choices_are_voted_for():
+    """Three seeds, one with its classes in another order; questions stand apart, their answers in order."""
+    questions = Questions(np.array([7, 3, 7, 3]))
+    said = [
+        likely(-1.0, 2.0, -2.0, 1.0),
+        likely(-1.0, 1.0, 2.0, 3.0, order=("1", "0")),
+        likely(5.0, 1.0, 4.0, 2.0),
+    ]
+    assert voted(TASKS["COPA"], said, questions) == ["1", "0"]  # of question 3, of question 7
+
+
+def test_a_chosen_entity_is_named():
+    questions = Questions(np.array([0, 0, 0, 1, 1]), texts=("Ann", "Bea", "Cid", "Ann", "Bea"))
+    said = [likely(0.0, 1.0, 0.5, -1.0, -2.0), likely(0.0, 1.0, 3.0, -1.0, 0.0)]
+    assert voted(TASKS["ReCoRD"], said[:1], questions) == ["Bea", "Ann"]
+    assert voted(TASKS["ReCoRD"], said, questions) == ["Bea", "Ann"]  # a vote each: the first
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,15 @@ def test_records():
     )
 
 
+def test_choices_and_entities():
+    """As T5's script for submissions and jiant write them: numbers of COPA, texts of ReCoRD, capitals of WSC."""
+    assert text_of("COPA.jsonl", [(5,), (6,)], ["0", "1"]) == '{"idx": 5, "label": 0}\n{"idx": 6, "label": 1}\n'
+    assert text_of("ReCoRD.jsonl", [(31,)], ["1"]) == '{"idx": 31, "label": "1"}\n'
+    assert text_of("WSC.jsonl", [(0,), (1,)], ["true", "false"]) == (
+        '{"idx": 0, "label": "True"}\n{"idx": 1, "label": "False"}\n'
+    )
+
+
 def test_passages():
     numbers = [(137, 1505, 8088), (137, 1505, 8089), (137, 1506, 8095), (138, 1519, 8146)]
     first, second = map(json.loads, text_of("MultiRC.jsonl", numbers, ["0", "1", "1", "0"]).splitlines())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import zipfile
@@ -15,7 +16,7 @@ from fairseq_idpg.inference.folder import load_on_folder, predict_split
 from run_scripts.run.records import read_records
 from run_scripts.submit import rules
 from run_scripts.submit.__main__ import main, write_archive
-from tests.folders import renamed, train, write_backbone, write_folder
+from tests.folders import renamed, train, write_backbone, write_folder, write_questions
 from tests.run_scripts.report import made
 
 from .sets import add_test_set
@@ -157,14 +158,76 @@ def test_an_incomplete_set_is_refused(world, tmp_path, capsys):
     assert "CoLA.tsv: no finished run of CoLA; SST-2.tsv: no finished run of SST-2" in line
 
 
-def test_what_no_model_can_answer_is_named(world, tmp_path, capsys):
+QUESTIONS, ASKED = [0, 0, 1, 1, 1, 2], ["6", "6", "31", "31", "31", "4"]  # of the examples, and their numbers
+PLACES = [(0, 2), (2, 5), (5, 6)]  # of each question's examples
+
+
+def add_choices(world: World, place: Path, task: str) -> Path:
+    """A folder with a test set of three questions, their answers texts or not."""
+    folder = add_test_set(shutil.copytree(world.data / "WNLI-bin", place / f"{task}-bin"), "test", ASKED)
+    return write_questions(folder, "test", QUESTIONS, [0.0] * len(ASKED) if task == "ReCoRD" else [])
+
+
+@pytest.fixture
+def three_questions(monkeypatch):
+    """SuperGLUE's test sets, where they are this small."""
+    benchmark = rules.BENCHMARKS["superglue"]
+    sheets = tuple(replace(sheet, examples=3) for sheet in benchmark.sheets)
+    monkeypatch.setitem(rules.BENCHMARKS, "superglue", replace(benchmark, sheets=sheets))
+
+
+def test_choices(world, three_questions, tmp_path):
+    """COPA by the vote of three seeds, ReCoRD by one."""
+    results, models = tmp_path / "results", [world.results / "runs" / run for run in made_runs(world, "WNLI")]
+    chosen = {"COPA": [], "ReCoRD": []}
+    for task, seeds in (("COPA", models), ("ReCoRD", models[:1])):
+        folder = add_choices(world, tmp_path / "data", task)
+        for seed, model in enumerate(seeds):
+            run = made.run("m-idpg-phm", task, seed, position=0, data=str(folder))
+            shutil.copytree(model, results / "runs" / run["run"])
+            made.write(results, [run])
+            found = predict_split(*load_on_folder(str(model / "checkpoint_best.pt"), str(folder), True), "test")
+            one = found.label_names.index("1")
+            margins = found.outputs[:, one] - found.outputs[:, 1 - one]
+            chosen[task].append([int(np.argmax(margins[start:end])) for start, end in PLACES])
+    out = tmp_path / "superglue.zip"
+    world.submit(out, "--incomplete", results=results, benchmark="superglue")
+    with zipfile.ZipFile(out) as archive:
+        assert archive.namelist() == ["COPA.jsonl", "ReCoRD.jsonl"]
+        said = {name: [json.loads(line) for line in archive.read(name).splitlines()] for name in archive.namelist()}
+    votes = [most(list(places)) for places in zip(*chosen["COPA"])]
+    assert said["COPA.jsonl"] == [{"idx": idx, "label": place} for idx, place in zip((6, 31, 4), votes)]
+    texts = [f"entity {start + place}" for (start, _), place in zip(PLACES, chosen["ReCoRD"][0])]
+    assert said["ReCoRD.jsonl"] == [{"idx": idx, "label": text} for idx, text in zip((6, 31, 4), texts)]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [
+        (None, "COPA-bin has no question/test.tsv, make it with python -m preprocess COPA --raw DIR --out"),
+        ([0, 0, 1, 1, 2, 2], "COPA-bin split test has 4 numbers, and COPA.jsonl takes 3 answers"),
+        ([0, 0, 0, 0, 0, 1], "COPA-bin split test has 2 questions, and COPA.jsonl takes 3 answers"),
+    ],
+)
+def test_questions_that_are_not_the_benchmarks(numbers, said, world, three_questions, tmp_path, capsys):
+    folder, out = add_choices(world, tmp_path / "data", "COPA"), tmp_path / "x.zip"
+    run = made.run("m-idpg-phm", "COPA", position=0, data=str(folder))
+    results = made.write(tmp_path / "results", [run])
+    touch_checkpoint(results, run)
+    (folder / "question" / "test.tsv").unlink()
+    if numbers is not None:
+        write_questions(folder, "test", numbers)
+    line = refused(capsys, out, lambda: world.submit(out, "--incomplete", results=results, benchmark="superglue"))
+    assert said in line
+
+
+def test_what_is_missing_of_superglue_is_named(world, tmp_path, capsys):
     run = made.run("m-idpg-phm", "CB", data=str(world.data / "CB-bin"))
     results, out = made.write(tmp_path / "results", [run]), tmp_path / "x.zip"
     touch_checkpoint(results, run)
     line = refused(capsys, out, lambda: world.submit(out, "--incomplete", results=results, benchmark="superglue"))
     assert "10 of 10 files of SuperGLUE cannot be made" in line
-    assert "COPA.jsonl: models here judge one choice at a time, and it asks which of two" in line
-    assert "ReCoRD.jsonl: it is none of the tasks here" in line and "AX-g.jsonl: no finished run of RTE" in line
+    assert "COPA.jsonl: no finished run of COPA" in line and "AX-g.jsonl: no finished run of RTE" in line
     assert "CB-bin does not exist, make it with python -m preprocess CB --raw DIR --out" in line
 
 

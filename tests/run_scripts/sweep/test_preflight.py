@@ -111,6 +111,11 @@ def test_f1_is_of_the_label_1(checked, world, tmp_path):
     assert "has the labels different, same, and MRPC is scored by the F1 of the label 1 beside 0" in said
 
 
+def test_tasks_that_are_scored_by_questions(checked, world, tmp_path):
+    said = checked(tasks=["COPA"], data={"COPA": str(world.data / "RTE-bin")})
+    assert "RTE-bin has no question/train.tsv, and COPA is scored by questions: make it with python -m prep" in said
+
+
 @pytest.mark.parametrize(("options", "said"), [(("--jobs", "0"), "--jobs 0: give 1 or more")])
 def test_bad_options_of_the_sweep(checked, options, said):
     assert said in checked(*options)

@@ -1,0 +1,46 @@
+"""What readers of raw files are told, and what they give."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Sequence
+
+from .errors import InputError
+from .questions import AnswerText
+from .tasks import Column
+
+
+class Row(NamedTuple):
+    line: int  # in its file, from 1
+    texts: tuple[str, ...]
+    label: str | None  # None: a test set without labels
+    number: str | None = None  # the benchmark's own number of a test example
+    question: int | None = None  # which the example answers, counted from 0 in its file
+    answer: AnswerText | None = None  # where an answer is a text
+
+
+class Malformed:
+    """Lines that cannot be read: skipped and counted, or an error with --strict."""
+
+    def __init__(self, source: str, strict: bool):
+        self.source = source
+        self.strict = strict
+        self.lines: list[tuple[int, str]] = []
+
+    def add(self, line: int, reason: str) -> None:
+        if self.strict:
+            raise InputError(
+                f"{self.source} line {line}: {reason}: mend it, or skip such lines by leaving out --strict"
+            )
+        self.lines.append((line, reason))
+
+
+class Columns(NamedTuple):
+    """Which fields a row is made of. ``label_optional``: a split without labels is allowed (a test set); ``number``:
+    where the benchmark's number of the example stands, if it does."""
+
+    texts: Sequence[Column]
+    label: Column | None
+    header: bool
+    label_optional: bool = False
+    trailing_fields: bool = False
+    number: str | None = None

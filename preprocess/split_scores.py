@@ -1,0 +1,86 @@
+"""Scores of a whole split that are no means over its examples, as SuperGLUE has them; all from 0 to 1.
+
+Examples may be answers to one question. COPA and ReCoRD are answered by choice, with the example that is the likeliest
+to have the label 1; MultiRC's answers are each right or wrong.
+
+Source: jiant, the toolkit of SuperGLUE's authors (jiant/tasks/qa.py at 02035f8, jiant/tasks/evaluate/core.py at
+00f4522). Differs from jiant in the classes of macro F1, which are those that targets or answers have, as in
+scikit-learn and in the metric of huggingface/datasets; jiant counts one that neither has as 0.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Optional
+
+import numpy as np
+
+from .questions import Questions
+
+Scores = dict[str, float]
+
+
+def chosen(questions: Questions, likely: np.ndarray) -> np.ndarray:
+    """N, 1 for each question's likeliest example, the first among equally likely ones, and 0 for all others.
+
+    Args:
+        likely: N, anything that grows with the probability of the label 1.
+    """
+    order = np.lexsort((np.arange(len(likely)), -likely, questions.number))
+    first = np.unique(questions.number[order], return_index=True)[1]
+    found = np.zeros(len(likely), dtype=np.int64)
+    found[order[first]] = 1
+    return found
+
+
+def choice_accuracy(answers: np.ndarray, targets: np.ndarray, questions: Questions | None = None) -> Scores:
+    """COPA: of how many questions the chosen example has the label 1. ``answers`` are those of ``chosen``."""
+    return {"choice_accuracy": float(np.mean(targets[answers == 1] == 1))}
+
+
+def choice_f1_and_em(answers: np.ndarray, targets: np.ndarray, questions: Questions | None = None) -> Scores:
+    """ReCoRD: agreement of the chosen texts with the right ones, as F1 of words and as exact match."""
+    assert questions is not None and questions.f1 is not None and questions.em is not None
+    f1, em = (float(np.mean(agreement[answers == 1])) for agreement in (questions.f1, questions.em))
+    return {"choice_f1": f1, "choice_em": em, "choice_f1_and_em": (f1 + em) / 2}
+
+
+def f1a_and_em(answers: np.ndarray, targets: np.ndarray, questions: Questions | None = None) -> Scores:
+    """MultiRC: F1 of the label 1 over all answers, and how many questions have all their answers judged rightly."""
+    assert questions is not None
+    f1a = f1_of_classes(answers == 1, targets == 1).get(1, 0.0)
+    mistakes = np.bincount(np.unique(questions.number, return_inverse=True)[1], answers != targets)
+    em = float(np.mean(mistakes == 0))
+    return {"f1a": f1a, "em": em, "f1a_and_em": (f1a + em) / 2}
+
+
+def acc_and_macro_f1(answers: np.ndarray, targets: np.ndarray, questions: Questions | None = None) -> Scores:
+    """CB: accuracy, and the mean of the classes' F1."""
+    accuracy = float(np.mean(answers == targets))
+    macro_f1 = float(np.mean(list(f1_of_classes(answers, targets).values())))
+    return {"accuracy": accuracy, "macro_f1": macro_f1, "acc_and_macro_f1": (accuracy + macro_f1) / 2}
+
+
+def f1_of_classes(answers: np.ndarray, targets: np.ndarray) -> dict[int, float]:
+    """F1 of each class that is in either, 2 x right / (answered + targets)."""
+    classes, found = np.unique(np.concatenate([answers, targets]), return_inverse=True)
+    answered, wanted = found[: len(answers)], found[len(answers) :]
+    right = np.bincount(wanted[answered == wanted], minlength=len(classes))
+    return dict(zip(classes.astype(int).tolist(), (2 * right / np.bincount(found)).tolist()))
+
+
+Metric = Callable[[np.ndarray, np.ndarray, Optional[Questions]], Scores]
+METRICS: dict[str, Metric] = {
+    "acc_and_macro_f1": acc_and_macro_f1,
+    "choice_accuracy": choice_accuracy,
+    "f1a_and_em": f1a_and_em,
+    "choice_f1_and_em": choice_f1_and_em,
+}
+PARTS: dict[str, tuple[str, ...]] = {  # of each metric, what is logged
+    "acc_and_macro_f1": ("macro_f1", "acc_and_macro_f1"),
+    "choice_accuracy": ("choice_accuracy",),
+    "f1a_and_em": ("f1a", "em", "f1a_and_em"),
+    "choice_f1_and_em": ("choice_f1", "choice_em", "choice_f1_and_em"),
+}
+BY_CHOICE = ("choice_accuracy", "choice_f1_and_em")
+OF_QUESTIONS = (*BY_CHOICE, "f1a_and_em")
+OF_TEXTS = ("choice_f1_and_em",)

@@ -1,0 +1,131 @@
+"""Scores of SuperGLUE in validation: whatever the batches and processes, those of the model's own predictions."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fairseq_idpg.criterions.whole_splits import said
+from fairseq_idpg.inference.folder import load_on_folder, predict_split
+from preprocess.data_folder import DataFolder
+from preprocess.split_scores import BY_CHOICE, METRICS, PARTS
+from run_scripts.run.evaluation import numbered
+from tests.folders import renamed, train, validate, write_backbone, write_folder, write_questions
+
+SPLITS = {"train": 27, "valid": 13}
+NUMBERS = [0, 1, 1, 2, 0, 3, 2, 0, 4, 3, 2, 4, 4]  # answers to one question are in several batches
+AGREEMENT = [0.5, 0, 1, 0.25, 1, 0.75, 0, 0.5, 1, 0, 0.5, 0, 0.25]
+REPORTS = [f"--report-{metric.replace('_', '-')}" for metric in METRICS]
+ALL = [part for parts in PARTS.values() for part in parts]
+OURS = ["--criterion", "sentence_prediction_idpg"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """``answers``: of which class 1 is the label 0, and whose questions stand in no order."""
+    folder = tmp_path_factory.mktemp("answers")
+    write_backbone(folder / "model.pt")
+    write_folder(folder / "plain", splits=SPLITS)
+    renamed(folder / "plain", folder / "answers", {"0": "1", "1": "0"})
+    write_questions(folder / "answers", "valid", NUMBERS, AGREEMENT)
+    write_questions(write_folder(folder / "no-texts", splits=SPLITS), "valid", NUMBERS)
+    write_questions(write_folder(folder / "three", splits=SPLITS, classes=3), "valid", NUMBERS)
+    return folder
+
+
+def run(place, data, tmp_path, *options, **more):
+    usual = [*OURS, "--backbone", place / "model.pt", "--max-epoch", 2, "--dropout", 0, "--attention-dropout", 0]
+    return train(place / data, tmp_path, *usual, "--generator-dropout", 0, "--batch-size-valid", 3, *options, **more)
+
+
+def by_hand(folder, checkpoint):
+    """Every part of every metric, of the predictions that a run's record is made of."""
+    model, task = load_on_folder(str(checkpoint), str(folder), True)
+    found, questions = predict_split(model, task, "valid"), DataFolder(folder).questions("valid")
+    scores = {}
+    for metric, score in METRICS.items():
+        scores.update(score(*numbered(found, questions if metric in BY_CHOICE else None), questions))
+    return {part: 100 * scores[part] for part in ALL}
+
+
+@pytest.fixture(scope="module")
+def trained(place, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained")
+    finished = run(place, "answers", folder, *REPORTS, "--best-checkpoint-metric", "choice_f1", "--lr", 1e-2)
+    return finished, folder
+
+
+def test_training_logs_what_the_predictions_score(place, trained):
+    finished, folder = trained
+    expected = by_hand(place / "answers", folder / "checkpoint_last.pt")
+    found = {part: finished.log(f"valid_{part}")[-1] for part in ALL}
+    assert found == pytest.approx(expected, abs=0.06)
+    assert len({round(value) for value in found.values()}) > 3  # they differ, so that none stands for another
+    assert "valid__" not in finished.output and "train_choice" not in finished.output
+
+
+def test_the_best_checkpoint_is_chosen_by_a_part(trained):
+    finished, folder = trained
+    state = torch.load(folder / "checkpoint_best.pt", weights_only=True)
+    assert state["extra_state"]["best"] == max(finished.log("valid_choice_f1"))
+
+
+def test_validation_of_a_checkpoint(place, trained):
+    _, folder = trained
+    for options in (OURS, [*OURS, "--batch-size", 1]):
+        again = validate(place / "answers", folder / "checkpoint_last.pt", *options)
+        expected = by_hand(place / "answers", folder / "checkpoint_last.pt")
+        assert {part: again.log(f"valid_{part}")[-1] for part in ALL} == pytest.approx(expected, abs=0.06)
+
+
+def test_two_processes(place, tmp_path):
+    """13 examples in batches of 3: the second process has one batch less, and gets one to ignore."""
+    options = ["--total-batch-size", 8, *REPORTS]
+    one = run(place, "answers", tmp_path / "one", *options, "--update-freq", 2)
+    two = run(place, "answers", tmp_path / "two", *options, processes=2)
+    for part in ALL:
+        assert len(one.log(f"valid_{part}")) == 2 and two.log(f"valid_{part}") == one.log(f"valid_{part}"), part
+
+
+def test_classes_with_any_names(place, tmp_path):
+    finished = run(place, "three", tmp_path, "--num-classes", 3, "--report-acc-and-macro-f1")
+    assert len(finished.log("valid_macro_f1")) == 2
+    named = renamed(place / "three", tmp_path / "named", {"0": "neutral", "1": "entailment", "2": "contradiction"})
+    again = run(
+        tmp_path,
+        named.name,
+        tmp_path / "x",
+        "--num-classes",
+        3,
+        "--report-acc-and-macro-f1",
+        "--backbone",
+        place / "model.pt",
+    )
+    assert again.log("valid_acc_and_macro_f1") == finished.log("valid_acc_and_macro_f1")
+
+
+REFUSED = [
+    ("plain", ["--report-choice-accuracy"], "--report-choice-accuracy scores questions, and .*plain has no question/v"),
+    ("no-texts", ["--report-choice-f1-and-em"], "has no texts of answers in question/valid.tsv: leave it out, or make"),
+    ("three", ["--report-f1a-and-em", "--num-classes", 3], "answers with the labels 0 and 1, and .*three has 0, 1, 2"),
+    ("plain", ["--best-checkpoint-metric", "f1a"], "--best-checkpoint-metric f1a needs --report-f1a-and-em: give it"),
+    (
+        "plain",
+        ["--best-checkpoint-metric", "em", "--criterion", "sentence_prediction"],
+        "--best-checkpoint-metric em is none of this --criterion: give --criterion sentence_prediction_idpg",
+    ),
+]
+
+
+@pytest.mark.parametrize(("data", "options", "said"), REFUSED)
+def test_what_cannot_be_scored(place, data, options, said, tmp_path):
+    line = run(place, data, tmp_path / "x", *options, succeed=False).last_line
+    assert all(part in line for part in said.split(".*")), line
+
+
+def test_likelihoods_are_not_saturated():
+    """Both probabilities round to 1."""
+    logits = torch.tensor([[-40.0, 40.0], [-41.0, 41.0]])
+    sample = {"id": torch.tensor([0, 1]), "target": torch.tensor([1, 0]), "answers_question": torch.tensor([0, 0])}
+    found = said(["choice_accuracy"], logits, sample, one=1)
+    assert found["_likely"] == [80.0, 82.0] and found["_answer"] == [1, 1] and found["_target"] == [1, 0]

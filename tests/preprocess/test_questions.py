@@ -1,0 +1,139 @@
+"""Which examples answer one question: written, read back, refused when damaged, and drawn together."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from preprocess.checksums import content_digest, write_checksums
+from preprocess.data_folder import DataFolder
+from preprocess.errors import InputError
+from preprocess.few_shot import few_shot
+from preprocess.questions import AnswerText, parse_questions, question_line
+from preprocess.sampling import select_rows
+from preprocess.validation import check_split
+from tests.folders import write_folder, write_questions
+from tests.preprocess.commands import run
+
+SCORES = st.floats(0, 1)
+QUESTIONS, EACH = 12, 2
+SPLITS = {"train": QUESTIONS * EACH, "valid": 8}
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**9), st.text(), SCORES, SCORES), min_size=1), st.booleans())
+def test_what_is_written_is_read_back(answers, known):
+    lines = [
+        question_line(number, AnswerText(text, em, f1) if known else AnswerText(text))
+        for number, text, em, f1 in answers
+    ]
+    assert all(line.count("\n") == 1 for line in lines)
+    found = parse_questions("".join(lines).split("\n")[:-1])
+    assert found.number.tolist() == [number for number, *_ in answers]
+    assert found.texts == tuple(" ".join(text.split()) for _, text, _, _ in answers)
+    if known:
+        assert list(zip(found.em, found.f1)) == [(em, f1) for *_, em, f1 in answers]
+    else:
+        assert found.em is found.f1 is None
+
+
+def test_answers_that_are_no_texts():
+    found = parse_questions([question_line(number, None).strip("\n") for number in (3, 3, 5)])
+    assert found.number.tolist() == [3, 3, 5] and found.count == 2 and found.texts is None
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = write_folder(tmp_path / "COPA-bin", splits=SPLITS)
+    for split, count in SPLITS.items():
+        write_questions(made, split, [row // EACH for row in range(count)])
+    return made
+
+
+DAMAGED = [
+    "",
+    "0\n1",
+    "one\n",
+    "-1\n",
+    "0\t1\n",
+    "0\t1\t1\tx\n0\n",
+    "0\t2\t1\tx\n",
+    "0\tnan\t1\tx\n",
+    "0\t1\t\tx\n0\t\t\ty\n",
+]
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_damaged_file(text, folder):
+    (folder / "question" / "valid.tsv").write_text(text)
+    with pytest.raises(InputError, match="question/valid.tsv is damaged, or holds something else than questions"):
+        DataFolder(folder).questions("valid")
+
+
+def test_as_many_as_examples(folder):
+    write_questions(folder, "valid", [0, 0])
+    with pytest.raises(InputError, match="valid has different numbers of examples .*label 8, question 2"):
+        check_split(DataFolder(folder), "valid")
+
+
+def test_checksums_and_digests_cover_them(folder):
+    before = content_digest(folder)
+    write_checksums(folder)
+    write_questions(folder, "valid", [0] * 8)
+    with pytest.raises(InputError, match="question/valid.tsv is not what preprocess wrote"):
+        DataFolder(folder).questions("valid")
+    assert content_digest(folder) != before
+    (folder / "question" / "valid.tsv").unlink()
+    with pytest.raises(InputError, match="question/valid.tsv is missing"):
+        DataFolder(folder).questions("valid")
+
+
+def test_a_folder_without(tmp_path):
+    assert DataFolder(write_folder(tmp_path / "plain", splits=SPLITS)).questions("valid") is None
+
+
+@given(k=st.integers(1, 8), dev=st.integers(1, 4), seed=st.integers(0, 99), draw=st.randoms(use_true_random=False))
+def test_questions_are_drawn_whole(k, dev, seed, draw, tmp_path_factory):
+    """Also where a question's examples stand apart, as those of exchanged pairs do."""
+    made = write_folder(tmp_path_factory.mktemp("drawn") / "x-bin", splits=SPLITS)
+    numbers = sorted((row // EACH for row in range(SPLITS["train"])), key=lambda number: draw.random())
+    write_questions(made, "train", numbers)
+    data, numbers = DataFolder(made), np.array(numbers)
+    train, valid = select_rows(data, k, dev, seed, per_class=False)
+    for rows, count in ((train, k), (valid, dev)):
+        drawn = dict.fromkeys(numbers[rows].tolist())
+        assert len(drawn) == count
+        assert rows.tolist() == [row for number in drawn for row in np.flatnonzero(numbers == number)]
+    assert not set(numbers[train]) & set(numbers[valid])
+    fewer, same = select_rows(data, 1, dev, seed, per_class=False)
+    assert same.tolist() == valid.tolist() and set(fewer) <= set(train)
+
+
+def test_a_few_shot_copy_knows_its_questions(folder, tmp_path):
+    lines = [f"{row // EACH}\t1\t1\tentity {row}\n" for row in range(SPLITS["train"])]
+    (folder / "question" / "train.tsv").write_text("".join(lines))
+    few_shot(DataFolder(folder), 5, 3, 1, per_class=False, out=tmp_path / "few")
+    made = DataFolder(tmp_path / "few")
+    record = json.loads((tmp_path / "few" / "few_shot.json").read_text())
+    for split, count in (("train", 5), ("valid", 3)):
+        assert check_split(made, split) == EACH * count and made.questions(split).count == count
+        assert made.questions(split).texts == tuple(f"entity {row}" for row in record[f"{split}_rows"])
+    assert made.questions("test").number.tolist() == DataFolder(folder).questions("valid").number.tolist()
+
+
+def refused(capsys, folder, out, *options):
+    assert run(["few-shot", "COPA", "--data", str(folder), "--out", str(out), *options]) == 1
+    return capsys.readouterr().err
+
+
+def test_too_many_questions(folder, tmp_path, capsys):
+    error = refused(capsys, folder, tmp_path / "out", "--k", "10", "--dev", "3")
+    assert "has 12 training questions, not 13: --k can be 9 at most with --dev 3 or --dev can be 2" in error
+
+
+def test_questions_and_classes_are_not_drawn_at_once(folder, tmp_path, capsys):
+    error = refused(capsys, folder, tmp_path / "out", "--k", "1", "--dev", "3", "--per-class")
+    assert "--per-class: " in error and "has questions, which are drawn whole: leave the option out" in error

@@ -1,0 +1,165 @@
+"""Scores of SuperGLUE on known answers, beside scikit-learn and beside the public scoring code in other words."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter, defaultdict
+from statistics import mean
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import f1_score
+
+from preprocess.questions import Questions, answer_text
+from preprocess.split_scores import (
+    METRICS,
+    PARTS,
+    acc_and_macro_f1,
+    choice_accuracy,
+    choice_f1_and_em,
+    chosen,
+    f1a_and_em,
+)
+
+EXAMPLES = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(0, 1), st.integers(0, 1), st.integers(-3, 3)), min_size=1, max_size=40
+)  # question, answer, target, likelihood
+WORDS = st.lists(st.sampled_from(["the", "The", "a", "Bush", "bush,", "U.S.", "us", "Ann's", "-", ""]), max_size=5)
+TEXTS = WORDS.map(" ".join)
+
+
+def columns(examples):
+    return [np.array(column) for column in zip(*examples)]
+
+
+# --- known answers --------------------------------------------------------------------------------
+
+
+def test_copa_by_choice():
+    """Each choice is judged wrong by itself in the first question, and both are judged right in the second."""
+    questions = Questions(np.array([0, 0, 1, 1, 2, 2]))
+    likely = np.array([-2.0, -1.0, 3.0, 4.0, 1.0, 0.5])
+    answers = chosen(questions, likely)
+    assert answers.tolist() == [0, 1, 0, 1, 1, 0]
+    targets = np.array([0, 1, 1, 0, 1, 0])
+    assert choice_accuracy(answers, targets) == {"choice_accuracy": 2 / 3}
+
+
+def test_among_equally_likely_ones_the_first_is_chosen():
+    questions = Questions(np.array([4, 2, 4, 2, 4]))
+    assert chosen(questions, np.zeros(5)).tolist() == [1, 1, 0, 0, 0]
+
+
+def test_multirc():
+    questions = Questions(np.array([0, 0, 0, 1, 1, 2]))
+    answers, targets = np.array([1, 0, 1, 0, 0, 1]), np.array([1, 0, 0, 0, 0, 1])
+    found = f1a_and_em(answers, targets, questions)  # questions 1 and 2 are without a mistake
+    assert found == pytest.approx({"f1a": 2 * 2 / (3 + 2), "em": 2 / 3, "f1a_and_em": (0.8 + 2 / 3) / 2})
+
+
+def test_cb():
+    answers, targets = np.array([0, 0, 1, 2, 0]), np.array([0, 0, 1, 1, 2])
+    found = acc_and_macro_f1(answers, targets)
+    assert found == pytest.approx({"accuracy": 0.6, "macro_f1": (0.8 + 2 / 3 + 0) / 3, "acc_and_macro_f1": 49 / 90})
+
+
+def test_record():
+    right = ["George W. Bush", "the Bush"]
+    answers = [answer_text(text, right) for text in ("Bush", "George Bush", "Ann", "George W Bush")]
+    assert [answer.em for answer in answers] == [1, 0, 0, 1]
+    assert [answer.f1 for answer in answers] == pytest.approx([1, 0.8, 0, 1])
+    questions = Questions(np.array([0, 0, 1, 1]), np.array([a.em for a in answers]), np.array([a.f1 for a in answers]))
+    answers = chosen(questions, np.array([0.1, 0.2, 0.3, 0.4]))
+    found = choice_f1_and_em(answers, np.zeros(4), questions)
+    assert found == pytest.approx({"choice_f1": 0.9, "choice_em": 0.5, "choice_f1_and_em": 0.7})
+
+
+# --- other people's definitions -------------------------------------------------------------------
+
+
+@given(EXAMPLES)
+def test_multirc_as_the_public_metric_has_it(examples):
+    """evaluate_multirc in metrics/super_glue/super_glue.py of huggingface/datasets."""
+    question, answers, targets, _ = columns(examples)
+    by_question = defaultdict(list)
+    for number, answer, target in zip(question, answers, targets):
+        by_question[number].append(answer == target)
+    found = f1a_and_em(answers, targets, Questions(question))
+    assert found["em"] == pytest.approx(mean(float(all(same)) for same in by_question.values()))
+    assert found["f1a"] == pytest.approx(f1_score(targets, answers, zero_division=0))
+    assert found["f1a_and_em"] == pytest.approx((found["em"] + found["f1a"]) / 2)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=40))
+def test_macro_f1_as_scikit_learn_has_it(pairs):
+    answers, targets = columns(pairs)
+    found = acc_and_macro_f1(answers, targets)
+    assert found["accuracy"] == pytest.approx(np.mean(answers == targets))
+    assert found["macro_f1"] == pytest.approx(f1_score(targets, answers, average="macro", zero_division=0))
+    assert found["acc_and_macro_f1"] == pytest.approx((found["accuracy"] + found["macro_f1"]) / 2)
+
+
+@given(EXAMPLES)
+def test_choices_as_jiant_makes_them(examples):
+    """Whoever is the first with the highest score of its question (get_metrics of ReCoRDTask, jiant/tasks/qa.py)."""
+    question, _, targets, likely = columns(examples)
+    best: dict = {}
+    for row, number in enumerate(question):
+        if number not in best or likely[row] > likely[best[number]]:
+            best[number] = row
+    found = chosen(Questions(question), likely)
+    assert sorted(np.flatnonzero(found)) == sorted(best.values())
+    assert choice_accuracy(found, targets)["choice_accuracy"] == pytest.approx(
+        mean(float(targets[row]) for row in best.values())
+    )
+
+
+@given(EXAMPLES, st.randoms(use_true_random=False))
+def test_the_order_of_questions_changes_nothing(examples, draw):
+    question, answers, targets, likely = columns(examples)
+    agreement = (targets + np.abs(likely)) / 4
+    places = sorted(range(len(question)), key=lambda row: draw.random())  # of whole questions: ties go to the first
+    places = [row for number in dict.fromkeys(question[places]) for row in np.flatnonzero(question == number)]
+
+    def scores(rows):
+        questions = Questions(question[rows], targets[rows].astype(float), agreement[rows])
+        answered = chosen(questions, likely[rows])
+        return {
+            **METRICS["choice_accuracy"](answered, targets[rows], questions),
+            **METRICS["choice_f1_and_em"](answered, targets[rows], questions),
+            **METRICS["f1a_and_em"](answers[rows], targets[rows], questions),
+        }
+
+    assert scores(places) == pytest.approx(scores(list(range(len(question)))))
+
+
+def official(text):
+    """The words of an answer (normalize_answer in ReCoRD's evaluate.py)."""
+    plain = "".join(sign for sign in text.lower() if sign not in set(string.punctuation))
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", plain).split())
+
+
+def official_f1(one, other):
+    one, other = official(one).split(), official(other).split()
+    same = sum((Counter(one) & Counter(other)).values())
+    if not same:
+        return 0
+    precision, recall = same / len(one), same / len(other)
+    return 2 * precision * recall / (precision + recall)
+
+
+@given(TEXTS, st.lists(TEXTS, min_size=1, max_size=4))
+def test_texts_agree_as_in_records_official_evaluation(text, right):
+    found = answer_text(text, right)
+    assert found.em == max(official(text) == official(other) for other in right)
+    assert found.f1 == pytest.approx(max(official_f1(text, other) for other in right))
+
+
+def test_every_part_that_is_logged_is_made():
+    questions = Questions(np.array([0, 1]), np.array([0.0, 1.0]), np.array([0.5, 1.0]))
+    assert METRICS.keys() == PARTS.keys()
+    for metric, parts in PARTS.items():
+        assert {*parts} == METRICS[metric](np.array([1, 1]), np.array([0, 1]), questions).keys() - {"accuracy"}

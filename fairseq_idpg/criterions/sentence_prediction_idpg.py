@@ -17,7 +17,7 @@ choice of the best checkpoint, and the best score so far be forgotten. The task 
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy as np
 import torch
@@ -73,14 +73,16 @@ class SentencePredictionIDPGCriterionConfig(SentencePredictionConfig):
 class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
     """Loss, metrics and options of fairseq's criterion, and the scores of SuperGLUE."""
 
+    reports: Sequence[str] = ()
+
     def __init__(self, cfg: SentencePredictionIDPGCriterionConfig, task: Any):
         super().__init__(cfg, task)
         self.reports = reported(cfg)
 
     def forward(self, model: Any, sample: Dict[str, Any], reduce: bool = True):
-        heard = Heard(model)
-        loss, sample_size, log = super().forward(heard, sample, reduce)
-        if self.reports and not model.training:
+        heard = Heard(model) if self.reports and not model.training else None
+        loss, sample_size, log = super().forward(model if heard is None else heard, sample, reduce)
+        if heard is not None:
             log.update(said(self.reports, heard.logits, sample, self.label_dict.index("1") - self.label_dict.nspecial))
         method = getattr(model, "method", None)
         if method is not None and method.adds_loss and model.training:

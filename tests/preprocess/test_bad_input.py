@@ -13,6 +13,7 @@ from preprocess.json_examples import RECORDS
 from preprocess.readers import LAYOUTS
 from preprocess.rows import Columns, Malformed
 from preprocess.sources import Source
+from preprocess.tasks import FOLDERS
 from tests.preprocess.commands import run
 
 QQP = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
@@ -197,7 +198,7 @@ def test_interruption(commands, monkeypatch):
 
 FIELDS = {"tsv": Columns(["a", "b"], "label", True), "csv": Columns(["a", "b"], "label", True)}
 FIELDS.update(dict.fromkeys(RECORDS, Columns(["a", "b"], "label", False)))
-FIELDS["csv-with-quotes"] = Columns((1,), 0, False)
+FIELDS["csv-with-quotes"] = FIELDS[FOLDERS] = Columns((1,), 0, False)
 PIECES = [
     "a",
     "b",

@@ -51,6 +51,6 @@ def test_a_record(name, data, world, tmp_path):
     if task.by_choice:
         assert saved["test"].reshape(-1, EACH).sum(1).tolist() == [1] * (SPLITS["valid"] // EACH)
     found = METRICS[task.metric](saved["test"], saved["test_targets"], questions)
-    assert {part: 100 * value for part, value in found.items()} == pytest.approx(record["scores"]["test"])
+    assert {part: record["scores"]["test"][part] / 100 for part in found} == pytest.approx(found)
     run = made.run("a", name, predictions=str((place / "predictions.npz").relative_to(tmp_path)))
     assert Votes(tmp_path).of(rows_of([run])["a"])[name] == pytest.approx(record["test"])

@@ -123,8 +123,10 @@ class Steps:
             yield from self.batches
 
     def loss(self, arguments: dict[str, Any], labels: Tensor) -> Tensor:
-        """In float32."""
-        return cross_entropy(self.logits(self.model(**arguments)).float(), labels)
+        """In float32, with the term that a method adds."""
+        loss = cross_entropy(self.logits(self.model(**arguments)).float(), labels)
+        method = getattr(self.model, "method", None)
+        return loss + method.extra_loss() if getattr(method, "adds_loss", None) else loss
 
     def step(self) -> Tensor:
         """Forward, backward, optimizer; the loss."""

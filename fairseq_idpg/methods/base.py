@@ -67,6 +67,7 @@ class Method(nn.Module, ABC):
         prompt_length: rows that the task reserves in every example; 0 when the input is not lengthened.
         representation: the kind of M(x) that ``injection`` wants, None if it wants none.
         representation_dropout: whether the backbone's dropout stays on while M(x) is computed in training.
+        second_pass: whether every training pass is run twice, each with its own draws, and the two are ``compare``d.
         adds_loss: the option that has ``extra_loss`` added to the loss, as it is typed; None if nothing is.
         training_only: names (their beginnings) of tensors that are not needed once the method is trained.
         folded: whether a checkpoint without these was loaded.
@@ -79,6 +80,7 @@ class Method(nn.Module, ABC):
     prompt_length = 0
     representation: Optional[str] = None
     representation_dropout = False
+    second_pass = False
     adds_loss: Optional[str] = None
     training_only: Tuple[str, ...] = ()
     folded = False
@@ -143,6 +145,9 @@ class Method(nn.Module, ABC):
     def word_parameters(self) -> List[nn.Parameter]:
         """Parameters of rows that are added to word embeddings, for --words-lr."""
         return []
+
+    def compare(self, one: Tensor, other: Tensor) -> None:
+        """Told the B x C logits of both training passes of a batch, for ``extra_loss``; see ``second_pass``."""
 
     def extra_loss(self) -> Tensor:
         """What the training pass before adds to the loss, a scalar that counts like the mean loss of an example.

@@ -51,6 +51,7 @@ class Combination(Method):
         self.prompt_length = sum(part.prompt_length for part in parts)
         self.representation = next((part.representation for part in parts if part.representation), None)
         self.representation_dropout = any(part.representation_dropout for part in parts)
+        self.second_pass = any(part.second_pass for part in parts)
         self.adds_loss = next((part.adds_loss for part in parts if part.adds_loss), None)
 
     def first_layer(self, layers: int) -> int:
@@ -58,6 +59,11 @@ class Combination(Method):
 
     def trains(self, name: str) -> bool:
         return any(part.trains(name) for part in self.parts)
+
+    def compare(self, one: Tensor, other: Tensor) -> None:
+        for part in self.parts:
+            if part.second_pass:
+                part.compare(one, other)
 
     def extra_loss(self) -> Tensor:
         return torch.stack([part.extra_loss() for part in self.parts if part.adds_loss]).sum()

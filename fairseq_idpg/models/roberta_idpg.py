@@ -5,8 +5,9 @@ representation M(x) -> method (prompt rows, adapters) -> encoder with these inje
 
 import argparse
 import logging
+from functools import partial
 from importlib import import_module
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model
@@ -167,7 +168,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             raise InputError(
                 f"--backbone {self.args.backbone} was not loaded: give the path of the backbone's model.pt"
             )
-        method, injection, tokens, room = self.method, NOTHING, src_tokens, NO_ROOM
+        method, tokens, room = self.method, src_tokens, NO_ROOM
         if method is not None and method.prompt_length:
             if prompted_tokens is None or prompt_offset is None:
                 raise InputError(
@@ -179,21 +180,23 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         if states is not None:
             start = Start(self.first_layer, states.type_as(self.encoder.sentence_encoder.embed_tokens.weight))
         if method is not None:
-            injection = method.injection(pass_representation(self, src_tokens, representation, padded, start))
-        if inspect is not None:
-            injection = inspect(injection)
-        x, extra = super().forward(
-            tokens,
-            features_only=features_only or classification_head_name is not None,
-            return_all_hiddens=return_all_hiddens,
-            injection=injection,
-            room=room,
-            padded=padded,
-            start=start,
-            **kwargs,
-        )
-        if classification_head_name is not None:
-            x = self.classification_heads[classification_head_name](x, mask_index=mask_index, extra=extra)
+            representation = pass_representation(self, src_tokens, representation, padded, start)
+        encode = partial(super().forward, tokens, room=room, padded=padded, start=start, **kwargs)
+
+        def run() -> Tuple[Tensor, Dict[str, Any]]:
+            injection = NOTHING if method is None else method.injection(representation)
+            x, extra = encode(
+                features_only=features_only or classification_head_name is not None,
+                return_all_hiddens=return_all_hiddens,
+                injection=injection if inspect is None else inspect(injection),
+            )
+            if classification_head_name is not None:
+                x = self.classification_heads[classification_head_name](x, mask_index=mask_index, extra=extra)
+            return x, extra
+
+        x, extra = run()
+        if method is not None and method.second_pass and self.training and classification_head_name is not None:
+            method.compare(x, run()[0] if x.size(-1) > 1 else x)  # scores are no distributions to compare
         return x, extra
 
 

@@ -32,6 +32,7 @@ OPTIONS = {  # what is too large for the tiny model, and options worth a run
     "lora+dept": [*FEW_ROWS, *WORDS_LR],
     "ept": [*FEW_ROWS, "--words-rank", 3, "--ept-hidden-size", 8, *WORDS_LR],
     "smop": ["--smop-balance", 0.01, "--criterion", "sentence_prediction_idpg"],
+    "adamix": ["--criterion", "sentence_prediction_idpg"],
     "dpt": [*FEW_ROWS, "--reparameterization-hidden-size", 2, "--prompt-init", "uniform"],
 }
 RUNS = [*sorted(PRESETS.keys() - ELSEWHERE), *JOINED, "adapter-drop, n drawn"]

@@ -60,6 +60,7 @@ OWN = {  # parameters of each method, in its checkpoints under "method."
     "adapter-parallel": ADAPTER,
     "adapter-scaled-parallel": ADAPTER,
     "adapter-multihead-parallel": ADAPTER,
+    "adamix": {"experts.down.weight", "experts.down.bias", "up", "up_bias"},
     "bitfit": set(),
     "lora": {f"{which}.{name}_proj" for which in "ab" for name in "qv"},
     "lora-all": {f"{w}.{name}" for w in "ab" for name in ("q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2")},
@@ -70,6 +71,7 @@ FOLDED = {  # saved besides
     **{name: {"table"} for name in ("p-tuning", "prefix-tuning", "dpt", "ept", "mpt")},
     "mam": {"parts.0.table"},
     "attempt": {"sources"},
+    "adamix": {"down", "down_bias"},
 }
 TRAINS_BACKBONE = {"fine-tuning", "efl"}
 TRAINS_LAYER_NORMS = {"compacter-shared"}

@@ -76,6 +76,9 @@ VALUES = {  # other values of every option than those that some preset has
     "adapter_scale": ["1", "2.5", "learned"],
     "adapter_drop": ["0", "2"],
     "adapter_drop_random": [True],
+    "adamix_experts": [2],
+    "adamix_shared": ["up", "down", "none"],
+    "adamix_consistency": [0.0, 0.5],
     "bitfit_layer_norms": ["true", "false"],
     "lora_rank": [3],
     "lora_alpha": [5.0],
@@ -122,6 +125,7 @@ IN_EVERY_CONTEXT = {
     "ept",
     "smop",
     "attempt",
+    "adamix",
 }  # the others are presets of these
 
 

@@ -9,8 +9,8 @@ from tests.helpers import PAD, enlarge, logits, pair_batch, single_batch, tiny_m
 
 METHODS = ["head-only", "prompt-tuning", "p-tuning-v2", "s-idpg-phm", "m-idpg-phm", "m-idpg-dnn"]
 METHODS += ["lpt-naive", "lpt-npg", "lpt-mppg", "lpt-appg", "id-spam", "prefix-tuning", "mam"]
-METHODS += ["dept", "ept", "smop", "attempt"]
-SHORT = {name: {"prompt_length": 5} for name in ("ept", "attempt")}  # which fits in the tiny model's positions
+METHODS += ["dept", "ept", "smop", "attempt", "adamix"]
+SHORT = {name: {"prompt_length": 5} for name in ("ept", "attempt", "mpt")}  # which fits in the tiny model's positions
 
 
 @pytest.fixture(params=METHODS)
@@ -18,7 +18,7 @@ def model(request):
     options = {"phm_n": 4, "generator_hidden_size": 8} if "phm" in request.param else SHORT.get(request.param, {})
     built = tiny_model(method=request.param, **options)
     enlarge(built)
-    return built
+    return built.eval()
 
 
 @pytest.mark.parametrize(("batch", "positions"), [(pair_batch, range(5)), (single_batch, (0, 1, 4))])
@@ -58,7 +58,10 @@ def test_device(model):
     [
         {"method": "m-idpg-phm", "phm_n": 4, "generator_residual": True, "generator_layer_norm": True},
         *({"method": method, "prompt_layers": "all"} for method in METHODS if method.startswith(("lpt", "id-spam"))),
-        *({"method": method, **SHORT.get(method, {})} for method in ("dept", "ept", "smop", "attempt")),
+        *(
+            {"method": method, **SHORT.get(method, {})}
+            for method in ("dept", "ept", "smop", "attempt", "mpt", "adamix")
+        ),
     ],
     ids=lambda options: options["method"],
 )

@@ -106,10 +106,15 @@ class AdapterMethod(Method):
         trained = "--no-freeze-backbone trains the LayerNorms in any case: leave it out"
         return {"train_layer_norms": trained} if cfg.no_freeze_backbone else {}
 
-    def _branches(self) -> List[Branch]:
+    def projections(self) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+        """W_down, b_down (N x m), W_up and b_up (N x d) for one forward pass."""
         down, up = self.matrices()
+        return down, self.down_bias, up, self.up_biases()
+
+    def _branches(self) -> List[Branch]:
+        down, down_bias, up, up_bias = self.projections()
         # unbind, not indexing: its gradient is one stack instead of N tensors of the whole size
-        stacked = (down.transpose(1, 2), self.down_bias, up.transpose(1, 2), self.up_biases())
+        stacked = (down.transpose(1, 2), down_bias, up.transpose(1, 2), up_bias)
         return [self._branch(*parts) for parts in zip(*(tensor.unbind() for tensor in stacked))]
 
     def _branch(self, down: Tensor, down_bias: Tensor, up: Tensor, up_bias: Tensor) -> Branch:

@@ -39,6 +39,14 @@ class BottleneckConfig(AdapterConfig):
     )
 
 
+def drawn_matrices(cfg: BottleneckConfig, count: int, inner: int, outer: int) -> Tensor:
+    """count x inner x outer from N(0, std^2), cut at two standard deviations."""
+    std = cfg.adapter_init_std
+    if not std > 0:
+        raise InputError(f"--adapter-init-std {std} would give the matrices no gradient: give more than 0")
+    return nn.init.trunc_normal_(torch.empty(count, inner, outer), std=std, a=-2 * std, b=2 * std)
+
+
 class Houlsby(AdapterMethod):
     """f' = f + W_up act(W_down f + b_down) + b_up, twice per layer.
 
@@ -52,13 +60,8 @@ class Houlsby(AdapterMethod):
 
     def __init__(self, cfg: BottleneckConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
-        std = cfg.adapter_init_std
-        if not std > 0:
-            raise InputError(f"--adapter-init-std {std} would give the matrices no gradient: give more than 0")
-        self.down = nn.Parameter(torch.empty(self.count, self.width, self.hidden))
-        self.up = nn.Parameter(torch.empty(self.count, self.hidden, self.width))
-        for weight in (self.down, self.up):
-            nn.init.trunc_normal_(weight, std=std, a=-2 * std, b=2 * std)
+        self.down = nn.Parameter(drawn_matrices(cfg, self.count, self.width, self.hidden))
+        self.up = nn.Parameter(drawn_matrices(cfg, self.count, self.hidden, self.width))
 
     def matrices(self) -> Tuple[Tensor, Tensor]:
         return self.down, self.up

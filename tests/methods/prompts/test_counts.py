@@ -47,6 +47,7 @@ PAPER = {
     "adapter-parallel": 811_392,
     "adapter-scaled-parallel": 811_392,
     "adapter-multihead-parallel": 24 * (2 * 16 * 1024 + 16 * 16 + 1024),
+    "adamix": 24 * (4 * (16 * 1024 + 16) + 16 * 1024 + 1024),
     "lora": 786_432,
     "lora-all": 3_538_944,
     "bitfit": 0,  # of its own; see OF_BACKBONE
@@ -58,6 +59,7 @@ FOLDED = {  # what is left after training
     "dpt": 102_400,
     "ept": 99_840,
     "mpt": 102_400,
+    "adamix": 811_392,  # the paper's 0.8M
 }
 OF_BACKBONE = {"bitfit": 271_360}  # its biases
 

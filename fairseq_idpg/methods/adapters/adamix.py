@@ -1,0 +1,168 @@
+"""AdaMix: several adapters in the place of each, one of them drawn for each batch, their mean in prediction.
+
+Paper: "AdaMix: Mixture-of-Adaptations for Parameter-efficient Model Tuning" (Wang et al., EMNLP 2022),
+https://arxiv.org/abs/2205.12410; code: https://github.com/microsoft/AdaMix
+
+Differs from the paper in:
+- The adapter reads the feed-forward's output behind its dropout, and its own output is not dropped; in the released
+  code the dropout stands behind the adapter. Without dropout both are the same.
+- Matrices start from N(0, 0.02^2) cut at two standard deviations; released without the cut.
+- Its mixture of LoRA, for generation, is not here.
+"""
+
+from dataclasses import dataclass
+from typing import Any, List, Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+from fairseq.dataclass import ChoiceEnum
+from torch import Tensor, nn
+
+from ...backbone.injection import Changes
+from ...errors import InputError
+from ..base import Geometry
+from ..options import Filled, option
+from ..registry import register_preset
+from .base import AdapterMethod, Branch
+from .bottleneck import BottleneckConfig, drawn_matrices
+
+SIDES = ("down", "up")
+
+Shared: Any = ChoiceEnum(["up", "down", "none"])
+
+
+@dataclass
+class AdaMixConfig(BottleneckConfig):
+    """Options of AdaMix."""
+
+    adamix_experts: Filled[int] = option(4, "adapters M in the place of each, one of which a training pass draws")
+    adamix_shared: Filled[Shared] = option(
+        "up", "projection of which there is one, not M: 'up', 'down', or 'none', when each side is drawn by itself"
+    )
+    adamix_consistency: Filled[float] = option(
+        1.0,
+        "this times the symmetrised KL divergence of a batch's two training passes, each with its own draws, is added "
+        "to the loss: --criterion sentence_prediction_idpg; 0: one pass. It is 0 for scores (regression)",
+    )
+
+
+class Experts(nn.Module):
+    """M Linears for each of N adapters: ``weight`` M x N x in x out, ``bias`` M x N x out."""
+
+    def __init__(self, experts: int, weight: Tensor):
+        super().__init__()
+        self.weight = nn.Parameter(weight.unflatten(0, (experts, -1)))
+        self.bias = nn.Parameter(torch.zeros_like(self.weight[:, :, 0]))
+
+    def chosen(self, experts: List[int]) -> Tuple[Tensor, Tensor]:
+        """N x in x out and N x out: for each adapter those of the expert that its number names."""
+        # unbind, not indexing: its gradient is one stack, and no device is told an index
+        weights, biases = ([expert.unbind() for expert in values.unbind()] for values in (self.weight, self.bias))
+        numbered = list(enumerate(experts))
+        return torch.stack([weights[m][n] for n, m in numbered]), torch.stack([biases[m][n] for n, m in numbered])
+
+
+def divergence(one: Tensor, other: Tensor) -> Tensor:
+    """(KL(p || q) + KL(q || p)) / 2, the mean over a batch, of two passes' B x C logits.
+
+    As released, each has a gradient through its own logarithm alone.
+    """
+    p, q = (logits.float().log_softmax(-1) for logits in (one, other))
+    kl = [F.kl_div(a, b.detach(), reduction="batchmean", log_target=True) for a, b in ((p, q), (q, p))]
+    return (kl[0] + kl[1]) / 2
+
+
+class AdaMix(AdapterMethod):
+    """f' = f + W_up act(W_down f + b_down) + b_up, once per layer, after the feed-forward.
+
+    While it is trained W_down, b_down (and, if they are not shared, W_up, b_up) are those of one of M experts, drawn
+    for each layer and pass; in evaluation the means of all M, which alone are left once it is trained.
+    Trainable parameters: L (M (d m + m) + m d + d); folded: L (2 d m + m + d).
+    """
+
+    config = AdaMixConfig
+    training_only = ("experts.",)
+    down: Tensor
+    up: Tensor
+
+    def __init__(self, cfg: AdaMixConfig, geometry: Geometry):
+        super().__init__(cfg, geometry)
+        if cfg.adamix_experts < 2:
+            raise InputError(f"--adamix-experts {cfg.adamix_experts}: give 2 or more to draw from")
+        if not cfg.adamix_consistency >= 0:
+            raise InputError(f"--adamix-consistency {cfg.adamix_consistency}: give 0, or the factor of the divergence")
+        self.consistency = cfg.adamix_consistency
+        self.second_pass = self.consistency > 0
+        self.adds_loss = f"--adamix-consistency {self.consistency}" if self.second_pass else None
+        self.extra: Optional[Tensor] = None  # of the last training pass
+        self.count_of_experts = cfg.adamix_experts
+        self.experts = nn.ModuleDict()
+        for side, inner, outer in zip(SIDES, (self.width, self.hidden), (self.hidden, self.width)):
+            if side == str(cfg.adamix_shared):
+                setattr(self, side, nn.Parameter(drawn_matrices(cfg, self.count, inner, outer)))
+                continue
+            drawn = drawn_matrices(cfg, self.count_of_experts * self.count, inner, outer)
+            self.experts[side] = Experts(self.count_of_experts, drawn)
+            delattr(self, f"{side}_bias")
+            self.register_buffer(side, torch.zeros(self.count, inner, outer))
+            self.register_buffer(f"{side}_bias", torch.zeros(self.count, outer))
+        self.fold()
+
+    def sublayers_of(self, cfg: AdaMixConfig) -> Tuple[str, ...]:
+        return ("FFN",)
+
+    def attach(self, *branches: Branch) -> Changes:
+        (branch,) = branches
+        return None, lambda f, x, layer_norm: f + branch(f)
+
+    def draw(self) -> List[int]:
+        """An expert for each adapter; on the host, so that no device waits for it."""
+        return torch.randint(self.count_of_experts, (self.count,), device="cpu").tolist()
+
+    def matrices(self) -> Tuple[Tensor, Tensor]:
+        return self.down, self.up
+
+    def projections(self) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+        if not self.training:
+            return super().projections()
+        if self.folded:
+            raise InputError(
+                "this checkpoint holds the mean of its adapters alone: train on from one that has them all, written "
+                "without --no-save-optimizer-state"
+            )
+        (down, down_bias), (up, up_bias) = map(self._drawn, SIDES)
+        return down, down_bias, up, up_bias
+
+    def _drawn(self, side: str) -> Tuple[Tensor, Tensor]:
+        if side in self.experts:
+            experts: Any = self.experts[side]
+            return experts.chosen(self.draw())
+        return getattr(self, side), getattr(self, f"{side}_bias")
+
+    @torch.no_grad()
+    def fold(self) -> None:
+        """Puts the means of the experts into the tensors that evaluation reads."""
+        if not self.folded:
+            for side, (weight, bias) in ((side, experts.parameters()) for side, experts in self.experts.items()):
+                getattr(self, side).copy_(weight.mean(0))
+                getattr(self, f"{side}_bias").copy_(bias.mean(0))
+
+    def train(self, mode: bool = True) -> "AdaMix":
+        if not mode:
+            self.fold()
+        return super().train(mode)
+
+    def compare(self, one: Tensor, other: Tensor) -> None:
+        self.extra = self.consistency * divergence(one, other)
+
+    def extra_loss(self) -> Tensor:
+        extra, self.extra = self.extra, None
+        assert extra is not None, "no training pass before"
+        return extra
+
+    def describe(self) -> str:
+        drawn = " and ".join(self.experts)
+        return f"{super().describe()}, one of {self.count_of_experts} {drawn} projections drawn for each batch"
+
+
+register_preset("adamix", AdaMix, adapter_hidden_size=16, adapter_init_std=0.02)

@@ -1,0 +1,204 @@
+"""AdaMix: one expert for each layer and pass, their mean in evaluation, and what two passes add to the loss."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from fairseq_idpg.criterions.sentence_prediction_idpg import SentencePredictionIDPGCriterion
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.methods.adapters.adamix import divergence
+from tests.criterions.test_extra_loss import criterion_of
+from tests.folders import train, validate, write_backbone, write_folder
+from tests.helpers import PAD, enlarge, logits, pair_batch, tiny_model
+from tests.plain import plain_embedding, plain_layer
+
+SIDES = ("down", "up")
+OURS = ["--criterion", "sentence_prediction_idpg"]
+NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0}
+
+
+def made(**options):
+    model = tiny_model(method="adamix", **{"adapter_hidden_size": 3, **NO_DROPOUT, **options})
+    enlarge(model)
+    return model.eval()
+
+
+def with_draws(model, *draws):
+    """Lets the draws of a training pass be these."""
+    left = [list(draw) for draw in draws]
+    model.method.draw = lambda: left.pop(0)
+    return model.train()
+
+
+def plain_features(model, ids, projection):
+    """The last states of one example; ``projection``: (layer, side) -> matrix, bias."""
+    stack = model.encoder.sentence_encoder
+    x = plain_embedding(stack, ids)
+    for i, layer in enumerate(stack.layers):
+        (down, down_bias), (up, up_bias) = (projection(i, side) for side in SIDES)
+        change = lambda f, x, norm: f + (nn.functional.gelu(f @ down + down_bias) @ up + up_bias)  # noqa: E731,B023
+        x = plain_layer(layer, x, adapters=(None, change))
+    return x
+
+
+def own(model, side, layer, expert):
+    """Of one expert, or the shared one."""
+    experts = model.method.experts
+    if side in experts:
+        return experts[side].weight[expert, layer], experts[side].bias[expert, layer]
+    return getattr(model.method, side)[layer], getattr(model.method, f"{side}_bias")[layer]
+
+
+@pytest.mark.parametrize("shared", ["up", "down", "none"])
+def test_a_training_pass_is_that_of_the_experts_drawn(shared):
+    """Values and all gradients; both sides are drawn by themselves."""
+    torch.set_default_dtype(torch.float64)
+    try:
+        model = made(adamix_shared=shared, adamix_experts=3, adamix_consistency=0.0)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for layer in model.encoder.sentence_encoder.layers:
+        layer.activation_fn = nn.functional.gelu  # fairseq's own rounds to float32
+    model.method.activation = nn.functional.gelu
+    draws = {side: draw for side, draw in zip(SIDES, ([2, 0, 2], [1, 1, 0])) if side != shared}
+    ids = pair_batch()[0][pair_batch()[0] != PAD]
+    ours = with_draws(model, *draws.values())(ids[None], features_only=True)[0][0]
+    plain = plain_features(model, ids, lambda i, side: own(model, side, i, draws[side][i] if side in draws else None))
+    torch.testing.assert_close(ours, plain, atol=1e-9, rtol=0)
+    trained = dict(model.method.named_parameters())
+    draw = torch.randn(32, dtype=torch.float64)
+    mine, theirs = (torch.autograd.grad(x[0] @ draw, list(trained.values()), allow_unused=True) for x in (ours, plain))
+    for name, one, other in zip(trained, mine, theirs):
+        torch.testing.assert_close(one, other, atol=1e-8, rtol=1e-6, msg=name)
+    gradient = dict(zip(trained, mine))
+    for side in draws:
+        reached = gradient[f"experts.{side}.weight"].flatten(2).abs().sum(2).ne(0)  # M x N
+        assert reached.sum(0).tolist() == [1, 1, 1] and reached.long().argmax(0).tolist() == draws[side]
+
+
+@pytest.mark.parametrize("shared", ["up", "down", "none"])
+def test_evaluation_takes_the_mean_of_the_experts(shared):
+    model = made(adamix_shared=shared)
+
+    def mean(i, side):
+        found = [own(model, side, i, expert) for expert in range(4)]
+        return [sum(values) / 4 for values in zip(*found)]
+
+    with torch.no_grad():
+        features, _ = model(pair_batch(), features_only=True)
+        for row, ours in zip(pair_batch(), features):
+            plain = plain_features(model, row[row != PAD], mean)
+            torch.testing.assert_close(ours[: len(plain)], plain, atol=1e-4, rtol=1e-4)
+
+
+def test_draws_are_even():
+    model = made()
+    torch.manual_seed(0)
+    drawn = torch.tensor([model.method.draw() for _ in range(400)])
+    assert drawn.shape == (400, 3) and set(drawn.flatten().tolist()) == {0, 1, 2, 3}
+    for expert in range(4):
+        assert 0.18 < drawn.eq(expert).float().mean() < 0.32
+
+
+def released_divergence(one, other):
+    """The lines of the released code, number by number."""
+    total = 0.0
+    for a, b in zip(one.tolist(), other.tolist()):
+        p, q = ([math.exp(z) / sum(map(math.exp, row)) for z in row] for row in (a, b))
+        total += sum(y * (math.log(y) - math.log(x)) + x * (math.log(x) - math.log(y)) for x, y in zip(p, q))
+    return 0.5 * total / len(one)
+
+
+def test_the_divergence_is_the_released_one():
+    """Its gradient too: where softmax(other) is a constant, that of a cross entropy with it, halved."""
+    one, other = (torch.randn(5, 3, requires_grad=True) for _ in range(2))
+    found = divergence(one, other)
+    assert found.item() == pytest.approx(released_divergence(one, other), abs=1e-6)
+    gradients = torch.autograd.grad(found, (one, other))
+    p, q = one.softmax(1), other.softmax(1)
+    for gradient, expected in zip(gradients, ((p - q) / 10, (q - p) / 10)):
+        torch.testing.assert_close(gradient, expected, atol=1e-6, rtol=1e-4)
+
+
+def batch_of(**more):
+    return {"net_input": {"src_tokens": pair_batch()}, "target": torch.tensor([0, 1, 1]), "ntokens": 9, **more}
+
+
+def test_the_loss_is_that_of_the_first_pass_and_the_divergence_of_both():
+    model = with_draws(made(adamix_consistency=0.5), [0, 1, 2], [3, 3, 3])
+    loss, size, log = criterion_of(SentencePredictionIDPGCriterion)(model, batch_of())
+    first, second = (logits(with_draws(model, draw, [0, 0, 0]), pair_batch()) for draw in ([0, 1, 2], [3, 3, 3]))
+    expected = nn.functional.cross_entropy(first, torch.tensor([0, 1, 1]), reduction="sum")
+    torch.testing.assert_close(log["loss"], expected.detach())
+    torch.testing.assert_close(log["method_loss"], (0.5 * size * divergence(first, second)).detach())
+    torch.testing.assert_close(loss.detach(), log["loss"] + log["method_loss"])
+    assert log["method_loss"] > 1e-3
+
+
+def test_a_second_pass_is_for_training_with_a_factor_alone():
+    passes = []
+    model = made()
+    model.encoder.sentence_encoder.register_forward_hook(lambda *_: passes.append(1))
+    for training, consistency, expected in ((True, 1.0, 2), (True, 0.0, 1), (False, 1.0, 1)):
+        other = made(adamix_consistency=consistency).train(training)
+        other.encoder.sentence_encoder.register_forward_hook(lambda *_: passes.append(1))
+        passes.clear()
+        logits(other, pair_batch())
+        assert len(passes) == expected
+
+
+def test_scores_have_no_divergence():
+    model = tiny_model(heads=1, method="adamix").train()
+    passes = []
+    model.encoder.sentence_encoder.register_forward_hook(lambda *_: passes.append(1))
+    logits(model, pair_batch())
+    assert model.method.extra_loss().item() == 0 and len(passes) == 1
+
+
+def test_joined_with_prompts():
+    model = tiny_model(method="adamix+prompt-tuning").train()
+    logits(model, pair_batch())
+    assert model.method.adds_loss == "--adamix-consistency 1.0" and model.method.extra_loss() >= 0
+
+
+def test_initial_values():
+    method = tiny_model(method="adamix", adapter_hidden_size=16).method
+    for weight in (method.experts["down"].weight, method.up):
+        assert weight.std().item() == pytest.approx(0.0176, rel=0.1) and weight.abs().max() <= 0.04
+    down = method.experts["down"].weight
+    assert not torch.equal(down[0], down[1]) and not method.experts["down"].bias.any()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"adamix_experts": 1}, "--adamix-experts 1: give 2 or more"),
+        ({"adamix_consistency": -1.0}, "--adamix-consistency -1.0: give 0"),
+        ({"adamix_consistency": float("nan")}, "--adamix-consistency nan: give 0"),
+        ({"adapter_init_std": 0.0}, "--adapter-init-std 0.0 would give"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(InputError, match=message):
+        tiny_model(method="adamix", **options)
+
+
+def test_command_line(tmp_path):
+    """Another criterion is refused; small checkpoints hold the mean alone and are not trained on."""
+    data, backbone = write_folder(tmp_path / "data"), write_backbone(tmp_path / "model.pt")
+    options = ["--backbone", backbone, "--method", "adamix", "--max-update", 2]
+    refused = train(data, tmp_path / "x", *options, succeed=False, without="--phm-n")
+    assert "--adamix-consistency 1.0 adds to the loss, and this --criterion would leave it out" in refused.last_line
+    small = train(data, tmp_path / "small", *options, *OURS, "--no-save-optimizer-state", without="--phm-n")
+    checkpoint = tmp_path / "small" / "checkpoint_last.pt"
+    names = {n for n in torch.load(checkpoint, weights_only=True)["model"] if n.startswith("method.")}
+    assert names == {f"method.{name}" for name in ("down", "down_bias", "up", "up_bias")}
+    again = validate(data, checkpoint)
+    assert again.log("valid_loss") == pytest.approx(small.log("valid_loss")[-1:], abs=1e-3)
+    on = ["--restore-file", checkpoint, "--reset-optimizer", "--reset-dataloader", "--reset-meters"]
+    line = train(data, tmp_path / "y", *options, *OURS, *on, succeed=False, without="--phm-n").last_line
+    assert "this checkpoint holds the mean of its adapters alone" in line

@@ -18,6 +18,7 @@ from .data_folder import DataFolder
 from .dictionary import EOS, SPECIAL
 from .errors import InputError
 from .indexed import AGAIN, IndexedRows
+from .questions import question_file
 
 
 def check_split(data: DataFolder, split: str) -> int:
@@ -31,9 +32,8 @@ def check_split(data: DataFolder, split: str) -> int:
         counts = {part: check_sentences(data, part, split) for part in data.inputs}
         if data.has_labels(split):
             counts["label"] = check_scores(data, split) if data.regression else check_classes(data, split)
-        questions = data.questions(split)
-        if questions is not None:
-            counts["question"] = len(questions.number)
+        if (data.path / question_file(split)).is_file():
+            counts["question"] = (data.path / question_file(split)).read_bytes().count(b"\n")
         if len(set(counts.values())) > 1:
             described = ", ".join(f"{part} {count}" for part, count in counts.items())
             raise InputError(
@@ -49,7 +49,7 @@ def files_of(data: DataFolder, split: str) -> list[str]:
     files = [f"{part}/{split}.{end}" for part in data.inputs for end in ("idx", "bin")]
     if data.has_labels(split):
         files += [data.label_file(split)] if data.regression else [f"label/{split}.{end}" for end in ("idx", "bin")]
-    return files
+    return files + [name for name in (question_file(split),) if (data.path / name).is_file()]
 
 
 def check_names(data: DataFolder, split: str) -> None:

@@ -1,10 +1,12 @@
 """A trained model that reads sentences."""
 
 import functools
+from types import SimpleNamespace
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from fairseq import utils
+from omegaconf import OmegaConf
 from torch import Tensor
 from tqdm import tqdm
 
@@ -60,7 +62,7 @@ class Predictor:
 
     Args:
         model: ``roberta_idpg``, its method merged where it can be.
-        task: the task's options are its ``cfg``.
+        task: its ``cfg`` are the options, which do not change any more.
         record: of the checkpoint.
         text: the checkpoint's own way from text to ids.
         means: M(x) of a method that reads word vectors.
@@ -78,6 +80,8 @@ class Predictor:
     ):
         self.model = model
         self.task = task
+        options: Any = OmegaConf.to_container(task.cfg)  # which are read faster than OmegaConf's
+        self.options = SimpleNamespace(**options)
         self.record = record
         self.text = text
         self.means = means
@@ -92,7 +96,7 @@ class Predictor:
     @property
     def head(self) -> Any:
         """The classification head: B x T x d features -> B x classes logits."""
-        return self.model.classification_heads[self.task.cfg.classification_head_name]
+        return self.model.classification_heads[self.options.classification_head_name]
 
     @property
     def device(self) -> torch.device:
@@ -181,7 +185,7 @@ class Predictor:
         """Checked inputs, of which there are some, as batches are made of them; N x w M(x) of word vectors, if read."""
         parts = [self.text.encode(part) for part in zip(*(given.sentences for given in inputs))]
         examples = text_examples(
-            self.task.cfg, self.text.dictionary, parts, self.model.prompt_length, name, template=self.template
+            self.options, self.text.dictionary, parts, self.model.prompt_length, name, template=self.template
         )
         return examples, None if self.means is None else self.means.rows(parts)
 
@@ -194,7 +198,7 @@ class Predictor:
         logits, extra = self.model(
             **utils.apply_to_sample(lambda tensor: tensor.to(self.device), net_input),
             features_only=True,
-            classification_head_name=self.task.cfg.classification_head_name,
+            classification_head_name=self.options.classification_head_name,
             return_all_hiddens=features,
             inspect=seen if prompts else None,
         )

@@ -1,0 +1,72 @@
+"""transformers' text-classification pipeline on the encoder and the head of a trained ``head-only``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Callable
+
+import torch
+
+from checkpoints.hf_verify import hide_broken_torchaudio
+from fairseq_idpg.inference.predictor import Predictor
+from preprocess.errors import InputError
+
+Pipeline = Callable[..., Any]  # transformers'
+TOLERANCE = 1e-5  # of probabilities
+
+
+def pipeline_of(folder: Path, predictor: Predictor, max_length: int) -> Pipeline:
+    """The pipeline as its users build it, in float32 on the CPU: probabilities of all classes of a text or of a list.
+
+    BERT's pooler is the hidden layer of RoBERTa's head: both are tanh(W x + b) of the first state.
+
+    Args:
+        folder: the encoder as transformers keeps it.
+        predictor: whose head it gets; nothing but a head is trained there.
+        max_length: tokens of a text.
+
+    Raises:
+        InputError: transformers is not installed, or the encoder is no BERT.
+    """
+    hide_broken_torchaudio()
+    try:
+        from transformers import AutoModelForSequenceClassification, AutoTokenizer, logging, pipeline
+    except ImportError:
+        raise InputError("transformers is not installed: pip install transformers") from None
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    names = dict(enumerate(predictor.labels))
+    model = AutoModelForSequenceClassification.from_pretrained(
+        str(folder),
+        local_files_only=True,
+        dtype=torch.float32,
+        num_labels=len(names),
+        id2label=names,
+        label2id={name: number for number, name in names.items()},
+    )
+    if not hasattr(model, "bert"):
+        raise InputError(f"{folder} holds {type(model).__name__}: give the folder of a quick start, with a BERT")
+    model.bert.pooler.dense.load_state_dict(predictor.head.dense.state_dict())
+    model.classifier.load_state_dict(predictor.head.out_proj.state_dict())
+    tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, model_max_length=max_length)
+    return pipeline("text-classification", model=model, tokenizer=tokenizer, device="cpu", top_k=None, truncation=True)
+
+
+def check_equal(predictor: Predictor, pipe: Pipeline, texts: list[str], batch_size: int) -> float:
+    """The largest difference between probabilities of the two, which compute the same.
+
+    Raises:
+        InputError: it is above ``TOLERANCE``.
+    """
+    ours, theirs = predictor.predict(texts, batch_size), pipe(texts, batch_size=batch_size)
+    found = max(
+        abs(prediction.probabilities[entry["label"]] - entry["score"])
+        for prediction, entries in zip(ours, theirs)
+        for entry in entries
+    )
+    if not found <= TOLERANCE:
+        raise InputError(
+            f"transformers' probabilities differ by {found:.1e} from those of head-only: give the folder of one quick "
+            "start, whose encoder and runs belong together"
+        )
+    return found

@@ -1,0 +1,81 @@
+"""Predictions through ``python -m fairseq_idpg.serve``, asked for by several connections at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from preprocess.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class Server:
+    """A server of one checkpoint on a free port, in a process of its own."""
+
+    def __init__(self, checkpoint: Path, threads: int, *options: str):
+        command = [sys.executable, "-m", "fairseq_idpg.serve", "--path", str(checkpoint.resolve()), "--cpu"]
+        self.process = subprocess.Popen(
+            [*command, "--port", "0", *options],
+            cwd=ROOT,
+            env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.place = ""
+
+    def wait(self) -> None:
+        """Until it answers.
+
+        Raises:
+            InputError: it has ended; it has said why.
+        """
+        first, *_ = [*self.process.stdout.readline().split(), ""]
+        if not first:
+            raise InputError("the server has ended, see above: mend that, or give --no-served")
+        self.place = urlsplit(first).netloc
+
+    def cpu_seconds(self) -> float:
+        """That it has computed so far, in steps of 10 ms."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")  # utime, stime
+
+    def ask(self, texts: list[str], connections: int) -> list[dict[str, Any]]:
+        """A prediction for each text, each in a request of its own."""
+
+        def each(start: int) -> list[dict[str, Any]]:
+            connection = HTTPConnection(self.place, timeout=600)
+            try:
+                return [answer(connection, text) for text in texts[start::connections]]
+            finally:
+                connection.close()
+
+        with ThreadPoolExecutor(connections) as threads:
+            parts = list(threads.map(each, range(connections)))
+        return [parts[number % connections][number // connections] for number in range(len(texts))]
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+def answer(connection: HTTPConnection, text: str) -> dict[str, Any]:
+    """
+    Raises:
+        InputError: it is no prediction.
+    """
+    body = json.dumps({"texts": [text]}).encode()
+    connection.request("POST", "/predict", body, {"Content-Type": "application/json"})
+    response = connection.getresponse()
+    found = response.read()
+    if response.status != 200:
+        raise InputError(f"the server answered {response.status}: {found.decode(errors='replace')[:200]}")
+    return json.loads(found)["predictions"][0]

@@ -52,21 +52,25 @@ def pipeline_of(folder: Path, predictor: Predictor, max_length: int) -> Pipeline
     return pipeline("text-classification", model=model, tokenizer=tokenizer, device="cpu", top_k=None, truncation=True)
 
 
-def check_equal(predictor: Predictor, pipe: Pipeline, texts: list[str], batch_size: int) -> float:
-    """The largest difference between probabilities of the two, which compute the same.
+def check_equal(what: str, found: list[dict[str, float]], predictor: Predictor, texts: list[str]) -> float:
+    """The largest difference of ``found`` from the predictor's probabilities by name.
 
     Raises:
         InputError: it is above ``TOLERANCE``.
     """
-    ours, theirs = predictor.predict(texts, batch_size), pipe(texts, batch_size=batch_size)
-    found = max(
-        abs(prediction.probabilities[entry["label"]] - entry["score"])
-        for prediction, entries in zip(ours, theirs)
-        for entry in entries
-    )
-    if not found <= TOLERANCE:
+    differences = [
+        abs(own.probabilities[name] - probability)
+        for own, probabilities in zip(predictor.predict(texts), found)
+        for name, probability in probabilities.items()
+    ]
+    if not max(differences) <= TOLERANCE:
         raise InputError(
-            f"transformers' probabilities differ by {found:.1e} from those of head-only: give the folder of one quick "
-            "start, whose encoder and runs belong together"
+            f"probabilities of {what} differ by {max(differences):.1e}: give the folder of one quick start, whose "
+            "encoder and runs belong together"
         )
-    return found
+    return max(differences)
+
+
+def by_name(entries: list[dict[str, Any]]) -> dict[str, float]:
+    """What the pipeline gives for a text, as probabilities by name."""
+    return {entry["label"]: entry["score"] for entry in entries}

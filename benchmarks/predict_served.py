@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from pathlib import Path
@@ -20,32 +21,35 @@ ROOT = Path(__file__).resolve().parents[1]
 class Server:
     """A server of one checkpoint on a free port, in a process of its own."""
 
-    def __init__(self, checkpoint: Path, threads: int, *options: str):
+    def __init__(self, checkpoint: Path, threads: int, log: Path, *options: str):
         command = [sys.executable, "-m", "fairseq_idpg.serve", "--path", str(checkpoint.resolve()), "--cpu"]
-        self.process = subprocess.Popen(
-            [*command, "--port", "0", *options],
-            cwd=ROOT,
-            env={**os.environ, "OMP_NUM_THREADS": str(threads)},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.place = ""
+        environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+        self.log, self.place = log, ""
+        with open(log, "w", encoding="utf-8") as errors:
+            self.process = subprocess.Popen(
+                [*command, "--port", "0", *options],
+                cwd=ROOT,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
 
     def wait(self) -> None:
         """Until it answers.
 
         Raises:
-            InputError: it has ended; it has said why.
+            InputError: it has ended.
         """
         first, *_ = [*self.process.stdout.readline().split(), ""]
         if not first:
-            raise InputError("the server has ended, see above: mend that, or give --no-served")
+            _, *last = ["", *self.log.read_text(encoding="utf-8").splitlines()]
+            raise InputError(f"the server has ended: {last[-1] if last else 'it said nothing'} (or give --no-served)")
         self.place = urlsplit(first).netloc
 
     def cpu_seconds(self) -> float:
-        """That it has computed so far, in steps of 10 ms."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")  # utime, stime
+        """That all its threads have computed so far."""
+        return time.clock_gettime(~self.process.pid << 3 | 2)  # what clock_getcpuclockid(3) makes of a process
 
     def ask(self, texts: list[str], connections: int) -> list[dict[str, Any]]:
         """A prediction for each text, each in a request of its own."""

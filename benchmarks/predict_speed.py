@@ -27,6 +27,7 @@ import argparse
 import contextlib
 import os
 import sys
+import tempfile
 from pathlib import Path
 from statistics import mean
 from typing import Iterator
@@ -36,7 +37,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"  # threads are those of --threads
 
 import torch
 from predict_cases import HEAD_ONLY, PIPELINE, Block, Clock, Runs, batched, one_by_one, open_runs, served, several
-from predict_peer import check_equal, pipeline_of
+from predict_peer import by_name, check_equal, pipeline_of
 from predict_served import Server
 from step_measure import check_folder, progress, write_json
 from step_settings import positive
@@ -82,18 +83,22 @@ def accuracy(labels: list[str], found: list[str | None]) -> float:
 
 
 @contextlib.contextmanager
-def started(runs: Runs, threads: int) -> Iterator[dict[str, Server]]:
-    """A server for each run, which answers."""
+def started(runs: Runs, threads: int, texts: list[str]) -> Iterator[dict[str, Server]]:
+    """A server for each run, which answers as the run does; in int8, rounding depends on the batch."""
     servers: dict[str, Server] = {}
-    try:
-        for name, run in runs.items():
-            servers[name] = Server(run.path, threads, *(["--int8"] if run.int8 else []))
-        for server in servers.values():
-            server.wait()
-        yield servers
-    finally:
-        for server in servers.values():
-            server.stop()
+    with tempfile.TemporaryDirectory() as logs:
+        try:
+            for name, run in runs.items():
+                servers[name] = Server(run.path, threads, Path(logs, name), *(["--int8"] if run.int8 else []))
+            for name, server in servers.items():
+                server.wait()
+                found = [prediction["probabilities"] for prediction in server.ask(texts, connections=2)]
+                if not runs[name].int8:
+                    check_equal(f"{name} and {name}, served,", found, runs[name].predictor, texts)
+            yield servers
+        finally:
+            for server in servers.values():
+                server.stop()
 
 
 def measure(block: Block, rounds: int, clock: Clock) -> None:
@@ -154,7 +159,8 @@ def main() -> None:
     runs = open_runs(args.folder)
     head_only, texts, size = runs[HEAD_ONLY].predictor, everything[: args.sentences], args.batch_size
     pipe = pipeline_of(args.folder / "minilm-hf", head_only, head_only.options.max_positions)
-    difference = check_equal(head_only, pipe, everything, size)
+    theirs = [by_name(entries) for entries in pipe(everything, batch_size=size)]
+    difference = check_equal(f"{HEAD_ONLY} and {PIPELINE}", theirs, head_only, everything)
     tokens = mean(len(ids) + 1 for ids in head_only.text.encode(texts))  # <s> is not among them
     threads = f"{args.threads} thread{'s' * (args.threads > 1)}"
     print(f"sentences of {tokens:.1f} tokens, float32, {threads}, seconds of the {args.clock}, {args.rounds} rounds")
@@ -171,7 +177,7 @@ def main() -> None:
     for block in blocks:
         measure_and_print(block, args)
     if not args.no_served:
-        with started(runs, args.threads) as servers:
+        with started(runs, args.threads, texts[: args.singles]) as servers:
             blocks.append(served(servers, pipe, texts, args.connections, args.clock))
             measure_and_print(blocks[-1], args)
     print("\n".join(["", "targets", *targets(blocks[:2], runs, tokens)]))

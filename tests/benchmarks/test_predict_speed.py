@@ -11,11 +11,13 @@ from pathlib import Path
 from statistics import mean
 
 import pytest
+from predict_served import Server
 
 from checkpoints.convert_hf import convert
 from checkpoints.hf_verify import hide_broken_torchaudio
 from fairseq_idpg import load
 from fairseq_idpg.inference.int8 import multiplies_exactly
+from preprocess.errors import InputError
 from tests.checkpoints import hf_folders
 from tests.folders import ROOT
 from tests.helpers import TINY
@@ -95,6 +97,32 @@ def test_cases_ratios_and_targets(quickstart, tmp_path):
         assert len([line for line in lines if line.startswith(start)]) == 1, start
 
 
+def test_served(quickstart, tmp_path):
+    for name in ("minilm-hf", "reviews", "runs/head-only"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).symlink_to(quickstart / name)
+    done = predict_speed(tmp_path, *FEW, "--clock", "cpu", "--json", tmp_path / "figures.json")
+    assert done.returncode == 0, done.stderr
+    cases = json.loads((tmp_path / "figures.json").read_text())["blocks"]["6 sentences, served"]
+    assert [case["name"] for case in cases] == ["pipeline", *(name for name in ALL if name.startswith("head-only"))]
+    assert all(case["answers"] == 6 and case["rounds"][0] > 0 for case in cases)
+
+
+def test_a_server_answers_in_order_or_says_why_it_cannot(quickstart, tmp_path):
+    path, texts = quickstart / "runs" / "head-only" / "checkpoint_best.pt", ["the cat", "a dog", "rain in the rain"]
+    servers = [Server(path, 1, tmp_path / "log"), Server(tmp_path / "no.pt", 1, tmp_path / "log of no")]
+    try:
+        servers[0].wait()
+        found = [prediction["sentence"] for prediction in servers[0].ask(texts * 5, connections=4)]
+        assert found == texts * 5
+        assert servers[0].cpu_seconds() > 0.5  # torch was imported
+        with pytest.raises(InputError, match="the server has ended: .*no.pt is not a file: .*or give --no-served"):
+            servers[1].wait()
+    finally:
+        for server in servers:
+            server.stop()
+
+
 def test_what_cannot_be_compared_is_refused(quickstart, tmp_path):
     for name in ("minilm-hf", "reviews"):
         (tmp_path / name).symlink_to(quickstart / name)
@@ -106,5 +134,6 @@ def test_what_cannot_be_compared_is_refused(quickstart, tmp_path):
     done = predict_speed(tmp_path, *FEW)
     assert done.returncode == 1
     assert re.match(
-        "error: transformers' probabilities differ by .* from those of head-only", done.stderr.splitlines()[-1]
+        "error: probabilities of head-only and pipeline differ by .*: give the folder of one",
+        done.stderr.splitlines()[-1],
     )

@@ -125,7 +125,8 @@ def serve(args: argparse.Namespace, bound: socket.socket) -> None:
     server = http_server(build_app(batcher, metrics, args.max_bytes, args.max_texts, hosts), batcher.hurry)
 
     def opened() -> None:
-        print(f"{url_of(bound)} answers for {', '.join(batcher.ready().tasks)}; Ctrl-C ends it", flush=True)
+        names = batcher.served.tasks if batcher.served else ()
+        print(f"{url_of(bound)} answers for {', '.join(names)}; Ctrl-C ends it", flush=True)
 
     def ended() -> None:
         server.should_exit = True
@@ -135,7 +136,7 @@ def serve(args: argparse.Namespace, bound: socket.socket) -> None:
         try:
             server.run(sockets=[bound])
         finally:
-            batcher.close()
+            batcher.close(drop=server.force_exit)  # Ctrl-C twice
     if batcher.error is not None:
         raise batcher.error
 

@@ -74,10 +74,12 @@ class Batcher:
             self.hurried = True
             self.condition.notify()
 
-    def close(self) -> None:
-        """Takes nothing any more, and returns when all that was taken is answered."""
+    def close(self, drop: bool = False) -> None:
+        """Takes nothing any more, and returns when all that was taken is answered; or what waits is dropped."""
         with self.condition:
             self.closed = True
+            while drop and self.jobs:
+                self.jobs.popleft().answer.cancel()
             self.condition.notify()
         self.thread.join()
 
@@ -114,7 +116,8 @@ class Batcher:
     def _work(self) -> None:
         try:
             self.served = self.open_model()
-            self.opened()
+            if not self.closed:
+                self.opened()
             while jobs := self._next():
                 for group in alike(jobs):
                     self._answer(group)

@@ -9,12 +9,12 @@ from typing import Callable, List, Optional
 import uvicorn
 from starlette.types import ASGIApp
 
-LAST = 0.2  # seconds for what has arrived, but was not read yet
+QUIET, ROUNDS = 0.2, 10  # seconds in which no request has begun; how often these are waited for
 FILES = 8192  # a file descriptor for each connection
 
 
 class HttpServer(uvicorn.Server):
-    """uvicorn's, whose connections are read once more after the last was accepted.
+    """uvicorn's, which at its end still reads what connections that were accepted have sent.
 
     ``ending`` is called when no more will come.
     """
@@ -26,7 +26,12 @@ class HttpServer(uvicorn.Server):
     async def shutdown(self, sockets: Optional[List[socket.socket]] = None) -> None:
         for server in self.servers:
             server.close()
-        await asyncio.sleep(LAST)
+        begun = -1
+        for _ in range(ROUNDS):
+            before, begun = begun, self.server_state.total_requests + len(self.server_state.tasks)
+            if before == begun:
+                break
+            await asyncio.sleep(QUIET)
         self.ending()
         await super().shutdown(sockets)
 

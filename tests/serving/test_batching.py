@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from fairseq_idpg.serving.batching import BATCHES, Batcher, Unavailable
 from fairseq_idpg.serving.questions import Question
-from tests.serving.running import Stub
+from tests.serving.running import Stub, until
 
 
 @pytest.fixture
@@ -124,6 +125,33 @@ def test_close_answers_what_was_taken():
     assert all(answer.done() for answer in answers) and batcher.error is None
     with pytest.raises(Unavailable, match="about to end"):
         batcher.submit(Question(["y"]))
+
+
+def test_close_in_a_hurry():
+    stub, opened = Stub(may_answer=False), threading.Event()
+    batcher = Batcher(lambda: stub, 4, 0, 1000)
+    batcher.start(opened.set, lambda: None)
+    assert opened.wait(60)
+    first = busy(stub, batcher)
+    waiting = [batcher.submit(Question(["x"])) for _ in range(3)]
+    with ThreadPoolExecutor(1) as other:
+        closing = other.submit(batcher.close, drop=True)
+        until(lambda: all(answer.cancelled() for answer in waiting))
+        stub.may_answer.set()
+        closing.result(60)
+    assert first.result() and stub.calls == [1] and batcher.error is None
+
+
+def test_close_while_the_model_is_being_loaded():
+    may_load, called = threading.Event(), []
+    batcher = Batcher(lambda: may_load.wait(60) and Stub(), 4, 0, 1000)
+    batcher.start(lambda: called.append("opened"), lambda: called.append("ended"))
+    with ThreadPoolExecutor(1) as other:
+        closing = other.submit(batcher.close)
+        until(lambda: batcher.closed)
+        may_load.set()
+        closing.result(60)
+    assert called == ["ended"] and batcher.error is None
 
 
 def test_a_model_that_cannot_be_loaded_ends_it():

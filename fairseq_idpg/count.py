@@ -4,7 +4,7 @@ Nothing is loaded or allocated: the modules are built on torch's meta device. He
 """
 
 import argparse
-from typing import Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional
 
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
@@ -20,9 +20,9 @@ GLOVE_WIDTH = 300
 ROBERTA_SYMBOLS = 50265
 
 
-def architecture(name: str, method: str) -> argparse.Namespace:
-    """The options of ``--arch NAME --method METHOD``."""
-    args = open_options(method=method)
+def architecture(name: str, method: str, **options: Any) -> argparse.Namespace:
+    """The options of ``--arch NAME --method METHOD``, and further ones."""
+    args = open_options(method=method, **options)
     args.max_positions = 512
     ARCH_CONFIG_REGISTRY[name](args)
     base_architecture(args)
@@ -91,9 +91,9 @@ def backbone_parameters(args: argparse.Namespace, symbols: int = ROBERTA_SYMBOLS
     return sum(backbone_sizes(args, symbols).values())
 
 
-def count_preset(arch: str, preset: str) -> Count:
-    """Of one preset, or several joined by +, in one architecture."""
-    args = architecture(arch, preset)
+def count_preset(arch: str, preset: str, **options: Any) -> Count:
+    """Of one preset, or several joined by +, in one architecture, with ``options`` in the place of the preset's."""
+    args = architecture(arch, preset, **options)
     method, sizes = method_of(args), backbone_sizes(args)
     trained = [
         size for name, size in sizes.items() if args.no_freeze_backbone or (method is not None and method.trains(name))

@@ -59,6 +59,7 @@ SMALLER = {  # a pattern of its beginning -> what is added at the end of a comma
         "--set max_update=1 seeds=[1] lrs=[1.0e-3] dev_examples=8 options.cpu=true"
     ),
     "python -m run_scripts.sweep run_scripts/configs/table": f"--dry-run {TINY_PIPELINE} rows=[prompt-tuning]",
+    "python -m run_scripts.sweep run_scripts/configs/idspam": f"{TINY_PIPELINE} --set rows=[prompt-tuning]",
     "python -m run_scripts.sweep": "--dry-run",
 }
 SERVER, SERVED_AT = "python -m fairseq_idpg.serve", "http://127.0.0.1:8000"
@@ -197,6 +198,7 @@ def of_run_scripts(place: Path, quickstart: Path) -> None:
         write_folder(place / "data" / f"{task}-bin")
     for task in ("MPQA", "SUBJ", "CR", "MR", "SST-2"):
         write_folder(place / "data" / f"{task}-bin", pairs=False)
+    renamed(place / "data" / "SST-2-bin", place / "data" / "IMDB-bin", {"0": "0", "1": "1"})
     write_folder(place / "data" / "MNLI-bin", classes=3)
     scores = write_folder(place / "data" / "STS-B-bin", regression=True, splits={"train": 24, "valid": 400})
     words = "good bad film plot a the very".split()
@@ -220,6 +222,8 @@ def of_run_scripts(place: Path, quickstart: Path) -> None:
     made.write(place / "results" / "short", runs)
     submitted(place)
     scores = {"metric": "accuracy", "scores": {"accuracy": 70.0}, "test": 70.0}
+    both = {"dev": {"accuracy": 70.0, "acc_and_macro_f1": 60.0}, "test": {"accuracy": 70.0, "acc_and_macro_f1": 60.0}}
+    made.write(place / "results" / "idspam" / "table2", [made.run("id-spam", "MRPC", scores=both)])
     made.write(place / "results" / "transfer", [made.run("m-idpg-phm", "CR", transfer={"MR": scores})])
     positions = [made.run("s-idpg-phm", "RTE", position=p, supplementary_position=0) for p in (0, 1)]
     made.write(place / "results" / "figure7", positions)

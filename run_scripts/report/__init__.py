@@ -11,4 +11,6 @@ The files in the order in which a number passes through them; each imports those
     tables, counts, figures   Tables 1, 3, 6, 7 and the overview; Table 2; Figures 1, 3, 7, 9
     methods                   what each method scores on a task, and what it costs
     transfer                  what models of one task say of another
+    papers                    what other papers print
+    compared, costs           their tables and figures
 """

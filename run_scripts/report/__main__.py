@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Sequence
+from typing import Callable, Iterable, Sequence
 
 from preprocess.errors import InputError, command_line
 from preprocess.tasks import find_task
 from preprocess.writing import new_file
 from run_scripts.run.experiment import SELECTIONS
 
+from .compared import compared_table, series_chart
+from .costs import costs_table
 from .counts import count_table
 from .figures import CHARTS
 from .methods import methods_table
+from .papers import papers
 from .render import FORMATS, SUFFIXES, Chart, Table, draw
 from .runs import Results, read_results
 from .scope import Choice
@@ -24,14 +28,22 @@ from .transfer import transfer_table
 IMAGES = (".png", ".svg", ".pdf")
 TEXTS = (".txt", *SUFFIXES)
 COUNT_TABLE, METHODS, TRANSFER = 2, "methods", "transfer"
-NAMES = [*sorted({COUNT_TABLE, *SCORE_TABLES}), METHODS, TRANSFER]  # of tables
+TABLES: dict[int | str, Callable[[Results, Choice], Table]] = {  # besides those of IDPG's scores
+    **{COUNT_TABLE: count_table, METHODS: methods_table, TRANSFER: transfer_table},
+    **{name: partial(compared_table, spec) for name, spec in papers().tables.items()},
+    **{name: partial(costs_table, spec) for name, spec in papers().costs.items()},
+}
+FIGURES: dict[int | str, Callable[[Results, Choice], Chart]] = {
+    **CHARTS,
+    **{name: partial(series_chart, spec) for name, spec in papers().figures.items()},
+}
+NAMES = [*sorted({COUNT_TABLE, *SCORE_TABLES}), *(name for name in TABLES if name != COUNT_TABLE)]
 ABOUT = """The paper's tables and figures out of the runs in RESULTS, beside the paper's own numbers where the
 backbone is its own; --table methods: what each method scores on a task, and what it costs; --table transfer: what
-models of one task say of another.
+models of one task say of another; idspam-2 and the like: those of other papers, by their own metrics.
 
 A score is the mean and sample standard deviation over seeds of the test scores at the learning rate with the best mean
 dev score, for each row and task. Without --table and --figure: what RESULTS holds."""
-BY_WORD = {METHODS: methods_table, TRANSFER: transfer_table}
 OF_SCORES = {"voting", "significance"}
 OF_PLACES = {"position", "supplementary_position"}
 OVERVIEW = ("overview", 0)
@@ -47,8 +59,15 @@ REFUSED = {  # options that mean nothing to a table or figure
     ("figure", 3): {"k", *OF_SCORES},
     ("figure", 7): {"paper", *OF_SCORES, *OF_PLACES},
     ("figure", 9): {"paper", *OF_SCORES, "prompt_length"},
+    **{("table", name): {"k", *OF_SCORES} for name in papers().tables},
+    **{("table", name): {"k", "paper", *OF_SCORES} for name in papers().costs},
+    **{("figure", name): {"k", "paper", *OF_SCORES} for name in papers().figures},
     OVERVIEW: {"paper", *OF_SCORES, *OF_PLACES, "prompt_length", "k", "tasks", "rows", "selection", "backbone"},
 }
+
+
+def listed(names: Iterable[object]) -> str:
+    return ", ".join(map(str, names))
 
 
 def number_or_word(text: str) -> int | str:
@@ -66,10 +85,8 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("results", metavar="RESULTS", type=Path, help="the folder of a sweep, or its results.jsonl")
     what = made.add_mutually_exclusive_group()
-    what.add_argument(
-        "--table", type=number_or_word, choices=[*sorted({COUNT_TABLE, *SCORE_TABLES}), METHODS, TRANSFER]
-    )
-    what.add_argument("--figure", type=int, choices=sorted(CHARTS))
+    what.add_argument("--table", type=number_or_word, choices=NAMES, metavar="NAME", help=listed(NAMES))
+    what.add_argument("--figure", type=number_or_word, choices=FIGURES, metavar="NAME", help=listed(FIGURES))
     add("--format", choices=list(FORMATS), help="default: by the suffix of --out (.md, .tex, .csv), else terminal")
     add("--out", metavar="FILE", type=Path, help="write there; figures are drawn in .png, .svg and .pdf files")
     add("--tasks", nargs="+", metavar="TASK", help="columns and averages (default: the paper's ten, or all run)")
@@ -120,13 +137,11 @@ def choice_of(args: argparse.Namespace) -> Choice:
 
 def make(args: argparse.Namespace, results: Results, choice: Choice) -> Table | Chart:
     if args.figure:
-        return CHARTS[args.figure](results, choice)
-    if args.table == COUNT_TABLE:
-        return count_table(results, choice)
-    if args.table in BY_WORD:
-        return BY_WORD[args.table](results, choice)
-    if args.table:
+        return FIGURES[args.figure](results, choice)
+    if args.table in SCORE_TABLES:
         return score_table(SCORE_TABLES[args.table], results, choice, args.voting, args.significance)
+    if args.table:
+        return TABLES[args.table](results, choice)
     return overview(results)
 
 

@@ -22,7 +22,7 @@ MEAN_OF = {
     "f1a_and_em": "mean of F1 over all answers and of questions without a mistake",
     "choice_f1_and_em": "mean of F1 and exact match of the chosen answers",
 }
-NOT_AS_IN_PAPER = ("batch_size", "max_epoch", "max_update")  # of a run; there only where they were chosen
+NOT_AS_IN_PAPER = ("batch_size", "max_epoch", "max_update", "warm_up")  # of a run; there only where they were chosen
 AS_THE_AUTHORS = "as in the authors' scripts: a checkpoint by its accuracy, of STS-B by its loss"
 CHOSEN_ON = {
     ("full", "clean"): "examples held out of the training set",
@@ -61,8 +61,8 @@ def metrics_note(tasks: Collection[str]) -> str:
     return "; ".join(["metric: accuracy", *special])
 
 
-def variants_note(runs: Iterable[Run]) -> str:
-    """Backbones, and what prompts the runs have."""
+def variants_note(runs: Iterable[Run], chosen: str = "not as in the paper: ") -> str:
+    """Backbones, what prompts the runs have, and what was chosen of their settings, behind the words ``chosen``."""
     runs = list(runs)
     prompted = list(filter(is_prompted, runs))
     parts = [f"{_distinct(runs, architecture)} with backbone {_distinct(runs, backbone_label)}"]
@@ -76,7 +76,7 @@ def variants_note(runs: Iterable[Run]) -> str:
         parts.append(f"{row} after supplementary training, position {places}")
     for key in NOT_AS_IN_PAPER:
         given = [run for run in runs if run.get(key) is not None]
-        parts += [f"not as in the paper: {key.replace('_', ' ')} {_distinct(given, itemgetter(key))}"] if given else []
+        parts += [f"{chosen}{key.replace('_', ' ')} {_distinct(given, itemgetter(key))}"] if given else []
     return "; ".join(parts)
 
 

@@ -84,7 +84,8 @@ def is_prompted(run: Run) -> bool:
 
 
 def kind_of(task: str) -> str:
-    return PAIRS if TASKS[task].pairs else SINGLE
+    """Of a task; of transfer between two, which are of one kind."""
+    return PAIRS if TASKS[task.split(" → ")[-1]].pairs else SINGLE
 
 
 def task_label(task: str, k: int | None) -> str:
@@ -171,6 +172,12 @@ def is_transfer(value: Any) -> bool:
     )
 
 
+def is_scores(value: Any) -> bool:
+    """Whether it is a mapping of splits to scores by metric."""
+    of_splits = value.values() if isinstance(value, dict) else [None]
+    return all(isinstance(scores, dict) and all(map(is_score, scores.values())) for scores in of_splits)
+
+
 def is_score(value: Any) -> bool:
     return is_number(value) and abs(value) <= 100
 
@@ -199,12 +206,15 @@ VALUE_KINDS: dict[str, ValueKind] = {  # of what reports read
     "lr": (lambda value: is_number(value) and value > 0, "learning rate"),
     "seed": WHOLE_NUMBER,
     "trainable": WHOLE_NUMBER,
-    **dict.fromkeys(("seconds_per_update", "peak_mib"), MEASURE),
-    **dict.fromkeys(("k", *PROMPT, "batch_size", "max_epoch", "max_update", "protocol"), maybe(is_count, "number")),
+    **dict.fromkeys(("seconds_per_update", "peak_mib", "seconds_per_prediction"), MEASURE),
+    **dict.fromkeys(
+        ("k", *PROMPT, "batch_size", "max_epoch", "max_update", "best_update", "protocol"), maybe(is_count, "number")
+    ),
     **dict.fromkeys(("command", "given_options"), maybe(is_words, "list of texts")),
     **dict.fromkeys(("predictions", "error", "reason", "method"), maybe(is_text, "text")),
     "backbone": (is_backbone, "path with a sha256"),
     "options": (is_options, "mapping"),
+    "scores": maybe(is_scores, "mapping of splits to scores"),
     "transfer": maybe(is_transfer, "mapping of tasks to scores"),
     "source_task": maybe(lambda value: is_text(value) and value in TASKS, "task"),
 }

@@ -131,6 +131,8 @@ def starts(experiment: Experiment, folder: Path) -> Iterable[str]:
 def schedule(experiment: Experiment, splits: Splits) -> list[str]:
     """Batches, length and learning rate: fixed for prompts and adapters, rising and falling for whole models.
 
+    With ``warm_up`` it rises and falls for all.
+
     Whole models make all their epochs. For all else the authors' scripts also limit the updates, to as many as batches
     of full size would make: on RTE, whose long examples make more, training ends after 38 of the 50 epochs.
     """
@@ -142,11 +144,12 @@ def schedule(experiment: Experiment, splits: Splits) -> list[str]:
     if not (trains_whole_model(experiment) or experiment.max_epoch or experiment.max_update):
         most = -(-count_examples(splits.folder, "train") * epochs // batch)
     limits += ["--max-update", str(most)] if most else []
-    if not trains_whole_model(experiment):
+    if not trains_whole_model(experiment) and experiment.warm_up is None:
         return [*batch_options(batch), *limits, "--lr-scheduler", "fixed"]
+    rising = WARM_UP if experiment.warm_up is None else experiment.warm_up
     updates = batches_of_epoch(experiment, splits.folder, batch) * epochs
     updates = most if "--max-epoch" not in limits else min(updates, most or updates)
-    warm_up = ["--total-num-update", str(updates), "--warmup-updates", str(round(WARM_UP * updates))]
+    warm_up = ["--total-num-update", str(updates), "--warmup-updates", str(round(rising * updates))]
     return [*batch_options(batch), *limits, "--lr-scheduler", "polynomial_decay", *warm_up]
 
 

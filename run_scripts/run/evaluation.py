@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import time
 import warnings
 from pathlib import Path
 from typing import Any, Iterator
@@ -28,12 +29,14 @@ OPTION_GROUPS = ("model", "task", "criterion", "optimizer", "lr_scheduler", "opt
 
 def evaluate(experiment: Experiment, splits: Splits, checkpoint: Path, cache: Path | None) -> dict[str, Any]:
     """What a record says of a checkpoint; its predictions are saved beside it, in predictions.npz."""
-    arrays, scores = {}, {}
+    arrays, scores, seconds = {}, {}, 0.0
     with quiet("fairseq", "fairseq_idpg"):
         cpu, folder = "--cpu" in experiment.options, str(splits.folder.path)
         model, task = load_on_folder(str(checkpoint), folder, cpu, representation_cache=cache and str(cache))
         for name, split in (("dev", splits.dev), ("test", splits.reported)):
+            started = time.perf_counter()
             answers, targets, questions = answered(experiment.facts, model, task, splits.folder, split)
+            seconds = (time.perf_counter() - started) / max(1, len(answers))  # of the last one
             arrays.update({name: answers, f"{name}_targets": targets, **of_questions(name, questions)})
             scores[name] = scores_of(experiment.facts, answers, targets, questions)
     with new_file(checkpoint.with_name("predictions.npz")) as path:
@@ -45,6 +48,7 @@ def evaluate(experiment: Experiment, splits: Splits, checkpoint: Path, cache: Pa
         "test": scores["test"][experiment.facts.metric],
         "trainable": trained - model.parameter_counts()["head"],
         "prompt_length": model.prompt_length or None,
+        "seconds_per_prediction": round(seconds, 6),
         **saved_facts(checkpoint),
     }
 
@@ -127,9 +131,13 @@ def of_questions(name: str, questions: Questions | None) -> dict[str, np.ndarray
 
 
 def saved_facts(checkpoint: Path) -> dict[str, Any]:
-    """``best_epoch``, counted from 1, and ``options`` as they took effect."""
+    """``best_epoch``, counted from 1, ``best_update``, and ``options`` as they took effect."""
     state = torch.load(checkpoint, weights_only=True, mmap=True)
     iterator = state["extra_state"]["train_iterator"]
     ended = iterator["iterations_in_epoch"] == 0  # it was saved at an epoch's end, as the start of the next one
     options = {group: state["cfg"][group] for group in OPTION_GROUPS}
-    return {"best_epoch": iterator["epoch"] - ended, "options": json.loads(json.dumps(options, default=str))}
+    return {
+        "best_epoch": iterator["epoch"] - ended,
+        "best_update": state["optimizer_history"][-1]["num_updates"],
+        "options": json.loads(json.dumps(options, default=str)),
+    }

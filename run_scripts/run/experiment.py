@@ -15,7 +15,7 @@ from preprocess.errors import InputError
 from preprocess.split_facts import sha256
 from preprocess.tasks import SETTINGS, TASKS, Settings, Task, find_task
 
-from .keys import filled, key, least, one_of, rate, text
+from .keys import filled, key, least, one_of, rate, share, text
 
 SELECTIONS = ("clean", "paper")
 # Of the settings that command.py gives; raised whenever they change, so that no run made with others is taken for one
@@ -24,7 +24,7 @@ PROTOCOL = 2
 METRICS_OF_OLD = ("accuracy", "acc_and_f1", "pearson_and_spearman", "mcc")  # which no run's identity tells
 PATHS = ("data", "backbone", "init_prompts_from", "init_head_from")
 AFTERWARDS = ("eval_tasks", "eval_data")  # change nothing of what was trained
-SOURCE = ("source_run", "source_task")  # the identities of runs without are older than these
+LATER = ("source_run", "source_task", "warm_up")  # identities of runs without them are older than these
 REMEDIES = {
     "data": "make it with python -m preprocess {} --raw DIR --out data, or name another folder",
     "backbone": "get it with bash checkpoints/download.sh roberta.large, or name another file",
@@ -61,6 +61,7 @@ class Experiment:
         options: further options of fairseq-train.
         eval_tasks, eval_data: other tasks that the trained model answers as it is, and their whole folders.
         source_run, source_task: the run that this one goes on from, of another task, with all that it trained.
+        warm_up: share of the updates in which the learning rate rises, before it falls to 0, as for whole models.
     """
 
     task: str = key(one_of(TASKS))
@@ -87,6 +88,7 @@ class Experiment:
     eval_data: tuple[str, ...] = key(absolute_path, empty=True, default=())
     source_run: str | None = key(run_name, default=None)
     source_task: str | None = key(one_of(TASKS), default=None)
+    warm_up: float | None = key(share, default=None)
 
     @property
     def facts(self) -> Task:
@@ -122,7 +124,7 @@ class Experiment:
     def run(self) -> str:
         """12 hex digits: the same for runs of a row that have the same result, wherever their files lie."""
         decides: dict[str, Any] = {**asdict(self), "position": self.prompt_position, "protocol": PROTOCOL}
-        for name in (*AFTERWARDS, *(SOURCE if self.source_run is None else ())):
+        for name in (*AFTERWARDS, *(name for name in LATER if decides[name] is None)):
             del decides[name]
         if self.facts.metric not in METRICS_OF_OLD:
             decides["metric"] = self.facts.metric

@@ -109,6 +109,13 @@ def rate(value: Any, where: str) -> float:
     return number
 
 
+def share(value: Any, where: str) -> float:
+    """A part of 1, less than all of it."""
+    if not isinstance(value, (int, float)) or not 0 <= value < 1:
+        raise InputError(f"{where} {value!r}: write a share from 0 up to 1, such as 0.06")
+    return float(value)
+
+
 def one_of(known: Iterable[str]) -> Check:
     """One of some names, in upper or lower case."""
     by_lower = {item.lower(): item for item in known}

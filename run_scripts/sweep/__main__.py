@@ -28,6 +28,7 @@ from .plan import Variant, experiments, first_stage
 from .slurm import Slurm
 from .stage import Cluster, Stage, missing
 
+CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 CLUSTERS = {"local": Local, "slurm": Slurm}
 
 
@@ -36,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     many = {"nargs": "+", "action": "extend", "default": [], "metavar": "KEY=VALUE"}
     add("config", type=Path, metavar="CONFIG.yaml")
-    add("--results", type=Path, metavar="DIR", help="default: results/CONFIG")
+    add("--results", type=Path, metavar="DIR", help="default: results/CONFIG, such as results/idspam/table2")
     add("--set", **many, help="instead of what the file says: seeds=[1,2] options.cpu=true ...")
     add("--eval-tasks", nargs="+", metavar="TASK", help="tasks that each model also answers, without training on them")
     add(
@@ -69,7 +70,7 @@ def command(args: argparse.Namespace) -> int:
     """How many runs failed; before the first one is started, everything is checked."""
     if args.jobs is not None and args.jobs < 1:
         raise InputError(f"--jobs {args.jobs}: give 1 or more")
-    results = (args.results or Path("results") / args.config.stem).absolute()
+    results = (args.results or Path("results") / name_of(args.config)).absolute()
     named = [(key, getattr(args, key)) for key in ("eval_tasks", "eval_k")]
     sweep = read_sweep(args.config, [*(f"{key}=[{','.join(words)}]" for key, words in named if words), *args.set])
     first, second = first_stage(sweep), experiments(sweep, {})
@@ -84,6 +85,12 @@ def command(args: argparse.Namespace) -> int:
     with only_one(results):
         cluster = CLUSTERS[args.cluster](results / "jobs", args.jobs, args.slurm)
         return run(sweep, first, second, results, cluster)
+
+
+def name_of(config: Path) -> Path:
+    """What a configuration's results are called: idspam/table2 of a paper's own, else the name of the file."""
+    paper = config.resolve().parent
+    return Path(paper.name if paper.parent == CONFIGS else "", config.stem)
 
 
 def by_run(runs: Iterable[Experiment]) -> dict[str, Experiment]:

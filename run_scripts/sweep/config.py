@@ -32,7 +32,7 @@ from preprocess.errors import InputError
 from preprocess.tasks import TASKS
 
 from ..run.experiment import SELECTIONS
-from ..run.keys import filled, key, least, one_of, rate, text
+from ..run.keys import filled, key, least, one_of, rate, share, text
 from ..run.options import architecture
 
 KEPT = ("prompts", "head")
@@ -176,6 +176,7 @@ class Sweep:
     max_epoch: int | None = key(least(1), default=None)
     max_update: int | None = key(least(1), default=None)
     options: dict[str, Any] = key(options, default_factory=dict)
+    warm_up: float | None = key(share, default=None)
     keep_whole_models: bool = False
     eval_tasks: Any | None = key(others, default=None)
     eval_k: list[int] = key(least(1), empty=True, default_factory=list)

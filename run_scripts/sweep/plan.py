@@ -75,6 +75,7 @@ def _experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> Iterator[Exper
                 batch_size=sweep.batch_size,
                 max_epoch=sweep.max_epoch,
                 max_update=sweep.max_update,
+                warm_up=sweep.warm_up,
                 **_start(sweep, trained.get(Variant(row.label, length, place.supplementary))),
             )
             elsewhere = (sweep.eval_tasks or {}).get(task, [])

@@ -135,6 +135,15 @@ def test_whole_models_warm_up_and_decay(command):
     assert options["--lr-scheduler"] == "polynomial_decay" and "--no-freeze-backbone" not in options
 
 
+def test_prompts_warm_up_and_decay_where_a_paper_says_so(command):
+    options = command(warm_up=0.1, max_epoch=30, batch_size=8)
+    # 24 examples in batches of 8 for 30 epochs
+    assert options["--lr-scheduler"] == "polynomial_decay" and options["--max-epoch"] == "30"
+    assert (options["--total-num-update"], options["--warmup-updates"]) == ("90", "9")
+    assert command(warm_up=0.0)["--warmup-updates"] == "0" and command()["--lr-scheduler"] == "fixed"
+    assert command(method="fine-tuning", warm_up=0.5)["--warmup-updates"] == "10"
+
+
 @pytest.mark.parametrize(
     ("task", "more", "batch"),
     [("RTE", {}, "16"), ("QNLI", {}, "32"), ("QNLI", {"k": 100}, "16"), ("QNLI", {"batch_size": 8}, "8")],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 from dataclasses import replace
 
@@ -119,8 +121,29 @@ def test_settings_of_the_paper(rte, task, change, settings):
     assert replace(rte, task=task, **change).settings is SETTINGS[settings]
 
 
+def test_a_run_without_what_came_later_is_the_run_that_it_was(rte):
+    """Of the fields that there were, so that results of earlier versions are taken for what they are."""
+    names = (
+        "task method lr seed row k dev_examples selection supplementary_position supplementary batch_size max_epoch "
+    )
+    names += "max_update init_prompts_from init_head_from arch options"
+    decides = {name: getattr(rte, name) for name in names.split()}
+    decides |= {"position": 0, "protocol": 2, "backbone": backbone_digest(rte.backbone)}
+    decides |= {"data": folder_digest(rte.data, False)}
+    assert rte.run == hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:12]
+    assert replace(rte, eval_tasks=("MRPC",), eval_data=(rte.data,)).run == rte.run
+    for later in ({"warm_up": 0.06}, {"source_run": "ab" * 6, "source_task": "QQP"}):
+        assert replace(rte, **later).run != rte.run
+
+
+@pytest.mark.parametrize("change", [{"source_run": "../../../etc"}, {"warm_up": 1.0}, {"warm_up": -0.1}])
+def test_values_that_a_file_may_not_hold(rte, change):
+    with pytest.raises(InputError, match=next(iter(change))):
+        Experiment.from_json(replace(rte, **change).to_json())
+
+
 def test_json_and_back(rte):
-    found = replace(rte, options=("--fp16",), k=100)
+    found = replace(rte, options=("--fp16",), k=100, eval_tasks=("QQP",), eval_data=("/x",), warm_up=0.06)
     assert Experiment.from_json(found.to_json()) == found
 
 

@@ -1,0 +1,154 @@
+"""Score tables and figures of the papers besides IDPG: ours by the paper's own metric, and its values beside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Iterator
+
+from preprocess.errors import InputError
+from run_scripts.run.transfer import arrow
+
+from .notes import failures, incomplete, seeds_of, settings_note, variants_note
+from .papers import ARROW, PaperSeries, PaperTable, Printed, ScoreColumns
+from .render import NOTHING, Chart, Panel, Series, Table
+from .runs import Results, Run, architecture, grouped, has_finished
+from .scope import Choice, Scope, take_runs
+from .scores import RowScores, mean_over, mean_test, rows_of
+from .tables import AVERAGE, score_text, signed_difference
+from .transfer import answers
+
+CHOSEN_BY = (
+    "at the learning rate with the best mean dev score by the same metric; checkpoints by each task's own metric"
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Runs of the columns that are shown, their scores by row, and how many runs do not say the metric."""
+
+    scope: Scope
+    rows: dict[str, RowScores]
+    columns: tuple[str, ...]
+    silent: int
+
+    def notes(self, spec: ScoreColumns, scores: str, averages: bool = True) -> list[str]:
+        seeds = seeds_of(self.scope)
+        over = f"{AVERAGE}: mean of {', '.join(self.columns)}; the paper's as printed, or of its printed values"
+        return [
+            f"{settings_note(seeds, scores)}, {CHOSEN_BY}",
+            f"metric: {spec.scored}",
+            variants_note(self.scope.done, ""),
+            *([over] if averages else []),
+            *incomplete({(spec.k, name): row for name, row in self.rows.items()}, seeds),
+            *([f"left out: {self.silent} runs whose records do not say the metric"] if self.silent else []),
+            *failures(self.scope.failed),
+        ]
+
+
+def find_runs(spec: ScoreColumns, results: Results, choice: Choice) -> Found:
+    """The runs of a table or figure, with scores by its metrics.
+
+    Raises:
+        InputError: see ``take_runs``; none of the columns was asked for; no record says the metric.
+    """
+    columns = tuple(c for c in spec.columns if not choice.tasks or set(c.split(ARROW)) <= set(choice.tasks))
+    if not columns:
+        raise InputError(f"--tasks {' '.join(choice.tasks)}: choose from the columns {', '.join(spec.columns)}")
+    runs = [run for run in _by_metric(spec, results) if spec.has_row(run["row"])]
+    silent = [run for run in runs if run["test"] is None and has_finished(run)]
+    if silent and len(silent) == sum(map(has_finished, runs)):
+        raise InputError(
+            f"{results.folder}: its records do not say {', '.join(sorted(set(spec.metrics.values())))}: they are of an "
+            "earlier version, sweep into another folder"
+        )
+    kept = tuple(run for run in runs if run not in silent)
+    scope = take_runs(Results(results.folder, kept), replace(choice, tasks=columns), (spec.k,))
+    return Found(scope, rows_of(scope.done, failed=scope.failed), columns, len(silent))
+
+
+def _by_metric(spec: ScoreColumns, results: Results) -> Iterator[Run]:
+    """Runs whose task is the column, and whose scores are by its metric: None where a run does not say."""
+    for run in answers(results) if spec.transfers else results.runs:
+        column = arrow(run["source_task"], run["task"]) if spec.transfers else run["task"]
+        if column not in spec.columns or run["k"] != spec.k:
+            continue
+        metric, scores = spec.metrics[column], run.get("scores") or {}
+        dev, test = ((scores.get(split) or {}).get(metric) for split in ("dev", "test"))
+        dev = run["dev"] if dev is None else dev  # of zero-shot transfer: on the task that was trained on
+        yield {**run, "task": column, "metric": metric, "dev": dev, "test": test}
+
+
+def compared_table(spec: PaperTable, results: Results, choice: Choice) -> Table:
+    """Ours, and beside the paper's backbone its values and the difference, for each row and column.
+
+    Raises:
+        InputError: see ``find_runs``; there are runs of several architectures.
+    """
+    found = find_runs(spec, results, choice)
+    arch = _only_architecture(results, found.scope)
+    beside = arch in spec.blocks or choice.beside_paper
+    block = spec.blocks.get(arch, [*spec.blocks.values()][-1]) if beside else {}
+    more = spec.beside if beside else ()
+    groups = []
+    for name in choice.pick([*block, *found.rows]):
+        lines = _lines(found, name, block.get(name))
+        texts = [block[name].texts.get(column, NOTHING) if name in block else NOTHING for column in more]
+        tails = {"ours": [""] * len(more), "paper": texts, "difference": [""] * len(more)}
+        kinds = [[kind] if beside else [] for kind in lines]
+        groups.append([[name, *kind, *cells, *tails[of]] for kind, (of, cells) in zip(kinds, lines.items())])
+    names = ["method", *(["values"] if beside else [])]
+    notes = found.notes(spec, "ours" if beside else "scores")
+    if not beside:
+        notes.append(f"the paper's values are of {', '.join(spec.blocks)} and not beside these; --paper shows them")
+    elif arch not in spec.blocks:
+        notes.append(f"the paper's values are of {[*spec.blocks][-1]}")
+    return Table(spec.heading, len(names), [*names, *found.columns, AVERAGE, *more], groups, notes)
+
+
+def _only_architecture(results: Results, scope: Scope) -> str:
+    found = grouped(scope.done, architecture)
+    if len(found) > 1:
+        raise InputError(f"{results.folder} has runs of {' and '.join(found)}: give --backbone")
+    return next(iter(found))
+
+
+def _lines(found: Found, name: str, printed: Printed | None) -> dict[str, list[str]]:
+    """What the values are -> cells of the columns and of their average."""
+    row, seeds, columns = found.rows.get(name, {}), len(seeds_of(found.scope)), (*found.columns, AVERAGE)
+    ours = {column: score.test for column, score in row.items()} | {AVERAGE: mean_test(row, found.columns)}
+    std = {column: score.std for column, score in row.items()}
+    few = {column: f" (n={len(score.seeds)})" for column, score in row.items() if len(score.seeds) < seeds}
+    lines = {"ours": [score_text(ours.get(column), std.get(column)) + few.get(column, "") for column in columns]}
+    if printed is not None:
+        whole = printed.avg is not None and printed.mean.keys() == set(found.columns)
+        average = printed.avg if whole else mean_over(printed.mean, found.columns)
+        theirs = {**printed.mean, AVERAGE: average}
+        lines["paper"] = [score_text(theirs.get(column), printed.std.get(column), NOTHING) for column in columns]
+        if printed.mean:
+            lines["difference"] = [signed_difference(ours.get(column), theirs.get(column)) for column in columns]
+    return lines
+
+
+def series_chart(spec: PaperSeries, results: Results, choice: Choice) -> Chart:
+    """Scores of rows against the number in their names.
+
+    Raises:
+        InputError: see ``find_runs``.
+    """
+    found = find_runs(spec, results, choice)
+    places = {place: name for name in choice.pick(found.rows) if (place := spec.parts(name)) is not None}
+    numbers = sorted({number for _, number in places})
+    panels, groups = [], []
+    for columns in [found.columns] if spec.averaged else [(column,) for column in found.columns]:
+        over, series = AVERAGE if spec.averaged else columns[0], []
+        for style, line in enumerate(dict.fromkeys(line for line, _ in places)):
+            rows = [found.rows.get(places.get((line, number), ""), {}) for number in numbers]
+            scores = [mean_test(row, columns) for row in rows]
+            points = [(number, score) for number, score in zip(numbers, scores) if score is not None]
+            series += [Series(line, points, style)] if points else []
+            groups.append([[line, over, *map(score_text, scores)]])
+        panels.append(Panel(over, spec.xlabel, "mean test score (x100)", series, whole=True))
+    header = ["method", "task", *map(str, numbers)]
+    return Chart(
+        panels, Table(spec.heading, 2, header, groups, [*found.notes(spec, "scores", spec.averaged), spec.xlabel])
+    )

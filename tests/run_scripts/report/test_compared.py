@@ -1,0 +1,153 @@
+"""Tables and figures of other papers: ours by their metric, beside their values; parameters and seconds."""
+
+from __future__ import annotations
+
+import pytest
+
+from preprocess.errors import InputError
+from run_scripts.report.__main__ import main
+from run_scripts.report.compared import compared_table, series_chart
+from run_scripts.report.costs import costs_table
+from run_scripts.report.papers import papers
+from run_scripts.report.runs import read_results
+from run_scripts.report.scope import Choice
+
+from . import made
+
+BASE = ["fairseq-train", "--arch", "roberta_idpg_base"]
+
+
+def scores(accuracy, both):
+    return {"accuracy": accuracy, "acc_and_macro_f1": both}
+
+
+def run(row, task, seed=1, lr=1e-3, dev=80.0, test=70.0, both=60.0, **more):
+    """Scores by the task's own metric, and by ID-SPAM's."""
+    found = {"dev": scores(dev, dev - 1), "test": scores(test, both)}
+    return made.run(row, task, seed, lr, dev, test, **{"scores": found, **more})
+
+
+def table(tmp_path, name, runs, **choice):
+    return compared_table(papers().tables[name], read_results(made.write(tmp_path, runs)), Choice(**choice))
+
+
+def cells(found, *names):
+    (line,) = [line for line in found.lines if tuple(line[: len(names)]) == names]
+    return dict(zip(found.header, line))
+
+
+def test_ours_are_by_the_papers_metric(tmp_path):
+    runs = [run("id-spam", task, seed, both=60.0 + seed) for task in ("MRPC", "RTE", "QQP") for seed in (1, 2)]
+    found = table(tmp_path, "idspam-3", runs)
+    assert found.title.startswith("ID-SPAM, Table 3") and found.header == [
+        "method",
+        "values",
+        "MRPC",
+        "RTE",
+        "QQP",
+        "Avg",
+    ]
+    ours, theirs, gap = (cells(found, "id-spam", name) for name in ("ours", "paper", "difference"))
+    assert (ours["MRPC"], ours["RTE"], ours["QQP"]) == ("61.5±0.7", "70.0±0.0", "61.5±0.7")
+    assert (ours["Avg"], theirs["MRPC"], gap["MRPC"]) == (f"{(61.5 + 70 + 61.5) / 3:.1f}", "86.1", "-24.6")
+    assert theirs["Avg"] == f"{(86.1 + 81.1 + 88.4) / 3:.1f}"
+    assert set(cells(found, "mean-pooling", "ours").values()) == {"mean-pooling", "ours", "missing"}
+    assert "metric: mean of accuracy and macro F1 for MRPC and QQP, accuracy for RTE (Section 3.2)" in found.notes
+
+
+def test_the_learning_rate_is_chosen_by_the_same_metric(tmp_path):
+    """By accuracy on dev the first would be, by the mean with macro F1 the second."""
+    high = {"scores": {"dev": scores(90, 50), "test": scores(99, 99)}}
+    runs = [run("id-spam", "MRPC", lr=1e-3, dev=90, **high), run("id-spam", "MRPC", lr=1e-4, dev=70, both=65.0)]
+    assert cells(table(tmp_path, "idspam-3", runs), "id-spam", "ours")["MRPC"] == "65.0"
+
+
+def test_the_backbone_decides_which_values_stand_beside(tmp_path):
+    large = table(tmp_path / "large", "idspam-2", [run("lpt", "MRPC")])
+    base = table(tmp_path / "base", "idspam-2", [run("lpt", "MRPC", command=BASE)])
+    assert [cells(found, "lpt", "paper")["MRPC"] for found in (large, base)] == ["87.3±0.2", "84.3±0.2"]
+    assert [cells(found, "lpt", "paper")["Avg"] for found in (large, base)] == ["85.1", "83.1"]
+    small = table(tmp_path / "small", "idspam-2", [run("lpt", "MRPC", command=made.MINILM)])
+    assert small.lines == [["lpt", *["missing"] * 3, "60.0", *["missing"] * 3]]
+    assert "roberta_idpg_base, roberta_idpg_large and not beside these; --paper shows them" in small.notes[-1]
+    asked = table(tmp_path / "asked", "idspam-2", [run("lpt", "MRPC", command=made.MINILM)], beside_paper=True)
+    assert cells(asked, "lpt", "paper")["MRPC"] == "87.3±0.2"
+    assert asked.notes[-1] == "the paper's values are of roberta_idpg_large"
+    with pytest.raises(InputError, match="runs with more than one backbone|has runs of roberta"):
+        table(tmp_path / "both", "idspam-2", [run("lpt", "MRPC"), run("lora", "RTE", command=BASE)])
+
+
+def test_a_part_of_the_columns(tmp_path):
+    found = table(tmp_path, "idspam-2", [run("lpt", "MRPC"), run("lpt", "RTE")], tasks=("MRPC", "RTE"), rows=("lpt",))
+    assert found.header[2:] == ["RTE", "MRPC", "Avg"] or found.header[2:] == ["MRPC", "RTE", "Avg"]
+    assert (
+        cells(found, "lpt", "paper")["Avg"] == f"{(87.3 + 74.2) / 2:.1f}"
+        and cells(found, "lpt", "ours")["Avg"] == "65.0"
+    )
+    with pytest.raises(InputError, match="--tasks CR: choose from the columns MNLI, QNLI"):
+        table(tmp_path, "idspam-2", [], tasks=("CR",))
+
+
+def test_runs_that_do_not_say_the_metric(tmp_path):
+    old = {"scores": {"dev": {"accuracy": 80.0}, "test": {"accuracy": 70.0}}}
+    found = table(tmp_path / "some", "idspam-3", [run("id-spam", "MRPC"), run("mean-pooling", "MRPC", **old)])
+    assert "left out: 1 runs whose records do not say the metric" in found.notes
+    with pytest.raises(InputError, match="its records do not say acc_and_macro_f1, accuracy: they are of an earlier"):
+        table(tmp_path / "none", "idspam-3", [run("mean-pooling", "MRPC", **old)])
+
+
+def test_zero_shot_transfer_in_columns(tmp_path):
+    found = {"QQP": {"metric": "acc_and_f1", "scores": scores(50.0, 66.6), "test": 50.0}}
+    table_ = table(tmp_path, "idspam-6", [run("id-spam", "MRPC", transfer=found), run("id-spam", "QQP")])
+    ours = cells(table_, "id-spam", "ours")
+    assert (ours["MRPC → QQP"], ours["QQP → MRPC"]) == ("66.6", "missing")
+    assert cells(table_, "id-spam", "paper")["MRPC → QQP"] == "69.2±0.4"
+
+
+def test_few_shot_transfer_in_columns(tmp_path):
+    few = {"source_task": "QQP", "k": 100, "setting": "few-shot"}
+    found = table(
+        tmp_path, "idspam-11", [run("lpt", "MRPC", **few), run("lpt", "MRPC", **{**few, "k": 8}), run("lpt", "QQP")]
+    )
+    assert cells(found, "lpt", "ours")["QQP → MRPC"] == "60.0"
+    assert cells(found, "lpt", "paper")["QQP → MRPC"] == "69.4"
+
+
+def test_scores_against_the_layer(tmp_path):
+    rows = [("id-spam-m0", 50.0), ("id-spam-m12", 60.0), ("lpt-m12", 55.0), ("lpt", 99.0)]
+    results = read_results(made.write(tmp_path, [run(row, "MRPC", both=both) for row, both in rows]))
+    chart = series_chart(papers().figures["idspam-2"], results, Choice())
+    assert chart.table.header == ["method", "task", "0", "12"]
+    assert chart.table.lines[:2] == [["id-spam", "MRPC", "50.0", "60.0"], ["lpt", "MRPC", "missing", "55.0"]]
+    assert [panel.title for panel in chart.panels] == ["MRPC", "RTE"]
+    assert [series.points for series in chart.panels[0].series] == [[(0, 50.0), (12, 60.0)], [(12, 55.0)]]
+
+
+def test_seconds(tmp_path):
+    cost = {"seconds_per_update": 0.5, "best_update": 40, "batch_size": 10, "seconds_per_prediction": 0.002}
+    results = read_results(made.write(tmp_path, [run("lpt", task, **cost) for task in ("WiC", "RTE")]))
+    each = costs_table(papers().costs["idspam-14"], results, Choice())
+    assert cells(each, "lpt", "training", "ours")["WiC"] == "0.050"
+    assert cells(each, "lpt", "prediction", "ours")["WiC"] == "0.002"
+    assert cells(each, "lpt", "prediction", "paper")["WiC"] == "0.041"
+    assert cells(each, "lora", "training", "ours")["WiC"] == "missing"
+    whole = costs_table(papers().costs["idspam-15"], results, Choice())
+    assert cells(whole, "lpt", "convergence", "ours")["RTE"] == "20"
+    assert cells(whole, "lpt", "convergence", "paper")["RTE"] == "168"
+
+
+def test_the_command(tmp_path, capsys):
+    made.write(tmp_path, [run("lpt-m3", "MRPC"), run("lpt", "MRPC")])
+    for arguments, said in (
+        (["--table", "idspam-2"], "ID-SPAM, Table 2: GLUE\n"),
+        (["--table", "idspam-12"], "2,162,688"),
+        (["--figure", "idspam-2"], "lpt       MRPC"),
+        (["--figure", "idspam-2", "--out", str(tmp_path / "f.svg"), "--format", "csv"], "method,task,3\n"),
+    ):
+        main([str(tmp_path), *arguments])
+        assert said in capsys.readouterr().out
+    for arguments in (["--table", "idspam-2", "--voting"], ["--table", "idspam-12", "--paper"]):
+        with pytest.raises(SystemExit, match="means nothing to --table idspam"):
+            main([str(tmp_path), *arguments])
+    with pytest.raises(SystemExit):
+        main([str(tmp_path), "--table", "idspam-13"])

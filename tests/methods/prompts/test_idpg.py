@@ -186,7 +186,7 @@ def test_prompts_at_chosen_layers_only():
             "released has no effect without --generator-residual: leave it",
         ),
         ({"prompt_init_text": "good"}, "--prompt-init-text good has no effect with --prompt-init normal"),
-        ({"method": "m-idpg"}, "--method m-idpg is unknown: did you mean m-idpg-phm\\? choose from adapter, "),
+        ({"method": "m-idpg"}, "--method m-idpg is unknown: did you mean m-idpg-phm\\? choose from adamix, "),
     ],
 )
 def test_impossible_options(options, message):

@@ -24,6 +24,7 @@ PAGES = {
         "README.md",
         "CHANGELOG.md",
         "CONTRIBUTING.md",
+        "fairseq_idpg/METHODS.md",
         "fairseq_idpg/OPTIONS.md",
         "fairseq_idpg/PAPER.md",
         "preprocess/README.md",
@@ -55,9 +56,13 @@ def test_files_that_a_page_names_are_there(page):
 
 
 def test_methods_table_states_the_counts():
-    rows = dict(re.findall(r"^\| `([\w-]+)`[^|]*\|[^|]*\|[^|]*\| ([\d,]+) \|", README, flags=re.MULTILINE))
+    table = PAGES["fairseq_idpg/METHODS.md"]
+    rows = dict(re.findall(r"^\| `([\w-]+)`[^|]*\|[^|]*\|[^|]*\| ([\d,]+) \|", table, flags=re.MULTILINE))
     assert {name: int(count.replace(",", "")) for name, count in rows.items()} == {**PAPER, **OF_BACKBONE}
     assert set(rows) == set(PRESETS)
+    families = re.findall(r"^- \*\*.*?(?=^- |^$)", README.split("## Methods")[1].split("## Layout")[0], re.M | re.S)
+    named = re.findall(r"`([\w-]+)`", "".join(families))
+    assert sorted(named) == sorted(PRESETS)
 
 
 def test_the_readmes_test_command_is_what_ci_runs():

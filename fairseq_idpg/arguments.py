@@ -2,11 +2,13 @@
 
 import math
 from argparse import Namespace
+from dataclasses import fields, is_dataclass
 from typing import Any, List
 
 import torch
 from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
+from fairseq.dataclass.configs import FairseqConfig
 
 from preprocess.split_scores import METRICS as SPLIT_METRICS
 from preprocess.split_scores import PARTS
@@ -33,6 +35,29 @@ METRICS = {
 }
 OURS = {part for parts in PARTS.values() for part in parts}  # what fairseq's criterion does not log
 LARGEST_SEED = 2**32 - 1  # numpy's
+SHARDING = "frozen weights are not sharded, and the state of trained ones is small"
+EMA = "the average would be of the frozen weights too, and training could not go on from a checkpoint"
+PARTS_OF_A_MODEL = "this model is not divided among devices"
+OF_SLOWMO = "it is for --ddp-backend slowmo, which is not supported"
+# options of fairseq -> why nothing but their default is taken: with other values a training ends in a traceback, trains
+# something else, or is the same without a word
+UNSUPPORTED = {
+    **dict.fromkeys(("zero_sharding", "cpu_offload", "use_sharded_state", "no_reshard_after_forward"), SHARDING),
+    **dict.fromkeys(("fp32_reduce_scatter", "not_fsdp_flatten_parameters", "checkpoint_shard_count"), SHARDING),
+    **dict.fromkeys(("slowmo_momentum", "slowmo_base_algorithm", "localsgd_frequency"), OF_SLOWMO),
+    **dict.fromkeys(("store_ema", "ema_decay", "ema_start_update", "ema_seed_model"), EMA),
+    **dict.fromkeys(("ema_update_freq", "ema_fp32"), EMA),
+    **dict.fromkeys(("model_parallel_size", "pipeline_model_parallel", "pipeline_balance"), PARTS_OF_A_MODEL),
+    **dict.fromkeys(("pipeline_devices", "pipeline_chunks", "pipeline_checkpoint"), PARTS_OF_A_MODEL),
+    **dict.fromkeys(("num_shards", "shard_id"), "training and validation read whole splits"),
+    "quantization_config_path": "it would change the frozen weights",
+    "required_seq_len_multiple": "fairseq pads translations to it alone",
+    "use_bmuf": "checkpoints do not hold its momentum, so that training could not go on from one",
+    "use_plasma_view": "fairseq reads it for language models alone",
+    "on_cpu_convert_precision": "it is for TPUs",
+    "write_checkpoints_asynchronously": "a checkpoint must be whole before the next begins",
+}
+BACKENDS = ("c10d", "pytorch_ddp", "no_c10d", "legacy_ddp")
 
 
 def flag_name(name: str) -> str:
@@ -69,6 +94,7 @@ def check_arguments(args: Namespace) -> None:
                 raise InputError(f"{flag_name(name)} {number} is no share: give 0 or more, and less than 1")
     if args.seed > LARGEST_SEED:
         raise InputError(f"--seed {args.seed} is too large: give {LARGEST_SEED} or less")
+    _check_supported(args)
     _check_criterion(args.criterion)
     _check_metric(args)
     _check_precision(args)
@@ -77,6 +103,21 @@ def check_arguments(args: Namespace) -> None:
 def _numbers(value: Any) -> List[float]:
     values = value if isinstance(value, (list, tuple)) else [value]
     return [number for number in values if isinstance(number, (int, float)) and not isinstance(number, bool)]
+
+
+def _check_supported(args: Namespace) -> None:
+    for section in (field.type for field in fields(FairseqConfig) if is_dataclass(field.type)):
+        for name, default in ((option.name, option.default) for option in fields(section)):
+            refused = name in UNSUPPORTED and getattr(args, name, default) != default
+            if refused and not str(default).startswith("${"):  # another section's
+                raise InputError(f"{given(args, name)} is not supported: {UNSUPPORTED[name]}: leave it out")
+    if args.ddp_backend not in BACKENDS:
+        remedy = "legacy_ddp" if args.cpu else "pytorch_ddp"
+        raise InputError(f"{given(args, 'ddp_backend')} is not supported: {SHARDING}: give {remedy}")
+    if args.tpu and not args.bf16:
+        raise InputError("--tpu is not supported: leave it out")
+    if args.profile and (args.cpu or not torch.cuda.is_available()):
+        raise InputError("--profile marks what a GPU does, and there is none: leave it out")
 
 
 def _check_criterion(name: str) -> None:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from fairseq import options
 
-from fairseq_idpg.arguments import check_arguments, check_tokens
+from fairseq_idpg.arguments import BACKENDS, UNSUPPORTED, check_arguments, check_tokens
 from fairseq_idpg.errors import InputError
 from tests.folders import ROOT, TRAINING
 
@@ -54,6 +54,93 @@ def test_refused(given, message):
     with pytest.raises(InputError) as refused:
         check_arguments(parsed(*given))
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("option", "values"),
+    [
+        ("--ddp-backend", ["fully_sharded"]),
+        ("--ddp-backend", ["slowmo"]),
+        ("--zero-sharding", ["os"]),
+        ("--cpu-offload", []),
+        ("--use-sharded-state", []),
+        ("--no-reshard-after-forward", []),
+        ("--fp32-reduce-scatter", []),
+        ("--not-fsdp-flatten-parameters", []),
+        ("--checkpoint-shard-count", ["2"]),
+        ("--slowmo-momentum", ["0.5"]),
+        ("--slowmo-base-algorithm", ["sgp"]),
+        ("--localsgd-frequency", ["4"]),
+        ("--use-bmuf", []),
+        ("--store-ema", []),
+        ("--ema-decay", ["0.5"]),
+        ("--ema-start-update", ["1"]),
+        ("--ema-seed-model", ["A.pt"]),
+        ("--ema-update-freq", ["2"]),
+        ("--ema-fp32", []),
+        ("--model-parallel-size", ["2"]),
+        ("--pipeline-model-parallel", []),
+        ("--pipeline-balance", ["[1]"]),
+        ("--pipeline-devices", ["[0]"]),
+        ("--pipeline-chunks", ["2"]),
+        ("--pipeline-checkpoint", ["always"]),
+        ("--quantization-config-path", ["A.yaml"]),
+        ("--required-seq-len-multiple", ["8"]),
+        ("--num-shards", ["2"]),
+        ("--shard-id", ["1"]),
+        ("--use-plasma-view", []),
+        ("--on-cpu-convert-precision", []),
+        ("--write-checkpoints-asynchronously", []),
+        ("--tpu", []),
+    ],
+)
+def test_options_of_fairseq_that_do_not_fit(option, values):
+    with pytest.raises(InputError) as refused:
+        check_arguments(parsed(option, *values))
+    assert str(refused.value).startswith(" ".join([option, *values, "is not supported: "]))
+
+
+def test_every_option_that_does_not_fit_is_one_of_fairseq():
+    known = vars(parsed())
+    assert UNSUPPORTED.keys() <= known.keys()
+
+
+@pytest.mark.parametrize(
+    ("option", "values"),
+    [
+        ("--offload-activations", []),
+        ("--encoder-layerdrop", ["0.5"]),
+        ("--encoder-layers-to-keep", ["0,1"]),
+        ("--quant-noise-pq", ["0.1"]),
+        ("--quant-noise-pq-block-size", ["4"]),
+        ("--quant-noise-scalar", ["0.1"]),
+        ("--untie-weights-roberta", []),
+        ("--spectral-norm-classification-head", []),
+        ("--min-params-to-wrap", ["1"]),
+        ("--load-checkpoint-heads", []),
+        ("--encoder-normalize-before", []),
+        ("--encoder-learned-pos", []),
+        ("--layernorm-embedding", []),
+        ("--no-token-positional-embeddings", []),
+        ("--encoder-embed-path", ["A"]),
+        ("--xformers-att-config", ["A"]),
+    ],
+)
+def test_options_of_fairseqs_encoders_that_the_model_does_not_have(option, values, capsys):
+    with pytest.raises(SystemExit) as ended:
+        parsed(option, *values)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.endswith(f"error: unrecognized arguments: {' '.join([option, *values])}\n")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_backends_that_give_each_process_the_whole_model(backend):
+    check_arguments(parsed("--ddp-backend", backend))
+
+
+def test_a_profile_needs_a_gpu():
+    with pytest.raises(InputError, match="^--profile marks what a GPU does, and there is none: leave it out$"):
+        check_arguments(parsed("--profile"))
 
 
 @pytest.mark.parametrize(

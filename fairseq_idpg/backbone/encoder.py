@@ -20,7 +20,8 @@ from fairseq.models.roberta.model import RobertaEncoder
 from fairseq.models.transformer import TransformerConfig, TransformerEncoder
 from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
-from torch import Tensor, nn
+from torch import Tensor, is_grad_enabled, nn
+from torch.utils.checkpoint import checkpoint
 
 from .attention import OpenAttention, project
 from .injection import (
@@ -70,10 +71,14 @@ class OpenTransformerEncoder(TransformerEncoder):
 
     ``forward`` restates fairseq's: there the device is asked before every layer whether there are pads, and nothing can
     enter between two layers.
+
+    Attributes:
+        checkpointed_from: the first layer of which autograd keeps the input alone; it is run again for the gradient.
     """
 
     def __init__(self, args, dictionary, embed_tokens):
         super().__init__(args, dictionary, embed_tokens)
+        self.checkpointed_from = len(self.layers)
         for index, layer in enumerate(self.layers):
             layer.index = index
 
@@ -124,7 +129,7 @@ class OpenTransformerEncoder(TransformerEncoder):
         hiddens = [states.x] if return_all_hiddens else []
         for layer in islice(self.layers, first, None):
             states = append_rows(states, injection.late(layer.index, states))
-            states = states._replace(x=layer(states, injection))
+            states = states._replace(x=self._run(layer, states, injection))
             rows = injection.hidden(layer.index, states)
             if rows is not None:
                 states = states._replace(x=INSERTIONS[injection.insertion](states.x, rows, room.rows))
@@ -132,6 +137,12 @@ class OpenTransformerEncoder(TransformerEncoder):
                 hiddens.append(states.x[:length])
         x = states.x if len(states.x) == length else states.x[:length]
         return {"encoder_out": [x], "encoder_states": hiddens}
+
+    def _run(self, layer: Any, states: States, injection: Injection) -> Tensor:
+        """T x B x d, what ``layer`` gives. fairseq's own wrapper of layers loses the gradient of a frozen input."""
+        if layer.index < self.checkpointed_from or not is_grad_enabled():
+            return layer(states, injection)
+        return checkpoint(lambda *given: layer(States(*given), injection), *states, use_reentrant=False)
 
     def states_before(self, layer: int, tokens: Tensor, padded: Optional[bool] = None) -> Tensor:
         """T x B x d, the states of a text that enter a layer (L: that leave the last), with nothing injected."""

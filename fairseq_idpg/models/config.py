@@ -45,6 +45,11 @@ class BackboneConfig(FairseqDataclass):
     activation_dropout: float = documented("dropout after the feed-forward's activation", 0.0)
     pooler_activation_fn: Activation = documented("activation of the classification head", "tanh")
     pooler_dropout: float = documented("dropout of the classification head", 0.0)
+    checkpoint_activations: bool = documented(
+        "keep the input of each layer for the backward pass and run the layer again there: less memory, more time, "
+        "the same numbers",
+        False,
+    )
     max_positions: int = II("task.max_positions")
     no_save_optimizer_state: bool = II("checkpoint.no_save_optimizer_state")
 

@@ -156,6 +156,10 @@ def check_effects(task_cfg: Any, cfg: Any, method: Optional[Method]) -> None:
                 f"{given(task_cfg, f'{cache}_dtype')} has no effect without {flag_name(cache)}: leave it out or give a "
                 "folder"
             )
+    if method is None and not cfg.no_freeze_backbone and getattr(cfg, "checkpoint_activations", False):
+        raise InputError(
+            f"--checkpoint-activations has no effect: --method {cfg.method} keeps nothing of the layers: leave it out"
+        )
     if task_cfg.group_by_length and task_cfg.no_shuffle:
         raise InputError(
             "--group-by-length has no effect with --no-shuffle, which keeps the order: leave one of them out"

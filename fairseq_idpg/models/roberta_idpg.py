@@ -57,6 +57,8 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         layers = len(self.encoder.sentence_encoder.layers)
         injected = layers if self.method is None else self.method.first_layer(layers)
         self.first_layer = min(injected, first_trained(self.encoder.sentence_encoder, layers))
+        if getattr(args, "checkpoint_activations", False):
+            self.encoder.sentence_encoder.checkpointed_from = self.first_layer
 
     @staticmethod
     def add_args(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,75 @@
+"""--checkpoint-activations: layers are run again in the backward pass, on the same draws, and nothing else changes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.methods.registry import PRESETS
+from tests.folders import same_tensors, train, write_backbone, write_folder
+
+from .started import behaviour, made, usual
+from .test_saved_activations import LATE, kept_bytes
+
+IN_LAYERS = {  # what is made while a layer is run, with draws of its own
+    "prefix-tuning": {"prefix_dropout": 0.5},
+    "adapter": {"adapter_dropout": 0.5, "activation_dropout": 0.2},
+    "lora-all": {"lora_dropout": 0.5},
+    "adapter-drop": {"adapter_drop": "0", "adapter_drop_random": True},
+    "m-idpg-phm": {"prompt_insertion": "key-value", "representation_dropout": True, "generator_dropout": 0.5},
+    "lora+id-spam": {},
+    "fine-tuning": {"activation_dropout": 0.2},
+}
+
+
+@pytest.mark.parametrize(("method", "options"), [*((name, {}) for name in PRESETS), *IN_LAYERS.items()])
+def test_losses_and_gradients_stay_bitwise(method, options):
+    options = {**usual(method), **options}
+    stored, again = (behaviour(made(method, **options, checkpoint_activations=each)) for each in (False, True))
+    assert len(stored) == len(again)
+    assert all(torch.equal(one, other) for one, other in zip(stored, again))
+
+
+@pytest.mark.parametrize("method", ["prompt-tuning", "m-idpg-phm", "p-tuning-v2-kv", "adapter", "lora", "fine-tuning"])
+def test_a_layer_keeps_its_input(method):
+    """A layer more keeps the T x B x d that enter it, and what the method keeps of its own between the layers."""
+
+    def of_a_layer(**more) -> int:
+        four, eight = (kept_bytes(method, encoder_layers=n, **usual(method), **more) for n in (4, 8))
+        return (eight - four) // 4
+
+    assert of_a_layer(checkpoint_activations=True) < 0.25 * of_a_layer()
+
+
+@pytest.mark.parametrize("method", LATE)
+def test_below_the_first_slot_nothing_is_kept(method):
+    kept = {kept_bytes(method, encoder_layers=n, prompt_layers=str(n - 2), checkpoint_activations=True) for n in (3, 6)}
+    assert len(kept) == 1
+
+
+def test_layers_are_run_again_in_the_backward_pass_alone():
+    model, runs = made("prompt-tuning", checkpoint_activations=True), []
+    layer = model.encoder.sentence_encoder.layers[1]
+    layer.register_forward_pre_hook(lambda *_: runs.append(torch.is_grad_enabled()))
+    behaviour(model)
+    assert runs == 4 * [True]  # evaluation and training, forward and backward each
+    with torch.no_grad():
+        model.encoder.sentence_encoder(torch.tensor([[0, 5, 2]]))
+    assert runs[4:] == [False]
+
+
+def test_refused_where_no_layer_keeps_anything():
+    message = "--checkpoint-activations has no effect: --method head-only keeps nothing of the layers: leave it out"
+    with pytest.raises(InputError, match=message):
+        made("head-only", checkpoint_activations=True)
+
+
+def test_a_training_is_the_same_from_the_command_line(tmp_path):
+    backbone, data = write_backbone(tmp_path / "model.pt"), write_folder(tmp_path / "pairs")
+    usual = ["--backbone", backbone, "--max-epoch", 2]
+    stored = train(data, tmp_path / "stored", *usual)
+    again = train(data, tmp_path / "again", *usual, "--checkpoint-activations")
+    assert stored.log("train_loss") == again.log("train_loss") != []
+    one, other = (torch.load(tmp_path / name / "checkpoint_last.pt", weights_only=True) for name in ("stored", "again"))
+    assert same_tensors(one["model"], other["model"]) and other["cfg"]["model"]["checkpoint_activations"]

@@ -157,8 +157,8 @@ def plain_pfeiffer(method, i: int, activation):
     return None, lambda f, x, norm: f + adapter(norm(f + x))
 
 
-def plain_parallel(method, i, activation):
-    """Adapters beside sublayers of the i-th layer that has some: f + s adapter(x)."""
+def plain_parallel(method, i, activation, reads_output=False):
+    """Adapters beside sublayers of the i-th layer that has some: f + s adapter(x), or behind them: f + s adapter(f)."""
 
     def beside(name: str):
         if name not in method.sublayers:
@@ -166,6 +166,6 @@ def plain_parallel(method, i, activation):
         k = len(method.sublayers) * i + method.sublayers.index(name)
         scale = method.scale[k].item() if torch.is_tensor(method.scale) else method.scale
         adapter = plain_adapter(method, k, activation)
-        return lambda f, x, norm: f + scale * adapter(x)
+        return lambda f, x, norm: f + scale * adapter(f if reads_output else x)
 
     return beside("attention"), beside("FFN")

@@ -86,8 +86,8 @@ def compared_table(spec: PaperTable, results: Results, choice: Choice) -> Table:
     """
     found = find_runs(spec, results, choice)
     arch = _only_architecture(results, found.scope)
-    beside = arch in spec.blocks or choice.beside_paper
-    block = spec.blocks.get(arch, [*spec.blocks.values()][-1]) if beside else {}
+    beside = (arch in spec.blocks or choice.beside_paper) and spec.says_something
+    block = spec.blocks.get(arch, [*spec.blocks.values()][-1] if beside else {})
     more = spec.beside if beside else ()
     groups = []
     for name in choice.pick([*block, *found.rows]):
@@ -98,9 +98,9 @@ def compared_table(spec: PaperTable, results: Results, choice: Choice) -> Table:
         groups.append([[name, *kind, *cells, *tails[of]] for kind, (of, cells) in zip(kinds, lines.items())])
     names = ["method", *(["values"] if beside else [])]
     notes = found.notes(spec, "ours" if beside else "scores")
-    if not beside:
+    if not beside and spec.says_something:
         notes.append(f"the paper's values are of {', '.join(spec.blocks)} and not beside these; --paper shows them")
-    elif arch not in spec.blocks:
+    elif beside and arch not in spec.blocks:
         notes.append(f"the paper's values are of {[*spec.blocks][-1]}")
     return Table(spec.heading, len(names), [*names, *found.columns, AVERAGE, *more], groups, notes)
 
@@ -119,7 +119,7 @@ def _lines(found: Found, name: str, printed: Printed | None) -> dict[str, list[s
     std = {column: score.std for column, score in row.items()}
     few = {column: f" (n={len(score.seeds)})" for column, score in row.items() if len(score.seeds) < seeds}
     lines = {"ours": [score_text(ours.get(column), std.get(column)) + few.get(column, "") for column in columns]}
-    if printed is not None:
+    if printed is not None and printed.says_something:
         whole = printed.avg is not None and printed.mean.keys() == set(found.columns)
         average = printed.avg if whole else mean_over(printed.mean, found.columns)
         theirs = {**printed.mean, AVERAGE: average}
@@ -139,8 +139,8 @@ def series_chart(spec: PaperSeries, results: Results, choice: Choice) -> Chart:
     places = {place: name for name in choice.pick(found.rows) if (place := spec.parts(name)) is not None}
     numbers = sorted({number for _, number in places})
     panels, groups = [], []
-    for columns in [found.columns] if spec.averaged else [(column,) for column in found.columns]:
-        over, series = AVERAGE if spec.averaged else columns[0], []
+    for over, columns in spec.panels(found.columns).items():
+        series = []
         for style, line in enumerate(dict.fromkeys(line for line, _ in places)):
             rows = [found.rows.get(places.get((line, number), ""), {}) for number in numbers]
             scores = [mean_test(row, columns) for row in rows]
@@ -148,7 +148,9 @@ def series_chart(spec: PaperSeries, results: Results, choice: Choice) -> Chart:
             series += [Series(line, points, style)] if points else []
             groups.append([[line, over, *map(score_text, scores)]])
         panels.append(Panel(over, spec.xlabel, "mean test score (x100)", series, whole=True))
+    means = spec.panels(found.columns) if spec.averages else {}
+    notes = [f"{name}: mean of {', '.join(columns)}" for name, columns in means.items()]
     header = ["method", "task", *map(str, numbers)]
     return Chart(
-        panels, Table(spec.heading, 2, header, groups, [*found.notes(spec, "scores", spec.averaged), spec.xlabel])
+        panels, Table(spec.heading, 2, header, groups, [*found.notes(spec, "scores", False), *notes, spec.xlabel])
     )

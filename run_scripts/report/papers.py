@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Iterator, Mapping
+from typing import Any, Iterator, Mapping, Sequence
 
 import yaml
 
@@ -26,6 +26,11 @@ class Printed:
     std: dict[str, float] = field(default_factory=dict)
     avg: float | None = None
     texts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def says_something(self) -> bool:
+        """Whether there are values, not the name of the row alone."""
+        return bool(self.mean or self.texts)
 
 
 @dataclass(frozen=True)
@@ -62,17 +67,27 @@ class PaperTable(ScoreColumns):
     blocks: dict[str, dict[str, Printed]] = field(default_factory=dict)
     beside: tuple[str, ...] = ()
 
+    @property
+    def says_something(self) -> bool:
+        return any(row.says_something for rows in self.blocks.values() for row in rows.values())
+
 
 @dataclass(frozen=True)
 class PaperSeries(ScoreColumns):
     """A figure: rows that end with a number, ``pattern`` (line, number), which ``xlabel`` explains.
 
-    ``averaged``: over the columns, in one panel; else a panel for each.
+    ``averages``: name -> columns whose mean is a panel; by default each column is one.
     """
 
     pattern: str = ""
     xlabel: str = ""
-    averaged: bool = False
+    averages: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def panels(self, shown: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Of the columns that are shown."""
+        panels = self.averages or {column: (column,) for column in self.columns}
+        kept = {name: tuple(column for column in columns if column in shown) for name, columns in panels.items()}
+        return {name: columns for name, columns in kept.items() if columns}
 
     def has_row(self, row: str) -> bool:
         return self.parts(row) is not None
@@ -107,7 +122,8 @@ def papers() -> Papers:
     for path in sorted(CONFIGS.glob(f"*/{VALUES}")):
         read = yaml.safe_load(path.read_text(encoding="utf-8"))
         for number, found in read.get("tables", {}).items():
-            name, heading = f"{path.parent.name}-{number}", f"{read['paper']}, Table {number}: {found['title']}"
+            name, what = f"{path.parent.name}-{number}", f", Table {number}" if number.isdecimal() else ""
+            heading = f"{read['paper']}{what}: {found['title']}"
             if "blocks" in found:
                 tables[name] = PaperTable(
                     **_columns(heading, found), blocks=dict(_blocks(found)), beside=tuple(found.get("beside", ()))
@@ -120,7 +136,7 @@ def papers() -> Papers:
                 **_columns(heading, found),
                 pattern=found["rows"],
                 xlabel=found["xlabel"],
-                averaged=found.get("averaged", False),
+                averages={name: tuple(of) for name, of in found.get("averages", {}).items()},
             )
     return Papers(tables, costs, figures)
 

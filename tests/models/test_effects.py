@@ -73,6 +73,7 @@ VALUES = {  # other values of every option than those that some preset has
     "adapter_init_std": [0.1],
     "compacter_n": [2],
     "adapter_place": ["ffn", "attention", "both"],
+    "adapter_reads": ["input", "output"],
     "adapter_scale": ["1", "2.5", "learned"],
     "adapter_drop": ["0", "2"],
     "adapter_drop_random": [True],

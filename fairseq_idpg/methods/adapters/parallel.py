@@ -25,6 +25,8 @@ from ..options import Filled, option
 from ..registry import register_preset
 from .base import AdapterConfig, AdapterMethod, Branch
 
+INPUT, OUTPUT = "input", "output"
+AdapterReads: Any = ChoiceEnum([INPUT, OUTPUT])
 PLACES = {"ffn": ("FFN",), "attention": ("attention",), "both": ("attention", "FFN")}
 AdapterPlace: Any = ChoiceEnum(list(PLACES))
 
@@ -43,6 +45,9 @@ class ParallelConfig(ScaledConfig):
     """Options of parallel adapters beside sublayers."""
 
     adapter_place: Filled[AdapterPlace] = option("ffn", "sublayers with a parallel adapter beside them")
+    adapter_reads: Filled[AdapterReads] = option(
+        INPUT, "what of its sublayer a parallel adapter reads: the 'input', or the 'output', as sequential ones do (SA)"
+    )
 
 
 class ScaledAdapters(AdapterMethod):
@@ -79,15 +84,18 @@ def _number(text: str) -> float:
 class ParallelAdapters(ScaledAdapters):
     """f' = f + s (W_up ReLU(W_down x + b_down) + b_up), x the input of the sublayer whose output is f: LN(x + f').
 
+    With ``--adapter-reads output`` f stands in the place of the x that is multiplied: the paper's sequential adapter.
+
     ``down``: N x d x m, uniform in ±1/sqrt(d) (Kaiming, as LoRA's A); ``up``: N x m x d, 0; N = L, or 2 L with both
     sublayers. Trainable parameters: N (2 d m + m + d), and N of a learned s.
     """
 
     config = ParallelConfig
-    stands = "beside"
 
     def __init__(self, cfg: ParallelConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
+        self.sequential = str(cfg.adapter_reads) == OUTPUT
+        self.stands = "after" if self.sequential else "beside"
         down = torch.empty(self.count, self.width, self.hidden)
         self.down = nn.Parameter(down.uniform_(-(self.width**-0.5), self.width**-0.5))
         self.up = nn.Parameter(torch.zeros(self.count, self.hidden, self.width))
@@ -102,12 +110,17 @@ class ParallelAdapters(ScaledAdapters):
         return self.scaled(self.up_bias)
 
     def attach(self, *branches: Branch) -> Changes:
-        changes = {name: _beside(branch) for name, branch in zip(self.sublayers, branches)}
+        enter = _behind if self.sequential else _beside
+        changes = {name: enter(branch) for name, branch in zip(self.sublayers, branches)}
         return changes.get("attention"), changes.get("FFN")
 
 
 def _beside(branch: Branch) -> Change:
     return lambda f, x, layer_norm: f + branch(x)
+
+
+def _behind(branch: Branch) -> Change:
+    return lambda f, x, layer_norm: f + branch(f)
 
 
 register_preset("adapter-parallel", ParallelAdapters, adapter_activation="relu", adapter_dropout=0.1)

@@ -38,6 +38,15 @@ def test_equation_of_parallel_adapters(place, scale):
     check_plainly(model, {layer: plain_parallel(method, i, relu) for i, layer in enumerate(method.layers)})
 
 
+@pytest.mark.parametrize("place", ["ffn", "attention", "both"])
+def test_equation_of_sequential_adapters_of_one_sublayer(place):
+    """SA (attn) and SA (ffn) of He et al.; both places are Houlsby's adapter but for the start and the activation."""
+    model = adapted("adapter-parallel", adapter_place=place, adapter_reads="output", adapter_layers="0,2")
+    method = model.method
+    assert "after" in method.describe() and "beside" not in method.describe()
+    check_plainly(model, {layer: plain_parallel(method, i, relu, True) for i, layer in enumerate(method.layers)})
+
+
 def plain_heads(method, i: int):
     """s W_up,h ReLU(W_down,h q_h + b_down,h) + s b_up,h of the i-th layer that has some, token by token."""
     scale = method.scale[i].item() if torch.is_tensor(method.scale) else method.scale

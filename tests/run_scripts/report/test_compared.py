@@ -113,6 +113,38 @@ def test_few_shot_transfer_in_columns(tmp_path):
     assert cells(found, "lpt", "paper")["QQP → MRPC"] == "69.4"
 
 
+def test_rows_of_which_the_paper_says_only_the_name(tmp_path):
+    """EPT's cells are not known: its rows stand there, without values of the paper."""
+    by_part = {"accuracy": 60.0, "mcc": 50.0, "f1a": 40.0}
+    runs = [made.run("ept", task, scores={"dev": by_part, "test": by_part}, command=BASE) for task in ("CoLA", "RTE")]
+    found = table(tmp_path, "ept-1", runs, tasks=("CoLA", "RTE", "MultiRC"))
+    assert found.header == ["method", "RTE", "CoLA", "MultiRC", "Avg"]
+    assert cells(found, "ept") == dict(zip(found.header, ["ept", "60.0", "50.0", "missing", "missing"]))
+    assert "fine-tuning" in [line[0] for line in found.lines] and "paper's values" not in found.notes[-1]
+
+
+def test_scores_of_tasks_that_none_of_ours_is_stand_beside(tmp_path):
+    accuracy = {"dev": {"accuracy": 80.0}, "test": {"accuracy": 80.0}}
+    found = table(tmp_path, "slides-parallel", [made.run("PA (ffn), r=200", "SST-2", scores=accuracy, command=BASE)])
+    assert found.header == ["method", "values", "MNLI", "SST-2", "Avg", "parameters", "XSum", "MT"]
+    assert cells(found, "PA (ffn), r=200", "ours")["SST-2"] == "80.0"
+    papers_line = cells(found, "PA (ffn), r=200", "paper")
+    assert (papers_line["SST-2"], papers_line["XSum"], papers_line["MT"]) == ("-", "43.93/20.66/35.63", "36.4")
+    assert not [line for line in found.lines if line[1] == "difference"]
+
+
+def test_scores_against_the_number_of_spaces(tmp_path):
+    both = {"dev": {"accuracy": 60.0, "mcc": 50.0}, "test": {"accuracy": 60.0, "mcc": 50.0}}
+    runs = [made.run(f"ept-N{n}", task, scores=both) for n in (2, 8) for task in ("CoLA", "RTE")]
+    results = read_results(made.write(tmp_path, runs))
+    chart = series_chart(papers().figures["ept-5"], results, Choice(tasks=("CoLA", "RTE")))
+    assert chart.table.header == ["method", "task", "2", "8"]
+    assert chart.table.lines == [["ept", "GLUE", "55.0", "55.0"]] and [panel.title for panel in chart.panels] == [
+        "GLUE"
+    ]
+    assert "GLUE: mean of RTE, CoLA" in chart.table.notes
+
+
 def test_scores_against_the_layer(tmp_path):
     rows = [("id-spam-m0", 50.0), ("id-spam-m12", 60.0), ("lpt-m12", 55.0), ("lpt", 99.0)]
     results = read_results(made.write(tmp_path, [run(row, "MRPC", both=both) for row, both in rows]))

@@ -68,6 +68,30 @@ def test_id_spam_says_by_what_it_scores():
     assert (tables["idspam-6"].k, tables["idspam-11"].k) == (None, 100)
 
 
+OTHERS = {name: table for name, table in papers().tables.items() if not name.startswith("idspam")}
+SLIDES = [(name, row) for name, table in OTHERS.items() if table.beside for row in table.blocks["roberta_idpg_base"]]
+
+
+def test_ept_and_the_slides_print_nothing_that_stands_beside_with_a_difference():
+    assert len(OTHERS) == 5 and len(SLIDES) == 17
+    assert not any(row.mean for table in OTHERS.values() for rows in table.blocks.values() for row in rows.values())
+    by_task = papers().tables["ept-1"].metrics
+    assert (by_task["CoLA"], by_task["MRPC"], by_task["MultiRC"]) == ("mcc", "accuracy", "f1a")
+
+
+@pytest.mark.parametrize(("name", "row"), SLIDES)
+def test_texts_are_those_of_the_slides(name, row):
+    path = ROOT.parent / "shared" / "papers" / "continuous_prompting_slides.txt"
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    share, *scores = papers().tables[name].blocks["roberta_idpg_base"][row].texts.values()
+    text = re.sub(r"[$*]|</?i>", "", path.read_text(encoding="utf-8"))
+    lines = [[cell.replace(" = ", "=") for cell in line.split("\t")] for line in text.splitlines()]
+    first, comma, rest = row.partition(",")
+    with_share = f"{first} ({share}){comma}{rest}"
+    assert [row, share, *scores] in lines or [with_share, *scores] in lines
+
+
 def numbers(text: str) -> list[str]:
     return re.findall(r"\d+(?:\.\d+)?", text)
 

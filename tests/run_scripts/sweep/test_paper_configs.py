@@ -58,8 +58,10 @@ def test_every_row_has_options_of_its_method(path):
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_the_file_names_the_commands_that_sweep_and_report_it(path):
     text, name = path.read_text(encoding="utf-8"), name_of(path)
-    assert f"python -m run_scripts.sweep run_scripts/configs/{name}.yaml\n" in text
-    report = text.split(f"python -m run_scripts.report results/{name} --")[1].split("\n")[0]
+    into = name.with_name(name.name.removesuffix("-large"))
+    assert f"python -m run_scripts.sweep run_scripts/configs/{name}.yaml" in text
+    assert (f"--results results/{into}\n" in text) == (into != name)
+    report = text.split(f"python -m run_scripts.report results/{into} --")[1].split("\n")[0]
     what, product = report.split()
     known = {"table": [*papers().tables, *papers().costs], "figure": [*papers().figures]}
     assert product in known[what]
@@ -151,3 +153,106 @@ def test_few_shot_transfer_goes_on_from_each_run(files, monkeypatch):
     assert len(further) == len(sources) and {run.k for run in further} == {100}
     assert {(run.source_task, run.task) for run in further} == {("MRPC", "QQP"), ("QQP", "MRPC")}
     assert {run.source_run for run in further} == {run.run for run in sources}
+
+
+# --- EPT -----------------------------------------------------------------------------------------
+
+LARGE = ["MNLI", "QQP", "QNLI"]  # more than 100,000 training examples
+SMALL = ["SST-2", "STS-B", "MRPC", "RTE", "CoLA", "MultiRC", "BoolQ", "WiC", "WSC", "CB"]
+PEFT = ["fine-tuning", "adapter", "adapter-drop", "adamix", "bitfit", "lora"]
+EPT = {  # name: rows, and rates of a row and task: the prompts' 3, IDPG's 4, of whole models 3
+    "table1": ([*PEFT, "pt", "dept", "dpt", "ept"], 3 + 5 * 4 + 4 * 3),
+    "table2": (["pt", "PD", "PD+PF", "PD+MS", "PF+MS", "ept"], 6 * 3),
+    "figure5": ([f"ept-N{number}" for number in range(2, 9)], 7 * 3),
+}
+
+
+def test_all_of_ept_and_the_slides_are_there():
+    named = {path.stem for path in FILES if path.parent.name == "ept"}
+    assert named == {*EPT, *(f"{name}-large" for name in EPT)}
+    assert {path.stem for path in FILES if path.parent.name == "slides"} == SLIDES.keys()
+
+
+@pytest.mark.parametrize("size", ["", "-large"])
+@pytest.mark.parametrize("name", list(EPT))
+def test_runs_of_ept(files, name, size):
+    rows, rates = EPT[name]
+    found, sweep = runs(f"ept/{name}{size}"), read(f"ept/{name}{size}")
+    tasks = LARGE if size else SMALL
+    assert sweep.tasks == tasks and [row.label for row in sweep.rows] == rows
+    assert len(found) == len(set(found)) == len(tasks) * rates * 3
+    assert {run.arch for run in found} == {"roberta_idpg_base"} and {run.batch_size for run in found} == {16}
+    assert {(run.max_update, run.max_epoch) for run in found} == {(300_000 if size else 30_000, None)}
+    assert {run.lr for run in found if "grouped_adam" in run.options} == {0.3, 0.4, 0.5}
+    assert {run.row for run in found if "grouped_adam" not in run.options} == set(rows) & set(PEFT)
+    assert all("--validate-interval-updates 1000" in " ".join(run.options) for run in found)
+
+
+def test_both_parts_of_ept_have_the_same_rows():
+    for name in EPT:
+        small, large = read(f"ept/{name}"), read(f"ept/{name}-large")
+        assert small.rows == large.rows and small.options == large.options and small.seeds == large.seeds
+    assert {*LARGE, *SMALL} == set(papers().tables["ept-1"].columns) == set(papers().figures["ept-5"].columns)
+    for table in ("1", "2"):
+        assert EPT[f"table{table}"][0] == list(papers().tables[f"ept-{table}"].blocks["roberta_idpg_base"])
+
+
+def test_what_ept_states_of_itself():
+    """60 rows, M = 256, rank 30, 4 spaces, a long prompt of 100; parameters as prompt tuning's once they are folded."""
+    args = {row.label: parsed(row, read("ept/table2")) for row in read("ept/table2").rows}
+    whole = args["ept"]
+    assert (whole.prompt_length, whole.words_length, whole.words_rank) == (60, 256, 30)
+    assert (whole.ept_experts, whole.ept_init_length, str(whole.prompt_init)) == (4, 100, "vocabulary")
+    variants = {name: found for name, found in args.items() if name != "pt"}
+    parts = ("ept_decomposition", "ept_fusion", "ept_experts")
+    assert {name: tuple(str(getattr(found, part)) for part in parts) for name, found in variants.items()} == {
+        "PD": ("true", "none", "0"),
+        "PD+PF": ("true", "lowrank", "0"),
+        "PD+MS": ("true", "none", "4"),
+        "PF+MS": ("false", "printed", "4"),
+        "ept": ("true", "lowrank", "4"),
+    }
+    assert (args["pt"].method, args["pt"].prompt_length) == ("prompt-tuning-100", 100)
+    spaces = read("ept/figure5")
+    assert [parsed(row, spaces).ept_experts for row in spaces.rows] == list(range(2, 9))
+    assert {str(parsed(row, spaces).ept_fusion) for row in spaces.rows} == {"none"}
+
+
+# --- slides --------------------------------------------------------------------------------------
+
+SLIDES = {"parallel": 5, "places": 7, "composition": 5}
+
+
+@pytest.mark.parametrize("name", list(SLIDES))
+def test_runs_of_the_slides(files, name):
+    sweep, found = read(f"slides/{name}"), runs(f"slides/{name}")
+    assert [row.label for row in sweep.rows] == list(papers().tables[f"slides-{name}"].blocks["roberta_idpg_base"])
+    assert len(found) == SLIDES[name] * 2 * 3 and sweep.tasks == ["MNLI", "SST-2"]
+    assert {(run.arch, run.lr, run.batch_size, run.max_epoch, run.warm_up) for run in found} == {
+        ("roberta_idpg_base", 1e-4, 32, 10, 0.06)
+    }
+
+
+def test_what_the_slides_call_their_rows():
+    """r or l, where and whether behind or beside, as the name says."""
+    places = {"attn": "attention", "ffn": "ffn"}
+    for name in ("parallel", "places"):
+        sweep = read(f"slides/{name}")
+        for row in sweep.rows:
+            args, size = parsed(row, sweep), int(row.label.split("=")[1])
+            if row.label.startswith("Prefix"):
+                assert args.method == "prefix-tuning" and args.prompt_length == size
+                continue
+            assert args.adapter_hidden_size == size
+            if row.label.startswith("MH"):
+                assert args.method == "adapter-multihead-parallel"
+                continue
+            assert str(args.adapter_place) == places[row.label.split("(")[1].split(")")[0]]
+            assert str(args.adapter_reads) == ("output" if row.label.startswith("SA") else "input")
+    sweep = read("slides/composition")
+    args = {row.label: parsed(row, sweep) for row in sweep.rows}
+    for label, scale in (("LoRA, s=4", 4), ("LoRA, s=1", 1)):
+        assert args[label].lora_alpha / args[label].lora_rank == scale
+    assert [str(args[label].adapter_scale) for label in ("PA", "Scaled PA, s=4", "Scaled PA, trainable s")] == [
+        *("1", "4", "learned")
+    ]

@@ -40,6 +40,7 @@ class Case:
         cached_states: they bring the states that enter the first layer that has a prompt, as with --state-cache.
         dropout: whether the backbone has its own; --state-cache needs it to be off.
         grouped: batches of examples of similar length, as with --group-by-length.
+        checkpointed: layers are run again in the backward pass, as with --checkpoint-activations.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Case:
     cached_states: bool = False
     dropout: bool = True
     grouped: bool = False
+    checkpointed: bool = False
 
     @property
     def peer(self) -> bool:
@@ -74,7 +76,8 @@ class Peer:
 
 
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {  # preset -> ending of the name -> what is different
-    "m-idpg-phm": {"-cached": {"cached": True}, "-grouped": {"grouped": True}},
+    "m-idpg-phm": {"-cached": {"cached": True}, "-grouped": {"grouped": True}, "-checkpointed": {"checkpointed": True}},
+    "fine-tuning": {"-checkpointed": {"checkpointed": True}},
     "prompt-tuning": {
         "-grouped": {"grouped": True},
         # for cached states to be compared with

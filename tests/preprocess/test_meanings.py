@@ -11,6 +11,10 @@ from preprocess.tasks import TASKS, TEST_SETS
 ALL = {**TASKS, **TEST_SETS}
 
 
+def test_every_task_of_classes_says_what_its_labels_mean():
+    assert MEANINGS.keys() == {task.name for task in ALL.values() if not task.regression}
+
+
 @pytest.mark.parametrize("name", list(MEANINGS))
 def test_every_label_of_a_task_has_one_meaning(name):
     assert sorted(MEANINGS[name]) == sorted(ALL[name].labels)

@@ -14,7 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
+if not __package__:  # run as a script, from anywhere, installed or not
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch
 from fairseq import options as fairseq_options

@@ -1,6 +1,4 @@
-import sys
-
 from .cli import run
 
 if __name__ == "__main__":
-    run(sys.argv[1:])
+    run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Sequence
@@ -96,8 +97,9 @@ def main(arguments: Sequence[str]) -> Path:
 
 
 @command_line("preprocess")
-def run(arguments: Sequence[str]) -> None:
+def run(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
+    arguments = sys.argv[1:] if arguments is None else arguments
     check_text(arguments)
     if arguments and arguments[0] in COMMANDS:
         import_module(f".{arguments[0].replace('-', '_')}", __package__).main(arguments[1:])

@@ -13,7 +13,8 @@ ENCODERS = {  # --bpe: its class, imported when it is asked for
     "bert": ("wordpiece", "WordPieceEncoder"),
     "sentencepiece": ("sentencepiece", "SentencePieceEncoder"),
 }
-GPT2_FOLDER = Path(__file__).parents[2] / "checkpoints" / "gpt2_bpe"
+# of the repository; an installed package has no folder for it, and takes one where the command is called
+GPT2_FOLDER = (Path(__file__).parents[2] if __name__ == "preprocess.encoders" else Path()) / "checkpoints" / "gpt2_bpe"
 
 
 def load_encoder(bpe: str, vocab: Path) -> Encoder:

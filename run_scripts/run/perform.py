@@ -19,7 +19,7 @@ from typing import Any, Iterator
 from preprocess.errors import InputError
 from preprocess.writing import new_file
 
-from .. import ROOT
+from .. import PARENT, ROOT
 from .command import cache_of, source_checkpoint, training_command, trains_whole_model
 from .evaluation import digest_of, evaluate, evaluate_elsewhere
 from .experiment import PROTOCOL, Experiment, backbone_digest
@@ -189,7 +189,12 @@ def versions() -> dict[str, str]:
 
 
 def revision() -> str | None:
-    """The commit of the code, with ``+`` where files were changed since; None where there is no git repository."""
+    """The commit of the code, with ``+`` where files were changed since; None where there is no git repository.
+
+    Where fairseq_idpg is installed, a repository around it is somebody else's.
+    """
+    if PARENT:
+        return None
     command = ["git", "-C", str(ROOT), "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty=+"]
     try:
         return subprocess.run(command, capture_output=True, text=True).stdout.strip() or None

@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser("python -m run_scripts.sweep", description=(__doc__ or "").split("\n\n")[1])
     add = made.add_argument
     many = {"nargs": "+", "action": "extend", "default": [], "metavar": "KEY=VALUE"}
-    add("config", type=Path, metavar="CONFIG.yaml")
+    add("config", type=config_file, metavar="CONFIG.yaml", help="a file, or the name of one in run_scripts/configs")
     add("--results", type=Path, metavar="DIR", help="default: results/CONFIG, such as results/idspam/table2")
     add("--set", **many, help="instead of what the file says: seeds=[1,2] options.cpu=true ...")
     add("--eval-tasks", nargs="+", metavar="TASK", help="tasks that each model also answers, without training on them")
@@ -48,6 +48,12 @@ def parser() -> argparse.ArgumentParser:
     add("--slurm", **many, help="for sbatch: partition=gpu time=600 ...")
     add("--dry-run", action="store_true", help="check everything, list the runs that are missing, and run nothing")
     return made
+
+
+def config_file(text: str) -> Path:
+    """The file with this path, or of this name among ours."""
+    path = Path(text)
+    return path if path.exists() or not (CONFIGS / path).is_file() else CONFIGS / path
 
 
 @command_line("run_scripts", "the same command goes on")

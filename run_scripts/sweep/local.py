@@ -14,6 +14,7 @@ from typing import Sequence
 
 from preprocess.errors import InputError, command_line
 
+from .. import module
 from ..run.experiment import Experiment
 from ..run.fairseq_train import child_environment
 from ..run.perform import perform, write
@@ -54,7 +55,7 @@ class Local:
         options = ["--keep-whole-model"] if request.keep_whole_model else []
         with open(request.folder / "job.log", "w") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "run_scripts.sweep.local", str(request.results), request.run, *options],
+                [sys.executable, "-m", module("run_scripts.sweep.local"), str(request.results), request.run, *options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

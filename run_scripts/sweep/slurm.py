@@ -10,7 +10,7 @@ import submitit
 
 from preprocess.errors import InputError
 
-from .. import ROOT
+from .. import PARENT, ROOT
 from ..run.experiment import Experiment
 from ..run.perform import perform, write
 from ..run.records import Record, failure
@@ -30,7 +30,7 @@ class Slurm:
     interval = 10.0
 
     def __init__(self, folder: Path, jobs: int | None, settings: Sequence[str]):
-        setup = [f"export PYTHONPATH={shlex.quote(str(ROOT))}${{PYTHONPATH:+:$PYTHONPATH}}"]
+        setup = [] if PARENT else [f"export PYTHONPATH={shlex.quote(str(ROOT))}${{PYTHONPATH:+:$PYTHONPATH}}"]
         given = dict(_pair(setting) for setting in settings)
         try:
             self.executor = submitit.SlurmExecutor(folder)

@@ -7,7 +7,6 @@ The criterion drops what a pass says besides its logits; that is heard on the wa
 
 from typing import Any, Dict, Tuple
 
-import torch
 from torch import Tensor
 
 from ..models.verbaliser_head import OTHER_WORDS
@@ -32,9 +31,10 @@ class AllWords:
 class Heard:
     """A model whose last pass is remembered with all that it said."""
 
+    logits: Tensor
+
     def __init__(self, model: Any):
         self.model = model
-        self.logits = torch.empty(0)
         self.extra: Dict[str, Any] = {}
 
     def __call__(self, **inputs: Any) -> Tuple[Tensor, Dict[str, Any]]:

@@ -38,6 +38,7 @@ from .all_words import Heard
 from .whole_splits import COLUMNS, log_split_scores, said
 
 PREDICTED = ("pred", "targ")
+FAIRSEQS = ("report_mcc", "report_acc_and_f1", "report_pearson_and_spearman")
 LISTS = (*PREDICTED, *COLUMNS)
 EXTRA = "method_loss"
 CORRELATIONS = {"pearson_and_spearman": "corr", "pearson": "pearson", "spearman": "spearmanr"}
@@ -74,16 +75,20 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
     """Loss, metrics and options of fairseq's criterion, and the scores of SuperGLUE."""
 
     reports: Sequence[str] = ()
+    fairseqs_reports: Sequence[str] = ()  # options, of what is made of predictions and targets
 
     def __init__(self, cfg: SentencePredictionIDPGCriterionConfig, task: Any):
         super().__init__(cfg, task)
         self.reports = reported(cfg)
+        self.fairseqs_reports = [name for name in FAIRSEQS if getattr(cfg, name)]
+        self.keep_pred_and_targ = False  # fairseq would fetch them number by number
 
     def forward(self, model: Any, sample: Dict[str, Any], reduce: bool = True):
-        heard = Heard(model) if self.reports and not model.training else None
+        reports = bool(self.reports or self.fairseqs_reports) and not model.training
+        heard = Heard(model) if reports else None
         loss, sample_size, log = super().forward(model if heard is None else heard, sample, reduce)
         if heard is not None:
-            log.update(said(self.reports, heard.logits, sample, self.label_dict.index("1") - self.label_dict.nspecial))
+            log.update(self.said(heard.logits, sample))
         method = getattr(model, "method", None)
         if method is not None and method.adds_loss and model.training:
             extra = sample_size * method.extra_loss()
@@ -91,6 +96,18 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
         if dist.is_initialized() and dist.get_world_size() > 1:
             log.update({name: spread(log[name], loss.device) for name in LISTS if name in log})
         return loss, sample_size, log
+
+    def said(self, logits: Tensor, sample: Dict[str, Any]) -> Dict[str, Any]:
+        """What the reports are made of: B numbers each. All of a batch's wait for the device is here, and it is one."""
+        symbols, predicted = self.label_dict, {}
+        if self.fairseqs_reports:
+            answers = logits if self.regression_target else logits.argmax(1)
+            predicted = dict(zip(PREDICTED, (answers.view(-1), sample["target"].view(-1))))
+        found = said(self.reports, logits, sample, symbols.index("1") - symbols.nspecial, predicted)
+        if not self.regression_target:  # the numbers that are the classes' names
+            names = {name: [int(symbols[symbols.nspecial + int(i)]) for i in found[name]] for name in predicted}
+            found.update(names)
+        return {**found, **dict.fromkeys(self.fairseqs_reports, True)}
 
     @staticmethod
     def reduce_metrics(logging_outputs: List[Dict[str, Any]]) -> None:

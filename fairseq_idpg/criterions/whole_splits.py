@@ -3,7 +3,7 @@
 Every list stands in the log under a name with an underscore, which keeps fairseq from printing it.
 """
 
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy as np
 import torch
@@ -19,14 +19,26 @@ from ..arguments import REPORT
 COLUMNS = ("_id", "_answer", "_target", "_likely", "_question", "_em", "_f1")
 
 
-def said(reports: Sequence[str], logits: Tensor, sample: Dict[str, Any], one: int) -> Dict[str, Any]:
-    """What the metrics are made of: a list of B for each column.
+def said(
+    reports: Sequence[str], logits: Tensor, sample: Dict[str, Any], one: int, more: Optional[Dict[str, Tensor]] = None
+) -> Dict[str, Any]:
+    """What the metrics are made of: a list of B for each column, fetched from the device together.
 
     Args:
         logits: B x classes.
         sample: with ``answers_question`` B, and ``answer_em`` and ``answer_f1`` B where answers are texts.
         one: the class with the label 1, where there are questions.
+        more: columns that are fetched with them.
     """
+    columns = {**columns_of(reports, logits, sample, one), **(more or {})}
+    rows = torch.stack([column.double() for column in columns.values()]).tolist()
+    return {**dict(zip(columns, rows)), **{REPORT + metric: True for metric in reports}}
+
+
+def columns_of(reports: Sequence[str], logits: Tensor, sample: Dict[str, Any], one: int) -> Dict[str, Tensor]:
+    """B numbers for each column that some of the ``reports`` read."""
+    if not reports:
+        return {}
     answer, target = logits.argmax(1), sample["target"].view(-1)
     columns = {"_id": sample["id"], "_answer": answer, "_target": target}
     if set(reports) & set(OF_QUESTIONS):
@@ -35,10 +47,7 @@ def said(reports: Sequence[str], logits: Tensor, sample: Dict[str, Any], one: in
         columns["_question"] = sample["answers_question"]
     if set(reports) & set(OF_TEXTS):
         columns.update({"_em": sample["answer_em"], "_f1": sample["answer_f1"]})
-    return {
-        **{name: column.double().tolist() for name, column in columns.items()},
-        **{REPORT + metric: True for metric in reports},
-    }
+    return columns
 
 
 def log_split_scores(logging_outputs: List[Dict[str, Any]]) -> None:

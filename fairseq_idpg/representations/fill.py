@@ -52,8 +52,8 @@ def fill_states(
 
     def compute(index: np.ndarray, tokens: Tensor, padded: bool) -> Tensor:
         states = encoder.sentence_encoder.states_before(cache.layer, tokens, padded).transpose(0, 1)
-        of_text = np.arange(tokens.size(1)) < lengths[index, None]
-        return states[torch.from_numpy(of_text).to(states.device)]
+        of_text = np.arange(tokens.size(1)) < lengths[index, None]  # numbered here: a device would be waited for
+        return states.flatten(0, 1).index_select(0, torch.from_numpy(np.flatnonzero(of_text)).to(states.device))
 
     _fill(cache, encoder, tokens_of, compute, lengths, "states", cache.split)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.device.watch import Watch
 from tests.helpers import enlarge, logits, pair_batch, prompted, stock_twin, tiny_model
 
 SMALL = {"phm_n": 4, "generator_hidden_size": 8}
@@ -20,24 +20,8 @@ METHODS = {
     "m-idpg-phm+adapter": SMALL,
     "compacter-shared": {},
 }
+CPU = torch.device("cpu")
 HEAD = "sentence_classification_head"
-# operations whose result, or whose shape, depends on numbers that a GPU would have to be waited for
-READING = ("_local_scalar_dense", "is_nonzero", "nonzero", "masked_select", "equal", "unique", "_unique2", "item")
-
-
-class Reads(TorchDispatchMode):
-    """Counts the operations that read numbers, those of the backward pass too."""
-
-    def __init__(self):
-        super().__init__()
-        self.found: list[str] = []
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        name = function.overloadpacket.__name__
-        chosen = [part for part in (args[1] if name in ("index", "index_put_") else ()) if part is not None]
-        if name in READING or any(part.dtype in (torch.bool, torch.uint8) for part in chosen):
-            self.found.append(name)
-        return function(*args, **(kwargs or {}))
 
 
 def batch(model, tokens, **more):
@@ -47,9 +31,9 @@ def batch(model, tokens, **more):
 
 def reads(model, tokens, **more) -> list[str]:
     given = batch(model, tokens, **more)
-    with Reads() as counter:
+    with Watch(CPU) as watch:
         model(**given, classification_head_name=HEAD)[0].sum().backward()
-    return counter.found
+    return [operation for _, operation in watch.reads.elements()]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -66,9 +50,9 @@ def test_where_nobody_tells_a_cpu_is_asked_once_a_pass(method, passes):
     """fairseq asks before every layer, which shows that the count counts."""
     model = tiny_model(method=method, **(SMALL if "phm" in method else {})).train()
     assert reads(model, pair_batch()) == ["_local_scalar_dense"] * passes
-    with Reads() as counter:
+    with Watch(CPU) as watch:
         stock_twin(model)(pair_batch(), features_only=True)
-    assert len(counter.found) >= model.args.encoder_layers
+    assert watch.reads.total() >= model.args.encoder_layers
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -1,0 +1,1 @@
+"""Whole training steps on devices that are not here."""

@@ -1,0 +1,112 @@
+"""Every preset in half precision without a GPU: fairseq's optimizers step on the halves of a CPU."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+from fairseq import utils
+from fairseq.optim import FP16Optimizer
+
+from fairseq_idpg.methods.registry import PRESETS
+from fairseq_idpg.optim.half_precision import float32_weights
+from tests.optim.test_half_precision import CPU, same
+
+from .cases import CASES
+from .steps import batch, started, step
+
+FP16 = {"fp16": True, "fp16_no_flatten_grads": True, "fp16_scale_window": 2}
+BF16 = {"bf16": True}
+HALVES = {"float16": (torch.float16, FP16), "bfloat16": (torch.bfloat16, BF16)}
+NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0}
+NOTHING_DRAWN = {  # what a method draws in training, beside dropout
+    "smop": {"smop_noise": "none"},
+    **{name: {"generator_dropout": 0.0} for name in ("lpt-npg", "lpt-mppg", "lpt-appg")},
+}
+
+# whose gradient, 1e-11 for random weights, is 0 in float16 with fairseq's loss scale of 128
+UNDERFLOWS = {"id-spam": {f"method.generators.0.{name}.weight" for name in ("query", "key")}}
+
+
+def everything(trainer) -> list[Any]:
+    """All tensors and numbers on which later steps depend."""
+    optimizer = trainer.optimizer
+    masters = [weight.detach() for weight in float32_weights(optimizer)]
+    moments = optimizer.optimizer.state_dict()["state"]
+    scaler = {} if optimizer.scaler is None else vars(optimizer.scaler)
+    halves = {name: p.detach() for name, p in trainer.model.named_parameters()}
+    return copy.deepcopy([halves, masters, moments, scaler])
+
+
+def overflow(trainer, samples) -> None:
+    """A batch whose gradients are no halves any more: the loss scale is far too large for it.
+
+    fairseq skips it on a GPU alone (fairseq/trainer.py, train_step: torch.tensor(0.0).cuda()), so this is said to be
+    one.
+    """
+    scale, trainer.optimizer.scaler.loss_scale = trainer.optimizer.scaler.loss_scale, 2.0**60
+    on_a_gpu = mock.patch.object(trainer, "cuda", True), mock.patch("torch.Tensor.cuda", lambda tensor: tensor)
+    with on_a_gpu[0], on_a_gpu[1], mock.patch.object(utils, "move_to_cuda", lambda sample: sample):
+        assert step(trainer, samples) is None
+    assert trainer.optimizer.scaler.loss_scale == 2.0**59
+    trainer.optimizer.scaler.loss_scale = scale / 2
+
+
+@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_trains_skips_and_goes_on(place, tmp_path, preset, half):
+    dtype, common = HALVES[half]
+    whole = started(place, common=common, optimization={"lr": [0.01]}, **CASES[preset])
+    samples = batch(whole)
+    assert isinstance(whole.optimizer, FP16Optimizer)
+    before = everything(whole)
+    logs = [step(whole, samples), step(whole, samples)]
+    assert all(math.isfinite(log["loss"]) for log in logs)
+    after = everything(whole)
+    names = [name for name, p in whole.model.named_parameters() if p.requires_grad]
+    still = {name for name, one, other in zip(names, before[1], after[1]) if same(one, other)}
+    assert still <= (UNDERFLOWS.get(preset, set()) if half == "float16" else set())
+    assert {weight.dtype for weight in after[1]} == {torch.float32}
+    trained = [p.detach() for p in whole.model.parameters() if p.requires_grad]
+    assert [p.dtype for p in trained] == [dtype] * len(trained)
+    assert all(torch.equal(p, weight.to(dtype)) for p, weight in zip(trained, after[1]))
+    if half == "float16":
+        assert whole.optimizer.scaler.loss_scale == 256  # doubled after two good updates
+        overflow(whole, samples)
+        assert same(everything(whole)[:3], after[:3]) and whole.get_num_updates() == 2
+        assert whole.optimizer.scaler.loss_scale == 128
+    step(whole, samples)
+    whole.consolidate_optimizer()
+    whole.save_checkpoint(str(tmp_path / "x.pt"), {"epoch": 1})
+    resumed = started(place, common=common, optimization={"lr": [0.01]}, **CASES[preset])
+    resumed.load_checkpoint(str(tmp_path / "x.pt"))
+    assert resumed.get_num_updates() == 3
+    assert step(whole, samples)["loss"] == step(resumed, samples)["loss"]
+    assert same(everything(whole), everything(resumed))
+    (tmp_path / "x.pt").unlink()
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_trains_like_float32(place, preset):
+    losses = []
+    for common in ({}, FP16, BF16):
+        options = {**NO_DROPOUT, **CASES[preset], **NOTHING_DRAWN.get(preset, {})}
+        trainer = started(place, common=common, optimization={"lr": [0.01]}, **options)
+        samples = batch(trainer)
+        losses.append([step(trainer, samples)["loss"] for _ in range(3)])
+    exact, *halves = losses
+    for found, tolerance in zip(halves, (0.01, 0.05)):
+        assert found == pytest.approx(exact, abs=tolerance)
+
+
+@pytest.mark.parametrize("case", [name for name in CASES if name not in PRESETS])
+def test_other_steps_are_finite_in_float16(place, case):
+    with CPU:
+        trainer = started(place, common={"fp16": True, "fp16_no_flatten_grads": case == "groups"}, **CASES[case])
+        before = everything(trainer)
+        assert math.isfinite(step(trainer, batch(trainer))["loss"])
+    assert not same(before[1], everything(trainer)[1])

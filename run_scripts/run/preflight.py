@@ -67,7 +67,8 @@ def check(experiments: Iterable[Experiment]) -> None:
     """
     try:
         usual = {"lr": 1.0, "seed": 1, "k": None, "source_run": None}
-        for experiment in dict.fromkeys(replace(each, **usual) for each in experiments):
+        distinct = dict.fromkeys(replace(each, **usual) for each in experiments)
+        for experiment in sorted(distinct, key=lambda each: each.backbone):  # one is held at a time
             folder = folder_of(experiment.data)
             check_data(experiment, folder)
             check_others(experiment, folder)

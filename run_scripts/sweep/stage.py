@@ -60,10 +60,15 @@ class Cluster(Protocol):
 
 
 def missing(runs: Mapping[str, Experiment], results: Path) -> list[str]:
-    """The runs that have neither succeeded, with all tasks that they are to answer, nor diverged: those would again."""
+    """The runs that have neither succeeded, with all tasks that they are to answer, nor diverged: those would again.
+
+    Those of a backbone come together, so that its file stays in the system's memory.
+    """
     records = [record for record in read_records(results) if record["run"] in runs]
     ended = {record["run"] for record in records if has_diverged(record) or _is_done(record, runs[record["run"]])}
-    return [run for run in runs if run not in ended]
+    left = [run for run in runs if run not in ended]
+    backbones = list(dict.fromkeys(runs[run].backbone for run in left))
+    return sorted(left, key=lambda run: backbones.index(runs[run].backbone))
 
 
 def _is_done(record: Record, experiment: Experiment) -> bool:

@@ -150,3 +150,13 @@ def test_it_says_when_it_waits_for_others(tmp_path, capsys):
     cluster.start = lambda request: None if next(waits, False) else free(request)
     assert finish(tmp_path, cluster) == 0
     assert capsys.readouterr().out.count("waiting for the jobs of a sweep that was killed") == 1
+
+
+def test_runs_of_a_backbone_come_together(tmp_path):
+    """In the order of their first ones, and so do those of a backbone among themselves."""
+    names = ["a", "b", "c", "d", "e"]
+    runs = {
+        name: Experiment("RTE", "m-idpg-phm", 1e-3, seed, "", backbone)
+        for seed, (name, backbone) in enumerate(zip(names, ["two", "one", "two", "three", "one"]))
+    }
+    assert missing(runs, tmp_path) == ["a", "c", "b", "e", "d"]

@@ -15,7 +15,8 @@ from preprocess.errors import InputError
 from ..arguments import flag_name
 from ..saving.checksum import tensors_digest
 from ..saving.configuration import check_is_roberta, typed
-from ..saving.reading import read_file
+from ..saving.known_files import KnownFile, recall
+from ..saving.reading import is_archive, read_file
 from ..saving.tensors import ENCODER, LM_HEAD, STACK, TIED, VERSION, is_ours
 
 # Geometry that a checkpoint records, with the value fairseq assumes where an older file is silent.
@@ -41,11 +42,18 @@ NO_BACKBONE = "checkpoint_last.pt"  # fairseq's default --restore-file: no backb
 
 @dataclass
 class Backbone:
-    """A checkpoint file: its path, its recorded options of ``TYPES`` and its tensors, under the names of today."""
+    """A checkpoint file: its path, its recorded options of ``TYPES`` and its tensors, under the names of today.
+
+    Attributes:
+        known: what was found out about the file before, where that is kept.
+        opened: the file that the tensors are read from as long as they are used; None where they are in memory.
+    """
 
     path: str
     args: Dict[str, Any]
     weights: Dict[str, Tensor]
+    known: Optional[KnownFile] = None
+    opened: Optional[os.stat_result] = None
 
     def fingerprint(self, parts: Tuple[str, ...] = (STACK,)) -> str:
         """SHA-256 of the encoder's tensors, those of ``parts``: names, types, shapes and values.
@@ -53,13 +61,23 @@ class Backbone:
         The same weights in another file, of another version of torch or with other options or heads beside them, are
         the same backbone; rounded to half precision they are another.
         """
-        left_out = (VERSION, TIED)
-        return tensors_digest({n: v for n, v in self.weights.items() if n.startswith(parts) and n not in left_out})
+        left_out, of_what = (VERSION, TIED), " ".join(parts)
+        if self.known is not None and of_what in self.known.digests:
+            return self.known.digests[of_what]
+        found = tensors_digest({n: v for n, v in self.weights.items() if n.startswith(parts) and n not in left_out})
+        if self.known is not None:
+            self.known.keep(of_what, found)
+        return found
+
+    @property
+    def has_lm_head(self) -> bool:
+        """Whether every part of a language model's head is there, but for the word embeddings."""
+        return all(LM_HEAD + name in self.weights for name in LM_HEAD_PARTS)
 
     def check_lm_head(self) -> None:
         """Raises InputError unless the file has a language model's head, over the encoder's own word embeddings."""
-        missing = [name for name in LM_HEAD_PARTS if LM_HEAD + name not in self.weights]
-        if missing:
+        if not self.has_lm_head:
+            missing = [name for name in LM_HEAD_PARTS if LM_HEAD + name not in self.weights]
             raise InputError(
                 f"--predict-with mlm: the backbone {self.path} has no LM head ({LM_HEAD}{missing[0]}): give one of a "
                 "masked language model, such as roberta.large, or --predict-with head"
@@ -88,25 +106,33 @@ def backbone_path(named: str) -> str:
     return path
 
 
-def read_checkpoint(path: str, option: str) -> Tuple[Dict[str, Any], Dict[str, Tensor]]:
-    """(model options, tensors) of a fairseq RoBERTa, this package's or fairseq's own; see ``read_file``.
+def read_checkpoint(path: str, option: str, **how: bool) -> Tuple[Dict[str, Any], Dict[str, Tensor]]:
+    """(model options, tensors) of a fairseq RoBERTa, this package's or fairseq's own; ``how``: see ``read_file``.
 
     ``option`` is the one that named the file, for the error. The options are as they stand in the file, of any type.
     """
-    state = read_file(path, option)
+    state = read_file(path, option, **how)
     return check_is_roberta(state, f"{option} {path}"), state["model"]
 
 
 def read_backbone(path: str) -> Backbone:
-    """Reads the backbone's checkpoint; one that holds only what was trained is refused."""
-    args, weights = read_checkpoint(path, "--backbone")
+    """Reads the backbone's checkpoint; one that holds only what was trained is refused.
+
+    Its tensors stay in the file until they are needed, and a file that is known is not looked through again.
+    """
+    known = recall(path)
+    opened = os.stat(path) if is_archive(path) else None
+    args, weights = read_checkpoint(path, "--backbone", mapped=True, checked=known is not None and known.checked)
+    if known is not None and not known.is_same():  # it was replaced while it was read
+        known, opened = None, os.stat(path) if is_archive(path) else None
+        args, weights = read_checkpoint(path, "--backbone", mapped=True)
     args = typed(args, TYPES, f"--backbone {path}")
     if is_ours(weights) and not any("sentence_encoder.embed_tokens" in name for name in weights):
         raise InputError(
             f"--backbone {path} holds prompts only; it was trained on the backbone {args.get('backbone')}: give that "
             "file"
         )
-    return Backbone(path, args, names_of_today(weights))
+    return Backbone(path, args, names_of_today(weights), known, opened)
 
 
 def names_of_today(weights: Dict[str, Tensor]) -> Dict[str, Tensor]:

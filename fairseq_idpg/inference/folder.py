@@ -118,6 +118,7 @@ def predict_split(model: Any, task: Any, split: str, batch_size: int = 64, progr
         outputs.update(zip(ids, logits.float().cpu().numpy()))
         if "target" in sample:
             targets.update(zip(ids, sample["target"].view(-1).tolist()))
+    model.check_backbone()
     rows = np.stack([outputs[i] for i in range(len(dataset))])
     unusable = np.flatnonzero(~np.isfinite(rows).all(1))
     if len(unusable):

@@ -154,7 +154,7 @@ class ManyTasks:
 
         Raises:
             InputError: an input is not what a task reads, or too long for it; a prediction is not finite; there is no
-                such task.
+                such task; the backbone's file was written to.
         """
         check_batch_size(batch_size)
         chosen = self._chosen(tasks)
@@ -176,6 +176,7 @@ class ManyTasks:
                 for reading, logits in zip(readings, self._run(readings, rows, batch[part], known)):
                     for number, answer in zip(batch[part], self._answers(reading, logits, batch[part], name)):
                         found[number][reading.task] = answer
+        self._first.model.check_backbone()
         return found
 
     def _read(self, task: str, predictor: Predictor, texts: Any, name: Callable[[int], str]) -> Reading:

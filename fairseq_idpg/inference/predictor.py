@@ -126,7 +126,8 @@ class Predictor:
             name: of an input by its number, counted from 0, for errors.
 
         Raises:
-            InputError: an input is not what the model reads, or too long for it; a prediction is not finite.
+            InputError: an input is not what the model reads, or too long for it; a prediction is not finite; the
+                backbone's file was written to.
         """
         check_batch_size(batch_size)
         if prompts:
@@ -152,6 +153,7 @@ class Predictor:
                     features=None if states is None else states[place],
                     prompts=None if rows is None else prompt_rows(rows[place], self.nearest, words),
                 )
+        self.model.check_backbone()
         return [found[number] for number in range(len(inputs))]
 
     def check(self, texts: Iterable[Text], name: Callable[[int], str] = numbered) -> List[Input]:

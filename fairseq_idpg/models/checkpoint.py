@@ -15,6 +15,7 @@ from torch import Tensor
 from preprocess.checksums import sha256
 
 from ..backbone.loading import Backbone
+from ..backbone.memory import SharedWeights, as_own
 from ..errors import InputError
 from ..saving.checksum import carry_checksum
 from ..saving.record import saved_record
@@ -58,6 +59,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         backbone_loaded: whether the encoder holds a real backbone's weights.
         backbone_fingerprint: 32 bytes, saved with every checkpoint.
         backbone_file: where the weights come from; version 0.1 knew backbones by the bytes of their files.
+        shared_weights: those that are read from that file when they are needed; None where there are none.
         read: beginnings of the names of what is read of the backbone: its LM head only where that predicts.
         kept: what else a checkpoint keeps, by name. It travels as torch's extra state of a module, because that goes
             wherever the weights go: resume, validation, other processes (fairseq hands a task's own state to
@@ -68,12 +70,16 @@ class SavesTrainableOnly(BaseFairseqModel):
         super().__init__(args, encoder)
         self.backbone_loaded = False
         self.backbone_file = ""
+        self.shared_weights: Optional[SharedWeights] = None
         self.read = (STACK, LM_HEAD) if predicts_words(args) else (STACK,)
         self.kept: Dict[str, Kept] = {}
         self.register_buffer(FINGERPRINT, torch.zeros(32, dtype=torch.uint8))
 
     def load_backbone(self, backbone: Backbone) -> None:
-        """Copies the encoder's weights from a checkpoint; heads and prompts in it are left aside."""
+        """Takes the encoder's weights from a checkpoint; heads and prompts in it are left aside.
+
+        Those that are frozen become the file's own, so that no memory is spent on them; what is trained is copied.
+        """
         state = {
             name: value for name, value in backbone.weights.items() if not name.startswith("classification_heads.")
         }
@@ -82,16 +88,19 @@ class SavesTrainableOnly(BaseFairseqModel):
         state = {name: value for name, value in state.items() if name.startswith(ENCODER) and name != TIED}
         if LM_HEAD in self.read:
             backbone.check_lm_head()
-        try:
-            result = self.load_state_dict_as_is(state)
-        except RuntimeError as error:
-            reason = " ".join(str(error).split())
-            raise InputError(f"--backbone {backbone.path} does not fit --arch: {reason}") from None
         strange = [name for name, value in state.items() if not value.is_floating_point()]
         if strange:
             raise InputError(
                 f"--backbone {backbone.path}: its {strange[0]} is of {state[strange[0]].dtype}: give another"
             )
+        parameters = dict(self.named_parameters())
+        try:
+            result = self.load_state_dict_as_is(as_own(state, parameters), assign=True)
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())
+            raise InputError(f"--backbone {backbone.path} does not fit --arch: {reason}") from None
+        if TIED not in parameters:  # the word embeddings, under their own name
+            self.encoder.lm_head.weight = self.encoder.sentence_encoder.embed_tokens.weight
         missing = [name for name in result.missing_keys if name.startswith(STACK)]
         unexpected = [name for name in result.unexpected_keys if name.startswith(STACK)]
         if missing or unexpected:
@@ -102,6 +111,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         self.backbone_loaded = True
         self.backbone_file = backbone.path
         self.backbone_fingerprint.copy_(as_tensor(backbone.fingerprint(self.read)))
+        self.shared_weights = SharedWeights.of(self, backbone)
 
     @property
     def backbone_digest(self) -> str:
@@ -122,9 +132,14 @@ class SavesTrainableOnly(BaseFairseqModel):
             if name in state:
                 part.load_state_dict(state[name])
 
-    def load_state_dict_as_is(self, state: Dict[str, Tensor]):
+    def load_state_dict_as_is(self, state: Dict[str, Tensor], assign: bool = False):
         """torch's own loading, without fairseq's upgrade in front of it and without demanding every key."""
-        return torch.nn.Module.load_state_dict(self, state, strict=False)
+        return torch.nn.Module.load_state_dict(self, state, strict=False, assign=assign)
+
+    def check_backbone(self) -> None:
+        """Raises InputError where the weights may have changed because somebody wrote into their file."""
+        if self.shared_weights is not None:
+            self.shared_weights.check(self)
 
     def state_dict(self, *args: Any, prefix: str = "", **kwargs: Any) -> Dict[str, Tensor]:
         """Trainable tensors, the head, the fingerprint and a checksum of these; everything with --save-full-model.
@@ -132,6 +147,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         What only training needs is left out where training cannot be resumed anyway (--no-save-optimizer-state).
         """
         self._check_not_merged()
+        self.check_backbone()
         if self.method is not None:
             self.method.fold()
         state = super().state_dict(*args, prefix=prefix, **kwargs)

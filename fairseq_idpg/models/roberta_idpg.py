@@ -5,9 +5,10 @@ representation M(x) -> method (prompt rows, adapters) -> encoder with these inje
 
 import argparse
 import logging
+from contextlib import nullcontext
 from functools import partial
 from importlib import import_module
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, ContextManager, Dict, List, Optional, Tuple
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model
@@ -18,7 +19,8 @@ from torch import Tensor, nn
 from ..backbone.dropout import drop_quickly
 from ..backbone.encoder import OpenRobertaEncoder
 from ..backbone.injection import NO_ROOM, NOTHING, Injection, Room, Start
-from ..backbone.loading import backbone_path, check_geometry, read_backbone
+from ..backbone.loading import Backbone, backbone_path, check_geometry, read_backbone
+from ..backbone.undrawn import SkippedDraws
 from ..errors import InputError
 from ..methods.base import Geometry, Method
 from ..methods.registry import find_preset
@@ -28,6 +30,7 @@ from .config import RobertaIDPGConfig, fill_method_options, predicts_words
 from .verbaliser_head import VerbaliserHead
 
 logger = logging.getLogger(__name__)
+DRAWN: ContextManager[Any] = nullcontext()
 
 
 @register_model("roberta_idpg", dataclass=RobertaIDPGConfig)
@@ -41,9 +44,10 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             Without dropout the states that enter it are always the same for a text.
     """
 
-    def __init__(self, args: argparse.Namespace, encoder: OpenRobertaEncoder):
+    def __init__(self, args: argparse.Namespace, encoder: OpenRobertaEncoder, initial: ContextManager[Any] = DRAWN):
         # RobertaModel draws every Linear and Embedding again, so whatever has its own initialisation comes later
-        super().__init__(args, encoder)
+        with initial:
+            super().__init__(args, encoder)
         self.requires_grad_(False)
         self.encoder.sentence_encoder.requires_grad_(args.no_freeze_backbone)
         if predicts_words(args):
@@ -81,7 +85,10 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             return cls(args, OpenRobertaEncoder(args, task.source_dictionary))
         backbone = read_backbone(path)
         check_geometry(backbone, args, task.source_dictionary)
-        model = cls(args, OpenRobertaEncoder(args, task.source_dictionary))
+        initial = SkippedDraws() if fills(backbone, args) else DRAWN
+        with initial:
+            encoder = OpenRobertaEncoder(args, task.source_dictionary)
+        model = cls(args, encoder, initial)
         model.load_backbone(backbone)
         return model
 
@@ -200,6 +207,11 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         if method is not None and method.second_pass and self.training and classification_head_name is not None:
             method.compare(x, run()[0] if x.size(-1) > 1 else x)  # scores are no distributions to compare
         return x, extra
+
+
+def fills(backbone: Backbone, args: argparse.Namespace) -> bool:
+    """Whether the backbone brings every weight of the encoder, the LM head's too, which is saved with whole models."""
+    return backbone.has_lm_head and not args.untie_weights_roberta
 
 
 def first_trained(stack: nn.Module, layers: int) -> int:

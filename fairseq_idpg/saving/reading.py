@@ -34,12 +34,15 @@ class Damaged(Exception):
     """Why a file cannot be read, in a few words."""
 
 
-def read_file(path: str, option: str) -> Dict[str, Any]:
+def read_file(path: str, option: str, mapped: bool = False, checked: bool = False) -> Dict[str, Any]:
     """What a checkpoint or a folder to share holds, on the CPU: plain values, tensors and options, with the weights
     under "model".
 
     Args:
         option: what named the file, for errors.
+        mapped: the tensors of a zip archive are read from it when they are needed, and processes share their memory;
+            what is written to them stays in this process.
+        checked: this very file was found whole and finite before, so that only its form is looked at.
 
     Raises:
         InputError: it cannot be read, is damaged, is no checkpoint, or holds what only running code could make.
@@ -48,13 +51,14 @@ def read_file(path: str, option: str) -> Dict[str, Any]:
         if os.path.isdir(path):
             state = read_shared(path, f"{option} {path}")
         else:
-            _check_bytes(path)
-            state = _load(path)
+            archive = _check_bytes(path, checked)
+            state = _load(path, mapped and archive)
         _check_weights(state)
-        _check_checksum(state["model"])
+        if not checked:
+            _check_checksum(state["model"])
     except Damaged as reason:
         raise InputError(f"{option} {path} is not a fairseq checkpoint ({reason}): give one") from None
-    for name, value in state["model"].items():
+    for name, value in ({} if checked else state["model"]).items():
         if isinstance(value, Tensor) and not is_finite(value):
             raise InputError(f"{option} {path}: its {name} holds NaN or infinite numbers: give another checkpoint")
     return state
@@ -99,6 +103,17 @@ def check_is_there(path: str, what: str) -> None:
         raise InputError(f"{what} is not a file: give a checkpoint that fairseq-train saved, or a folder to share")
 
 
+def is_archive(path: str) -> bool:
+    """Whether it is a file that begins as a zip archive does, which is what torch saves."""
+    if not os.path.isfile(path):  # a pipe would be waited for
+        return False
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(ARCHIVE)) == ARCHIVE
+    except OSError:
+        return False
+
+
 def is_finite(tensor: Tensor) -> bool:
     """Whether all numbers are; in one pass and without a copy."""
     if not tensor.is_floating_point() or not tensor.numel():
@@ -106,8 +121,8 @@ def is_finite(tensor: Tensor) -> bool:
     return all(math.isfinite(bound) for bound in torch.aminmax(tensor.detach()))
 
 
-def _check_bytes(path: str) -> None:
-    """What the file itself tells: torch reads a zip archive without comparing the CRC-32 of its records."""
+def _check_bytes(path: str, checked: bool) -> bool:
+    """What the file itself tells, and whether it is a zip archive: torch does not compare the CRC-32 of its records."""
     try:
         if os.path.exists(path) and not os.path.isfile(path):
             raise Damaged("it is no file")
@@ -116,12 +131,13 @@ def _check_bytes(path: str) -> None:
             if not start:
                 raise Damaged("it is empty")
             if start == ARCHIVE:
-                _check_records(path, os.fstat(file.fileno()).st_size)
+                _check_records(path, os.fstat(file.fileno()).st_size, checked)
+            return start == ARCHIVE
     except OSError as error:
         raise Damaged(error.strerror or "it cannot be read") from None
 
 
-def _check_records(path: str, size: int) -> None:
+def _check_records(path: str, size: int, checked: bool) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             records = archive.infolist()
@@ -130,7 +146,7 @@ def _check_records(path: str, size: int) -> None:
                 raise Damaged("its records say that they are larger than the file")
             if len({record.filename for record in records}) < len(records):
                 raise Damaged("it holds a record twice")
-            damaged = archive.testzip()
+            damaged = None if checked else archive.testzip()
     except Damaged:
         raise
     except Exception:  # whatever zipfile and its decoders make of bytes that are no archive
@@ -139,10 +155,10 @@ def _check_records(path: str, size: int) -> None:
         raise Damaged(f"it is damaged: the bytes of {damaged} do not fit their CRC-32")
 
 
-def _load(path: str) -> Dict[str, Any]:
+def _load(path: str, mapped: bool) -> Dict[str, Any]:
     """torch's reader with its allow-list on. Its own messages are not passed on: some advise to switch the list off."""
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except pickle.UnpicklingError as error:
         objects = re.search(r"Unsupported (?:global: GLOBAL|class|operand) (\S+)", str(error))
         raise Damaged(f"it holds {objects.group(1)}, which is no data" if objects else "it is damaged") from None

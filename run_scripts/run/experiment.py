@@ -182,7 +182,7 @@ def _absolute(name: str, path: str | None, task: str) -> str | None:
 def backbone_digest(path: str) -> str:
     """Of the backbone's tensors: the same weights in a file that another version wrote are the same backbone.
 
-    It takes twice as long as the file's bytes would, seconds for RoBERTa-large, once in each process.
+    Of a file that is known (see saving/known_files.py) it costs the reading of a note.
 
     Raises:
         InputError: the file is no backbone.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -151,3 +152,17 @@ def test_gradients_are_not_kept_and_callers_keep_theirs(idpg):
         (found,) = model.predict(["red cat"], features=True)
         assert torch.is_grad_enabled() and not found.features.requires_grad
     assert not model.model.training
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_backbone_that_is_written_to_is_noticed(several, moved, place, tmp_path):
+    """Its weights are in its file; see tests/backbone/test_memory.py."""
+    model = load({"one": moved} if several else moved, device="cpu", vocab=place / "vocab")
+    expected = model.predict(["red cat"])
+    backbone = tmp_path / "model.pt"
+    os.replace(shutil.copyfile(backbone, tmp_path / "new.pt"), backbone)
+    assert model.predict(["red cat"]) == expected
+    model = load({"one": moved} if several else moved, device="cpu", vocab=place / "vocab")
+    os.utime(backbone, ns=(0, 0))
+    with pytest.raises(InputError, match=f"--backbone {backbone} was written to while it was in use"):
+        model.predict(["red cat"])

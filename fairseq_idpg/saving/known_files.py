@@ -1,0 +1,138 @@
+"""What was found out about large files, kept in the user's cache, so that every process need not find it out again.
+
+That a backbone is whole and finite, and the SHA-256 of its tensors, takes seconds at the size of RoBERTa-large. A note
+of it holds for the file that was read alone: same path, inode, size, times of its last changes, and the checksums that
+the directory of the zip archive holds of its records. Whatever says otherwise, or cannot be read, is no note.
+
+The notes are in ``$XDG_CACHE_HOME/fairseq_idpg/backbones``, by default below ``~/.cache``. The environment variable
+FAIRSEQ_IDPG_CACHE names another folder in the place of ``fairseq_idpg``; ``FAIRSEQ_IDPG_CACHE=off``: none are made or
+read.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import stat
+import time
+import zipfile
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Dict, Optional
+
+from preprocess.writing import new_file
+
+VARIABLE, OFF = "FAIRSEQ_IDPG_CACHE", "off"
+VERSION = 1  # raised when what is checked of a file, or what its digests are of, changes
+SETTLED = 2.0  # seconds: clocks of file systems are coarse, and a later change could have the same time
+LARGEST = 2**16  # bytes of a note
+
+
+@dataclass(frozen=True)
+class KnownFile:
+    """A zip archive at rest.
+
+    Attributes:
+        path: absolute, links followed.
+        changed: nanoseconds, of the contents and of the entry in the file system.
+        records: SHA-256 of the archive's directory, which holds the CRC-32 of each record.
+        digests: of its tensors, by what they are of. Empty: nothing is known of the file.
+    """
+
+    path: str
+    inode: int
+    size: int
+    changed: int
+    entry_changed: int
+    records: str
+    digests: Dict[str, str] = field(default_factory=dict)
+
+    @property
+    def checked(self) -> bool:
+        """Whether somebody has read the whole file and found nothing wrong."""
+        return bool(self.digests)
+
+    def is_same(self) -> bool:
+        """Whether the file is still the one that was looked at."""
+        return same_file(self, look(self.path))
+
+    def keep(self, of_what: str, digest: str) -> None:
+        """Notes a digest of the file, unless it has changed meanwhile or is too new to tell."""
+        folder, newest = notes_folder(), max(self.changed, self.entry_changed)
+        if folder is None or time.time_ns() - newest < SETTLED * 1e9 or not self.is_same():
+            return
+        self.digests[of_what] = digest
+        with contextlib.suppress(OSError), new_file(note_of(folder, self.path)) as work:
+            work.write_text(json.dumps({**asdict(self), "version": VERSION}), encoding="utf-8")
+
+
+def recall(path: str) -> Optional[KnownFile]:
+    """The file, with what is known of it; None where there are no notes, or it is no zip archive."""
+    folder, found = notes_folder(), None
+    if folder is not None:
+        found = look(path)
+    if folder is None or found is None:
+        return None
+    noted = read_note(note_of(folder, found.path))
+    return noted if noted is not None and same_file(noted, found) else found
+
+
+def look(path: str) -> Optional[KnownFile]:
+    """The file as it lies there, nothing known of it; None where it is no zip archive, or gone."""
+    digest = hashlib.sha256()
+    try:
+        before = os.stat(path)
+        if not stat.S_ISREG(before.st_mode):
+            return None
+        with zipfile.ZipFile(path) as archive:
+            for record in archive.infolist():
+                line = (record.filename, record.CRC, record.file_size, record.compress_size, record.header_offset)
+                digest.update(repr(line).encode())
+        after = os.stat(path)
+    except Exception:  # whatever zipfile makes of bytes that are no archive; the reader says what is wrong
+        return None
+    place = os.path.realpath(path)
+    found, again = (
+        KnownFile(place, it.st_ino, it.st_size, it.st_mtime_ns, it.st_ctime_ns, digest.hexdigest())
+        for it in (before, after)
+    )
+    return found if found == again else None
+
+
+def same_file(one: KnownFile, other: Optional[KnownFile]) -> bool:
+    return other is not None and {**asdict(one), "digests": {}} == {**asdict(other), "digests": {}}
+
+
+def notes_folder() -> Optional[Path]:
+    """Where notes are; None: they are switched off, or there is no home."""
+    named = os.environ.get(VARIABLE, "")
+    if named == OFF:
+        return None
+    if named:
+        return Path(named).absolute() / "backbones"
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    with contextlib.suppress(RuntimeError):
+        base = Path(cache) if os.path.isabs(cache) else Path.home() / ".cache"
+        return base / "fairseq_idpg" / "backbones"
+    return None
+
+
+def note_of(folder: Path, path: str) -> Path:
+    return folder / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:32]}.json"
+
+
+def read_note(path: Path) -> Optional[KnownFile]:
+    """A note, or None: there is none, or what stands there is none of this version."""
+    try:
+        with open(path, "rb") as file:
+            found: Any = json.loads(file.read(LARGEST))
+        if found.pop("version") != VERSION:
+            return None
+        note = KnownFile(**found)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    kinds = {"path": str, "inode": int, "size": int, "changed": int, "entry_changed": int, "records": str}
+    whole = all(type(getattr(note, name)) is kind for name, kind in kinds.items()) and isinstance(note.digests, dict)
+    whole = whole and all(isinstance(it, str) and re.fullmatch("[0-9a-f]{64}", it) for it in note.digests.values())
+    return note if whole else None

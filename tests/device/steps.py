@@ -79,11 +79,12 @@ def configuration(
     return cfg
 
 
+@functools.lru_cache(maxsize=None)
 def name_sources(place: Path, count: int, rows: int, insertion: str) -> str:
     """Other tasks' prompts of so many rows, of the backbone."""
     cfg = configuration(place, "prompt-tuning")
     model = tasks.setup_task(cfg.task).build_model(cfg.model)
-    paths = [place / f"source{i}.pt" for i in range(count)]
+    paths = [place / f"source{i}-{rows}-{insertion}.pt" for i in range(count)]
     for path in paths:
         write_source(path, torch.randn(1, rows, 32), insertion, fingerprint=model.backbone_fingerprint)
     return ",".join(map(str, paths))

@@ -13,10 +13,17 @@ n PHM factor, L layers, H heads.
 
 import argparse
 import logging
+import os
+import sys
 from typing import Any
 
-import numpy as np
-import torch
+# Threads that spin while they wait slow each other down on a machine that others use too. OpenMP reads this once, when
+# torch is loaded: fairseq-train has done that before it imports us, so there it must be set outside.
+if "torch" not in sys.modules:
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
 
 # Modules of fairseq that it imports itself turn on all messages of all libraries, unless somebody has set logging up.
 _somebody = logging.NullHandler()

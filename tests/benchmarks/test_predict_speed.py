@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import random
-import re
 import subprocess
 import sys
 from pathlib import Path
 from statistics import mean
 
 import pytest
+import torch
 from predict_served import Server
+from predict_speed import main
 
 from checkpoints.convert_hf import convert
 from checkpoints.hf_verify import hide_broken_torchaudio
@@ -64,6 +65,18 @@ def predict_speed(folder: Path, *arguments: object) -> subprocess.CompletedProce
     return subprocess.run(command, capture_output=True, text=True, timeout=600)
 
 
+@pytest.fixture
+def in_process(monkeypatch):
+    """Runs the script in this process, whose imports are done, and whose threads of torch stay as they are."""
+
+    def run(folder: Path, *arguments: object) -> None:
+        threads = ("--threads", torch.get_num_threads())
+        monkeypatch.setattr(sys, "argv", ["predict_speed.py", *map(str, (folder, *arguments, *threads))])
+        main()
+
+    return run
+
+
 def row(lines: list[str], title: str, name: str) -> list[str]:
     """The figures of a case in the block of that title."""
     at = next(number for number, line in enumerate(lines) if line.startswith(title))
@@ -97,12 +110,11 @@ def test_cases_ratios_and_targets(quickstart, tmp_path):
         assert len([line for line in lines if line.startswith(start)]) == 1, start
 
 
-def test_served(quickstart, tmp_path):
+def test_served(quickstart, tmp_path, in_process):
     for name in ("minilm-hf", "reviews", "runs/head-only"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).symlink_to(quickstart / name)
-    done = predict_speed(tmp_path, *FEW, "--clock", "cpu", "--json", tmp_path / "figures.json")
-    assert done.returncode == 0, done.stderr
+    in_process(tmp_path, *FEW, "--clock", "cpu", "--json", tmp_path / "figures.json")
     cases = json.loads((tmp_path / "figures.json").read_text())["blocks"]["6 sentences, served"]
     assert [case["name"] for case in cases] == ["pipeline", *(name for name in ALL if name.startswith("head-only"))]
     assert all(case["answers"] == 6 and case["rounds"][0] > 0 for case in cases)
@@ -123,17 +135,16 @@ def test_a_server_answers_in_order_or_says_why_it_cannot(quickstart, tmp_path):
             server.stop()
 
 
-def test_what_cannot_be_compared_is_refused(quickstart, tmp_path):
+def test_what_cannot_be_compared_is_refused(quickstart, tmp_path, in_process):
     for name in ("minilm-hf", "reviews"):
         (tmp_path / name).symlink_to(quickstart / name)
-    done = predict_speed(tmp_path, *FEW)
-    missing = f"error: {tmp_path}/runs/head-only/checkpoint_best.pt is missing: run the quick start, --out {tmp_path}"
-    assert (done.returncode, done.stdout, done.stderr.splitlines()[-1]) == (1, "", missing)
+    with pytest.raises(
+        SystemExit, match="^error: .*head-only/checkpoint_best.pt is missing: run the quick start, --out"
+    ):
+        in_process(tmp_path, *FEW)
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "head-only").symlink_to(quickstart / "runs" / "prompt-tuning")
-    done = predict_speed(tmp_path, *FEW)
-    assert done.returncode == 1
-    assert re.match(
-        "error: probabilities of head-only and pipeline differ by .*: give the folder of one",
-        done.stderr.splitlines()[-1],
-    )
+    with pytest.raises(
+        SystemExit, match="^error: probabilities of head-only and pipeline differ by .*: give the folder"
+    ):
+        in_process(tmp_path, *FEW)

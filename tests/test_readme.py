@@ -124,7 +124,7 @@ def test_readme(quickstart, tmp_path):
     said = [line for line in share.splitlines() if line.startswith(("from fairseq_idpg", "python -m fairseq_idpg"))]
     assert len(said) == 2 and (quickstart / "my-prompt" / "prompt.safetensors").is_file()
     assert re.search(r"^label\tprobability\tsentence\n\S+\t0\.\d+\tA film to remember\.$", sentence, re.MULTILINE)
-    assert re.match(r"http://127\.0\.0\.1:\d+ answers for mine; Ctrl-C ends it\n", served)
+    assert re.match(r"http://127\.0\.0\.1:\d+ answers for reviews; Ctrl-C ends it\n", served)
     assert re.search(r'{"predictions":\[{"label":"[^"]+","probability":0.*"sentence":"A film to remember\."}]}', asked)
     (example,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     said = shell(f"python -c {shlex.quote(example)}", tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SIZE = {"encoder_layers": 1, "encoder_embed_dim": 32, "encoder_ffn_embed_dim": 64, "max_positions": 512}
 SMALL = ["--layers", "1", "--width", "32", "--ffn", "64", "--rounds", "1", "--steps", "2", "--batch", "4"]
 METHODS = ("m-idpg-phm", "prompt-tuning", "lpt-naive", "adapter", "fine-tuning")
-VARIANTS = ("m-idpg-phm-cached", "m-idpg-phm-grouped", "prompt-tuning-grouped")
+VARIANTS = ("m-idpg-phm-cached", "m-idpg-phm-checkpointed", "m-idpg-phm-grouped", "prompt-tuning-grouped")
 
 
 def step_time(*arguments: str) -> subprocess.CompletedProcess:
@@ -34,7 +35,7 @@ def measured(tmp_path_factory):
 
 
 def trained(case: str) -> int:
-    name = case.replace("-cached", "").replace("-grouped", "")
+    name = re.sub("-(cached|checkpointed|grouped)$", "", case)
     args = model_args(method=name, **SIZE)
     return backbone_parameters(args) if name == "fine-tuning" else method_parameters(args)
 

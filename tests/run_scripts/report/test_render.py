@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -108,7 +109,8 @@ def test_the_terminal_prints_what_the_page_shows(text):
     ).groups()
     spans = [match.span() for match in re.finditer("-+", rule)]
     cells = [[line[a:b].strip() for a, b in spans] for line in (header, *body.splitlines())]
-    table = Table(title, 1, cells[0], [[line] for line in cells[1:]], notes.splitlines())
+    labels = len(list(takewhile(lambda span: header[span[0]] != " ", spans)))  # a number's header is to the right
+    table = Table(title, labels, cells[0], [[line] for line in cells[1:]], notes.splitlines())
     assert len(cells) > 5 and FORMATS["terminal"](table) == text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Sequence
 
@@ -21,13 +22,19 @@ def read_dictionary(path: Path) -> list[str]:
         InputError: no such file, or one that fairseq would not read.
     """
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        return list(_symbols(path, path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise InputError(f"{path} does not exist: name the folder of the model's dict.txt with --vocab") from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8: take the dict.txt that came with the model") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}): take the model's dict.txt") from None
+
+
+@lru_cache(maxsize=4)
+def _symbols(path: Path, text: str) -> tuple[str, ...]:
+    """Those of a file that was read: a process looks at the same one several times."""
+    lines = text.split("\n")
     if not lines[-1]:
         lines.pop()  # what follows the last line end
     symbols, seen = list(SPECIAL), set(SPECIAL)
@@ -39,7 +46,7 @@ def read_dictionary(path: Path) -> list[str]:
             raise InputError(f"{path} line {number}: {symbol!r} stands there a second time: take the model's dict.txt")
         symbols.append(symbol)
         seen.add(symbol)
-    return symbols
+    return tuple(symbols)
 
 
 def label_dictionary(labels: Sequence[str], counts: Sequence[int]) -> str:

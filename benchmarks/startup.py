@@ -4,7 +4,7 @@
 
 On a random RoBERTa, whole processes, which take turns:
 
-train   fairseq-train with one update of 4 pairs of sentences, validation and saving left out
+train   fairseq-train with one update of 2 pairs of sentences, and a checkpoint; no validation
 sweep   python -m run_scripts.sweep with one run of one update: check, training, prediction of 16 pairs
 load    what a trained checkpoint takes to become a model: imports come before, and the same in both
 
@@ -76,12 +76,12 @@ class World:
         options = {
             **{"user-dir": ROOT / "fairseq_idpg", "task": "sentence_prediction_idpg", "arch": "roberta_idpg"},
             **{"criterion": "sentence_prediction", "optimizer": "adam", "lr": 0.001, "num-classes": 2, "seed": 1},
-            **{"init-token": 0, "separator-token": 2, "batch-size": 4, "max-update": 1, "max-positions": 512},
+            **{"init-token": 0, "separator-token": 2, "batch-size": 2, "max-update": 1, "max-positions": 512},
             **{"backbone": self.backbone, "method": self.method, "save-dir": self.run, **size_options(self.settings)},
         }
         words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
         start = "from fairseq_cli.train import cli_main; cli_main()"
-        return [sys.executable, "-c", start, str(self.data), *words, "--cpu", "--no-epoch-checkpoints"]
+        return [sys.executable, "-c", start, str(self.data), *words, "--cpu", "--disable-validation"]
 
     def sweep(self) -> list[str]:
         words = ["--results", str(self.results), "--jobs", "1"]

@@ -42,6 +42,11 @@ class SkippedDraws(TorchDispatchMode):
         super().__init__()
         self.count = 0
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled here; to say so, torch would import its whole compiler."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if torch.Tag.nondeterministic_seeded in func.tags:
             if skips(func, args[0], kwargs or {}):

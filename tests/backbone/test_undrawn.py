@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -10,6 +13,7 @@ from torch import nn
 
 from fairseq_idpg.backbone import undrawn
 from fairseq_idpg.backbone.undrawn import WORDS, SkippedDraws, advance, draws_as_known, skips
+from tests.folders import ROOT
 
 
 def state_after(count: int, before: int) -> torch.Tensor:
@@ -92,3 +96,11 @@ def test_another_torch_draws_everything(monkeypatch):
     torch.manual_seed(3)
     assert torch.equal(weight, torch.empty(64, 64).normal_())
     assert not skips(torch.ops.aten.normal_.default, weight, {})
+
+
+def test_no_compiler_is_imported():
+    """torch's own takes longer than all the rest."""
+    build = "import sys, torch; from fairseq_idpg.backbone.undrawn import SkippedDraws"
+    build += "\nwith SkippedDraws(): torch.nn.Linear(9, 9)"
+    command = [sys.executable, "-c", f"{build}\nprint('torch._dynamo' in sys.modules)"]
+    assert subprocess.check_output(command, cwd=ROOT, text=True).splitlines()[-1] == "False"

@@ -58,7 +58,7 @@ setup(
     long_description_content_type="text/markdown",
     license="MIT",
     author="fairseq_idpg contributors",
-    python_requires=">=3.11",
+    python_requires=">=3.10",
     cmdclass={"build_py": BuildPy},
     packages=[
         *find_packages(include=["fairseq_idpg", "fairseq_idpg.*"]),

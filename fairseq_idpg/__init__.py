@@ -28,6 +28,15 @@ import torch  # noqa: E402
 # Modules of fairseq that it imports itself turn on all messages of all libraries, unless somebody has set logging up.
 _somebody = logging.NullHandler()
 logging.getLogger().addHandler(_somebody)
+try:
+    from fairseq.criterions.sentence_prediction import pearson_and_spearman  # noqa: E402, F401
+except (ImportError, ValueError) as error:  # fairseq 0.12.2; from Python 3.11 on it cannot even import its own options
+    if not (getattr(error, "name", None) or "fairseq").startswith("fairseq"):
+        raise
+    raise ImportError(
+        f"fairseq_idpg needs fairseq-fixed 0.12.3.1, and what is here as fairseq cannot be used ({error}): "
+        "pip uninstall fairseq, then pip install fairseq-fixed==0.12.3.1"
+    ) from None
 from fairseq.distributed.utils import _TensorPlaceholder  # noqa: E402
 
 logging.getLogger().removeHandler(_somebody)

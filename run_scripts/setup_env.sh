@@ -5,7 +5,7 @@
 #   bash run_scripts/setup_env.sh             # the first time ~10 minutes, afterwards instant
 #   PYTHON=python3.12 bash run_scripts/setup_env.sh
 #
-# Needs Python >= 3.11 with its headers, a C++ compiler, and a package index that pip can reach.
+# Needs Python >= 3.10 with its headers, a C++ compiler, and a package index that pip can reach.
 # Interrupt it whenever you like: the next call goes on, or starts over where pip was cut short.
 set -euo pipefail
 
@@ -23,18 +23,18 @@ interrupted() { say "interrupted; run the same command again to go on" >&2; exit
 trap 'interrupted 130' INT
 trap 'interrupted 143' TERM
 
-suits() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
+suits() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1; }
 
 find_python() {  # prints the interpreter to use
   local name
   if [ -n "${PYTHON:-}" ]; then
-    suits "$PYTHON" || die "PYTHON=$PYTHON is not a Python >= 3.11; name another interpreter"
+    suits "$PYTHON" || die "PYTHON=$PYTHON is not a Python >= 3.10; name another interpreter"
     printf '%s\n' "$PYTHON"; return
   fi
-  for name in python3.11 python3 python3.12 python3.13 python; do
+  for name in python3.11 python3 python3.12 python3.13 python3.10 python; do
     if suits "$name"; then printf '%s\n' "$name"; return; fi
   done
-  die "no Python >= 3.11 found; install one, or name it: PYTHON=/path/to/python3.11"
+  die "no Python >= 3.10 found; install one, or name it: PYTHON=/path/to/python3.11"
 }
 
 find_compiler() {
@@ -125,7 +125,7 @@ main() {
   say "1/4 tools to build with"
   pip_install --retries 1 "$(pin setuptools)" "$(pin wheel)" "$(pin cython)"
   say "2/4 torch"
-  pip_install "$(pin torch)" "$(pin torchaudio)" "$(pin numpy)"
+  pip_install "$(pin torch)" "$(pin torchaudio)" numpy  # whose version depends on Python's
   say "3/4 fairseq"
   install_fairseq
   say "4/4 the other requirements, and this project (editable)"

@@ -74,3 +74,13 @@ def test_while_weights_are_loaded(trained, pairs, backbone, tmp_path, option):
     finished = train(pairs, tmp_path / "run", "--backbone", backbone, *start, option, succeed=False)
     assert finished.last_line.startswith("fairseq_idpg: ") and "Traceback" not in finished.output
     assert "Cannot load model parameters" not in finished.output
+
+
+@pytest.mark.parametrize("change", ["del module.pearson_and_spearman", "sys.modules[module.__name__] = None"])
+def test_another_fairseq_is_refused(change):
+    """As fairseq 0.12.2, which lacks a name that is used, or a module that cannot be imported."""
+    code = f"import sys, fairseq.criterions.sentence_prediction as module; {change}; import fairseq_idpg"
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    last = ended.stderr.splitlines()[-1]
+    assert ended.returncode == 1 and last.startswith("ImportError: fairseq_idpg needs fairseq-fixed 0.12.3.1")
+    assert last.endswith("pip install fairseq-fixed==0.12.3.1")

@@ -167,7 +167,7 @@ def test_unreachable_index(tree):
 def test_old_python(tree):
     result = tree.run(FAKE_OLD="yes")
     assert result.returncode == 1
-    assert result.stdout.strip().endswith("is not a Python >= 3.11; name another interpreter")
+    assert result.stdout.strip().endswith("is not a Python >= 3.10; name another interpreter")
     assert not (tree.root / ".venv").exists()
 
 

@@ -1,14 +1,26 @@
 #!/usr/bin/env bash
-# Steps of RoBERTa-large on an NVIDIA GPU: float16 and bfloat16, batches of 16 and 32, sentences of 32, 128, 512 tokens.
-# Leaves a JSON file for each combination and summary.txt, a table of all, in OUT (from the root of the repository).
+# Everything that is worth knowing of this project on an NVIDIA GPU, with random weights of RoBERTa-large's size, in one
+# command (from the root of the repository). It leaves tables, report.md, and one file to send: report.json.
 #
 #   bash benchmarks/gpu.sh                        # makes .venv (see run_scripts/setup_env.sh)
-#   PYTHON=python3 bash benchmarks/gpu.sh         # an environment that has torch with CUDA and fairseq
-#   DEVICE=cpu SIZE=tiny bash benchmarks/gpu.sh   # does the script run? seconds, any machine
+#   PYTHON=python3 bash benchmarks/gpu.sh         # an environment that has torch with CUDA and fairseq; no network needed
+#   bash benchmarks/gpu.sh --limit 600            # ends after ten minutes; the same command goes on, parts done are kept
+#   bash benchmarks/gpu.sh --dry-run              # lists the commands and about how long they take, on any machine
+#   DEVICE=cpu SIZE=tiny bash benchmarks/gpu.sh   # does the script run? a minute or two, any machine
 #
-# Others: DTYPES="float32 float16" BATCHES="16" LENGTHS="64" CASES="floor m-idpg-phm" OUT=folder; further arguments go
-# to benchmarks/step_time.py, such as --rounds 10. peft's prompts are measured too where peft is installed, in the
-# environment or by benchmarks/setup_peers.sh.
+# PARTS (default: all, in this order), each of them some commands that write a JSON file to OUT; one that fails, or in
+# which a case fails, does not stop the others:
+#   environment   GPU, driver, torch, CUDA, libraries
+#   checks        the tests that look at a device
+#   agree         loss and gradients of each case on the GPU beside the CPU
+#   inspect       of a training step: where Python waits for the GPU, which attention kernels are used
+#   steps         time and memory of a training step of every preset, with caches, beside peft where that is installed,
+#                 in the environment or by benchmarks/setup_peers.sh; batches of 32 sentences of 128 tokens
+#   predict       sentences a second
+#   sizes         steps of some cases with batches of 16 and 32, sentences of 32, 128 and 512 tokens; summary.txt
+#
+# Others: DTYPES="float32 float16" CASES="floor m-idpg-phm 'lora*'" BATCHES="16" LENGTHS="64" (of sizes) OUT=folder;
+# further arguments go to benchmarks/step_time.py, such as --rounds 10.
 #
 # Which CUDA build of torch fits the driver is yours to choose: .venv gets the build that pip's index offers. Where that
 # has no CUDA or the wrong one, install the same version into .venv from the index that
@@ -20,49 +32,21 @@ die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 has() { "$PYTHON" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)' "$1"; }
 
 device=${DEVICE:-cuda}
-size=${SIZE:-roberta-large}
-out=${OUT:-outputs/$device-$size}
-own="floor prompt-tuning p-tuning-v2 p-tuning-v2-kv m-idpg-phm m-idpg-phm-cached fine-tuning"
-peers="peft-prompt-tuning peft-prefix-features"
-case $size in
-  tiny) defaults=("bfloat16" "2" "8 16" "floor m-idpg-phm") ;;
-  *) defaults=("float16 bfloat16" "16 32" "32 128 512" "$own") ;;
-esac
+dry=no
+for argument in "$@"; do [ "$argument" != --dry-run ] || dry=yes; done
 
 if [ -z "${PYTHON:-}" ]; then
-  if [ "$device" = cuda ] && ! nvidia-smi -L >/dev/null 2>&1; then
-    die "nvidia-smi -L lists no NVIDIA GPU here: run this where there is one, or give DEVICE=cpu SIZE=tiny"
+  if [ "$dry" = no ]; then
+    if [ "$device" = cuda ] && ! nvidia-smi -L >/dev/null 2>&1; then
+      die "nvidia-smi -L lists no NVIDIA GPU here: run this where there is one, or give DEVICE=cpu SIZE=tiny"
+    fi
+    bash run_scripts/setup_env.sh
   fi
-  bash run_scripts/setup_env.sh
   PYTHON=.venv/bin/python
 fi
 command -v "$PYTHON" >/dev/null || die "PYTHON=$PYTHON is no command: name the interpreter of an environment"
 for library in torch fairseq; do
   has "$library" || die "PYTHON=$PYTHON has no $library: install it there, or leave PYTHON out to make .venv"
 done
-"$PYTHON" benchmarks/step_device.py "$device"
-if [ "$size" != tiny ] && { [ -d benchmarks/.peers ] || has peft; }; then
-  defaults[3]="$own $peers"
-fi
-read -ra dtypes <<<"${DTYPES:-${defaults[0]}}"
-read -ra batches <<<"${BATCHES:-${defaults[1]}}"
-read -ra lengths <<<"${LENGTHS:-${defaults[2]}}"
-read -ra cases <<<"${CASES:-${defaults[3]}}"
-
-mkdir -p "$out"
-files=() failed=()
-for dtype in "${dtypes[@]}"; do
-  for batch in "${batches[@]}"; do
-    for length in "${lengths[@]}"; do
-      file=$out/$dtype-batch$batch-length$length.json
-      rm -f "$file"
-      "$PYTHON" benchmarks/step_time.py --device "$device" --size "$size" --dtype "$dtype" --batch "$batch" \
-        --length "$length" --cases "${cases[@]}" --json "$file" "$@" || failed+=("$file")
-      [ -f "$file" ] || exit 1 # refused: step_time.py has said why
-      files+=("$file")
-      echo
-    done
-  done
-done
-"$PYTHON" benchmarks/gpu_report.py "${files[@]}" | tee "$out/summary.txt"
-[ ${#failed[@]} -eq 0 ] || die "cases failed in ${failed[*]}, see above"
+[ "$dry" = yes ] || "$PYTHON" benchmarks/step_device.py "$device"
+exec "$PYTHON" benchmarks/gpu/campaign.py "$@"

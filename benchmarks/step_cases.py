@@ -162,20 +162,20 @@ def chosen(patterns: list[str]) -> list[Case]:
     return [case for name, case in all_cases().items() if name in found]
 
 
-def blocks(cases: list[Case]) -> list[tuple[str, list[Case]]]:
+def blocks(cases: list[Case], together: int = TOGETHER) -> list[tuple[str, list[Case]]]:
     """(family, some of its cases) to be measured one after another, each with the references that are among ``cases``.
 
     What is compared must be measured at the same time, but every case's process lives, and holds its memory, as long as
-    its block: a preset stays with its variants and peers, and there are TOGETHER cases at most.
+    its block: a preset stays with its variants and peers, and else there are ``together`` cases at most.
     """
-    if len(cases) <= TOGETHER:
+    if len(cases) <= together:
         return [("", cases)]
     references = [case for case in cases if case.name in REFERENCES]
     found: list[tuple[str, list[Case]]] = []
     for (family, _), group in groupby(cases, lambda case: (case.family, case.group)):
         members = list(group)
         beside = [case for case in references if case not in members]
-        if found and found[-1][0] == family and len({*_names(found[-1][1]), *_names(members)}) <= TOGETHER:
+        if found and found[-1][0] == family and len({*_names(found[-1][1]), *_names(members)}) <= together:
             found[-1][1].extend(case for case in members if case not in found[-1][1])
         else:
             found.append((family, [*members, *beside]))

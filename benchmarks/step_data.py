@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Callable, Tuple
+from contextlib import contextmanager
+from functools import partialmethod
+from typing import Any, Callable, Iterator, Tuple
 
 import numpy as np
 import torch
@@ -12,6 +14,7 @@ from torch import Tensor
 
 VOCAB, PAD, BOS, EOS, MASK = 50265, 1, 0, 2, 50264
 SPECIALS = 4  # <s>, <pad>, </s>, <unk>
+PERIOD = 2**16
 Batch = Tuple[Tensor, Tensor]  # tokens, B x T, and labels, B
 Order = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -63,3 +66,30 @@ def fingerprints(found: list[Batch]) -> Any:
 
 def _digest(value: Any) -> str:
     return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
+
+
+@contextmanager
+def repeated_draws() -> Iterator[None]:
+    """Tensors of more than PERIOD numbers get as many draws again and again.
+
+    fairseq draws RoBERTa's weights on the CPU, three times, which takes longer at its large size than a GPU needs for
+    many steps; their values are all the same to a clock.
+    """
+    draws = {name: getattr(Tensor, name) for name in ("normal_", "uniform_")}
+    for name, draw in draws.items():
+        setattr(Tensor, name, partialmethod(_repeated, draw))
+    try:
+        yield
+    finally:
+        for name, draw in draws.items():
+            setattr(Tensor, name, draw)
+
+
+def _repeated(tensor: Tensor, draw: Callable[..., Tensor], *args: Any, **given: Any) -> Tensor:
+    if tensor.numel() <= PERIOD or not tensor.is_contiguous():
+        return draw(tensor, *args, **given)
+    drawn, flat = draw(tensor.new_empty(PERIOD), *args, **given), tensor.view(-1)
+    whole = len(flat) // PERIOD * PERIOD
+    flat[:whole].view(-1, PERIOD).copy_(drawn)
+    flat[whole:].copy_(drawn[: len(flat) - whole])
+    return tensor

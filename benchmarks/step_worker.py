@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywher
 
 import torch
 from step_cases import Case
-from step_data import PAD, batches, fingerprints
+from step_data import PAD, batches, fingerprints, repeated_draws
 from step_device import DEVICES, kept_mib
 from step_models import Built
 from step_settings import Settings
@@ -44,7 +44,11 @@ def built(case: Case, settings: Settings) -> Built:
         from step_peers import build
     else:
         from step_models import build
-    return build(case, replace(settings, prompt_length=settings.prompt_length or case.rows))
+    settings = replace(settings, prompt_length=settings.prompt_length or case.rows)
+    if settings.device == "cpu":
+        return build(case, settings)
+    with repeated_draws():
+        return build(case, settings)
 
 
 class FullPrecision:
@@ -86,7 +90,7 @@ class Steps:
         self.dtype, self.clock = getattr(torch, settings.dtype), CLOCKS[settings.clock]
         self.model, arguments, self.logits = built(case, settings)
         self.model.to(self.dtype).to(self.place).train()
-        self.batches = [(self._placed(arguments(tokens)), labels.to(self.place)) for tokens, labels in found]
+        self.batches = [(self.placed(arguments(tokens)), labels.to(self.place)) for tokens, labels in found]
         trained = [p for p in self.model.parameters() if p.requires_grad]
         self.optimizer = make_optimizer(trained, self.dtype)
         self.next = self.stream()
@@ -103,7 +107,7 @@ class Steps:
             "kept_mib": self._kept_mib(),
         }
 
-    def _placed(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    def placed(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Tensors on the device, and floating ones in the model's precision."""
         return {
             name: value.to(self.place, self.dtype if value.is_floating_point() else value.dtype)

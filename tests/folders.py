@@ -134,9 +134,15 @@ class Finished:
 
 
 def run(
-    tool: str, folder: Path, *options: object, succeed: bool = True, without: str = "", processes: int = 1
+    tool: str,
+    folder: Path,
+    *options: object,
+    succeed: bool = True,
+    without: str = "",
+    processes: int = 1,
+    cpu: bool = True,
 ) -> Finished:
-    """``fairseq-TOOL folder --user-dir fairseq_idpg --task sentence_prediction_idpg ...`` on the CPU.
+    """``fairseq-TOOL folder --user-dir fairseq_idpg --task sentence_prediction_idpg ...``, on the CPU unless told.
 
     Options come later than the usual ones and so win over them; ``without`` names one (with a value) to leave out.
     With several ``processes`` (gloo) the output is that of the first.
@@ -144,7 +150,8 @@ def run(
     arguments = [
         *(folder, "--user-dir", ROOT / "fairseq_idpg", "--task", "sentence_prediction_idpg"),
         *("--criterion", "sentence_prediction", "--init-token", 0, "--max-positions", TINY["max_positions"]),
-        *("--cpu", "--log-format", "json", "--num-workers", 0, *options),
+        *(["--cpu"] if cpu else ["--distributed-world-size", 1]),
+        *("--log-format", "json", "--num-workers", 0, *options),
     ]
     if without:
         at = arguments.index(without)
@@ -193,10 +200,10 @@ def train(folder: Path, save_dir: Path, *options: object, without: str = "", **m
     return run("train", folder, *usual, "--save-dir", save_dir, *options, without=without, **more)
 
 
-def validate(folder: Path, checkpoint: Path, *options: object, succeed: bool = True, without: str = "") -> Finished:
+def validate(folder: Path, checkpoint: Path, *options: object, **more) -> Finished:
     """``fairseq-validate`` of a checkpoint."""
     usual = ["--path", checkpoint, "--batch-size", 5, "--separator-token", 2, "--num-classes", 2]
-    return run("validate", folder, *usual, *options, succeed=succeed, without=without)
+    return run("validate", folder, *usual, *options, **more)
 
 
 def same_tensors(one: dict, other: dict) -> bool:

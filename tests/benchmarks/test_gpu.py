@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from gpu_report import table
+from gpu.size_table import table
 
 from tests.folders import ROOT
 
@@ -28,10 +28,15 @@ def test_runs_every_combination_and_leaves_a_table(tmp_path):
     done = gpu(
         *("--threads", "1", "--rounds", "1", "--steps", "1"),
         **{"PYTHON": sys.executable, "DEVICE": "cpu", "SIZE": "tiny", "CASES": "floor", "OUT": tmp_path / "out"},
+        **{"PARTS": "environment sizes"},
     )
-    assert done.returncode == 0, done.stderr
-    names = {f"bfloat16-batch2-length{length}.json" for length in (8, 16)}
-    assert {file.name for file in (tmp_path / "out").iterdir()} == {*names, "summary.txt"}
+    assert done.returncode == 0, done.stdout + done.stderr
+    parts = ["environment", *(f"bfloat16-batch2-length{length}" for length in (8, 16))]
+    names = {f"{part}.{kind}" for part in parts for kind in ("json", "log")}
+    made = {*names, "parts.json", "report.json", "report.md", "summary.txt"}
+    assert {file.name for file in (tmp_path / "out").iterdir()} == made
+    sent = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
+    assert list(sent["parts"]) == parts and sent["environment"]["torch"] == torch.__version__
     summary = (tmp_path / "out" / "summary.txt").read_text(encoding="utf-8")
     assert done.stdout.endswith(summary)
     rows = [line.split() for line in summary.splitlines()[3:] if line]

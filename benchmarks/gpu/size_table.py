@@ -1,6 +1,6 @@
 """One table of several figures of benchmarks/step_time.py --json: precision x batch x length x case.
 
-    python benchmarks/gpu_report.py FILE.json [FILE.json ...]
+    python benchmarks/gpu/size_table.py FILE.json [FILE.json ...]
 
 "tokens/s" counts the text, without padding and prompt; "of floor" is the floor's time over the case's (step_time.py).
 """
@@ -12,6 +12,9 @@ import json
 import sys
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # installed or not
 
 from step_report import libraries, of_floor, skipped
 

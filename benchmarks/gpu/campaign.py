@@ -156,6 +156,7 @@ def main() -> None:
         left = [part for part in chosen if not campaign.done(part)]
         print(f"{len(left)} parts, about {campaign.estimate(left) / 60:.0f} minutes")
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("error: terminated"))  # the part that runs ends too
     check_same(out, environment)
     out.mkdir(parents=True, exist_ok=True)
     try:

@@ -1,4 +1,4 @@
-"""Methods side by side on one task: score, trainable parameters, seconds and memory."""
+"""Methods side by side: scores on one task or several, trainable parameters, seconds and memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import replace
 from statistics import mean
 from typing import Callable, Iterable
 
-from preprocess.errors import InputError
 from preprocess.tasks import TASKS
 from run_scripts.run.fairseq_train import seconds_per_update
 
@@ -18,11 +17,11 @@ from .scope import Choice, take_runs
 from .scores import RowScores, Score, rows_of
 from .tables import score_text
 
-HEADER = ["method", "test", "lr", "trainable", "s/update", "peak MiB"]
+COST_HEADER = ["trainable", "s/update", "peak MiB"]
 COSTS = (
     "trainable: parameters of the method, or of what it trains of the backbone, without the classification head",
     "s/update: of fairseq's clock, without start-up, loading, validation and saving, in whole seconds for each 100 "
-    "updates; of the machine as it was, with whatever else ran there",
+    "updates; mean over the runs; of the machine as it was, with whatever else ran there",
     "peak MiB: the most that a run held, of the GPU where there was one, else of the process with all that it loads",
 )
 
@@ -30,35 +29,31 @@ COSTS = (
 def methods_table(results: Results, choice: Choice) -> Table:
     """A line for each row with runs, as ``fairseq_idpg``'s presets are sorted; costs are those of the shown scores.
 
+    Of one task, the learning rate stands beside the score. Of several, they have a column each.
+
     Raises:
-        InputError: see ``take_runs``; there are several tasks and no choice of one; a row trains more and less.
+        InputError: see ``take_runs``; a row trains more and less.
     """
     choice = replace(choice, tasks=tasks_of(results, choice))
     scope = take_runs(results, choice, (choice.k,))
-    (task,) = choice.tasks
     rows = rows_of(scope.done, failed=scope.failed)
     seeds = seeds_of(scope)
     of_rows = {run["row"]: run for run in scope.done}
     names = sorted(choice.pick(rows), key=_preset_order(of_rows.values()))
-    groups = [[[name, *_cells(results, name, rows[name].get(task), len(seeds))]] for name in names]
+    shown = {name: [rows[name].get(task) for task in choice.tasks] for name in names}
+    groups = [[[name, *_scores(found, len(seeds)), *_costs(results, name, found)]] for name, found in shown.items()]
     by_k: dict[tuple[int | None, str], RowScores] = {(choice.k, name): row for name, row in rows.items()}
-    notes = [*protocol(scope, [task], "test"), *COSTS, *incomplete(by_k, seeds), *failures(scope.failed)]
-    return Table(f"Methods on {task_label(task, choice.k)}", 1, HEADER, groups, notes)
+    notes = [*protocol(scope, choice.tasks, "test"), *COSTS, *incomplete(by_k, seeds), *failures(scope.failed)]
+    labels = [task_label(task, choice.k) for task in choice.tasks]
+    header = ["method", *(["test", "lr"] if len(labels) == 1 else labels), *COST_HEADER]
+    return Table(f"Methods on {', '.join(labels)}", 1, header, groups, notes)
 
 
 def tasks_of(results: Results, choice: Choice) -> tuple[str, ...]:
-    """The one that was asked for, or that has runs; () where none has.
-
-    Raises:
-        InputError: there are several.
-    """
+    """Those that were asked for, or that have runs, in the order of ``TASKS``; () where none has."""
     of_any = replace(choice, tasks=tuple(TASKS))
-    there = [run["task"] for run in results.runs if has_finished(run) and run["k"] == choice.k and of_any.accepts(run)]
-    tasks = choice.tasks or tuple(dict.fromkeys(there))
-    if len(tasks) > 1:
-        what = f"--tasks {' '.join(tasks)}" if choice.tasks else f"{results.folder} has runs of {', '.join(tasks)}"
-        raise InputError(f"{what}: the table of methods is of one task: give --tasks with one of them")
-    return tasks
+    there = {run["task"] for run in results.runs if has_finished(run) and run["k"] == choice.k and of_any.accepts(run)}
+    return choice.tasks or tuple(filter(there.__contains__, TASKS))
 
 
 def _preset_order(runs: Iterable[Run]) -> Callable[[str], int]:
@@ -71,17 +66,24 @@ def _preset_order(runs: Iterable[Run]) -> Callable[[str], int]:
     return lambda row: presets.index(of_row[row]) if of_row[row] in presets else len(presets)
 
 
-def _cells(results: Results, row: str, score: Score | None, seeds: int) -> list[str]:
-    """Of the header, but for the name; a row all of whose rates are out has none."""
-    if score is None:
-        return [MISSING] * (len(HEADER) - 1)
-    few = f" (n={len(score.seeds)})" if len(score.seeds) < seeds else ""
-    seconds = _known(seconds_of(results, run) for run in score.runs)
-    peaks = _known(run.get("peak_mib") for run in score.runs)
+def _scores(found: list[Score | None], seeds: int) -> list[str]:
+    """Of each task; a row all of whose rates are out has none."""
+    cells = []
+    for score in found:
+        few = f" (n={len(score.seeds)})" if score and len(score.seeds) < seeds else ""
+        cells.append(score_text(score.test, score.std) + few if score else MISSING)
+    if len(found) == 1:
+        cells.append(f"{found[0].lr:g}" if found[0] else MISSING)
+    return cells
+
+
+def _costs(results: Results, row: str, found: list[Score | None]) -> list[str]:
+    runs = [run for score in found if score for run in score.runs]
+    if not runs:
+        return [MISSING] * len(COST_HEADER)
+    seconds, peaks = _known(seconds_of(results, run) for run in runs), _known(run.get("peak_mib") for run in runs)
     return [
-        score_text(score.test, score.std) + few,
-        f"{score.lr:g}",
-        f"{only_count(results, row, score.runs):,}",
+        f"{only_count(results, row, runs):,}",
         f"{mean(seconds):.3f}" if seconds else NOTHING,
         f"{max(peaks):,.0f}" if peaks else NOTHING,
     ]

@@ -146,7 +146,6 @@ def test_damaged_results(tmp_path):
         (["--table", "2", "--voting"], "--voting means nothing to --table 2"),
         (["--figure", "7", "--position", "0"], "--position means nothing to --figure 7"),
         (["--figure", "3", "--significance", "efl"], "--significance means nothing to --figure 3"),
-        (["--table", "methods", *CHOSEN], "has runs of CR, RTE: the table of methods is of one task: give --tasks"),
         (["--table", "methods", "--significance", "efl"], "--significance means nothing to --table methods"),
         (["--table", "methods", "--paper"], "--paper means nothing to --table methods"),
         (["--table", "methods", "--k", "5"], "no finished few-shot run with K = 5"),

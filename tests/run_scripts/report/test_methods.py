@@ -6,13 +6,14 @@ import pytest
 
 from fairseq_idpg.methods.registry import PRESETS
 from preprocess.errors import InputError
-from run_scripts.report.methods import HEADER, methods_table
+from run_scripts.report.methods import COST_HEADER, methods_table
 from run_scripts.report.runs import Results
 from run_scripts.report.scope import Choice
 
 from . import made
 
 ANY = Choice()
+HEADER = ["method", "test", "lr", *COST_HEADER]
 
 LOG = '2026-01-01 10:00:00 | INFO | train_inner | {"epoch": 1, "num_updates": "100", "train_wall": "25"}\n'
 
@@ -92,12 +93,16 @@ def test_seeds_that_are_missing_and_rates_that_are_out(tmp_path):
     assert any("dept on MR, lr 0.001, seed 2: diverged" in note for note in found.notes)
 
 
-def test_one_task_at_a_time(tmp_path):
-    runs = [made.run("lora", "MR", test=60), made.run("lora", "CR", test=70)]
-    with pytest.raises(InputError, match="has runs of MR, CR: the table of methods is of one task: give --tasks"):
-        table(tmp_path, runs)
-    with pytest.raises(InputError, match="--tasks MR CR: the table of methods is of one task"):
-        table(tmp_path, runs, Choice(tasks=("MR", "CR")))
+def test_a_column_for_each_of_several_tasks(tmp_path):
+    """Costs are of all of them; a row may lack one."""
+    runs = [costing("lora", 0.2, 700, test=60), costing("lora", 0.4, 900, task="CR", lr=5e-3, test=70)]
+    runs += [costing("bitfit", 0.1, 600, test=65)]
+    found = table(tmp_path, runs, Choice(tasks=("MR", "CR")))
+    assert found.title == "Methods on MR, CR" and found.header == ["method", "MR", "CR", *COST_HEADER]
+    bitfit, lora = sorted(found.lines)
+    assert lora[:3] == ["lora", "60.0", "70.0"] and lora[4:] == ["0.300", "900"]
+    assert bitfit[:3] == ["bitfit", "65.0", "missing"] and bitfit[4:] == ["0.100", "600"]
+    assert table(tmp_path, runs).header[1:3] == ["CR", "MR"]  # all that have runs, as tasks are listed
     assert by_row(table(tmp_path, runs, Choice(tasks=("CR",))))["lora"][0] == "70.0"
     with pytest.raises(InputError, match="holds no finished full run for this"):
         table(tmp_path, [made.failed("lora", "MR")])

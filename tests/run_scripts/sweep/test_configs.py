@@ -19,7 +19,7 @@ from run_scripts.sweep.plan import experiments, first_stage, flags
 from tests.folders import ROOT
 
 CONFIGS = sorted(path for path in (ROOT / "run_scripts" / "configs").glob("*.yaml") if path.stem != "paper_values")
-SMALL = ("methods", "short", "smoke")
+SMALL = ("methods", "methods-long", "short", "smoke")
 PAPER = [path for path in CONFIGS if path.stem not in SMALL]
 
 
@@ -46,7 +46,7 @@ def files(tmp_path, monkeypatch):
 
 def test_all_are_there():
     papers = ["figure7", "figure9", "table1", "table3", "table6", "table7"]
-    assert [path.stem for path in CONFIGS] == sorted([*papers, *SMALL])
+    assert sorted(path.stem for path in CONFIGS) == sorted([*papers, *SMALL])
 
 
 @pytest.mark.parametrize("path", PAPER, ids=lambda path: path.stem)
@@ -169,7 +169,7 @@ def test_figure_7_has_all_positions_through_the_papers_best(files):
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in CONFIGS if path.stem not in ("figure7", "short")], ids=lambda p: p.stem
+    "path", [path for path in CONFIGS if path.stem not in ("figure7", "short", "methods")], ids=lambda p: p.stem
 )
 def test_prompts_stand_at_position_0_for_pairs_too(files, path):
     assert {run.prompt_position for run in experiments(read_sweep(path), {})} == {0}
@@ -191,11 +191,27 @@ def test_figure_9_has_the_papers_length_among_others(files):
 
 
 def test_short_and_methods_make_one_table_of_all_methods_but_efl(files):
-    short, methods = read("short"), read("methods")
-    assert {row.method for row in (*short.rows, *methods.rows)} == PRESETS.keys() - {"efl"}
-    assert len(experiments(short, {})) == 5 * 6 * 2 * 3 and len(experiments(methods, {})) == 2 * len(methods.rows)
+    sweeps = [read(name) for name in ("short", "methods", "methods-long")]
+    names = [row.method for sweep in sweeps for row in sweep.rows]
+    assert sorted(names) == sorted(PRESETS.keys() - {"efl"})
+    assert [len(experiments(sweep, {})) for sweep in sweeps] == [5 * 6 * 2 * 3, 5 * 28 * 2, 5 * 2]
     for name in ("options", "dev_examples", "max_update", "data", "backbone"):
-        assert getattr(short, name) == getattr(methods, name)
+        assert len({str(getattr(sweep, name)) for sweep in sweeps}) == 1
+
+
+def test_methods_have_the_prompt_at_position_1_of_pairs_if_they_have_one_there(files):
+    """No row is refused over its position, and no row that has a place among the words is left at 0."""
+    found = [run for run in experiments(read("methods"), {}) if run.facts.pairs]
+    assert {run.method for run in found if run.prompt_position == 1} == {
+        "s-idpg-phm",
+        "m-idpg-phm-glove",
+        "smop",
+        "p-tuning",
+        "s-idpg-dnn",
+        "dpt",
+        "dept",
+        "ept",
+    }
 
 
 def test_smoke_is_small(files):

@@ -30,6 +30,7 @@ PAGES = {
         "preprocess/README.md",
         "checkpoints/README.md",
         "run_scripts/README.md",
+        "run_scripts/RESULTS.md",
         "benchmarks/README.md",
     )
 }
@@ -82,7 +83,7 @@ def test_versions_are_those_that_the_tests_run_on():
 
 
 def test_every_page_with_commands_is_executed():
-    tested = {"README.md", "CONTRIBUTING.md", "fairseq_idpg/PAPER.md"}
+    tested = {"README.md", "CONTRIBUTING.md", "fairseq_idpg/PAPER.md", "run_scripts/RESULTS.md"}
     tested |= {f"{folder}/README.md" for folder in ("preprocess", "checkpoints", "run_scripts", "benchmarks")}
     assert {page for page, text in PAGES.items() if commands(text)} == tested
     assert not [page for page, text in PAGES.items() if re.search(r"^    (python|bash|fairseq-)", text, re.MULTILINE)]
@@ -174,4 +175,10 @@ def test_the_page_of_run_scripts(quickstart, tmp_path):
     assert (tmp_path / "figure7.png").is_file() and (tmp_path / "cosine.png").is_file()
     smoke = [json.loads(line) for line in (tmp_path / "results" / "smoke" / "results.jsonl").read_text().splitlines()]
     assert [run["status"] for run in smoke] == ["done"] * 3
-    assert sum("runs are missing in" in output for output in said.values()) >= 6
+    assert sum("runs are missing in" in output for output in said.values()) >= 4
+
+
+def test_the_page_of_results(quickstart, tmp_path):
+    page_commands.of_run_scripts(tmp_path, quickstart)
+    said = run_page(PAGES["run_scripts/RESULTS.md"], tmp_path)
+    assert sum("runs are missing in" in output for output in said.values()) >= 2

@@ -58,11 +58,11 @@ def find_runs(spec: ScoreColumns, results: Results, choice: Choice) -> Found:
     silent = [run for run in runs if run["test"] is None and has_finished(run)]
     if silent and len(silent) == sum(map(has_finished, runs)):
         raise InputError(
-            f"{results.folder}: its records do not say {', '.join(sorted(set(spec.metrics.values())))}: they are of an "
+            f"{results.place}: its records do not say {', '.join(sorted(set(spec.metrics.values())))}: they are of an "
             "earlier version, sweep into another folder"
         )
     kept = tuple(run for run in runs if run not in silent)
-    scope = take_runs(Results(results.folder, kept), replace(choice, tasks=columns), (spec.k,))
+    scope = take_runs(Results(results.place, kept), replace(choice, tasks=columns), (spec.k,))
     return Found(scope, rows_of(scope.done, failed=scope.failed), columns, len(silent))
 
 
@@ -108,7 +108,7 @@ def compared_table(spec: PaperTable, results: Results, choice: Choice) -> Table:
 def _only_architecture(results: Results, scope: Scope) -> str:
     found = grouped(scope.done, architecture)
     if len(found) > 1:
-        raise InputError(f"{results.folder} has runs of {' and '.join(found)}: give --backbone")
+        raise InputError(f"{results.place} has runs of {' and '.join(found)}: give --backbone")
     return next(iter(found))
 
 

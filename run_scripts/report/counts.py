@@ -59,7 +59,7 @@ def trainable_counts(results: Results, choice: Choice) -> Counts:
     by_arch = grouped(runs, architecture)
     if len(by_arch) > 1:
         named = "; ".join(f"{arch}: {', '.join(sorted(set(map(backbone_label, of))))}" for arch, of in by_arch.items())
-        raise InputError(f"{results.folder} has runs of more than one architecture ({named}): give --backbone")
+        raise InputError(f"{results.place} has runs of more than one architecture ({named}): give --backbone")
     by_row = grouped(settle(runs, choice, results, ["prompt_length"]), lambda run: run["row"])
     of_runs = {row: only_count(results, row, of) for row, of in by_row.items()}
     arch = next(iter(by_arch), PAPER_ARCH)
@@ -70,7 +70,7 @@ def only_count(results: Results, row: str, runs: Iterable[Run]) -> int:
     found = sorted({run["trainable"] for run in runs})
     if len(found) > 1:
         raise InputError(
-            f"{results.folder}: runs of {row} train {' and '.join(map(str, found))} parameters: name them apart"
+            f"{results.place}: runs of {row} train {' and '.join(map(str, found))} parameters: name them apart"
         )
     return found[0]
 

@@ -65,7 +65,7 @@ def tasks_of(scope: Scope, choice: Choice) -> tuple[str, ...]:
 
 def refuse_empty(results: Results, tasks: Collection[str], scores: Iterable[float | None]) -> None:
     if all(score is None for score in scores):
-        raise InputError(f"{results.folder}: no row has runs of all of {', '.join(tasks)}: name fewer with --tasks")
+        raise InputError(f"{results.place}: no row has runs of all of {', '.join(tasks)}: name fewer with --tasks")
 
 
 def take_varying(results: Results, choice: Choice, free: Collection[str]) -> Scope:
@@ -77,7 +77,7 @@ def take_varying(results: Results, choice: Choice, free: Collection[str]) -> Sco
     scope = take_runs(results, choice, (choice.k,), free, is_prompted).varying(free)
     if not scope.done:
         what = " or ".join(name.replace("_", " ") for name in free)
-        raise InputError(f"{results.folder}: no row has runs of a task with more than one {what}: run a sweep of them")
+        raise InputError(f"{results.place}: no row has runs of a task with more than one {what}: run a sweep of them")
     return scope
 
 

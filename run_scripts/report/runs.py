@@ -21,15 +21,21 @@ CELL = ("row", "task", "k", "selection", "position", "supplementary_position")
 
 @dataclass(frozen=True)
 class Results:
-    """A folder of results: paths of predictions are relative to it.
+    """The runs of a folder, or of a file as ``run_scripts.publish`` writes them.
 
     Attributes:
+        place: as it was named.
         continued: runs that go on from those of another task; of no table of runs on a task alone.
     """
 
-    folder: Path
+    place: Path
     runs: tuple[Run, ...]
     continued: tuple[Run, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        """What paths of predictions and logs are relative to."""
+        return results_file(self.place).parent
 
 
 def read_results(place: Path) -> Results:
@@ -50,7 +56,7 @@ def read_results(place: Path) -> Results:
         _refuse_damage(run, f"{path}: run {run['run']}")
     runs = tuple({**run, "backbone": _backbone(run)} for run in runs)
     apart = grouped(runs, lambda run: run.get("source_task") is not None)
-    return Results(path.parent, tuple(apart.get(False, ())), tuple(apart.get(True, ())))
+    return Results(place, tuple(apart.get(False, ())), tuple(apart.get(True, ())))
 
 
 def _backbone(run: Run) -> dict[str, str]:
@@ -104,9 +110,10 @@ def backbone_label(run: Run) -> str:
 
 
 def architecture(run: Run) -> str:
-    """What ``--arch`` was in the run's command."""
+    """What ``--arch`` was in the run's command; a published record has none."""
     command = run.get("command") or []
-    return command[command.index("--arch") + 1] if "--arch" in command[:-1] else "unknown architecture"
+    known = command[command.index("--arch") + 1] if "--arch" in command[:-1] else run.get("arch")
+    return known or "unknown architecture"
 
 
 def grouped(runs: Iterable[Run], key: Callable[[Run], Hashable]) -> dict[Any, list[Run]]:
@@ -178,6 +185,12 @@ def is_scores(value: Any) -> bool:
     return all(isinstance(scores, dict) and all(map(is_score, scores.values())) for scores in of_splits)
 
 
+def is_curve(value: Any) -> bool:
+    """Whether it is a list of updates with the dev score after each."""
+    points = value if isinstance(value, list) else [None]
+    return all(isinstance(p, list) and len(p) == 2 and is_count(p[0]) and is_score(p[1]) for p in points)
+
+
 def is_score(value: Any) -> bool:
     return is_number(value) and abs(value) <= 100
 
@@ -212,6 +225,8 @@ VALUE_KINDS: dict[str, ValueKind] = {  # of what reports read
     ),
     **dict.fromkeys(("command", "given_options"), maybe(is_words, "list of texts")),
     **dict.fromkeys(("predictions", "error", "reason", "method"), maybe(is_text, "text")),
+    "arch": maybe(is_name, "name"),
+    "dev_curve": maybe(is_curve, "list of updates with scores"),
     "backbone": (is_backbone, "path with a sha256"),
     "options": (is_options, "mapping"),
     "scores": maybe(is_scores, "mapping of splits to scores"),

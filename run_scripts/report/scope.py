@@ -152,8 +152,8 @@ def take_runs(
         name = "full run" if None in ks else f"few-shot run with K = {', '.join(map(str, ks))}"
         chosen_by = f" with {choice.options}" if choice.options else ""
         raise InputError(
-            f"{results.folder} holds no finished {name} for this{chosen_by}: run it first; "
-            f"python -m run_scripts.report {results.folder} lists what is there"
+            f"{results.place} holds no finished {name} for this{chosen_by}: run it first; "
+            f"python -m run_scripts.report {results.place} lists what is there"
         )
     done = settle(done, choice, results, [dimension.key for dimension in DIMENSIONS if dimension.key not in free])
     _refuse_mixture(done, results)
@@ -205,7 +205,7 @@ class Dimension:
         label = self.label or (lambda run: "none" if run[self.key] is None else str(run[self.key]))
         found = ", ".join(sorted(label(group[0]) for group in by_value.values()))
         what, option = self.key.replace("_", " "), f"--{self.key.replace('_', '-')}"
-        raise InputError(f"{results.folder}: {name} has runs with more than one {what}: {found}; give {option}")
+        raise InputError(f"{results.place}: {name} has runs with more than one {what}: {found}; give {option}")
 
 
 def _setting(run: Run, choice: Choice) -> str:
@@ -246,7 +246,7 @@ def _refuse_mixture(runs: Iterable[Run], results: Results) -> None:
     protocols = sorted({run.get("protocol") or 1 for run in runs})
     if len(protocols) > 1:
         raise InputError(
-            f"{results.folder} has runs made with different versions of the settings (protocol "
+            f"{results.place} has runs made with different versions of the settings (protocol "
             f"{' and '.join(map(str, protocols))}): remove the lines of those below {protocols[-1]}, and sweep again"
         )
 
@@ -257,7 +257,7 @@ def _refuse_doubles(runs: Iterable[Run], results: Results) -> None:
         other = seen.setdefault(tuple(run[key] for key in ("row", "task", "k", "lr", "seed", *PROMPT)), run)
         if other is not run:
             raise InputError(
-                f"{results.folder}: runs {other['run']} and {run['run']} are both {run['row']} on {run['task']}, lr "
+                f"{results.place}: runs {other['run']} and {run['run']} are both {run['row']} on {run['task']}, lr "
                 f"{run['lr']:g}, seed {run['seed']}{_differences(other, run)}: remove the line of one"
             )
 

@@ -188,8 +188,10 @@ def overview(results: Results) -> Table:
         for key, group in grouped(runs, lambda run: tuple(column(run) for column in DISTINCT.values())).items()
     ]
     header = [*DISTINCT, *LISTED.values(), "finished", "failed"]
-    title = f"{results.folder}: {len(runs)} runs, {_done(runs)} finished, {len(runs) - _done(runs)} failed"
-    errors = Counter(str(run.get("error") or "no message") for run in runs if not has_finished(run))
+    title = f"{results.place}: {len(runs)} runs, {_done(runs)} finished, {len(runs) - _done(runs)} failed"
+    errors = Counter(
+        str(run.get("error") or run.get("reason") or "no message") for run in runs if not has_finished(run)
+    )
     notes = [f"{count} failed: {error}" for error, count in errors.most_common()]
     return Table(title, len(header) - 2, header, [[line] for line in lines], notes)
 

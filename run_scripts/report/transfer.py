@@ -63,7 +63,7 @@ def pairs_of(results: Results, choice: Choice) -> list[Pair]:
         if choice.tasks and not {source, target} <= set(choice.tasks):
             continue
         ks = {run["k"] for run in runs}
-        of_pair, chosen = Results(results.folder, tuple(runs)), replace(choice, tasks=(target,))
+        of_pair, chosen = Results(results.place, tuple(runs)), replace(choice, tasks=(target,))
         if any(has_finished(run) and chosen.accepts(run) for run in runs):
             scope = take_runs(of_pair, chosen, ks)
             found.append(
@@ -72,7 +72,7 @@ def pairs_of(results: Results, choice: Choice) -> list[Pair]:
     if not found:
         by = f" with {choice.options}" if choice.options else ""
         raise InputError(
-            f"{results.folder} holds no model that answered another task{by}: run a sweep with --eval-tasks first"
+            f"{results.place} holds no model that answered another task{by}: run a sweep with --eval-tasks first"
         )
     return found
 

@@ -32,6 +32,7 @@ ENDED = re.compile(r"^=== ended with status -?\d+ after ([\d.]+) s$", re.MULTILI
 PEAK = re.compile(r"^=== peak memory ([\d.]+) MiB \((\w+)\)$", re.MULTILINE)
 SKIPPED = "attempting to recover from OOM in forward/backward pass"  # fairseq's words
 STEPS = re.compile(r'\| train_inner \| {.*"num_updates": "(\d+)".*"train_wall": "([\d.]+)"')  # of --log-format json
+VALIDATED = r'\| valid \| {{.*"valid_{}": "([-\d.]+)".*"valid_num_updates": "(\d+)"'
 GPU_TOTAL = re.compile(r"total memory = ([\d.]+) GB")
 GPU_FREE = re.compile(r'"(?:train_)?gb_free": "?([\d.]+)')
 
@@ -139,6 +140,12 @@ def seconds_per_update(log: Path) -> float | None:
     """
     of_updates = {int(updates): float(seconds) for updates, seconds in STEPS.findall(_text(log))}
     return round(sum(of_updates.values()) / max(of_updates), 4) if of_updates else None
+
+
+def dev_curve(log: Path, metric: str) -> list[list[float]]:
+    """[updates, score on the development set] of every validation, x100 and as fairseq rounds it, to 0.1."""
+    found = re.findall(VALIDATED.format(metric), _text(log))
+    return [[updates, score] for updates, score in {int(updates): float(score) for score, updates in found}.items()]
 
 
 def _text(log: Path) -> str:

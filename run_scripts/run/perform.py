@@ -22,8 +22,16 @@ from preprocess.writing import new_file
 from .. import PARENT, ROOT
 from .command import cache_of, source_checkpoint, training_command, trains_whole_model
 from .evaluation import digest_of, evaluate, evaluate_elsewhere
-from .experiment import PROTOCOL, Experiment, backbone_digest
-from .fairseq_train import drop_optimizer, has_all_updates, refuse_skipped, repair_last, train, training_facts
+from .experiment import PROTOCOL, Experiment, backbone_digest, folder_digest
+from .fairseq_train import (
+    dev_curve,
+    drop_optimizer,
+    has_all_updates,
+    refuse_skipped,
+    repair_last,
+    train,
+    training_facts,
+)
 from .records import Record
 from .splits import splits_of
 
@@ -127,6 +135,7 @@ def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> 
         **described(experiment, run),
         **evaluate(experiment, splits, best, cache),
         **training_facts(log),
+        "dev_curve": dev_curve(log, experiment.facts.metric),
         "predictions": str((folder / "predictions.npz").relative_to(results)),
         "command": command,
         "versions": versions(),
@@ -157,6 +166,7 @@ def described(experiment: Experiment, run: str) -> Record:
         "protocol": PROTOCOL,
         "prompt_length": None,  # not known before the model is there
         "backbone": {"path": experiment.backbone, "sha256": backbone_digest(experiment.backbone)},
+        "data_sha256": folder_digest(experiment.data, word_vectors=True),
         "given_options": list(experiment.options),  # "options" are all, as they took effect
     }
 

@@ -77,7 +77,7 @@ def check_complete(planned: Plan, benchmark: Benchmark, results: Results, row: s
     files = "; ".join(f"{file}: {why}" for file, why in planned.missing.items())
     remedy = "" if incomplete else " (--incomplete leaves them out)"
     lacking = f"{len(planned.missing)} of {len(benchmark.sheets)} files of {benchmark.title}"
-    raise InputError(f"{lacking} cannot be made of {row} in {results.folder}{remedy}: {files}")
+    raise InputError(f"{lacking} cannot be made of {row} in {results.place}{remedy}: {files}")
 
 
 def texts(planned: Plan, results: Results, args: argparse.Namespace) -> dict[str, str]:

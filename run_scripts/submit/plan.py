@@ -54,13 +54,13 @@ def row_of(results: Results, benchmark: Benchmark, row: str | None) -> str:
     rows = list(dict.fromkeys(run["row"] for run in runs))
     if not rows:
         raise InputError(
-            f"{results.folder} holds no finished full run of a task of {benchmark.title}: run some of "
+            f"{results.place} holds no finished full run of a task of {benchmark.title}: run some of "
             f"{', '.join(benchmark.tasks)} first"
         )
     if row is not None:
         check_row("--row", row, rows)
     elif len(rows) > 1:
-        raise InputError(f"{results.folder} holds the rows {', '.join(rows)}: give the one to submit with --row")
+        raise InputError(f"{results.place} holds the rows {', '.join(rows)}: give the one to submit with --row")
     return row or rows[0]
 
 

@@ -97,7 +97,7 @@ def test_lines_of_another_length_than_the_header_are_refused():
         Table("", 1, ["a", "b"], [[["x"]]], [])
 
 
-PAGE = (Path(run_scripts.__file__).parent / "README.md").read_text(encoding="utf-8")
+PAGE = (Path(run_scripts.__file__).parent / "RESULTS.md").read_text(encoding="utf-8")
 SHOWN = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
 
 

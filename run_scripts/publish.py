@@ -1,0 +1,100 @@
+"""Runs as others may have them: what each was and what came of it, and nothing of the machine that it ran on.
+
+    python -m run_scripts.publish results/short --out run_scripts/results/short.jsonl
+
+A line of JSON for each run, which ``python -m run_scripts.report FILE`` reads like the folder of a sweep: no
+predictions, commands or logs, no data or checkpoints, and of paths the last two parts. Runs that FILE has and RESULTS
+has not stay, so that it may be written while a sweep is at work, and from several folders.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any, Sequence
+
+from preprocess.errors import InputError, command_line
+from preprocess.tasks import find_task
+from preprocess.writing import new_file
+
+from .report.runs import NEEDED, Results, Run, read_results
+from .run.experiment import folder_digest
+from .run.fairseq_train import dev_curve, training_facts
+from .run.records import read_records
+
+KEPT = (  # in this order; nothing else is published
+    *("run", "row", "task", "method", "arch", "setting", "k", "seed", "lr", "selection", "dev_examples"),
+    *("position", "supplementary_position", "supplementary", "prompt_length", "batch_size", "max_epoch", "max_update"),
+    *("warm_up", "given_options", "source_task", "source_run", "metric", "protocol", "backbone", "data_sha256"),
+    *("init_prompts_from", "init_head_from", "dev", "test", "scores", "transfer", "dev_curve", "best_epoch"),
+    *("best_update", "trainable", "seconds", "seconds_per_update", "seconds_per_prediction", "peak_mib", "status"),
+    *("reason", "versions", "git", "finished"),
+)
+ALWAYS = {"k", *NEEDED["done"]}  # also where they are null
+DIGITS = 8  # of a score: enough for every report to say the same
+
+
+def published(run: Run, results: Results) -> Run:
+    """The record of a run, with what its log and its data say where records of its time did not."""
+    known = {**found_again(run, results), **run}
+    return {
+        name: shown(known[name]) for name in KEPT if known.get(name) is not None or (name in ALWAYS and name in known)
+    }
+
+
+def found_again(run: Run, results: Results) -> Run:
+    """What older records lack."""
+    found: Run = {}
+    log = results.folder / "runs" / run["run"] / "train.log"
+    if log.is_file() and results.folder.resolve() in log.resolve().parents:
+        found = {**training_facts(log), "dev_curve": dev_curve(log, find_task(run["task"]).metric)}
+    if isinstance(run.get("data"), str) and Path(run["data"]).is_dir():
+        found["data_sha256"] = folder_digest(run["data"], word_vectors=True)
+    return found
+
+
+def shown(value: Any) -> Any:
+    """A value without places of this machine, and scores without the noise of their last digits."""
+    if isinstance(value, dict):
+        return {name: shown(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [shown(each) for each in value]
+    if isinstance(value, float):
+        return round(value, DIGITS)
+    return ",".join(map(without_place, value.split(","))) if isinstance(value, str) else value
+
+
+def without_place(word: str) -> str:
+    """--option=/home/me/a/b.pt -> --option=a/b.pt"""
+    option, equals, path = word.rpartition("=")
+    return f"{option}{equals}{'/'.join(Path(path).parts[-2:])}" if path.startswith(("/", "~")) else word
+
+
+@command_line("run_scripts")
+def main(argv: Sequence[str] | None = None) -> None:
+    about, _, more = (__doc__ or "").partition("\n\n")
+    parser = argparse.ArgumentParser(
+        "python -m run_scripts.publish",
+        description=about,
+        epilog=more,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("results", metavar="RESULTS", type=Path, help="the folder of a sweep, or its results.jsonl")
+    parser.add_argument("--out", metavar="FILE", type=Path, required=True, help="run_scripts/results/NAME.jsonl")
+    args = parser.parse_args(argv)
+    if args.out.suffix != ".jsonl":
+        raise InputError(f"--out {args.out}: name a file that ends with .jsonl")
+    results = read_results(args.results)
+    lines = {run["run"]: run for run in read_records(args.out)}
+    lines.update({run["run"]: published(run, results) for run in (*results.runs, *results.continued)})
+    with new_file(args.out) as work:
+        work.write_text(
+            "".join(f"{json.dumps(run, separators=(',', ':'))}\n" for run in lines.values()), encoding="utf-8"
+        )
+    print(f"{args.out}: {len(lines)} runs", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

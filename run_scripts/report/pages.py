@@ -1,0 +1,56 @@
+"""The tables that a page shows, printed anew from published records: ``python -m run_scripts.report.pages PAGE``.
+
+A mark in the page names the command whose output stands below it, and a test that it still does:
+
+    <!-- printed by: python -m run_scripts.report run_scripts/results/short.jsonl --table methods --tasks MR -->
+    ...
+    <!-- end -->
+
+Files are seen from the folder in which it is started.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import re
+import shlex
+from pathlib import Path
+from typing import Sequence
+
+from preprocess.errors import command_line
+from preprocess.writing import new_file
+
+from .__main__ import main as report
+
+MARK = re.compile(
+    r"(<!-- printed by: python -m run_scripts\.report (?P<arguments>[^\n]+) -->\n)(?P<shown>.*?)(?=<!-- end -->)",
+    re.DOTALL,
+)
+
+
+def renewed(page: str) -> str:
+    """The page, with what each mark's command prints now."""
+    return MARK.sub(lambda mark: f"{mark[1]}```text\n{printed(shlex.split(mark['arguments']))}```\n", page)
+
+
+def printed(arguments: Sequence[str]) -> str:
+    """What ``python -m run_scripts.report ARGUMENTS`` prints."""
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        report(arguments)
+    return said.getvalue()
+
+
+@command_line("run_scripts")
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser("python -m run_scripts.report.pages", description=(__doc__ or "").split(":")[0])
+    parser.add_argument("pages", metavar="PAGE", type=Path, nargs="+")
+    for page in parser.parse_args(argv).pages:
+        text = renewed(page.read_text(encoding="utf-8"))
+        with new_file(page) as work:
+            work.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""What pages show of published records is what they print."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from run_scripts.report.pages import MARK, main, renewed
+from tests.folders import ROOT
+
+from . import made
+
+RECORDS = ROOT / "run_scripts" / "results"
+PAGES = {
+    str(page.relative_to(ROOT)): page.read_text(encoding="utf-8")
+    for folder in (".", "run_scripts", "fairseq_idpg", "benchmarks", "preprocess", "checkpoints")
+    for page in (ROOT / folder).glob("*.md")
+}
+PRINTED = [page for page, text in PAGES.items() if "<!-- printed by: " in text]
+
+
+@pytest.mark.parametrize("page", PRINTED)
+def test_a_page_shows_what_its_commands_print(page, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert PAGES[page] == renewed(PAGES[page]), f"run: python -m run_scripts.report.pages {page}"
+    assert len(MARK.findall(PAGES[page])) == PAGES[page].count("<!-- printed by: ")
+
+
+def test_all_records_are_shown_somewhere():
+    shown = {name for text in PAGES.values() for name in re.findall(r"printed by: .*? run_scripts/results/(\S+)", text)}
+    assert shown == {path.name for path in RECORDS.glob("*")} != set()
+
+
+def test_records_are_small_and_say_nothing_of_machines():
+    for path in RECORDS.glob("*.jsonl"):
+        text = path.read_text(encoding="utf-8")
+        assert len(text) < 1_500 * text.count("\n")
+        assert not re.search(r'"(/|~|[A-Z]:)', text)
+
+
+def test_a_page_is_printed_anew(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made.write(tmp_path / "runs.jsonl", [made.run("adapter", "CR", test=71.0)])
+    page = tmp_path / "page.md"
+    mark = "<!-- printed by: python -m run_scripts.report runs.jsonl --table 1 --tasks 'CR' --rows adapter -->\n"
+    page.write_text(f"before\n{mark}old\n<!-- end -->\nafter\n<!-- end -->\n")
+    main([str(page)])
+    text = page.read_text()
+    assert text.startswith(f"before\n{mark}```text\nTable 1: full training\n") and "71.0" in text and "old" not in text
+    assert text.endswith("```\n<!-- end -->\nafter\n<!-- end -->\n")
+    main([str(page)])
+    assert page.read_text() == text
+
+
+def test_a_page_is_left_as_it_was_where_a_command_fails(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("<!-- printed by: python -m run_scripts.report none.jsonl -->\nold\n<!-- end -->\n")
+    with pytest.raises(SystemExit, match="none.jsonl does not exist"):
+        main([str(page)])
+    assert "old" in page.read_text()

@@ -21,7 +21,7 @@ ENTAILMENT = {"entailment": "entailment", "not_entailment": "not entailment"}
 INFERENCE = {"entailment": "entailment", "neutral": "neutral", "contradiction": "contradiction"}
 
 MEANINGS: dict[str, dict[str, str]] = {
-    **dict.fromkeys(("CR", "MR", "MPQA", "SST-2"), SENTIMENT),
+    **dict.fromkeys(("CR", "MR", "MPQA", "Reviews", "SST-2"), SENTIMENT),
     "IMDB": {"pos": "positive", "neg": "negative"},
     "SUBJ": {"1": "objective", "0": "subjective"},
     "CoLA": {"1": "acceptable", "0": "unacceptable"},

@@ -1,4 +1,4 @@
-"""The tasks of the paper and of GLUE and SuperGLUE: files, columns, labels, metric, training settings.
+"""The tasks of the paper, of GLUE and SuperGLUE, and of the quick start: files, columns, labels, metric, settings.
 
 The one place of these facts; whatever needs them reads them here. Sources: IDPG, Tables 1, 4 and 5 and appendix A.1;
 the files of gluebenchmark.com, super.gluebenchmark.com, SNLI 1.0, and the LM-BFF collection (CR, MR, SUBJ, MPQA);
@@ -118,6 +118,7 @@ def _super_glue(name: str, texts: tuple[str, str], layout: str = "jsonl", label:
 
 
 FOLDERS_OF_TEXTS = {"train": "train", "valid": "test", "test": "test"}  # of IMDB; its train/unsup has no labels
+REVIEWS = {split: f"{split}.tsv" for split in ("train", "valid", "test")}  # of the quick start
 SENTENCES = ("sentence1", "sentence2")
 MNLI_FILES = {
     "train": "train.tsv",
@@ -135,6 +136,9 @@ TASKS = {
         _lm_bff("SUBJ"),
         _lm_bff("MPQA"),
         Task("IMDB", FOLDERS, FOLDERS_OF_TEXTS, ("aclImdb",), (1,), 0, label_order("IMDB"), settings="large"),
+        Task(
+            "Reviews", "tsv", REVIEWS, ("quickstart/reviews", "reviews"), (1,), 0, label_order("Reviews"), header=False
+        ),
         _glue("SST-2", ("sentence",), "label", settings="large"),
         _glue("QNLI", ("question", "sentence"), "label", settings="large"),
         _glue("RTE", SENTENCES, "label"),

@@ -10,7 +10,14 @@ import torch
 
 from fairseq_idpg.saving.checksum import carry_checksum, checksum
 from preprocess.errors import InputError
-from run_scripts.run.fairseq_train import drop_optimizer, has_all_updates, refuse_skipped, train, training_facts
+from run_scripts.run.fairseq_train import (
+    dev_curve,
+    drop_optimizer,
+    has_all_updates,
+    refuse_skipped,
+    train,
+    training_facts,
+)
 from run_scripts.run.records import failure
 from tests.folders import ROOT, same_tensors, write_backbone, write_folder
 from tests.folders import train as fairseq_train
@@ -65,6 +72,22 @@ def logged(updates, seconds, tag="train_inner"):
 def test_seconds_of_an_update(tmp_path, lines, seconds):
     (tmp_path / "train.log").write_text(START + lines + PEAK + ENDED)
     assert training_facts(tmp_path / "train.log")["seconds_per_update"] == seconds
+
+
+def validated(updates, score, metric="acc_and_f1"):
+    facts = f'"epoch": 1, "valid_{metric}": "{score}", "valid_f1": "1", "valid_num_updates": "{updates}"'
+    return f'2026-01-01 10:00:02 | INFO | valid | {{{facts}, "valid_best_{metric}": "99"}}\n'
+
+
+def test_the_dev_score_over_the_updates(tmp_path):
+    """What a kill undid was done again; fairseq writes nan where there is no score."""
+    log = tmp_path / "train.log"
+    log.write_text(
+        START + validated(7, 60) + validated(14, "nan") + validated(21, 62.5) + START + validated(21, 63) + ENDED
+    )
+    assert dev_curve(log, "acc_and_f1") == [[7, 60.0], [21, 63.0]]
+    log.write_text(START + validated(7, "-3.5", "mcc") + validated(7, 2, "accuracy"))
+    assert dev_curve(log, "mcc") == [[7, -3.5]] and dev_curve(log, "loss") == []
 
 
 def test_batches_that_were_left_out_fail_the_run(tmp_path):

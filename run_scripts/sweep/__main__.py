@@ -22,6 +22,7 @@ from ..run.preflight import check, check_heads
 from ..run.records import only_one
 from ..run.splits import splits_of
 from ..run.transfer import continued
+from .choosing import rates_of, undecided, with_chosen_rates
 from .config import Sweep, read_sweep
 from .local import Local
 from .plan import Variant, experiments, first_stage
@@ -136,7 +137,16 @@ def run(
                 f"{before.diverged} of {len(first)} runs of supplementary training diverged: lower supplementary.lr"
             )
         second = experiments(sweep, trained(first, results))
-    failed = last_stage(by_run(second), results, cluster, sweep.keep_whole_models or bool(sweep.eval_k))
+    rates, keep_whole_models = rates_of(sweep, second), sweep.keep_whole_models or bool(sweep.eval_k)
+    second = rates.first
+    failed = last_stage(by_run(second), results, cluster, keep_whole_models)
+    if rates.later:
+        later = with_chosen_rates(rates, results)
+        failed += last_stage(by_run(later), results, cluster, keep_whole_models)
+        second = [*second, *later]
+        left = len(undecided(rates, results))
+        if left:
+            print(f"{results}: {left} rows of tasks have no learning rate for their other seeds", flush=True)
     if sweep.eval_k:
         left = set(missing(by_run(second), results))
         sources = [source for source in second if source.run not in left and finished(results, source.run)]
@@ -167,7 +177,14 @@ def show(sweep: Sweep, first: Mapping[Variant, Experiment], results: Path) -> No
         print(f"and then {len(experiments(sweep, {}))} runs that start from what these leave")
         return
     second = experiments(sweep, trained(first, results))
-    _list(by_run(second), results)
+    rates = rates_of(sweep, second)
+    _list(by_run(rates.first), results)
+    if rates.later:
+        second = [*rates.first, *with_chosen_rates(rates, results)]
+        print("and then, at the learning rates that these choose:")
+        _list(by_run(second[len(rates.first) :]), results)
+        left = len(undecided(rates, results)) * len({run.seed for run in rates.later})
+        print(f"{left} more, whose learning rate is not known yet")
     if sweep.eval_k:
         print("and then, each from one of these:")
         _list(by_run(continued(second, sweep.eval_k)), results)

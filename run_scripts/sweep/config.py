@@ -9,6 +9,8 @@ rows:                                            # methods, or variants of them 
   - {name: S-256-layer0, method: m-idpg-phm, options: {generator-sharing: S, generator-hidden-size: 256}}
 lrs: [5.0e-3, 1.0e-3]                            # default: the paper's grid for the setting
 seeds: [1, 2, 3, 4, 5]
+lr_seeds: [1]                                    # these choose the learning rate, with their mean dev score; the other
+                                                 # seeds have that rate alone. Runs then come seed by seed
 positions: [0, [4, 1], best]                     # of the prompt; [where it was in supplementary training, where it is];
                                                  # best: 0, for pairs 1; default: 0
 supplementary: {data: data/MNLI-bin}             # that training of the whole model on MNLI (appendix A.4)
@@ -166,6 +168,7 @@ class Sweep:
     arch: str = key(architecture, default="roberta_idpg_large")
     lrs: list[float] | None = key(rate, default=None)
     seeds: list[int] = field(default_factory=lambda: [1, 2, 3, 4, 5])
+    lr_seeds: list[int] | None = None
     k: list[int | None] = key(least(1), default_factory=lambda: [None])
     dev_examples: int | None = key(least(1), default=None)
     selection: str = key(one_of(SELECTIONS), default="clean")
@@ -267,6 +270,9 @@ def _apply(change: str, found: Any) -> None:
 
 def _check(sweep: Sweep, path: str) -> None:
     """What keys say together."""
+    strange = sorted(set(sweep.lr_seeds or ()) - set(sweep.seeds))
+    if strange:
+        raise InputError(f"{path}: lr_seeds {sweep.lr_seeds}: seeds has no {strange[0]}: add it there")
     if sweep.eval_k and sweep.eval_tasks is None:
         raise InputError(f"{path}: eval_k {sweep.eval_k} needs tasks to go on with: write eval_tasks: [TASK]")
     if sweep.eval_k and sweep.k != [None]:

@@ -1,0 +1,66 @@
+"""``lr_seeds``: learning rates that some seeds choose, so that the others need one run each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Iterable, NamedTuple
+
+from ..report.runs import grouped, has_finished
+from ..report.scores import choose
+from ..run.experiment import Experiment
+from ..run.records import read_records
+from .config import Sweep
+from .stage import has_diverged
+
+
+class Rates(NamedTuple):
+    """The runs of a sweep, seed by seed and K by K, so that those that have ended make a whole table.
+
+    Attributes:
+        first: all learning rates with the seeds that choose.
+        later: the same with all other seeds, of which one each is made; none where all seeds choose.
+    """
+
+    first: list[Experiment]
+    later: list[Experiment]
+
+
+def rates_of(sweep: Sweep, runs: Iterable[Experiment]) -> Rates:
+    """All as it is without ``lr_seeds``."""
+    runs = list(runs)
+    if sweep.lr_seeds is None:
+        return Rates(runs, [])
+    runs.sort(key=lambda run: (run.seed not in sweep.lr_seeds, sweep.seeds.index(run.seed), sweep.k.index(run.k)))
+    return Rates(*([run for run in runs if (run.seed in sweep.lr_seeds) == chooses] for chooses in (True, False)))
+
+
+def by_cell(runs: Iterable[Experiment]) -> dict[Experiment, list[Experiment]]:
+    """What runs that differ in learning rate and seed have in common -> the runs."""
+    return grouped(runs, lambda run: replace(run, lr=1.0, seed=0))
+
+
+def chosen(rates: Rates, results: Path) -> dict[Experiment, float]:
+    """Cell -> learning rate, as reports choose it; of cells all of whose first runs have finished or diverged."""
+    records = {record["run"]: record for record in read_records(results)}
+    found = {}
+    for cell, runs in by_cell(rates.first).items():
+        known = [records[run.run] for run in runs if run.run in records]
+        done, out = list(filter(has_finished, known)), list(filter(has_diverged, known))
+        score = choose(done, out) if done and len(done) + len(out) == len(runs) else None
+        if score is not None:
+            found[cell] = score.lr
+    return found
+
+
+def with_chosen_rates(rates: Rates, results: Path) -> list[Experiment]:
+    """The later runs whose learning rate has been chosen."""
+    lrs = chosen(rates, results)
+    cells = by_cell(rates.later).items()
+    wanted = {run for cell, runs in cells for run in runs if run.lr == lrs.get(cell)}
+    return [run for run in rates.later if run in wanted]
+
+
+def undecided(rates: Rates, results: Path) -> set[Experiment]:
+    """Cells whose first runs have not all ended, or have left no learning rate."""
+    return set(by_cell(rates.later)) - set(chosen(rates, results))

@@ -1,0 +1,133 @@
+"""lr_seeds: the first seeds choose the learning rate, the others have it alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from preprocess.errors import InputError
+from run_scripts.report.runs import read_results
+from run_scripts.report.scores import rows_of
+from run_scripts.run.perform import described
+from run_scripts.run.records import failure
+from run_scripts.sweep.__main__ import main, run
+from run_scripts.sweep.choosing import rates_of
+from run_scripts.sweep.config import read_sweep
+from run_scripts.sweep.plan import experiments
+from tests.run_scripts.tiny import IDPG
+
+BEST = {("RTE", "head-only"): 1e-2, ("RTE", "m-idpg-phm"): 1e-3, ("MRPC", "head-only"): 1e-3}
+KEYS = {
+    **{"tasks": ["RTE", "MRPC"], "rows": ["head-only", IDPG], "lrs": [1e-2, 1e-3], "k": [8, 4], "seeds": [1, 2, 3]},
+    **{"lr_seeds": [1], "dev_examples": 4},
+}
+DIVERGED, LOST = failure("the run has diverged"), failure("the job died")
+
+
+class Done:
+    def __init__(self, record):
+        self.said = record
+
+    def done(self):
+        return True
+
+    def record(self):
+        return self.said
+
+    def cancel(self):
+        raise AssertionError
+
+
+class Cluster:
+    """Runs end at once, with the best dev scores at the rates of BEST, or as ``fails`` says of a task, row and rate."""
+
+    interval = 0.0
+
+    def __init__(self, **fails):
+        self.started, self.fails = [], fails
+
+    def start(self, request):
+        made = request.experiment
+        self.started.append((made.seed, made.k, made.task, made.row, made.lr))
+        failed = self.fails.get(f"{made.task} {made.row} {made.lr:g}")
+        if failed:
+            return Done(failed)
+        dev = 70.0 if BEST.get((made.task, made.row), 1e-2) == made.lr else 60.0
+        facts = {"status": "done", "dev": dev, "test": 50.0, "seconds": 1.0, "trainable": 1}
+        return Done({**described(made, request.run), **facts})
+
+
+@pytest.fixture
+def sweep(world, tmp_path):
+    return lambda **more: read_sweep(world.config(tmp_path, **{**KEYS, **more}))
+
+
+def go(sweep, results, **fails):
+    cluster = Cluster(**fails)
+    failed = run(sweep, {}, experiments(sweep, {}), results, cluster)
+    return failed, cluster.started
+
+
+CELLS = [(k, task, row) for k in (8, 4) for task in ("RTE", "MRPC") for row in ("head-only", "m-idpg-phm")]
+
+
+def test_the_first_seed_chooses_and_the_others_follow_seed_by_seed(sweep, tmp_path):
+    """A prefix is a whole smaller table: all rows and tasks of the first K and seed, then of the next."""
+    failed, started = go(sweep(), tmp_path / "results")
+    first = [(1, *cell, lr) for cell in CELLS for lr in (1e-2, 1e-3)]
+    later = [(seed, *cell, BEST.get(cell[1:], 1e-2)) for seed in (2, 3) for cell in CELLS]
+    assert failed == 0 and started == first + later
+    scores = rows_of(read_results(tmp_path / "results").runs, lambda run: (run["k"], run["row"]))
+    for k, task, row in CELLS:
+        assert scores[k, row][task].lr == BEST.get((task, row), 1e-2) and scores[k, row][task].seeds == (1, 2, 3)
+
+
+def test_it_goes_on_where_it_was_stopped(sweep, tmp_path):
+    _, started = go(sweep(), tmp_path / "results")
+    lines = (tmp_path / "results" / "results.jsonl").read_text().splitlines(keepends=True)
+    for kept in (5, 18):
+        (tmp_path / "part").mkdir(exist_ok=True)
+        (tmp_path / "part" / "results.jsonl").write_text("".join(lines[:kept]))
+        assert go(sweep(), tmp_path / "part") == (0, started[kept:])
+    assert go(sweep(), tmp_path / "results") == (0, [])
+
+
+def test_rates_that_diverged_are_out_and_what_failed_leaves_no_choice(sweep, tmp_path, capsys):
+    fails = {"RTE head-only 0.01": DIVERGED, "MRPC head-only 0.001": LOST}
+    fails |= {f"MRPC m-idpg-phm {lr}": DIVERGED for lr in ("0.01", "0.001")}
+    failed, started = go(sweep(k=[4]), tmp_path / "results", **fails)
+    later = [run for run in started if run[0] > 1]
+    assert failed == 1 and later == [
+        (seed, 4, "RTE", row, 1e-3) for seed in (2, 3) for row in ("head-only", "m-idpg-phm")
+    ]
+    assert "2 rows of tasks have no learning rate for their other seeds" in capsys.readouterr().out
+    failed, started = go(sweep(k=[4]), tmp_path / "results")
+    assert failed == 0 and [run[0] for run in started] == [1, 2, 3] and {run[3] for run in started} == {"head-only"}
+
+
+def test_a_dry_run_says_what_is_known(world, tmp_path, sweep, capsys):
+    config, results = str(world.config(tmp_path, **KEYS)), tmp_path / "results"
+    main([config, "--results", str(results), "--dry-run"])
+    said = capsys.readouterr().out
+    assert "16 of 16 runs are missing" in said and "0 of 0 runs are missing" in said
+    assert said.endswith("16 more, whose learning rate is not known yet\n")
+    go(sweep(), results)
+    lines = (results / "results.jsonl").read_text().splitlines(keepends=True)
+    (results / "results.jsonl").write_text("".join(lines[:18]))
+    capsys.readouterr()
+    main([config, "--results", str(results), "--dry-run"])
+    said = capsys.readouterr().out
+    assert "0 of 16 runs are missing" in said and "14 of 16 runs are missing" in said
+    assert said.endswith("\n0 more, whose learning rate is not known yet\n")
+
+
+def test_without_it_all_is_as_it_was(sweep):
+    plain = sweep(lr_seeds=None)
+    runs = experiments(plain, {})
+    assert rates_of(plain, runs) == (runs, []) and len(runs) == 2 * 2 * 2 * 2 * 3
+    every = rates_of(sweep(lr_seeds=[1, 2, 3]), runs)
+    assert set(every.first) == set(runs) and not every.later
+
+
+def test_seeds_that_choose_are_among_all(sweep):
+    with pytest.raises(InputError, match=r"lr_seeds \[1, 7\]: seeds has no 7: add it there"):
+        sweep(lr_seeds=[1, 7])

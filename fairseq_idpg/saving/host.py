@@ -18,6 +18,7 @@ from preprocess.writing import new_file
 
 from ..arguments import check_arguments
 from ..divergence import clip_grad_norm
+from ..optim.without_compiler import import_no_compiler
 from .checksum import with_progress_checksums
 from .lock import hold
 from .reading import load_state
@@ -46,8 +47,10 @@ def install() -> None:
     - ``convert_namespace_to_omegaconf`` in fairseq-train and fairseq-validate, the first that sees all arguments.
     - ``fairseq_cli.train.train`` (replaced by our ``load_checkpoint``, as it may not be imported earlier): a training
       with --max-update or --patience, started again after its end, makes one more update or epoch and saves it.
+    - what torch makes of its optimizers for its compiler, until there is one (``import_no_compiler``).
     - ``sys.excepthook``, if one of fairseq's commands runs in this process: they end in a traceback for bad input too.
     """
+    import_no_compiler()
     _replace(PathManager, "copy", _copy, staticmethod)
     _replace(checkpoint_utils, "torch_persistent_save", _save)
     _replace(checkpoint_utils, "load_checkpoint_to_cpu", _load_checkpoint)

@@ -1,0 +1,35 @@
+"""An optimizer that nobody compiles does without torch's compiler."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Callable
+
+from torch.optim import Optimizer
+
+COMPILER = "torch._dynamo"
+KEPT_FROM_IT = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
+KEPT = "__dynamo_disable"  # where torch keeps, with a method, what it makes of it for its compiler
+
+
+def import_no_compiler() -> None:
+    """Optimizers leave the compiler alone until somebody else imports it, and do as before from then on.
+
+    torch keeps it from looking into KEPT_FROM_IT of an optimizer, and imports all of it at the first call of one. That
+    takes longer than all else that a training of few updates does before its first.
+    """
+    for name in KEPT_FROM_IT:
+        theirs = getattr(Optimizer, name)
+        function = getattr(theirs, "__wrapped__", None)
+        if function is not None and not hasattr(function, KEPT):
+            setattr(function, KEPT, _until_imported(theirs, function))
+
+
+def _until_imported(theirs: Callable, function: Callable) -> Callable:
+    def plain(*args: Any, **kwargs: Any) -> Any:
+        if COMPILER not in sys.modules:
+            return function(*args, **kwargs)
+        vars(function).pop(KEPT, None)  # so that torch makes its own
+        return theirs(*args, **kwargs)
+
+    return plain

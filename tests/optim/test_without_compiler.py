@@ -1,0 +1,61 @@
+"""torch's compiler is imported by nobody but who wants it, and works then."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.folders import ROOT, TINY, TRAINING, write_backbone, write_folder
+
+SAYS = """
+import atexit, sys
+atexit.register(lambda: print("compiler:", "torch._dynamo" in sys.modules))
+"""
+TRAIN = "from fairseq_cli.train import cli_main; cli_main()"
+COMPILED = """
+import torch, fairseq_idpg.optim.without_compiler as module
+module.import_no_compiler()
+weight = torch.nn.Parameter(torch.ones(2))
+optimizer = torch.optim.SGD([weight], lr=1.0)
+assert "torch._dynamo" not in sys.modules
+import torch._dynamo
+optimizer.zero_grad()
+optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(1))]})
+state = optimizer.state_dict()
+optimizer.load_state_dict(state)
+for name in ("zero_grad", "add_param_group", "state_dict", "load_state_dict"):
+    kept = getattr(getattr(torch.optim.Optimizer, name).__wrapped__, "__dynamo_disable")
+    assert kept.__module__.startswith("torch."), name
+print(len(state["param_groups"]))
+"""
+
+
+def output(code, *words):
+    command = [sys.executable, "-c", code, *map(str, words)]
+    return subprocess.check_output(command, cwd=ROOT, text=True).splitlines()[-1]
+
+
+def test_an_optimizer_is_made_without_it():
+    code = f"{SAYS}import torch\nMAKE\ntorch.optim.Adam([torch.nn.Parameter(torch.ones(2))]).zero_grad()"
+    with_ours = "from fairseq_idpg.optim.without_compiler import import_no_compiler; import_no_compiler()"
+    assert output(code.replace("MAKE", "")) == "compiler: True"
+    assert output(code.replace("MAKE", with_ours)) == "compiler: False"
+
+
+def test_torch_does_as_before_where_somebody_imports_it():
+    assert output("import sys\n" + COMPILED) == "2"
+
+
+def test_a_training_ends_without_it(tmp_path):
+    words = ["--user-dir", ROOT / "fairseq_idpg", "--task", "sentence_prediction_idpg", "--init-token", 0, "--cpu"]
+    words += [
+        "--criterion",
+        "sentence_prediction",
+        "--max-positions",
+        TINY["max_positions"],
+        "--max-update",
+        2,
+        *TRAINING,
+    ]
+    words += ["--backbone", write_backbone(tmp_path / "model.pt"), "--save-dir", tmp_path / "run"]
+    assert output(SAYS + TRAIN, write_folder(tmp_path / "data"), *words) == "compiler: False"

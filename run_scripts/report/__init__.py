@@ -10,6 +10,7 @@ The files in the order in which a number passes through them; each imports those
     render                    tables as text, charts as images
     tables, counts, figures   Tables 1, 3, 6, 7 and the overview; Table 2; Figures 1, 3, 7, 9
     methods                   what each method scores on a task, and what it costs
+    curves                    dev scores over the updates
     transfer                  what models of one task say of another
     papers                    what other papers print
     compared, costs           their tables and figures

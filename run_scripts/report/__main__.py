@@ -16,6 +16,7 @@ from run_scripts.run.experiment import SELECTIONS
 from .compared import compared_table, series_chart
 from .costs import costs_table
 from .counts import count_table
+from .curves import curve_chart
 from .figures import CHARTS
 from .methods import methods_table
 from .papers import papers
@@ -27,7 +28,7 @@ from .transfer import transfer_table
 
 IMAGES = (".png", ".svg", ".pdf")
 TEXTS = (".txt", *SUFFIXES)
-COUNT_TABLE, METHODS, TRANSFER = 2, "methods", "transfer"
+COUNT_TABLE, METHODS, TRANSFER, CURVES = 2, "methods", "transfer", "curves"
 TABLES: dict[int | str, Callable[[Results, Choice], Table]] = {  # besides those of IDPG's scores
     **{COUNT_TABLE: count_table, METHODS: methods_table, TRANSFER: transfer_table},
     **{name: partial(compared_table, spec) for name, spec in papers().tables.items()},
@@ -35,12 +36,14 @@ TABLES: dict[int | str, Callable[[Results, Choice], Table]] = {  # besides those
 }
 FIGURES: dict[int | str, Callable[[Results, Choice], Chart]] = {
     **CHARTS,
+    CURVES: curve_chart,
     **{name: partial(series_chart, spec) for name, spec in papers().figures.items()},
 }
 NAMES = [*sorted({COUNT_TABLE, *SCORE_TABLES}), *(name for name in TABLES if name != COUNT_TABLE)]
 ABOUT = """The paper's tables and figures out of the runs in RESULTS, beside the paper's own numbers where the
 backbone is its own; --table methods: what each method scores on a task, and what it costs; --table transfer: what
-models of one task say of another; idspam-2 and the like: those of other papers, by their own metrics.
+models of one task say of another; --figure curves: dev scores over the updates; idspam-2 and the like: those of other
+papers, by their own metrics.
 
 A score is the mean and sample standard deviation over seeds of the test scores at the learning rate with the best mean
 dev score, for each row and task. Without --table and --figure: what RESULTS holds."""
@@ -55,8 +58,9 @@ REFUSED = {  # options that mean nothing to a table or figure
     ("table", 3): {"k"},
     ("table", 6): {"k"},
     ("table", 7): {"k", "voting"},
-    ("figure", 1): {"k", *OF_SCORES},
-    ("figure", 3): {"k", *OF_SCORES},
+    ("figure", 1): OF_SCORES,
+    ("figure", 3): OF_SCORES,
+    ("figure", CURVES): {"paper", *OF_SCORES},
     ("figure", 7): {"paper", *OF_SCORES, *OF_PLACES},
     ("figure", 9): {"paper", *OF_SCORES, "prompt_length"},
     **{("table", name): {"k", *OF_SCORES} for name in papers().tables},
@@ -83,7 +87,7 @@ def parser() -> argparse.ArgumentParser:
         "python -m run_scripts.report", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = made.add_argument
-    add("results", metavar="RESULTS", type=Path, help="the folder of a sweep, or its results.jsonl")
+    add("results", metavar="RESULTS", type=Path, help="the folder of a sweep, or a file of published records")
     what = made.add_mutually_exclusive_group()
     what.add_argument("--table", type=number_or_word, choices=NAMES, metavar="NAME", help=listed(NAMES))
     what.add_argument("--figure", type=number_or_word, choices=FIGURES, metavar="NAME", help=listed(FIGURES))
@@ -93,14 +97,14 @@ def parser() -> argparse.ArgumentParser:
     add("--rows", nargs="+", metavar="ROW", help="of the table (default: the paper's, and others with runs)")
     add("--paper", action="store_true", help="the paper's values even beside another backbone's than its own")
     add("--voting", action="store_true", help="add the scores of the votes of all seeds")
-    add("--significance", metavar="ROW", help="add p values against this row")
+    add("--significance", metavar="ROW", action="append", help="add p values against this row; may be repeated")
     runs = made.add_argument_group("which runs, where RESULTS holds several kinds")
     runs.add_argument("--selection", choices=SELECTIONS)
     runs.add_argument("--backbone", nargs="+", metavar="NAME", help="path or SHA-256 (or its end or beginning)")
     runs.add_argument("--position", nargs="+", type=int, metavar="P", help="of all tasks, or of singles and of pairs")
     runs.add_argument("--supplementary-position", type=position_or_none, metavar="P", help="or none")
     runs.add_argument("--prompt-length", type=int, metavar="T", help="of rows with several (default: the paper's)")
-    runs.add_argument("--k", type=int, help="few-shot runs instead of full ones (figures 7 and 9, methods)")
+    runs.add_argument("--k", type=int, help="few-shot runs instead of full ones (figures, methods)")
     return made
 
 
@@ -139,7 +143,7 @@ def make(args: argparse.Namespace, results: Results, choice: Choice) -> Table | 
     if args.figure:
         return FIGURES[args.figure](results, choice)
     if args.table in SCORE_TABLES:
-        return score_table(SCORE_TABLES[args.table], results, choice, args.voting, args.significance)
+        return score_table(SCORE_TABLES[args.table], results, choice, args.voting, args.significance or ())
     if args.table:
         return TABLES[args.table](results, choice)
     return overview(results)

@@ -84,10 +84,10 @@ def take_varying(results: Results, choice: Choice, free: Collection[str]) -> Sco
 def parameter_chart(results: Results, choice: Choice) -> Chart:
     """Figure 1: average score against trainable parameters."""
     counts = trainable_counts(results, choice)
-    scope = take_runs(results, choice, wants=SCORE_TABLES[1].wants)
+    scope = take_runs(results, choice, (choice.k,), wants=SCORE_TABLES[1].wants)
     ours = averages_of(results, choice, scope, itemgetter("row"))
     beside_paper = scope.stands_beside_paper(choice)
-    block = paper().blocks[1][None] if beside_paper else {}
+    block = paper().blocks[3 if choice.k else 1].get(choice.k, {}) if beside_paper else {}
     series, lines = [], []
     for style, row in enumerate(choice.pick([*block, *ours.rows])):
         trainable, score, theirs = counts.trainable(row), ours.test(row), printed_count(row) if beside_paper else None
@@ -113,10 +113,10 @@ def _point(parameters: int | None, score: float | None) -> list[Point]:
 
 def generator_chart(results: Results, choice: Choice) -> Chart:
     """Figure 3: S, M and L generators whose input is the same for all layers or the previous layer's output."""
-    scope = take_runs(results, choice, wants=SCORE_TABLES[6].wants)
+    scope = take_runs(results, choice, (choice.k,), wants=SCORE_TABLES[6].wants)
     ours = averages_of(results, choice, scope, itemgetter("row"))
     beside_paper = scope.stands_beside_paper(choice)
-    block = paper().blocks[6][None] if beside_paper else {}
+    block = paper().blocks[6].get(choice.k, {}) if beside_paper else {}
     series, groups = [], []
     for style, (size, source) in enumerate(dict.fromkeys(map(_variant, choice.pick([*block, *ours.rows])))):
         names = [f"{sharing}-{size}-{source}" for sharing in SHARING]

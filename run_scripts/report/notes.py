@@ -38,12 +38,18 @@ def protocol(scope: Scope, tasks: Collection[str], scores: str = "ours") -> list
     return [
         f"{settings_note(seeds_of(scope), scores)}, at the learning rate with the best mean dev score of each row and "
         "task",
-        f"setting {run['setting']}; selection {run['selection']}: learning rate and checkpoint chosen on "
-        f"{CHOSEN_ON[run['setting'], run['selection']]}",
+        f"setting {run['setting']}{_examples(scope.done)}; selection {run['selection']}: learning rate and checkpoint "
+        f"chosen on {CHOSEN_ON[run['setting'], run['selection']]}",
         metrics_note(tasks),
         variants_note(scope.done),
         *_options(scope.done),
     ]
+
+
+def _examples(runs: Iterable[Run]) -> str:
+    """Of few-shot training."""
+    ks = {run["k"] for run in runs} - {None}
+    return f" with K = {', '.join(map(str, sorted(ks)))}" if ks else ""
 
 
 def settings_note(seeds: Collection[int], scores: str = "scores") -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Callable, Collection, Iterable, Mapping
+from typing import Any, Callable, Collection, Iterable, Mapping, Sequence
 
 from .notes import failures, incomplete, protocol, seeds_of
 from .paper import GENERATOR, Block, PaperRow, paper
@@ -62,30 +62,29 @@ SCORE_TABLES = {
 
 
 def score_table(
-    spec: ScoreTable, results: Results, choice: Choice, voting: bool = False, significance: str | None = None
+    spec: ScoreTable, results: Results, choice: Choice, voting: bool = False, significance: Sequence[str] = ()
 ) -> Table:
     """Ours, and beside the paper's backbone its values and the difference, for each row and column.
 
     Args:
         voting: adds a line with the scores of the seeds' votes.
-        significance: adds a column with p values against this row.
+        significance: adds a column with p values against each of these rows.
 
     Raises:
-        InputError: see ``take_runs``; the row of ``significance`` has no runs.
+        InputError: see ``take_runs``; a row of ``significance`` has no runs.
     """
     tasks, columns = choice.shown_tasks, spec.columns(choice.shown_tasks)
     scope = take_runs(results, choice, spec.blocks.keys(), wants=spec.wants)
     rows = rows_of(scope.done, lambda run: (run["k"], run["row"]), scope.failed)
     with_runs = list(dict.fromkeys(name for _, name in rows))
     choice.pick([*(name for block in spec.blocks.values() for name in block), *with_runs])
-    if significance:
-        check_row("--significance", significance, with_runs)
+    for other in significance:
+        check_row("--significance", other, with_runs)
     votes = Votes(results.folder)
     seeds, beside_paper = seeds_of(scope), scope.stands_beside_paper(choice)
     kinds = ["values"] if beside_paper or voting else []  # else all values are ours
     groups = []
     for k, printed in spec.blocks.items():
-        reference = rows.get((k, significance), {})
         for name in dict.fromkeys([*printed, *(row for of_k, row in rows if of_k == k)]):
             if not (choice.shows(name) if beside_paper or choice.rows else (k, name) in rows):
                 continue
@@ -94,15 +93,14 @@ def score_table(
             lines = _lines(row, voted, printed.get(name) if beside_paper else None, columns, tasks, len(seeds))
             if not voting:
                 del lines["voting"]
-            if significance:
-                for values, cells in lines.items():
-                    cells.append(_p(row, reference) if values == "ours" else "")
+            for values, cells in lines.items():
+                cells += [_p(row, rows.get((k, other), {})) if values == "ours" else "" for other in significance]
             names = [str(k), name] if k else [name]
             groups.append([[*names, *([values] if kinds else []), *cells] for values, cells in lines.items()])
     names = [*([] if None in spec.blocks else ["K"]), "method", *kinds]
-    header = [*names, *columns, *([f"p, {significance}"] if significance else [])]
+    header = [*names, *columns, *(f"p, {other}" for other in significance)]
     notes = [*protocol(scope, tasks, "ours" if kinds else "scores"), _average_note(tasks, beside_paper)]
-    notes += [P_VALUES.format(significance)] if significance else []
+    notes += [P_VALUES.format(" and ".join(significance))] if significance else []
     notes += [] if beside_paper else [LEFT_OUT]
     notes += [*incomplete(rows, seeds), *votes.notes, *failures(scope.failed)]
     return Table(spec.title, len(names), header, groups, notes)

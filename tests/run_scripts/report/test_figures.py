@@ -53,6 +53,20 @@ def counted(monkeypatch):
     monkeypatch.setattr("run_scripts.report.counts._counted", lambda arch: {"adapter": 1_622_784})
 
 
+def test_figures_1_and_3_of_few_shot_runs(tmp_path, counted):
+    """Beside the paper's values of the same K, where it has some: Table 6 is of full training."""
+    few = {"setting": "few-shot", "k": 100}
+    runs = [*scored("prompt-tuning", (60, 70), **few), *scored("prompt-tuning", (80, 90))]
+    runs += scored("S-256-layer0", (61, 71), **few)
+    of_k = {line[0]: line[1:] for line in chart(tmp_path, 1, runs, Choice(k=100)).table.lines}
+    assert of_k["prompt-tuning"] == ["1,000", "65.0", "5K", f"{(72.9 + 86.5) / 2:.1f}"]
+    assert set(of_k) == set(paper().blocks[3][100])
+    found = chart(tmp_path, 3, runs, Choice(k=100)).table
+    assert found.lines[0] == ["256", "layer 0", "ours", "66.0", "missing", "missing"]
+    assert found.lines[1][3:] == ["-"] * 3
+    assert any("setting few-shot with K = 100;" in note for note in found.notes)
+
+
 def test_figure_1_score_against_parameters(tmp_path, counted):
     runs = [*scored("m-idpg-phm", (80, 90), trainable=137_232), *scored("head-only", (50, 60), trainable=0)]
     runs += [*scored("efl", (70, 80), trainable=355_000_000), made.run("compacter", "CR", trainable=9)]

@@ -193,7 +193,7 @@ def test_rows_that_are_asked_for_are_all_that_is_shown(tmp_path):
 
 def test_significance_is_a_last_column(tmp_path):
     runs = [*seeds("efl", "CR", [11, 22, 33]), *seeds("adapter", "CR", [10, 20, 30]), made.run("compacter", "MR")]
-    found = table(tmp_path, 1, runs, significance="adapter")
+    found = table(tmp_path, 1, runs, significance=["adapter"])
     assert found.header[-1] == "p, adapter"
     assert cells(found, "efl", "ours")["p, adapter"] == "0.074 (n=3)"
     assert cells(found, "efl", "paper")["p, adapter"] == ""
@@ -201,7 +201,24 @@ def test_significance_is_a_last_column(tmp_path):
     assert cells(found, "compacter", "ours")["p, adapter"] == "- (n=0)"
     assert cells(found, "fine-tuning", "ours")["p, adapter"] == "missing"
     with pytest.raises(InputError, match="--significance adaptor.*did you mean adapter"):
-        table(tmp_path, 1, runs, significance="adaptor")
+        table(tmp_path, 1, runs, significance=["adaptor"])
+
+
+def test_significance_against_several_rows(tmp_path):
+    runs = [
+        *seeds("efl", "CR", [11, 22, 33]),
+        *seeds("adapter", "CR", [10, 20, 30]),
+        *seeds("compacter", "CR", [1, 2, 4]),
+    ]
+    found = table(tmp_path, 1, runs, significance=["adapter", "efl"])
+    assert found.header[-2:] == ["p, adapter", "p, efl"]
+    assert [cells(found, "efl", "ours")[name] for name in found.header[-2:]] == ["0.074 (n=3)", "-"]
+    assert [cells(found, "adapter", "ours")[name] for name in found.header[-2:]] == ["-", "0.074 (n=3)"]
+    alone = [table(tmp_path, 1, runs, significance=[row]) for row in ("adapter", "efl")]
+    assert [cells(each, "compacter", "ours")[each.header[-1]] for each in alone] == [
+        cells(found, "compacter", "ours")[name] for name in found.header[-2:]
+    ]
+    assert any(note.startswith("p: two-sided paired t-test against adapter and efl over") for note in found.notes)
 
 
 def test_table_2_takes_counts_of_runs_and_counts_the_rest(tmp_path):

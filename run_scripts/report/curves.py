@@ -1,0 +1,66 @@
+"""The score on the development set over the updates, of the runs whose scores a table shows."""
+
+from __future__ import annotations
+
+from statistics import mean
+
+from preprocess.errors import InputError
+
+from .figures import tasks_of
+from .notes import failures, protocol, seeds_of
+from .render import MISSING, Chart, Panel, Series, Table
+from .runs import Results, task_label
+from .scope import Choice, take_runs
+from .scores import RowScores, Score, rows_of
+from .tables import score_text
+
+HEADER = ["task", "method", "lr", "first", "half", "best", "at update", "last", "updates"]
+SAID = (
+    "scores: means over seeds {} of the score on the development set, x100, at each validation: the first, that of "
+    "half of the updates, the best and the last; at the learning rate with the best mean dev score",
+    "the checkpoint of each run is that of its own best validation",
+)
+
+
+def curve_of(score: Score) -> list[tuple[float, float]]:
+    """(updates, mean over seeds) where all of the seeds were validated; of a run that does not say, nothing."""
+    curves = [{updates: dev for updates, dev in run.get("dev_curve") or ()} for run in score.runs]
+    shared = set.intersection(*map(set, curves))
+    return [(updates, mean(curve[updates] for curve in curves)) for updates in sorted(shared)]
+
+
+def curve_chart(results: Results, choice: Choice) -> Chart:
+    """A panel for each task, a line for each row; the table has what decides whether training was long enough.
+
+    Raises:
+        InputError: see ``take_runs``; no record says the dev score over the updates.
+    """
+    scope = take_runs(results, choice, (choice.k,))
+    rows, tasks = rows_of(scope.done, failed=scope.failed), tasks_of(scope, choice)
+    names = choice.pick(rows)
+    if not any(curve_of(score) for row in rows.values() for score in row.values()):
+        raise InputError(f"{results.place}: its records do not say the dev score over the updates: sweep again")
+    panels, groups = [], []
+    for task in tasks:
+        series = [
+            Series(name, curve, style)
+            for style, name in enumerate(names)
+            if task in rows[name] and (curve := curve_of(rows[name][task]))
+        ]
+        panels.append(Panel(task_label(task, choice.k), "updates", "mean dev score (x100)", series))
+        groups.append([[task, name, *_cells(rows[name], task)] for name in names])
+    named = ", ".join(map(str, seeds_of(scope)))
+    notes = [*(note.format(named) for note in SAID), *protocol(scope, tasks)[1:], *failures(scope.failed)]
+    return Chart(panels, Table("Dev scores over the updates", 2, HEADER, groups, notes))
+
+
+def _cells(row: RowScores, task: str) -> list[str]:
+    """Of the header, from the learning rate on."""
+    curve = curve_of(row[task]) if task in row else []
+    if not curve:
+        return [MISSING] * (len(HEADER) - 2)
+    last, end = curve[-1]
+    at, best = max(curve, key=lambda point: (point[1], -point[0]))
+    half = [dev for updates, dev in curve if updates <= last / 2] or [curve[0][1]]
+    scores = [curve[0][1], half[-1], best]
+    return [f"{row[task].lr:g}", *map(score_text, scores), f"{at:,}", score_text(end), f"{last:,}"]

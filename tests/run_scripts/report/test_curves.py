@@ -1,0 +1,73 @@
+"""Dev scores over the updates."""
+
+from __future__ import annotations
+
+import pytest
+
+from preprocess.errors import InputError
+from run_scripts.report.__main__ import main
+from run_scripts.report.curves import curve_chart
+from run_scripts.report.runs import Results
+from run_scripts.report.scope import Choice
+
+from . import made
+
+FEW = {"setting": "few-shot", "k": 100}
+
+
+def curve(*scores, every=10):
+    return [[every * (i + 1), score] for i, score in enumerate(scores)]
+
+
+def runs():
+    """Two seeds at the chosen rate, of which one has a validation more; another rate; a task without curves."""
+    yield made.run("adapter", "CR", 1, dev=80, dev_curve=curve(50.0, 70.0, 80.0, 60.0))
+    yield made.run("adapter", "CR", 2, dev=82, dev_curve=curve(60.0, 74.0, 82.0, 70.0, 99.0))
+    for seed in (1, 2):
+        yield made.run("adapter", "CR", seed, lr=1e-4, dev=10, dev_curve=curve(1.0, 2.0))
+    yield made.run("lora", "CR", 1, dev_curve=curve(55.0, 65.0))
+    yield made.run("lora", "MR", 1)
+    yield made.run("adapter", "MR", 1, dev_curve=curve(90.0), **FEW)
+
+
+def chart(place, **choice):
+    return curve_chart(Results(place, tuple(runs())), Choice(**choice))
+
+
+def test_means_over_the_seeds_at_the_chosen_rate(tmp_path):
+    found = chart(tmp_path, tasks=("CR", "MR"))
+    (cr, mr) = found.panels
+    assert [(series.label, series.points) for series in cr.series] == [
+        ("adapter", [(10, 55.0), (20, 72.0), (30, 81.0), (40, 65.0)]),
+        ("lora", [(10, 55.0), (20, 65.0)]),
+    ]
+    assert (cr.title, mr.title, mr.series) == ("CR", "MR", [])
+    assert found.table.groups == [
+        [
+            ["CR", "adapter", "0.001", "55.0", "72.0", "81.0", "30", "65.0", "40"],
+            ["CR", "lora", "0.001", "55.0", "55.0", "65.0", "20", "65.0", "20"],
+        ],
+        [["MR", row, *["missing"] * 7] for row in ("adapter", "lora")],
+    ]
+    assert "over seeds 1, 2 of the score on the development set" in found.table.notes[0]
+    assert not any("test scores" in note for note in found.table.notes)
+
+
+def test_few_shot_runs(tmp_path):
+    found = chart(tmp_path, k=100, rows=("adapter",))
+    assert [panel.title for panel in found.panels] == ["MR with K = 100"]
+    assert found.table.groups == [[["MR", "adapter", "0.001", "90.0", "90.0", "90.0", "10", "90.0", "10"]]]
+    assert any(note.startswith("setting few-shot with K = 100; selection clean") for note in found.table.notes)
+
+
+def test_records_that_do_not_say(tmp_path):
+    with pytest.raises(InputError, match="its records do not say the dev score over the updates: sweep again"):
+        chart(tmp_path, tasks=("MR",))
+
+
+def test_a_figure_for_a_task(tmp_path, capsys):
+    results = made.write(tmp_path / "results", runs())
+    main([str(results), "--figure", "curves", "--tasks", "CR", "--out", str(tmp_path / "curves-CR.svg")])
+    assert b"<svg" in (tmp_path / "curves-CR.svg").read_bytes()
+    with pytest.raises(SystemExit, match="--significance means nothing to --figure curves"):
+        main([str(results), "--figure", "curves", "--significance", "lora"])

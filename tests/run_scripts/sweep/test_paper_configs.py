@@ -19,7 +19,7 @@ from tests.folders import ROOT
 from tests.run_scripts.sweep.test_configs import parsed
 
 CONFIGS = ROOT / "run_scripts" / "configs"
-FILES = sorted(path for path in CONFIGS.glob("*/*.yaml") if path.name != VALUES)
+FILES = sorted(path for path in CONFIGS.glob("*/*.yaml") if path.name != VALUES and path.parent.name != "evidence")
 GLUE = ["MNLI", "QNLI", "SST-2", "MRPC", "RTE", "QQP"]
 SUPERGLUE = ["CB", "COPA", "MultiRC", "BoolQ"]
 GRID = [1e-3, 5e-4, 1e-4, 5e-5, 1e-5]  # ID-SPAM, Table 7

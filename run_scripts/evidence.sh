@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# The sweeps of run_scripts/configs/evidence in the order of what they say, and their records:
+#
+#   bash run_scripts/evidence.sh [--print] minilm|roberta-large [PART]... [options of run_scripts.sweep]
+#
+# PARTs, by default all: few-shot few-shot-more k1000 full position length sharing. Runs go to results/evidence, records
+# to run_scripts/results. The same command goes on after an interruption. --print shows the commands, --dry-run checks
+# everything and lists the runs that are missing. roberta-large: the whole data sets, on a GPU; Table 3's backbone is
+# roberta.large.mnli, as in run_scripts/configs/table3.yaml.
+set -euo pipefail
+HERE=$(dirname "${BASH_SOURCE[0]}")
+source "$HERE/python.sh"
+PARTS="few-shot few-shot-more k1000 full position length sharing"
+
+die() { echo "evidence.sh: $*" >&2; exit 1; }
+usage() { sed -n '2,/^set/p' "${BASH_SOURCE[0]}" | sed -e '/^set/d' -e 's/^# \{0,1\}//'; }
+
+run="" parts="" dry=""
+case ${1:-} in -h | --help) usage; exit ;; --print) run=echo; shift ;; esac
+backbone=${1:-}
+case $backbone in
+  minilm) changes=() ;;
+  roberta-large)
+    changes=(--set arch=roberta_idpg_large data=data options.fp16=true "lrs=[5.0e-4,1.0e-4]") ;;
+  "") die "name a backbone: minilm or roberta-large" ;;
+  *) die "$backbone is no backbone: name minilm or roberta-large" ;;
+esac
+shift
+while [ $# -gt 0 ] && [ "${1#-}" = "$1" ]; do
+  case " $PARTS " in *" $1 "*) parts+="$1 " ;; *) die "part $1 is unknown: $PARTS" ;; esac
+  shift
+done
+for option in "$@"; do [ "$option" != --dry-run ] || dry=yes; done
+
+for part in ${parts:-$PARTS}; do
+  name=$backbone-${part%-more}
+  more=()
+  if [ "$backbone" = roberta-large ]; then
+    more+=(backbone="checkpoints/roberta.large$([ "$part" = full ] || echo .mnli)/model.pt")
+    case $part in few-shot*) more+=("tasks=[CR,MR,STS-B,MRPC]") ;; esac
+  fi
+  $run "$PYTHON" -m run_scripts.sweep "$HERE/configs/evidence/$part.yaml" --results "results/evidence/$name" \
+    ${changes[@]+"${changes[@]}"} ${more[@]+"${more[@]}"} "$@"
+  [ -n "$dry" ] || $run "$PYTHON" -m run_scripts.publish "results/evidence/$name" --out "$HERE/results/$name.jsonl"
+done

@@ -3,12 +3,13 @@
 import math
 from argparse import Namespace
 from dataclasses import fields, is_dataclass
-from typing import Any, List
+from typing import Any, List, Sequence
 
 import torch
 from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
 from fairseq.dataclass.configs import FairseqConfig
+from omegaconf import OmegaConf
 
 from preprocess.split_scores import METRICS as SPLIT_METRICS
 from preprocess.split_scores import PARTS
@@ -100,8 +101,15 @@ def check_arguments(args: Namespace) -> None:
     _check_precision(args)
 
 
+def check_configuration(cfg: Any) -> None:
+    """The same of a training that was composed by hydra, with a section for each part; see ``check_arguments``."""
+    sections = {name: part for name, part in cfg.items() if OmegaConf.is_dict(part)}
+    parts = {name: part._name for name, part in sections.items() if "_name" in part}
+    check_arguments(Namespace(**{key: value for part in sections.values() for key, value in part.items()} | parts))
+
+
 def _numbers(value: Any) -> List[float]:
-    values = value if isinstance(value, (list, tuple)) else [value]
+    values = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     return [number for number in values if isinstance(number, (int, float)) and not isinstance(number, bool)]
 
 

@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from fairseq_idpg.arguments import BACKENDS, UNSUPPORTED, check_arguments, check_tokens
+from fairseq_idpg.arguments import BACKENDS, UNSUPPORTED, check_arguments, check_configuration, check_tokens
 from fairseq_idpg.errors import InputError
 from tests.folders import ROOT, TRAINING
 
@@ -17,6 +18,11 @@ def parsed(*more):
     usual += ["--criterion", "sentence_prediction", "--init-token", 0]
     parser = options.get_training_parser()
     return options.parse_args_and_arch(parser, input_args=[str(part) for part in (*usual, *more)])
+
+
+def composed(args):
+    """Without our own look at the arguments, which comes before."""
+    return getattr(convert_namespace_to_omegaconf, "__wrapped__", convert_namespace_to_omegaconf)(args)
 
 
 def test_usual_arguments_pass():
@@ -54,6 +60,18 @@ def test_refused(given, message):
     with pytest.raises(InputError) as refused:
         check_arguments(parsed(*given))
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("given", [["--lr", "1e999"], ["--store-ema"], ["--fp16"], ["--seed", "-1"]])
+def test_refused_when_composed_by_hydra(given):
+    """As fairseq-hydra-train has it; with the same words."""
+    check_configuration(composed(parsed()))
+    args = parsed(*given)
+    with pytest.raises(InputError) as expected:
+        check_arguments(args)
+    with pytest.raises(InputError) as refused:
+        check_configuration(composed(args))
+    assert str(refused.value) == str(expected.value)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from torch.multiprocessing import ProcessRaisedException
 from preprocess.errors import InputError, one_line, told
 from preprocess.writing import new_file
 
-from ..arguments import check_arguments
+from ..arguments import check_arguments, check_configuration
 from ..divergence import clip_grad_norm
 from ..optim.without_compiler import import_no_compiler
 from .checksum import with_progress_checksums
@@ -38,8 +38,8 @@ def install() -> None:
       fairseq-validate asks nobody in between.
     - ``checkpoint_utils.load_model_ensemble_and_task``: it ends in a traceback where --path is missing.
     - ``checkpoint_utils.load_checkpoint``, the last thing before training and the only one that knows its whole
-      configuration: it lets two trainings write into one folder, starts anew where --restore-file is missing, and
-      goes on with options of any kind.
+      configuration, fairseq-hydra-train's too: it lets two trainings write into one folder, starts anew where
+      --restore-file is missing, and goes on with options of any kind.
     - ``checkpoint_utils.verify_checkpoint_directory``: it ends in a traceback where --save-dir is a file.
     - ``Trainer.load_checkpoint``: of whatever is wrong with the weights it says that they cannot be loaded.
     - ``Trainer.save_checkpoint``: whatever ends a training step leaves a crash.pt.
@@ -150,6 +150,7 @@ def _load_models(theirs: Callable, filenames: List[str], *args: Any, **kwargs: A
 
 
 def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
+    check_configuration(trainer.cfg)
     resumes = will_resume(cfg, trainer.checkpoint_suffix)
     if not cfg.no_save and trainer.is_data_parallel_master:
         hold(cfg.save_dir)

@@ -66,7 +66,7 @@ def test_the_few_shot_rows_read_the_last_states(files):
     found = rates_of(sweep := read_sweep(FILES["few-shot"]), experiments(sweep, {})).first
     inputs = {run.row: run.options[run.options.index("--representation") + 1] for run in found if "idpg" in run.row}
     assert inputs == {"m-idpg-phm": "backbone", "m-idpg-phm-mean": "mean-pooled"}
-    assert [run.k for run in found] == [500] * 40 + [100] * 40
+    assert [run.k for run in found] == [100] * 40 + [500] * 40
     assert {run.dev_examples for run in found} == {None}  # 1,000, or what is left
 
 

@@ -5,7 +5,7 @@
 On a random RoBERTa, whole processes, which take turns:
 
 train   fairseq-train with one update of 2 pairs of sentences, and a checkpoint; no validation
-sweep   python -m run_scripts.sweep with one run of one update: check, training, prediction of 16 pairs
+sweep   python -m run_scripts.sweep with one run of one update: check, training, prediction, each of 2 pairs
 load    what a trained checkpoint takes to become a model: imports come before, and the same in both
 
 "before": every weight of the backbone is drawn three times and then copied, the file is read whole in each process, its

@@ -12,7 +12,7 @@ from fairseq.models.roberta.model import RobertaEncoder, RobertaModel, base_arch
 from step_data import SPECIALS, VOCAB
 from step_settings import POSITIONS, Settings
 
-SPLITS = {"train": 32, "valid": 8}
+SPLITS = {"train": 6, "valid": 2}
 LENGTH, CLASSES = 12, 2
 SWEEP = """backbone: {backbone}
 arch: roberta_idpg
@@ -21,8 +21,8 @@ tasks: [RTE]
 rows: [{method}]
 lrs: [0.001]
 seeds: [1]
-dev_examples: 8
-batch_size: 4
+dev_examples: 2
+batch_size: 2
 max_update: 1
 options: {{cpu: true, {options}}}
 """

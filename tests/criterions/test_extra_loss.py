@@ -74,3 +74,10 @@ def test_command_line(place, tmp_path):
     assert checked.log("valid_loss") == pytest.approx(trained.log("valid_loss")[-1:], abs=1e-3)
     two = train(data, tmp_path / "two", *options, *OURS, without="--phm-n", processes=2)
     assert len(two.log("train_method_loss")) == 2
+
+
+def test_a_method_that_does_not_say_what_it_adds():
+    model = tiny_model(method="prompt-tuning").train()
+    model.method.adds_loss = "--some-option"
+    with pytest.raises(NotImplementedError, match="TaskPrompts has adds_loss '--some-option': define its extra_loss"):
+        model.method.extra_loss()

@@ -1,0 +1,104 @@
+"""The numbers that benchmarks give to the examples of their test sets, which submissions need."""
+
+import json
+
+import pytest
+
+from preprocess.errors import InputError
+from preprocess.tasks import TASKS, TEST_SETS
+
+NUMBERED = {  # header of a test file, a line of it
+    "CoLA": ("index\tsentence", "{}\tA."),
+    "SST-2": ("index\tsentence", "{}\tA."),
+    "MRPC": ("index\t#1 ID\t#2 ID\t#1 String\t#2 String", "{}\t8\t9\tA.\tB."),
+    "STS-B": (
+        "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2",
+        "{}\tg\tf\t2012\t7\tx\ty\tA.\tB.",
+    ),
+    "QQP": ("id\tquestion1\tquestion2", "{}\tA.\tB."),
+    "QNLI": ("index\tquestion\tsentence", "{}\tA.\tB."),
+    "RTE": ("index\tsentence1\tsentence2", "{}\tA.\tB."),
+    "WNLI": ("index\tsentence1\tsentence2", "{}\tA.\tB."),
+    "AX": ("index\tsentence1\tsentence2", "{}\tA.\tB."),
+}
+
+
+@pytest.mark.parametrize("name", list(NUMBERED))
+def test_numbers_of_glue(name, commands):
+    header, line = NUMBERED[name]
+    task = {**TASKS, **TEST_SETS}[name]
+    lines = [header, *map(line.format, (0, 1, 7))]
+    commands.write(f"{task.folders[0]}/{task.files['test']}", "".join(f"{line}\n" for line in lines))
+    data = commands.ok(name, "--raw", commands.raw, "--splits", "test")
+    assert data.numbers("test") == [(0,), (1,), (7,)] and not data.has_labels("test")
+    assert commands.texts(data, "test") == ["A."] * 3
+
+
+def test_numbers_of_both_test_sets_of_mnli(commands):
+    for file in ("test_matched", "test_mismatched"):
+        commands.write(f"MNLI/{file}.tsv", f"index\tsentence1\tsentence2\n{len(file)}\tA\tB\n")
+    data = commands.ok("MNLI", "--raw", commands.raw, "--splits", "test", "test1")
+    assert (data.numbers("test"), data.numbers("test1"), data.numbers("valid")) == ([(12,)], [(15,)], None)
+
+
+ANSWERS = [{"text": "a", "idx": 8088}, {"text": "b", "idx": 8089}]
+NUMBERED_RECORDS = {
+    "CB": ({"premise": "P", "hypothesis": "H", "idx": 5}, [(5,)]),
+    "WiC": ({"word": "w", "sentence1": "a", "sentence2": "b", "idx": 5}, [(5,)]),
+    "COPA": ({"premise": "P", "choice1": "a", "choice2": "b", "question": "effect", "idx": 5}, [(5,), (5,)]),
+    "MultiRC": (
+        {"idx": 137, "passage": {"text": "P", "questions": [{"question": "Q", "idx": 1505, "answers": ANSWERS}]}},
+        [(137, 1505, 8088), (137, 1505, 8089)],
+    ),
+    "WSC": ({"text": "a b", "target": {"span1_text": "a", "span2_text": "b", "span2_index": 1}, "idx": 5}, [(5,)]),
+    "ReCoRD": (
+        {
+            "idx": 7,
+            "passage": {"text": "a b", "entities": [{"start": 0, "end": 0}, {"start": 2, "end": 2}]},
+            "qas": [{"query": "@placeholder", "idx": 31}, {"query": "@placeholder", "idx": 32}],
+        },
+        [(31,), (31,), (32,), (32,)],
+    ),
+    "AX-b": ({"sentence1": "A", "sentence2": "B", "idx": "5", "label": "not_entailment"}, [(5,)]),
+    "AX-g": ({"premise": "A", "hypothesis": "B", "idx": 5, "label": "entailment"}, [(5,)]),
+    "RTE-SuperGLUE": ({"premise": "A", "hypothesis": "B", "idx": 5}, [(5,)]),
+}
+
+
+@pytest.mark.parametrize("name", list(NUMBERED_RECORDS))
+def test_numbers_of_super_glue(name, commands):
+    record, numbers = NUMBERED_RECORDS[name]
+    task = {**TASKS, **TEST_SETS}[name]
+    commands.write(f"{task.folders[0]}/{task.files['test']}", json.dumps(record) + "\n")
+    data = commands.ok(name, "--raw", commands.raw, "--splits", "test")
+    assert data.numbers("test") == numbers and data.has_labels("test") == name.startswith("AX")
+    assert sorted(data.label_names) == sorted(task.labels)
+
+
+def test_numbers_in_some_lines_only(commands):
+    commands.write(
+        "CB/test.jsonl", '{"premise": "P", "hypothesis": "H", "idx": 0}\n{"premise": "P", "hypothesis": "H"}'
+    )
+    assert "CB/test.jsonl has a number in some lines only" in commands.fails(
+        "CB", "--raw", commands.raw, "--splits", "test"
+    )
+
+
+@pytest.mark.parametrize("idx", ['"one"', "-1", "1.5", "true", "[0]"])
+def test_numbers_that_are_none(idx, commands):
+    commands.write("CB/test.jsonl", f'{{"premise": "P", "hypothesis": "H", "idx": {idx}}}\n')
+    error = commands.fails("CB", "--raw", commands.raw, "--splits", "test", "--strict")
+    assert "CB/test.jsonl line 1: not such a record (idx " in error
+
+
+def test_a_damaged_file_of_numbers(commands):
+    commands.write("RTE/test.tsv", "index\tsentence1\tsentence2\nnone\tA\tB\n")
+    data = commands.ok("RTE", "--raw", commands.raw, "--splits", "test")
+    with pytest.raises(InputError, match="number/test.txt is damaged, or holds something else than numbers"):
+        data.numbers("test")
+    (data.path / "number" / "test.txt").write_text("0\n")
+    with pytest.raises(InputError, match="number/test.txt is not what preprocess wrote"):
+        data.numbers("test")
+    (data.path / "number" / "test.txt").unlink()
+    with pytest.raises(InputError, match="number/test.txt is missing"):
+        data.numbers("test")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fairseq_idpg.export import export
 from tests.analysis.conftest import BYTES, REGRESSION, enlarge
 from tests.folders import train, write_backbone
 from tests.preprocess.commands import run as preprocess
@@ -92,3 +94,17 @@ def vectors(place, folders):
     path.write_text("".join(f"{word} {' '.join(map(str, draw.normal(size=8)))}\n" for word in WORDS[:-1]))
     assert preprocess(["glove", "--vectors", str(path), "--data", str(folders["pairs"])]) == 0
     return path
+
+
+@pytest.fixture(scope="session")
+def shared_folder(idpg, tmp_path_factory):
+    """A folder to share, of pairs."""
+    folder = tmp_path_factory.mktemp("made") / "my prompt"
+    export(str(idpg("pairs")), str(folder))
+    return folder
+
+
+@pytest.fixture
+def shared_copy(shared_folder, tmp_path):
+    """One that may be damaged."""
+    return shutil.copytree(shared_folder, tmp_path / "copy")

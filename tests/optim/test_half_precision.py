@@ -11,7 +11,6 @@ import pytest
 import torch
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.optim.adam import FairseqAdamConfig
-from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.optim.fp16_optimizer import FP16Optimizer, MemoryEfficientFP16Optimizer
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -256,42 +255,6 @@ def test_float32_keeps_and_says_nothing(caplog):
     optimizer = optim.build_optimizer(config().optimizer, parameters)
     section = KeptHalfPrecision()
     section.before_step(optimizer, 5)
-    assert section.state_dict() == {} and "the checkpoint keeps" not in caplog.text
-
-
-@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore:torch.cuda.amp.GradScaler is enabled")
-def test_amp_keeps_its_scale(caplog):
-    def made():
-        optimizer = AMPOptimizer.build_optimizer(config(amp=True), [torch.nn.Parameter(torch.ones(2))])
-        optimizer._grad_scaler = torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=3)
-        return optimizer
-
-    def step(optimizer, overflow=False):
-        optimizer.zero_grad()
-        (parameter,) = optimizer.fp32_optimizer.params
-        optimizer.backward((parameter * (float("inf") if overflow else 1.0)).sum())
-        optimizer.clip_grad_norm(0.0)
-        optimizer.step()
-
-    whole, section = made(), KeptHalfPrecision()
-    section.before_step(whole, 0)
-    for overflow in (False, True, False, False):
-        step(whole, overflow)
-    resumed, restored = made(), KeptHalfPrecision()
-    restored.load_state_dict(carried(section.state_dict()))
-    restored.before_step(resumed, 4)
-    for _ in range(3):
-        assert resumed.scaler.state_dict() == whole.scaler.state_dict()
-        step(whole), step(resumed)
-    assert whole.scaler.get_scale() == 64.0 and "the checkpoint keeps" not in caplog.text
-    KeptHalfPrecision().before_step(made(), 4)
-    assert "keeps no loss scaler's counters" in caplog.text
-
-
-def test_amp_on_a_cpu_has_nothing_to_keep(caplog):
-    optimizer = AMPOptimizer.build_optimizer(config(amp=True), [torch.nn.Parameter(torch.ones(2))])
-    section = KeptHalfPrecision()
-    section.before_step(optimizer, 4)
     assert section.state_dict() == {} and "the checkpoint keeps" not in caplog.text
 
 

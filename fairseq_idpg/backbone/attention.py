@@ -59,7 +59,8 @@ class OpenAttention(MultiheadAttention):
         else:
             p = dropout.p if self.training else 0.0
             out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p)  # B x H x T x d/H
-        out = out.permute(2, 0, 1, 3).reshape(x.shape)
+        # a view would do for newer torch, while 2.4 rounds a product of rows that do not lie together in another way
+        out = out.permute(2, 0, 1, 3).contiguous().view(x.shape)
         if additions.heads is not None:
             out = out + additions.heads(queries).type_as(out)
         return project(self, "out_proj", out, additions)

@@ -16,6 +16,8 @@ import numpy as np
 
 from preprocess.checksums import sha256
 
+from ..backbone.loading import GEOMETRY
+
 FORMAT = 2
 
 
@@ -24,7 +26,7 @@ class CacheKey:
     """What rows depend on.
 
     Attributes:
-        backbone: SHA-256 of the backbone's file.
+        backbone: see ``backbone_key``.
         tokens: SHA-256 of the token rows that the backbone reads.
         kind: the --representation, or the layer that states enter.
         rows, width: N and w; of states all tokens and d.
@@ -83,6 +85,12 @@ def digest_of_parts(parts: Iterator[bytes]) -> str:
     for part in parts:
         digest.update(len(part).to_bytes(8, "little") + part)
     return digest.hexdigest()
+
+
+def backbone_key(model: Any) -> str:
+    """SHA-256 of the backbone's tensors and of how they are read: heads, activation and eps are in none of them."""
+    sizes = ", ".join(str(getattr(model.args, name)) for name in GEOMETRY)  # a command line's choices are no strings
+    return digest_of_parts(iter([model.backbone_digest.encode(), f"[{sizes}]".encode()]))
 
 
 def precision_of(model: Any) -> str:

@@ -15,10 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..backbone.loading import GEOMETRY
 from ..errors import InputError
 from .cache import RowCache
-from .key import CacheKey, SplitText, digest_of_parts, precision_of
+from .key import CacheKey, SplitText, backbone_key, precision_of
 
 logger = logging.getLogger(__name__)
 EXACT = "model"
@@ -136,9 +135,8 @@ def find_state_cache(task_cfg: Any, model: Any, text: SplitText, lengths: np.nda
     """The states of a split that enter the first layer of ``model`` that does more than the frozen backbone's."""
     precision = functools.partial(precision_of, model)
     layer, rounded = model.first_layer, str(task_cfg.state_cache_dtype) == "float16"
-    sizes = repr([getattr(model.args, name) for name in GEOMETRY])  # a backbone's file may be silent about them
     key = CacheKey(
-        backbone=digest_of_parts(iter([model.backbone_digest.encode(), sizes.encode()])),
+        backbone=backbone_key(model),
         tokens=text.digest(),
         kind=f"states before layer {layer}",
         rows=int(lengths.sum()),

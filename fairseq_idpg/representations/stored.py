@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import InputError
 from .cache import RepresentationCache
-from .key import CacheKey, SplitText, precision_of
+from .key import CacheKey, SplitText, backbone_key, precision_of
 from .kinds import GLOVE, LAST_STATES, canonical_kind
 from .word_vectors import load_vectors
 
@@ -67,7 +67,7 @@ def find_cache(task_cfg: Any, model: Any, text: SplitText) -> RepresentationCach
     """The cache of a split for the M(x) that a model reads."""
     precision = functools.partial(precision_of, model)
     key = CacheKey(
-        backbone=model.backbone_digest,
+        backbone=backbone_key(model),
         tokens=text.digest(),
         kind=canonical_kind(model.method.representation),
         rows=text.examples * text.copies,

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fairseq_idpg.errors import InputError
+from fairseq_idpg.models.config import Activation
 from fairseq_idpg.representations.cache import RepresentationCache
 from fairseq_idpg.representations.key import CacheKey, SplitText
 from fairseq_idpg.representations.stored import stored_representations
@@ -52,6 +53,17 @@ def test_a_cache_of_every_split(text, tmp_path):
     assert isinstance(one, RepresentationCache) and not one.complete
     assert (one.key.kind, one.key.rows, one.key.width, one.key.precision) == ("backbone", 13, 32, "float32")
     assert twice.key.rows == 26
+
+
+@pytest.mark.parametrize(
+    "other", [{"encoder_attention_heads": 8}, {"layer_norm_eps": 1e-12}, {"activation_fn": "relu"}]
+)
+def test_the_same_tensors_read_in_another_way_are_another_backbone(text, tmp_path, other):
+    """The digest of tensors does not tell heads, activation and eps."""
+    same = {"activation_fn": Activation("gelu")}  # as a command line gives it
+    models = [tiny_model(method="m-idpg-phm", **more) for more in ({}, same, other)]
+    names = [stored_representations(options(str(tmp_path)), model)(text).key.name for model in models]
+    assert names[0] == names[1] != names[2]
 
 
 @pytest.mark.parametrize(

@@ -49,11 +49,11 @@ class DataFacts:
     record: Optional[Record]
     follow: Optional[Callable[[List[str]], None]]
 
-    def to_keep(self, training: bool) -> KeptRecord:
+    def to_keep(self, training: bool, reads_vectors: bool = False) -> KeptRecord:
         """What checkpoints keep of the data."""
         if self.record is None:
             return KeptRecord(Record(dictionary=symbols_fingerprint(self.dictionary)), "the text", None, training)
-        return KeptRecord(self.record, self.task_cfg.data, self.follow, training)
+        return KeptRecord(self.record, self.task_cfg.data, self.follow, training, reads_vectors)
 
 
 def complete_options(cfg: Any, data: DataFacts) -> None:
@@ -92,7 +92,7 @@ def prepare_model(model: Any, data: DataFacts, training: bool) -> None:
         InputError: a starting value cannot be had, or an option changes nothing.
     """
     cfg, method = model.args, model.method
-    model.kept[SECTION] = data.to_keep(training)
+    model.kept[SECTION] = data.to_keep(training, method is not None and method.representation == GLOVE)
     if training:
         check_head_options(cfg)
         if not any(parameter.requires_grad for parameter in model.parameters()):

@@ -196,6 +196,21 @@ def labels_here(theirs: Record, ours: Record, training: bool = False) -> List[st
         return names
 
 
+def check_same_vectors(theirs: Record, ours: Record, data: str) -> None:
+    """Whether a model that reads word vectors was trained on those that the folder ``data`` has.
+
+    Raises:
+        InputError: on others, of any width.
+    """
+    digests = [sorted(record.vectors.values()) for record in (theirs, ours) if record.vectors]
+    if len(digests) == 2 and digests[0] != digests[1]:
+        raise InputError(
+            f"{data}/glove was made from {listed([*(ours.vectors or {})])}, and this checkpoint was trained on the "
+            f"vectors of {listed([*(theirs.vectors or {})])} (by SHA-256): run python -m preprocess glove --overwrite "
+            "with these"
+        )
+
+
 class KeptRecord:
     """The section "record": the data folder's, until a checkpoint's takes its place.
 
@@ -203,14 +218,23 @@ class KeptRecord:
         ours: what is known of the folder ``data`` and this run.
         follow: told of the order of the checkpoint's classes; None where labels do not matter.
         training: the model goes on to be trained on this folder, so that the task's name is the folder's.
+        reads_vectors: M(x) is the folder's word vectors.
     """
 
-    def __init__(self, ours: Record, data: str, follow: Optional[Callable[[List[str]], None]], training: bool):
+    def __init__(
+        self,
+        ours: Record,
+        data: str,
+        follow: Optional[Callable[[List[str]], None]],
+        training: bool,
+        reads_vectors: bool = False,
+    ):
         self.ours = ours
         self.of_model = ours
         self.data = data
         self.follow = follow
         self.training = training
+        self.reads_vectors = reads_vectors
 
     def state_dict(self) -> Dict[str, Any]:
         return asdict(self.of_model)
@@ -218,6 +242,8 @@ class KeptRecord:
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         theirs = read_record(state)
         check_same_data(theirs, self.ours, self.data)
+        if self.reads_vectors:
+            check_same_vectors(theirs, self.ours, self.data)
         if theirs.labels is not None and self.follow is not None:
             labels = labels_here(theirs, self.ours, self.training)
             self.follow(labels)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 
 from fairseq_idpg import load
+from fairseq_idpg.inference.folder import load_on_folder
 from preprocess.errors import InputError
 from tests.inference.saved import write_checkpoint
+from tests.preprocess.commands import run as preprocess
 
 GLOVE = ["--method", "m-idpg-phm-glove", "--phm-n", 4, "--generator-hidden-size", 8]
 
@@ -44,6 +47,18 @@ def test_other_vectors_are_refused(checkpoint, place, folders, vectors, tmp_path
     plain = write_checkpoint(tmp_path / "plain.pt", folders["pairs"], place / "backbone" / "model.pt")
     with pytest.raises(InputError, match="has no effect: --method m-idpg-phm reads no word vectors"):
         load(plain, device="cpu", vectors=vectors)
+
+
+def test_a_folder_with_other_vectors_is_refused(checkpoint, place, folders, vectors, tmp_path):
+    """Means of vectors of the same width, which say something else."""
+    other, folder = tmp_path / "others.txt", tmp_path / "pairs-bin"
+    other.write_text(vectors.read_text().replace("red", "cat", 1))
+    shutil.copytree(folders["pairs"], folder, ignore=shutil.ignore_patterns("glove"))
+    assert preprocess(["glove", "--vectors", str(other), "--data", str(folder)]) == 0
+    with pytest.raises(InputError, match="others.txt, and this checkpoint was trained on the vectors of vectors.txt"):
+        load_on_folder(str(checkpoint), str(folder), cpu=True)
+    plain = write_checkpoint(tmp_path / "plain.pt", folders["pairs"], place / "backbone" / "model.pt")
+    load_on_folder(str(plain), str(folder), cpu=True)  # reads none of them
 
 
 def test_vectors_that_are_not_recorded_need_the_same_width(checkpoint, place, folders, vectors, tmp_path, caplog):

@@ -17,7 +17,7 @@ from ..errors import InputError
 from ..representations.cache import NO_CACHES
 from ..saving.configuration import check_is_ours
 from ..saving.reading import check_is_there, load_state
-from ..saving.record import listed
+from ..saving.record import SECTION, listed
 from ..tasks.labels import class_names
 from .int8 import check_int8, put_in_int8
 
@@ -27,14 +27,16 @@ class SplitPredictions:
     """What a model says of a split of N examples, in the order of the data.
 
     Attributes:
-        outputs: N x classes logits, or N scores of a regression.
+        outputs: N x classes logits, or N scores of a regression, as they are trained on.
         targets: N class indices or scores; None where the split has no labels.
         label_names: the classes; empty for a regression.
+        scale: what the task's own scores were divided by.
     """
 
     outputs: np.ndarray
     targets: Optional[np.ndarray]
     label_names: List[str]
+    scale: float = 1.0
 
     @property
     def answers(self) -> np.ndarray:
@@ -48,13 +50,13 @@ class SplitPredictions:
         return np.where(chosen(questions, logits[:, one] - logits[:, 1 - one]), one, 1 - one)
 
     def lines(self, questions: Optional[Questions] = None) -> Iterator[str]:
-        """Columns: class and probabilities in the order of ``label_names``, or score.
+        """Columns: class and probabilities in the order of ``label_names``, or score in the task's own scale.
 
         Args:
             questions: choose one example of each.
         """
         if not self.label_names:
-            yield from (f"{score:.6f}" for score in self.outputs)
+            yield from (f"{score:.6f}" for score in self.outputs * self.scale)
             return
         answers = self.answers if questions is None else self.chosen(questions)
         probabilities = torch.from_numpy(self.outputs).softmax(1).tolist()
@@ -128,5 +130,5 @@ def predict_split(model: Any, task: Any, split: str, batch_size: int = 64, progr
         )
     labels = None if not targets else np.asarray([targets[i] for i in range(len(dataset))])
     if task.cfg.regression_target:
-        return SplitPredictions(rows[:, 0], labels, [])
+        return SplitPredictions(rows[:, 0], labels, [], model.kept[SECTION].of_model.scale or 1.0)
     return SplitPredictions(rows, labels, class_names(task.label_dictionary))

@@ -197,7 +197,9 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         with whole_sentences(cfg):
             dataset = super().load_dataset(split, combine=combine, **kwargs)
 
-        examples, swapped = len(a), str(cfg.swap_pairs) == "append" and split.startswith("train")
+        # of what is judged, every example counts once
+        examples, appends = len(a), str(cfg.swap_pairs) == "append" and not self.judges
+        swapped = appends and split.startswith("train")
         if swapped:
             assert b is not None  # single sentences were refused
             dataset = SwappedPairsAppended(dataset, a, b, separators(cfg), not cfg.no_shuffle, cfg.seed)

@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from fairseq_idpg import load
@@ -49,6 +50,12 @@ def test_pairs_in_files(idpg, tmp_path, capsys):
     for rows in (table((tmp_path / "o.csv").read_text(), ","), by_json, table((tmp_path / "o").read_text())):
         assert [(row["sentence1"], row["sentence2"]) for row in rows] == texts
         assert [float(row["score"]) for row in rows] == pytest.approx(expected, abs=2e-5)
+
+
+def test_scores_of_a_folder_are_those_of_its_texts(idpg, folders, tmp_path):
+    predict(folders["scores"], "--path", idpg("scores"), "--split", "valid", "--out", tmp_path / "scores.tsv")
+    expected = [p.score for p in load(idpg("scores"), device="cpu").predict(inputs("scores"))]
+    assert np.loadtxt(tmp_path / "scores.tsv") == pytest.approx(expected, abs=2e-5)
 
 
 def test_standard_input_is_answered_as_it_comes(idpg):

@@ -9,6 +9,7 @@ from fairseq_idpg import load
 from fairseq_idpg.inference.folder import load_on_folder, predict_split
 from preprocess.errors import InputError
 from tests.inference.conftest import KINDS, LABELS, texts
+from tests.inference.saved import write_checkpoint
 
 
 def inputs(kind: str) -> list:
@@ -36,6 +37,19 @@ def test_as_on_a_folder(kind, idpg, folders):
     assert np.array([list(p.probabilities.values()) for p in found]) == pytest.approx(expected, abs=1e-6)
     assert all(p.probability == max(p.probabilities.values()) == p.probabilities[p.label] for p in found)
     assert {p.score for p in found} == {None}
+
+
+def test_exchanged_pairs_are_for_training_alone(place, folders):
+    """Of a model that was trained with --swap-pairs append, the training split has one prediction for each example."""
+    checkpoints = [
+        write_checkpoint(place / f"{swap}.pt", folders["pairs"], place / "backbone" / "model.pt", "--swap-pairs", swap)
+        for swap in ("none", "append")
+    ]
+    once, both = (
+        predict_split(*load_on_folder(str(path), str(folders["pairs"]), cpu=True), "train") for path in checkpoints
+    )
+    assert len(both.outputs) == 16 and np.array_equal(both.outputs, once.outputs)
+    assert np.array_equal(both.targets, once.targets)
 
 
 def test_what_is_no_input_is_refused(idpg):

@@ -1,6 +1,5 @@
 """Predictions as rows of a table, tab- or comma-separated with a header, or as a JSON object in each line."""
 
-import csv
 import json
 from typing import IO, Any, Callable, Dict, Iterable, List, Union
 
@@ -9,6 +8,7 @@ from .prediction import Prediction, Text
 # what a model says of a text, or what each of several tasks does, by their names
 Found = Union[Prediction, Dict[str, Prediction]]
 
+MUST_BE_QUOTED = set(',"\r\n')
 BREAKS = str.maketrans(dict.fromkeys("\t\n\r", " "))  # what a tab-separated row cannot hold
 
 
@@ -59,11 +59,15 @@ def write_tsv(file: IO[str], predictions: List[Found], first: bool) -> None:
 
 def write_csv(file: IO[str], predictions: List[Found], first: bool) -> None:
     """Quoted where it must be."""
-    writer = csv.writer(file, lineterminator="\n")
     for number, values in enumerate(map(cells, predictions)):
         if first and not number:
-            writer.writerow(values)
-        writer.writerow(values.values())
+            file.write(csv_row(values))
+        file.write(csv_row(values.values()))
+
+
+def csv_row(values: Iterable[str]) -> str:
+    """A row and its line end; a CR that Python's csv.writer, ending rows with LF, would leave unquoted is quoted."""
+    return ",".join('"{}"'.format(v.replace('"', '""')) if MUST_BE_QUOTED & set(v) else v for v in values) + "\n"
 
 
 def write_jsonl(file: IO[str], predictions: List[Found], first: bool) -> None:

@@ -145,7 +145,11 @@ def check_type(headers: Headers) -> None:
     """Raises HTTPException for another body than JSON in UTF-8."""
     given = Message()
     given["Content-Type"] = headers.get("content-type", "none")
-    if given.get_content_type() != "application/json" or given.get_content_charset("utf-8") not in ("utf-8", "utf8"):
+    try:
+        charset = given.get_content_charset("utf-8")
+    except ValueError:  # charset*=%00''
+        charset = None
+    if given.get_content_type() != "application/json" or charset not in ("utf-8", "utf8"):
         raise HTTPException(415, f"Content-Type {given['Content-Type']:.60}: give application/json, in UTF-8")
     encoding = headers.get("content-encoding", "identity")
     if encoding != "identity":

@@ -40,6 +40,16 @@ def test_comma_separated():
     assert [row["sentence2"] for row in csv.DictReader(io.StringIO(written("csv", SCORES)))] == ["b, c", "e"]
 
 
+@pytest.mark.parametrize("sign", ["\r", "\r\n", "\n", ",", '"', "\u2028"])
+def test_a_sentence_with_any_sign_is_one_row(sign):
+    text = f"one{sign}two"
+    for texts in (text, (text, "three")):
+        rows = list(csv.reader(io.StringIO(written("csv", [Prediction(texts, "a", {"a": 1.0})]), newline="")))
+        assert len(rows) == 2 and rows[1][2] == text
+        rows = written("tsv", [Prediction(texts, "a", {"a": 1.0})]).split("\n")
+        assert len(rows) == 3 and rows[1].count("\t") == rows[0].count("\t")
+
+
 def test_json_lines():
     found = [json.loads(line) for line in written("jsonl", CLASSES).splitlines()]
     probabilities = {"0": 0.25, "1": 0.75}

@@ -43,6 +43,7 @@ def test_what_is_refused(port):
         (413, "the body has more than 1000 bytes", ask(port, "/predict", b" " * 1001)),
         (415, "Content-Type text/plain: give application/json", ask(port, "/predict", sent, Content_Type="text/plain")),
         (415, "in UTF-8", ask(port, "/predict", sent, Content_Type="application/json; charset=latin-1")),
+        (415, "in UTF-8", ask(port, "/predict", sent, Content_Type="application/json; charset*=%00''utf-8")),
         (415, "Content-Encoding gzip", ask(port, "/predict", sent, Content_Encoding="gzip")),
         (421, "this server is not called evil.example:8", ask(port, "/", Host="evil.example:8")),
         (421, "this server is not called", ask(port, "/", Host="")),

@@ -11,6 +11,7 @@ from typing import Sequence
 from .encoders import ENCODERS
 from .errors import InputError, command_line
 
+LABEL = "label"  # the column of labels
 COMMANDS = ("few-shot", "glove", "stats", "tasks")
 ABOUT = """Raw files of a task to the binarized folder OUT/TASK-bin that fairseq reads.
 
@@ -43,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
         own.add_argument(f"--from-{kind}", nargs="+", metavar="SPLIT=FILE", help="train=a valid=b test=c")
     own.add_argument("--from-hub", metavar="NAME[:CONFIG]", help="a Hugging Face data set; --splits train=train ...")
     own.add_argument("--text-columns", nargs="+", metavar="COLUMN", help="one column, or two for pairs")
-    own.add_argument("--label-column", metavar="COLUMN", default="label")
+    own.add_argument("--label-column", metavar="COLUMN", default=LABEL)
     own.add_argument("--labels", nargs="+", metavar="LABEL", help="the classes, in the order of their ids")
     own.add_argument("--regression", type=float, nargs="?", const=1.0, metavar="SCALE", help="scores, divided by SCALE")
     own.add_argument("--no-header", action="store_true", help="files have no header: columns are numbers from 1")
@@ -58,6 +59,10 @@ def check(args: argparse.Namespace) -> None:
         raise InputError(f"give one of --raw, --from-tsv, --from-csv, --from-jsonl and --from-hub; {given}")
     if args.raw and (args.text_columns or args.labels or args.regression is not None or args.no_header):
         raise InputError("--text-columns, --labels, --regression and --no-header go with --from-...: leave them out")
+    if args.raw and args.label_column != LABEL:
+        raise InputError(f"--label-column {args.label_column} goes with --from-...: leave it out")
+    if args.splits and not (args.raw or args.from_hub):
+        raise InputError(f"--splits {' '.join(args.splits)} goes with --raw and --from-hub: leave it out")
     if args.csv_quotes == "keep" and not args.raw:
         raise InputError("--csv-quotes keep is for the csv files of CR, MR, SUBJ and MPQA below --raw: leave it out")
     if args.workers < 1:

@@ -11,6 +11,8 @@ from .readers import record_rows
 from .rows import Columns, Malformed, Row
 from .sources import Source
 
+HIDDEN = -1  # the hub's sign for a label that is not known: of a class, or of all scores of a test set
+
 
 def _no_file() -> BinaryIO:
     raise TypeError("a hub data set has rows, not a file of lines")
@@ -37,6 +39,7 @@ def hub_split(dataset: str, name: str, hub_name: str, columns: Columns, strict: 
         raise InputError(f"--from-hub {dataset} has no column {missing[0]}: it has {', '.join(data.column_names)}")
     label = data.features.get(columns.label)
     names = getattr(label, "names", None)
+    hidden = name.startswith("test") and not missing and all(row[columns.label] == HIDDEN for row in data)
     columns = columns._replace(label_optional=name.startswith("test"))
     source = Source(f"hub:{dataset}/{hub_name}", None, _no_file)
     source.sha256 = f"fingerprint {data._fingerprint}"
@@ -44,9 +47,9 @@ def hub_split(dataset: str, name: str, hub_name: str, columns: Columns, strict: 
 
     def record(row: Record) -> Record:
         number = row.get(columns.label)
-        if names is None or number is None:
-            return row
-        return {**row, columns.label: names[number] if number >= 0 else None}  # -1: the hub's sign for "not known"
+        if hidden or (names is not None and number == HIDDEN):
+            return {**row, columns.label: None}
+        return row if names is None or number is None else {**row, columns.label: names[number]}
 
     def read(on_bytes: Callable[[int], object]) -> Iterator[Row]:
         malformed.lines.clear()

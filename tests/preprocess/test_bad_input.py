@@ -115,6 +115,8 @@ def test_options_that_contradict_each_other(commands):
         ([], "none was given"),
         ([*own, "--raw", commands.raw], "not --raw and --from-tsv"),
         (["--raw", commands.raw, "--labels", "a"], "go with --from-"),
+        (["--raw", commands.raw, "--label-column", "a"], "--label-column"),
+        ([*own, "--splits", "train"], "--splits train"),
         ([*own, "--workers", "0"], "--workers 0"),
         ([*own, "--max-length", "0"], "--max-length 0"),
         ([*own, "--regression", "0"], "--regression 0.0"),

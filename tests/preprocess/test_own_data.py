@@ -84,6 +84,24 @@ def test_hub(commands, monkeypatch):
     assert shown == (1, "preprocess: --from-hub needs the package datasets: pip install datasets\n")
 
 
+@pytest.mark.parametrize("hidden", [-1, -1.0])
+def test_scores_that_the_hub_hides_are_none(commands, monkeypatch, hidden):
+    """glue/stsb has -1.0 for every score of its test set."""
+
+    class Scores(FakeDataset):
+        features = {"label": object()}
+
+    rows = [("a", 2.5), ("b", -1.0)]
+    splits = {"train": Scores({"text": text, "label": score} for text, score in rows)}
+    splits["test"] = Scores({"text": text, "label": hidden} for text in "ab")
+    splits["test1"] = Scores({"text": text, "label": score} for text, score in rows)
+    fake = types.SimpleNamespace(load_dataset=lambda path, config, split: splits[split])
+    monkeypatch.setitem(sys.modules, "datasets", fake)
+    chosen = ["--splits", *(f"{name}={name}" for name in splits), "--text-columns", "text", "--regression", "5"]
+    data = commands.ok("x", "--from-hub", "glue:stsb", *chosen)
+    assert data.targets("train") == data.targets("test1") == ["0.5", "-0.2"] and not data.has_labels("test")
+
+
 def test_hub_with_the_package(commands):
     pytest.importorskip("datasets")
     folder = commands.raw / "data"

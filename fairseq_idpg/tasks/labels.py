@@ -23,10 +23,10 @@ def class_names(dictionary: Dictionary) -> List[str]:
 
 
 def check_scored(criterion: Any, labels: Optional["LabelOrder"]) -> None:
-    """F1 and MCC are of numbers: fairseq's criterion takes the names of the classes for such.
+    """F1 and MCC are of numbers: fairseq's criterion takes the names of the classes for such. F1 is of two classes.
 
     Raises:
-        InputError: a class has another name; or there are no classes.
+        InputError: a class has another name, or there are more; or there are no classes.
     """
     if labels is None:
         for metric in reported(criterion):
@@ -45,6 +45,11 @@ def check_scored(criterion: Any, labels: Optional["LabelOrder"]) -> None:
             raise InputError(
                 f"{flag_name(option)} scores classes that are numbers, F1 that of 1, and {labels.data} has "
                 f"{listed(others)}: leave it out, or preprocess the data with the labels 0 and 1"
+            )
+        if option == "report_acc_and_f1" and names and (len(names) > 2 or "1" not in names):
+            raise InputError(
+                f"{flag_name(option)} scores two classes, F1 that of 1, and {labels.data} has {listed(names)}: leave "
+                f"it out, or give {flag_name(REPORT + 'acc_and_macro_f1')} with --criterion sentence_prediction_idpg"
             )
 
 

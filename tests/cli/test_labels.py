@@ -60,6 +60,17 @@ def test_f1_and_mcc_are_of_numbers(mrpc, tmp_path, option):
     assert line.startswith(f"fairseq_idpg: {option} scores classes that are numbers") and "yes" in line
 
 
+@pytest.mark.parametrize("names", [["0", "1", "2"], ["0", "2"]])
+def test_f1_is_of_two_classes(mrpc, tmp_path, names):
+    """fairseq asks scikit-learn after an epoch, which ends in a traceback."""
+    data = write_folder(tmp_path / "data", classes=len(names))
+    if names[1] != "1":
+        data = renamed(data, tmp_path / "renamed", dict(zip("01", names)))
+    options = ["--backbone", mrpc / "model.pt", "--num-classes", len(names), "--report-acc-and-f1"]
+    line = train(data, tmp_path / "run", *options, succeed=False).last_line
+    assert f"scores two classes, F1 that of 1, and {data} has {', '.join(names)}: leave it out, or give" in line
+
+
 def test_validation_is_of_names(mrpc, checkpoint):
     workers = {"first": 0, "second": 1}  # a worker has the order too
     scores = [validate(mrpc / name, checkpoint, *F1, "--num-workers", n).log for name, n in workers.items()]

@@ -12,6 +12,7 @@ With nothing injected the encoder equals fairseq's bit for bit, its draws of dro
 RoBERTa's own. With frozen weights autograd keeps nothing below the first slot that has a gradient.
 """
 
+from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
@@ -142,7 +143,10 @@ class OpenTransformerEncoder(TransformerEncoder):
         """T x B x d, what ``layer`` gives. fairseq's own wrapper of layers loses the gradient of a frozen input."""
         if layer.index < self.checkpointed_from or not is_grad_enabled():
             return layer(states, injection)
-        return checkpoint(lambda *given: layer(States(*given), injection), *states, use_reentrant=False)
+        # made in front, once: what a method remembers for the whole pass would not be made in the second run
+        prefix = injection.key_value(layer.index, states)
+        given = replace(injection, key_value=lambda index, states: prefix)
+        return checkpoint(lambda *parts: layer(States(*parts), given), *states, use_reentrant=False)
 
     def states_before(self, layer: int, tokens: Tensor, padded: Optional[bool] = None) -> Tensor:
         """T x B x d, the states of a text that enter a layer (L: that leave the last), with nothing injected."""

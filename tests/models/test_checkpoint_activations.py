@@ -20,6 +20,8 @@ IN_LAYERS = {  # what is made while a layer is run, with draws of its own
     "adapter-drop": {"adapter_drop": "0", "adapter_drop_random": True},
     "m-idpg-phm": {"prompt_insertion": "key-value", "representation_dropout": True, "generator_dropout": 0.5},
     "lora+id-spam": {},
+    "smop": {"prompt_insertion": "key-value", "prompt_layers": "all", "smop_balance": 0.5},
+    "attempt": {"prompt_insertion": "key-value-input", "prompt_layers": "1,2"},
     "fine-tuning": {"activation_dropout": 0.2},
 }
 

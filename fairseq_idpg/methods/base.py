@@ -13,7 +13,7 @@ The command line, ``--method A+B``, checkpoints, the log, ``count`` and ``option
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Tuple, Type
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Type
 
 from fairseq.dataclass import FairseqDataclass
 from torch import Tensor, nn
@@ -47,12 +47,14 @@ class WordEmbeddings:
         specials: ids below this are no words.
         encode: text -> ids.
         fingerprint: of the backbone, as its checkpoints keep it; None where nobody has told.
+        symbols: V, the dictionary's; empty where nobody has told.
     """
 
     embeddings: Tensor
     specials: int
     encode: Callable[[str], List[int]]
     fingerprint: Optional[Tensor] = None
+    symbols: Sequence[str] = ()
 
 
 class Method(nn.Module, ABC):

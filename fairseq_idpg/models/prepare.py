@@ -115,7 +115,10 @@ def set_initial_values(model: Any, data: DataFacts) -> None:
     cfg = model.args
     if model.method is not None:
         embeddings = model.encoder.sentence_encoder.embed_tokens.weight
-        words = WordEmbeddings(embeddings, data.dictionary.nspecial, data.encode, model.backbone_fingerprint)
+        known = data.dictionary
+        words = WordEmbeddings(
+            embeddings, known.nspecial, data.encode, model.backbone_fingerprint, symbols=known.symbols
+        )
         model.method.set_initial_values(cfg, words)
     if cfg.head_init_from:
         assert data.record is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -57,6 +58,17 @@ def test_what_a_model_gets(training):
     expected = embeddings[[4, 5, 4, 5]][None] if training else before
     assert torch.equal(model.method.initial_rows, expected)
     assert model.method.initial_rows.param_group == "method/prompt" and embeddings.param_group == "backbone/weight"
+
+
+def test_rows_from_the_vocabulary_are_words():
+    symbols = dictionary()
+    symbols.symbols[4 : 4 + 40] = [f"[unused{i}]" for i in range(40)]
+    model = tiny_model(method="prompt-tuning", prompt_init="vocabulary", prompt_length=10)
+    model.args.head_init_from, model.args.no_save_optimizer_state = None, False
+    prepare_model(model, replace(facts(), dictionary=symbols), training=True)
+    words = model.encoder.sentence_encoder.embed_tokens.weight[44:-1]
+    (rows,) = model.method.initial_rows
+    assert sorted(words.tolist()) == sorted(rows.tolist())
 
 
 def test_without_a_folder_the_dictionary_is_kept():

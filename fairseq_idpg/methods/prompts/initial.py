@@ -7,17 +7,21 @@ Differs from the IDPG paper in: nothing by default; its code writes uniform(-0.5
 N(0, 0.02^2) when the model is built.
 """
 
+import re
 from itertools import cycle, islice
 from typing import Any, Callable, Dict, List, Optional
 
 import torch
 from torch import Tensor
 
+from preprocess.dictionary import FILLER
+
 from ...backbone.loading import read_checkpoint
 from ...errors import InputError
 from ..base import WordEmbeddings
 
-FREQUENT = 5000  # the dictionary is sorted by frequency
+FREQUENT = 5000
+NO_WORD = re.compile(rf"\[unused\d+\]|{FILLER}\d+")  # BERT's dictionary begins with a thousand of the former
 
 
 def pieces(text: str, words: WordEmbeddings) -> Tensor:
@@ -28,11 +32,17 @@ def pieces(text: str, words: WordEmbeddings) -> Tensor:
     return words.embeddings[torch.as_tensor(ids)]
 
 
+def frequent_words(words: WordEmbeddings) -> List[int]:
+    """The first words of the dictionary, which has them in the order of their frequency."""
+    ids = range(words.specials, len(words.embeddings) - 1)  # the last symbol is <mask>
+    return list(islice((i for i in ids if not (words.symbols and NO_WORD.fullmatch(words.symbols[i]))), FREQUENT))
+
+
 def vocabulary_rows(text: Optional[str], words: WordEmbeddings, count: int) -> Tensor:
     """Embeddings of different words, drawn from the most frequent ones: count x d."""
-    frequent = min(FREQUENT, len(words.embeddings) - words.specials - 1)  # the last symbol is <mask>
-    chosen = torch.cat([torch.randperm(frequent) for _ in range(-(-count // frequent))])[:count]
-    return words.embeddings[words.specials + chosen]
+    frequent = torch.tensor(frequent_words(words))
+    times = max(1, -(-count // len(frequent)))
+    return words.embeddings[torch.cat([frequent[torch.randperm(len(frequent))] for _ in range(times)])[:count]]
 
 
 def class_label_rows(text: Optional[str], words: WordEmbeddings, count: int) -> Tensor:

@@ -58,10 +58,22 @@ def test_vocabulary_is_the_most_frequent_words_and_never_a_special():
     assert set(few.tolist()) == {4, 5, 6}  # 7 is <mask>
 
 
+def test_vocabulary_leaves_out_symbols_that_are_no_words():
+    """A converted BERT's dictionary begins with [unused0] to [unused993]; one that fairseq builds ends with fillers."""
+    symbols = [*"0123", *(f"[unused{i}]" for i in range(3)), "the", "[of]", "madeupword0000", "unused1", "<mask>"]
+    known = WordEmbeddings(torch.arange(12.0)[:, None], 4, list, symbols=symbols)
+    assert sorted(vocabulary_rows(None, known, 3).flatten().tolist()) == [7, 8, 10]
+
+
 def test_class_labels_are_means_of_their_pieces():
     rows, _, words = initialised(prompt_init="class-labels", prompt_init_text="0 3|7")
     assert torch.allclose(rows[0, 0], (words[0] + words[3]) / 2) and torch.equal(rows[0, 1], words[7])
     assert all((words == row).all(1).any() for row in rows[0, 2:])
+
+
+def test_class_labels_for_every_row():
+    rows, _, words = initialised(prompt_init="class-labels", prompt_init_text="0 3|7", prompt_length=2)
+    assert torch.allclose(rows[0, 0], (words[0] + words[3]) / 2) and torch.equal(rows[0, 1], words[7])
 
 
 def test_text_is_cut_or_repeated():

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional
 import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
+from fairseq.optim import FairseqOptimizer
 from fairseq.trainer import Trainer
 from torch.multiprocessing import ProcessRaisedException
 
@@ -41,6 +42,8 @@ def install() -> None:
       configuration, fairseq-hydra-train's too: it lets two trainings write into one folder, starts anew where
       --restore-file is missing, and goes on with options of any kind.
     - ``checkpoint_utils.verify_checkpoint_directory``: it ends in a traceback where --save-dir is a file.
+    - ``FairseqOptimizer.load_state_dict``: weight decay, betas and the like are those of the checkpoint, not those that
+      the options say today, which its own docstring prefers.
     - ``Trainer.load_checkpoint``: of whatever is wrong with the weights it says that they cannot be loaded.
     - ``Trainer.save_checkpoint``: whatever ends a training step leaves a crash.pt.
     - ``Trainer.clip_grad_norm``: what follows a gradient that is not finite is a crash.pt and a traceback.
@@ -57,6 +60,7 @@ def install() -> None:
     _replace(checkpoint_utils, "load_model_ensemble_and_task", _load_models)
     _replace(checkpoint_utils, "load_checkpoint", _start)
     _replace(checkpoint_utils, "verify_checkpoint_directory", _verify_folder)
+    _replace(FairseqOptimizer, "load_state_dict", _load_optimizer)
     _replace(Trainer, "load_checkpoint", _load_weights)
     _replace(Trainer, "save_checkpoint", _save_training)
     _replace(Trainer, "clip_grad_norm", clip_grad_norm)
@@ -171,6 +175,23 @@ def _train(theirs: Callable, cfg: Any, trainer: Any, *more: Any) -> Any:
         return theirs(cfg, trainer, *more)
     logger.info("this training has ended already: %s", reason)
     return [None], True
+
+
+def _load_optimizer(
+    theirs: Callable, optimizer: Any, state_dict: Dict[str, Any], optimizer_overrides: Optional[Dict[str, Any]] = None
+) -> None:
+    both = (state_dict["param_groups"], optimizer.param_groups)
+    found, wanted = ([len(group["params"]) for group in groups] for groups in both)
+    if found != wanted:
+        raise InputError(
+            f"the optimizer of the checkpoint to go on from has groups of {found} parameters, this one of {wanted}: "
+            "give the options it was trained with (to --no-decay-biases of an earlier version those of adapters were "
+            "weights), --reset-optimizer, or another --save-dir"
+        )
+    own = [{name: group[name] for name in group if name not in ("params", "lr")} for group in optimizer.param_groups]
+    theirs(optimizer, state_dict, optimizer_overrides)
+    for group, options in zip(optimizer.param_groups, own):
+        group.update({**options, **(optimizer_overrides or {})})
 
 
 def _load_weights(theirs: Callable, *args: Any, **kwargs: Any) -> Any:

@@ -94,6 +94,18 @@ def test_what_may_be_meant_is_one_warning_with_both_values(pairs, backbone, run)
     assert "max-epoch" not in line and "fixed" not in line
 
 
+@pytest.mark.parametrize("overrides", [{}, {"weight_decay": 0.25}])
+def test_the_optimizer_goes_on_as_the_options_say(pairs, backbone, run, overrides):
+    options = ["--backbone", backbone, "--weight-decay", 0.5, "--adam-betas", "(0.5, 0.75)", "--lr", "2e-3"]
+    resumed = train(pairs, run, *options, "--optimizer-overrides", repr(overrides), "--max-epoch", 2)
+    assert "--weight-decay 0.0, now 0.5" in resumed.output
+    state = torch.load(run / "checkpoint_last.pt", weights_only=True)
+    ((group,), moments) = (state["last_optimizer_state"][name] for name in ("param_groups", "state"))
+    assert group["weight_decay"] == overrides.get("weight_decay", 0.5)
+    assert tuple(group["betas"]) == (0.5, 0.75) and group["lr"] == 2e-3
+    assert {moment["step"] for moment in moments.values()} == {6}  # 3 of each epoch
+
+
 def test_a_start_from_the_weights_may_be_any(pairs, backbone, run, tmp_path):
     reset = ["--reset-optimizer", "--reset-dataloader", "--reset-meters", "--reset-lr-scheduler"]
     started = ["--restore-file", run / "checkpoint_last.pt", *reset, "--prompt-position", 1, "--seed", 3]

@@ -19,6 +19,7 @@ from ..errors import InputError
 
 HEAD, METHOD, WORDS, BACKBONE = "head", "method", "words", "backbone"
 WEIGHT, BIAS, PROMPT = "weight", "bias", "prompt"
+STACKED = "stacked-bias"  # of several adapters, in one parameter
 GROUP = "param_group"  # the attribute of a parameter
 
 
@@ -33,7 +34,7 @@ class GroupedAdamConfig(FairseqAdamConfig):
         metadata={"help": "learning rate of what dept and ept add to the word embeddings, times --lr, not --prompt-lr"},
     )
     no_decay_biases: bool = field(
-        default=False, metadata={"help": "no weight decay for biases and LayerNorms (one-dimensional parameters)"}
+        default=False, metadata={"help": "no weight decay for biases, LayerNorms and a learned --adapter-scale"}
     )
     no_decay_prompts: bool = field(
         default=False, metadata={"help": "no weight decay for prompt rows and a generator's output bias"}
@@ -46,7 +47,8 @@ def mark_groups(model: nn.Module, prompts: Iterable[nn.Parameter], words: Iterab
     for name, parameter in model.named_parameters():
         part = {"classification_heads": HEAD, "method": METHOD}.get(name.split(".")[0], BACKBONE)
         part = WORDS if id(parameter) in pairs else part
-        kind = PROMPT if id(parameter) in rows else BIAS if parameter.dim() < 2 else WEIGHT
+        stacked = STACKED if name.endswith("bias") else WEIGHT
+        kind = PROMPT if id(parameter) in rows else BIAS if parameter.dim() < 2 else stacked
         setattr(parameter, GROUP, f"{part}/{kind}")
 
 
@@ -75,11 +77,14 @@ class GroupedAdam(FairseqAdam):
                 "and --task sentence_prediction_idpg"
             )
         _check_effects(cfg, {tuple(group_of(parameter).split("/")) for parameter in params})
-        undecayed = {BIAS} if cfg.no_decay_biases else set()
+        undecayed = {BIAS, STACKED} if cfg.no_decay_biases else set()
         undecayed |= {PROMPT} if cfg.no_decay_prompts else set()
+        names = list(map(group_of, params))
+        if not cfg.no_decay_biases:  # together, as in checkpoints of earlier versions
+            names = [name.replace(STACKED, WEIGHT) for name in names]
         groups = []
-        for name in dict.fromkeys(map(group_of, params)):
-            members = [parameter for parameter in params if group_of(parameter) == name]
+        for name in dict.fromkeys(names):
+            members = [parameter for parameter, its in zip(params, names) if its == name]
             decay = 0.0 if name.split("/")[1] in undecayed else cfg.weight_decay
             groups.append({"params": members, "name": name, "weight_decay": decay})
         return groups
@@ -88,11 +93,18 @@ class GroupedAdam(FairseqAdam):
         """``lr`` times each group's factor."""
         self._lr = lr
         for group in self.param_groups:
-            group["lr"] = lr * self.scales[group["name"].split("/")[0]]
+            group["lr"] = lr * self._scale(group)
 
     def get_lr(self) -> float:
         """The learning rate before any factor, as schedulers and the log want it."""
+        for group in self.param_groups:
+            scale = self._scale(group)
+            if scale and group["lr"] != self._lr * scale:  # reduce_lr_on_plateau sets that of each group
+                return group["lr"] / scale
         return self._lr
+
+    def _scale(self, group: Dict[str, Any]) -> float:
+        return self.scales[group["name"].split("/")[0]]
 
 
 def _check_effects(cfg: GroupedAdamConfig, groups: Set[Tuple[str, ...]]) -> None:

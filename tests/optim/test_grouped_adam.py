@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.optim.grouped_adam import GroupedAdam, GroupedAdamConfig, mark_groups
 from tests.folders import train, write_backbone, write_folder
-from tests.helpers import tiny_model
+from tests.helpers import enlarge, tiny_model
 
 
 def config(**options):
@@ -48,6 +48,23 @@ def test_learning_rates_and_decay():
         assert torch.allclose(change, torch.as_tensor(expected).expand_as(change), atol=1e-6), name
 
 
+@pytest.mark.parametrize(
+    "method", ["adapter", "adapter-multihead-parallel", "adamix", "compacter", "ept", "lora+lpt-npg", "mam", "bitfit"]
+)
+def test_no_bias_decays_however_it_is_stacked(method):
+    sizes = {"prompt_length": 5} if method == "ept" else {}
+    model = marked_model(method=method, **sizes)
+    enlarge(model)  # biases that are 0 stay so
+    changes = one_step(model, config(no_decay_biases=True))
+    prompts = {"method.parts.1.bias"}  # a generator's output bias is a prompt's
+    biases = {name for name in changes if name.endswith("bias")} - prompts
+    assert any(not name.startswith("classification_heads") for name in biases)
+    for name, (change, value) in changes.items():
+        undecayed = name in biases or value.dim() == 1
+        expected = torch.full_like(value, -0.1) - (0 if undecayed else 0.1 * 0.5 * value)
+        assert torch.allclose(change, expected, atol=1e-6), name
+
+
 def test_without_options_it_is_fairseqs_adam():
     from fairseq.optim.adam import FairseqAdam
 
@@ -70,6 +87,15 @@ def test_schedulers_set_the_rate_before_the_factors():
     rates = {group["name"].split("/")[0]: group["lr"] for group in optimizer.param_groups}
     assert optimizer.get_lr() == 0.02
     assert rates == {"head": pytest.approx(0.2), "method": pytest.approx(0.02)}
+
+
+def test_the_rate_that_a_plateau_has_lowered():
+    optimizer = GroupedAdam(config(head_lr=0.0, prompt_lr=10.0), trainable(marked_model()))
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer.optimizer, factor=0.5, patience=0)
+    for loss in (1.0, 2.0):
+        plateau.step(loss)
+    assert optimizer.get_lr() == pytest.approx(0.05)
+    assert {group["lr"] for group in optimizer.param_groups} == {0.0, 0.5}
 
 
 def test_a_trained_backbone_has_the_rate_itself():
@@ -122,6 +148,16 @@ def test_options_without_effect(method, options, message):
     mark_groups(model, [] if model.method is None else model.method.prompt_parameters())
     with pytest.raises(InputError, match=message):
         GroupedAdam(config(**options), trainable(model))
+
+
+def test_groups_that_a_checkpoint_has_not(tmp_path):
+    """Those of an earlier version, which took the stacked biases of adapters for weights in any case."""
+    data, backbone = write_folder(tmp_path / "data"), write_backbone(tmp_path / "model.pt")
+    options = ["--backbone", backbone, "--method", "adapter", "--optimizer", "grouped_adam", "--weight-decay", 0.1]
+    train(data, tmp_path / "run", *options, "--max-epoch", 1, without="--phm-n")
+    options += ["--no-decay-biases", "--max-epoch", 2]
+    line = train(data, tmp_path / "run", *options, without="--phm-n", succeed=False).last_line
+    assert "has groups of [2, 2, 4] parameters, this one of [2, 2, 2, 2]: give the options it was trained" in line
 
 
 def test_resuming_gives_the_losses_of_an_uninterrupted_run(tmp_path):

@@ -34,6 +34,7 @@ METRICS = {
     **dict.fromkeys(("pearson", "spearman", "pearson_and_spearman"), "report_pearson_and_spearman"),
     **{part: REPORT + metric for metric, parts in PARTS.items() for part in parts},
 }
+LOSSES = ("loss", "nll_loss")  # of which the lowest is best; of all others the highest
 OURS = {part for parts in PARTS.values() for part in parts}  # what fairseq's criterion does not log
 LARGEST_SEED = 2**32 - 1  # numpy's
 SHARDING = "frozen weights are not sharded, and the state of trained ones is small"
@@ -149,6 +150,13 @@ def _check_metric(args: Namespace) -> None:
         raise InputError(f"--best-checkpoint-metric {metric} needs {flag_name(needed)}: give it too")
     if metric == "accuracy" and args.regression_target:
         raise InputError("--best-checkpoint-metric accuracy with --regression-target: give loss or spearman")
+    highest = getattr(args, "maximize_best_checkpoint_metric", False)
+    if metric in METRICS and highest == (metric in LOSSES):
+        found, remedy = ("with", "leave that out") if highest else ("without", "give that too")
+        raise InputError(
+            f"--best-checkpoint-metric {metric} {found} --maximize-best-checkpoint-metric would keep the worst "
+            f"checkpoint for the best: {remedy}"
+        )
 
 
 def check_tokens(cfg: Any, symbols: int) -> None:

@@ -197,6 +197,8 @@ def train(folder: Path, save_dir: Path, *options: object, without: str = "", **m
     if {str(option) for option in options} & {"prompt-tuning", "p-tuning-v2", "head-only"}:
         at = usual.index("--phm-n")
         del usual[at : at + 2]
+    if "loss" in options:  # instead of the accuracy
+        usual.remove("--maximize-best-checkpoint-metric")
     return run("train", folder, *usual, "--save-dir", save_dir, *options, without=without, **more)
 
 

@@ -53,6 +53,7 @@ def test_usual_arguments_pass():
         (["--best-checkpoint-metric", "nothing"], "--best-checkpoint-metric nothing is unknown: give one of loss, "),
         (["--best-checkpoint-metric", "f1"], "--best-checkpoint-metric f1 needs --report-acc-and-f1: give it too"),
         (["--regression-target"], "--best-checkpoint-metric accuracy with --regression-target: give loss"),
+        (["--best-checkpoint-metric", "loss"], "loss with --maximize-best-checkpoint-metric would keep the worst"),
         (["--criterion", "cross_entropy"], "--criterion cross_entropy does not fit --task sentence_prediction_idpg"),
     ],
 )
@@ -60,6 +61,16 @@ def test_refused(given, message):
     with pytest.raises(InputError) as refused:
         check_arguments(parsed(*given))
     assert message in str(refused.value)
+
+
+def test_the_checkpoint_that_is_kept_is_the_best():
+    args = parsed()
+    for metric, highest in (("accuracy", True), ("loss", False), ("nll_loss", False)):
+        args.best_checkpoint_metric, args.maximize_best_checkpoint_metric = metric, highest
+        check_arguments(args)
+        args.maximize_best_checkpoint_metric = not highest
+        with pytest.raises(InputError, match=f"--best-checkpoint-metric {metric} .* would keep the worst checkpoint"):
+            check_arguments(args)
 
 
 @pytest.mark.parametrize("given", [["--lr", "1e999"], ["--store-ema"], ["--fp16"], ["--seed", "-1"]])

@@ -8,7 +8,7 @@ import re
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
 from preprocess.checksums import content_digest
 from preprocess.errors import InputError
@@ -24,6 +24,7 @@ PROTOCOL = 2
 METRICS_OF_OLD = ("accuracy", "acc_and_f1", "pearson_and_spearman", "mcc")  # which no run's identity tells
 PATHS = ("data", "backbone", "init_prompts_from", "init_head_from")
 AFTERWARDS = ("eval_tasks", "eval_data")  # change nothing of what was trained
+READ = ("--source-prompts", "--spot-target", "--spot-embeddings", "--finetune-from-model")  # options that name files
 LATER = ("source_run", "source_task", "warm_up")  # identities of runs without them are older than these
 REMEDIES = {
     "data": "make it with python -m preprocess {} --raw DIR --out data, or name another folder",
@@ -129,6 +130,7 @@ class Experiment:
         if self.facts.metric not in METRICS_OF_OLD:
             decides["metric"] = self.facts.metric
         decides["backbone"] = backbone_digest(self.backbone)
+        decides["options"] = by_content(self.options)
         for name in ("init_prompts_from", "init_head_from"):
             decides[name] = decides[name] and file_digest(decides[name])
         reads_vectors = any("glove" in word for word in (self.method, *self.options))
@@ -195,6 +197,30 @@ def backbone_digest(path: str) -> str:
 @lru_cache(maxsize=None)
 def file_digest(path: str) -> str:
     return sha256(Path(path))
+
+
+def by_content(options: Sequence[str]) -> list[str]:
+    """Options of fairseq-train, with the digest of what a file holds in the place of its path.
+
+    Raises:
+        InputError: a file is missing.
+    """
+    found: list[str] = []
+    for before, word in zip(("", *options), options):
+        name, equals, value = word.partition("=")
+        if before in READ:
+            found.append(_digests(before, word))
+        else:
+            found.append(f"{name}={_digests(name, value)}" if equals and name in READ else word)
+    return found
+
+
+def _digests(option: str, paths: str) -> str:
+    several = [path.strip() for path in paths.split(",") if path.strip()]
+    for path in several:
+        if not Path(path).is_file():
+            raise InputError(f"{option} {path} does not exist: name a checkpoint that does")
+    return ",".join(map(file_digest, several))
 
 
 @lru_cache(maxsize=None)

@@ -107,6 +107,27 @@ def test_word_vectors_count_for_runs_that_read_them(rte, tmp_path):
     assert before[0] == after[0] and before[1] != after[1] and before[2] != after[2]
 
 
+@pytest.mark.parametrize("form", ["{0} {1}", "{0}={1}"])
+@pytest.mark.parametrize("option", ["--source-prompts", "--spot-target", "--spot-embeddings", "--finetune-from-model"])
+def test_a_file_that_an_option_names_counts_by_what_it_holds(rte, tmp_path, option, form):
+    one, moved, other = (tmp_path / name for name in ("one.pt", "moved.pt", "other.pt"))
+    for path, text in ((one, "x"), (moved, "x"), (other, "y")):
+        path.write_text(text)
+    runs = [replace(rte, options=("--fp16", *form.format(option, path).split())).run for path in (one, moved, other)]
+    assert runs[0] == runs[1] != runs[2] and rte.run not in runs
+    with pytest.raises(InputError, match=f"{option} {tmp_path}/gone.pt does not exist: name a checkpoint that does"):
+        _ = replace(rte, options=(option, f"{tmp_path}/gone.pt")).run
+
+
+def test_several_files_count_in_their_order(rte, tmp_path):
+    names = [str(tmp_path / name) for name in "ab"]
+    for name in names:
+        with open(name, "w") as file:
+            file.write(name)
+    runs = [replace(rte, options=("--source-prompts", ",".join(files))).run for files in (names, names[::-1])]
+    assert runs[0] != runs[1]
+
+
 @pytest.mark.parametrize(
     ("task", "change", "settings"),
     [

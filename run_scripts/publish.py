@@ -4,7 +4,8 @@
 
 A line of JSON for each run, which ``python -m run_scripts.report FILE`` reads like the folder of a sweep: no
 predictions, commands or logs, no data or checkpoints, and of paths the last two parts. Runs that FILE has and RESULTS
-has not stay, so that it may be written while a sweep is at work, and from several folders.
+has not stay, and those that have finished there and failed here, so that it may be written while a sweep is at work,
+and from several folders.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from preprocess.errors import InputError, command_line
 from preprocess.tasks import find_task
 from preprocess.writing import new_file
 
-from .report.runs import NEEDED, Results, Run, read_results
+from .report.runs import NEEDED, Results, Run, has_finished, read_results
 from .run.experiment import folder_digest
 from .run.fairseq_train import dev_curve, training_facts
 from .run.records import read_records
@@ -88,7 +89,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise InputError(f"--out {args.out}: name a file that ends with .jsonl")
     results = read_results(args.results)
     lines = {run["run"]: run for run in read_records(args.out)}
-    lines.update({run["run"]: published(run, results) for run in (*results.runs, *results.continued)})
+    for run in (*results.runs, *results.continued):
+        if has_finished(run) or lines.get(run["run"], {}).get("status") != "done":
+            lines[run["run"]] = published(run, results)
     with new_file(args.out) as work:
         work.write_text(
             "".join(f"{json.dumps(run, separators=(',', ':'))}\n" for run in lines.values()), encoding="utf-8"

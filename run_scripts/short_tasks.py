@@ -47,7 +47,8 @@ def short(files: list[Path], words: int) -> list[str]:
     lines = []
     for file in files:
         with open(file, encoding="utf-8") as opened:
-            lines += [line for line in opened if len(line.partition("\t")[2].split()) <= words]
+            whole = (line.removesuffix("\n") + "\n" for line in opened)  # the last one may lack its end
+            lines += [line for line in whole if len(line.partition("\t")[2].split()) <= words]
     random.Random(1).shuffle(lines)
     return lines
 

@@ -21,8 +21,8 @@ def _accuracy_and_f1(predictions: np.ndarray, targets: np.ndarray, questions: Qu
 
 
 def _pearson_and_spearman(predictions: np.ndarray, targets: np.ndarray, questions: Questions | None = None) -> Scores:
-    """Both are 0 where all predictions are the same, as there is no correlation then."""
-    if np.ptp(predictions) == 0:
+    """Both are 0 where all predictions, or all targets, are the same, as there is no correlation then."""
+    if np.ptp(predictions) == 0 or np.ptp(targets) == 0:
         return {"pearson": 0.0, "spearman": 0.0, "pearson_and_spearman": 0.0}
     pearson, spearman = pearsonr(predictions, targets)[0], spearmanr(predictions, targets)[0]
     return {"pearson": pearson, "spearman": spearman, "pearson_and_spearman": (pearson + spearman) / 2}

@@ -22,7 +22,8 @@ REASONS = {DIVERGED: ("diverged", "probably exploding"), NO_MEMORY: ("out of mem
 def failure(error: object) -> Record:
     """What a run leaves that failed, with the ``reason`` if it would fail again."""
     text = " ".join(str(error).split()) or type(error).__name__
-    reason = next((reason for reason, words in REASONS.items() if any(word in text for word in words)), None)
+    said = text.partition(" (log: ")[0]  # not the names of our own folders
+    reason = next((reason for reason, words in REASONS.items() if any(word in said for word in words)), None)
     return {"status": "failed", "error": text, "reason": reason}
 
 

@@ -95,6 +95,15 @@ def test_runs_of_several_folders_stay_and_are_renewed(results, tmp_path):
     assert found[0]["row"] == "adapter" and read_records(out) == found
 
 
+def test_a_run_that_has_finished_elsewhere_stays(results, tmp_path):
+    out = tmp_path / "out.jsonl"
+    first, last = (publish(results, out)[i] for i in (0, -1))
+    gone = {**made.failed("m-idpg-phm", "CR"), "run": first["run"]}
+    done = {**made.run("adapter", "CR", 4), "run": last["run"]}
+    found = publish(made.write(tmp_path / "more", [gone, done]), out)
+    assert found[0] == first and found[-1]["status"] == "done" and len(found) == 7
+
+
 def test_older_records_are_filled_from_logs_and_data(tmp_path):
     data = write_folder(tmp_path / "CR-bin", pairs=False)
     run = made.run("adapter", "CR", data=str(data))

@@ -35,6 +35,15 @@ def test_examples_are_short_enough_drawn_once_and_always_the_same(tmp_path):
     assert found == splits(folder, Size(words=5, train=6, valid=3, pooled=True))
 
 
+def test_a_file_without_its_last_line_end(tmp_path):
+    folder = write(tmp_path / "CR", [f"0\ttrain {i}" for i in range(5)], [f"1\tvalid {i}" for i in range(5)])
+    for split in ("train", "valid"):
+        path = folder / f"{split}.tsv"
+        path.write_text(path.read_text().rstrip("\n"))
+    found = splits(folder, Size(words=5, train=6, valid=4, pooled=True))
+    assert all(line.endswith("\n") for lines in found.values() for line in lines)
+
+
 def test_without_pooling_the_files_stay_apart(tmp_path):
     folder = write(tmp_path / "MR", [f"0\ttrain {i}" for i in range(5)], [f"0\tvalid {i}" for i in range(5)])
     found = splits(folder, Size(words=5, train=3, valid=2))

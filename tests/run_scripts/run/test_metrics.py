@@ -31,6 +31,7 @@ def test_correlations():
     assert found["spearman"] == pytest.approx(80)
     assert found["pearson_and_spearman"] == pytest.approx((found["pearson"] + 80) / 2)
     assert set(score("pearson_and_spearman", np.ones(4), targets).values()) == {0.0}
+    assert set(score("pearson_and_spearman", predictions, np.ones(4)).values()) == {0.0}
 
 
 def test_matthews():

@@ -7,7 +7,7 @@ import multiprocessing
 import pytest
 
 from preprocess.errors import InputError
-from run_scripts.run.records import append_record, only_one, read_records
+from run_scripts.run.records import append_record, failure, only_one, read_records
 
 
 def test_the_latest_line_of_a_run_counts(tmp_path):
@@ -54,3 +54,10 @@ def test_a_folder_is_held_by_one(tmp_path):
             pass
     with only_one(tmp_path):
         pass
+
+
+def test_a_folder_does_not_say_why_a_run_failed():
+    said = "fairseq-train ended with status 1: {} (log: /results/diverged/out of memory/train.log)"
+    assert failure(said.format("KeyError: 3"))["reason"] is None
+    assert failure(said.format("the run has diverged"))["reason"] == "diverged"
+    assert failure(said.format("CUDA out of memory"))["reason"] == "out of memory"

@@ -4,6 +4,7 @@ The files in the order in which a number passes through them; each imports those
 
     paper                     what the paper prints
     runs                      the lines of results.jsonl, checked
+    alike                     what runs must have in common to stand beside each other
     scope                     which of them were asked for; one table never mixes several settings
     scores                    of a row on a task: the learning rate that dev chooses, votes of the seeds, p values
     notes                     what is said below the numbers

@@ -74,7 +74,7 @@ def _by_metric(spec: ScoreColumns, results: Results) -> Iterator[Run]:
             continue
         metric, scores = spec.metrics[column], run.get("scores") or {}
         dev, test = ((scores.get(split) or {}).get(metric) for split in ("dev", "test"))
-        dev = run["dev"] if dev is None else dev  # of zero-shot transfer: on the task that was trained on
+        dev = run.get("dev") if dev is None else dev  # of zero-shot transfer: on the task that was trained on
         yield {**run, "task": column, "metric": metric, "dev": dev, "test": test}
 
 

@@ -18,8 +18,9 @@ from .scores import Score, rows_of
 
 KINDS = ("training", "prediction", "convergence")
 OURS = {
-    "training": "training: seconds of an update (fairseq's clock) by the examples in it",
-    "prediction": "prediction: seconds for an example of the reported split, in batches of 64, with loading of batches",
+    "training": "training: seconds of an update (fairseq's clock) by the batch size, which --max-tokens may cut short",
+    "prediction": "prediction: seconds for an example of the reported split, in batches of 64, with loading of batches "
+    "and, where an earlier pass has kept it, of M(x)",
     "convergence": "seconds of an update (fairseq's clock) times the updates before the best checkpoint",
 }
 

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from operator import itemgetter
 from typing import Any, Callable, Collection, Iterable, Mapping
 
 from preprocess.tasks import TASKS
 
-from .runs import Run, architecture, backbone_label, cell_label, grouped, is_hopeless, is_prompted, kind_of, task_label
+from .runs import (
+    Run,
+    architecture,
+    asked_options,
+    backbone_label,
+    cell_label,
+    grouped,
+    is_hopeless,
+    is_prompted,
+    kind_of,
+    task_label,
+)
 from .scope import Scope
 from .scores import RowScores
 
@@ -87,20 +97,22 @@ def variants_note(runs: Iterable[Run], chosen: str = "not as in the paper: ") ->
 
 
 def _options(runs: Iterable[Run]) -> list[str]:
-    """A note with what fairseq-train was given besides the paper's settings: to all runs, and to those of some rows."""
-    by_row = {
-        row: set.intersection(*map(_given, group)) for row, group in grouped(runs, lambda run: run["row"]).items()
-    }
+    """A note with what fairseq-train was given besides the paper's settings: to all runs, to those of some rows, and to
+    those of a row on some task."""
+    of_cells = grouped(runs, lambda run: (run["row"], run["task"]))
+    by_cell = {cell: set.intersection(*map(_given, group)) for cell, group in of_cells.items()}
+    by_row = {row: set.intersection(*(by_cell[cell] for cell in by_cell if cell[0] == row)) for row, _ in by_cell}
     shared = set.intersection(*by_row.values())
-    more = grouped(filter(lambda row: by_row[row] - shared, by_row), lambda row: tuple(sorted(by_row[row] - shared)))
+    more = {row: by_row[row] - shared for row in by_row}
+    more |= {f"{row} on {task}": by_cell[row, task] - by_row[row] for row, task in by_cell}
     parts = [" ".join(sorted(shared))] if shared else []
-    parts += [f"{', '.join(rows)}: {' '.join(options)}" for options, rows in more.items()]
+    for options, where in grouped(filter(more.get, more), lambda name: tuple(sorted(more[name]))).items():
+        parts.append(f"{', '.join(where)}: {' '.join(options)}")
     return [f"options besides the paper's: {'; '.join(parts)}"] if parts else []
 
 
 def _given(run: Run) -> set[str]:
-    """Options of a run with their values; records of before they were kept apart have none."""
-    return set(filter(None, re.split(r" (?=--[a-z])", " ".join(run.get("given_options") or ()))))
+    return {f"{name} {value}".strip() for name, value in asked_options(run).items()}
 
 
 def _distinct(runs: Iterable[Run], value: Callable[[Run], Any]) -> str:

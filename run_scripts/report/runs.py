@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from run_scripts.run.records import REASONS, read_records, results_file
 Run = dict[str, Any]  # a line of results.jsonl
 SINGLE, PAIRS = "single sentences", "pairs"  # kinds of tasks
 PROMPT = ("position", "supplementary_position", "prompt_length")
+LENGTH = "--prompt-length"
 CELL = ("row", "task", "k", "selection", "position", "supplementary_position")
 
 
@@ -80,8 +82,27 @@ def is_hopeless(run: Run) -> bool:
 def is_variant(failed: Run, done: Run) -> bool:
     """Whether a failed run is of the same table cell as one that has finished; some may not know all of themselves."""
     known = all(failed.get(key) == done[key] for key in CELL)
-    length, sha256 = failed.get("prompt_length"), failed["backbone"]["sha256"]
-    return known and length in (None, done["prompt_length"]) and sha256 in ("", done["backbone"]["sha256"])
+    return known and _may_be_as_long(failed, done) and failed["backbone"]["sha256"] in ("", done["backbone"]["sha256"])
+
+
+def _may_be_as_long(failed: Run, done: Run) -> bool:
+    """Of prompts: a run that failed before its model was there knows at most the length that it was asked for."""
+    if failed.get("prompt_length") is not None:
+        return failed["prompt_length"] == done["prompt_length"]
+    if None in (failed.get("given_options"), done.get("given_options")):
+        return True  # records of before the options that were given were kept apart
+    asked, other = (asked_options(run).get(LENGTH) for run in (failed, done))
+    return asked in (other, str(done["prompt_length"]))
+
+
+def asked_options(run: Run) -> dict[str, str]:
+    """Options that fairseq-train was given besides the paper's settings, with their values as one text.
+
+    Records of before they were kept apart have none.
+    """
+    words = re.split(r" (?=--[a-z])", " ".join(run.get("given_options") or ()))
+    found = (re.match(r"(--[a-z][^ =]*)[ =]?(.*)", word, re.DOTALL) for word in words)
+    return {match[1]: match[2] for match in found if match}
 
 
 def is_prompted(run: Run) -> bool:

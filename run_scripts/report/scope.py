@@ -9,11 +9,19 @@ from typing import Any, Callable, Collection, Iterable, Iterator
 
 from preprocess.errors import InputError
 
+from .alike import check_alike
 from .paper import PAPER_ARCH, paper
-from .runs import PAIRS, PROMPT, Results, Run, architecture, backbone_label, grouped, has_finished, is_prompted, kind_of
-
-# options that differ between runs with the same result
-PLACES = ("data", "save_dir", "representation_cache", "state_cache")
+from .runs import (
+    PAIRS,
+    Results,
+    Run,
+    architecture,
+    backbone_label,
+    grouped,
+    has_finished,
+    is_prompted,
+    kind_of,
+)
 
 
 @dataclass(frozen=True)
@@ -156,8 +164,7 @@ def take_runs(
             f"python -m run_scripts.report {results.place} lists what is there"
         )
     done = settle(done, choice, results, [dimension.key for dimension in DIMENSIONS if dimension.key not in free])
-    _refuse_mixture(done, results)
-    _refuse_doubles(done, results)
+    check_alike(done, results)
     return Scope(done, failed)
 
 
@@ -239,38 +246,3 @@ DIMENSIONS = (
     Dimension("position", _row_and_kind),
     Dimension("supplementary_position", _row),
 )
-
-
-def _refuse_mixture(runs: Iterable[Run], results: Results) -> None:
-    """Runs of before and after a change of the settings that this package gives belong in tables of their own."""
-    protocols = sorted({run.get("protocol") or 1 for run in runs})
-    if len(protocols) > 1:
-        raise InputError(
-            f"{results.place} has runs made with different versions of the settings (protocol "
-            f"{' and '.join(map(str, protocols))}): remove the lines of those below {protocols[-1]}, and sweep again"
-        )
-
-
-def _refuse_doubles(runs: Iterable[Run], results: Results) -> None:
-    seen: dict[tuple[Any, ...], Run] = {}
-    for run in runs:
-        other = seen.setdefault(tuple(run[key] for key in ("row", "task", "k", "lr", "seed", *PROMPT)), run)
-        if other is not run:
-            raise InputError(
-                f"{results.place}: runs {other['run']} and {run['run']} are both {run['row']} on {run['task']}, lr "
-                f"{run['lr']:g}, seed {run['seed']}{_differences(other, run)}: remove the line of one"
-            )
-
-
-def _differences(one: Run, other: Run) -> str:
-    first, second = (_flat(run.get("options")) for run in (one, other))
-    names = [name for name in first.keys() | second.keys() if first.get(name) != second.get(name)]
-    return f" (they differ in {', '.join(sorted(names))})" if names else ""
-
-
-def _flat(options: Any) -> dict[str, Any]:
-    """Options by name, whatever groups they stand in, without those that name places."""
-    flat: dict[str, Any] = {}
-    for name, value in options.items() if isinstance(options, dict) else ():
-        flat.update(_flat(value) if isinstance(value, dict) else {name: value})
-    return {name: value for name, value in flat.items() if name not in PLACES}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import struct
-import warnings
 import zipfile
 import zlib
 from collections import defaultdict
@@ -24,6 +23,7 @@ from run_scripts.run import metrics
 from .runs import Run, cell_label, grouped, is_hopeless, is_variant
 
 LEVEL = 0.05  # of significance
+DIGITS = 6  # of a mean: what floats add behind them must not tell equal dev scores apart
 # What numpy and zipfile raise over a file that is not there, cut short, changed, or of another kind.
 DAMAGED = (
     *(OSError, LookupError, ValueError, TypeError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile),
@@ -75,7 +75,7 @@ def choose(runs: Iterable[Run], failed: Iterable[Run] = ()) -> Score | None:
     by_lr = [group for lr, group in grouped(runs, lambda run: run["lr"]).items() if lr not in out]
     most = max(map(len, by_lr), default=0)
     scores = [Score(tuple(sorted(group, key=lambda run: run["seed"]))) for group in by_lr if len(group) == most]
-    return max(scores, key=lambda score: (score.dev, -score.lr), default=None)
+    return max(scores, key=lambda score: (round(score.dev, DIGITS), -score.lr), default=None)
 
 
 def rows_of(
@@ -109,7 +109,11 @@ def mean_dev(row: RowScores, tasks: Collection[str]) -> float | None:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two-sided p value of a paired t-test over n pairs; not a number below two pairs, or where all are equal."""
+    """Two-sided p value of a paired t-test over n pairs.
+
+    Not a number below two pairs, or where all differences are the same: by a deviation of 0 any of them would be
+    significant, a single example of the test set twice.
+    """
 
     p: float
     n: int
@@ -126,11 +130,9 @@ def paired_test(one: RowScores, other: RowScores) -> Comparison:
     """Two rows, each at its chosen learning rates; pairs are the tasks and seeds that both have."""
     ours, theirs = _by_pair(one), _by_pair(other)
     shared = sorted(ours.keys() & theirs.keys())
-    if len(shared) < 2:
+    if len({round(ours[pair] - theirs[pair], DIGITS) for pair in shared}) < 2:
         return Comparison(math.nan, len(shared))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # differences that are all equal: p is 0, or none
-        test = ttest_rel([ours[pair] for pair in shared], [theirs[pair] for pair in shared])
+    test = ttest_rel([ours[pair] for pair in shared], [theirs[pair] for pair in shared])
     return Comparison(float(test.pvalue), len(shared))
 
 

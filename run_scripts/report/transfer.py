@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from statistics import mean
 from typing import Iterator
 
@@ -44,11 +45,20 @@ class Pair:
 
 
 def answers(results: Results) -> Iterator[Run]:
-    """A run for each score on another task: its task is that one, ``source_task`` the one that it was trained on."""
-    for run in results.runs:
-        for task, found in (run.get("transfer") or {}).items() if has_finished(run) and run["k"] is None else ():
-            own = {"task": task, "source_task": run["task"], "scores": {"test": found["scores"]}}
-            yield {**run, **own, "metric": found["metric"], "test": found["test"]}
+    """A run for each score on another task: its task is that one, ``source_task`` the one that it was trained on.
+
+    A run that failed would have answered what others of its task have.
+    """
+    full = [run for run in results.runs if run["k"] is None]
+    of_tasks = grouped(full, itemgetter("task")).items()
+    asked = {task: sorted({other for run in runs for other in run.get("transfer") or ()}) for task, runs in of_tasks}
+    for run in full:
+        own = {"source_task": run["task"], "metric": None, "test": None}
+        for task in asked[run["task"]] if not has_finished(run) else ():
+            yield {**run, **own, "task": task}
+        for task, found in (run.get("transfer") or {}).items() if has_finished(run) else ():
+            scores = {"dev": (run.get("scores") or {}).get("dev") or {}, "test": found["scores"]}
+            yield {**run, **own, "task": task, "scores": scores, "metric": found["metric"], "test": found["test"]}
     yield from results.continued
 
 

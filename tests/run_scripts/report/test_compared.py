@@ -104,6 +104,34 @@ def test_zero_shot_transfer_in_columns(tmp_path):
     assert cells(table_, "id-spam", "paper")["MRPC → QQP"] == "69.2±0.4"
 
 
+def test_zero_shot_transfer_is_at_the_rate_of_the_same_metric_and_not_of_one_that_diverged(tmp_path):
+    """On MRPC's dev the first is best by its own metric, the second by that of the table; the third has diverged."""
+    found = {"QQP": {"metric": "acc_and_f1", "scores": scores(50.0, 66.6), "test": 50.0}}
+    better = {"QQP": {"metric": "acc_and_f1", "scores": scores(50.0, 77.7), "test": 50.0}}
+    high = {"dev": scores(90.0, 60.0), "test": scores(90.0, 60.0)}
+    runs = [run("id-spam", "MRPC", 1, 1e-3, 90.0, scores=high, transfer=found)]
+    runs += [
+        run("id-spam", "MRPC", 1, 1e-4, 80.0, transfer=better),
+        run("id-spam", "MRPC", 1, 1e-5, 99.0, transfer=found),
+    ]
+    gone = as_swept(made.failed("id-spam", "MRPC", 2, lr=1e-5, reason="diverged"))
+    made.write(tmp_path, [run("id-spam", "QQP"), *runs, gone])
+    ours = cells(compared_table(papers().tables["idspam-6"], read_results(tmp_path), Choice()), "id-spam", "ours")
+    assert ours["MRPC → QQP"] == "77.7 (n=1)"
+
+
+def as_swept(failed):
+    """A failed run as a sweep leaves it, which says nothing of what came of it."""
+    return {name: value for name, value in failed.items() if name not in ("dev", "test", "metric", "trainable")}
+
+
+def test_a_run_that_failed_leaves_the_table(tmp_path):
+    gone = as_swept(made.failed("id-spam", "MRPC", 2))
+    found = table(tmp_path, "idspam-3", [run("id-spam", "MRPC"), gone])
+    assert cells(found, "id-spam", "ours")["MRPC"] == "60.0 (n=1)"
+    assert "failed runs, left out: 1 (id-spam on MRPC 1)" in found.notes
+
+
 def test_few_shot_transfer_in_columns(tmp_path):
     few = {"source_task": "QQP", "k": 100, "setting": "few-shot"}
     found = table(

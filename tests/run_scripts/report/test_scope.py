@@ -96,15 +96,6 @@ def test_the_papers_prompt_length_is_taken_among_several(tmp_path):
     assert len(taken(tmp_path, runs, free=["prompt_length"])) == 3
 
 
-def test_two_runs_of_one_cell_are_refused(tmp_path):
-    one = made.run("a", "CR", options={"model": {"dropout": 0.1, "save_dir": "x"}})
-    other = made.run("a", "CR", options={"model": {"dropout": 0.0, "save_dir": "y"}})
-    message = refusal(tmp_path, [one, other])
-    assert (
-        f"runs {one['run']} and {other['run']} are both a on CR, lr 0.001, seed 1 (they differ in dropout)" in message
-    )
-
-
 def test_failed_runs_are_counted_and_not_taken(tmp_path):
     runs = [made.run("a", "CR"), made.failed("a", "CR", 2), made.failed("a", "CR", 3, selection="paper")]
     scope = take_runs(Results(tmp_path, tuple(runs)), Choice(selection="clean"))
@@ -117,8 +108,3 @@ def test_other_tasks_than_the_papers_are_left_out_unless_named(tmp_path):
     assert taken(tmp_path, runs) == [runs[0]["run"]]
     assert taken(tmp_path, runs, Choice(tasks=("MNLI",))) == [runs[1]["run"]]
     assert "with --tasks RTE, --selection clean" in refusal(tmp_path, runs, Choice(tasks=("RTE",), selection="clean"))
-
-
-def test_runs_of_different_versions_are_not_mixed(tmp_path):
-    runs = [made.run("adapter", "CR"), made.run("adapter", "CR", 2, protocol=2)]
-    assert "made with different versions of the settings (protocol 1 and 2)" in refusal(tmp_path, runs)

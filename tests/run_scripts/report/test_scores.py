@@ -49,6 +49,15 @@ def test_of_equal_dev_scores_the_smaller_rate_wins():
     assert choose(equal).lr == 1e-4
 
 
+@given(st.integers(200, 250), st.integers(1, 9), st.integers(1, 40))
+def test_equal_means_of_unequal_seeds_are_equal(right, apart, most):
+    """Of 300 examples; as floats the two means may differ in their last digit."""
+    spread = [made.run("a", "CR", seed, 1e-4, dev=100 * (right + by) / 300) for seed, by in ((1, apart), (2, -apart))]
+    same = [made.run("a", "CR", seed, 1e-3, dev=100 * right / 300) for seed in (1, 2)]
+    assert choose([*same, *spread]).lr == 1e-4
+    assert choose([same[0], {**same[1], "dev": same[1]["dev"] + most / 400_000}, *spread]).lr == 1e-3
+
+
 FAST = [made.run("a", "CR", seed, 5e-3, dev=90) for seed in (1, 2)]
 SLOW = [made.run("a", "CR", seed, 1e-3, dev=70) for seed in (1, 2, 3)]
 GONE = made.failed("a", "CR", 3, lr=5e-3, reason="diverged")
@@ -64,6 +73,17 @@ def test_a_rate_with_a_seed_that_diverged_is_out():
         assert choose([*FAST, *SLOW[:2]], [{**GONE, **other}]).lr == 5e-3
     for unknown in ({"prompt_length": None}, {"backbone": {"path": "x", "sha256": ""}}):
         assert choose([*FAST, *SLOW[:2]], [{**GONE, **unknown}]).lr == 1e-3
+
+
+def test_a_prompt_of_another_length_that_diverged_takes_no_rate_away():
+    """A run that fails does not know its prompt's length, but what it was asked for."""
+    five, ten = ({"given_options": options} for options in (["--fp16"], ["--fp16", "--prompt-length", "10"]))
+    runs = [{**run, **five} for run in (*FAST, *SLOW[:2])]
+    longer = [{**run, **ten, "prompt_length": 10} for run in runs]
+    gone = {**GONE, "prompt_length": None}
+    assert choose(runs, [{**gone, **five}]).lr == choose(longer, [{**gone, **ten}]).lr == 1e-3
+    assert choose(runs, [{**gone, **ten}]).lr == choose(longer, [{**gone, **five}]).lr == 5e-3
+    assert choose(runs, [{**gone, "given_options": ["--prompt-length=5"]}]).lr == 1e-3
 
 
 def test_where_every_rate_is_out_there_is_no_score():
@@ -109,7 +129,15 @@ def test_only_shared_tasks_and_seeds_are_compared():
     assert found.n == 2
     assert str(paired_test(row({"CR": [1]}), row({"CR": [2]}))) == "- (n=1)"
     assert str(paired_test(row({"CR": [1, 2]}), row({"CR": [1, 2]}))) == "- (n=2)"
-    assert str(paired_test(row({"CR": [2, 3]}), row({"CR": [1, 2]}))) == "<0.001* (n=2)"
+
+
+def test_differences_that_are_all_the_same_prove_nothing():
+    """One example of 300 more, with each of two seeds: the deviation is 0, or what floats make of it."""
+    ours, theirs = ([100 * right / 300 for right in seeds] for seeds in ((242, 244), (241, 243)))
+    assert ours[0] - theirs[0] != ours[1] - theirs[1]
+    assert str(paired_test(row({"CR": ours}), row({"CR": theirs}))) == "- (n=2)"
+    assert str(paired_test(row({"CR": [2, 3]}), row({"CR": [1, 2]}))) == "- (n=2)"
+    assert str(paired_test(row({"CR": [2, 3.001]}), row({"CR": [1, 2]}))) == "<0.001* (n=2)"
 
 
 @given(st.lists(st.lists(st.integers(0, 3), min_size=4, max_size=4), min_size=1, max_size=6))

@@ -95,6 +95,12 @@ def test_options_besides_the_papers_stand_below(tmp_path):
     assert not any("besides" in note for note in table(tmp_path, 1, [made.run("efl", "CR")]).notes)
 
 
+def test_options_of_a_row_on_one_task_stand_below_too(tmp_path):
+    runs = [made.run("efl", "CR", given_options=["--fp16"])]
+    runs += [made.run("efl", "MR", given_options=["--fp16", "--dropout", "0"]), made.run("adapter", "CR")]
+    assert "options besides the paper's: efl: --fp16; efl on MR: --dropout 0" in table(tmp_path, 1, runs).notes
+
+
 def test_rows_that_lack_the_same_seeds_are_named_together(tmp_path):
     runs = [made.run(row, "CR", seed) for row in ("efl", "adapter") for seed in (1, 2)]
     runs += [made.run(row, "MR", 1) for row in ("efl", "adapter")]

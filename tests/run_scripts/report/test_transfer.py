@@ -51,6 +51,14 @@ def test_the_learning_rate_is_that_of_the_first_tasks_dev(results):
     assert "(n=...): fewer seeds; id-spam on MRPC → QQP with K = 8 without 2" in said
 
 
+def test_a_rate_at_which_the_first_training_diverged_is_out(tmp_path):
+    """As in the table of the first task; both rates have as many models left."""
+    runs = [answered("id-spam", 1, 1e-3, 70, 60.0), answered("id-spam", 2, 1e-4, 60, 90.0)]
+    gone = made.failed("id-spam", "MRPC", 2, lr=1e-3, reason="diverged")
+    found = transfer_table(read_results(made.write(tmp_path, [*runs, gone])), Choice())
+    assert lines(found)["MRPC → QQP", "-", "id-spam"] == ["45.0 (n=1)", "90.0", "40.0", "65.0", "0.0001"]
+
+
 def test_no_other_table_has_runs_that_go_on(results):
     assert len(results.runs) == 6 and len(results.continued) == 2
     table = score_table(SCORE_TABLES[1], results, Choice(tasks=("MRPC",)))

@@ -1,0 +1,61 @@
+"""Runs that no table mixes: of other versions, of one cell twice, or of one cell trained in two ways."""
+
+from __future__ import annotations
+
+import pytest
+
+from preprocess.errors import InputError
+from run_scripts.report.alike import check_alike
+from run_scripts.report.runs import Results
+
+from . import made
+
+
+def check(tmp_path, runs) -> None:
+    check_alike(runs, Results(tmp_path, tuple(runs)))
+
+
+def refusal(tmp_path, runs) -> str:
+    with pytest.raises(InputError) as error:
+        check(tmp_path, runs)
+    assert "\n" not in str(error.value) and str(error.value).startswith(str(tmp_path))
+    return str(error.value)
+
+
+def test_two_runs_of_one_cell_are_refused(tmp_path):
+    one = made.run("a", "CR", options={"model": {"dropout": 0.1, "save_dir": "x"}})
+    other = made.run("a", "CR", options={"model": {"dropout": 0.0, "save_dir": "y"}})
+    message = refusal(tmp_path, [one, other])
+    assert (
+        f"runs {one['run']} and {other['run']} are both a on CR, lr 0.001, seed 1 (they differ in dropout)" in message
+    )
+
+
+def test_runs_of_different_versions_are_not_mixed(tmp_path):
+    runs = [made.run("adapter", "CR"), made.run("adapter", "CR", 2, protocol=2)]
+    assert "made with different versions of the settings (protocol 1 and 2)" in refusal(tmp_path, runs)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        ({"max_update": 200}, {"max_update": 400}, "max update 200 and 400"),
+        ({}, {"batch_size": 8, "max_epoch": 3}, "batch size None and 8, max epoch None and 3"),
+        ({"warm_up": None}, {"warm_up": 0.06}, "warm up None and 0.06"),
+        ({"given_options": ["--cpu"]}, {"given_options": ["--dropout", "0"]}, "--dropout 0"),
+        ({"given_options": ["--lora-rank", "4"]}, {"given_options": ["--lora-rank=8"]}, "--lora-rank 4, --lora-rank 8"),
+    ],
+)
+@pytest.mark.parametrize("place", [{"seed": 2}, {"lr": 5e-3}])
+def test_seeds_and_rates_of_a_cell_are_trained_alike(tmp_path, one, other, said, place):
+    """A sweep that was stopped, changed, and gone on with: no run stands twice, and no mean says that it is of two."""
+    runs = [made.run("a", "CR", **one), made.run("a", "CR", **place, **other)]
+    message = refusal(tmp_path, runs)
+    assert f"runs {runs[0]['run']} and {runs[1]['run']} are both a on CR, and differ in {said}: remove" in message
+    for apart in ({"task": "MR"}, {"row": "b"}, {"prompt_length": 10}, {"k": 100}):
+        check(tmp_path, [runs[0], {**runs[1], **apart}])
+
+
+def test_what_changes_no_result_may_differ(tmp_path):
+    options = (["--cpu", "--fp16"], ["--fp16", "--update-freq", "2", "--num-workers=4"], None)
+    check(tmp_path, [made.run("a", "CR", seed, given_options=given) for seed, given in enumerate(options)])

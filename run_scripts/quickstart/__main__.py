@@ -61,6 +61,13 @@ def positive(text: str) -> int:
     return number
 
 
+def learning_rate(text: str) -> float:
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no learning rate: write a positive number such as 1e-3")
+    return number
+
+
 def method_name(text: str) -> str:
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", text):
         raise argparse.ArgumentTypeError(f"{text!r} is not the name of a method")
@@ -83,7 +90,7 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("--valid-examples", type=positive, default=400, metavar="N")
     add("--test-examples", type=positive, default=1000, metavar="N")
     add("--max-epoch", type=positive, metavar="N", help="instead of each method's own")
-    add("--lr", type=float, help="learning rate, instead of each method's own")
+    add("--lr", type=learning_rate, help="learning rate, instead of each method's own")
     add("--seed", type=positive, default=1, metavar="N", help="of the splits and the training")
     add("--cpu", action="store_true", help="do not use a GPU")
     args = parser.parse_args(argv)

@@ -241,7 +241,10 @@ def test_arguments(tmp_path, monkeypatch):
     assert (args.out, args.methods, args.max_epoch) == ((tmp_path / "x").resolve(), ["a", "b"], 1)
 
 
-@pytest.mark.parametrize("wrong", [["--train-examples", "0"], ["--methods", "../x"], ["--seed", "one"]])
+@pytest.mark.parametrize(
+    "wrong",
+    [["--train-examples", "0"], ["--methods", "../x"], ["--seed", "one"], ["--lr", "0"], ["--lr", "nan"]],
+)
 def test_wrong_arguments_are_named(wrong, capsys):
     with pytest.raises(SystemExit):
         quickstart.parse_args(wrong)

@@ -120,10 +120,11 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         if not predicts_words(self.args):
             super().register_classification_head(name, num_classes, **kwargs)
 
-    def predict_words(self, name: str, words: List[int]) -> None:
+    def predict_words(self, name: str, words: List[int]) -> VerbaliserHead:
         """Lets the LM head stand for the classification head ``name``; ``words``: the token of each class's word."""
         all_words = str(self.args.verbaliser_loss) == "vocabulary"
         self.classification_heads[name] = VerbaliserHead(self.encoder.lm_head, words, all_words)
+        return self.classification_heads[name]
 
     def merge_method(self) -> None:
         """Lets the method stand in the backbone's weights where it can: for prediction, the model is not saved again.

@@ -1,7 +1,7 @@
 """Sentence prediction with a prompt in each example."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
@@ -46,7 +46,7 @@ from .prompted_dataset import PromptedDataset, place_prompts, separators
 from .shortening import whole_sentences
 from .swapped_pairs import SwappedPairsAppended
 from .template import Template
-from .verbalisers import Phrasing, complete_phrasing, find_phrasing
+from .verbalisers import ClassWords, Phrasing, complete_phrasing, find_phrasing
 
 SwapPairs: Any = ChoiceEnum(["none", "append"])
 CacheType: Any = ChoiceEnum(["float32", "float16"])
@@ -149,8 +149,11 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         model = super().build_model(cfg, from_checkpoint)
         if phrasing is not None:
             self.template = phrasing.template
-            model.predict_words(self.cfg.classification_head_name, phrasing.words)
+            head = model.predict_words(self.cfg.classification_head_name, phrasing.words)
             self.all_words = str(cfg.verbaliser_loss) == "vocabulary"
+            if not from_checkpoint:  # whose words are in the order of its classes
+                assert self.labels is not None  # scores were refused
+                data = replace(data, follow=ClassWords(cfg, self.labels, head).follow)
         prepare_model(model, data, training=not from_checkpoint)
         self.judges, self.prompt_length = from_checkpoint, model.prompt_length
         self.half_precision = model.kept.get("fp16")

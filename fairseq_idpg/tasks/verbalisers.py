@@ -7,13 +7,16 @@ encoder-only/data/process.py). Differs from it in: CR, which it does not have, i
 from dataclasses import dataclass
 from typing import Any, Dict, List, NamedTuple
 
+import torch
 from fairseq.data import Dictionary
 
 from preprocess.encoders.base import Encoder
 
 from ..errors import InputError
 from ..models.config import predicts_words
+from ..models.verbaliser_head import VerbaliserHead
 from ..saving.record import Record, listed
+from .labels import LabelOrder
 from .prompt_position import check_template_position
 from .template import MASK, Template, encode_template
 
@@ -52,6 +55,29 @@ class Phrasing(NamedTuple):
 
     template: Template
     words: List[int]
+
+
+class ClassWords:
+    """The words of a new run in the order of the model's classes: the folder's, until a checkpoint brings another.
+
+    Args:
+        cfg: the model's options, whose verbalisers every checkpoint keeps.
+        labels: of the folder.
+        head: predicts the words.
+    """
+
+    def __init__(self, cfg: Any, labels: LabelOrder, head: VerbaliserHead):
+        self.cfg = cfg
+        self.labels = labels
+        self.head = head
+        self.words = dict(zip(labels.names, cfg.verbalisers.split(",")))
+        self.tokens = dict(zip(labels.names, head.words.tolist()))
+
+    def follow(self, names: List[str]) -> None:
+        """Takes the order of a checkpoint's classes, see ``LabelOrder``."""
+        self.labels.follow(names)
+        self.cfg.verbalisers = ",".join(self.words[name] for name in names)
+        self.head.words.copy_(torch.tensor([self.tokens[name] for name in names]))
 
 
 def complete_phrasing(cfg: Any, task_cfg: Any, record: Record) -> None:

@@ -115,6 +115,23 @@ def test_classes_in_another_order(place, trained, tmp_path):
     assert [found.label_names for found in probabilities] == [["0", "1"]] * 2
 
 
+def test_training_on_another_order_keeps_the_words_of_the_classes(place, trained, tmp_path):
+    """A run that starts from a checkpoint has its classes in the order of that, and their words too."""
+    other = renamed(place / "MR-bin", tmp_path / "MR-bin", {name: name for name in "01"}, ["1", "0"])
+    (other / "sha256.txt").unlink()
+    expected = validate(place / "MR-bin", trained)
+    start = ["--finetune-from-model", trained, "--lr", 0, "--max-epoch", 1]
+    usual = ["--backbone", place / "model.pt", "--method", "prompt-tuning", "--predict-with", "mlm"]
+    run = train(other, tmp_path / "run", *usual, *start)
+    checkpoint = tmp_path / "run" / "checkpoint_last.pt"
+    for said in (run, validate(other, checkpoint), train(other, tmp_path / "run", *usual, *start, "--max-epoch", 2)):
+        for name in ("valid_loss", "valid_accuracy"):
+            assert said.log(name)[-1:] == expected.log(name), name
+    texts = [text for text, _ in SINGLES]
+    found = [load_predictor(path, device="cpu").predict(texts) for path in (trained, checkpoint)]
+    assert [p.probabilities for p in found[0]] == [p.probabilities for p in found[1]]
+
+
 def test_goes_on_as_it_was_or_says_why_not(place, trained, tmp_path):
     for number, (options, message) in enumerate(
         [

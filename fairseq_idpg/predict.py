@@ -2,8 +2,8 @@
 
 For sentences (--text; - reads standard input): a table with a header, or JSON lines, of label, probability and
 sentence, or of score and sentence. For a split of a binarized folder (DATA-bin): one line for each example, in the
-order of the data: the class and the probabilities of all classes, or the score. With --choose the class is 1 for the
-likeliest answer to each question, and 0 for the others.
+order of the data: the class and the probabilities of all classes, or the score. Scores are in the task's own scale.
+With --choose the class is 1 for the likeliest answer to each question, and 0 for the others.
 
 --path A B C: what several checkpoints on one backbone say of each sentence; NAME=FILE names the task of one.
 """
@@ -27,6 +27,7 @@ from .inference.reading import JSON_FORM, TextFile
 from .inference.writing import FORMATS, Writer
 
 CHUNK = 8192  # texts that are sorted by length together
+OTHER_FORMATS = {f".{form}" for form in FORMATS} - {".tsv"}
 OF_FOLDERS = ("split", "choose", "representation_cache", "state_cache")
 OF_TEXT = ("pairs", "jsonl", "format", "vocab", "vectors", "truncate", "fp16")
 
@@ -65,6 +66,8 @@ def check(args: argparse.Namespace) -> None:
             raise InputError(f"{flag_name(name)} goes with {needed}: leave it out")
     if args.data is not None and args.out is None:
         raise InputError("--out is missing: name the file of the predictions")
+    if args.data is not None and args.out.suffix in OTHER_FORMATS:
+        raise InputError(f"--out {args.out}: of a folder predictions are columns, tabs between: name it .tsv")
     if args.data is not None and len(args.path) > 1:
         raise InputError(f"--path {' '.join(args.path)}: several tasks read --text; for a folder give one")
     if args.pairs and args.jsonl:

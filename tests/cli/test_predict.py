@@ -63,6 +63,8 @@ def test_bad_input(trained, pairs, backbone, tmp_path):
         (["--path", "nowhere.pt"], "--path nowhere.pt is not a file"),
         (["--backbone", "gone.pt"], "gone.pt is not a file"),
         (["--batch-size", "0"], "--batch-size 0"),
+        (["--split", "valid", "--out", "out.csv"], "--out out.csv: of a folder predictions are columns, tabs between"),
+        (["--split", "valid", "--out", "out.jsonl"], "--out out.jsonl: of a folder predictions are columns"),
     ):
         with pytest.raises(SystemExit, match=message):
             main([*usual, *options])

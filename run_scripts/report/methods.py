@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from statistics import mean
+from statistics import median
 from typing import Callable, Iterable
 
 from preprocess.tasks import TASKS
@@ -21,7 +21,7 @@ COST_HEADER = ["trainable", "s/update", "peak MiB"]
 COSTS = (
     "trainable: parameters of the method, or of what it trains of the backbone, without the classification head",
     "s/update: of fairseq's clock, without start-up, loading, validation and saving, in whole seconds for each 100 "
-    "updates; mean over the runs; of the machine as it was, with whatever else ran there",
+    "updates; median of the runs; of the machine as it was, with whatever else ran there",
     "peak MiB: the most that a run held, of the GPU where there was one, else of the process with all that it loads",
 )
 
@@ -84,7 +84,7 @@ def _costs(results: Results, row: str, found: list[Score | None]) -> list[str]:
     seconds, peaks = _known(seconds_of(results, run) for run in runs), _known(run.get("peak_mib") for run in runs)
     return [
         f"{only_count(results, row, runs):,}",
-        f"{mean(seconds):.3f}" if seconds else NOTHING,
+        f"{median(seconds):.3f}" if seconds else NOTHING,
         f"{max(peaks):,.0f}" if peaks else NOTHING,
     ]
 

@@ -32,16 +32,17 @@ def by_row(found):
 
 
 def test_costs_are_of_the_runs_whose_score_is_shown(tmp_path):
-    """Of the learning rate that dev chose: seconds are their mean, memory their largest."""
+    """Of the learning rate that dev chose: their largest memory and median seconds, which a busy machine moves less."""
     chosen = {"lr": 5e-3, "dev": 80, "trainable": 22_032}
     runs = [costing("m-idpg-phm", 0.25, 700.4, seed=1, test=70, **chosen)]
     runs += [costing("m-idpg-phm", 0.35, 1712.6, seed=2, test=72, **chosen)]
-    runs += [costing("m-idpg-phm", 9, 9000, seed=seed, dev=79, test=90) for seed in (1, 2)]
+    runs += [costing("m-idpg-phm", 5.0, 900.0, seed=3, test=71, **chosen)]
+    runs += [costing("m-idpg-phm", 9, 9000, seed=seed, dev=79, test=90) for seed in (1, 2, 3)]
     found = table(tmp_path, runs)
     assert found.title == "Methods on MR"
-    assert by_row(found) == {"m-idpg-phm": ["71.0±1.4", "0.005", "22,032", "0.300", "1,713"]}
+    assert by_row(found) == {"m-idpg-phm": ["71.0±1.0", "0.005", "22,032", "0.350", "1,713"]}
     notes = "\n".join(found.notes)
-    assert notes.startswith("test: mean (±sample standard deviation) of test scores, x100, over seeds 1, 2")
+    assert notes.startswith("test: mean (±sample standard deviation) of test scores, x100, over seeds 1, 2, 3")
     for said in (
         "trainable: ",
         "s/update: ",

@@ -228,6 +228,7 @@ def of_run_scripts(place: Path, quickstart: Path) -> None:
     for name, method in (("prompts", "m-idpg-phm"), ("fine-tuned", "fine-tuning")):
         train(scores, place / name, *usual, "--method", method, without="" if name == "prompts" else "--phm-n")
         (place / f"{name}.pt").symlink_to(place / name / "checkpoint_best.pt")
+    (place / "checkpoints" / "cr-prompt.pt").symlink_to(place / "prompts.pt")
     rows = ("prompt-tuning", "m-idpg-phm")
     runs = [made.run(row, task, seed) for row in rows for task in made.TEN for seed in (1, 2)]
     made.write(place / "results" / "table1", runs)

@@ -61,8 +61,8 @@ def test_fairseqs_criterion_waits_for_every_number(place, asked):
 
 @pytest.mark.parametrize("regression", [False, True])
 def test_the_lists_are_fairseqs(place, tmp_path, regression):
-    data = str(write_folder(tmp_path / "data", regression=regression, classes=3))
-    of_task, said = {"data": data, "regression_target": regression, "num_classes": 1 if regression else 3}, []
+    data = str(write_folder(tmp_path / "data", regression=regression))
+    of_task, said = {"data": data, "regression_target": regression, "num_classes": 1 if regression else 2}, []
     reports = {"report_pearson_and_spearman": True} if regression else {"report_mcc": True, "report_acc_and_f1": True}
     for criterion in CRITERIA:
         options = {"task": of_task, "criterion": criterion, "reports": {**reports, "regression_target": regression}}

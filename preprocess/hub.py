@@ -47,9 +47,11 @@ def hub_split(dataset: str, name: str, hub_name: str, columns: Columns, strict: 
 
     def record(row: Record) -> Record:
         number = row.get(columns.label)
-        if hidden or (names is not None and number == HIDDEN):
+        if hidden:
             return {**row, columns.label: None}
-        return row if names is None or number is None else {**row, columns.label: names[number]}
+        if names is None or number is None:
+            return row
+        return {**row, columns.label: names[number] if number >= 0 else None}  # -1, and no other counts from the end
 
     def read(on_bytes: Callable[[int], object]) -> Iterator[Row]:
         malformed.lines.clear()

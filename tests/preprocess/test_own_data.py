@@ -102,6 +102,19 @@ def test_scores_that_the_hub_hides_are_none(commands, monkeypatch, hidden):
     assert data.targets("train") == data.targets("test1") == ["0.5", "-0.2"] and not data.has_labels("test")
 
 
+@pytest.mark.parametrize("number", [-1, -2])
+def test_no_class_of_the_hub_is_counted_from_the_end(commands, monkeypatch, number):
+    class Classes(FakeDataset):
+        features = {"label": types.SimpleNamespace(names=["bad", "good"])}
+
+    splits = {"train": Classes([{"text": "a", "label": 0}, {"text": "b", "label": 1}])}
+    splits["test"] = Classes([{"text": "a", "label": number}, {"text": "b", "label": number}])
+    fake = types.SimpleNamespace(load_dataset=lambda path, config, split: splits[split])
+    monkeypatch.setitem(sys.modules, "datasets", fake)
+    data = commands.ok("x", "--from-hub", "x", "--splits", "train=train", "test=test", "--text-columns", "text")
+    assert not data.has_labels("test")
+
+
 def test_hub_with_the_package(commands):
     pytest.importorskip("datasets")
     folder = commands.raw / "data"

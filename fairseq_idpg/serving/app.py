@@ -53,13 +53,14 @@ def build_app(
     async def predict(request: Request) -> Response:
         check_type(request.headers)
         question = read_question(await read_body(request, most_bytes), most_texts)
-        answer = asyncio.wrap_future(batcher.submit(question))
+        asked = batcher.submit(question)
+        answer = asyncio.wrap_future(asked)
         gone = asyncio.ensure_future(disconnected(request))
         both: Set[Any] = {answer, gone}
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         gone.cancel()
         if not answer.done():
-            answer.cancel()
+            asked.cancel()  # answer.cancel() would do so once the loop comes to it, when the model may have taken it
             return Response(status_code=GONE)
         return JSONResponse({"predictions": answer.result()})
 

@@ -66,7 +66,7 @@ def test_a_process_that_is_given_up_is_killed():
     assert next(lines) == "begin\n"
     start = time.perf_counter()
     lines.close()
-    assert time.perf_counter() - start < 5
+    assert time.perf_counter() - start < 30
 
 
 def test_a_cache_that_was_not_as_the_case_says_is_refused():

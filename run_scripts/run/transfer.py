@@ -14,6 +14,8 @@ from preprocess.tasks import Task, find_task
 
 from .experiment import Experiment
 
+START = "--finetune-from-model"
+
 
 def arrow(source: str, target: str) -> str:
     """What the pair is called."""
@@ -54,12 +56,20 @@ def continued(experiments: Iterable[Experiment], ks: Sequence[int]) -> Iterator[
     ID-SPAM does not say how the second training is done (Appendix C): it is this package's few-shot training.
     """
     for experiment in experiments:
+        options = without_start(experiment.options)
         for (task, data), k in ((pair, k) for pair in zip(experiment.eval_tasks, experiment.eval_data) for k in ks):
             yield replace(
                 experiment,
                 **{"task": task, "data": data, "k": k, "source_task": experiment.task, "source_run": experiment.run},
                 **{"init_prompts_from": None, "init_head_from": None, "eval_tasks": (), "eval_data": ()},
+                options=options,
             )
+
+
+def without_start(options: Sequence[str]) -> tuple[str, ...]:
+    """The options but --finetune-from-model: whoever goes on from another run starts from nothing else."""
+    pairs = zip(("", *options), options)
+    return tuple(word for before, word in pairs if START not in (before, word) and not word.startswith(f"{START}="))
 
 
 def with_others(experiment: Experiment, option: str, folders: dict[str, str]) -> Experiment:

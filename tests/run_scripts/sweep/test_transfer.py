@@ -11,7 +11,8 @@ from preprocess.errors import InputError
 from preprocess.tasks import TASKS
 from run_scripts import train
 from run_scripts.report.__main__ import main as report
-from run_scripts.run.transfer import check_pair
+from run_scripts.run.experiment import Experiment
+from run_scripts.run.transfer import check_pair, continued
 from run_scripts.sweep.__main__ import main as sweep
 from run_scripts.sweep.config import read_sweep
 from run_scripts.sweep.plan import experiments
@@ -69,6 +70,14 @@ def test_few_examples_are_trained_on_from_what_the_first_task_left(swept):
         assert f"loading pretrained model from {swept[1]}/runs/{record['source_run']}/checkpoint_best.pt" in log
         assert "optimizer, lr scheduler, meters, dataloader will be reset" in log
         assert "--representation" not in record["command"]  # M-IDPG is what it was
+
+
+def test_a_run_that_goes_on_starts_from_nothing_else(monkeypatch):
+    monkeypatch.setattr(Experiment, "run", "0" * 12)
+    options = ("--finetune-from-model", "/a.pt", "--dropout", "0", "--finetune-from-model=/b.pt")
+    named = {"eval_tasks": ("QQP",), "eval_data": ("/QQP-bin",), "options": options}
+    source = Experiment("MRPC", "m-idpg-phm", 1e-3, 1, "/MRPC-bin", "/model.pt", **named)
+    assert [(run.source_run, run.options) for run in continued([source], [8])] == [("0" * 12, ("--dropout", "0"))]
 
 
 def test_nothing_is_left_to_do(swept, capsys):

@@ -59,6 +59,7 @@ UNSUPPORTED = {
     "on_cpu_convert_precision": "it is for TPUs",
     "write_checkpoints_asynchronously": "a checkpoint must be whole before the next begins",
 }
+TRAIN = "train"  # and more: the splits whose pairs are swapped, and whose questions need not stay together
 BACKENDS = ("c10d", "pytorch_ddp", "no_c10d", "legacy_ddp")
 
 
@@ -120,6 +121,10 @@ def _check_supported(args: Namespace) -> None:
             refused = name in UNSUPPORTED and getattr(args, name, default) != default
             if refused and not str(default).startswith("${"):  # another section's
                 raise InputError(f"{given(args, name)} is not supported: {UNSUPPORTED[name]}: leave it out")
+    if not args.train_subset.startswith(TRAIN):
+        raise InputError(
+            f"--train-subset {args.train_subset} is not taken for training: give a name that begins with {TRAIN}"
+        )
     if args.ddp_backend not in BACKENDS:
         remedy = "legacy_ddp" if args.cpu else "pytorch_ddp"
         raise InputError(f"{given(args, 'ddp_backend')} is not supported: {SHARDING}: give {remedy}")

@@ -54,6 +54,7 @@ def test_usual_arguments_pass():
         (["--best-checkpoint-metric", "f1"], "--best-checkpoint-metric f1 needs --report-acc-and-f1: give it too"),
         (["--regression-target"], "--best-checkpoint-metric accuracy with --regression-target: give loss"),
         (["--best-checkpoint-metric", "loss"], "loss with --maximize-best-checkpoint-metric would keep the worst"),
+        (["--train-subset", "dev"], "--train-subset dev is not taken for training: give a name that begins with train"),
         (["--criterion", "cross_entropy"], "--criterion cross_entropy does not fit --task sentence_prediction_idpg"),
     ],
 )

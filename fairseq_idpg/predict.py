@@ -29,7 +29,7 @@ from .inference.writing import FORMATS, Writer
 CHUNK = 8192  # texts that are sorted by length together
 OTHER_FORMATS = {f".{form}" for form in FORMATS} - {".tsv"}
 OF_FOLDERS = ("split", "choose", "representation_cache", "state_cache")
-OF_TEXT = ("pairs", "jsonl", "format", "vocab", "vectors", "truncate", "fp16")
+OF_TEXT = ("pairs", "jsonl", "format", "vocab", "vectors", "fp16")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -123,9 +123,11 @@ def predict_folder(args: argparse.Namespace) -> None:
     """Writes predictions of a split of a folder."""
     split = args.split or "test"
     check_output(args.out, "--out")
-    moved = {"backbone": args.backbone} if args.backbone else {}
+    changed = {"backbone": args.backbone} if args.backbone else {}
+    if args.truncate:
+        changed.update(shorten_method="truncate", shorten_data_split_list="")
     caches = {"representation_cache": args.representation_cache, "state_cache": args.state_cache}
-    model, task = load_on_folder(args.path[0], args.data, args.cpu, args.int8, **caches, **moved)
+    model, task = load_on_folder(args.path[0], args.data, args.cpu, args.int8, **caches, **changed)
     questions = questions_of(task, split, "--choose") if args.choose else None
     start = time.perf_counter()
     found = predict_split(model, task, split, args.batch_size, progress=True)

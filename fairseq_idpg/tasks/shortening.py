@@ -127,7 +127,8 @@ def fit(
         raise InputError(
             f"{len(too_long)} examples of split {split} are too long: the first, line {too_long[0] + 1}, has "
             f"{lengths[too_long[0]]} tokens, and --max-positions {cfg.max_positions} with --prompt-length "
-            f"{prompt_length} leaves room for {room}: give --shorten-method truncate or {shorter(words)}"
+            f"{prompt_length} leaves room for {room}: give --shorten-method truncate (predict: --truncate) or "
+            f"{shorter(words)}"
         )
     if len(too_long):
         logger.info("split %s: shortening %d examples to %d tokens of text", split, len(too_long), room)

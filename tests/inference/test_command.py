@@ -91,13 +91,25 @@ def test_bad_input(idpg, folders, tmp_path, capsys):
         ([folder, *of_text, text], "not both DATA-bin"),
         ([*singles, *out], "none was given"),
         ([folder, *singles], "--out is missing"),
-        ([folder, *singles, *out, "--truncate"], "--truncate goes with --text"),
+        ([folder, *singles, *out, "--fp16"], "--fp16 goes with --text"),
     ):
         with pytest.raises(SystemExit, match=message):
             predict(*options)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x.jsonl", "x.txt"]
     predict(*singles, "--text", text, "--truncate")
     assert len(table(capsys.readouterr().out)) == 2
+
+
+def test_examples_of_a_folder_that_are_too_long_are_cut_on_request(tmp_path):
+    folder, out = write_folder(tmp_path / "data"), tmp_path / "out.tsv"
+    train(folder, tmp_path / "run", "--backbone", write_backbone(tmp_path / "model.pt"), "--max-update", 2)
+    usual = ["--path", tmp_path / "run" / "checkpoint_best.pt", "--split", "valid", "--out", out]
+    long = write_folder(tmp_path / "long", longest=90, splits={"valid": 13})
+    with pytest.raises(SystemExit, match=r"split valid are too long: .*truncate \(predict: --truncate\) or a shorter"):
+        predict(long, *usual)
+    assert not out.exists()
+    predict(long, *usual, "--truncate")
+    assert len(out.read_text().splitlines()) == 13
 
 
 def test_one_answer_of_each_question_is_chosen(tmp_path):

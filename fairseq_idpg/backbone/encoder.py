@@ -12,6 +12,7 @@ With nothing injected the encoder equals fairseq's bit for bit, its draws of dro
 RoBERTa's own. With frozen weights autograd keeps nothing below the first slot that has a gradient.
 """
 
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import islice
@@ -146,7 +147,13 @@ class OpenTransformerEncoder(TransformerEncoder):
         # made in front, once: what a method remembers for the whole pass would not be made in the second run
         prefix = injection.key_value(layer.index, states)
         given = replace(injection, key_value=lambda index, states: prefix)
-        return checkpoint(lambda *parts: layer(States(*parts), given), *states, use_reentrant=False)
+
+        def contexts() -> Tuple[Any, Any]:  # M(x) was computed without dropout, and its backward pass comes in training
+            return nullcontext(), in_mode(layer, layer.training)
+
+        return checkpoint(
+            lambda *parts: layer(States(*parts), given), *states, use_reentrant=False, context_fn=contexts
+        )
 
     def states_before(self, layer: int, tokens: Tensor, padded: Optional[bool] = None) -> Tensor:
         """T x B x d, the states of a text that enter a layer (L: that leave the last), with nothing injected."""
@@ -205,6 +212,17 @@ class OpenTransformerEncoder(TransformerEncoder):
         if rows is not None:
             x = replace_rows(x, rows, room.rows)
         return x.transpose(0, 1)
+
+
+@contextmanager
+def in_mode(module: nn.Module, training: bool) -> Iterator[None]:
+    """Runs a block with ``module`` in training or in evaluation mode (no dropout) and puts the mode back."""
+    before = module.training
+    try:
+        module.train(training)
+        yield
+    finally:
+        module.train(before)
 
 
 def layer_norms(encoder: nn.Module) -> Iterator[nn.Module]:

@@ -5,12 +5,13 @@ training, LayerNorms), the gradient flows through M(x) into them, as in the rele
 """
 
 import contextlib
-from typing import Any, Callable, Dict, Iterator, Optional
+from typing import Any, Callable, ContextManager, Dict, Optional
 
 import torch
 from fairseq.models.roberta.model import RobertaEncoder
 from torch import Tensor, nn
 
+from ..backbone.encoder import in_mode
 from ..backbone.injection import Start, States
 from ..errors import InputError
 
@@ -19,15 +20,9 @@ PREVIOUS_LAYER = "previous-layer"
 LAST_STATES = "last-states"  # of all tokens: no vector, and so in no cache
 
 
-@contextlib.contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
+def evaluating(module: nn.Module) -> ContextManager[None]:
     """Runs a block with ``module`` in evaluation mode (no dropout) and puts the mode back."""
-    training = module.training
-    try:
-        module.eval()
-        yield
-    finally:
-        module.train(training)
+    return in_mode(module, False)
 
 
 def sentence_state(encoder: RobertaEncoder, tokens: Tensor, **given: Any) -> Tensor:

@@ -24,9 +24,16 @@ IN_LAYERS = {  # what is made while a layer is run, with draws of its own
     "attempt": {"prompt_insertion": "key-value-input", "prompt_layers": "1,2"},
     "fine-tuning": {"activation_dropout": 0.2},
 }
+WITH_A_GRADIENT = {  # M(x), which is computed without dropout and run again while dropout is on
+    "s-idpg-phm": {"no_freeze_backbone": True},
+    "m-idpg-dnn+adapter": {"train_layer_norms": "true"},
+    "lpt-mppg": {"no_freeze_backbone": True, "generator_input": "last"},
+    "bitfit+m-idpg-dnn": {"attention_dropout": 0.0},
+}
+CASES = [*((name, {}) for name in sorted(KEEPING)), *IN_LAYERS.items(), *WITH_A_GRADIENT.items()]
 
 
-@pytest.mark.parametrize(("method", "options"), [*((name, {}) for name in sorted(KEEPING)), *IN_LAYERS.items()])
+@pytest.mark.parametrize(("method", "options"), CASES)
 def test_losses_and_gradients_stay_bitwise(method, options):
     options = {**usual(method), **options}
     stored, again = (behaviour(made(method, **options, checkpoint_activations=each)) for each in (False, True))

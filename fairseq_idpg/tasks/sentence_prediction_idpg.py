@@ -237,7 +237,10 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             if kwargs.get("max_tokens"):
                 parts, longest = processes * self.cfg.update_freq[0], dataset.num_tokens_vec(slice(None)).max()
                 kwargs["max_tokens"] = share_of_tokens(kwargs["max_tokens"], parts, int(longest))
-        return super().get_batch_iterator(dataset, *args, **kwargs)
+        iterator = super().get_batch_iterator(dataset, *args, **kwargs)
+        if str(self.cfg.shorten_method) == "random_crop":
+            iterator.reuse_dataloader = False  # its processes would never hear of another epoch
+        return iterator
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
         """Fills the caches before the first step reads them."""

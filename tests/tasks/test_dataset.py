@@ -134,6 +134,20 @@ def test_shortened_examples_fit_exactly_and_keep_their_end(folders):
     assert str(task.cfg.shorten_method) == "truncate"
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_random_crops_change_with_the_epoch_whichever_process_reads(folders, workers):
+    task = make_task(folders[True], max_positions=16, shorten_method="random_crop")
+    dataset = task.load_dataset("train")
+    batches = task.get_batch_iterator(dataset, max_sentences=24, num_workers=workers)
+    for epoch in (1, 2):
+        (batch,) = batches.next_epoch_itr(shuffle=False)
+        dataset.set_epoch(epoch)
+        assert torch.equal(batch["net_input"]["src_tokens"], dataset.raw_tokens(batch["id"].numpy()))
+        dataset.set_epoch(3 - epoch)
+        assert not torch.equal(batch["net_input"]["src_tokens"], dataset.raw_tokens(batch["id"].numpy()))
+        dataset.set_epoch(epoch)
+
+
 def test_shortening_can_be_limited_to_some_splits(folders):
     options = {"max_positions": 20, "shorten_method": "truncate", "shorten_data_split_list": "train"}
     task = make_task(folders[True], **options)

@@ -258,4 +258,7 @@ class KeptRecord:
         known = {name for name in ours if getattr(theirs, name) is None}
         if self.training:
             known |= ours.keys() & {"task", "prompt_position", "vocab"}
-        self.of_model = replace(theirs, **{name: ours[name] for name in known})
+        taken = {name: ours[name] for name in known}
+        if self.training and self.ours.bpe is not None:
+            taken["max_length"] = self.ours.max_length  # None: the folder says that all tokens were kept
+        self.of_model = replace(theirs, **taken)

@@ -127,6 +127,19 @@ def test_a_checkpoints_record_takes_the_place_of_the_folders():
     assert section.of_model == replace(OURS, labels=["0", "1"], task="QQP")
 
 
+@pytest.mark.parametrize(("before", "now"), [(6, None), (None, 6), (6, 8)])
+def test_a_model_that_is_trained_on_has_the_length_of_its_new_folder(before, now):
+    section = kept(max_length=now)
+    section.load_state_dict(asdict(replace(OURS, max_length=before)))
+    assert section.of_model.max_length == now
+    section = kept(training=False, max_length=now)  # what it was trained on stays
+    section.load_state_dict(asdict(replace(OURS, max_length=before)))
+    assert section.of_model.max_length == (before or now)
+    unknown = kept(bpe=None)
+    unknown.load_state_dict(asdict(replace(OURS, max_length=before)))
+    assert unknown.of_model.max_length == before
+
+
 def test_another_position_is_named(caplog):
     kept(training=False, prompt_position=1).load_state_dict(asdict(OURS))
     assert "--prompt-position 1: this checkpoint was trained with 0" in caplog.text

@@ -21,6 +21,7 @@ SHARING = {"shared": "S", "layerb": "M", "none": "L"}
 SIZES = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads")
 RATES = ("dropout", "attention_dropout", "activation_dropout", "pooler_dropout")
 GENERATOR_DROPOUT = 0.1  # hard-coded there
+NOWHERE = 25  # as the first layer that gets anything: behind the 24 of RoBERTa-large
 UNSUPPORTED = {  # what the released code accepts and ours has no equal of, with the only value that converts
     "lphm": None,
     "lstm": False,
@@ -44,8 +45,11 @@ def our_options(args: Options) -> dict[str, Any]:
     for name, value in UNSUPPORTED.items():
         if args.get(name, value) not in (value, None):
             raise ValueError(f"trained with --{name.replace('_', '-')} {args[name]}, which has no equal here")
+    for name in ("adapter_insert_layer", "middle_prompt_insert_layer"):
+        if 1 < args.get(name, NOWHERE) <= args.get("encoder_layers", NOWHERE - 1):
+            raise ValueError(f"trained with --{name.replace('_', '-')} {args[name]}, only 1 and {NOWHERE} convert")
     options = {name: args[name] for name in (*SIZES, *RATES) if name in args}
-    if args.get("adapter_insert_layer", 25) == 1:
+    if args.get("adapter_insert_layer", NOWHERE) == 1:
         return {**options, **_adapter_options(args)}
     if not args.get("add_suffix"):
         return {**options, "method": "head-only"}

@@ -90,6 +90,8 @@ def test_another_backbone_is_refused(place, tmp_path):
         ({"reparameterization": "LSTM"}, "--reparameterization LSTM"),
         ({"adapter_insert_layer": 1, "adapter_arch": "houlsby"}, "prompts and adapters together"),
         ({"prompt_generation": True, "generation_layer": 1}, "--generation-layer 1"),
+        ({"middle_prompt_insert_layer": 2}, "--middle-prompt-insert-layer 2, only 1 and 25 convert"),
+        ({"adapter_insert_layer": 3}, "--adapter-insert-layer 3, only 1 and 25 convert"),
         ({"add_suffix": False, "adapter_insert_layer": 1, "adapter_arch": "pfeiffer"}, "--adapter-arch pfeiffer"),
     ],
 )

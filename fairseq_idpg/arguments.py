@@ -59,6 +59,10 @@ UNSUPPORTED = {
     "on_cpu_convert_precision": "it is for TPUs",
     "write_checkpoints_asynchronously": "a checkpoint must be whole before the next begins",
 }
+UNSUPPORTED_OF_TASK = {  # flags of fairseq's sentence_prediction
+    "add_prev_output_tokens": "this model has no decoder",
+    "d2v2_multi": "it names what a batch holds as data2vec reads it",
+}
 TRAIN = "train"  # and more: the splits whose pairs are swapped, and whose questions need not stay together
 BACKENDS = ("c10d", "pytorch_ddp", "no_c10d", "legacy_ddp")
 
@@ -121,6 +125,9 @@ def _check_supported(args: Namespace) -> None:
             refused = name in UNSUPPORTED and getattr(args, name, default) != default
             if refused and not str(default).startswith("${"):  # another section's
                 raise InputError(f"{given(args, name)} is not supported: {UNSUPPORTED[name]}: leave it out")
+    for name, reason in UNSUPPORTED_OF_TASK.items():
+        if getattr(args, name, False):
+            raise InputError(f"{flag_name(name)} is not supported: {reason}: leave it out")
     if not args.train_subset.startswith(TRAIN):
         raise InputError(
             f"--train-subset {args.train_subset} is not taken for training: give a name that begins with {TRAIN}"

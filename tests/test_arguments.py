@@ -54,6 +54,8 @@ def test_usual_arguments_pass():
         (["--best-checkpoint-metric", "f1"], "--best-checkpoint-metric f1 needs --report-acc-and-f1: give it too"),
         (["--regression-target"], "--best-checkpoint-metric accuracy with --regression-target: give loss"),
         (["--best-checkpoint-metric", "loss"], "loss with --maximize-best-checkpoint-metric would keep the worst"),
+        (["--add-prev-output-tokens"], "--add-prev-output-tokens is not supported: this model has no decoder: leave"),
+        (["--d2v2-multi"], "--d2v2-multi is not supported: it names what a batch holds as data2vec reads it: leave"),
         (["--train-subset", "dev"], "--train-subset dev is not taken for training: give a name that begins with train"),
         (["--criterion", "cross_entropy"], "--criterion cross_entropy does not fit --task sentence_prediction_idpg"),
     ],

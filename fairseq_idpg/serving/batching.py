@@ -127,7 +127,8 @@ class Batcher:
             with self.condition:
                 self.closed = True
             for job in self.jobs:
-                job.answer.set_exception(Unavailable("the server is about to end"))
+                if job.answer.set_running_or_notify_cancel():
+                    job.answer.set_exception(Unavailable("the server is about to end"))
             self.ended()
 
     def _next(self) -> List[Job]:

@@ -170,11 +170,12 @@ def test_a_model_that_cannot_be_loaded_ends_it():
 
 
 def test_whatever_ends_the_thread_nobody_waits_for_ever():
-    """What is called once the model is there fails, after a question has come."""
+    """What is called once the model is there fails, after questions have come."""
     ended, answers = threading.Event(), []
 
     def opened() -> None:
-        answers.append(batcher.submit(Question(["x"])))
+        answers.extend(batcher.submit(Question([text])) for text in "xyz")
+        answers[0].cancel()  # whoever asked has gone
         raise RuntimeError("broken")
 
     batcher = Batcher(Stub, 4, 0, 1000)
@@ -182,5 +183,6 @@ def test_whatever_ends_the_thread_nobody_waits_for_ever():
     assert ended.wait(60)
     batcher.close()
     assert str(batcher.error) == "broken"
-    with pytest.raises(Unavailable):
-        answers[0].result(60)
+    for answer in answers[1:]:
+        with pytest.raises(Unavailable):
+            answer.result(60)

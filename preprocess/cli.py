@@ -6,7 +6,7 @@ import argparse
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Sequence
+from typing import Any, Sequence
 
 from .encoders import ENCODERS
 from .errors import InputError, command_line
@@ -27,7 +27,8 @@ def parser() -> argparse.ArgumentParser:
     add("task", metavar="TASK")
     add("--raw", metavar="DIR", help="folder of the raw files, or a zip archive of GLUE or SuperGLUE")
     add("--out", metavar="DIR", type=Path, required=True, help="where TASK-bin goes")
-    add("--splits", nargs="+", metavar="SPLIT", help="make only these (default: all, test only where it is there)")
+    several: dict[str, Any] = {"nargs": "+", "action": "extend"}  # given twice, both count
+    add("--splits", **several, metavar="SPLIT", help="make only these (default: all, test only where it is there)")
     add("--bpe", choices=list(ENCODERS), default="gpt2", help="pieces of the backbone (default: gpt2, RoBERTa's)")
     add("--vocab", type=Path, metavar="DIR", help="folder of the encoder's files (default: checkpoints/gpt2_bpe)")
     add("--workers", type=int, default=1, metavar="N", help="processes that encode (default: 1)")
@@ -41,11 +42,11 @@ def parser() -> argparse.ArgumentParser:
     add("--overwrite", action="store_true", help="replace an existing folder")
     own = made.add_argument_group("your own data")
     for kind in ("tsv", "csv", "jsonl"):
-        own.add_argument(f"--from-{kind}", nargs="+", metavar="SPLIT=FILE", help="train=a valid=b test=c")
+        own.add_argument(f"--from-{kind}", **several, metavar="SPLIT=FILE", help="train=a valid=b test=c")
     own.add_argument("--from-hub", metavar="NAME[:CONFIG]", help="a Hugging Face data set; --splits train=train ...")
-    own.add_argument("--text-columns", nargs="+", metavar="COLUMN", help="one column, or two for pairs")
+    own.add_argument("--text-columns", **several, metavar="COLUMN", help="one column, or two for pairs")
     own.add_argument("--label-column", metavar="COLUMN", default=LABEL)
-    own.add_argument("--labels", nargs="+", metavar="LABEL", help="the classes, in the order of their ids")
+    own.add_argument("--labels", **several, metavar="LABEL", help="the classes, in the order of their ids")
     own.add_argument("--regression", type=float, nargs="?", const=1.0, metavar="SCALE", help="scores, divided by SCALE")
     own.add_argument("--no-header", action="store_true", help="files have no header: columns are numbers from 1")
     return made

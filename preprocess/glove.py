@@ -97,7 +97,7 @@ def main(argv: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m preprocess glove", description=(__doc__ or "").split("\n")[0])
     add = parser.add_argument
     add("--vectors", metavar="FILE", type=Path, required=True, help="glove.6B.300d.txt, .gz, .zip, or a folder")
-    add("--data", metavar="DIR", type=Path, nargs="+", required=True, help="binarized folders")
+    add("--data", metavar="DIR", type=Path, nargs="+", action="extend", required=True, help="binarized folders")
     add("--bpe", choices=list(ENCODERS), help="encoder of the folders (default: the one they record, or gpt2)")
     add("--vocab", metavar="DIR", type=Path, help="its files (default: the folder that the data records)")
     add("--overwrite", action="store_true", help="replace DATA/glove where it is there")

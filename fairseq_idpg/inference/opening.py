@@ -14,7 +14,8 @@ READING = ("backbone", "vocab", "vectors", "fp16", "truncate", "int8")  # argume
 def add_model_options(made: Any) -> None:
     """Which checkpoints, and on what they are run."""
     add = made.add_argument
-    add("--path", required=True, nargs="+", metavar="FILE", help="checkpoint of fairseq-train, or a folder to share")
+    what = "checkpoint of fairseq-train, or a folder to share"
+    add("--path", required=True, nargs="+", action="extend", metavar="FILE", help=what)
     add("--backbone", metavar="FILE", help="where the backbone is now, if it has moved")
     add("--cpu", action="store_true", help="do not use a GPU")
     add("--int8", action="store_true", help="compute in int8, on a CPU: faster, with other rounding")

@@ -71,6 +71,15 @@ def test_standard_input_is_answered_as_it_comes(idpg):
     assert said.splitlines()[-1] == "fairseq_idpg: standard input line 2: an empty line: mend the line"
 
 
+def test_paths_may_be_named_one_by_one(idpg, tmp_path, capsys):
+    text, paths = tmp_path / "x.txt", [f"{name}={idpg('singles')}" for name in ("first", "second")]
+    text.write_text("red cat\n")
+    predict("--path", *paths, "--text", text)
+    together = capsys.readouterr().out
+    predict("--path", paths[0], "--path", paths[1], "--text", text)
+    assert capsys.readouterr().out == together and "second.label" in together
+
+
 def test_bad_input(idpg, folders, tmp_path, capsys):
     text, pair, folder = tmp_path / "x.txt", tmp_path / "x.jsonl", folders["singles"]
     text.write_text("red cat\n" + "cat " * 40 + "\n")

@@ -31,6 +31,14 @@ def test_csv_classes_by_frequency_or_in_the_order_given(commands):
     assert ordered.label_names == ["yes", "no", "maybe"] and commands.labels(ordered, "train") == ["yes", "no", "no"]
 
 
+def test_options_with_several_values_may_be_given_twice(commands):
+    path = commands.write("x.tsv", PAIRS)
+    files = ["--from-tsv", f"train={path}", "--from-tsv", f"valid={path}"]
+    columns = ["--text-columns", "first", "--text-columns", "second", "--label-column", "score"]
+    data = commands.ok("x", *files, *columns, "--labels", "1", "--labels", "4")
+    assert data.splits == ["train", "valid"] and data.inputs == ("input0", "input1") and data.label_names == ["1", "4"]
+
+
 def test_csv_field_over_several_lines(commands):
     path = commands.write("x.csv", 'text,label\r\n"two\r\nlines",a\r\nnext,b\r\n')
     data = commands.ok("x", "--from-csv", f"train={path}", "--text-columns", "text")

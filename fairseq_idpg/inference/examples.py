@@ -50,8 +50,9 @@ def text_examples(
     lengths = [np.array([len(ids) - 1 for ids in part], np.int64) for part in parts]
     a, b = lengths[0], lengths[1] if len(lengths) == 2 else None
     phrased = None if template is None else placed(template, lengths, [parts])
-    if whole or str(cfg.shorten_method) == "none":
-        check_lengths(cfg, a, b, prompt_length, name, phrased)
+    if whole or not cuts(cfg):
+        remedy = "" if whole else ", or let texts be cut at their ends with --truncate"
+        check_lengths(cfg, a, b, prompt_length, name, f"shorten it{remedy}", phrased)
     places = place_prompts(cfg, dictionary, NAME, a, b, prompt_length, phrased)
     tokens = PrependTokenDataset(listed(parts[0]), cfg.init_token)
     if b is not None:
@@ -65,6 +66,11 @@ def text_examples(
     return PromptedDataset(dataset, *places, pad=dictionary.pad(), arrange=by_length)
 
 
+def cuts(cfg: Any) -> bool:
+    """Whether texts may be cut; --shorten-data-split-list lets splits of a folder be cut alone."""
+    return str(cfg.shorten_method) != "none" and not cfg.shorten_data_split_list
+
+
 def listed(part: List[Tensor]) -> ListDataset:
     return ListDataset(part, np.array([len(ids) for ids in part], np.int64))
 
@@ -75,6 +81,7 @@ def check_lengths(
     b: Optional[np.ndarray],
     prompt_length: int,
     name: Callable[[int], str],
+    remedy: str,
     phrased: Optional[Placed] = None,
 ) -> None:
     """Raises InputError for a text that is too long."""
@@ -87,5 +94,5 @@ def check_lengths(
     if len(too_long):
         raise InputError(
             f"{name(int(too_long[0]))} has {lengths[too_long[0]]} tokens, and this model takes {room} beside its "
-            "prompt: shorten it, or let texts be cut at their ends with --truncate"
+            f"prompt: {remedy}"
         )

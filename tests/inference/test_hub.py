@@ -71,3 +71,11 @@ def test_other_tokens_are_refused(hub, tokens):
         model.extract_features(torch.tensor(tokens))
     with pytest.raises(InputError, match="input 1 is a single sentence"):
         model.encode("one")
+
+
+def test_tokens_are_never_cut(hub):
+    model = hub("singles")
+    with pytest.raises(
+        InputError, match="row 1 of the tokens has [0-9]+ tokens, and this model .* prompt: shorten it$"
+    ):
+        model.predict(HEAD, model.encode("cat " * 40))

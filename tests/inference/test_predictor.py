@@ -68,3 +68,14 @@ def test_what_is_no_input_is_refused(idpg):
     with pytest.raises(InputError, match="batch_size 0"):
         singles.predict(["red"], batch_size=0)
     assert singles.predict([]) == []
+
+
+def test_a_text_is_no_split_that_may_be_cut(place, folders):
+    """A model that cut the examples of its training split alone takes whole texts; each is called by its name."""
+    options = ["--shorten-method", "truncate", "--shorten-data-split-list", "train"]
+    path = write_checkpoint(place / "train.pt", folders["singles"], place / "backbone" / "model.pt", *options)
+    with pytest.raises(
+        InputError, match="^input 2 has [0-9]+ tokens, .*: shorten it, or let texts be cut at .*--trunc"
+    ):
+        load(path, device="cpu").predict(["red", "cat " * 40])
+    assert load(path, device="cpu", truncate=True).predict(["red", "cat " * 40])

@@ -36,7 +36,7 @@ from .saving.shared import CARD, CONFIG, FILES, SECTIONS, TENSORS, write_shared
 from .saving.tensors import ENCODER, EXTRA_STATE, FINGERPRINT, STACK
 
 PACKAGES = ("torch", "numpy", "fairseq-fixed", "fairseq", "fairseq_idpg")
-RUN_RECORD = "record.json"  # what run_scripts leaves beside a checkpoint
+RUN_RECORD, SCORED = "record.json", "checkpoint_best.pt"  # what run_scripts leaves of a run: scores, and of what
 # What a card says of a run, by its names there and in a checkpoint's configuration.
 FACTS = {
     "seed": ("common", "seed"),
@@ -57,7 +57,7 @@ def export(
     Args:
         checkpoint: what fairseq-train saved; of any method that leaves the backbone frozen, or trains parts of it.
         overwrite: replace an earlier folder to share.
-        record: a JSON file with the scores of the run; default: record.json beside the checkpoint, if it is there.
+        record: a JSON file with the scores of the run; default: record.json beside a checkpoint_best.pt, if it is there.
         paths: keep where the backbone and the encoder's files are on this machine.
 
     Raises:
@@ -146,8 +146,9 @@ def shared_tensors(model_state: Mapping[str, Any], method: Optional[Method]) -> 
 
 
 def beside(checkpoint: str) -> Optional[str]:
+    """The record of a run's best checkpoint; its scores are of no other that training has left there."""
     path = Path(checkpoint).with_name(RUN_RECORD)
-    return str(path) if path.is_file() else None
+    return str(path) if Path(checkpoint).name == SCORED and path.is_file() else None
 
 
 def run_facts(state: Mapping[str, Any], data: Any, record: Optional[str]) -> Dict[str, Any]:
@@ -216,7 +217,7 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("checkpoint", metavar="CHECKPOINT", help="what fairseq-train saved")
     add("folder", metavar="DIR", help="folder to make")
-    add("--record", metavar="FILE", help="scores of the run (default: record.json beside the checkpoint)")
+    add("--record", metavar="FILE", help="scores of the run (default: record.json beside a checkpoint_best.pt)")
     add("--no-paths", action="store_true", help="leave out where backbone and encoder are on this machine")
     add("--overwrite", action="store_true", help="replace an earlier folder of this kind")
     return made

@@ -134,6 +134,16 @@ def test_the_record_of_the_run(idpg, tmp_path):
     assert not (tmp_path / "other").exists()
 
 
+def test_the_scores_of_the_best_checkpoint_are_not_those_of_the_last(idpg, tmp_path):
+    record = {"scores": {"test": {"accuracy": 81.25}}, "best_epoch": 2}
+    (tmp_path / "record.json").write_text(json.dumps(record))
+    last = shutil.copy(idpg("singles"), tmp_path / "checkpoint_last.pt")
+    export(str(last), str(tmp_path / "shared"))
+    assert config_of(tmp_path / "shared")["run"]["scores"].keys() == {"valid"}  # its own
+    export(str(last), str(tmp_path / "named"), record=str(tmp_path / "record.json"))
+    assert config_of(tmp_path / "named")["run"]["scores"] == record["scores"]
+
+
 def test_the_backbone_and_the_encoder_are_found(idpg, place, tmp_path):
     """Where they are said to be, where they were, or beside the folder under their names."""
     expected = answers(idpg("singles"), "singles")

@@ -42,7 +42,7 @@ class Campaign:
     """The parts in a folder.
 
     Attributes:
-        states: of each part that was run, {"seconds", "status"}; kept in the folder.
+        states: of each part that was run, {"seconds", "status", "command"}; kept in the folder.
     """
 
     def __init__(self, out: Path, chosen: list[Part], limit: float | None):
@@ -50,8 +50,13 @@ class Campaign:
         file = out / STATES
         self.states: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
+    def state(self, part: Part) -> dict[str, Any]:
+        """Empty where it was not run as it is asked for now: other CASES or --rounds make another command."""
+        state = self.states.get(part.name, {})
+        return state if state.get("command", [*part.command]) == [*part.command] else {}
+
     def done(self, part: Part) -> bool:
-        return part.file(self.out).exists()
+        return part.file(self.out).exists() and self.state(part) == self.states.get(part.name, {})
 
     def remaining(self) -> float | None:
         """Seconds that --limit leaves."""
@@ -79,6 +84,7 @@ class Campaign:
 
     def run_part(self, part: Part, remaining: float | None) -> None:
         start = time.monotonic()
+        part.file(self.out).unlink(missing_ok=True)  # of another command
         with open(self.out / f"{part.name}.log", "w", encoding="utf-8") as log:
             streams = {"stdout": log, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
             command, environment = part.full_command(self.out), environment_of(part)
@@ -89,7 +95,8 @@ class Campaign:
                 status = STOPPED
             finally:
                 _end(process)
-        self.states[part.name] = {"seconds": time.monotonic() - start, "status": status}
+        seconds = time.monotonic() - start
+        self.states[part.name] = {"seconds": seconds, "status": status, "command": [*part.command]}
         write_json(self.out / STATES, self.states)
         if not self.done(part) and status != STOPPED:
             print(f"    fails: {self.last_lines(part)[-1]}", flush=True)
@@ -103,7 +110,7 @@ class Campaign:
         """All that is known: the file to send."""
         found = {}
         for part in self.chosen:
-            state = {"kind": part.kind, **self.states.get(part.name, {})}
+            state = {"kind": part.kind, **self.state(part)}
             if self.done(part):
                 state["found"] = json.loads(part.file(self.out).read_text(encoding="utf-8"))
             elif "status" in state:

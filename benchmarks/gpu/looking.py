@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # installed or not
 import torch
 from step_cases import Case, chosen
 from step_measure import ROOT, write_json
-from step_settings import SIZES, Settings, add_device, add_numbers, changed
+from step_settings import NUMBERS, SIZES, Settings, add_device, add_numbers, changed, positive
 from step_worker import Steps, first_line
 from torch import nn
 from torch.nn.functional import cross_entropy
@@ -166,7 +166,7 @@ def parse_look(text: str, *looks: str) -> argparse.Namespace:
 @command_line("error", "nothing is kept")
 def main() -> None:
     args = parse_look(__doc__, *LOOKS)
-    numbers = {name: getattr(args, name) for name in ("batch", "length", "steps", "threads") if getattr(args, name)}
+    numbers = positive(args, *NUMBERS)
     settings = changed(SIZES[args.size], device=args.device, dtype=args.dtype, length_spread=0.0, **numbers)
     write_json(args.json, look(args.look, chosen(args.cases or ["*"]), settings))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from gpu import campaign
+from gpu import campaign, looking
 from gpu.campaign import Campaign, check_same, parse
 from gpu.checks import outcomes
 from gpu.looking import LAYERS, agree, look, waits_of
@@ -78,16 +78,31 @@ GOOD = "print('runs'); file.write_text('{\"floor\": {\"sentences_per_s\": 7.0}}'
 
 
 def test_a_part_that_fails_does_not_stop_the_others_and_is_run_again(tmp_path, capsys):
-    chosen = [said("bad", "print('why'); sys.exit('no reason')"), said("good", GOOD)]
+    once = said("good", "file.with_name('once').touch(exist_ok=False)\n" + GOOD)  # it would fail the second time
+    chosen = [said("bad", "print('why'); sys.exit('no reason')"), once]
     run = Campaign(tmp_path, chosen, None)
     run.run()
     assert "[1/2] bad, about 0 minutes are left\n    fails: no reason\n[2/2] good" in capsys.readouterr().out
     assert failed(run.found()) == ["bad"]
     assert run.found()["bad"]["log"] == ["why", "no reason"]
-    again = Campaign(tmp_path, [said("bad", GOOD), said("good", "sys.exit('is not run again')")], None)
+    again = Campaign(tmp_path, [said("bad", GOOD), once], None)
     again.run()
     assert failed(again.found()) == []
     assert [part["status"] for part in again.found().values()] == [0, 0]
+
+
+def test_a_part_that_is_asked_for_otherwise_is_measured_anew(tmp_path):
+    """CASES=, --rounds or libraries that were not there before: figures of an earlier command are not shown for it."""
+    Campaign(tmp_path, [said("good", GOOD), said("bad", "sys.exit('why')")], None).run()
+    other = [said("good", GOOD.replace("7.0", "9.0")), said("bad", "sys.exit('how')")]
+    again = Campaign(tmp_path, other, None)
+    assert not again.done(other[0])
+    assert again.found() == {"good": {"kind": "predict"}, "bad": {"kind": "predict"}} and failed(again.found()) == []
+    again.run()
+    assert again.found()["good"]["found"] == {"floor": {"sentences_per_s": 9.0}}
+    last = Campaign(tmp_path, [said("good", "sys.exit('fails now')")], None)
+    last.run()
+    assert not last.done(last.chosen[0]) and failed(last.found()) == ["good"]
 
 
 def test_time_that_is_up_stops_a_part_and_keeps_those_that_are_done(tmp_path):
@@ -140,6 +155,15 @@ def test_looks_in_half_precision_and_the_failure_of_a_case():
     assert sum(count for name, count in found["floor"]["kernels"].items() if "backward" not in name) == LAYERS
     lora = look("predict", [all_cases()["lora"]], replace(SMALL, dtype="bfloat16"))["lora"]
     assert lora["sentences_per_s"] > 0 and len(lora["seconds"]) == 5
+
+
+def test_a_look_has_the_sizes_that_are_asked_for(monkeypatch, tmp_path):
+    seen, file = [], tmp_path / "found.json"
+    monkeypatch.setattr(looking, "look", lambda what, cases, settings: seen.append(settings))
+    words = ["predict", "--size", "tiny", "--cases", "floor", "--prompt-length", "9", "--width", "64"]
+    monkeypatch.setattr(sys, "argv", ["looking.py", *words, "--json", str(file)])
+    looking.main()
+    assert (seen[0].prompt_length, seen[0].width, seen[0].ffn) == (9, 64, SIZES["tiny"].ffn)
 
 
 def test_places_at_which_python_waits():

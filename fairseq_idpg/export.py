@@ -57,7 +57,7 @@ def export(
     Args:
         checkpoint: what fairseq-train saved; of any method that leaves the backbone frozen, or trains parts of it.
         overwrite: replace an earlier folder to share.
-        record: a JSON file with the scores of the run; default: record.json beside a checkpoint_best.pt, if it is there.
+        record: a JSON file with the scores of the run; default: record.json beside a checkpoint_best.pt, if any.
         paths: keep where the backbone and the encoder's files are on this machine.
 
     Raises:

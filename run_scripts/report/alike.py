@@ -14,6 +14,7 @@ SAME_RESULT = {f"--{name}" for name in ("cpu", "update-freq", "num-workers", "lo
     f"--{name.replace('_', '-')}" for name in PLACES
 }
 CHOSEN = ("dev_examples", "batch_size", "max_epoch", "max_update", "warm_up")  # None: as the paper has it
+OF_ALL = {"method": "method", "read_sha256": "data"}  # what older records do not say -> what it is called
 
 
 def check_alike(runs: Iterable[Run], results: Results) -> None:
@@ -56,6 +57,11 @@ def _refuse_other_settings(runs: Iterable[Run], results: Results) -> None:
         for other in others:
             names = [name for name in CHOSEN if one.get(name) != other.get(name)]
             found = [f"{name.replace('_', ' ')} {one.get(name)} and {other.get(name)}" for name in names]
+            found += [
+                f"{called} {str(one[name])[:16]} and {str(other[name])[:16]}"
+                for name, called in OF_ALL.items()
+                if None not in (one.get(name), other.get(name)) and one[name] != other[name]
+            ]
             if None not in (one.get("given_options"), other.get("given_options")):
                 found += sorted({" ".join(option).strip() for option in _trained_with(one) ^ _trained_with(other)})
             if found:

@@ -133,9 +133,13 @@ class Experiment:
         decides["options"] = by_content(self.options)
         for name in ("init_prompts_from", "init_head_from"):
             decides[name] = decides[name] and file_digest(decides[name])
-        reads_vectors = any("glove" in word for word in (self.method, *self.options))
-        decides["data"] = folder_digest(self.data, reads_vectors)
+        decides["data"] = self.read_digest
         return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:12]
+
+    @property
+    def read_digest(self) -> str:
+        """Of what the run reads of its data: texts and labels, and word vectors where its method takes them."""
+        return folder_digest(self.data, any("glove" in word for word in (self.method, *self.options)))
 
     def absolute(self) -> Experiment:
         """The same with absolute paths.

@@ -167,6 +167,7 @@ def described(experiment: Experiment, run: str) -> Record:
         "prompt_length": None,  # not known before the model is there
         "backbone": {"path": experiment.backbone, "sha256": backbone_digest(experiment.backbone)},
         "data_sha256": folder_digest(experiment.data, word_vectors=True),
+        "read_sha256": experiment.read_digest,  # the part of it that decides the result
         "given_options": list(experiment.options),  # "options" are all, as they took effect
     }
 

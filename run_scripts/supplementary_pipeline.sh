@@ -16,12 +16,13 @@ die() { echo "supplementary_pipeline.sh: $*" >&2; exit 1; }
 usage() { sed -n '2,/^set/p' "${BASH_SOURCE[0]}" | sed -e '/^set/d' -e 's/^# \{0,1\}//'; }
 list() { local IFS=,; echo "[$*]"; }  # a b -> [a,b]
 
-results=results/figure7 methods="prompt-tuning s-idpg-phm" positions="" listed=""
+results=results/figure7 methods="" positions="" listed=""
 sweep=(-m run_scripts.sweep "$HERE/configs/figure7.yaml")
 while [ $# -gt 0 ]; do
   case $1 in
     -h | --help) usage; exit ;;
     --dry-run) listed=yes; sweep+=("$1"); shift; continue ;;
+    --*=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" ;;
   esac
   [ $# -gt 1 ] || die "$1 needs a value; --help shows all options"
   # shellcheck disable=SC2086  # lists are words
@@ -40,8 +41,11 @@ while [ $# -gt 0 ]; do
   esac
   shift 2
 done
+if [ -n "$methods" ] && [ -z "$positions" ]; then die "--methods $methods needs the positions of each: add --pairs"; fi
 # shellcheck disable=SC2086
-if [ -n "$positions" ]; then sweep+=(--set "positions=[$positions]" "rows=$(list $methods)"); fi
+if [ -n "$positions" ]; then
+  sweep+=(--set "positions=[$positions]" "rows=$(list ${methods:-prompt-tuning s-idpg-phm})")
+fi
 
 "$PYTHON" "${sweep[@]}" --results "$results"
 if [ -z "$listed" ]; then exec "$PYTHON" -m run_scripts.report "$results" --figure 7; fi

@@ -100,6 +100,7 @@ def experiment_of(task: Task, args: argparse.Namespace, options: Sequence[str]) 
     Raises:
         InputError: a file or folder is missing, an option is one that the settings give, or the method is unknown.
     """
+    refuse_useless(args)
     known = {item.name for item in fields(Experiment)} - {"lr", "options"}
     chosen = {name: value for name, value in vars(args).items() if name in known}
     chosen.update(task=task.name, data=args.data or f"data/{task.name}-bin")
@@ -107,6 +108,20 @@ def experiment_of(task: Task, args: argparse.Namespace, options: Sequence[str]) 
     given = Experiment(**chosen, lr=0.0, options=checked(options))
     experiment = with_few_shot_input(with_others(given, "--eval-tasks", other_folders(args, given.data)).absolute())
     return replace(experiment, lr=learning_rates(experiment)[0] if args.lr is None else args.lr)
+
+
+def refuse_useless(args: argparse.Namespace) -> None:
+    """Raises InputError where an option says how many examples are drawn, and none are."""
+    whole = "--supplementary, which trains on the whole training set and chooses on valid"
+    if args.supplementary:
+        for name, value in (("--k", args.k), ("--dev", args.dev_examples), ("--eval-k", args.eval_k)):
+            if value:
+                raise InputError(f"{name} does not go with {whole}: leave it out")
+    if args.selection == "paper" and args.dev_examples and not (args.k or args.eval_k):
+        raise InputError(
+            f"--dev {args.dev_examples} has no effect with --selection paper, which chooses on what is reported: leave "
+            "one of them out"
+        )
 
 
 def other_folders(args: argparse.Namespace, data: str) -> dict[str, str]:

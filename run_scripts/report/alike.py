@@ -57,6 +57,8 @@ def _refuse_other_settings(runs: Iterable[Run], results: Results) -> None:
         for other in others:
             names = [name for name in CHOSEN if one.get(name) != other.get(name)]
             found = [f"{name.replace('_', ' ')} {one.get(name)} and {other.get(name)}" for name in names]
+            kinds = [bool(run.get("supplementary")) for run in (one, other)]
+            found += [] if len(set(kinds)) == 1 else ["supplementary training, which one of them is"]
             found += [
                 f"{called} {str(one[name])[:16]} and {str(other[name])[:16]}"
                 for name, called in OF_ALL.items()

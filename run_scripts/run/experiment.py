@@ -15,7 +15,7 @@ from preprocess.errors import InputError
 from preprocess.split_facts import sha256
 from preprocess.tasks import SETTINGS, TASKS, Settings, Task, find_task
 
-from .keys import filled, key, least, one_of, rate, share, text
+from .keys import filled, key, least, one_of, random_seed, rate, share, text
 
 SELECTIONS = ("clean", "paper")
 # Of the settings that command.py gives; raised whenever they change, so that no run made with others is taken for one
@@ -68,7 +68,7 @@ class Experiment:
     task: str = key(one_of(TASKS))
     method: str
     lr: float = key(rate)
-    seed: int
+    seed: int = key(random_seed)
     data: str = key(absolute_path)
     backbone: str = key(absolute_path)
     arch: str = "roberta_idpg_large"

@@ -98,6 +98,13 @@ def least(number: int) -> Check:
     return check
 
 
+def random_seed(value: Any, where: str) -> int:
+    """What numpy takes for one."""
+    if not isinstance(value, int) or not 0 <= value < 2**32:
+        raise InputError(f"{where} {value!r}: write a whole number from 0 to {2**32 - 1}")
+    return value
+
+
 def rate(value: Any, where: str) -> float:
     """A learning rate; YAML takes 5e-3, without a point, for a text."""
     try:

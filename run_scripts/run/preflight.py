@@ -36,7 +36,7 @@ from preprocess.split_scores import OF_QUESTIONS
 from .command import training_command
 from .evaluation import REPORTED
 from .experiment import Experiment
-from .splits import Splits
+from .splits import Splits, check_sizes
 
 F1 = "acc_and_f1"
 
@@ -67,6 +67,7 @@ def check(experiments: Iterable[Experiment]) -> None:
     """
     try:
         usual = {"lr": 1.0, "seed": 1, "k": None, "source_run": None}
+        experiments = list(experiments)
         distinct = dict.fromkeys(replace(each, **usual) for each in experiments)
         for experiment in sorted(distinct, key=lambda each: each.backbone):  # one is held at a time
             folder = folder_of(experiment.data)
@@ -74,6 +75,7 @@ def check(experiments: Iterable[Experiment]) -> None:
             check_others(experiment, folder)
             args = parse(training_command(experiment, Splits(folder, "valid", "valid"), Path("checkpoints"), None))
             check_model(experiment, folder, args)
+        check_sizes(experiments)
     finally:
         backbone_of.cache_clear()  # it is large
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Iterable, NamedTuple
 
 from preprocess.data_folder import DataFolder
 from preprocess.few_shot import few_shot
-from preprocess.sampling import count_drawn
+from preprocess.sampling import count_drawn, select_rows
 from preprocess.writing import locked
 
 from .experiment import Experiment, folder_digest
@@ -39,13 +39,7 @@ def splits_of(experiment: Experiment, place: Path) -> Splits:
     source = DataFolder(Path(experiment.data))
     if reports_on_its_choice(experiment):
         return Splits(source, "valid", "valid")
-    examples = count_drawn(source)
-    if experiment.k is not None:
-        left = max(1, examples - experiment.k)
-        choice = (experiment.k, experiment.dev_examples or min(FEW_SHOT_DEV, left), experiment.seed)
-    else:
-        dev = experiment.dev_examples or max(1, min(HELD_OUT_MOST, examples // HELD_OUT_SHARE))
-        choice = (examples - dev, dev, HELD_OUT_SEED)
+    choice = drawn(experiment, source)
     name = "K{}-dev{}-seed{}".format(*choice)
     digest = folder_digest(experiment.data, word_vectors=True)
     copy = place / f"{experiment.task}-{name}-{digest[:8]}-bin"
@@ -54,6 +48,33 @@ def splits_of(experiment: Experiment, place: Path) -> Splits:
         if not copy.exists():
             few_shot(source, *choice, per_class=False, out=copy)
     return Splits(DataFolder(copy), "valid", "test")
+
+
+def drawn(experiment: Experiment, source: DataFolder) -> tuple[int, int, int]:
+    """Examples to train on, examples to choose with, and the seed that draws them."""
+    examples = count_drawn(source)
+    if experiment.k is not None:
+        left = max(1, examples - experiment.k)
+        return experiment.k, experiment.dev_examples or min(FEW_SHOT_DEV, left), experiment.seed
+    dev = experiment.dev_examples or max(1, min(HELD_OUT_MOST, examples // HELD_OUT_SHARE))
+    return examples - dev, dev, HELD_OUT_SEED
+
+
+def split_key(experiment: Experiment) -> tuple[object, ...]:
+    """What decides which examples a run trains and selects on."""
+    seed = experiment.seed if experiment.k else None
+    return experiment.data, experiment.k, experiment.dev_examples, experiment.selection, seed
+
+
+def check_sizes(experiments: Iterable[Experiment]) -> None:
+    """Whether training sets have as many examples as will be drawn.
+
+    Raises:
+        InputError: one has too few.
+    """
+    for experiment in {split_key(each): each for each in experiments if not reports_on_its_choice(each)}.values():
+        source = DataFolder(Path(experiment.data))
+        select_rows(source, *drawn(experiment, source), per_class=False)
 
 
 def reports_on_its_choice(experiment: Experiment) -> bool:

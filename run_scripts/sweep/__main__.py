@@ -20,7 +20,7 @@ from ..run.experiment import Experiment
 from ..run.perform import finished
 from ..run.preflight import check, check_heads
 from ..run.records import only_one
-from ..run.splits import splits_of
+from ..run.splits import split_key, splits_of
 from ..run.transfer import continued
 from .choosing import rates_of, undecided, with_chosen_rates
 from .config import Sweep, read_sweep
@@ -102,12 +102,6 @@ def name_of(config: Path) -> Path:
 
 def by_run(runs: Iterable[Experiment]) -> dict[str, Experiment]:
     return {experiment.run: experiment for experiment in runs}
-
-
-def split_key(experiment: Experiment) -> tuple[object, ...]:
-    """What decides which examples a run trains and selects on."""
-    drawn = experiment.seed if experiment.k else None
-    return experiment.data, experiment.k, experiment.dev_examples, experiment.selection, drawn
 
 
 def run(

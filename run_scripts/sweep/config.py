@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -34,7 +34,7 @@ from preprocess.errors import InputError
 from preprocess.tasks import TASKS
 
 from ..run.experiment import SELECTIONS
-from ..run.keys import filled, key, least, one_of, rate, share, text
+from ..run.keys import filled, key, least, one_of, random_seed, rate, share, text
 from ..run.options import architecture
 
 KEPT = ("prompts", "head")
@@ -147,7 +147,7 @@ class Supplementary:
     task: str = key(task, default="MNLI")
     keep: list[str] = key(one_of(KEPT), empty=True, default_factory=lambda: ["prompts"])
     lr: float | None = key(rate, default=None)
-    seed: int = 1
+    seed: int = key(random_seed, default=1)
     batch_size: int | None = key(least(1), default=None)
     max_epoch: int | None = key(least(1), default=None)
     max_update: int | None = key(least(1), default=None)
@@ -167,8 +167,8 @@ class Sweep:
     data: Any = key(folders, default="data")
     arch: str = key(architecture, default="roberta_idpg_large")
     lrs: list[float] | None = key(rate, default=None)
-    seeds: list[int] = field(default_factory=lambda: [1, 2, 3, 4, 5])
-    lr_seeds: list[int] | None = None
+    seeds: list[int] = key(random_seed, default_factory=lambda: [1, 2, 3, 4, 5])
+    lr_seeds: list[int] | None = key(random_seed, default=None)
     k: list[int | None] = key(least(1), default_factory=lambda: [None])
     dev_examples: int | None = key(least(1), default=None)
     selection: str = key(one_of(SELECTIONS), default="clean")
@@ -275,6 +275,11 @@ def _check(sweep: Sweep, path: str) -> None:
         raise InputError(f"{path}: lr_seeds {sweep.lr_seeds}: seeds has no {strange[0]}: add it there")
     if sweep.eval_k and sweep.eval_tasks is None:
         raise InputError(f"{path}: eval_k {sweep.eval_k} needs tasks to go on with: write eval_tasks: [TASK]")
+    if sweep.dev_examples and sweep.selection == "paper" and sweep.k == [None] and not sweep.eval_k:
+        raise InputError(
+            f"{path}: dev_examples {sweep.dev_examples} has no effect with selection: paper, which chooses on what is "
+            "reported: leave one of them out"
+        )
     if sweep.eval_k and sweep.k != [None]:
         raise InputError(f"{path}: eval_k {sweep.eval_k} goes on from models of whole training sets: leave k out")
     if sweep.eval_tasks is not None and not any(sweep.eval_tasks.get(name) for name in sweep.tasks):

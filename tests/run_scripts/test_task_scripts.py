@@ -94,9 +94,20 @@ def test_the_pipeline_lists_its_runs(shown):
     assert arguments[3:] == ["--dry-run", "--set", "tasks=[RTE]", "--results", "results/figure7"]
 
 
+def test_the_pipeline_takes_values_behind_an_equals_sign(shown):
+    """Without, --results=DIR would be the sweep's alone, and the last one, the script's own, would count."""
+    _, arguments = shown("supplementary_pipeline.sh", "--dry-run", "--pairs=0:1", "--results=out", "--jobs=2")
+    assert arguments[3:] == [
+        *("--dry-run", "--jobs", "2", "--set", "positions=[[0,1]]", "rows=[prompt-tuning,s-idpg-phm]"),
+        *("--results", "out"),
+    ]
+
+
 def test_the_pipeline_refuses_what_is_no_pair(shown):
     assert "--pairs 0-1: write two positions" in shown("supplementary_pipeline.sh", "--pairs", "0-1", succeed=False)
     assert "--pairs needs a value" in shown("supplementary_pipeline.sh", "--pairs", succeed=False)
+    said = shown("supplementary_pipeline.sh", "--dry-run", "--methods", "s-idpg-phm", succeed=False)
+    assert "--methods s-idpg-phm needs the positions of each: add --pairs" in said
     assert "--methods" in shown("supplementary_pipeline.sh", "--help")
 
 
@@ -139,6 +150,8 @@ def test_bad_input_of_a_task(monkeypatch, tmp_path, words, said):
         (["--method", "m-idpg-pmh"], "did you mean m-idpg-phm?"),
         (["--phm-n", "4", "--init-prompts-from", "backbone/model.pt"], "holds another method or other sizes"),
         (["--encoder-layers", "4"], "--encoder-layers is 4 but the backbone"),
+        (["--dev", "4", "--selection", "paper"], "--dev 4 has no effect with --selection paper"),
+        (["--k", "40", "--phm-n", "4"], "has 24 training examples, not 41"),
     ],
 )
 def test_bad_options_of_a_task(world, monkeypatch, tmp_path, words, said):
@@ -147,6 +160,13 @@ def test_bad_options_of_a_task(world, monkeypatch, tmp_path, words, said):
         train.main(["RTE", "--results", str(tmp_path / "results"), *ARGUMENTS, *words])
     assert said in str(raised.value) and "\n" not in str(raised.value)
     assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("words", [["--k", "8"], ["--dev", "4"], ["--eval-tasks", "SNLI", "--eval-k", "8"]])
+def test_supplementary_training_draws_no_examples(world, monkeypatch, tmp_path, words):
+    monkeypatch.chdir(world.folder)
+    with pytest.raises(SystemExit, match=f"{words[-2]} does not go with --supplementary, which trains on the whole"):
+        train.main(["MNLI", "--supplementary", "--results", str(tmp_path), *ARGUMENTS, *words])
 
 
 def test_few_shot_says_what_every_layer_reads(world, monkeypatch, tmp_path, capsys):

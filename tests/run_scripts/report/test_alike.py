@@ -42,6 +42,7 @@ def test_runs_of_different_versions_are_not_mixed(tmp_path):
         ({"max_update": 200}, {"max_update": 400}, "max update 200 and 400"),
         ({}, {"batch_size": 8, "max_epoch": 3}, "batch size None and 8, max epoch None and 3"),
         ({"warm_up": None}, {"warm_up": 0.06}, "warm up None and 0.06"),
+        ({}, {"supplementary": True}, "supplementary training, which one of them is"),
         ({"method": "m-idpg-phm"}, {"method": "m-idpg-dnn"}, "method m-idpg-phm and m-idpg-dnn"),
         ({"read_sha256": "1" * 64}, {"read_sha256": "2" * 64}, f"data {'1' * 16} and {'2' * 16}"),
         ({"given_options": ["--cpu"]}, {"given_options": ["--dropout", "0"]}, "--dropout 0"),

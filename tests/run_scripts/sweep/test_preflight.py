@@ -67,6 +67,7 @@ def without(name):
 )
 def test_found_before_the_first_run(checked, keys, said):
     assert said in checked(**keys)
+    assert said in checked("--dry-run", **keys)
 
 
 def test_a_backbone_of_another_kind(checked, world, tmp_path):

@@ -21,8 +21,8 @@ def keep_mask(like: Tensor, threshold: int) -> Tensor:
 
 
 def threshold_and_scale(p: float) -> Tuple[int, float]:
-    """p in steps of 2^-16, and what makes up for the elements that are dropped."""
-    threshold = round(p * LEVELS)
+    """p < 1 in steps of 2^-16, at most 1 - 2^-16, and what makes up for the elements that are dropped."""
+    threshold = min(round(p * LEVELS), LEVELS - 1)
     return threshold, LEVELS / (LEVELS - threshold)
 
 

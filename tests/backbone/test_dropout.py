@@ -32,6 +32,12 @@ def test_rate_and_scale(p, seed):
     assert scale == pytest.approx(1 / (1 - p), rel=2e-3)
 
 
+def test_a_rate_just_below_1_leaves_something():
+    torch.manual_seed(0)
+    out = quick(1 - 1e-7)(torch.ones(2**20))
+    assert out.unique().tolist() == [0.0, 2.0**16] and out.mean().item() == pytest.approx(1, abs=1.5)
+
+
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (5, 7), (2, 3, 5)])
 def test_any_shape(shape):
     assert keep_mask(torch.zeros(shape), 2**15).shape == torch.Size(shape)

@@ -187,13 +187,14 @@ class EPT(TaskPrompts):
     def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
         if str(cfg.prompt_init) == "saved":
             return load_saved(self, cfg.prompt_init_from)
-        if cfg.ept_init_length < self.rows:
+        length = cfg.ept_init_length if self.words is not None else max(cfg.ept_init_length, self.rows)
+        if length < self.rows:
             raise InputError(
                 f"--ept-init-length {cfg.ept_init_length} has no {self.rows} rows, which the prompt starts from: give "
                 f"{self.rows} or more"
             )
         network: Any = self.reparameterization
-        long = torch.empty(len(self.places), cfg.ept_init_length, self.width).normal_(std=TABLE_STD)
+        long = torch.empty(len(self.places), length, self.width).normal_(std=TABLE_STD)
         set_initial_rows(self, cfg, words, long)
         network.rows.copy_(long[:, : self.rows])
         if self.words is not None:
@@ -209,7 +210,10 @@ class EPT(TaskPrompts):
             found["ept_hidden_size"] = "without experts: leave it out or give --ept-experts 4"
         if self.words is None:
             nothing = "nothing is added to the words: leave it out"
-            found.update(words_rank=nothing, words_length=nothing)
+            found.update(words_rank=nothing, words_length=nothing, ept_init_length=nothing)
+        if str(cfg.prompt_init) == "saved":
+            taken = "--prompt-init saved takes prompt and pair over: leave it out"
+            found.update(dict.fromkeys(("ept_init_length", "ept_init_align", "ept_init_split"), taken))
         return found
 
     def prompt_parameters(self) -> List[nn.Parameter]:

@@ -13,7 +13,7 @@ Differs from the paper in:
 """
 
 from dataclasses import dataclass
-from typing import Any, List, Optional
+from typing import Any, Dict, List, Optional
 
 import torch
 import torch.nn.functional as F
@@ -134,6 +134,12 @@ class SMoP(PromptMethod):
             return (weights @ prompts).view(len(weights), self.rows, -1)
 
         return prompt_at
+
+    def without_effect(self, cfg: Any) -> Dict[str, str]:
+        found = super().without_effect(cfg)
+        if self.chosen == self.prompts:
+            found["smop_balance"] = "where every prompt is chosen it is the same number for all: choose fewer"
+        return found
 
     def describe(self) -> str:
         return f"{super().describe()}, {self.chosen} of {self.prompts} prompts for each input"

@@ -11,6 +11,7 @@ import torch
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.base import WordEmbeddings
 from fairseq_idpg.methods.prompts.ept import ALIGN, low_rank
+from fairseq_idpg.models.prepare import check_method_effects
 from tests.golden.golden2.case import FOLDER
 from tests.helpers import enlarge, logits, pair_batch, tiny_model
 
@@ -83,6 +84,26 @@ def test_the_folded_prompt_gives_the_same_pass_and_needs_no_network():
 def test_refused(options, message):
     with pytest.raises(InputError, match=message):
         started(**options)
+
+
+@pytest.mark.parametrize(
+    ("before", "message"),
+    [
+        ({"ept_decomposition": "false", "ept_fusion": "none"}, "nothing is added to the words"),
+        ({"prompt_init": "saved"}, "--prompt-init saved takes prompt and pair over"),
+    ],
+)
+def test_a_long_prompt_that_starts_nothing(before, message):
+    model = tiny_model(method="ept", **before)
+    check_method_effects(model.args, model.method)
+    model.args.ept_init_length = 90
+    with pytest.raises(InputError, match=f"--ept-init-length 90 has no effect: {message}"):
+        check_method_effects(model.args, model.method)
+
+
+def test_a_prompt_alone_may_be_longer_than_the_long_one():
+    more = {"ept_decomposition": "false", "ept_fusion": "none", "prompt_length": 7, "ept_init_length": 5}
+    assert started(**more).method.reparameterization.rows.shape == (1, 7, 32)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import torch
 from fairseq_idpg.backbone.injection import States
 from fairseq_idpg.errors import InputError
 from tests.helpers import enlarge, logits, pair_batch, tiny_model
+from tests.models.started import made
 
 
 def model_of(**options):
@@ -91,6 +92,15 @@ def test_without_load_balance_nothing_is_kept():
         method = model_of(**options).method.train(training)
         method.begin_pass(None)(0, States(torch.randn(3, 2, 32)))
         assert method.extra is None and bool(method.adds_loss) == bool(options)
+
+
+def test_load_balance_where_every_prompt_is_chosen():
+    """n sum_i p_i / n = 1 whatever the router does."""
+    method = model_of(smop_chosen=4).method
+    assert method.imbalance(torch.randn(9, 4)).item() == pytest.approx(1)
+    with pytest.raises(InputError, match="--smop-balance 0.5 has no effect: where every prompt is chosen"):
+        made("smop", smop_chosen=4, smop_balance=0.5)
+    made("smop", smop_chosen=3, smop_balance=0.5)
 
 
 def test_load_balance_of_less_than_nothing():

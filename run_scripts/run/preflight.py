@@ -17,6 +17,7 @@ from fairseq.data import Dictionary
 
 from fairseq_idpg.backbone.loading import check_geometry, read_backbone
 from fairseq_idpg.methods.base import Geometry
+from fairseq_idpg.methods.prompts.base import PromptMethod
 from fairseq_idpg.methods.prompts.initial import load_saved
 from fairseq_idpg.methods.registry import find_preset
 from fairseq_idpg.models.config import RobertaIDPGConfig, fill_method_options
@@ -161,8 +162,9 @@ def check_model(experiment: Experiment, folder: DataFolder, args: Namespace) -> 
     check_geometry(backbone_of(experiment.backbone), args, dictionary_of(folder.path))
     method = find_preset(args.method).build(args, Geometry.of(args))
     check_effects(args, args, method)
-    if experiment.init_prompts_from:
-        load_saved(method, experiment.init_prompts_from)
+    if experiment.init_prompts_from and method is not None:
+        for prompt in (part for part in method.modules() if isinstance(part, PromptMethod)):
+            load_saved(prompt, experiment.init_prompts_from)
 
 
 def parse(command: list[str]) -> Namespace:

@@ -117,7 +117,13 @@ def load_saved(method: Any, path: Optional[str]) -> None:
     """Takes all of a method's values from the checkpoint of another task, where it may have been joined with others."""
     if not path:
         raise InputError("--prompt-init saved needs a checkpoint: --prompt-init-from PATH/checkpoint_best.pt")
-    _, tensors = read_checkpoint(path, "--prompt-init-from")
+    options, tensors = read_checkpoint(path, "--prompt-init-from")
+    insertion = str(options.get("prompt_insertion") or method.insertion)
+    if insertion != method.insertion and any("key-value" in each for each in (insertion, method.insertion)):
+        raise InputError(  # t keys and t values have the shape of 2 t rows
+            f"--prompt-init-from {path} holds a prompt for --prompt-insertion {insertion}, and this run's is for "
+            f"{method.insertion}: give the same, or another checkpoint"
+        )
     own = method.state_dict()
     nearest: List[str] = []
     for state in saved_methods(tensors):

@@ -133,6 +133,25 @@ def test_a_saved_prompt_of_joined_methods(source, target, tmp_path):
     assert changed == {f"{prefix}{name}" for name in ours.state_dict()}
 
 
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("p-tuning-v2-kv", "p-tuning-v2"), ("p-tuning-v2", "p-tuning-v2-kv"), ("p-tuning-v2-kv", "key-value-input")],
+)
+def test_keys_and_values_are_no_rows_of_another_kind(source, target, tmp_path):
+    """Though they have the same shape: 5 keys and 5 values, 10 rows."""
+
+    def of(name, **more):
+        options = {"method": "p-tuning-v2-kv", "prompt_insertion": name} if "input" in name else {"method": name}
+        return tiny_model(**options, prompt_length=10 if name == "p-tuning-v2" else 5, **more)
+
+    path, given = tmp_path / "checkpoint_best.pt", of(source)
+    torch.save({"args": None, "cfg": {"model": vars(given.args)}, "model": given.state_dict()}, path)
+    model = of(target, prompt_init="saved", prompt_init_from=str(path))
+    kinds = given.args.prompt_insertion, model.args.prompt_insertion
+    with pytest.raises(InputError, match="a prompt for --prompt-insertion {}, and this run's is for {}".format(*kinds)):
+        model.method.set_initial_values(model.args, words_of(model))
+
+
 def test_a_saved_prompt_of_joined_methods_of_other_sizes(tmp_path):
     path = tmp_path / "checkpoint_best.pt"
     given = tiny_model(method="adapter+prompt-tuning", prompt_length=4)

@@ -6,10 +6,12 @@ import json
 import shutil
 
 import pytest
+import torch
 
 from run_scripts.run.preflight import parse
 from run_scripts.sweep import __main__ as sweep
 from tests.folders import renamed, write_backbone, write_folder
+from tests.helpers import tiny_model
 from tests.run_scripts.tiny import IDPG, OPTIONS, SPLITS
 
 
@@ -104,6 +106,19 @@ def test_starts_that_do_not_fit(checked, world, tmp_path):
     other = renamed(world.data / "RTE-bin", tmp_path / "other", {"0": "no", "1": "yes"})
     keep = {"data": str(other), "keep": ["head"]}
     assert "other has no, yes for labels and" in checked(positions=[[0, 0]], supplementary=keep)
+
+
+@pytest.mark.parametrize("method", ["prompt-tuning+adapter", "mam"])
+def test_joined_methods_start_from_the_prompts_of_a_checkpoint(checked, world, tmp_path, capfd, method):
+    sizes, start = {"prompt_length": 3}, tmp_path / "start.pt"
+    given = tiny_model(method=method, **sizes)
+    torch.save({"args": None, "cfg": {"model": vars(given.args)}, "model": given.state_dict()}, start)
+    row = {"method": method, "init_prompts_from": str(start), "options": {"prompt-length": 3}}
+    keys = {"rows": [row], "seeds": [1]}
+    sweep.main([str(world.config(tmp_path, **keys)), "--results", str(tmp_path / "results"), "--dry-run"])
+    assert "1 of 1 runs are missing" in capfd.readouterr().out
+    row["options"]["prompt-length"] = 4
+    assert f"--prompt-init-from {start} holds another method or other sizes" in checked(**keys)
 
 
 def test_f1_is_of_the_label_1(checked, world, tmp_path):

@@ -13,7 +13,7 @@ ablations are options:
 mam: "Towards a Unified View of Parameter-Efficient Transfer Learning" (He et al., ICLR 2022),
 https://arxiv.org/abs/2110.04366: a prefix, and the scaled parallel adapter beside the feed-forward, s = 4. t = m = 16
 and h = 800 are those of the GLUE script in https://github.com/jxhe/unify-parameter-efficient-tuning.
-Its prefix with LoRA is --method prefix-tuning+lora --lora-projections fc1,fc2.
+Its prefix with LoRA is --method prefix-tuning+lora --lora-projections fc1,fc2 --lora-rank 102 --lora-alpha 204, s = 2.
 
 Differs from the papers in:
 - infix: keys and values have no position, so only rows of the input can stand behind a sentence. They replace the

@@ -241,7 +241,8 @@ def test_what_the_slides_call_their_rows():
         for row in sweep.rows:
             args, size = parsed(row, sweep), int(row.label.split("=")[1])
             if row.label.startswith("Prefix"):
-                assert args.method == "prefix-tuning" and args.prompt_length == size
+                assert (args.method, args.prompt_length) == ("prefix-tuning", size)
+                assert args.reparameterization_hidden_size == 800  # of the released scripts
                 continue
             assert args.adapter_hidden_size == size
             if row.label.startswith("MH"):

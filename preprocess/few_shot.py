@@ -64,6 +64,25 @@ def check_source(data: DataFolder) -> None:
         count_examples(data, split)
         if not data.has_labels(split):
             raise InputError(f"{data.path} has no labels of {split}: few-shot copies need them")
+    if has_exchanged_pairs(data):
+        raise InputError(
+            f"{data.path} has every training pair a second time, exchanged (--swap-pairs append), so that examples to "
+            "validate on would be trained on too: make it without, and give --swap-pairs append to fairseq-train"
+        )
+
+
+def has_exchanged_pairs(data: DataFolder) -> bool:
+    """Whether the second half of the training set is the first one with exchanged sentences."""
+    rows = [data.rows(part, "train") for part in data.inputs]
+    half, odd = divmod(len(rows[0]), 2)
+    if len(rows) < 2 or odd or not half:
+        return False
+    halves = [
+        [(some.lengths[:half], some.ids[: some.starts[half]]), (some.lengths[half:], some.ids[some.starts[half] :])]
+        for some in rows
+    ]
+    (a, a_again), (b, b_again) = halves
+    return all(np.array_equal(*same) for same in (*zip(a, b_again), *zip(b, a_again)))
 
 
 def write_splits(data: DataFolder, splits: dict[str, np.ndarray], folder: Path) -> None:

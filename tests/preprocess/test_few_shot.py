@@ -293,6 +293,24 @@ def test_from_raw_files(commands):
             assert file.read_bytes() == (commands.out / "b" / file.relative_to(commands.out / "a")).read_bytes()
 
 
+@pytest.mark.parametrize("from_raw", [True, False])
+def test_exchanged_pairs_would_be_in_both_sets(commands, capsys, from_raw):
+    lines = [f"{number}\tfirst {number}\tsecond one {number}\t{number % 3 % 2}\n" for number in range(9)]
+    for name in ("train", "dev"):
+        commands.write(f"WNLI/{name}.tsv", "index\tsentence1\tsentence2\tlabel\n" + "".join(lines))
+    raw = ["--raw", commands.raw, "--vocab", commands.vocab]
+    if from_raw:
+        where = raw
+    else:
+        where = ["--data", commands.ok("WNLI", "--raw", commands.raw, "--swap-pairs", "append").path]
+    usual = [str(part) for part in ["few-shot", "WNLI", "--out", commands.out, "--k", 4, "--dev", 5, *where]]
+    assert run([*usual, *(["--swap-pairs", "append"] if from_raw else [])]) == 1
+    assert "has every training pair a second time, exchanged (--swap-pairs append)" in capsys.readouterr().err
+    assert not list(commands.out.glob("*-K4-*"))
+    if from_raw:
+        assert run(usual) == 0
+
+
 def test_options_that_no_one_knows(commands):
     with pytest.raises(SystemExit):
         run(["few-shot", "RTE", "--data", "x", "--out", "y", "--unknown"])

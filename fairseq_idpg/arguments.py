@@ -10,6 +10,7 @@ from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
 from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
+from torch import nn
 
 from preprocess.split_scores import METRICS as SPLIT_METRICS
 from preprocess.split_scores import PARTS
@@ -125,9 +126,7 @@ def _check_supported(args: Namespace) -> None:
             refused = name in UNSUPPORTED and getattr(args, name, default) != default
             if refused and not str(default).startswith("${"):  # another section's
                 raise InputError(f"{given(args, name)} is not supported: {UNSUPPORTED[name]}: leave it out")
-    for name, reason in UNSUPPORTED_OF_TASK.items():
-        if getattr(args, name, False):
-            raise InputError(f"{flag_name(name)} is not supported: {reason}: leave it out")
+    _check_flags(args)
     if not args.train_subset.startswith(TRAIN):
         raise InputError(
             f"--train-subset {args.train_subset} is not taken for training: give a name that begins with {TRAIN}"
@@ -139,6 +138,12 @@ def _check_supported(args: Namespace) -> None:
         raise InputError("--tpu is not supported: leave it out")
     if args.profile and (args.cpu or not torch.cuda.is_available()):
         raise InputError("--profile marks what a GPU does, and there is none: leave it out")
+
+
+def _check_flags(cfg: Any) -> None:
+    for name, reason in UNSUPPORTED_OF_TASK.items():
+        if getattr(cfg, name, False):
+            raise InputError(f"{flag_name(name)} is not supported: {reason}: leave it out")
 
 
 def _check_criterion(name: str) -> None:
@@ -169,6 +174,19 @@ def _check_metric(args: Namespace) -> None:
             f"--best-checkpoint-metric {metric} {found} --maximize-best-checkpoint-metric would keep the worst "
             f"checkpoint for the best: {remedy}"
         )
+
+
+def check_task(cfg: Any, symbols: int) -> None:
+    """Options of the task that a model is built for, whoever has set them.
+
+    Raises:
+        InputError: see ``check_tokens``; a head that can have no such name; a flag that is not supported.
+    """
+    _check_flags(cfg)
+    check_tokens(cfg, symbols)
+    name = cfg.classification_head_name
+    if not name or "." in name or hasattr(nn.ModuleDict(), name):
+        raise InputError(f"--classification-head-name {name!r} cannot be the name of a head: give a word of your own")
 
 
 def check_tokens(cfg: Any, symbols: int) -> None:

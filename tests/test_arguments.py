@@ -8,7 +8,7 @@ import pytest
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from fairseq_idpg.arguments import BACKENDS, UNSUPPORTED, check_arguments, check_configuration, check_tokens
+from fairseq_idpg.arguments import BACKENDS, UNSUPPORTED, check_arguments, check_configuration, check_task, check_tokens
 from fairseq_idpg.errors import InputError
 from tests.folders import ROOT, TRAINING
 
@@ -187,6 +187,15 @@ def test_tokens(tokens, message):
     with pytest.raises(InputError, match=message):
         check_tokens(SimpleNamespace(**{"init_token": 0, "separator_token": None, **tokens}), 55)
     check_tokens(SimpleNamespace(init_token=0, separator_token=54), 55)
+
+
+@pytest.mark.parametrize("name", ["", "a.b", "training", "keys"])
+def test_names_that_no_head_can_have(name):
+    task = SimpleNamespace(init_token=0, separator_token=None, classification_head_name="my head")
+    check_task(task, 55)
+    task.classification_head_name = name
+    with pytest.raises(InputError, match=f"--classification-head-name '{name}' cannot be the name of a head"):
+        check_task(task, 55)
 
 
 def test_validation_in_half_precision_needs_no_gpu():

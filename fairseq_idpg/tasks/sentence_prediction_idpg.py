@@ -13,7 +13,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 from omegaconf import II
 
-from ..arguments import check_tokens, reported
+from ..arguments import check_task, check_tokens, reported
 from ..criterions.all_words import AllWords
 from ..criterions.sentence_prediction_idpg import check_extra_loss, log_correlations
 from ..divergence import check_validation
@@ -137,6 +137,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False):
         """Records in ``cfg``, which is saved with every checkpoint, all options as they take effect."""
+        check_task(self.cfg, len(self.source_dictionary))
         data = DataFacts(
             task_cfg=self.cfg,
             dictionary=self.source_dictionary,

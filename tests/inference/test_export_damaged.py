@@ -56,6 +56,9 @@ HOSTILE = {
     "labels that are none": (at("data", "labels", value=[1, 2]), "the record of .* is damaged \\(labels"),
     "other labels": (at("data", "labels", value=["a", "b", "c"]), "records 3 labels of 2 classes"),
     "a scale without end": (at("data", "scale", value=0), "the record of .* is damaged \\(scale"),
+    "a token of another dictionary": (at("options", "task", "init_token", value=10**6), "--init-token 1000000 is none"),
+    "no name of a head": (at("options", "task", "classification_head_name", value="a.b"), "--classification-head-name"),
+    "batches of data2vec": (at("options", "task", "d2v2_multi", value=True), "--d2v2-multi is not supported"),
     "another dictionary": (at("data", "dictionary", value="0" * 64), "the encoder of"),
 }
 

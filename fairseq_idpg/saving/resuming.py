@@ -168,10 +168,11 @@ def _short(value: Any) -> str:
 
 def data_fingerprints(folder: str, dataset: Mapping[str, Any]) -> Dict[str, str]:
     """SHA-256, shortened, of what training reads and of what chooses its best checkpoint."""
-    training, validation = dataset["train_subset"], dataset["valid_subset"].split(",")[0]
+    training, validation = map(re.escape, (dataset["train_subset"], dataset["valid_subset"].split(",")[0]))
+    joined = r"\d*" if dataset.get("combine_valid_subsets") else ""
     return {
-        "the training data": split_fingerprint(folder, rf"{re.escape(training)}\d*"),  # fairseq joins train, train1 …
-        "the validation data": split_fingerprint(folder, re.escape(validation)),
+        "the training data": split_fingerprint(folder, rf"{training}\d*"),  # fairseq joins train, train1 …
+        "the validation data": split_fingerprint(folder, validation + joined),
     }
 
 

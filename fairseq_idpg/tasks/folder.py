@@ -54,14 +54,20 @@ def check_files(data: str, split: str, regression: Optional[bool], combine: bool
                 check_split(folder, name)
 
 
-def find_questions(data: str, split: str, reports: Sequence[str]) -> Optional[Questions]:
-    """Which question each example of a split answers; None where examples are no answers.
+def find_questions(data: str, split: str, reports: Sequence[str], examples: int) -> Optional[Questions]:
+    """Which question each of the examples of a split answers; None where examples are no answers.
 
     Raises:
-        InputError: ``reports`` has a metric of questions, and the folder does not say which there are.
+        InputError: ``reports`` has a metric of questions, and the folder does not say which there are; there are other
+            splits' examples among them.
     """
     with reading_data():
         questions = DataFolder(Path(data)).questions(split)
+    if questions is not None and len(questions.number) != examples:
+        raise InputError(
+            f"--combine-valid-subsets: {os.path.join(data, question_file(split))} has the questions of {split} alone: "
+            "leave it out"
+        )
     for metric in reports:
         known = questions is not None and (metric not in OF_TEXTS or questions.em is not None)
         if metric in OF_QUESTIONS and not known:

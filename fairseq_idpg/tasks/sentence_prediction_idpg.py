@@ -224,7 +224,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             representations=None if self.stored is None else self.stored(text),
             states=None if self.state_cache is None else self.state_cache(text, places.shorten.sizes),
             class_of=self.labels,
-            questions=None if split.startswith("train") else find_questions(cfg.data, split, self.reports),
+            questions=None if split.startswith("train") else find_questions(cfg.data, split, self.reports, examples),
         )
         return self.datasets[split]
 

@@ -71,6 +71,20 @@ def test_what_may_change_is_one_line(folder, caplog):
     assert "--lr 0.1,0.2, now 0.1" in record.message and "max-epoch" not in record.message
 
 
+def test_a_start_from_weights_says_what_the_method_was(folder, caplog):
+    """2 L adapters have the same names and sizes behind sublayers and beside them."""
+    before = run(folder, model__method="adapter", model__adapter_init_std=0.1, model__adapter_activation="gelu")
+    changed = {"model__adapter_activation": "relu", "model__adapter_init_std": None, "task__prompt_position": 1}
+    now = run(folder, resumes=False, model__method="adapter-parallel", model__adapter_place="both", **changed)
+    now.load_state_dict(before.state_dict())
+    (record,) = caplog.records
+    assert record.message.endswith(
+        "they had --method adapter, now adapter-parallel; --adapter-activation gelu, now relu"
+    )
+    run(folder, resumes=False, model__method="adapter").load_state_dict(before.state_dict())
+    assert len(caplog.records) == 1
+
+
 def test_a_checkpoint_without_the_optimizer_is_named(folder, caplog):
     run(folder).load_state_dict(run(folder, checkpoint__no_save_optimizer_state=True).state_dict())
     assert "--no-save-optimizer-state" in caplog.text

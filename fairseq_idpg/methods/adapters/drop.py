@@ -29,7 +29,9 @@ class AdapterDropConfig(BottleneckConfig):
         "auto", "number n of layers, the first ones, without adapters: 'auto' is 5 of 12, 10 of 24"
     )
     adapter_drop_random: Filled[bool] = option(
-        False, "draw n anew for each training batch, from 0 to L - 1; --adapter-drop then is the n of evaluation"
+        False,
+        "draw n anew for each training batch, from 0 to the highest layer with adapters, which always has its own; "
+        "--adapter-drop then is the n of evaluation",
     )
 
 

@@ -85,6 +85,8 @@ def check(args: argparse.Namespace) -> tuple[Settings, list[Case]]:
         if args.cases and any(case.peer for case in cases):
             raise InputError("--no-peers and --cases with peers exclude each other: leave one of them out")
         cases = [case for case in cases if not case.peer]
+    if args.list:
+        return settings, cases
     check_peers(cases)
     check_folder("--json", args.json)
     check_device(args.device)

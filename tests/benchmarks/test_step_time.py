@@ -131,3 +131,5 @@ def test_lists_the_chosen_cases():
     in_the_input = ["prompt-tuning", "prompt-tuning-grouped", "prompt-tuning-134", "prompt-tuning-100"]
     late = ["prompt-tuning-no-dropout", "lpt-naive", "lpt-naive-cached-states", "lpt-npg", "lpt-npg-cached-states"]
     assert done.stdout.split() == [*in_the_input, *late]
+    done = step_time("--list", "--cases", "peft-lora*")  # wherever peft is not installed
+    assert (done.returncode, done.stdout.split()) == (0, ["peft-lora", "peft-lora-all"])

@@ -135,8 +135,10 @@ def run(
     second = rates.first
     failed = last_stage(by_run(second), results, cluster, keep_whole_models)
     if rates.later:
-        later = with_chosen_rates(rates, results)
-        failed += last_stage(by_run(later), results, cluster, keep_whole_models)
+        later = None
+        while (chosen := with_chosen_rates(rates, results)) != later:  # another seed may diverge at a chosen rate
+            later = chosen
+            failed += last_stage(by_run(later), results, cluster, keep_whole_models)
         second = [*second, *later]
         left = len(undecided(rates, results))
         if left:

@@ -41,13 +41,17 @@ def by_cell(runs: Iterable[Experiment]) -> dict[Experiment, list[Experiment]]:
 
 
 def chosen(rates: Rates, results: Path) -> dict[Experiment, float]:
-    """Cell -> learning rate, as reports choose it; of cells all of whose first runs have finished or diverged."""
+    """Cell -> learning rate, as reports choose it; of cells all of whose first runs have finished or diverged.
+
+    A rate at which a later seed has diverged is out too.
+    """
     records = {record["run"]: record for record in read_records(results)}
-    found = {}
+    found, of_later = {}, by_cell(rates.later)
     for cell, runs in by_cell(rates.first).items():
-        known = [records[run.run] for run in runs if run.run in records]
+        known, later = ([records[run.run] for run in of if run.run in records] for of in (runs, of_later.get(cell, ())))
         done, out = list(filter(has_finished, known)), list(filter(has_diverged, known))
-        score = choose(done, out) if done and len(done) + len(out) == len(runs) else None
+        whole = done and len(done) + len(out) == len(runs)
+        score = choose(done, [*out, *filter(has_diverged, later)]) if whole else None
         if score is not None:
             found[cell] = score.lr
     return found

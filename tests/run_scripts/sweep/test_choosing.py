@@ -48,7 +48,8 @@ class Cluster:
     def start(self, request):
         made = request.experiment
         self.started.append((made.seed, made.k, made.task, made.row, made.lr))
-        failed = self.fails.get(f"{made.task} {made.row} {made.lr:g}")
+        place = f"{made.task} {made.row} {made.lr:g}"
+        failed = self.fails.get(place) or self.fails.get(f"{place} seed {made.seed}")
         if failed:
             return Done(failed)
         dev = 70.0 if BEST.get((made.task, made.row), 1e-2) == made.lr else 60.0
@@ -102,6 +103,27 @@ def test_rates_that_diverged_are_out_and_what_failed_leaves_no_choice(sweep, tmp
     assert "2 rows of tasks have no learning rate for their other seeds" in capsys.readouterr().out
     failed, started = go(sweep(k=[4]), tmp_path / "results")
     assert failed == 0 and [run[0] for run in started] == [1, 2, 3] and {run[3] for run in started} == {"head-only"}
+
+
+def test_where_another_seed_diverges_all_have_the_next_rate(sweep, tmp_path):
+    """As the report chooses: else it would show what the first seed alone says of that rate."""
+    failed, started = go(sweep(k=[4]), tmp_path / "results", **{"RTE head-only 0.01 seed 3": DIVERGED})
+    assert failed == 0 and started[-2:] == [(seed, 4, "RTE", "head-only", 1e-3) for seed in (2, 3)]
+    results = read_results(tmp_path / "results")
+    done = [record for record in results.runs if record["status"] == "done"]
+    score = rows_of(done, failed=[record for record in results.runs if record not in done])["head-only"]["RTE"]
+    assert (score.lr, score.seeds) == (1e-3, (1, 2, 3))
+    assert go(sweep(k=[4]), tmp_path / "results") == (0, [])
+    failed, started = go(
+        sweep(k=[4]), tmp_path / "all", **{f"RTE head-only {lr} seed 2": DIVERGED for lr in (0.01, 0.001)}
+    )
+    assert failed == 0 and [run for run in started if run[2:4] == ("RTE", "head-only")][-1] == (
+        3,
+        4,
+        "RTE",
+        "head-only",
+        1e-3,
+    )
 
 
 def test_a_dry_run_says_what_is_known(world, tmp_path, sweep, capsys):

@@ -14,12 +14,15 @@ import time
 from pathlib import Path
 from statistics import median
 
-import torch
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from fairseq_idpg import load  # noqa: E402
-from fairseq_idpg.inference.many import ManyTasks  # noqa: E402
-from fairseq_idpg.inference.reading import TextFile  # noqa: E402
+import torch
+from step_settings import positive
+
+from fairseq_idpg import load
+from fairseq_idpg.inference.many import ManyTasks
+from fairseq_idpg.inference.reading import TextFile
+from preprocess.errors import command_line
 
 MIB = 2**20
 
@@ -36,6 +39,7 @@ def parameter_bytes(many: ManyTasks) -> int:
     return sum({p.data_ptr(): p.numel() * p.element_size() for p in parameters}.values())
 
 
+@command_line("error", "nothing is kept")
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("checkpoint")
@@ -46,6 +50,7 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
+    positive(args, "sentences", "tasks", "batch_size", "rounds")
     count = args.tasks
     lines = TextFile(args.text, "tab" if args.pairs else "lines").lines()
     texts = [line.text for _, line in zip(range(args.sentences), lines)]

@@ -22,7 +22,13 @@ import time
 from pathlib import Path
 from statistics import median
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
+
 import numpy as np
+from epoch_process import reason
+from step_settings import positive
+
+from preprocess.errors import InputError, command_line
 
 ROOT = Path(__file__).resolve().parents[1]
 PEAK = (
@@ -44,8 +50,16 @@ def text_lines(vocab: Path, count: int) -> list[str]:
 
 
 def run(command: list[str]) -> tuple[float, str]:
+    """Seconds and output.
+
+    Raises:
+        InputError: it failed.
+    """
     started = time.perf_counter()
-    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        said = [line for line in done.stdout.splitlines(keepends=True) if not line.startswith("PEAK ")]
+        raise InputError(reason(said) or f"exit status {done.returncode}")
     return time.perf_counter() - started, done.stdout
 
 
@@ -79,6 +93,7 @@ def write(folder: Path, lines: list[str], times: int = 1) -> tuple[Path, Path]:
     return text, table
 
 
+@command_line("error", "nothing is kept")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--vocab", type=Path, default=ROOT / "checkpoints" / "gpt2_bpe")
@@ -87,6 +102,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path, help="save the figures")
     args = parser.parse_args()
+    positive(args, "lines", "rounds")
     args.vocab = args.vocab.resolve()
     with tempfile.TemporaryDirectory() as work:
         out = Path(work)

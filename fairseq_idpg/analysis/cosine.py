@@ -7,6 +7,7 @@ counted in groups of equal width. A prompt trained on pairs stands in a single s
 
 import argparse
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, Optional, Sequence
@@ -188,7 +189,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Prints the tables and writes the files that were asked for."""
-    if not args.largest_score > 0:
+    if not 0 < args.largest_score < math.inf:
         raise InputError(f"--largest-score {args.largest_score:g}: give a positive number")
     scores = gold_scores(DataFolder(Path(args.data)), args.split, args.largest_score)
     check_options(args, len(scores))

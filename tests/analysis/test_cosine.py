@@ -189,6 +189,7 @@ def test_bad_options(pairs, idpg, tuned, tmp_path):
         (["--groups", 0], "--groups 0: give 1 or more"),
         (["--batch-size", 0], "--batch-size 0: give 1 or more"),
         (["--largest-score", 0], "--largest-score 0: give a positive number"),
+        (["--largest-score", "inf"], "--largest-score inf: give a positive number"),
         (["--split", "test"], "has no split test: it has train, valid"),
         (["--out", tmp_path / "plot.xyz"], "plot.xyz: matplotlib writes no such files: name a .png"),
         (["--model-overrides", "x"], "--model-overrides x is no dictionary"),

@@ -24,16 +24,15 @@ from ..models.config import METHOD_OPTIONS
 logger = logging.getLogger(__name__)
 
 LAST = "checkpoint_last.pt"  # fairseq's default --restore-file
+# With other values of these, tensors of the same shape mean something else.
+METHOD = ("method", *(name for name, option in METHOD_OPTIONS.items() if not option.metadata["changeable"]))
 # With another value of these, the weights would be of no single setting.
 FIXED = {
     "task": (
         *("prompt_position", "init_token", "separator_token", "max_positions", "swap_pairs", "num_classes"),
         *("regression_target", "shorten_method", "shorten_data_split_list"),
     ),
-    "model": (
-        *("no_freeze_backbone", "method", "predict_with", "template", "verbalisers", "verbaliser_loss"),
-        *(name for name, option in METHOD_OPTIONS.items() if not option.metadata["changeable"]),
-    ),
+    "model": ("no_freeze_backbone", "predict_with", "template", "verbalisers", "verbaliser_loss", *METHOD),
     "checkpoint": ("best_checkpoint_metric", "maximize_best_checkpoint_metric"),
 }
 # Another value of these may be meant. --max-epoch and the like are changed all the time and are not mentioned.
@@ -58,8 +57,8 @@ class KeptOptions:
 
     Args:
         cfg: fairseq's whole configuration, as the model has completed it.
-        resumes: whether the checkpoint that will be read is gone on with; a start from its weights is compared with
-            nothing.
+        resumes: whether the checkpoint that will be read is gone on with; a start from its weights may be of any
+            training, and says what the method was there.
     """
 
     def __init__(self, cfg: Any, resumes: bool):
@@ -67,6 +66,7 @@ class KeptOptions:
         options = {section: _mapping(value) for section, value in plain.items()}
         self.resumes = resumes
         self.keeps_optimizer = not options["checkpoint"]["no_save_optimizer_state"]
+        self.method = by_flag(options, {"model": METHOD})
         named = {f"--{name}": options[name].get("_name") for name in NAMES}
         self.fixed = {
             **by_flag(options, FIXED),
@@ -93,6 +93,10 @@ class KeptOptions:
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         self.check(state)
         if not self.resumes:
+            found = {name: value for name, value in _mapping(state.get("fixed")).items() if value is not None}
+            others = differences(found, {name: value for name, value in self.method.items() if value is not None})
+            if others:
+                logger.warning("training starts from weights of another method: they had %s", "; ".join(others))
             return
         differing = differences(_mapping(state.get("changeable")), self.changeable)
         if differing:

@@ -96,6 +96,16 @@ def test_an_older_checkpoint_lacks_options(folder, caplog):
     assert not caplog.records
 
 
+def test_validation_data_that_are_joined_are_compared(tmp_path):
+    folder = write_folder(tmp_path / "d", splits={"train": 4, "valid": 4, "valid1": 4})
+    apart, joined = ({}, {"dataset__combine_valid_subsets": True})
+    states = [run(folder, **options).state_dict() for options in (apart, joined)]
+    (folder / "label" / "valid1.bin").write_bytes((folder / "label" / "valid1.bin").read_bytes()[::-1])
+    run(folder, **apart).load_state_dict(states[0])
+    with pytest.raises(InputError, match="with the validation data [0-9a-f]+, now [0-9a-f]+: give the same"):
+        run(folder, **joined).load_state_dict(states[1])
+
+
 def test_fingerprints_are_of_contents(folder, tmp_path):
     same, other = write_folder(tmp_path / "b"), write_folder(tmp_path / "c", longest=11)
     assert split_fingerprint(str(folder), "train") == split_fingerprint(str(same), "train")

@@ -9,7 +9,7 @@ import pytest
 
 from fairseq_idpg.errors import InputError
 from preprocess.checksums import write_checksums
-from tests.folders import write_folder
+from tests.folders import write_folder, write_questions
 from tests.preprocess.test_validation import damage
 from tests.tasks.test_dataset import make_task
 
@@ -68,3 +68,14 @@ def test_shards_are_checked_too(tmp_path):
     assert len(make_task(folder).load_dataset("train")) == 24
     with pytest.raises(InputError, match="input0/train1.bin example 1 has the id"):
         make_task(folder).load_dataset("train", combine=True)
+
+
+def test_questions_are_of_one_split(tmp_path):
+    folder = write_folder(tmp_path / "d", splits={"train": 6, "valid": 6, "valid1": 4})
+    make_task(folder).load_dataset("valid", combine=True)
+    write_questions(folder, "valid", [0, 0, 1, 1, 2, 2])
+    make_task(folder).load_dataset("valid")
+    with pytest.raises(
+        InputError, match="--combine-valid-subsets: .*question/valid.tsv has the questions of valid alo"
+    ):
+        make_task(folder).load_dataset("valid", combine=True)

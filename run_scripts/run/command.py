@@ -68,7 +68,7 @@ def with_few_shot_input(experiment: Experiment) -> Experiment:
 
 def cache_of(experiment: Experiment, results: Path) -> Path | None:
     """Where M(x) is kept for all runs; None where it changes during training."""
-    changes = CHANGE_REPRESENTATIONS.intersection(experiment.options)
+    changes = CHANGE_REPRESENTATIONS.intersection(part for word in experiment.options for part in word.split("="))
     trained = count_preset("roberta_idpg_base", experiment.method).of_backbone  # whether there are any, of any size
     return None if experiment.supplementary or changes or trained else results / "cache"
 

@@ -225,6 +225,7 @@ def test_learning_rates():
         {"method": "m-idpg-phm+compacter-shared"},
         {"options": ("--representation-dropout",)},
         {"options": ("--shorten-method", "random_crop")},
+        {"options": ("--shorten-method=random_crop",)},
     ],
 )
 def test_no_cache_where_representations_change(change):

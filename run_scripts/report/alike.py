@@ -14,6 +14,7 @@ SAME_RESULT = {f"--{name}" for name in ("cpu", "update-freq", "num-workers", "lo
     f"--{name.replace('_', '-')}" for name in PLACES
 }
 CHOSEN = ("dev_examples", "batch_size", "max_epoch", "max_update", "warm_up")  # None: as the paper has it
+STARTS = ("supplementary", "init_prompts_from", "init_head_from")  # their files may have moved
 OF_ALL = {"method": "method", "read_sha256": "data"}  # what older records do not say -> what it is called
 
 
@@ -57,8 +58,8 @@ def _refuse_other_settings(runs: Iterable[Run], results: Results) -> None:
         for other in others:
             names = [name for name in CHOSEN if one.get(name) != other.get(name)]
             found = [f"{name.replace('_', ' ')} {one.get(name)} and {other.get(name)}" for name in names]
-            kinds = [bool(run.get("supplementary")) for run in (one, other)]
-            found += [] if len(set(kinds)) == 1 else ["supplementary training, which one of them is"]
+            lone = [name for name in STARTS if bool(one.get(name)) != bool(other.get(name))]
+            found += [f"{name.replace('_', ' ')}, which one of them has" for name in lone]
             found += [
                 f"{called} {str(one[name])[:16]} and {str(other[name])[:16]}"
                 for name, called in OF_ALL.items()

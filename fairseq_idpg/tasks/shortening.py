@@ -7,7 +7,6 @@ from typing import Any, Iterator, List, Optional, Tuple
 
 import numpy as np
 import torch
-from fairseq.data import data_utils
 from torch import Tensor
 
 from ..errors import InputError
@@ -62,12 +61,16 @@ class Shortener:
         if all(length == kept for _, length, kept in spans):
             return tokens
         keep = torch.ones(len(tokens), dtype=torch.bool)
-        with data_utils.numpy_seed(self.seed, self.epoch, index):
-            for start, length, kept in spans:
-                first = np.random.randint(0, length - kept + 1) if self.random else 0
-                keep[start : start + length] = False
-                keep[start + first : start + first + kept] = True
+        draw = self.generator(index) if self.random else None
+        for start, length, kept in spans:
+            first = 0 if draw is None else draw.randint(0, length - kept + 1)
+            keep[start : start + length] = False
+            keep[start + first : start + first + kept] = True
         return tokens[keep]
+
+    def generator(self, index: int) -> np.random.RandomState:
+        """What fairseq's ``numpy_seed`` draws from, but of its own: threads load data, and numpy's is one for all."""
+        return np.random.RandomState(int(hash((self.seed, self.epoch, index)) % 1e6))
 
 
 def special_tokens(pairs: bool, separators: int) -> int:

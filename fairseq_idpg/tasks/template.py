@@ -3,7 +3,8 @@
     {0} ? <mask> , {1}   ->   <s> A ? <mask> , B </s>
 
 Words and signs are encoded as the data is, in the place where they stand: behind a space GPT-2's encoding has other
-tokens than at the beginning of a text, for the first word of B, too. So the tokens are those of the whole text.
+tokens than at the beginning of a text, for the first word of B, too. So the tokens are those of the whole text, but for
+a sign without a space between it and a sentence: it is encoded by itself, where the text may have both in one token.
 
 Source: LPT's released code (github.com/xyltt/LPT), which writes templates into the text and then encodes that.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from fairseq.data import data_utils
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,6 +48,16 @@ def test_random_windows_change_with_the_epoch_and_repeat_with_the_seed():
     assert torch.equal(first, shorten(tokens, 0))
     shorten.epoch = 2
     assert not torch.equal(first, shorten(tokens, 0))
+
+
+def test_random_windows_are_those_of_fairseqs_generator_whatever_other_threads_draw(monkeypatch):
+    tokens, lengths = torch.arange(102), np.array([100])
+    shorten = Shortener(lengths, None, *kept_lengths(lengths, None, 10), 2, random=True, seed=1, epoch=3)
+    with data_utils.numpy_seed(1, 3, 0):
+        first = np.random.randint(0, 91)
+    for name in ("seed", "randint", "set_state"):
+        monkeypatch.delattr(np.random, name)  # numpy's one generator of all threads
+    assert shorten(tokens, 0).tolist() == [0, *range(1 + first, 11 + first), 101]
 
 
 def test_what_fits_is_untouched():

@@ -20,7 +20,7 @@ from .curves import curve_chart
 from .figures import CHARTS
 from .methods import methods_table
 from .papers import papers
-from .render import FORMATS, SUFFIXES, Chart, Table, draw
+from .render import FORMATS, SUFFIXES, Chart, Table, save
 from .runs import Results, read_results
 from .scope import Choice
 from .tables import SCORE_TABLES, overview, score_table
@@ -154,7 +154,7 @@ def deliver(made: Table | Chart, out: Path | None, form: str | None) -> None:
     table = made.table if isinstance(made, Chart) else made
     if out and out.suffix in IMAGES and isinstance(made, Chart):
         with new_file(out) as work:
-            draw(made).savefig(work, dpi=150)
+            save(made, work)
         print(f"saved: {out}", file=sys.stderr)
         if form is None:
             return

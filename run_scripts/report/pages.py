@@ -6,7 +6,8 @@ A mark in the page names the command whose output stands below it, and a test th
     ...
     <!-- end -->
 
-Files are seen from the folder in which it is started.
+With ``--out FILE.svg --format terminal`` a command draws a figure as well. Files are seen from the folder in which it
+is started.
 """
 
 from __future__ import annotations
@@ -30,9 +31,16 @@ MARK = re.compile(
 )
 
 
-def renewed(page: str) -> str:
-    """The page, with what each mark's command prints now."""
-    return MARK.sub(lambda mark: f"{mark[1]}```text\n{printed(shlex.split(mark['arguments']))}```\n", page)
+def renewed(page: str, drawn: bool = False) -> str:
+    """The page, with what each mark's command prints now; ``drawn``: figures are drawn, too."""
+    return MARK.sub(lambda mark: f"{mark[1]}```text\n{printed(command(mark, drawn))}```\n", page)
+
+
+def command(mark: re.Match[str], drawn: bool) -> list[str]:
+    """The arguments that a mark names, without the file of a figure unless it is ``drawn``."""
+    words = shlex.split(mark["arguments"])
+    at = len(words) if drawn or "--out" not in words else words.index("--out")
+    return words[:at] + words[at + 2 :]
 
 
 def printed(arguments: Sequence[str]) -> str:
@@ -47,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser("python -m run_scripts.report.pages", description=(__doc__ or "").split(":")[0])
     parser.add_argument("pages", metavar="PAGE", type=Path, nargs="+")
     for page in parser.parse_args(argv).pages:
-        text = renewed(page.read_text(encoding="utf-8"))
+        text = renewed(page.read_text(encoding="utf-8"), drawn=True)
         with new_file(page) as work:
             work.write_text(text, encoding="utf-8")
 

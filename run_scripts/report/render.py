@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
 import textwrap
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Union
 
 from tabulate import SEPARATING_LINE, DataRow, Line, TableFormat, tabulate
@@ -195,16 +197,32 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h")  # with 7 colo
 UNLABELLED = "_"  # matplotlib leaves such labels out of legends
 BARS = 0.8  # of the room between two groups
 CAPTION_WIDTH = 150  # characters for a panel
+COLUMNS = 3
+# words as words, which a viewer can search and a file holds in few bytes; the same chart is the same file
+SVG = {"svg.fonttype": "none", "svg.hashsalt": "fairseq_idpg"}
+
+
+def save(chart: Chart, path: Path) -> None:
+    """Draws it in a file of its suffix: .png, .svg or .pdf."""
+    import matplotlib
+
+    with matplotlib.rc_context(SVG):
+        draw(chart).savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
 def draw(chart: Chart) -> Figure:
-    """Panels side by side, each with its legend below, and the notes as a caption."""
+    """Up to ``COLUMNS`` panels side by side, each with its legend below, and the notes as a caption."""
     from matplotlib.figure import Figure  # not pyplot: no window, no global state; .png is drawn by Agg
 
-    count = len(chart.panels)
-    figure = Figure(figsize=(8.5 * count, 7.0), layout="constrained")
+    count = min(len(chart.panels), COLUMNS)
+    rows = -(-len(chart.panels) // COLUMNS)
+    figure = Figure(figsize=(8.5 * count, 7.0 * rows), layout="constrained")
     figure.suptitle(chart.table.title)
-    for axes, panel in zip(figure.subplots(1, count, squeeze=False)[0], chart.panels):
+    places = figure.subplots(rows, count, squeeze=False).flat
+    for axes, panel in itertools.zip_longest(places, chart.panels):
+        if panel is None:
+            axes.remove()
+            continue
         axes.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
         axes.grid(alpha=0.3)
         axes.set_axisbelow(True)

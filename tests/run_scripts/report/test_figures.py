@@ -10,7 +10,7 @@ from matplotlib.colors import to_hex
 from preprocess.errors import InputError
 from run_scripts.report.figures import CHARTS
 from run_scripts.report.paper import paper
-from run_scripts.report.render import COLOURS, MARKERS, UNLABELLED, draw
+from run_scripts.report.render import COLOURS, MARKERS, UNLABELLED, Chart, Panel, Series, Table, draw
 from run_scripts.report.runs import Results
 from run_scripts.report.scope import Choice
 
@@ -32,6 +32,14 @@ def axes_of(found):
         assert axes.get_xlabel() and "(x100)" in axes.get_ylabel()
     assert all(note.split()[0] in figure.get_supxlabel() for note in found.table.notes)
     return figure.axes
+
+
+@pytest.mark.parametrize("panels, shape", [(1, (1, 1)), (3, (1, 3)), (5, (2, 3))])
+def test_panels_stand_in_rows(panels, shape):
+    made_of = [Panel(f"task {number}", "x", "y", [Series("a", [(1.0, 2.0)], 0)]) for number in range(panels)]
+    figure = draw(Chart(made_of, Table("Title", 1, ["a"], [[["b"]]], ["note"])))
+    assert [axes.get_title() for axes in figure.axes] == [panel.title for panel in made_of]
+    assert figure.axes[0].get_gridspec().get_geometry() == shape
 
 
 def legend(axes) -> list[str]:

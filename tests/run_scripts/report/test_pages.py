@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
+from itertools import filterfalse
+from pathlib import Path
+from xml.etree import ElementTree
 
+import matplotlib
 import pytest
 
+from run_scripts.report.__main__ import main as report
 from run_scripts.report.pages import MARK, main, renewed
 from tests.folders import ROOT
 
@@ -18,6 +24,7 @@ PAGES = {
     for page in (ROOT / folder).glob("*.md")
 }
 PRINTED = [page for page, text in PAGES.items() if "<!-- printed by: " in text]
+DRAWN = [(page, mark) for page in PRINTED for mark in MARK.finditer(PAGES[page]) if " --out " in mark["arguments"]]
 
 
 @pytest.mark.parametrize("page", PRINTED)
@@ -25,6 +32,26 @@ def test_a_page_shows_what_its_commands_print(page, monkeypatch):
     monkeypatch.chdir(ROOT)
     assert PAGES[page] == renewed(PAGES[page]), f"run: python -m run_scripts.report.pages {page}"
     assert len(MARK.findall(PAGES[page])) == PAGES[page].count("<!-- printed by: ")
+
+
+def words(svg: Path) -> list[str]:
+    return sorted(" ".join(ElementTree.parse(svg).getroot().itertext()).split())
+
+
+@pytest.mark.parametrize("page, mark", DRAWN)
+def test_a_figure_of_a_page_is_what_its_command_draws(page, mark, tmp_path, monkeypatch):
+    """To the byte where it was drawn by the same matplotlib, else in all that it says in words."""
+    monkeypatch.chdir(ROOT)
+    arguments = shlex.split(mark["arguments"])
+    at = arguments.index("--out") + 1
+    there, again = Path(arguments[at]), tmp_path / "again.svg"
+    report([*arguments[:at], str(again), *arguments[at + 1 :]])
+    assert f"]({there.relative_to(Path(page).parent)})" in PAGES[page]
+    remedy = f"run: python -m run_scripts.report.pages {page}"
+    if f"Matplotlib v{matplotlib.__version__}," in there.read_text(encoding="utf-8"):
+        assert there.read_bytes() == again.read_bytes(), remedy
+    version = re.compile(r"v[0-9.]+,")
+    assert [*filterfalse(version.match, words(there))] == [*filterfalse(version.match, words(again))], remedy
 
 
 def test_all_records_are_shown_somewhere():
@@ -51,6 +78,21 @@ def test_a_page_is_printed_anew(tmp_path, monkeypatch):
     assert text.endswith("```\n<!-- end -->\nafter\n<!-- end -->\n")
     main([str(page)])
     assert page.read_text() == text
+
+
+def test_a_figure_is_drawn_where_a_page_is_printed_anew_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    curve = [[10, 60.0], [20, 70.0]]
+    made.write(tmp_path / "runs.jsonl", [made.run("adapter", "CR", dev_curve=curve)])
+    page = tmp_path / "page.md"
+    asked = "runs.jsonl --figure curves --tasks CR --out curves.svg --format terminal"
+    page.write_text(f"<!-- printed by: python -m run_scripts.report {asked} -->\n<!-- end -->\n")
+    assert "Dev scores over the updates" in renewed(page.read_text()) and not Path("curves.svg").exists()
+    main([str(page)])
+    assert renewed(page.read_text()) == page.read_text() and "adapter" in words(Path("curves.svg"))
+    first = Path("curves.svg").read_bytes()
+    main([str(page)])
+    assert Path("curves.svg").read_bytes() == first
 
 
 def test_a_page_is_left_as_it_was_where_a_command_fails(tmp_path, monkeypatch):

@@ -238,6 +238,9 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             if kwargs.get("max_tokens"):
                 parts, longest = processes * self.cfg.update_freq[0], dataset.num_tokens_vec(slice(None)).max()
                 kwargs["max_tokens"] = share_of_tokens(kwargs["max_tokens"], parts, int(longest))
+        if self.stored is not None or self.state_cache is not None:
+            # processes then begin when a step asks for the first batch, and find the caches filled
+            kwargs["data_buffer_size"] = kwargs.get("data_buffer_size") or 1
         iterator = super().get_batch_iterator(dataset, *args, **kwargs)
         if str(self.cfg.shorten_method) == "random_crop":
             iterator.reuse_dataloader = False  # its processes would never hear of another epoch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import shutil
 
 import numpy as np
@@ -146,6 +147,18 @@ def test_random_crops_change_with_the_epoch_whichever_process_reads(folders, wor
         dataset.set_epoch(3 - epoch)
         assert not torch.equal(batch["net_input"]["src_tokens"], dataset.raw_tokens(batch["id"].numpy()))
         dataset.set_epoch(epoch)
+
+
+def test_nothing_is_loaded_before_caches_are_filled(folders):
+    """fairseq fills them once it has the iterator of an epoch, whose processes would begin at once without a buffer."""
+    task = make_task(folders[True])
+    task.stored = lambda text: None
+    dataset = task.load_dataset("train")
+    options = {"max_sentences": 4, "num_workers": 1, "data_buffer_size": 0}
+    before = set(multiprocessing.active_children())
+    batches = task.get_batch_iterator(dataset, **options).next_epoch_itr(shuffle=False)
+    assert set(multiprocessing.active_children()) == before
+    assert len(list(batches)) == 6
 
 
 def test_shortening_can_be_limited_to_some_splits(folders):

@@ -26,7 +26,7 @@ from fairseq_idpg.representations.kinds import GLOVE
 from fairseq_idpg.representations.word_vectors import load_vectors, vectors_width
 from fairseq_idpg.saving.record import Record, check_same_data, labels_here, listed
 from fairseq_idpg.tasks.folder import folder_record
-from fairseq_idpg.tasks.prompt_position import check_position
+from fairseq_idpg.tasks.prompt_position import POSITIONS, check_position
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
 from preprocess.few_shot import check_source
@@ -119,6 +119,9 @@ def check_data(experiment: Experiment, folder: DataFolder) -> None:
             f"python -m preprocess {experiment.task} --efl"
         )
     check_position(experiment.prompt_position, pairs)
+    before = experiment.supplementary_position
+    if before not in (None, *POSITIONS):
+        raise InputError(f"--supplementary-position {before} is unknown: choose from {', '.join(map(str, POSITIONS))}")
 
 
 def check_others(experiment: Experiment, folder: DataFolder) -> None:

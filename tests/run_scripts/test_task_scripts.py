@@ -151,6 +151,7 @@ def test_bad_input_of_a_task(monkeypatch, tmp_path, words, said):
         (["--phm-n", "4", "--init-prompts-from", "backbone/model.pt"], "holds another method or other sizes"),
         (["--encoder-layers", "4"], "--encoder-layers is 4 but the backbone"),
         (["--dev", "4", "--selection", "paper"], "--dev 4 has no effect with --selection paper"),
+        (["--supplementary-position", "-1"], "--supplementary-position -1 is unknown: choose from 0, 1, 2, 3, 4"),
         (["--k", "40", "--phm-n", "4"], "has 24 training examples, not 41"),
     ],
 )

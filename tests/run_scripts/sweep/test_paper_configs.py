@@ -253,7 +253,7 @@ def test_what_the_slides_call_their_rows():
     sweep = read("slides/composition")
     args = {row.label: parsed(row, sweep) for row in sweep.rows}
     for label, scale in (("LoRA, s=4", 4), ("LoRA, s=1", 1)):
-        assert args[label].lora_alpha / args[label].lora_rank == scale
+        assert args[label].lora_alpha / args[label].lora_rank == scale and args[label].lora_dropout == 0.1
     assert [str(args[label].adapter_scale) for label in ("PA", "Scaled PA, s=4", "Scaled PA, trainable s")] == [
         *("1", "4", "learned")
     ]

@@ -34,29 +34,40 @@ def test_a_page_shows_what_its_commands_print(page, monkeypatch):
     assert len(MARK.findall(PAGES[page])) == PAGES[page].count("<!-- printed by: ")
 
 
+def arguments_of(drawn: tuple[str, re.Match]) -> list[str]:
+    return shlex.split(drawn[1]["arguments"])
+
+
 def words(svg: Path) -> list[str]:
     return sorted(" ".join(ElementTree.parse(svg).getroot().itertext()).split())
 
 
+def places(svg: Path) -> list[float]:
+    """Of all lines and marks."""
+    drawn = [node.get(name, "") for node in ElementTree.parse(svg).iter() for name in ("d", "x", "y")]
+    return [float(number) for number in re.findall(r"-?\d+\.?\d*", " ".join(drawn))]
+
+
 @pytest.mark.parametrize("page, mark", DRAWN)
 def test_a_figure_of_a_page_is_what_its_command_draws(page, mark, tmp_path, monkeypatch):
-    """To the byte where it was drawn by the same matplotlib, else in all that it says in words."""
+    """In its words, and where it was drawn by the same matplotlib in all points."""
     monkeypatch.chdir(ROOT)
-    arguments = shlex.split(mark["arguments"])
+    arguments = arguments_of((page, mark))
     at = arguments.index("--out") + 1
     there, again = Path(arguments[at]), tmp_path / "again.svg"
     report([*arguments[:at], str(again), *arguments[at + 1 :]])
     assert f"]({there.relative_to(Path(page).parent)})" in PAGES[page]
     remedy = f"run: python -m run_scripts.report.pages {page}"
     if f"Matplotlib v{matplotlib.__version__}," in there.read_text(encoding="utf-8"):
-        assert there.read_bytes() == again.read_bytes(), remedy
+        assert places(there) == pytest.approx(places(again), abs=0.01), remedy
     version = re.compile(r"v[0-9.]+,")
     assert [*filterfalse(version.match, words(there))] == [*filterfalse(version.match, words(again))], remedy
 
 
-def test_all_records_are_shown_somewhere():
+def test_all_records_and_figures_are_shown_somewhere():
     shown = {name for text in PAGES.values() for name in re.findall(r"printed by: .*? run_scripts/results/(\S+)", text)}
-    assert shown == {path.name for path in RECORDS.glob("*")} != set()
+    drawn = {Path(arguments[arguments.index("--out") + 1]).name for arguments in map(arguments_of, DRAWN)}
+    assert shown | drawn == {path.name for path in RECORDS.glob("*")} and shown
 
 
 def test_records_are_small_and_say_nothing_of_machines():

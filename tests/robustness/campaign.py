@@ -129,7 +129,7 @@ class Campaign:
         end = self.run(folder, target.command)
         answer = self._answer(target, folder, end)
         whole = damaged if target.whole is None else folder / target.whole
-        is_valid = target.valid(whole, self.world / whole.relative_to(folder))
+        is_valid = partial(target.valid, whole, self.world / whole.relative_to(folder))
         expected = self.expected[target.command]
         more = {"warning": target.warning, "names": target.names, "allowed": target.allowed}
         verdict, reason = judge(end, name, answer, expected, is_valid, **more)

@@ -17,8 +17,8 @@ def end(status=0, out="", err="", new=()):
     return End(status, out, err, before, {**before, **dict.fromkeys(new, (2, 2))})
 
 
-def judged(found, answer="good", **more):
-    return judge(found, "run/checkpoint_best.pt", answer, "good", more.pop("valid", False), **more)[0]
+def judged(found, answer="good", valid=False, **more):
+    return judge(found, "run/checkpoint_best.pt", answer, "good", lambda: valid, **more)[0]
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,18 @@ def test_another_answer_needs_a_valid_file_or_the_warning_that_is_enough():
     warned = end(err="results.jsonl: the last line was torn\n")
     assert judged(warned, "bad", warning="torn") == verdict.WARNED
     assert judged(end(), "bad", warning="torn") == verdict.CHANGED
+
+
+def test_a_file_that_was_refused_is_not_read_here():
+    """It may run code."""
+
+    def valid():
+        raise AssertionError("it was read")
+
+    for found, answer in ((end(1, err=LINE), None), (end(0, new=["canary"]), "good"), (end(), "good")):
+        judge(found, "run/checkpoint_best.pt", answer, "good", valid)
+    with pytest.raises(AssertionError, match="it was read"):
+        judge(end(), "run/checkpoint_best.pt", "bad", "good", valid)
 
 
 def test_files_that_may_be_there_after_an_error():

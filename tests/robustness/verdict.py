@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Mapping, Sequence
+from typing import Callable, Mapping, Sequence
 
 from .server import HUNG
 from .values import CANARY
@@ -90,7 +90,7 @@ def judge(
     damaged: str,
     answer: str | None,
     expected: str,
-    valid: bool,
+    valid: Callable[[], bool],
     warning: str | None = None,
     names: Sequence[str] = (),
     allowed: Sequence[str] = (),
@@ -100,7 +100,8 @@ def judge(
     Args:
         answer: of the command; None if it failed.
         expected: of the command on undamaged files.
-        valid: whether the damaged file is a valid one that says something else.
+        valid: whether the damaged file is a valid one that says something else; asked only where the command took it,
+            as it reads the file here.
         warning: what a warning looks like that is enough for another answer.
     """
     if any(Path(name).name == CANARY for name in end.after):
@@ -113,7 +114,7 @@ def judge(
         return IDENTICAL, ""
     if warning is not None and re.search(warning, end.out + end.err):
         return WARNED, re.search(f".*({warning}).*", end.out + end.err).group()
-    if valid:
+    if valid():
         return ANOTHER, ""
     return CHANGED, f"{_difference(answer, expected)} | {end.last_line}"
 

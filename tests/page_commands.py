@@ -53,8 +53,9 @@ SMALLER = {  # a pattern of its beginning -> what is added at the end of a comma
     "bash run_scripts/rte.sh .* --fp16": f"--fp16-no-flatten-grads --dev 8 {TINY_RUN}",
     "bash run_scripts/rte.sh .* --k 100": f"--k 4 --dev 4 {TINY_RUN}",
     "bash run_scripts/cr.sh .* --eval-k": f"--eval-k 4 --dev 8 {TINY_RUN}",
-    "bash run_scripts/evidence.sh minilm": "--dry-run",
-    "bash run_scripts/evidence.sh": f"--dry-run {TINY_PIPELINE} rows=[prompt-tuning]",
+    "bash run_scripts/evidence.sh minilm": "--dry-run --set k=[8]",
+    "bash run_scripts/evidence.sh": f"--dry-run {TINY_PIPELINE} rows=[prompt-tuning] k=[8]",
+    "bash run_scripts/mnli_supplementary.sh": TINY_RUN,
     "bash run_scripts/": f"--dev 8 {TINY_RUN}",
     "python -m run_scripts.submit": "--incomplete --cpu",  # of one task
     "python -m run_scripts.sweep run_scripts/configs/smoke.yaml": (

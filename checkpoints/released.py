@@ -45,8 +45,10 @@ def our_options(args: Options) -> dict[str, Any]:
     for name, value in UNSUPPORTED.items():
         if args.get(name, value) not in (value, None):
             raise ValueError(f"trained with --{name.replace('_', '-')} {args[name]}, which has no equal here")
+    layers = args.get("encoder_layers")
+    last = layers if isinstance(layers, int) else NOWHERE - 1  # what is no number is refused with the other sizes
     for name in ("adapter_insert_layer", "middle_prompt_insert_layer"):
-        if 1 < args.get(name, NOWHERE) <= args.get("encoder_layers", NOWHERE - 1):
+        if 1 < args.get(name, NOWHERE) <= last:
             raise ValueError(f"trained with --{name.replace('_', '-')} {args[name]}, only 1 and {NOWHERE} convert")
     options = {name: args[name] for name in (*SIZES, *RATES) if name in args}
     if args.get("adapter_insert_layer", NOWHERE) == 1:

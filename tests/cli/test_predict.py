@@ -60,7 +60,7 @@ def test_bad_input(trained, pairs, backbone, tmp_path):
     usual = [str(pairs), "--path", checkpoint, "--out", str(tmp_path / "out.tsv"), "--cpu"]
     for options, message in (
         (["--split", "test"], "has no input0/test.idx"),
-        (["--path", "nowhere.pt"], "--path nowhere.pt is not a file"),
+        (["--path", "nowhere.pt"], "nowhere.pt: several tasks read --text; for a folder give one"),
         (["--backbone", "gone.pt"], "gone.pt is not a file"),
         (["--batch-size", "0"], "--batch-size 0"),
         (["--split", "valid", "--out", "out.csv"], "--out out.csv: of a folder predictions are columns, tabs between"),
@@ -68,6 +68,8 @@ def test_bad_input(trained, pairs, backbone, tmp_path):
     ):
         with pytest.raises(SystemExit, match=message):
             main([*usual, *options])
+    with pytest.raises(SystemExit, match="--path nowhere.pt is not a file"):
+        main([str(pairs), "--path", "nowhere.pt", *usual[3:]])
     other = write_backbone(tmp_path / "other.pt", seed=1)
     with pytest.raises(SystemExit, match="SHA-256|fingerprint|another backbone"):
         main([*usual, "--backbone", str(other)])

@@ -13,7 +13,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 from omegaconf import II
 
-from ..arguments import check_task, check_tokens, reported
+from ..arguments import TRAIN, check_task, check_tokens, reported
 from ..criterions.all_words import AllWords
 from ..criterions.sentence_prediction_idpg import check_extra_loss, log_correlations
 from ..divergence import check_validation
@@ -203,7 +203,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
         # of what is judged, every example counts once
         examples, appends = len(a), str(cfg.swap_pairs) == "append" and not self.judges
-        swapped = appends and split.startswith("train")
+        swapped = appends and split.startswith(TRAIN)
         if swapped:
             assert b is not None  # single sentences were refused
             dataset = SwappedPairsAppended(dataset, a, b, separators(cfg), not cfg.no_shuffle, cfg.seed)
@@ -224,14 +224,14 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             representations=None if self.stored is None else self.stored(text),
             states=None if self.state_cache is None else self.state_cache(text, places.shorten.sizes),
             class_of=self.labels,
-            questions=None if split.startswith("train") else find_questions(cfg.data, split, self.reports, examples),
+            questions=None if split.startswith(TRAIN) else find_questions(cfg.data, split, self.reports, examples),
         )
         return self.datasets[split]
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> EpochBatchIterator:
         """fairseq's, with --total-batch-size and --max-tokens shared out among the processes and --update-freq."""
         dataset.check_batches(kwargs.get("max_tokens"))
-        training = any(dataset is known for split, known in self.datasets.items() if split.startswith("train"))
+        training = any(dataset is known for split, known in self.datasets.items() if split.startswith(TRAIN))
         if training and self.cfg.total_batch_size is not None:
             total, processes = self.cfg.total_batch_size, kwargs.get("num_shards", 1)
             kwargs["max_sentences"] = share_of_batch(total, processes, self.cfg.update_freq)

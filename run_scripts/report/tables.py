@@ -11,7 +11,8 @@ from .paper import GENERATOR, Block, PaperRow, paper
 from .render import MISSING, NOTHING, Table
 from .runs import Results, Run, backbone_label, grouped, has_finished
 from .scope import Choice, check_row, take_runs
-from .scores import LEVEL, RowScores, Votes, mean_over, mean_test, paired_test, rows_of
+from .scores import LEVEL, RowScores, mean_over, mean_test, paired_test, rows_of
+from .votes import Votes
 
 P_VALUES = (
     "p: two-sided paired t-test against {} over the n pairs of the same task and seed, not corrected for the number of "

@@ -12,7 +12,7 @@ from preprocess.errors import InputError
 from preprocess.questions import Questions
 from preprocess.tasks import Task
 
-from ..report.scores import vote
+from ..report.votes import vote
 from ..run.evaluation import numbered, quiet
 from .plan import Part
 

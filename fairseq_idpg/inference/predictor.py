@@ -205,7 +205,9 @@ class Predictor:
             inspect=seen if prompts else None,
         )
         states = extra["inner_states"][-1][0].float().cpu() if features else None
-        rows = seen.rows.expand(len(logits), -1, -1).float().cpu() if seen.rows is not None else None
+        rows = None
+        if seen.rows is not None:  # a copy: one prompt for all inputs is the method's own parameter
+            rows = seen.rows.detach().expand(len(logits), -1, -1).to("cpu", torch.float32, copy=True)
         return logits.float().cpu(), states, rows
 
     def answers(self, logits: Tensor, labels: Sequence[List[str]]) -> Iterator[Dict[str, Any]]:

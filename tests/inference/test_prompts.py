@@ -36,6 +36,17 @@ def test_rows_of_a_task_are_the_same_for_all(place, folders, tmp_path):
     assert torch.equal(found[0], found[1]) and torch.equal(found[0], model.model.method.table[0])
 
 
+def test_rows_belong_to_whoever_asked(place, folders, tmp_path):
+    """Of a prompt for all inputs, too, they are numbers of their own, not the model's parameter."""
+    model = made(place, folders, tmp_path / "x.pt", "--method", "prompt-tuning", "--prompt-length", 3)
+    before = model.predict(inputs("pairs")[:2], prompts=True)
+    first, second = (found.prompts[0].vector for found in before)
+    expected = second.clone()
+    first.numpy()[:] = 100  # refused of what has a gradient
+    assert torch.equal(second, expected) and torch.equal(model.model.method.table[0, 0], expected)
+    assert model.predict(inputs("pairs")[:2]) == before
+
+
 def test_late_rows(place, folders, tmp_path):
     late = ["--prompt-insertion", "late", "--prompt-layers", "1", "--prompt-length", 2]
     model = made(place, folders, tmp_path / "x.pt", "--method", "prompt-tuning", *late)

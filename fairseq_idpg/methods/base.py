@@ -64,7 +64,8 @@ class Method(nn.Module, ABC):
 
     Attributes:
         config: dataclass of the options that the method understands.
-        slots: the fields of an ``Injection`` that ``injection`` fills; no two methods of a combination share one.
+        slots: the fields of an ``Injection`` that ``injection`` fills, and those that change nothing beside it; no two
+            methods of a combination share one.
         layers: the layers in which it fills those that are within the layers.
         prompt_length: rows that the task reserves in every example; 0 when the input is not lengthened.
         representation: the kind of M(x) that ``injection`` wants, None if it wants none.
@@ -97,7 +98,7 @@ class Method(nn.Module, ABC):
         """
 
     def injection(self, representation: Optional[Tensor]) -> Injection:
-        """The values of one forward pass, a field for each of ``slots``.
+        """The values of one forward pass, in fields that ``slots`` names.
 
         Args:
             representation: M(x), B x d (word vectors: B x their width; ``last-states``: ``States``), if there is a

@@ -1,15 +1,71 @@
-"""Presets without a method, which inject nothing: what every prompt is compared with.
+"""What every prompt is compared with: presets without a method, which inject nothing, and the head on M(x) itself.
 
 head-only: the classification head alone on the frozen backbone, the baseline every prompt has to beat.
 fine-tuning: the whole backbone and the head (RoBERTa, https://arxiv.org/abs/1907.11692; the paper's Table 1).
 efl: fine-tuning on entailment pairs, "Entailment as Few-Shot Learner" (Wang et al., 2021),
 https://arxiv.org/abs/2104.14690: data made with python -m preprocess --efl, --backbone roberta.large.mnli/model.pt.
+head-on-representation: the classification head on M(x), in no paper: what a prompt made from this M(x) has to beat.
 
 Differs from the papers in: efl starts with a new head, not with the MNLI checkpoint's.
 """
 
+from dataclasses import dataclass, fields
+from typing import Any, Optional
+
+import torch
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from torch import Tensor
+
+from ..backbone.injection import Injection, States
+from ..representations.kinds import PREVIOUS_LAYER, REPRESENTATIONS
+from .base import Geometry, Method
+from .options import Filled, option
 from .registry import register_preset
+
+HeadInput: Any = ChoiceEnum([kind for kind in REPRESENTATIONS if kind != PREVIOUS_LAYER])
+
+
+@dataclass
+class HeadOnRepresentationConfig(FairseqDataclass):
+    """Options of the head on M(x)."""
+
+    head_input: Filled[HeadInput] = option("mean-pooled", "the M(x) that the head reads, named as by --representation")
+
+
+class HeadOnRepresentation(Method):
+    """logits = head(M(x)): M(x) takes the place of the ``<s>`` state behind the last layer. No parameters of its own.
+
+    M(x) is computed without dropout, so that ``backbone`` is ``head-only`` but for that. It is all that the head reads,
+    so it cannot be joined with a method that injects something.
+    """
+
+    config = HeadOnRepresentationConfig
+    # whatever is injected below M(x) is not read
+    slots = tuple(field.name for field in fields(Injection) if field.name != "insertion")
+
+    def __init__(self, cfg: HeadOnRepresentationConfig, geometry: Geometry):
+        super().__init__()
+        self.layers = (geometry.layers - 1,)
+        self.representation = str(cfg.head_input)
+
+    def first_layer(self, layers: int) -> int:
+        return self.layers[0]
+
+    def injection(self, representation: Optional[Tensor]) -> Injection:
+        sentence: Any = representation
+
+        def behind(layer: int, states: States) -> Optional[Tensor]:
+            if layer not in self.layers:
+                return None
+            return torch.cat([sentence.type_as(states.x)[None], states.x[1:]])
+
+        return Injection(hidden=behind, insertion="whole")
+
+    def describe(self) -> str:
+        return "the head reads M(x) alone"
+
 
 register_preset("head-only")
 register_preset("fine-tuning", paper="355M", trains_backbone=True)
 register_preset("efl", trains_backbone=True, needs_pairs=True)
+register_preset("head-on-representation", HeadOnRepresentation)

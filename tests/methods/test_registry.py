@@ -27,6 +27,7 @@ PREFIX_MLP = {
 }
 OWN = {  # parameters of each method, in its checkpoints under "method."
     "head-only": set(),
+    "head-on-representation": set(),
     "fine-tuning": set(),
     "efl": set(),
     "m-idpg-phm": PHM,

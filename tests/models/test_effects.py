@@ -86,6 +86,7 @@ VALUES = {  # other values of every option than those that some preset has
     "lora_projections": ["q,v", "all", "k,fc2"],
     "lora_layers": ["0,2"],
     "lora_dropout": [0.5],
+    "head_input": ["mean-pooled", "token-mean", "backbone"],
 }
 CONTEXTS = [  # what goes before: the settings with which some option has no effect, or only then one
     {},

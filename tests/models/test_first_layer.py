@@ -35,6 +35,7 @@ BEGINNINGS = [  # (options, k)
     ({"method": "lora", "lora_layers": "1"}, 1),
     ({"method": "id-spam+lora", "prompt_layers": "3", "lora_layers": "2,3"}, 2),
     ({"method": "head-only"}, LAYERS),
+    ({"method": "head-on-representation"}, LAYERS - 1),
 ]
 
 

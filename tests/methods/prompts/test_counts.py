@@ -12,6 +12,7 @@ from tests.helpers import model_args
 LARGE = Geometry(layers=24, width=1024, inner=4096, heads=16)
 PAPER = {
     "head-only": 0,
+    "head-on-representation": 0,
     "fine-tuning": 0,  # of its own; it trains the backbone
     "efl": 0,
     "s-idpg-phm": 107_776,

@@ -20,7 +20,7 @@ from tests.run_scripts.sweep.test_configs import parsed
 
 FILES = {path.stem: path for path in (ROOT / "run_scripts" / "configs" / "evidence").glob("*.yaml")}
 RUNS = {  # of the seed that chooses, and of the others
-    "few-shot": (2 * 5 * 4 * 2, 2 * 5 * 4 * 4),
+    "few-shot": (2 * 5 * 5 * 2, 2 * 5 * 5 * 4),
     "few-shot-more": (2 * 5 * (8 * 2 + 3), 2 * 5 * 9 * 4),
     "k1000": (2 * (3 * 2 + 3), 2 * 4 * 2),
     "full": (2 * (3 * 2 + 3), 2 * 4 * 2),
@@ -66,7 +66,7 @@ def test_the_few_shot_rows_read_the_last_states(files):
     found = rates_of(sweep := read_sweep(FILES["few-shot"]), experiments(sweep, {})).first
     inputs = {run.row: run.options[run.options.index("--representation") + 1] for run in found if "idpg" in run.row}
     assert inputs == {"m-idpg-phm": "backbone", "m-idpg-phm-mean": "mean-pooled"}
-    assert [run.k for run in found] == [100] * 40 + [500] * 40
+    assert [run.k for run in found] == [100] * 50 + [500] * 50
     assert {run.dev_examples for run in found} == {None}  # 1,000, or what is left
 
 

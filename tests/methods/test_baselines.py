@@ -1,0 +1,79 @@
+"""The head on M(x) against a pass written by hand, and against ``head-only``."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.representations.kinds import REPRESENTATIONS
+from tests.helpers import PAD, enlarge, logits, pair_batch, stock_twin, tiny_model
+
+NAME = "head-on-representation"
+SPECIALS = 4
+
+
+def made(method: str = NAME, **options):
+    model = tiny_model(method=method, **options)
+    enlarge(model)
+    return model
+
+
+def by_hand(model, tokens, kind: str) -> torch.Tensor:
+    """fairseq's own encoder, a mean, and the head's two layers."""
+    states = stock_twin(model).eval()(tokens, features_only=True)[0]
+    if kind == "token-mean":
+        states = model.encoder.sentence_encoder.embed_tokens(tokens)
+    chosen = tokens.ge(SPECIALS) if kind == "token-mean" else tokens.ne(PAD)
+    means = [row[real].mean(0) for row, real in zip(states, chosen)]
+    vectors = states[:, 0] if kind == "backbone" else torch.stack(means)
+    head = model.classification_heads["sentence_classification_head"]
+    return head.out_proj(torch.tanh(head.dense(vectors)))
+
+
+@pytest.mark.parametrize("kind", ["mean-pooled", "token-mean", "backbone"])
+def test_the_head_reads_it_alone(kind):
+    model, tokens = made(head_input=kind), pair_batch()
+    torch.testing.assert_close(logits(model, tokens), by_hand(model, tokens, kind))
+
+
+def test_the_mean_unless_something_else_is_asked_for():
+    model, tokens = made(), pair_batch()
+    assert torch.equal(logits(model, tokens), logits(made(head_input="mean-pooled"), tokens))
+    assert not torch.allclose(logits(model, tokens), logits(made("head-only"), tokens))
+
+
+def test_the_state_of_the_first_token_is_head_only():
+    tokens = pair_batch()
+    assert torch.equal(logits(made(head_input="backbone"), tokens), logits(made("head-only"), tokens))
+
+
+def test_dropout_of_the_backbone_is_off():
+    """That of the head is fairseq's --pooler-dropout, 0."""
+    model, tokens = made(dropout=0.5, attention_dropout=0.5), pair_batch()
+    expected = logits(model, tokens)
+    assert torch.equal(logits(model.train(), tokens), expected)
+
+
+def test_a_vector_that_the_batch_brings_is_read():
+    """As one from a --representation-cache."""
+    model, tokens = made(), pair_batch()
+    vectors = REPRESENTATIONS["mean-pooled"](model.encoder, tokens)
+    name = "sentence_classification_head"
+    given = model(tokens, representation=vectors, classification_head_name=name)[0]
+    torch.testing.assert_close(given, logits(model, tokens))
+    assert not torch.allclose(model(tokens, representation=vectors + 1, classification_head_name=name)[0], given)
+
+
+@pytest.mark.parametrize("other", ["s-idpg-phm", "adapter", "lora", "p-tuning-v2-kv", "lpt-naive"])
+def test_nothing_is_injected_beside_it(other):
+    """It would be trained without being read."""
+    with pytest.raises(InputError, match=f"{NAME} enter at the same place"):
+        tiny_model(method=f"{other}+{NAME}", phm_n=4 if "phm" in other else None)
+
+
+def test_biases_that_make_the_vector_may_be_trained():
+    model = made(f"bitfit+{NAME}")
+    logits(model, pair_batch()).square().sum().backward()
+    gradients = {name for name, parameter in model.named_parameters() if parameter.grad is not None}
+    assert "encoder.sentence_encoder.layers.0.fc1.bias" in gradients

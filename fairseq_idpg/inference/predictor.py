@@ -55,6 +55,11 @@ def check_finite(logits: Tensor, numbers: Sequence[int], name: Callable[[int], s
         raise InputError(f"the prediction of {name(numbers[wrong[0]])} is not finite: give another checkpoint")
 
 
+def copied(values: Tensor) -> Tensor:
+    """float32 on the CPU, in memory of their own: a prompt may be the method's parameter, ``<s>`` one of all states."""
+    return values.detach().to("cpu", torch.float32, copy=True)
+
+
 class Predictor:
     """A model in evaluation mode, and what its text was encoded with. Several threads may use one.
 
@@ -204,10 +209,8 @@ class Predictor:
             return_all_hiddens=features,
             inspect=seen if prompts else None,
         )
-        states = extra["inner_states"][-1][0].float().cpu() if features else None
-        rows = None
-        if seen.rows is not None:  # a copy: one prompt for all inputs is the method's own parameter
-            rows = seen.rows.detach().expand(len(logits), -1, -1).to("cpu", torch.float32, copy=True)
+        states = copied(extra["inner_states"][-1][0]) if features else None
+        rows = copied(seen.rows.expand(len(logits), -1, -1)) if seen.rows is not None else None
         return logits.float().cpu(), states, rows
 
     def answers(self, logits: Tensor, labels: Sequence[List[str]]) -> Iterator[Dict[str, Any]]:

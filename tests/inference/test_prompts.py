@@ -45,6 +45,8 @@ def test_rows_belong_to_whoever_asked(place, folders, tmp_path):
     first.numpy()[:] = 100  # refused of what has a gradient
     assert torch.equal(second, expected) and torch.equal(model.model.method.table[0, 0], expected)
     assert model.predict(inputs("pairs")[:2]) == before
+    (found,) = model.predict(inputs("pairs")[:1], features=True)
+    assert found.features.untyped_storage().nbytes() == found.features.nbytes  # not those of all tokens
 
 
 def test_late_rows(place, folders, tmp_path):

@@ -115,7 +115,7 @@ def _pairs(kind: str, values: Sequence[str]) -> list[tuple[str, str]]:
 def _column(name: str, by_number: bool) -> str | int:
     if not by_number:
         return name
-    if not name.isdigit() or name == "0":
+    if not name.isdecimal() or not int(name):
         raise InputError(f"column {name}: with --no-header columns are numbers, from 1: give such a number")
     return int(name) - 1
 

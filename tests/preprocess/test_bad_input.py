@@ -127,6 +127,8 @@ def test_options_that_contradict_each_other(commands):
         (["--from-tsv", "dev=x", "--text-columns", "t"], "--from-tsv dev=x: give train="),
         (["--from-tsv", f"train={path}"], "--text-columns is missing"),
         ([*own, "--no-header"], "columns are numbers"),
+        ([*own[:2], "--text-columns", "00", "--no-header"], "columns are numbers, from 1"),
+        ([*own[:2], "--text-columns", "²", "--no-header"], "columns are numbers, from 1"),
         ([*own, "--bpe", "gpt2", "--csv-quotes", "keep"], "--csv-quotes keep"),
     ]:
         assert message in commands.fails("x", *options)

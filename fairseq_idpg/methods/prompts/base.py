@@ -49,9 +49,10 @@ class PromptConfig(FairseqDataclass):
     )
     prompt_init: Filled[Initial] = option(
         "normal",
-        "where prompt rows (of a generator: its output bias) start: 'normal' N(0, 0.02^2), 'standard-normal' "
-        "N(0, 1), 'uniform' (-0.5, 0.5), with low-rank of its factors, at the input or late 'vocabulary' (frequent "
-        "words), 'class-labels' or 'text' (of --prompt-init-text); 'saved'",
+        "where prompt rows (of a generator: its output bias) start: 'normal' N(0, 0.02^2), for generators that read "
+        "states within 1/sqrt(m) as a Linear's bias, for a dnn with --prompt-layers first 0; "
+        "'standard-normal' N(0, 1), 'uniform' (-0.5, 0.5), with low-rank of its factors, at the input or late "
+        "'vocabulary' (frequent words), 'class-labels' or 'text' (of --prompt-init-text); 'saved'",
         changeable=True,
     )
     prompt_init_text: Filled[str] = option(

@@ -9,6 +9,7 @@ from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.base import WordEmbeddings
 from fairseq_idpg.methods.prompts.base import PromptMethod
 from fairseq_idpg.methods.prompts.initial import vocabulary_rows
+from fairseq_idpg.models.config import METHOD_OPTIONS
 from tests.folders import same_tensors
 from tests.helpers import dictionary, tiny_model
 
@@ -34,6 +35,26 @@ def initialised(method="prompt-tuning", **options):
 def test_normal_is_what_the_method_builds(method):
     rows, before, _ = initialised(method)
     assert torch.equal(rows, before)
+
+
+@pytest.mark.parametrize(
+    ("method", "std"),
+    [
+        *[(method, 0.02) for method in ("prompt-tuning", "p-tuning-v2-kv", "lpt-naive", "m-idpg-phm", "m-idpg-dnn")],
+        *[(method, 20**-0.5 / 3**0.5) for method in ("lpt-npg", "id-spam")],
+        ("s-idpg-dnn", 0),
+    ],
+)
+def test_normal_as_the_option_says(method, std):
+    more = {"generator_hidden_size": 20} if std > 0.1 else {}
+    more.update({"generator_bias": "true"} if method == "id-spam" else {})
+    rows, _, _ = initialised(method, prompt_init="normal", prompt_length=50, **more)
+    assert rows.std().item() == pytest.approx(std, rel=0.1)
+    if std > 0.1:
+        assert rows.abs().max() <= 20**-0.5
+    said = " ".join(METHOD_OPTIONS["prompt_init"].metadata["help"].split())
+    for part in ("'normal' N(0, 0.02^2)", "read states within 1/sqrt(m)", "a dnn with --prompt-layers first 0"):
+        assert part in said
 
 
 @pytest.mark.parametrize("method", [*METHODS, "p-tuning-v2-kv"])

@@ -17,6 +17,7 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from torch import Tensor
 
 from ..backbone.injection import Injection, States
+from ..errors import InputError
 from ..representations.kinds import PREVIOUS_LAYER, REPRESENTATIONS
 from .base import Geometry, Method
 from .options import Filled, option
@@ -37,6 +38,9 @@ class HeadOnRepresentation(Method):
 
     M(x) is computed without dropout, so that ``backbone`` is ``head-only`` but for that. It is all that the head reads,
     so it cannot be joined with a method that injects something.
+
+    Raises:
+        InputError: the LM head predicts, which does not read it.
     """
 
     config = HeadOnRepresentationConfig
@@ -45,6 +49,11 @@ class HeadOnRepresentation(Method):
 
     def __init__(self, cfg: HeadOnRepresentationConfig, geometry: Geometry):
         super().__init__()
+        if str(getattr(cfg, "predict_with", "head")) != "head":
+            raise InputError(
+                "--method head-on-representation has no effect with --predict-with mlm, which reads the state of "
+                "<mask>: give --predict-with head, or another --method"
+            )
         self.layers = (geometry.layers - 1,)
         self.representation = str(cfg.head_input)
 

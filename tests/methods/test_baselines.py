@@ -72,6 +72,12 @@ def test_nothing_is_injected_beside_it(other):
         tiny_model(method=f"{other}+{NAME}", phm_n=4 if "phm" in other else None)
 
 
+def test_an_lm_head_does_not_read_it():
+    """It predicts at <mask>; biases alone would be trained, or with --no-freeze-backbone everything."""
+    with pytest.raises(InputError, match=f"{NAME} has no effect with --predict-with mlm"):
+        tiny_model(method=f"bitfit+{NAME}", predict_with="mlm", verbaliser_loss="vocabulary")
+
+
 def test_biases_that_make_the_vector_may_be_trained():
     model = made(f"bitfit+{NAME}")
     logits(model, pair_batch()).square().sum().backward()

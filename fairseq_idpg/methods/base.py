@@ -64,8 +64,8 @@ class Method(nn.Module, ABC):
 
     Attributes:
         config: dataclass of the options that the method understands.
-        slots: the fields of an ``Injection`` that ``injection`` fills, and those that change nothing beside it; no two
-            methods of a combination share one.
+        slots: the fields of an ``Injection`` that ``injection`` fills; no two methods of a combination share one.
+        hides_pass: whether the head sees nothing of what others inject; no method with slots is joined.
         layers: the layers in which it fills those that are within the layers.
         prompt_length: rows that the task reserves in every example; 0 when the input is not lengthened.
         representation: the kind of M(x) that ``injection`` wants, None if it wants none.
@@ -79,6 +79,7 @@ class Method(nn.Module, ABC):
 
     config: Type[FairseqDataclass] = FairseqDataclass
     slots: Tuple[str, ...] = ()
+    hides_pass = False
     layers: Tuple[int, ...] = (0,)
     prompt_length = 0
     representation: Optional[str] = None
@@ -98,7 +99,7 @@ class Method(nn.Module, ABC):
         """
 
     def injection(self, representation: Optional[Tensor]) -> Injection:
-        """The values of one forward pass, in fields that ``slots`` names.
+        """The values of one forward pass, a field for each of ``slots``.
 
         Args:
             representation: M(x), B x d (word vectors: B x their width; ``last-states``: ``States``), if there is a

@@ -9,7 +9,7 @@ head-on-representation: the classification head on M(x), in no paper: what a pro
 Differs from the papers in: efl starts with a new head, not with the MNLI checkpoint's.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Optional
 
 import torch
@@ -44,8 +44,8 @@ class HeadOnRepresentation(Method):
     """
 
     config = HeadOnRepresentationConfig
-    # whatever is injected below M(x) is not read
-    slots = tuple(field.name for field in fields(Injection) if field.name != "insertion")
+    slots = ("hidden",)
+    hides_pass = True
 
     def __init__(self, cfg: HeadOnRepresentationConfig, geometry: Geometry):
         super().__init__()

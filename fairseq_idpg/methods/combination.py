@@ -28,12 +28,17 @@ class Combination(Method):
         owners: for each of ``parts`` the preset that it belongs to; without them, ``name`` is theirs, joined by +.
 
     Raises:
-        InputError: two of them fill the same slot, or read another M(x).
+        InputError: two of them fill the same slot, or read another M(x); one hides what another injects.
     """
 
     def __init__(self, name: str, parts: List[Method], owners: Sequence[str] = ()):
         super().__init__()
         for (one, first), (other, second) in itertools.combinations(zip(owners or name.split("+"), parts), 2):
+            if (first.hides_pass and second.slots) or (second.hides_pass and first.slots):
+                hiding, hidden = (one, other) if first.hides_pass else (other, one)
+                raise InputError(
+                    f"--method {name}: {hiding} lets the head see nothing of what {hidden} injects: choose one"
+                )
             both = sorted(set(first.slots) & set(second.slots))
             if both:
                 raise InputError(

@@ -65,11 +65,13 @@ def test_a_vector_that_the_batch_brings_is_read():
     assert not torch.allclose(model(tokens, representation=vectors + 1, classification_head_name=name)[0], given)
 
 
-@pytest.mark.parametrize("other", ["s-idpg-phm", "adapter", "lora", "p-tuning-v2-kv", "lpt-naive"])
-def test_nothing_is_injected_beside_it(other):
+@pytest.mark.parametrize("other", ["s-idpg-phm", "adapter", "lora", "p-tuning-v2-kv", "lpt-naive", "p-tuning-v2"])
+@pytest.mark.parametrize("first", [True, False])
+def test_nothing_is_injected_beside_it(other, first):
     """It would be trained without being read."""
-    with pytest.raises(InputError, match=f"{NAME} enter at the same place"):
-        tiny_model(method=f"{other}+{NAME}", phm_n=4 if "phm" in other else None)
+    method = f"{NAME}+{other}" if first else f"{other}+{NAME}"
+    with pytest.raises(InputError, match=f"{NAME} lets the head see nothing of what {other} injects"):
+        tiny_model(method=method, phm_n=4 if "phm" in other else None)
 
 
 def test_an_lm_head_does_not_read_it():

@@ -134,7 +134,7 @@ class OpenTransformerEncoder(TransformerEncoder):
             states = states._replace(x=self._run(layer, states, injection))
             rows = injection.hidden(layer.index, states)
             if rows is not None:
-                states = states._replace(x=INSERTIONS[injection.insertion](states.x, rows, room.rows))
+                states = states._replace(x=INSERTIONS[injection.insertion](states.x, rows, room))
             if return_all_hiddens:
                 hiddens.append(states.x[:length])
         x = states.x if len(states.x) == length else states.x[:length]

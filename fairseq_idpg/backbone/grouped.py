@@ -109,7 +109,7 @@ class GroupedPass:
         if all(rows is None for rows in made):
             return None
         parts = [
-            own.x if rows is None else INSERTIONS[group.injection.insertion](own.x, rows, group.room.rows)
+            own.x if rows is None else INSERTIONS[group.injection.insertion](own.x, rows, group.room)
             for group, own, rows in zip(self.groups, each, made)
         ]
         return torch.cat(parts, 1)

@@ -180,7 +180,12 @@ def add_rows(x: Tensor, rows: Tensor, at: Tensor) -> Tensor:
     return x.flatten(0, 1).index_add(0, *_numbered(x, rows, at)).view_as(x)
 
 
-INSERTIONS = {"add": add_rows, "replace": replace_rows, "whole": lambda x, states, at: states}
+# (T x B x d states, what ``hidden`` gives, its place) -> the states as they go on
+INSERTIONS: Dict[str, Callable[[Tensor, Tensor, Room], Tensor]] = {
+    "add": lambda x, rows, room: add_rows(x, rows, room.rows),
+    "replace": lambda x, rows, room: replace_rows(x, rows, room.rows),
+    "whole": lambda x, states, room: states,
+}
 
 
 def append_rows(states: States, rows: Union[None, Tensor, States]) -> States:

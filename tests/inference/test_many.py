@@ -42,6 +42,7 @@ MIXED = {  # name: options; different lengths, positions and places
     "heads": ["--method", "adapter-multihead-parallel"],
     "joined": ["--method", "p-tuning-v2-kv+lora", "--prompt-insertion", "key-value-input", "--prompt-length", 3],
     "head": ["--method", "head-only"],
+    "head on M(x)": ["--method", "head-on-representation"],
 }
 
 

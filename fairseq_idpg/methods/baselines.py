@@ -57,9 +57,6 @@ class HeadOnRepresentation(Method):
         self.layers = (geometry.layers - 1,)
         self.representation = str(cfg.head_input)
 
-    def first_layer(self, layers: int) -> int:
-        return self.layers[0]
-
     def injection(self, representation: Optional[Tensor]) -> Injection:
         sentence: Any = representation
 

@@ -100,12 +100,6 @@ def _acts(cfg: Any, declared: Field) -> bool:
     return other is None or str(getattr(cfg, other, None)) in values
 
 
-def check_divisible(what: str, value: int, divisor: int, flag: str = "--phm-n") -> None:
-    """The factor n of Kronecker products, option ``flag``, must divide every side of the matrices they build."""
-    if value % divisor:
-        raise InputError(f"{flag} {divisor} does not divide {what} = {value}: choose an n that divides it")
-
-
 def parse_layers(flag: str, text: str, layers: int, words: str) -> Tuple[int, ...]:
     """``0,4,8`` -> layer numbers in rising order; ``words`` are what else option ``flag`` takes, for the error."""
     try:

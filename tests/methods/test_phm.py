@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.methods.options import check_divisible
-from fairseq_idpg.methods.phm import kronecker_sum
+from fairseq_idpg.methods.phm import check_divisible, kronecker_sum
 
 SIDE = st.integers(1, 4)
 

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 
 from ...errors import InputError
 from ..base import Geometry
-from ..options import Filled, check_divisible, option
-from ..phm import kronecker_sum
+from ..options import Filled, option
+from ..phm import check_divisible, kronecker_sum
 from ..registry import register_preset
 from .base import AdapterConfig, AdapterMethod
 

@@ -7,8 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..options import check_divisible
-from ..phm import kronecker_sum
+from ..phm import check_divisible, kronecker_sum
 
 PHM_STD = 0.05  # bare parameters keep the initialisation written in the released code
 DENSE_STD = 0.02  # Linear weights are drawn again by RobertaModel

@@ -124,10 +124,8 @@ def predict_folder(args: argparse.Namespace) -> None:
     split = args.split or "test"
     check_output(args.out, "--out")
     changed = {"backbone": args.backbone} if args.backbone else {}
-    if args.truncate:
-        changed.update(shorten_method="truncate", shorten_data_split_list="")
     caches = {"representation_cache": args.representation_cache, "state_cache": args.state_cache}
-    model, task = load_on_folder(args.path[0], args.data, args.cpu, args.int8, **caches, **changed)
+    model, task = load_on_folder(args.path[0], args.data, args.cpu, args.int8, args.truncate, **caches, **changed)
     questions = questions_of(task, split, "--choose") if args.choose else None
     start = time.perf_counter()
     found = predict_split(model, task, split, args.batch_size, progress=True)

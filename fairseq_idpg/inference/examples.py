@@ -71,6 +71,18 @@ def cuts(cfg: Any) -> bool:
     return str(cfg.shorten_method) != "none" and not cfg.shorten_data_split_list
 
 
+def keep_beginnings(cfg: Any, truncate: bool) -> None:
+    """Lets texts that may be cut lose their ends: what is kept of one must not depend on its number in a file.
+
+    Args:
+        truncate: all may be cut, whatever the training allowed.
+    """
+    if truncate:
+        cfg.shorten_data_split_list = ""
+    if truncate or str(cfg.shorten_method) == "random_crop":
+        cfg.shorten_method = "truncate"
+
+
 def listed(part: List[Tensor]) -> ListDataset:
     return ListDataset(part, np.array([len(ids) for ids in part], np.int64))
 

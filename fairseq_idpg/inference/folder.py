@@ -19,6 +19,7 @@ from ..saving.configuration import check_is_ours
 from ..saving.reading import check_is_there, load_state
 from ..saving.record import SECTION, listed
 from ..tasks.labels import class_names
+from .examples import keep_beginnings
 from .int8 import check_int8, put_in_int8
 
 
@@ -64,8 +65,14 @@ class SplitPredictions:
             yield "\t".join([self.label_names[answer], *(f"{p:.6f}" for p in row)])
 
 
-def load_on_folder(checkpoint: str, data: str, cpu: bool = False, int8: bool = False, **overrides: Any):
-    """(model, task) of a checkpoint on a data folder, in evaluation mode, on the GPU if there is one."""
+def load_on_folder(
+    checkpoint: str, data: str, cpu: bool = False, int8: bool = False, truncate: bool = False, **overrides: Any
+):
+    """(model, task) of a checkpoint on a data folder, in evaluation mode, on the GPU if there is one.
+
+    Args:
+        truncate: cuts examples that are too long at their ends.
+    """
     check_is_there(checkpoint, f"--path {checkpoint}")
     device = torch.device("cpu" if cpu or not torch.cuda.is_available() else "cuda")
     if int8:
@@ -73,6 +80,7 @@ def load_on_folder(checkpoint: str, data: str, cpu: bool = False, int8: bool = F
     changed = {"data": data, **NO_CACHES, **overrides}
     state = load_state(checkpoint, "--path", changed)
     check_is_ours(state, f"--path {checkpoint}")
+    keep_beginnings(state["cfg"].task, truncate)
     (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([checkpoint], state=state)
     if not task.cfg.regression_target and not class_names(task.label_dictionary):
         raise InputError(

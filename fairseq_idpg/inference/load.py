@@ -17,6 +17,7 @@ from ..saving.record import Record, saved_record
 from ..tasks.folder import preprocess_facts
 from ..tasks.template import Template
 from ..tasks.verbalisers import find_phrasing
+from .examples import keep_beginnings
 from .glove import find_vectors, reads_vectors
 from .int8 import check_int8, put_in_int8
 from .many import ManyTasks
@@ -125,8 +126,7 @@ def open_checkpoint(
         raise InputError(f"{what} records {len(record.labels)} labels of {cfg.task.num_classes} classes: give another")
     check_backbone(cfg.model, what)
     text = find_text_encoder(record, None if vocab is None else str(vocab), usual_places(path, cfg), what)
-    if truncate or str(cfg.task.shorten_method) == "random_crop":  # what is kept must not depend on an input's number
-        cfg.task.shorten_method, cfg.task.shorten_data_split_list = "truncate", ""
+    keep_beginnings(cfg.task, truncate)
     with torch.random.fork_rng(devices=[]):  # a model draws its initial values
         loaded = build_trained(state, path, option, text.dictionary)
     template = put_words(loaded, cfg, record, text)

@@ -8,6 +8,7 @@ import pytest
 from fairseq_idpg import load
 from fairseq_idpg.inference.folder import load_on_folder, predict_split
 from preprocess.errors import InputError
+from tests.folders import write_backbone, write_folder
 from tests.inference.conftest import KINDS, LABELS, texts
 from tests.inference.saved import write_checkpoint
 
@@ -70,12 +71,22 @@ def test_what_is_no_input_is_refused(idpg):
     assert singles.predict([]) == []
 
 
-def test_a_text_is_no_split_that_may_be_cut(place, folders):
+@pytest.mark.parametrize("method", ["truncate", "random_crop"])
+def test_a_text_is_no_split_that_may_be_cut(place, folders, method):
     """A model that cut the examples of its training split alone takes whole texts; each is called by its name."""
-    options = ["--shorten-method", "truncate", "--shorten-data-split-list", "train"]
-    path = write_checkpoint(place / "train.pt", folders["singles"], place / "backbone" / "model.pt", *options)
+    options = ["--shorten-method", method, "--shorten-data-split-list", "train"]
+    path = write_checkpoint(place / f"{method}.pt", folders["singles"], place / "backbone" / "model.pt", *options)
     with pytest.raises(
         InputError, match="^input 2 has [0-9]+ tokens, .*: shorten it, or let texts be cut at .*--trunc"
     ):
         load(path, device="cpu").predict(["red", "cat " * 40])
     assert load(path, device="cpu", truncate=True).predict(["red", "cat " * 40])
+
+
+def test_where_training_drew_windows_prediction_keeps_beginnings(tmp_path):
+    folder, backbone = write_folder(tmp_path / "data", longest=90), write_backbone(tmp_path / "model.pt")
+    windows, beginnings = (
+        write_checkpoint(tmp_path / f"{method}.pt", folder, backbone, "--shorten-method", method)
+        for method in ("random_crop", "truncate")
+    )
+    np.testing.assert_array_equal(outputs_of_folder(windows, folder), outputs_of_folder(beginnings, folder))

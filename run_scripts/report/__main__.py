@@ -55,7 +55,7 @@ REFUSED = {  # options that mean nothing to a table or figure
     ("table", METHODS): {"paper", *OF_SCORES},
     ("table", TRANSFER): {"paper", "k", *OF_SCORES},
     ("table", 2): {"k", "paper", *OF_SCORES},
-    ("table", 3): {"k"},
+    ("table", 3): set(),
     ("table", 6): {"k"},
     ("table", 7): {"k", "voting"},
     ("figure", 1): OF_SCORES,
@@ -104,7 +104,7 @@ def parser() -> argparse.ArgumentParser:
     runs.add_argument("--position", nargs="+", type=int, metavar="P", help="of all tasks, or of singles and of pairs")
     runs.add_argument("--supplementary-position", type=position_or_none, metavar="P", help="or none")
     runs.add_argument("--prompt-length", type=int, metavar="T", help="of rows with several (default: the paper's)")
-    runs.add_argument("--k", type=int, help="few-shot runs instead of full ones (figures, methods)")
+    runs.add_argument("--k", type=int, help="few-shot runs instead of full ones; of table 3: this K alone")
     return made
 
 

@@ -35,7 +35,7 @@ class Choice:
         positions: downstream position for both kinds of tasks, or of single sentences and of pairs.
         supplementary: position in supplementary training, or "none".
         prompt_length: of rows with runs of several.
-        k: examples of few-shot training, for figures that the paper draws of full training.
+        k: examples of few-shot training, for figures that the paper draws of full training; of Table 3, this K alone.
         beside_paper: whether the paper's values are shown even beside another backbone's.
     """
 

@@ -75,17 +75,18 @@ def score_table(
         InputError: see ``take_runs``; a row of ``significance`` has no runs.
     """
     tasks, columns = choice.shown_tasks, spec.columns(choice.shown_tasks)
-    scope = take_runs(results, choice, spec.blocks.keys(), wants=spec.wants)
+    blocks = spec.blocks if choice.k is None else {choice.k: spec.blocks.get(choice.k, {})}
+    scope = take_runs(results, choice, blocks.keys(), wants=spec.wants)
     rows = rows_of(scope.done, lambda run: (run["k"], run["row"]), scope.failed)
     with_runs = list(dict.fromkeys(name for _, name in rows))
-    choice.pick([*(name for block in spec.blocks.values() for name in block), *with_runs])
+    choice.pick([*(name for block in blocks.values() for name in block), *with_runs])
     for other in significance:
         check_row("--significance", other, with_runs)
     votes = Votes(results.folder)
     seeds, beside_paper = seeds_of(scope), scope.stands_beside_paper(choice)
     kinds = ["values"] if beside_paper or voting else []  # else all values are ours
     groups = []
-    for k, printed in spec.blocks.items():
+    for k, printed in blocks.items():
         for name in dict.fromkeys([*printed, *(row for of_k, row in rows if of_k == k)]):
             if not (choice.shows(name) if beside_paper or choice.rows else (k, name) in rows):
                 continue
@@ -98,7 +99,7 @@ def score_table(
                 cells += [_p(row, rows.get((k, other), {})) if values == "ours" else "" for other in significance]
             names = [str(k), name] if k else [name]
             groups.append([[*names, *([values] if kinds else []), *cells] for values, cells in lines.items()])
-    names = [*([] if None in spec.blocks else ["K"]), "method", *kinds]
+    names = [*([] if None in blocks else ["K"]), "method", *kinds]
     header = [*names, *columns, *(f"p, {other}" for other in significance)]
     notes = [*protocol(scope, tasks, "ours" if kinds else "scores"), _average_note(tasks, beside_paper)]
     notes += [P_VALUES.format(" and ".join(significance))] if significance else []

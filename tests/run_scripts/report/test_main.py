@@ -150,7 +150,7 @@ def test_damaged_results(tmp_path):
         (["--table", "methods", "--paper"], "--paper means nothing to --table methods"),
         (["--table", "methods", "--k", "5"], "no finished few-shot run with K = 5"),
         (["--figure", "9", "--paper"], "--paper means nothing to --figure 9"),
-        (["--table", "3", "--k", "100"], "--k means nothing to --table 3"),
+        (["--table", "3", "--k", "5"], "no finished few-shot run with K = 5"),
         (["--voting"], "--voting means nothing to a command without --table and --figure"),
         (["--figure", "9", "--k", "500"], "no finished few-shot run with K = 500"),
         (["--table", "1", "--out", "table.png"], "--out table.png: name a file that ends with .txt, .md, .tex, .csv"),

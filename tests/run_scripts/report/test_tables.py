@@ -168,6 +168,12 @@ def test_table_3_has_a_block_for_each_k(tmp_path):
     assert cells(found, "500", "adapter", "ours")["CR"] == "80.0 (n=1)"
     assert "(n=...): fewer seeds; adapter on CR with K = 500 without 2" in found.notes
     assert list(dict.fromkeys(line[0] for line in found.lines)) == ["100", "500", "1000"]
+    runs.append(made.run("efl", "CR", setting="few-shot", k=16, test=70))
+    assert {line[0] for line in table(tmp_path, 3, runs, Choice(k=500)).lines} == {"500"}
+    own = table(tmp_path, 3, runs, Choice(k=16))
+    assert [line[:3] for line in own.lines] == [["16", "efl", "ours"]] and cells(own, "16", "efl", "ours")[
+        "CR"
+    ] == "70.0"
 
 
 def test_table_7_has_averages_and_votes(tmp_path):

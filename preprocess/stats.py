@@ -1,6 +1,7 @@
 """Sizes, labels and lengths of binarized folders: a table like the paper's Table 5, a plot like its Figure 5.
 
-Lengths are in tokens of the model's vocabulary, without ``</s>``; they are read from the .idx files alone.
+Lengths are in tokens of the model's vocabulary, without ``</s>``. What a model is judged by should not stand in its
+training data: how many examples of the other splits do is said too.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Iterator, Sequence
 
 import numpy as np
 
@@ -19,9 +20,19 @@ from .stats_plot import save_plot
 from .writing import new_file
 
 LONGEST_INPUT = 512  # what RoBERTa takes
+TRAIN = "train"
 OF_LENGTHS = ("sentence", "mean", "95%", "max")
-COLUMNS = ("data set", "split", "examples", "labels", *OF_LENGTHS, "1st - 2nd", f"> {LONGEST_INPUT}")  # of the table
-NAMES = (0, 1, 3)  # of the columns, those without numbers
+COLUMNS = (
+    "data set",
+    "split",
+    "examples",
+    "in train",
+    "labels",
+    *OF_LENGTHS,
+    "1st - 2nd",
+    f"> {LONGEST_INPUT}",
+)  # of the table
+NAMES = (0, 1, 4)  # of the columns, those without numbers
 
 
 def describe_folder(data: DataFolder) -> dict[str, Any]:
@@ -30,11 +41,12 @@ def describe_folder(data: DataFolder) -> dict[str, Any]:
         "path": str(data.path),
         "pairs": len(data.inputs) > 1,
         "splits": {split: describe_split(data, split) for split in data.splits},
+        "in_train": trained_on(data),
     }
 
 
 def describe_split(data: DataFolder, split: str) -> dict[str, Any]:
-    """Everything that the table says of a split; None for what an empty or unlabelled one has not.
+    """Everything that the table says of a split alone; None for what an empty or unlabelled one has not.
 
     ``too_long``: share of examples over 512 tokens when joined, ``<s> A </s>`` or ``<s> A </s> </s> B </s>``;
     ``difference``: mean length of the first sentence less that of the second.
@@ -50,6 +62,22 @@ def describe_split(data: DataFolder, split: str) -> dict[str, Any]:
         "difference": float((rows[0] - rows[1]).mean()) if count and len(rows) > 1 else None,
         "too_long": float((joined > LONGEST_INPUT).mean()) if count else None,
     }
+
+
+def trained_on(data: DataFolder) -> dict[str, int]:
+    """{split: examples whose sentences stand in ``train`` too, in this order, whatever the label}."""
+    if TRAIN not in data.splits:
+        return {}
+    known = set(sentences(data, TRAIN))
+    return {
+        split: sum(example in known for example in sentences(data, split)) for split in data.splits if split != TRAIN
+    }
+
+
+def sentences(data: DataFolder, split: str) -> Iterator[tuple[bytes, ...]]:
+    """The token ids of each example's sentences."""
+    rows = [data.rows(part, split) for part in data.inputs]
+    return (tuple(part[number].tobytes() for part in rows) for number in range(len(rows[0])))
 
 
 def describe_lengths(lengths: np.ndarray) -> dict[str, float] | None:
@@ -73,12 +101,14 @@ def table(folders: dict[str, dict[str, Any]]) -> str:
     lines: list[tuple[str, ...]] = [COLUMNS]
     for name, folder in folders.items():
         for split, facts in folder["splits"].items():
-            of_split = (name, split, f"{facts['examples']:,}", labels_text(facts["labels"]))
+            known = folder["in_train"].get(split)
+            of_split = (name, split, f"{facts['examples']:,}", "" if known is None else f"{known:,}")
+            of_split += (labels_text(facts["labels"]),)
             difference = "" if facts["difference"] is None else f"{round(facts['difference'], 2) + 0:+.2f}"
             too_long = "" if facts["too_long"] is None else f"{facts['too_long']:.2%}"
             for number, lengths in enumerate(facts["lengths"], start=1):
                 first = number == 1  # what is said of the whole split stands in its first line
-                start, end = (of_split, (difference, too_long)) if first else ([""] * 4, ["", ""])
+                start, end = (of_split, (difference, too_long)) if first else ([""] * 5, ["", ""])
                 lines.append((*start, str(number), *lengths_text(lengths), *end))
     return "\n".join(aligned(lines, left=NAMES))
 

@@ -80,8 +80,8 @@ def test_command(folders, in_tmp, capsys):
     paths = [str(path) for path in folders.values()]
     assert run(["stats", *paths, "--json", "sub/numbers.json"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == "data set split examples labels sentence mean 95% max 1st - 2nd > 512".split()
-    assert lines[1].startswith("pairs     train        24  0: 33.3%, 1: 33.3%, 2: 33.3%         1  ")
+    assert lines[0].split() == "data set split examples in train labels sentence mean 95% max 1st - 2nd > 512".split()
+    assert lines[1].startswith("pairs     train        24            0: 33.3%, 1: 33.3%, 2: 33.3%         1  ")
     assert [line.split()[:2] for line in lines[5:7]] == [["single", "train"], ["single", "valid"]]
     assert lines[-2:] == ["numbers saved: sub/numbers.json", "plot saved: stats.png"]
     assert (in_tmp / "stats.png").read_bytes().startswith(PNG)
@@ -109,8 +109,26 @@ def test_split_without_labels_and_empty_split(folders, tmp_path, capsys):
         write_indexed(folder / part / "valid", [])
     assert run(["stats", str(folder), "--no-plot"]) == 0
     lines = {line.split()[1]: line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("some")}
-    assert lines["valid"] == ["some", "valid", "0", "-", "1", "-", "-", "-"]
-    assert lines["test"][:5] == ["some", "test", "5", "-", "1"]
+    assert lines["valid"] == ["some", "valid", "0", "0", "-", "1", "-", "-", "-"]
+    assert lines["test"][:3] == ["some", "test", "5"] and lines["test"][4:6] == ["-", "1"]
+
+
+def test_examples_that_are_trained_on_are_counted(tmp_path):
+    """Both sentences, in their order and token by token; twice in a split is twice, and labels are not looked at."""
+    folder, known = write_folder(tmp_path / "known-bin"), ([5, 6, 2], [7, 2])
+    splits = {
+        "train": [known, ([8, 2], [9, 2])],
+        "valid": [known, known, known[::-1], ([5, 2], [6, 7, 2]), ([5, 6, 2], [8, 2]), ([8, 2], [9, 2])],
+    }
+    for split, pairs in splits.items():
+        for part, sentences in zip(("input0", "input1"), zip(*pairs)):
+            write_indexed(folder / part / split, sentences)
+        write_indexed(folder / "label" / split, [[4, 2]] * len(pairs))
+    assert describe_folder(DataFolder(folder))["in_train"] == {"valid": 3}
+    for part in ("input0", "input1", "label"):
+        for end in ("bin", "idx"):
+            (folder / part / f"train.{end}").unlink()
+    assert describe_folder(DataFolder(folder))["in_train"] == {}
 
 
 def test_missing_matplotlib_is_said_after_the_table(folders, in_tmp, capsys, monkeypatch):

@@ -101,9 +101,8 @@ def table(folders: dict[str, dict[str, Any]]) -> str:
     lines: list[tuple[str, ...]] = [COLUMNS]
     for name, folder in folders.items():
         for split, facts in folder["splits"].items():
-            known = folder["in_train"].get(split)
-            of_split = (name, split, f"{facts['examples']:,}", "" if known is None else f"{known:,}")
-            of_split += (labels_text(facts["labels"]),)
+            known = f"{folder['in_train'][split]:,}" if split in folder["in_train"] else ""
+            of_split = (name, split, f"{facts['examples']:,}", known, labels_text(facts["labels"]))
             difference = "" if facts["difference"] is None else f"{round(facts['difference'], 2) + 0:+.2f}"
             too_long = "" if facts["too_long"] is None else f"{facts['too_long']:.2%}"
             for number, lengths in enumerate(facts["lengths"], start=1):

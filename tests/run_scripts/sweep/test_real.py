@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from run_scripts.publish import main as publish
 from run_scripts.report.__main__ import main as report
 from run_scripts.sweep import __main__ as sweep
 from run_scripts.sweep.slurm import Slurm
@@ -104,6 +105,15 @@ def test_records_say_how_they_came_about(uninterrupted, world):
         assert record["backbone"]["path"] == str(world.backbone) and len(record["backbone"]["sha256"]) == 64
         folder = uninterrupted / "runs" / run_name
         assert (folder / "checkpoint_best.pt").exists() and not (folder / "checkpoint_last.pt").exists()
+
+
+def test_a_sweep_goes_on_from_published_records(config, uninterrupted, tmp_path, capsys):
+    publish([str(uninterrupted), "--out", str(tmp_path / "results.jsonl")])
+    published = (tmp_path / "results.jsonl").read_text()
+    run(config, tmp_path, "--dry-run")
+    assert "0 of 2 runs are missing" in capsys.readouterr().out
+    run(config, tmp_path)
+    assert (tmp_path / "results.jsonl").read_text() == published and not list(tmp_path.glob("runs/*"))
 
 
 def forked_sweep(config, results):

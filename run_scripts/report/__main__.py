@@ -66,7 +66,18 @@ REFUSED = {  # options that mean nothing to a table or figure
     **{("table", name): {"k", *OF_SCORES} for name in papers().tables},
     **{("table", name): {"k", "paper", *OF_SCORES} for name in papers().costs},
     **{("figure", name): {"k", "paper", *OF_SCORES} for name in papers().figures},
-    OVERVIEW: {"paper", *OF_SCORES, *OF_PLACES, "prompt_length", "k", "tasks", "rows", "selection", "backbone"},
+    OVERVIEW: {
+        "paper",
+        *OF_SCORES,
+        *OF_PLACES,
+        "prompt_length",
+        "k",
+        "tasks",
+        "rows",
+        "seeds",
+        "selection",
+        "backbone",
+    },
 }
 
 
@@ -99,6 +110,7 @@ def parser() -> argparse.ArgumentParser:
     add("--voting", action="store_true", help="add the scores of the votes of all seeds")
     add("--significance", metavar="ROW", action="append", help="add p values against this row; may be repeated")
     runs = made.add_argument_group("which runs, where RESULTS holds several kinds")
+    runs.add_argument("--seeds", nargs="+", type=int, metavar="S", help="default: all, some rows may have fewer")
     runs.add_argument("--selection", choices=SELECTIONS)
     runs.add_argument("--backbone", nargs="+", metavar="NAME", help="path or SHA-256 (or its end or beginning)")
     runs.add_argument("--position", nargs="+", type=int, metavar="P", help="of all tasks, or of singles and of pairs")
@@ -134,6 +146,7 @@ def choice_of(args: argparse.Namespace) -> Choice:
         positions=tuple(args.position or ()),
         supplementary=args.supplementary_position,
         prompt_length=args.prompt_length,
+        seeds=tuple(args.seeds or ()),
         k=args.k,
         beside_paper=args.paper,
     )

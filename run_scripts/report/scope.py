@@ -35,6 +35,7 @@ class Choice:
         positions: downstream position for both kinds of tasks, or of single sentences and of pairs.
         supplementary: position in supplementary training, or "none".
         prompt_length: of rows with runs of several.
+        seeds: by default all, of which a row may have fewer than another.
         k: examples of few-shot training, for figures that the paper draws of full training; of Table 3, this K alone.
         beside_paper: whether the paper's values are shown even beside another backbone's.
     """
@@ -46,6 +47,7 @@ class Choice:
     positions: tuple[int, ...] = ()
     supplementary: int | str | None = None
     prompt_length: int | None = None
+    seeds: tuple[int, ...] = ()
     k: int | None = None
     beside_paper: bool = False
 
@@ -74,6 +76,8 @@ class Choice:
     def _agreements(self, run: Run) -> Iterator[bool]:
         yield run["task"] in self.shown_tasks
         yield self.shows(run["row"])
+        if self.seeds:
+            yield run["seed"] in self.seeds
         if self.selection:
             yield run["selection"] == self.selection
         if self.backbones:
@@ -91,6 +95,7 @@ class Choice:
         given = {
             "--tasks": self.tasks,
             "--rows": self.rows,
+            "--seeds": self.seeds,
             "--selection": [self.selection],
             "--backbone": self.backbones,
             "--position": self.positions,

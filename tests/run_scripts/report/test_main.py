@@ -140,6 +140,7 @@ def test_damaged_results(tmp_path):
             "no finished few-shot run with K = 100, 500, 1000 for this with --rows",
         ),
         (["--rows", "efl"], "--rows means nothing to a command without --table and --figure"),
+        (["--seeds", "1"], "--seeds means nothing to a command without --table and --figure"),
         (["--table", "1", *CHOSEN, "--tasks", "CRR"], "task CRR is unknown: did you mean CR?"),
         (["--table", "1", "--position", "0", "1", "4"], "--position 0 1 4: give one position, or one for singles"),
         (["--table", "1", "--backbone", "nope"], "no finished full run for this with --backbone nope"),

@@ -203,6 +203,16 @@ def test_rows_that_are_asked_for_are_all_that_is_shown(tmp_path):
     assert [line[0] for line in counted.lines] == ["adapter"]
 
 
+def test_seeds_that_are_asked_for(tmp_path):
+    """Rows of the same seeds can be compared; the rate is the one that these seeds' dev prefers."""
+    runs = [*seeds("efl", "CR", [90, 92, 10]), *seeds("adapter", "CR", [80, 84]), made.run("adapter", "CR", 1, 9.0, 70)]
+    found = table(tmp_path, 1, runs, Choice(seeds=(1, 2)))
+    assert cells(found, "efl", "ours")["CR"] == "91.0±1.4" and cells(found, "adapter", "ours")["CR"] == "82.0±2.8"
+    assert any("over seeds 1, 2," in note for note in found.notes) and not any("(n=" in note for note in found.notes)
+    with pytest.raises(InputError, match="no finished full run for this with --seeds 7 8: run it first"):
+        table(tmp_path, 1, runs, Choice(seeds=(7, 8)))
+
+
 def test_significance_is_a_last_column(tmp_path):
     runs = [*seeds("efl", "CR", [11, 22, 33]), *seeds("adapter", "CR", [10, 20, 30]), made.run("compacter", "MR")]
     found = table(tmp_path, 1, runs, significance=["adapter"])

@@ -60,16 +60,16 @@ DEVICES: dict[str, Device] = {
 def kept_mib(forward: Callable[[], Tensor], others: Iterable[Tensor]) -> float:
     """MiB that autograd keeps for the backward pass of ``forward``, without ``others``, which are there in any case."""
     known = {tensor.untyped_storage().data_ptr() for tensor in others}
-    kept: dict[int, int] = {}
+    kept: dict[int, torch.UntypedStorage] = {}
 
-    def keep(tensor: Tensor) -> Tensor:
+    def keep(tensor: Tensor) -> None:
+        """Nothing is handed to autograd: an output that its own graph held would stay in memory, and in the peak."""
         storage = tensor.untyped_storage()  # the whole of it: a view keeps what it looks at
-        kept[storage.data_ptr()] = storage.nbytes()
-        return tensor
+        kept[storage.data_ptr()] = storage
 
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda nothing: nothing):
         forward()
-    return sum(size for place, size in kept.items() if place not in known) / MIB
+    return sum(storage.nbytes() for place, storage in kept.items() if place not in known) / MIB
 
 
 def why_not(device: str) -> str | None:

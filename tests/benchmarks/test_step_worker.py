@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+import weakref
 from dataclasses import replace
 
 import pytest
 import torch
 from step_cases import all_cases
 from step_data import PAD, batches
-from step_device import DEVICES
+from step_device import DEVICES, kept_mib
 from step_settings import SIZES, Settings
 from step_worker import LEARNING_RATE, Steps
 
@@ -71,6 +72,19 @@ def test_keeps_for_the_backward_pass_what_grows_with_the_layers_above_a_late_pro
     assert late[6] - late[4] == pytest.approx(whole[2] - whole[1], rel=1e-3)
     assert late[8] - late[6] == pytest.approx(whole[3] - whole[2], rel=1e-3)
     assert late[4] < whole[1]  # without embeddings
+
+
+def test_what_was_counted_is_not_kept_for_ever():
+    """It would stand in the peak of every case. An output that its own gradient needs is the last to go."""
+    weight, outputs = torch.randn(1024, requires_grad=True), []
+
+    def forward() -> torch.Tensor:
+        output = weight.exp()
+        outputs.append(weakref.ref(output))
+        return output
+
+    assert kept_mib(forward, [weight]) == 4 / 1024
+    assert outputs[0]() is None
 
 
 def test_cached_states_begin_at_the_first_layer_with_a_prompt():

@@ -22,16 +22,8 @@ from .writing import new_file
 LONGEST_INPUT = 512  # what RoBERTa takes
 TRAIN = "train"
 OF_LENGTHS = ("sentence", "mean", "95%", "max")
-COLUMNS = (
-    "data set",
-    "split",
-    "examples",
-    "in train",
-    "labels",
-    *OF_LENGTHS,
-    "1st - 2nd",
-    f"> {LONGEST_INPUT}",
-)  # of the table
+OF_SPLIT = ("data set", "split", "examples", "in train", "labels")
+COLUMNS = (*OF_SPLIT, *OF_LENGTHS, "1st - 2nd", f"> {LONGEST_INPUT}")  # of the table
 NAMES = (0, 1, 4)  # of the columns, those without numbers
 
 
@@ -107,7 +99,7 @@ def table(folders: dict[str, dict[str, Any]]) -> str:
             too_long = "" if facts["too_long"] is None else f"{facts['too_long']:.2%}"
             for number, lengths in enumerate(facts["lengths"], start=1):
                 first = number == 1  # what is said of the whole split stands in its first line
-                start, end = (of_split, (difference, too_long)) if first else ([""] * 5, ["", ""])
+                start, end = (of_split, (difference, too_long)) if first else ([""] * len(OF_SPLIT), ["", ""])
                 lines.append((*start, str(number), *lengths_text(lengths), *end))
     return "\n".join(aligned(lines, left=NAMES))
 

@@ -49,6 +49,7 @@ A score is the mean and sample standard deviation over seeds of the test scores 
 dev score, for each row and task. Without --table and --figure: what RESULTS holds."""
 OF_SCORES = {"voting", "significance"}
 OF_PLACES = {"position", "supplementary_position"}
+OF_RUNS = {"tasks", "rows", "seeds", "k", "prompt_length", "selection", "backbone"}
 OVERVIEW = ("overview", 0)
 REFUSED = {  # options that mean nothing to a table or figure
     ("table", 1): {"k"},
@@ -66,18 +67,7 @@ REFUSED = {  # options that mean nothing to a table or figure
     **{("table", name): {"k", *OF_SCORES} for name in papers().tables},
     **{("table", name): {"k", "paper", *OF_SCORES} for name in papers().costs},
     **{("figure", name): {"k", "paper", *OF_SCORES} for name in papers().figures},
-    OVERVIEW: {
-        "paper",
-        *OF_SCORES,
-        *OF_PLACES,
-        "prompt_length",
-        "k",
-        "tasks",
-        "rows",
-        "seeds",
-        "selection",
-        "backbone",
-    },
+    OVERVIEW: {"paper", *OF_SCORES, *OF_PLACES, *OF_RUNS},
 }
 
 

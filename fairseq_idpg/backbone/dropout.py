@@ -17,7 +17,13 @@ def keep_mask(like: Tensor, threshold: int) -> Tensor:
     """A boolean mask of ``like``'s shape, each element false with probability ``threshold`` / 2^16."""
     count = like.numel()
     draws = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
-    return (draws.view(torch.int16)[:count] >= threshold - LEVELS // 2).view(like.shape)
+    kept = draws.view(torch.int16)[:count].ge_(threshold - LEVELS // 2)  # within one type: several times as fast
+    return kept.to(torch.bool).view(like.shape)
+
+
+def masked(x: Tensor, mask: Tensor) -> Tensor:
+    """x * mask in memory of its own; a float times a boolean would take torch twice as long."""
+    return torch.empty_like(x).copy_(mask.view(torch.uint8)).mul_(x)
 
 
 def threshold_and_scale(p: float) -> Tuple[int, float]:
@@ -32,12 +38,12 @@ class _Dropout(torch.autograd.Function):
         threshold, ctx.scale = threshold_and_scale(p)
         mask = keep_mask(x, threshold)
         ctx.save_for_backward(mask)
-        return (x * mask).mul_(ctx.scale)
+        return masked(x, mask).mul_(ctx.scale)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tuple[Tensor, None]:
         (mask,) = ctx.saved_tensors
-        return (gradient * mask).mul_(ctx.scale), None
+        return masked(gradient, mask).mul_(ctx.scale), None
 
 
 class QuickDropout(FairseqDropout):
@@ -77,13 +83,13 @@ class _DroppedAttention(torch.autograd.Function):
         threshold, ctx.scale = threshold_and_scale(p)
         mask = keep_mask(probabilities, threshold)
         ctx.save_for_backward(q, k, v, probabilities, mask)
-        return ((probabilities * mask) @ v).mul_(ctx.scale)
+        return (masked(probabilities, mask) @ v).mul_(ctx.scale)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tuple[Tensor, Tensor, Tensor, None, None]:
         q, k, v, probabilities, mask = ctx.saved_tensors
         gradient = gradient * ctx.scale
-        kept = probabilities * mask
+        kept = masked(probabilities, mask)
         grad_v = kept.transpose(-1, -2) @ gradient
         grad_kept = (gradient @ v.transpose(-1, -2)).mul_(kept)  # dL/dp times p, where it was kept
         grad_scores = grad_kept.sub_(probabilities * grad_kept.sum(-1, keepdim=True)).mul_(ctx.inner)

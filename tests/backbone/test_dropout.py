@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from torch import nn
 
 from fairseq_idpg.backbone import dropout
-from fairseq_idpg.backbone.dropout import QuickDropout, drop_quickly, dropped_attention, keep_mask, threshold_and_scale
+from fairseq_idpg.backbone.dropout import (
+    QuickDropout,
+    drop_quickly,
+    dropped_attention,
+    keep_mask,
+    masked,
+    threshold_and_scale,
+)
 from tests.helpers import enlarge, logits, pair_batch, tiny_model
 
 
@@ -52,6 +59,30 @@ def test_draws_are_independent_of_each_other():
     assert (joint - expected).abs().max() < 0.005
     rows = kept[:-1].T @ kept[1:] / (len(kept) - 1)
     assert (rows - 0.49).abs().max() < 0.005
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("layout", ["contiguous", "transposed", "expanded"])
+def test_masked_is_the_product_to_the_bit_and_to_the_stride(dtype, layout):
+    """Of what is not finite too; a sum's gradient is one number for all elements."""
+    torch.manual_seed(0)
+    x = torch.randn(6, 5, 8).to(dtype)
+    x[0, 0, :4] = torch.tensor([float("inf"), float("nan"), 0.0, -0.0])
+    x = {"contiguous": x, "transposed": x.transpose(0, 1), "expanded": x[:1, :1, :1].expand(6, 5, 8)}[layout]
+    mask = torch.rand(x.shape) > 0.5
+    found, plain = masked(x, mask), x * mask
+    assert found.dtype == dtype and found.stride() == plain.stride()
+    assert torch.equal(found.nan_to_num(7.0), plain.nan_to_num(7.0))
+    finite = ~plain.isnan()
+    assert torch.equal(found.signbit()[finite], plain.signbit()[finite])
+
+
+def test_the_mask_is_that_of_each_number_of_16_bits():
+    torch.manual_seed(3)
+    kept = keep_mask(torch.empty(5, 7), 6554)
+    torch.manual_seed(3)
+    draws = torch.empty(9, dtype=torch.int64).random_(-(2**63), None).view(torch.int16)[:35]
+    assert kept.dtype == torch.bool and torch.equal(kept.flatten(), draws.int() >= 6554 - 2**15)
 
 
 def test_gradient_is_that_of_the_mask():

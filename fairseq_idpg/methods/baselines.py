@@ -37,7 +37,7 @@ class HeadOnRepresentation(Method):
     """logits = head(M(x)): M(x) takes the place of the ``<s>`` state behind the last layer. No parameters of its own.
 
     M(x) is computed without dropout, so that ``backbone`` is ``head-only`` but for that. It is all that the head reads,
-    so it cannot be joined with a method that injects something.
+    so it cannot be joined with a method that injects something, and the layers are run again for features alone.
 
     Raises:
         InputError: the LM head predicts, which does not read it.

@@ -189,12 +189,15 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         start = None
         if states is not None:
             start = Start(self.first_layer, states.type_as(self.encoder.sentence_encoder.embed_tokens.weight))
+        read: Any = None  # M(x), or states
         if method is not None:
-            representation = pass_representation(self, src_tokens, representation, padded, start)
+            read = pass_representation(self, src_tokens, representation, padded, start)
+            if method.hides_pass and classification_head_name is not None and not (return_all_hiddens or inspect):
+                method, start = None, Start(len(self.encoder.sentence_encoder.layers), read[None])  # no layer is run
         encode = partial(super().forward, tokens, room=room, padded=padded, start=start, **kwargs)
 
         def run() -> Tuple[Tensor, Dict[str, Any]]:
-            injection = NOTHING if method is None else method.injection(representation)
+            injection = NOTHING if method is None else method.injection(read)
             x, extra = encode(
                 features_only=features_only or classification_head_name is not None,
                 return_all_hiddens=return_all_hiddens,

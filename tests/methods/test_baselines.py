@@ -65,6 +65,23 @@ def test_a_vector_that_the_batch_brings_is_read():
     assert not torch.allclose(model(tokens, representation=vectors + 1, classification_head_name=name)[0], given)
 
 
+def test_no_layer_is_run_for_a_head_that_has_its_vector():
+    """What leaves the layers is still there for those who ask: features are that pass, with M(x) as its first state."""
+    model, tokens, runs = made(), pair_batch(), []
+    vectors = REPRESENTATIONS["mean-pooled"](model.encoder, tokens)
+    for layer in model.encoder.sentence_encoder.layers:
+        layer.register_forward_pre_hook(lambda *_: runs.append(1))
+    name, layers = "sentence_classification_head", len(model.encoder.sentence_encoder.layers)
+    found = model(tokens, representation=vectors, classification_head_name=name)[0]
+    assert not runs
+    logits(model, tokens)
+    assert len(runs) == layers
+    features = model(tokens, representation=vectors, features_only=True)[0]
+    assert len(runs) == 2 * layers and torch.equal(model.classification_heads[name](features), found)
+    whole, extra = model(tokens, representation=vectors, classification_head_name=name, return_all_hiddens=True)
+    assert torch.equal(whole, found) and torch.equal(extra["inner_states"][-1][0], vectors)
+
+
 @pytest.mark.parametrize("other", ["s-idpg-phm", "adapter", "lora", "p-tuning-v2-kv", "lpt-naive", "p-tuning-v2"])
 @pytest.mark.parametrize("first", [True, False])
 def test_nothing_is_injected_beside_it(other, first):

@@ -14,7 +14,7 @@ from .paper import paper
 from .render import MISSING, NOTHING, Chart, Panel, Point, Series, Table
 from .runs import PAIRS, SINGLE, Results, Run, is_prompted, kind_of
 from .scope import Choice, Scope, take_runs
-from .scores import RowScores, mean_dev, mean_test, rows_of
+from .scores import RowScores, mean_dev, mean_test, rows_of, std_of_mean
 from .tables import LEFT_OUT, SCORE_TABLES, score_text, signed_difference
 
 SHARING = ("S", "M", "L")
@@ -36,6 +36,10 @@ class Averages:
 
     def dev(self, key: Any) -> float | None:
         return mean_dev(self.rows.get(key, {}), self.tasks)
+
+    def text(self, key: Any) -> str:
+        """The mean of the test scores, and what it deviates by over the seeds."""
+        return score_text(self.test(key), std_of_mean(self.rows.get(key, {}), self.tasks))
 
     @property
     def axis_label(self) -> str:
@@ -95,7 +99,7 @@ def parameter_chart(results: Results, choice: Choice) -> Chart:
         mine, printed = _point(trainable, score), _point(theirs and theirs.parameters, papers)
         series += [Series(row, mine, style)] if mine else []
         series += [Series("" if mine else row, printed, style, of_paper=True)] if printed else []
-        cells = [MISSING if trainable is None else f"{trainable:,}", score_text(score)]
+        cells = [MISSING if trainable is None else f"{trainable:,}", ours.text(row)]
         of_paper = [theirs.printed if theirs else NOTHING, score_text(papers, unknown=NOTHING)]
         lines.append([row, *cells, *(of_paper if beside_paper else [])])
     header = ["method", "trainable", "Avg", *(["paper: trainable", "paper: Avg"] if beside_paper else [])]
@@ -127,7 +131,7 @@ def generator_chart(results: Results, choice: Choice) -> Chart:
             label = f"{whose}: m = {size}, input: {INPUTS[source]}"
             series += [Series(label, points, style, of_paper=whose == "paper")] if points else []
         lines = {
-            "ours": [score_text(score) for score in mine],
+            "ours": [ours.text(name) for name in names],
             "paper": [score_text(score, unknown=NOTHING) for score in papers],
             "difference": [signed_difference(*both) for both in zip(mine, papers)],
         }
@@ -155,7 +159,7 @@ def length_chart(results: Results, choice: Choice) -> Chart:
         scores = [ours.test((row, length)) for length in lengths]
         points = [(length, score) for length, score in zip(lengths, scores) if score is not None]
         series += [Series(row, points, style)] if points else []
-        lines.append([row, *map(score_text, scores)])
+        lines.append([row, *(ours.text((row, length)) for length in lengths)])
     panel = Panel("", "prompt length (rows)", ours.axis_label, series, whole=True)
     header, notes = ["method", *map(str, lengths)], average_notes(scope, ours.tasks)
     table = Table("Figure 9: impact of prompt length", 1, header, [[line] for line in lines], notes)
@@ -179,6 +183,7 @@ class Grid:
     row: str
     kind: str
     tests: dict[GridPlace, float | None]
+    texts: dict[GridPlace, str]
     devs: dict[GridPlace, float | None]
 
     @property
@@ -193,7 +198,7 @@ class Grid:
 
     def cell(self, place: GridPlace) -> str:
         impossible = place.downstream not in POSITIONS[self.kind]
-        return NOTHING if impossible else score_text(self.tests.get(place))
+        return NOTHING if impossible else self.texts.get(place, MISSING)
 
     def points(self, axis: str) -> list[tuple[int, float]]:
         """(position, score) along ``downstream`` or ``supplementary`` through the best place."""
@@ -238,6 +243,7 @@ def _grids(scope: Scope, tasks: Collection[str], kind: str) -> list[Grid]:
             row,
             kind,
             tests={place: of_kind.test((row, place)) for place in there},
+            texts={place: of_kind.text((row, place)) for place in there},
             devs={place: of_kind.dev((row, place)) for place in there},
         )
         for row, there in places.items()

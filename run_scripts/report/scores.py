@@ -88,6 +88,17 @@ def mean_dev(row: RowScores, tasks: Collection[str]) -> float | None:
     return mean_over({task: score.dev for task, score in row.items()}, tasks)
 
 
+def std_of_mean(row: RowScores, tasks: Collection[str]) -> float | None:
+    """Sample standard deviation over seeds of the mean test score over ``tasks``.
+
+    None where a task is missing or has other seeds than the first, and for a single seed.
+    """
+    if any(task not in row for task in tasks) or len({row[task].seeds for task in tasks}) != 1:
+        return None
+    of_seeds = [mean(run["test"] for run in runs) for runs in zip(*(row[task].runs for task in tasks))]
+    return stdev(of_seeds) if len(of_seeds) > 1 else None
+
+
 # --- whether two rows differ ---------------------------------------------------------------------
 
 

@@ -208,6 +208,29 @@ def test_figure_9_of_few_shot_runs(tmp_path):
         chart(tmp_path, 9, runs)
 
 
+def of_two_seeds(row, **more):
+    """Means over CR and MR of 70 and 72: less apart than the scores of either."""
+    scores = (("CR", 1, 80), ("CR", 2, 70), ("MR", 1, 60), ("MR", 2, 74))
+    return [made.run(row, task, seed, test=test, **more) for task, seed, test in scores]
+
+
+@pytest.mark.parametrize(
+    ("number", "row", "more"),
+    [
+        (1, "prompt-tuning", [{}]),
+        (3, "S-256-layer0", [{}]),
+        (7, "s-idpg-phm", [{"position": 0}, {"position": 4}]),
+        (9, "m-idpg-phm", [{"prompt_length": 1}, {"prompt_length": 5}]),
+    ],
+)
+def test_means_deviate_as_those_of_the_seeds(tmp_path, counted, number, row, more):
+    runs = [run for each in more for run in of_two_seeds(row, **each)]
+    cells = sum(chart(tmp_path, number, runs).table.lines, [])
+    assert cells.count("71.0±1.4") == len(more)
+    other_seeds = [run for run in runs if (run["task"], run["seed"]) != ("MR", 2)]
+    assert not any("±" in cell for cell in sum(chart(tmp_path, number, other_seeds).table.lines, []))
+
+
 @pytest.mark.parametrize("number, what", [(7, "position or supplementary position"), (9, "prompt length")])
 def test_a_sweep_that_was_not_run(tmp_path, number, what):
     with pytest.raises(InputError, match=f"more than one {what}: run a sweep"):

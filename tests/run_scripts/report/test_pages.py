@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from itertools import filterfalse
@@ -13,6 +14,7 @@ import pytest
 
 from run_scripts.report.__main__ import main as report
 from run_scripts.report.pages import MARK, main, renewed
+from run_scripts.report.runs import grouped
 from tests.folders import ROOT
 
 from . import made
@@ -75,6 +77,23 @@ def test_records_are_small_and_say_nothing_of_machines():
         text = path.read_text(encoding="utf-8")
         assert len(text) < 2_000 * text.count("\n")
         assert not re.search(r'"(/|~|[A-Z]:)', text)
+
+
+def test_runs_that_were_trained_twice_have_the_same_scores():
+    """Under another name, on another day and with a later version: to the last digit, as RESULTS.md says."""
+    what_decides = ("method", "task", "setting", "k", "seed", "lr", "position", "prompt_length", "given_options")
+    runs = {
+        record["finished"]: record
+        for path in RECORDS.glob("minilm-*.jsonl")
+        for record in map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    }
+    cells = grouped(runs.values(), lambda run: str([run[name] for name in what_decides])).values()
+    again = [cell for cell in cells if len(cell) > 1]
+    assert {run["row"] for cell in again for run in cell} == {"m-idpg-phm", "M-16-layer0"}
+    for first, second in again:
+        assert first["git"] != second["git"] and first["row"] != second["row"]
+        for name in ("dev_curve", "scores", "best_update"):
+            assert first[name] == second[name]
 
 
 def test_a_page_is_printed_anew(tmp_path, monkeypatch):

@@ -7,8 +7,10 @@ Differs from the IDPG paper in: nothing by default; its code writes uniform(-0.5
 N(0, 0.02^2) when the model is built.
 """
 
+import logging
 import re
 from itertools import cycle, islice
+from types import SimpleNamespace
 from typing import Any, Callable, Dict, List, Optional
 
 import torch
@@ -16,9 +18,13 @@ from torch import Tensor
 
 from preprocess.dictionary import FILLER
 
+from ...arguments import flag_name, given
 from ...backbone.loading import read_checkpoint
 from ...errors import InputError
 from ..base import WordEmbeddings
+from ..options import options_of
+
+logger = logging.getLogger(__name__)
 
 FREQUENT = 5000
 NO_WORD = re.compile(rf"\[unused\d+\]|{FILLER}\d+")  # BERT's dictionary begins with a thousand of the former
@@ -85,7 +91,7 @@ def set_initial_rows(method: Any, cfg: Any, words: WordEmbeddings, rows: Optiona
     elif init == "standard-normal":
         rows.normal_()
     elif init == "saved":
-        load_saved(method, cfg.prompt_init_from)
+        load_saved(method, cfg)
     elif init in WORDS:
         if not (method.prompt_length or method.insertion == "late"):
             raise InputError(
@@ -113,8 +119,26 @@ def differing_names(one: Dict[str, Tensor], other: Dict[str, Tensor]) -> List[st
     return sorted((one.keys() | other.keys()) - same)
 
 
-def load_saved(method: Any, path: Optional[str]) -> None:
-    """Takes all of a method's values from the checkpoint of another task, where it may have been joined with others."""
+def other_meaning(method: Any, cfg: Any, options: Dict[str, Any]) -> List[str]:
+    """Options that a checkpoint was trained with and this run has otherwise, of those its values were fitted to.
+
+    How rows are made in training is none of them: folded, they are rows like others.
+    """
+    fitted = [n for n, declared in options_of(method.config).items() if not declared.metadata["changeable"]]
+    known = [n for n in fitted if options.get(n) is not None and "reparameterization" not in n]
+    other = [n for n in known if str(options[n]) != str(getattr(cfg, n))]
+    return [
+        f"without {flag_name(n)}" if options[n] is False else f"with {given(SimpleNamespace(**{n: options[n]}), n)}"
+        for n in other
+    ]
+
+
+def load_saved(method: Any, cfg: Any) -> None:
+    """Takes all of a method's values from the checkpoint of another task, where it may have been joined with others.
+
+    Values of other options that have the same shapes are a start all the same, of which a warning tells.
+    """
+    path = cfg.prompt_init_from
     if not path:
         raise InputError("--prompt-init saved needs a checkpoint: --prompt-init-from PATH/checkpoint_best.pt")
     options, tensors = read_checkpoint(path, "--prompt-init-from")
@@ -133,6 +157,14 @@ def load_saved(method: Any, path: Optional[str]) -> None:
             n for n in {*own, *state} if n not in own or n not in state or own[n].shape != state[n].shape
         )
         if not differing:
+            other = other_meaning(method, cfg, options)
+            if other:
+                logger.warning(
+                    "--prompt-init-from %s was trained %s, which this run has otherwise: give the same, unless this is "
+                    "meant",
+                    path,
+                    ", ".join(other),
+                )
             method.load_state_dict(state)
             return
         nearest = min(nearest or differing, differing, key=len)

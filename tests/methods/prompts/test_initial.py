@@ -173,6 +173,26 @@ def test_keys_and_values_are_no_rows_of_another_kind(source, target, tmp_path):
         model.method.set_initial_values(model.args, words_of(model))
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "told"),
+    [
+        ({"representation": "mean-pooled"}, {}, "with --representation mean-pooled"),
+        ({}, {"generator_residual": True}, "without --generator-residual"),
+        ({"prompt_init": "uniform"}, {}, ""),
+        ({}, {}, ""),
+    ],
+)
+def test_values_of_other_options_are_told_of(source, target, told, tmp_path, caplog):
+    """They have the same shapes, and nothing else would say that they were fitted to something else."""
+    path, given = tmp_path / "checkpoint_best.pt", tiny_model(method="m-idpg-phm", **source)
+    torch.save({"args": None, "cfg": {"model": vars(given.args)}, "model": given.state_dict()}, path)
+    model = tiny_model(method="m-idpg-phm", **target, prompt_init="saved", prompt_init_from=str(path))
+    model.method.set_initial_values(model.args, words_of(model))
+    assert same_tensors(model.method.state_dict(), given.method.state_dict())
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == bool(told) and all(f"{path} was trained {told}, which" in text for text in warnings)
+
+
 def test_a_saved_prompt_of_joined_methods_of_other_sizes(tmp_path):
     path = tmp_path / "checkpoint_best.pt"
     given = tiny_model(method="adapter+prompt-tuning", prompt_length=4)

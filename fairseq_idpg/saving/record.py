@@ -254,6 +254,11 @@ class KeptRecord:
                     f"--prompt-position {self.ours.prompt_position}: this checkpoint was trained with "
                     f"{theirs.prompt_position}"
                 )
+        if not self.training and theirs.regression and theirs.scale is None and self.ours.scale is not None:
+            logger.warning(
+                "this checkpoint does not record what the scores of its training were divided by: its outputs are "
+                f"multiplied by {self.ours.scale:g}, by which those of {self.data} are divided"
+            )
         ours = {name: value for name, value in asdict(self.ours).items() if value is not None}
         known = {name for name in ours if getattr(theirs, name) is None}
         if self.training:

@@ -145,6 +145,14 @@ def test_another_position_is_named(caplog):
     assert "--prompt-position 1: this checkpoint was trained with 0" in caplog.text
 
 
+@pytest.mark.parametrize(("scale", "told"), [(None, True), (5.0, False)])
+def test_a_scale_that_only_the_folder_knows_is_told_of(scale, told, caplog):
+    section = kept(training=False, regression=True, labels=None, scale=5.0)
+    section.load_state_dict(asdict(replace(OURS, regression=True, labels=None, scale=scale)))
+    assert section.of_model.scale == 5
+    assert ("its outputs are multiplied by 5, by which those of" in caplog.text) == told
+
+
 def dictionary(names):
     made = Dictionary()
     for name in (*names, "madeupword0000", "<mask>"):

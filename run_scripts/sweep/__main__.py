@@ -176,11 +176,14 @@ def show(sweep: Sweep, first: Mapping[Variant, Experiment], results: Path) -> No
     rates = rates_of(sweep, second)
     _list(by_run(rates.first), results)
     if rates.later:
-        second = [*rates.first, *with_chosen_rates(rates, results)]
+        later = with_chosen_rates(rates, results)
+        second = [*rates.first, *later]
         print("and then, at the learning rates that these choose:")
-        _list(by_run(second[len(rates.first) :]), results)
-        left = len(undecided(rates, results)) * len({run.seed for run in rates.later})
-        print(f"{left} more, whose learning rate is not known yet")
+        if later:
+            _list(by_run(later), results)
+        unknown = len(undecided(rates, results)) * len({run.seed for run in rates.later})
+        if unknown:
+            print(f"{unknown} runs whose learning rate is not known yet")
     if sweep.eval_k:
         print("and then, each from one of these:")
         _list(by_run(continued(second, sweep.eval_k)), results)

@@ -167,7 +167,7 @@ def check_model(experiment: Experiment, folder: DataFolder, args: Namespace) -> 
     check_effects(args, args, method)
     if experiment.init_prompts_from and method is not None:
         for prompt in (part for part in method.modules() if isinstance(part, PromptMethod)):
-            load_saved(prompt, experiment.init_prompts_from)
+            load_saved(prompt, experiment.init_prompts_from, args)
 
 
 def parse(command: list[str]) -> Namespace:

@@ -195,7 +195,7 @@ def test_files_of_which_only_tensors_are_read(name, old, mark, tmp_path):
     head = "sentence_classification_head"
     heads = {head: RobertaClassificationHead(16, 16, 2, "tanh", 0.0)}
     refusal(lambda: load_head(argparse.Namespace(classification_heads=heads), path, head, Record()))
-    assert refusal(lambda: load_saved(TaskPrompts(PROMPT, Geometry(2, 16, 32)), path))
+    assert refusal(lambda: load_saved(TaskPrompts(PROMPT, Geometry(2, 16, 32)), path, PROMPT))
 
 
 @pytest.mark.parametrize("name", ["fconv, as a namespace", "a string in our model", "stock encoder, as a namespace"])

@@ -91,7 +91,7 @@ def set_initial_rows(method: Any, cfg: Any, words: WordEmbeddings, rows: Optiona
     elif init == "standard-normal":
         rows.normal_()
     elif init == "saved":
-        load_saved(method, cfg)
+        load_saved(method, cfg.prompt_init_from, cfg)
     elif init in WORDS:
         if not (method.prompt_length or method.insertion == "late"):
             raise InputError(
@@ -133,12 +133,11 @@ def other_meaning(method: Any, cfg: Any, options: Dict[str, Any]) -> List[str]:
     ]
 
 
-def load_saved(method: Any, cfg: Any) -> None:
+def load_saved(method: Any, path: Optional[str], cfg: Any) -> None:
     """Takes all of a method's values from the checkpoint of another task, where it may have been joined with others.
 
     Values of other options that have the same shapes are a start all the same, of which a warning tells.
     """
-    path = cfg.prompt_init_from
     if not path:
         raise InputError("--prompt-init saved needs a checkpoint: --prompt-init-from PATH/checkpoint_best.pt")
     options, tensors = read_checkpoint(path, "--prompt-init-from")

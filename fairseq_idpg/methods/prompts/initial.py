@@ -10,7 +10,6 @@ N(0, 0.02^2) when the model is built.
 import logging
 import re
 from itertools import cycle, islice
-from types import SimpleNamespace
 from typing import Any, Callable, Dict, List, Optional
 
 import torch
@@ -18,7 +17,7 @@ from torch import Tensor
 
 from preprocess.dictionary import FILLER
 
-from ...arguments import flag_name, given
+from ...arguments import flag_name
 from ...backbone.loading import read_checkpoint
 from ...errors import InputError
 from ..base import WordEmbeddings
@@ -125,11 +124,11 @@ def other_meaning(method: Any, cfg: Any, options: Dict[str, Any]) -> List[str]:
     How rows are made in training is none of them: folded, they are rows like others.
     """
     fitted = [n for n, declared in options_of(method.config).items() if not declared.metadata["changeable"]]
-    known = [n for n in fitted if options.get(n) is not None and "reparameterization" not in n]
-    other = [n for n in known if str(options[n]) != str(getattr(cfg, n))]
+    known = {n: options[n] for n in fitted if options.get(n) is not None and "reparameterization" not in n}
     return [
-        f"without {flag_name(n)}" if options[n] is False else f"with {given(SimpleNamespace(**{n: options[n]}), n)}"
-        for n in other
+        f"without {flag_name(n)}" if value is False else f"with {flag_name(n)}{'' if value is True else f' {value}'}"
+        for n, value in known.items()
+        if str(value) != str(getattr(cfg, n))
     ]
 
 

@@ -186,7 +186,7 @@ class EPT(TaskPrompts):
     @torch.no_grad()
     def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
         if str(cfg.prompt_init) == "saved":
-            return load_saved(self, cfg.prompt_init_from, cfg)
+            return load_saved(self, cfg.prompt_init_from, cfg, words)
         length = cfg.ept_init_length if self.words is not None else max(cfg.ept_init_length, self.rows)
         if length < self.rows:
             raise InputError(

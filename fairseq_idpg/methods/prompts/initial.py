@@ -20,6 +20,7 @@ from preprocess.dictionary import FILLER
 from ...arguments import flag_name
 from ...backbone.loading import read_checkpoint
 from ...errors import InputError
+from ...saving.tensors import FINGERPRINT
 from ..base import WordEmbeddings
 from ..options import options_of
 
@@ -90,7 +91,7 @@ def set_initial_rows(method: Any, cfg: Any, words: WordEmbeddings, rows: Optiona
     elif init == "standard-normal":
         rows.normal_()
     elif init == "saved":
-        load_saved(method, cfg.prompt_init_from, cfg)
+        load_saved(method, cfg.prompt_init_from, cfg, words)
     elif init in WORDS:
         if not (method.prompt_length or method.insertion == "late"):
             raise InputError(
@@ -132,10 +133,20 @@ def other_meaning(method: Any, cfg: Any, options: Dict[str, Any]) -> List[str]:
     ]
 
 
-def load_saved(method: Any, path: Optional[str], cfg: Any) -> None:
+def on_other_backbone(tensors: Dict[str, Tensor], words: Optional[WordEmbeddings]) -> bool:
+    """Whether a checkpoint says that it was trained on other weights than this run's; False where either is silent."""
+    theirs, ours = tensors.get(FINGERPRINT), None if words is None else words.fingerprint
+    return theirs is not None and ours is not None and not torch.equal(theirs, ours.cpu())
+
+
+def load_saved(method: Any, path: Optional[str], cfg: Any, words: Optional[WordEmbeddings] = None) -> None:
     """Takes all of a method's values from the checkpoint of another task, where it may have been joined with others.
 
-    Values of other options that have the same shapes are a start all the same, of which a warning tells.
+    Values of other options that have the same shapes, or of another backbone of the same width, are a start all the
+    same, of which a warning tells.
+
+    Args:
+        words: of this run's backbone; None before it is read.
     """
     if not path:
         raise InputError("--prompt-init saved needs a checkpoint: --prompt-init-from PATH/checkpoint_best.pt")
@@ -155,7 +166,8 @@ def load_saved(method: Any, path: Optional[str], cfg: Any) -> None:
             n for n in {*own, *state} if n not in own or n not in state or own[n].shape != state[n].shape
         )
         if not differing:
-            other = other_meaning(method, cfg, options)
+            other = ["on another backbone or with another --predict-with"] if on_other_backbone(tensors, words) else []
+            other += other_meaning(method, cfg, options)
             if other:
                 logger.warning(
                     "--prompt-init-from %s was trained %s, which this run has otherwise: give the same, unless this is "

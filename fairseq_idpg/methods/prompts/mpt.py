@@ -74,7 +74,7 @@ class MPT(TaskPrompts):
     @torch.no_grad()
     def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
         if str(cfg.prompt_init) == "saved":
-            return load_saved(self, cfg.prompt_init_from, cfg)
+            return load_saved(self, cfg.prompt_init_from, cfg, words)
         network: Any = self.reparameterization
         paths = source_paths(cfg.source_prompts)
         if paths:

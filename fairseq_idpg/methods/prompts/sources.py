@@ -16,7 +16,7 @@ from ...saving.tensors import FINGERPRINT
 from ..base import WordEmbeddings
 from ..options import Filled, option
 from .base import PromptConfig, PromptMethod, parse_places
-from .initial import saved_methods
+from .initial import on_other_backbone, saved_methods
 
 
 @dataclass
@@ -89,10 +89,9 @@ def _places(layers: str, cfg: Any) -> Optional[Tuple[int, ...]]:
 
 def _check_backbone(tensors: Dict[str, Tensor], words: WordEmbeddings, what: str) -> None:
     """The rows mean something to the weights that they were trained with."""
-    theirs = tensors.get(FINGERPRINT)
-    if theirs is None:
+    if tensors.get(FINGERPRINT) is None:
         raise InputError(f"{what} does not say which backbone it was trained on: give a checkpoint of this version")
-    if words.fingerprint is not None and not torch.equal(theirs, words.fingerprint.cpu()):
+    if on_other_backbone(tensors, words):
         raise InputError(
             f"{what} was trained on another backbone than this run's, or with another --predict-with: give one that "
             "was trained on the same"

@@ -20,7 +20,8 @@ METHODS = ("prompt-tuning", "p-tuning-v2", "m-idpg-phm", "s-idpg-dnn")
 def words_of(model) -> WordEmbeddings:
     """Text is numbers of words: '0 3' are the first and the fourth word of the dictionary."""
     encode = lambda text: [SPECIALS + int(word) for word in text.split()]  # noqa: E731
-    return WordEmbeddings(model.encoder.sentence_encoder.embed_tokens.weight, SPECIALS, encode)
+    embeddings = model.encoder.sentence_encoder.embed_tokens.weight
+    return WordEmbeddings(embeddings, SPECIALS, encode, model.backbone_fingerprint)
 
 
 def initialised(method="prompt-tuning", **options):
@@ -191,6 +192,22 @@ def test_values_of_other_options_are_told_of(source, target, told, tmp_path, cap
     assert same_tensors(model.method.state_dict(), given.method.state_dict())
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert len(warnings) == bool(told) and all(f"{path} was trained {told}, which" in text for text in warnings)
+
+
+@pytest.mark.parametrize("method", ["prompt-tuning", "m-idpg-phm", "ept", "mpt", "spot"])
+@pytest.mark.parametrize("other", [True, False])
+def test_values_fitted_to_another_backbone_are_told_of(method, other, tmp_path, caplog):
+    path, given = tmp_path / "checkpoint_best.pt", tiny_model(method=method)
+    given.backbone_fingerprint[0] = 1
+    torch.save({"args": None, "cfg": {"model": vars(given.args)}, "model": given.state_dict()}, path)
+    model = tiny_model(method=method, prompt_init="saved", prompt_init_from=str(path))
+    model.backbone_fingerprint[0] = 2 if other else 1
+    model.method.set_initial_values(model.args, words_of(model))
+    assert same_tensors(model.method.state_dict(), given.method.state_dict())
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == other and all(
+        f"{path} was trained on another backbone or with another" in w for w in warnings
+    )
 
 
 def test_a_saved_prompt_of_joined_methods_of_other_sizes(tmp_path):

@@ -15,6 +15,8 @@ SAME_RESULT = {f"--{name}" for name in ("cpu", "update-freq", "num-workers", "lo
 }
 CHOSEN = ("dev_examples", "batch_size", "max_epoch", "max_update", "warm_up")  # None: as the paper has it
 STARTS = ("supplementary", "init_prompts_from", "init_head_from")  # their files may have moved
+LENGTH = "--prompt-length"
+CELL = ("row", "task", "k", "selection", "position", "supplementary_position")
 OF_ALL = {"method": "method", "read_sha256": "data"}  # what older records do not say -> what it is called
 
 
@@ -26,19 +28,24 @@ def check_alike(runs: Iterable[Run], results: Results) -> None:
             one cell and were trained in different ways.
     """
     runs = list(runs)
-    _refuse_mixture(runs, results)
+    refuse_mixture(runs, results)
     _refuse_doubles(runs, results)
     _refuse_other_settings(runs, results)
 
 
-def _refuse_mixture(runs: Iterable[Run], results: Results) -> None:
+def refuse_mixture(runs: Iterable[Run], results: Results) -> None:
     """Runs of before and after a change of the settings that this package gives belong in tables of their own."""
-    protocols = sorted({run.get("protocol") or 1 for run in runs})
+    protocols = sorted(set(map(protocol_of, runs)))
     if len(protocols) > 1:
         raise InputError(
             f"{results.place} has runs made with different versions of the settings (protocol "
             f"{' and '.join(map(str, protocols))}): remove the lines of those below {protocols[-1]}, and sweep again"
         )
+
+
+def protocol_of(run: Run) -> int:
+    """The version of the settings that this package gives; the first records have none."""
+    return run.get("protocol") or 1
 
 
 def _refuse_doubles(runs: Iterable[Run], results: Results) -> None:
@@ -56,26 +63,68 @@ def _refuse_other_settings(runs: Iterable[Run], results: Results) -> None:
     """Seeds and learning rates of a cell are trained alike: a sweep that goes on after a change of its file is two."""
     for one, *others in grouped(runs, lambda run: tuple(run[key] for key in ("row", "task", "k", *PROMPT))).values():
         for other in others:
-            names = [name for name in CHOSEN if one.get(name) != other.get(name)]
-            found = [f"{name.replace('_', ' ')} {one.get(name)} and {other.get(name)}" for name in names]
-            lone = [name for name in STARTS if bool(one.get(name)) != bool(other.get(name))]
-            found += [f"{name.replace('_', ' ')}, which one of them has" for name in lone]
-            found += [
-                f"{called} {str(one[name])[:16]} and {str(other[name])[:16]}"
-                for name, called in OF_ALL.items()
-                if None not in (one.get(name), other.get(name)) and one[name] != other[name]
-            ]
-            if None not in (one.get("given_options"), other.get("given_options")):
-                found += sorted({" ".join(option).strip() for option in _trained_with(one) ^ _trained_with(other)})
-            if found:
+            if found := _other_settings(one, other):
                 raise InputError(
                     f"{results.place}: runs {one['run']} and {other['run']} are both {cell_label(one)}, and differ in "
                     f"{', '.join(found)}: remove the lines of one kind, or sweep one of them under another row's name"
                 )
 
 
+def _other_settings(one: Run, other: Run, ignored: frozenset[str] = frozenset()) -> list[str]:
+    """What two runs of a cell were trained with, and one of them otherwise; ``ignored``: options that may differ."""
+    names = [name for name in CHOSEN if one.get(name) != other.get(name)]
+    found = [f"{name.replace('_', ' ')} {one.get(name)} and {other.get(name)}" for name in names]
+    lone = [name for name in STARTS if bool(one.get(name)) != bool(other.get(name))]
+    found += [f"{name.replace('_', ' ')}, which one of them has" for name in lone]
+    found += [
+        f"{called} {str(one[name])[:16]} and {str(other[name])[:16]}"
+        for name, called in OF_ALL.items()
+        if None not in (one.get(name), other.get(name)) and one[name] != other[name]
+    ]
+    if None not in (one.get("given_options"), other.get("given_options")):
+        differing = _trained_with(one) ^ _trained_with(other)
+        found += sorted({" ".join(option).strip() for option in differing if option[0] not in ignored})
+    return found
+
+
 def _trained_with(run: Run) -> set[tuple[str, str]]:
     return {(name, value) for name, value in asked_options(run).items() if name not in SAME_RESULT}
+
+
+def still_failed(failed: Iterable[Run], done: Iterable[Run]) -> list[Run]:
+    """Failed runs without those of a cell whose finished ones were trained otherwise, or have that rate and seed."""
+    cells = grouped(done, _cell)
+    return [run for run in failed if _cell(run) not in cells or _counts(run, cells[_cell(run)])]
+
+
+def _counts(failed: Run, done: Iterable[Run]) -> bool:
+    alike = [run for run in done if is_variant(failed, run)]
+    return bool(alike) and all((failed["lr"], failed["seed"]) != (run["lr"], run["seed"]) for run in alike)
+
+
+def _cell(run: Run) -> tuple[Any, ...]:
+    return tuple(run.get(key) for key in CELL)
+
+
+def is_variant(failed: Run, done: Run) -> bool:
+    """Whether a failed run is of the same table cell as one that has finished, and was to be trained alike.
+
+    It may not know all of itself.
+    """
+    known = _cell(failed) == _cell(done) and protocol_of(failed) == protocol_of(done)
+    same_backbone = failed["backbone"]["sha256"] in ("", done["backbone"]["sha256"])
+    alike = not _other_settings(failed, done, ignored=frozenset([LENGTH]))
+    return known and same_backbone and alike and _may_be_as_long(failed, done)
+
+
+def _may_be_as_long(failed: Run, done: Run) -> bool:
+    """Of prompts: a run that failed before its model was there knows at most the length that it was asked for."""
+    if failed.get("prompt_length") is not None:
+        return failed["prompt_length"] == done["prompt_length"]
+    if None in (failed.get("given_options"), done.get("given_options")):
+        return True  # records of before the options that were given were kept apart
+    asked, other = (asked_options(run).get(LENGTH) for run in (failed, done))
+    return asked in (other, str(done["prompt_length"]))
 
 
 def _differences(one: Run, other: Run) -> str:

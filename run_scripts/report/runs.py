@@ -17,8 +17,6 @@ from run_scripts.run.records import REASONS, read_records, results_file
 Run = dict[str, Any]  # a line of results.jsonl
 SINGLE, PAIRS = "single sentences", "pairs"  # kinds of tasks
 PROMPT = ("position", "supplementary_position", "prompt_length")
-LENGTH = "--prompt-length"
-CELL = ("row", "task", "k", "selection", "position", "supplementary_position")
 
 
 @dataclass(frozen=True)
@@ -77,22 +75,6 @@ def has_finished(run: Run) -> bool:
 def is_hopeless(run: Run) -> bool:
     """Whether a failed run would fail again: it has diverged, or there was too little memory."""
     return not has_finished(run) and run.get("reason") in REASONS
-
-
-def is_variant(failed: Run, done: Run) -> bool:
-    """Whether a failed run is of the same table cell as one that has finished; some may not know all of themselves."""
-    known = all(failed.get(key) == done[key] for key in CELL)
-    return known and _may_be_as_long(failed, done) and failed["backbone"]["sha256"] in ("", done["backbone"]["sha256"])
-
-
-def _may_be_as_long(failed: Run, done: Run) -> bool:
-    """Of prompts: a run that failed before its model was there knows at most the length that it was asked for."""
-    if failed.get("prompt_length") is not None:
-        return failed["prompt_length"] == done["prompt_length"]
-    if None in (failed.get("given_options"), done.get("given_options")):
-        return True  # records of before the options that were given were kept apart
-    asked, other = (asked_options(run).get(LENGTH) for run in (failed, done))
-    return asked in (other, str(done["prompt_length"]))
 
 
 def asked_options(run: Run) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any, Callable, Collection, Iterable, Iterator
 
 from preprocess.errors import InputError
 
-from .alike import check_alike
+from .alike import check_alike, still_failed
 from .paper import PAPER_ARCH, paper
 from .runs import (
     PAIRS,
@@ -69,11 +69,15 @@ class Choice:
             check_row("--rows", name, there)
         return list(filter(self.shows, there))
 
-    def accepts(self, run: Run) -> bool:
-        """Whether a run agrees; what is said of prompts says nothing about runs that have none."""
-        return all(self._agreements(run))
+    def accepts(self, run: Run, prompted: bool = False) -> bool:
+        """Whether a run agrees; what is said of prompts says nothing about runs that have none.
 
-    def _agreements(self, run: Run) -> Iterator[bool]:
+        Args:
+            prompted: the run has a prompt, though it may not say so.
+        """
+        return all(self._agreements(run, prompted or is_prompted(run)))
+
+    def _agreements(self, run: Run, prompted: bool) -> Iterator[bool]:
         yield run["task"] in self.shown_tasks
         yield self.shows(run["row"])
         if self.seeds:
@@ -82,7 +86,7 @@ class Choice:
             yield run["selection"] == self.selection
         if self.backbones:
             yield any(_is_of_backbone(run, name) for name in self.backbones)
-        if not is_prompted(run):
+        if not prompted:
             return
         if self.positions:
             yield run.get("position") == self.positions[-1 if kind_of(run["task"]) == PAIRS else 0]
@@ -159,8 +163,9 @@ def take_runs(
             them; two runs differ in nothing that a table shows.
     """
     there = [run for run in results.runs if run["k"] in ks and wants(run)]
-    chosen = [run for run in there if choice.accepts(run)]
-    done, failed = list(filter(has_finished, chosen)), [run for run in chosen if not has_finished(run)]
+    done = [run for run in there if has_finished(run) and choice.accepts(run)]
+    prompted = {run["row"] for run in results.runs if is_prompted(run)}
+    failed = [run for run in there if not has_finished(run) and choice.accepts(run, run["row"] in prompted)]
     if not done:
         name = "full run" if None in ks else f"few-shot run with K = {', '.join(map(str, ks))}"
         chosen_by = f" with {choice.options}" if choice.options else ""
@@ -170,7 +175,7 @@ def take_runs(
         )
     done = settle(done, choice, results, [dimension.key for dimension in DIMENSIONS if dimension.key not in free])
     check_alike(done, results)
-    return Scope(done, failed)
+    return Scope(done, still_failed(failed, done))
 
 
 def settle(runs: list[Run], choice: Choice, results: Results, keys: Collection[str]) -> list[Run]:

@@ -9,7 +9,8 @@ from typing import Any, Callable, Collection, Iterable, Mapping
 
 from scipy.stats import ttest_rel
 
-from .runs import Run, grouped, is_hopeless, is_variant
+from .alike import is_variant
+from .runs import Run, grouped, is_hopeless
 
 LEVEL = 0.05  # of significance
 DIGITS = 6  # of a mean: what floats add behind them must not tell equal dev scores apart

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preprocess.errors import InputError
-from run_scripts.report.alike import check_alike
+from run_scripts.report.alike import check_alike, still_failed
 from run_scripts.report.runs import Results
 
 from . import made
@@ -63,3 +63,25 @@ def test_seeds_and_rates_of_a_cell_are_trained_alike(tmp_path, one, other, said,
 def test_what_changes_no_result_may_differ(tmp_path):
     options = (["--cpu", "--fp16"], ["--fp16", "--update-freq", "2", "--num-workers=4"], None)
     check(tmp_path, [made.run("a", "CR", seed, given_options=given) for seed, given in enumerate(options)])
+
+
+PLAIN, CLIPPED = ({"given_options": options} for options in ([], ["--clip-norm", "1"]))
+
+
+@pytest.mark.parametrize(
+    ("gone", "done", "counts"),
+    [
+        ({"seed": 1}, {"seed": 2}, True),
+        ({"seed": 1}, {"seed": 1}, False),  # it has finished since, in smaller parts
+        ({"seed": 1, "lr": 1e-4}, {"seed": 1}, True),
+        ({"seed": 1, **PLAIN}, {"seed": 2, **CLIPPED}, False),
+        ({"seed": 1, **CLIPPED}, {"seed": 2, **CLIPPED}, True),
+        ({"seed": 1, **PLAIN}, {"seed": 2, "given_options": ["--update-freq", "2"]}, True),
+        ({"seed": 1}, {"seed": 2, "warm_up": 0.06}, False),
+        ({"seed": 1}, {"seed": 2, "protocol": 2}, False),
+        ({"seed": 1, "task": "MR"}, {"seed": 2, **CLIPPED}, True),  # nothing of its cell has finished
+    ],
+)
+def test_failed_runs_that_say_nothing_of_the_finished_ones(gone, done, counts):
+    failed = made.failed("a", **{"task": "CR", "reason": "out of memory", "prompt_length": None, **gone})
+    assert still_failed([failed], [made.run("a", "CR", **done)]) == [failed] * counts

@@ -108,3 +108,11 @@ def test_other_tasks_than_the_papers_are_left_out_unless_named(tmp_path):
     assert taken(tmp_path, runs) == [runs[0]["run"]]
     assert taken(tmp_path, runs, Choice(tasks=("MNLI",))) == [runs[1]["run"]]
     assert "with --tasks RTE, --selection clean" in refusal(tmp_path, runs, Choice(tasks=("RTE",), selection="clean"))
+
+
+def test_a_failed_prompt_of_another_position_is_none_of_the_table(tmp_path):
+    """It does not know its prompt's length, and so not whether it has a prompt."""
+    done = [made.run("a", "CR", position=0), made.run("adapter", "CR", prompt_length=None)]
+    gone = [made.failed(row, "CR", 9, position=1, prompt_length=None) for row in ("a", "adapter")]
+    scope = take_runs(Results(tmp_path, (*done, *gone)), Choice(positions=(0,)))
+    assert scope.done == done and scope.failed == gone[1:]

@@ -76,7 +76,7 @@ def test_a_prompt_of_another_length_that_diverged_takes_no_rate_away():
     gone = {**GONE, "prompt_length": None}
     assert choose(runs, [{**gone, **five}]).lr == choose(longer, [{**gone, **ten}]).lr == 1e-3
     assert choose(runs, [{**gone, **ten}]).lr == choose(longer, [{**gone, **five}]).lr == 5e-3
-    assert choose(runs, [{**gone, "given_options": ["--prompt-length=5"]}]).lr == 1e-3
+    assert choose(runs, [{**gone, "given_options": ["--fp16", "--prompt-length=5"]}]).lr == 1e-3
 
 
 def test_where_every_rate_is_out_there_is_no_score():

@@ -35,14 +35,12 @@ def save_plot(folders: dict[str, dict[str, Any]], path: Path) -> None:
 
 def draw_lengths(axes: Any, folders: dict[str, dict[str, Any]]) -> None:
     """A bar for each sentence of the training set, or of the first split where there is none."""
-    lengths = [
-        (folder["splits"].get("train") or next(iter(folder["splits"].values())))["lengths"]
-        for folder in folders.values()
-    ]
+    splits = ["train" if "train" in folder["splits"] else next(iter(folder["splits"])) for folder in folders.values()]
+    lengths = [folder["splits"][split]["lengths"] for split, folder in zip(splits, folders.values())]
     means = [[facts["mean"] if facts else None for facts in both] for both in lengths]
     axes.set(title="Mean sentence length, training set", ylabel="tokens per sentence", xlabel="data set")
     draw_bars(axes, means, ("first or only sentence", "second sentence"), "%.1f")
-    name_places(axes, list(folders))
+    name_places(axes, [name if split == "train" else f"{name} ({split})" for name, split in zip(folders, splits)])
 
 
 def draw_differences(axes: Any, folders: dict[str, dict[str, Any]]) -> None:

@@ -65,7 +65,15 @@ REFUSED = {  # options that mean nothing to a table or figure
     ("figure", 7): {"paper", *OF_SCORES, *OF_PLACES},
     ("figure", 9): {"paper", *OF_SCORES, "prompt_length"},
     **{("table", name): {"k", *OF_SCORES} for name in papers().tables},
-    **{("table", name): {"k", "paper", *OF_SCORES} for name in papers().costs},
+    **{
+        ("table", name): {
+            "k",
+            "paper",
+            *OF_SCORES,
+            *(OF_PLACES | OF_RUNS - {"rows"} if "counts" in spec.values else ()),
+        }
+        for name, spec in papers().costs.items()
+    },
     **{("figure", name): {"k", "paper", *OF_SCORES} for name in papers().figures},
     OVERVIEW: {"paper", *OF_SCORES, *OF_PLACES, *OF_RUNS},
 }

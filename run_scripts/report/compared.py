@@ -8,7 +8,7 @@ from typing import Iterator
 from preprocess.errors import InputError
 from run_scripts.run.transfer import arrow
 
-from .notes import failures, incomplete, seeds_of, settings_note, variants_note
+from .notes import failures, incomplete, options_note, seeds_of, selection_notes, settings_note, variants_note
 from .papers import ARROW, PaperSeries, PaperTable, Printed, ScoreColumns
 from .render import NOTHING, Chart, Panel, Series, Table
 from .runs import Results, Run, architecture, grouped, has_finished
@@ -36,8 +36,10 @@ class Found:
         over = f"{AVERAGE}: mean of {', '.join(self.columns)}; the paper's as printed, or of its printed values"
         return [
             f"{settings_note(seeds, scores)}, {CHOSEN_BY}",
+            *selection_notes(self.scope.done),
             f"metric: {spec.scored}",
             variants_note(self.scope.done, ""),
+            *options_note(self.scope.done),
             *([over] if averages else []),
             *incomplete({(spec.k, name): row for name, row in self.rows.items()}, seeds),
             *([f"left out: {self.silent} runs whose records do not say the metric"] if self.silent else []),

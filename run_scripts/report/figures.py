@@ -57,9 +57,17 @@ def averages_of(results: Results, choice: Choice, scope: Scope, key: Callable[[R
     return found
 
 
-def average_notes(scope: Scope, tasks: Collection[str]) -> list[str]:
-    over = f"scores: means over {', '.join(tasks)}; a row without one of them is missing"
-    return [*protocol(scope, tasks), over, *failures(scope.failed)]
+def average_notes(scope: Scope, tasks: Collection[str], of_kinds: bool = False) -> list[str]:
+    """``of_kinds``: each mean is over the tasks of one kind."""
+    means = {f" of {kind}": [task for task in tasks if kind_of(task) == kind] for kind in POSITIONS}
+    if not of_kinds or not all(means.values()):
+        means = {"": list(tasks)}
+    over = ",".join(f"{kind} over {', '.join(named)}" for kind, named in means.items())
+    return [
+        *protocol(scope, tasks),
+        f"scores: means{over}; a row without one of them is missing",
+        *failures(scope.failed),
+    ]
 
 
 def tasks_of(scope: Scope, choice: Choice) -> tuple[str, ...]:
@@ -225,7 +233,7 @@ def position_chart(results: Results, choice: Choice) -> Chart:
         _panel(grids, "(a) downstream tasks", "downstream"),
         _panel(grids, "(b) supplementary training", "supplementary"),
     ]
-    notes = [*average_notes(scope, tasks), "solid: single sentences; dashed: pairs", HELD]
+    notes = [*average_notes(scope, tasks, of_kinds=True), "solid: single sentences; dashed: pairs", HELD]
     return Chart(panels, _table(grids, notes))
 
 

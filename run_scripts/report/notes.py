@@ -8,7 +8,9 @@ from typing import Any, Callable, Collection, Iterable, Mapping
 
 from preprocess.tasks import TASKS
 
+from .alike import CHOSEN, LENGTH
 from .runs import (
+    PROMPT,
     Run,
     architecture,
     asked_options,
@@ -32,8 +34,10 @@ MEAN_OF = {
     "f1a_and_em": "mean of F1 over all answers and of questions without a mistake",
     "choice_f1_and_em": "mean of F1 and exact match of the chosen answers",
 }
-NOT_AS_IN_PAPER = ("batch_size", "max_epoch", "max_update", "warm_up")  # of a run; there only where they were chosen
-AS_THE_AUTHORS = "as in the authors' scripts: a checkpoint by its accuracy, of STS-B by its loss"
+AS_THE_AUTHORS = (
+    "as in the authors' scripts: a checkpoint by its accuracy, of STS-B by its loss, of tasks that they have not by "
+    "the metric that is reported"
+)
 CHOSEN_ON = {
     ("full", "clean"): "examples held out of the training set",
     ("full", "paper"): f"the reported split itself, {AS_THE_AUTHORS}",
@@ -44,15 +48,22 @@ CHOSEN_ON = {
 
 def protocol(scope: Scope, tasks: Collection[str], scores: str = "ours") -> list[str]:
     """Selection, seeds, metrics, and the backbones and prompts of the runs; ``scores`` is what a table calls them."""
-    run = scope.done[0]
     return [
         f"{settings_note(seeds_of(scope), scores)}, at the learning rate with the best mean dev score of each row and "
         "task",
-        f"setting {run['setting']}{_examples(scope.done)}; selection {run['selection']}: learning rate and checkpoint "
-        f"chosen on {CHOSEN_ON[run['setting'], run['selection']]}",
+        *selection_notes(scope.done),
         metrics_note(tasks),
         variants_note(scope.done),
-        *_options(scope.done),
+        *options_note(scope.done),
+    ]
+
+
+def selection_notes(runs: Iterable[Run]) -> list[str]:
+    """What learning rate and checkpoint were chosen on, of each setting."""
+    return [
+        f"setting {setting}{_examples(group)}; selection {selection}: learning rate and checkpoint chosen on "
+        f"{CHOSEN_ON[setting, selection]}"
+        for (setting, selection), group in grouped(runs, itemgetter("setting", "selection")).items()
     ]
 
 
@@ -90,29 +101,53 @@ def variants_note(runs: Iterable[Run], chosen: str = "not as in the paper: ") ->
     for row, group in grouped(supplemented, lambda run: run["row"]).items():
         places = _distinct(group, itemgetter("supplementary_position"))
         parts.append(f"{row} after supplementary training, position {places}")
-    for key in NOT_AS_IN_PAPER:
-        given = [run for run in runs if run.get(key) is not None]
-        parts += [f"{chosen}{key.replace('_', ' ')} {_distinct(given, itemgetter(key))}"] if given else []
-    return "; ".join(parts)
+    settings = [_setting(runs, key) for key in CHOSEN if any(run.get(key) is not None for run in runs)]
+    return "; ".join([*parts, *([chosen + "; ".join(settings)] if settings else [])])
 
 
-def _options(runs: Iterable[Run]) -> list[str]:
-    """A note with what fairseq-train was given besides the paper's settings: to all runs, to those of some rows, and to
-    those of a row on some task."""
-    of_cells = grouped(runs, lambda run: (run["row"], run["task"]))
-    by_cell = {cell: set.intersection(*map(_given, group)) for cell, group in of_cells.items()}
-    by_row = {row: set.intersection(*(by_cell[cell] for cell in by_cell if cell[0] == row)) for row, _ in by_cell}
-    shared = set.intersection(*by_row.values())
-    more = {row: by_row[row] - shared for row in by_row}
-    more |= {f"{row} on {task}": by_cell[row, task] - by_row[row] for row, task in by_cell}
-    parts = [" ".join(sorted(shared))] if shared else []
-    for options, where in grouped(filter(more.get, more), lambda name: tuple(sorted(more[name]))).items():
-        parts.append(f"{', '.join(where)}: {' '.join(options)}")
+def _setting(runs: list[Run], key: str) -> str:
+    """``max update 120, 200``, and the rows where only some have it, with the task where not on all."""
+    given = [run for run in runs if run.get(key) is not None]
+    others = [run for run in runs if run.get(key) is None]
+    rows = {run["row"] for run in others}
+    where = dict.fromkeys(cell_label(run) if run["row"] in rows else run["row"] for run in given)
+    values = f"{key.replace('_', ' ')} {_distinct(given, itemgetter(key))}"
+    return f"{values} ({', '.join(where)})" if others else values
+
+
+def options_note(runs: Iterable[Run]) -> list[str]:
+    """What fairseq-train was given besides the paper's settings: to all runs, to those of a row, of a row on a task,
+    and of a K or prompt of these."""
+    runs = list(runs)
+    shared = _given_to_all(runs)
+    found = [("", shared)]
+    for row, of_row in grouped(runs, itemgetter("row")).items():
+        by_row = _given_to_all(of_row)
+        found.append((row, by_row - shared))
+        for task, of_task in grouped(of_row, itemgetter("task")).items():
+            by_task = _given_to_all(of_task)
+            found.append((f"{row} on {task}", by_task - by_row))
+            for group in grouped(of_task, itemgetter("k", *PROMPT)).values():
+                rest = {option for option in _given_to_all(group) - by_task if not option.startswith(LENGTH)}
+                found.append((_variant_label(group[0], of_task), rest))
+    where: dict[tuple[str, ...], list[str]] = {}
+    for name, options in found:
+        if options:
+            where.setdefault(tuple(sorted(options)), []).append(name)
+    parts = [f"{', '.join(names)}: {' '.join(options)}".removeprefix(": ") for options, names in where.items()]
     return [f"options besides the paper's: {'; '.join(parts)}"] if parts else []
 
 
-def _given(run: Run) -> set[str]:
-    return {f"{name} {value}".strip() for name, value in asked_options(run).items()}
+def _given_to_all(runs: Iterable[Run]) -> set[str]:
+    return set.intersection(
+        *({f"{name} {value}".strip() for name, value in asked_options(run).items()} for run in runs)
+    )
+
+
+def _variant_label(run: Run, runs: list[Run]) -> str:
+    """Row and task, and what of K and prompt others of ``runs`` have otherwise."""
+    places = [f", {key.replace('_', ' ')} {run[key]}" for key in PROMPT if len({other[key] for other in runs}) > 1]
+    return cell_label(run) + "".join(places)
 
 
 def _distinct(runs: Iterable[Run], value: Callable[[Run], Any]) -> str:

@@ -11,10 +11,20 @@ from preprocess.errors import InputError
 from run_scripts.run.metrics import ACC_AND_MACRO_F1, MACRO_F1
 from run_scripts.run.transfer import arrow
 
-from .notes import failures, incomplete, metrics_note, seeds_of, settings_note, variants_note
+from .alike import refuse_mixture
+from .notes import (
+    failures,
+    incomplete,
+    metrics_note,
+    options_note,
+    seeds_of,
+    selection_notes,
+    settings_note,
+    variants_note,
+)
 from .render import MISSING, NOTHING, Table
 from .runs import Results, Run, grouped, has_finished
-from .scope import Choice, Scope, take_runs
+from .scope import Choice, Scope, settle, take_runs
 from .scores import RowScores, Score, rows_of
 from .tables import score_text
 
@@ -66,7 +76,7 @@ def pairs_of(results: Results, choice: Choice) -> list[Pair]:
     """The pairs that have runs, of the tasks that were asked for.
 
     Raises:
-        InputError: see ``take_runs``; there are none.
+        InputError: see ``take_runs``; there are none; two pairs have other selections, backbones or settings of ours.
     """
     found = []
     for (source, target), runs in grouped(answers(results), lambda run: (run["source_task"], run["task"])).items():
@@ -84,6 +94,8 @@ def pairs_of(results: Results, choice: Choice) -> list[Pair]:
         raise InputError(
             f"{results.place} holds no model that answered another task{by}: run a sweep with --eval-tasks first"
         )
+    done = [run for pair in found for run in pair.scope.done]
+    refuse_mixture(settle(done, choice, results, ("selection", "backbone")), results)
     return found
 
 
@@ -102,8 +114,13 @@ def transfer_table(results: Results, choice: Choice) -> Table:
             rows = [name for name in names if (k, name) in pair.rows]
             shown = NOTHING if k is None else str(k)
             groups.append([[pair.name, shown, name, *cells(pair.score(k, name), len(seeds))] for name in rows])
-    by_k = {(k, row): {pair.name: score} for pair in pairs for (k, row) in pair.rows if (score := pair.score(k, row))}
-    notes = [settings_note(seeds), *NOTES, metrics_note([pair.target for pair in pairs]), variants_note(both.done)]
+    by_k: dict[tuple[int | None, str], dict[str, Score]] = {}
+    for pair in pairs:
+        for place in pair.rows:
+            if score := pair.score(*place):
+                by_k.setdefault(place, {})[pair.name] = score
+    notes = [settings_note(seeds), *NOTES, *selection_notes(both.done), metrics_note([pair.target for pair in pairs])]
+    notes += [variants_note(both.done), *options_note(both.done)]
     notes += [*incomplete(by_k, seeds), *failures(both.failed)]
     return Table("Transfer between tasks", 3, HEADER, groups, notes)
 

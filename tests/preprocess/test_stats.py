@@ -13,6 +13,7 @@ from fairseq.data.data_utils import load_indexed_dataset
 
 from preprocess.data_folder import DataFolder
 from preprocess.stats import describe_folder, short_names
+from preprocess.stats_plot import draw_lengths
 from tests.folders import write_folder, write_indexed
 from tests.preprocess.commands import run
 
@@ -94,6 +95,18 @@ def test_command(folders, in_tmp, capsys):
 def test_plot_of_single_sentences_alone(folders, in_tmp):
     assert run(["stats", str(folders["single"]), "--plot", "one.png"]) == 0
     assert (in_tmp / "one.png").read_bytes().startswith(PNG)
+
+
+@needs_matplotlib
+def test_the_plot_names_the_split_where_there_is_no_training_set():
+    from matplotlib.figure import Figure
+
+    of_split = {"lengths": [{"mean": 5.0}, None]}
+    axes = Figure().subplots()
+    draw_lengths(
+        axes, {"RTE": {"splits": {"train": of_split, "valid": of_split}}, "AX": {"splits": {"test": of_split}}}
+    )
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["RTE", "AX (test)"]
 
 
 def test_no_plot(folders, in_tmp):

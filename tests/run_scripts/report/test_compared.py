@@ -211,3 +211,10 @@ def test_the_command(tmp_path, capsys):
             main([str(tmp_path), *arguments])
     with pytest.raises(SystemExit):
         main([str(tmp_path), "--table", "idspam-13"])
+
+
+def test_options_and_selection_are_told(tmp_path):
+    runs = [run("id-spam", "MRPC", selection="paper", given_options=["--dropout", "0"])]
+    notes = table(tmp_path, "idspam-2", runs).notes
+    assert "options besides the paper's: --dropout 0" in notes
+    assert any(note.startswith("setting full; selection paper: ") for note in notes)

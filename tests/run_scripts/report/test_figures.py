@@ -176,6 +176,14 @@ def test_figure_7_without_supplementary_training(tmp_path):
     assert [text.get_text() for text in supplementary.texts] == ["no such runs"]
 
 
+def test_figure_7_says_which_tasks_each_mean_is_over(tmp_path):
+    assert "scores: means of single sentences over CR, of pairs over RTE; a row without one of them is missing" in (
+        chart(tmp_path / "both", 7, positions()).table.notes
+    )
+    singles = [run for run in positions() if run["task"] == "CR"]
+    assert "scores: means over CR; a row without one of them is missing" in chart(tmp_path, 7, singles).table.notes
+
+
 def test_a_place_without_one_of_the_tasks_is_missing(tmp_path):
     runs = [made.run("a", task, position=p, test=p) for task, p in (("CR", 0), ("CR", 1), ("MR", 0), ("MR", 4))]
     found = chart(tmp_path, 7, runs)

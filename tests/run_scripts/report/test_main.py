@@ -150,6 +150,8 @@ def test_damaged_results(tmp_path):
         (["--table", "methods", "--significance", "efl"], "--significance means nothing to --table methods"),
         (["--table", "methods", "--paper"], "--paper means nothing to --table methods"),
         (["--table", "methods", "--k", "5"], "no finished few-shot run with K = 5"),
+        *((["--table", "idspam-12", f"--{name}", "1"], f"--{name} means nothing to") for name in ("seeds", "position")),
+        (["--table", "idspam-12", "--tasks", "CR"], "--tasks means nothing to --table idspam-12"),
         (["--figure", "9", "--paper"], "--paper means nothing to --figure 9"),
         (["--table", "3", "--k", "5"], "no finished few-shot run with K = 5"),
         (["--voting"], "--voting means nothing to a command without --table and --figure"),

@@ -90,3 +90,34 @@ def test_tasks_and_rows_that_are_asked_for(results):
 def test_damaged_scores(tmp_path, transfer):
     with pytest.raises(InputError, match="transfer .* is no mapping of tasks to scores"):
         read_results(made.write(tmp_path, [made.run("id-spam", "MRPC", transfer=transfer)]))
+
+
+def test_missing_seeds_of_every_pair_are_told(tmp_path):
+    other = {"MRPC": {"metric": "acc_and_f1", "scores": {"accuracy": 70.0}, "test": 70.0}}
+    runs = [answered("id-spam", 1, 1e-3, 70, 60.0)]
+    runs += [made.run("id-spam", "QQP", seed, transfer=other, source_task=None) for seed in (1, 2)]
+    found = transfer_table(read_results(made.write(tmp_path, runs)), Choice())
+    assert lines(found)["MRPC → QQP", "-", "id-spam"][0] == "30.0 (n=1)"
+    assert "(n=...): fewer seeds; id-spam on MRPC → QQP without 2" in found.notes
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"selection": "paper"}, "more than one selection: clean, paper; give --selection"),
+        ({"protocol": 2}, "protocol 1 and 2"),
+        ({"backbone": {"path": "x/y.pt", "sha256": "cd" * 32}}, "more than one backbone"),
+    ],
+)
+def test_pairs_of_other_kinds_are_not_mixed(tmp_path, other, said):
+    found = {"MRPC": {"metric": "acc_and_f1", "scores": {}, "test": 70.0}}
+    runs = [answered("a", 1, 1e-3, 70, 60.0), made.run("a", "QQP", transfer=found, source_task=None, **other)]
+    with pytest.raises(InputError, match=said):
+        transfer_table(read_results(made.write(tmp_path, runs)), Choice())
+
+
+def test_options_and_selection_are_told(tmp_path):
+    runs = [answered("a", 1, 1e-3, 70, 60.0, selection="paper", given_options=["--dropout", "0"])]
+    notes = transfer_table(read_results(made.write(tmp_path, runs)), Choice()).notes
+    assert "options besides the paper's: --dropout 0" in notes
+    assert any(note.startswith("setting full; selection paper: ") for note in notes)

@@ -1,0 +1,57 @@
+"""What stands under a table of the options and settings of its runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from run_scripts.report.notes import options_note, selection_notes, variants_note
+
+from . import made
+
+OFF = {"given_options": ["--dropout", "0"]}
+FEW = {"setting": "few-shot"}
+
+
+def long(row, **more):
+    options = ["--prompt-length", "20", *more.get("given_options", ())]
+    return made.run(row, "MR", prompt_length=20, given_options=options)
+
+
+@pytest.mark.parametrize(
+    ("runs", "said"),
+    [
+        ([made.run("a", "MR", **OFF), made.run("b", "CR", **OFF)], "--dropout 0"),
+        ([made.run("a", "MR", **OFF), made.run("a", "CR", **OFF), made.run("b", "CR")], "a: --dropout 0"),
+        ([made.run("a", "MR", **OFF), made.run("a", "CR")], "a on MR: --dropout 0"),
+        (
+            [made.run(row, "MR", k=k, **FEW, **(OFF if k == 100 else {})) for row in "ab" for k in (100, 500)],
+            "a on MR with K = 100, b on MR with K = 100: --dropout 0",
+        ),
+        ([made.run("a", "MR"), long("a", **OFF)], "a on MR, prompt length 20: --dropout 0"),
+        ([made.run("a", "MR", position=0), made.run("a", "MR", position=4, **OFF)], "a on MR, position 4: --dropout 0"),
+        ([long("a"), made.run("b", "MR")], "a: --prompt-length 20"),
+    ],
+)
+def test_options_of_all_runs_or_of_those_that_have_them(runs, said):
+    assert options_note(runs) == [f"options besides the paper's: {said}"]
+
+
+def test_without_options_there_is_no_note():
+    assert options_note([made.run("a", "MR"), made.run("a", "MR", prompt_length=20)]) == []
+    assert options_note([made.run("a", "MR"), long("a")]) == []  # the lengths stand beside the positions
+
+
+def test_settings_of_some_rows_name_them():
+    short = made.run("a", "MR", max_update=20)
+    assert variants_note([short]).endswith("; not as in the paper: max update 20")
+    assert variants_note([short, made.run("b", "MR")]).endswith("; not as in the paper: max update 20 (a)")
+    runs = [short, made.run("a", "CR"), made.run("b", "CR", max_update=30)]
+    assert variants_note(runs).endswith("; not as in the paper: max update 20, 30 (a on MR, b)")
+    few = [made.run("a", "MR", k=100, dev_examples=8, max_epoch=5, **FEW)]
+    assert variants_note(few).endswith("; not as in the paper: dev examples 8; max epoch 5")
+
+
+def test_what_was_chosen_on_is_said_of_each_setting():
+    full, few = selection_notes([made.run("a", "CR", selection="paper"), made.run("a", "CR", k=16, **FEW)])
+    assert full.startswith("setting full; selection paper") and "the reported split itself" in full
+    assert few.startswith("setting few-shot with K = 16; selection clean")

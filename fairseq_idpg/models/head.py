@@ -25,7 +25,7 @@ def load_head(model: Any, path: str, name: str, ours: Record) -> None:
     Raises:
         InputError: the file is no checkpoint, or holds no such head, or one of another size or for other classes.
     """
-    _, tensors = read_checkpoint(path, OPTION)
+    options, tensors = read_checkpoint(path, OPTION)
     head = model.classification_heads[name]
     state = saved_head(tensors, name)
     own = {key: value.shape for key, value in head.state_dict().items()}
@@ -42,6 +42,12 @@ def load_head(model: Any, path: str, name: str, ours: Record) -> None:
     else:
         rows = matching_rows(record, ours, path)
         state.update({key: value[rows] for key, value in state.items() if key.startswith("out_proj.")})
+    theirs_fn, own_fn = options.get("pooler_activation_fn") or "tanh", model.args.pooler_activation_fn
+    if theirs_fn != own_fn:
+        logger.warning(
+            f"{OPTION} {path}: its head was trained with --pooler-activation-fn {theirs_fn}, and this run's has "
+            f"{own_fn}: give the same, unless this is meant"
+        )
     head.load_state_dict(state)
 
 

@@ -32,7 +32,10 @@ FIXED = {
         *("prompt_position", "init_token", "separator_token", "max_positions", "swap_pairs", "num_classes"),
         *("regression_target", "shorten_method", "shorten_data_split_list"),
     ),
-    "model": ("no_freeze_backbone", "predict_with", "template", "verbalisers", "verbaliser_loss", *METHOD),
+    "model": (
+        *("no_freeze_backbone", "pooler_activation_fn", "predict_with", "template", "verbalisers", "verbaliser_loss"),
+        *METHOD,
+    ),
     "checkpoint": ("best_checkpoint_metric", "maximize_best_checkpoint_metric"),
 }
 # Another value of these may be meant. --max-epoch and the like are changed all the time and are not mentioned.
@@ -41,7 +44,7 @@ CHANGEABLE = {
     "distributed_training": ("distributed_world_size",),
     "dataset": ("batch_size", "max_tokens"),
     "optimization": ("lr", "update_freq", "clip_norm"),
-    "task": ("total_batch_size", "group_by_length", "no_shuffle"),
+    "task": ("total_batch_size", "group_by_length", "no_shuffle", "representation_cache_dtype", "state_cache_dtype"),
     "model": (
         *("dropout", "attention_dropout", "activation_dropout", "pooler_dropout"),
         *(name for name, option in METHOD_OPTIONS.items() if option.metadata["changeable"]),

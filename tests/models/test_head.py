@@ -52,6 +52,14 @@ def test_starts_from_the_saved_head(place, tmp_path):
     assert not torch.equal(before["method.bias"], after["method.bias"])
 
 
+@pytest.mark.parametrize(("now", "told"), [("relu", True), ("tanh", False)])
+def test_a_head_of_another_activation_is_told_of(place, tmp_path, now, told):
+    more = ["--pooler-activation-fn", now, "--max-update", 1, "--backbone", place / "model.pt"]
+    checkpoint = place / "first" / "checkpoint_last.pt"
+    output = train(place / "two", tmp_path, *more, "--head-init-from", checkpoint).output
+    assert ("its head was trained with --pooler-activation-fn tanh, and this run's has relu" in output) is told
+
+
 @pytest.mark.parametrize(
     ("data", "file", "message"),
     [

@@ -62,6 +62,15 @@ def test_what_must_stay(folder):
     run(folder, resumes=False).load_state_dict(state)
 
 
+def test_the_pooler_must_stay_and_a_cache_may_change(folder, caplog):
+    state = run(folder, model__pooler_activation_fn="tanh", task__state_cache_dtype="float16").state_dict()
+    with pytest.raises(InputError, match="with --pooler-activation-fn tanh, now relu: give the same"):
+        run(folder, model__pooler_activation_fn="relu").load_state_dict(state)
+    run(folder, model__pooler_activation_fn="tanh", task__state_cache_dtype="int8").load_state_dict(state)
+    assert "--state-cache-dtype float16, now int8" in caplog.records[-1].message
+    run(folder, model__pooler_activation_fn="relu").load_state_dict(run(folder).state_dict())  # of before it was kept
+
+
 def test_what_may_change_is_one_line(folder, caplog):
     state = run(folder, common__seed=1, optimization__lr=[0.1, 0.2]).state_dict()
     now = run(folder, common__seed=2, optimization__lr=[0.1], optimizer__weight_decay=0.0, optimization__max_epoch=3)

@@ -18,9 +18,9 @@ from torch import Tensor
 from preprocess.dictionary import FILLER
 
 from ...arguments import flag_name
-from ...backbone.loading import read_checkpoint
+from ...backbone.loading import Backbone, names_of_today, read_checkpoint
 from ...errors import InputError
-from ...saving.tensors import FINGERPRINT
+from ...saving.tensors import FINGERPRINT, LM_HEAD, STACK
 from ..base import WordEmbeddings
 from ..options import options_of
 
@@ -133,10 +133,20 @@ def other_meaning(method: Any, cfg: Any, options: Dict[str, Any]) -> List[str]:
     ]
 
 
-def on_other_backbone(tensors: Dict[str, Tensor], words: Optional[WordEmbeddings]) -> bool:
-    """Whether a checkpoint says that it was trained on other weights than this run's; False where either is silent."""
-    theirs, ours = tensors.get(FINGERPRINT), None if words is None else words.fingerprint
-    return theirs is not None and ours is not None and not torch.equal(theirs, ours.cpu())
+def on_other_backbone(options: Dict[str, Any], tensors: Dict[str, Tensor], words: Optional[WordEmbeddings]) -> bool:
+    """Whether a checkpoint's values were fitted to other weights than this run's; False where either is silent.
+
+    One that trained its backbone holds these weights itself; its fingerprint is of those that it began with.
+    """
+    ours = None if words is None else words.fingerprint
+    if ours is None:
+        return False
+    if options.get("no_freeze_backbone"):
+        trained = Backbone("", {}, names_of_today(tensors))
+        digests = [trained.fingerprint(parts) for parts in ((STACK,), (STACK, LM_HEAD))]
+        return bytes(ours.tolist()).hex() not in digests
+    theirs = tensors.get(FINGERPRINT)
+    return theirs is not None and not torch.equal(theirs, ours.cpu())
 
 
 def load_saved(method: Any, path: Optional[str], cfg: Any, words: Optional[WordEmbeddings] = None) -> None:
@@ -166,7 +176,11 @@ def load_saved(method: Any, path: Optional[str], cfg: Any, words: Optional[WordE
             n for n in {*own, *state} if n not in own or n not in state or own[n].shape != state[n].shape
         )
         if not differing:
-            other = ["on another backbone or with another --predict-with"] if on_other_backbone(tensors, words) else []
+            other = (
+                ["on another backbone or with another --predict-with"]
+                if on_other_backbone(options, tensors, words)
+                else []
+            )
             other += other_meaning(method, cfg, options)
             if other:
                 logger.warning(

@@ -64,7 +64,7 @@ def _read_source(method: PromptMethod, cfg: Any, words: WordEmbeddings, path: st
             f"{what} has a prompt for --prompt-insertion {insertion} --prompt-layers {layers}, and this run's is for "
             f"{method.insertion} and {cfg.prompt_layers}: give the same, or another"
         )
-    _check_backbone(tensors, words, what)
+    _check_backbone(options, tensors, words, what)
     return rows.float()
 
 
@@ -87,11 +87,11 @@ def _places(layers: str, cfg: Any) -> Optional[Tuple[int, ...]]:
         return None
 
 
-def _check_backbone(tensors: Dict[str, Tensor], words: WordEmbeddings, what: str) -> None:
+def _check_backbone(options: Dict[str, Any], tensors: Dict[str, Tensor], words: WordEmbeddings, what: str) -> None:
     """The rows mean something to the weights that they were trained with."""
     if tensors.get(FINGERPRINT) is None:
         raise InputError(f"{what} does not say which backbone it was trained on: give a checkpoint of this version")
-    if on_other_backbone(tensors, words):
+    if on_other_backbone(options, tensors, words):
         raise InputError(
             f"{what} was trained on another backbone than this run's, or with another --predict-with: give one that "
             "was trained on the same"

@@ -187,3 +187,23 @@ def test_command_line(tmp_path):
         data, tmp_path / "x", *spot[2:], "--backbone", tmp_path / "other.pt", succeed=False, without="--phm-n"
     )
     assert "was trained on another backbone than this run's" in other.last_line
+
+
+def test_a_prompt_that_was_trained_with_its_backbone_belongs_to_what_that_became(tmp_path):
+    """As supplementary training leaves it: its fingerprint is of the weights that it began with."""
+    data, began = write_folder(tmp_path / "data", pairs=False), write_backbone(tmp_path / "model.pt")
+    usual = ["--max-update", 1, "--prompt-length", ROWS]
+    whole = ["--backbone", began, "--method", "prompt-tuning", "--no-freeze-backbone", "--lr", 1e-2]
+    train(data, tmp_path / "sup", *usual, *whole)
+    became = tmp_path / "sup" / "checkpoint_last.pt"
+
+    def start(name, backbone, *options, **more):
+        return train(data, tmp_path / name, *usual, "--backbone", backbone, *options, **more)
+
+    for name, backbone, told in (("a", became, False), ("b", began, True)):
+        saved = ["--prompt-init", "saved", "--prompt-init-from", became]
+        output = start(name, backbone, "--method", "prompt-tuning", *saved).output
+        assert ("was trained on another backbone" in output) is told
+        spot = ["--method", "spot", "--source-prompts", became]
+        finished = start(f"spot-{name}", backbone, *spot, succeed=not told, without="--phm-n")
+        assert ("was trained on another backbone than this run's" in finished.output) is told

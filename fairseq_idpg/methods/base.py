@@ -70,7 +70,8 @@ class Method(nn.Module, ABC):
         prompt_length: rows that the task reserves in every example; 0 when the input is not lengthened.
         representation: the kind of M(x) that ``injection`` wants, None if it wants none.
         representation_dropout: whether the backbone's dropout stays on while M(x) is computed in training.
-        second_pass: whether every training pass is run twice, each with its own draws, and the two are ``compare``d.
+        second_pass: whether every training pass is run twice, each with its own draws but one M(x), and the two are
+            ``compare``d.
         adds_loss: the option that has ``extra_loss`` added to the loss, as it is typed; None if nothing is.
         training_only: names (their beginnings) of tensors that are not needed once the method is trained.
         folded: whether a checkpoint without these was loaded.

@@ -41,8 +41,9 @@ class AdaMixConfig(BottleneckConfig):
     )
     adamix_consistency: Filled[float] = option(
         1.0,
-        "this times the symmetrised KL divergence of a batch's two training passes, each with its own draws, is added "
-        "to the loss: --criterion sentence_prediction_idpg; 0: one pass. It is 0 for scores (regression)",
+        "this times the symmetrised KL divergence of a batch's two training passes, each with its own draws but one "
+        "M(x), is added to the loss: --criterion sentence_prediction_idpg; 0: one pass. It is 0 for scores "
+        "(regression)",
     )
 
 

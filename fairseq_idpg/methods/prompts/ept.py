@@ -211,6 +211,8 @@ class EPT(TaskPrompts):
         if self.words is None:
             nothing = "nothing is added to the words: leave it out"
             found.update(words_rank=nothing, words_length=nothing, ept_init_length=nothing)
+        elif cfg.ept_init_length >= cfg.words_length:
+            found["ept_init_align"] = f"the long prompt has {cfg.words_length} rows and more: leave it out"
         if str(cfg.prompt_init) == "saved":
             taken = "--prompt-init saved takes prompt and pair over: leave it out"
             found.update(dict.fromkeys(("ept_init_length", "ept_init_align", "ept_init_split"), taken))

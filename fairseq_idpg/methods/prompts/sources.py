@@ -26,7 +26,7 @@ class SourceConfig(PromptConfig):
     source_prompts: Filled[str] = option(
         "",
         "checkpoints of other tasks' prompts, A.pt,B.pt, of as many rows at the same places and on the same backbone; "
-        "once they have been read, what is needed of them stands in this run's own checkpoints",
+        "read again where a training goes on, not to predict",
         changeable=True,
     )
 

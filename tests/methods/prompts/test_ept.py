@@ -101,6 +101,15 @@ def test_a_long_prompt_that_starts_nothing(before, message):
         check_method_effects(model.args, model.method)
 
 
+@pytest.mark.parametrize("length", [11, 12, 13])
+def test_nothing_is_put_behind_a_prompt_that_is_long_enough(length):
+    model = started(ept_init_length=length, ept_init_align="repeat")
+    if length < SMALL["words_length"]:
+        return check_method_effects(model.args, model.method)
+    with pytest.raises(InputError, match="--ept-init-align repeat has no effect: the long prompt has 12 rows and more"):
+        check_method_effects(model.args, model.method)
+
+
 def test_a_prompt_alone_may_be_longer_than_the_long_one():
     more = {"ept_decomposition": "false", "ept_fusion": "none", "prompt_length": 7, "ept_init_length": 5}
     assert started(**more).method.reparameterization.rows.shape == (1, 7, 32)

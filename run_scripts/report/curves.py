@@ -7,7 +7,7 @@ from statistics import mean
 from preprocess.errors import InputError
 
 from .figures import tasks_of
-from .notes import failures, protocol, seeds_of
+from .notes import failures, fewer_seeds, protocol, seeds_of
 from .render import MISSING, Chart, Panel, Series, Table
 from .runs import Results, task_label
 from .scope import Choice, take_runs
@@ -50,7 +50,8 @@ def curve_chart(results: Results, choice: Choice) -> Chart:
         panels.append(Panel(task_label(task, choice.k), "updates", "mean dev score (x100)", series))
         groups.append([[task, name, *_cells(rows[name], task)] for name in names])
     named = ", ".join(map(str, seeds_of(scope)))
-    notes = [*(note.format(named) for note in SAID), *protocol(scope, tasks)[1:], *failures(scope.failed)]
+    notes = [*(note.format(named) for note in SAID), *protocol(scope, tasks)[1:]]
+    notes += [*fewer_seeds(scope), *failures(scope.failed)]
     return Chart(panels, Table("Dev scores over the updates", 2, HEADER, groups, notes))
 
 

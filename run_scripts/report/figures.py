@@ -9,7 +9,7 @@ from typing import Any, Callable, Collection, Iterable, Mapping, NamedTuple
 from preprocess.errors import InputError
 
 from .counts import printed_count, trainable_counts
-from .notes import failures, protocol
+from .notes import failures, fewer_seeds, protocol
 from .paper import paper
 from .render import MISSING, NOTHING, Chart, Panel, Point, Series, Table
 from .runs import PAIRS, SINGLE, Results, Run, is_prompted, kind_of
@@ -63,11 +63,8 @@ def average_notes(scope: Scope, tasks: Collection[str], of_kinds: bool = False) 
     if not of_kinds or not all(means.values()):
         means = {"": list(tasks)}
     over = ",".join(f"{kind} over {', '.join(named)}" for kind, named in means.items())
-    return [
-        *protocol(scope, tasks),
-        f"scores: means{over}; a row without one of them is missing",
-        *failures(scope.failed),
-    ]
+    notes = [*protocol(scope, tasks), f"scores: means{over}; a row without one of them is missing"]
+    return [*notes, *fewer_seeds(scope), *failures(scope.failed)]
 
 
 def tasks_of(scope: Scope, choice: Choice) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from .runs import (
     task_label,
 )
 from .scope import Scope
-from .scores import RowScores
+from .scores import RowScores, rows_of
 
 MEAN_OF = {
     "acc_and_f1": "mean of accuracy and F1",
@@ -129,7 +129,7 @@ def options_note(runs: Iterable[Run]) -> list[str]:
             found.append((f"{row} on {task}", by_task - by_row))
             for group in grouped(of_task, itemgetter("k", *PROMPT)).values():
                 rest = {option for option in _given_to_all(group) - by_task if not option.startswith(LENGTH)}
-                found.append((_variant_label(group[0], of_task), rest))
+                found.append((cell_label(group[0]) + _places(group[0], of_task), rest))
     where: dict[tuple[str, ...], list[str]] = {}
     for name, options in found:
         if options:
@@ -144,10 +144,10 @@ def _given_to_all(runs: Iterable[Run]) -> set[str]:
     )
 
 
-def _variant_label(run: Run, runs: list[Run]) -> str:
-    """Row and task, and what of K and prompt others of ``runs`` have otherwise."""
-    places = [f", {key.replace('_', ' ')} {run[key]}" for key in PROMPT if len({other[key] for other in runs}) > 1]
-    return cell_label(run) + "".join(places)
+def _places(run: Run, runs: Collection[Run]) -> str:
+    """What of a run's prompt others of ``runs`` have otherwise."""
+    differing = [key for key in PROMPT if len({other[key] for other in runs}) > 1]
+    return "".join(f", {key.replace('_', ' ')} {run[key]}" for key in differing)
 
 
 def _distinct(runs: Iterable[Run], value: Callable[[Run], Any]) -> str:
@@ -164,6 +164,22 @@ def incomplete(rows: Mapping[tuple[int | None, str], RowScores], seeds: Collecti
                 lacking.setdefault(without, []).append(name)
     parts = [f"{', '.join(names)} on {without}" for without, names in lacking.items()]
     return [f"(n=...): fewer seeds; {'; '.join(parts)}"] if parts else []
+
+
+def fewer_seeds(scope: Scope) -> list[str]:
+    """The same of figures, whose numbers are not marked; with the prompt where others of a row and task lack others."""
+    seeds = set(seeds_of(scope))
+    lacking: dict[str, list[str]] = {}
+    for (row, task, k), runs in grouped(scope.done, itemgetter("row", "task", "k")).items():
+        scores = [by_task[task] for by_task in rows_of(runs, itemgetter(*PROMPT), scope.failed).values() if by_task]
+        without = [", ".join(map(str, sorted(seeds.difference(score.seeds)))) for score in scores]
+        differ = len(set(without)) > 1
+        for score, absent in zip(scores if differ else scores[:1], without):
+            if absent:
+                where = task_label(task, k) + _places(score.runs[0], runs if differ else [])
+                lacking.setdefault(f"{where} without {absent}", []).append(row)
+    parts = [f"{', '.join(names)} on {where}" for where, names in lacking.items()]
+    return [f"fewer seeds: {'; '.join(parts)}"] if parts else []
 
 
 def failures(runs: Collection[Run]) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from run_scripts.report.notes import options_note, selection_notes, variants_note
+from run_scripts.report.notes import fewer_seeds, options_note, selection_notes, variants_note
+from run_scripts.report.scope import Scope
 
 from . import made
 
@@ -55,3 +56,15 @@ def test_what_was_chosen_on_is_said_of_each_setting():
     full, few = selection_notes([made.run("a", "CR", selection="paper"), made.run("a", "CR", k=16, **FEW)])
     assert full.startswith("setting full; selection paper") and "the reported split itself" in full
     assert few.startswith("setting few-shot with K = 16; selection clean")
+
+
+def test_figures_say_what_lacks_seeds():
+    whole = [made.run("a", "CR", seed, position=place) for seed in (1, 2) for place in (0, 4)]
+    assert fewer_seeds(Scope(whole, [])) == []
+    lone = [made.run(row, "MRPC", 1, position=place) for row in "ab" for place in (0, 1)]
+    assert fewer_seeds(Scope([*whole, *lone], [])) == ["fewer seeds: a, b on MRPC without 2"]
+    one_place = [run for run in whole if (run["seed"], run["position"]) != (2, 4)]
+    assert fewer_seeds(Scope(one_place, [])) == ["fewer seeds: a on CR, position 4 without 2"]
+    other_rate = [made.run("b", "CR", 3, lr=1e-4, dev=1.0), made.run("b", "CR", 3, lr=1e-3)]
+    said = "fewer seeds: a on CR without 3; b on CR without 1, 2"
+    assert fewer_seeds(Scope([*whole, *other_rate], [])) == [said]

@@ -131,6 +131,12 @@ def _check_supported(args: Namespace) -> None:
         raise InputError(
             f"--train-subset {args.train_subset} is not taken for training: give a name that begins with {TRAIN}"
         )
+    for split in args.valid_subset.split(","):
+        if split.startswith(TRAIN):  # fairseq has one iterator of a split: a validation would use its batches up
+            raise InputError(
+                f"--valid-subset {args.valid_subset} is not supported: {split} is read as training examples: leave it "
+                f"out, and ask fairseq-validate --valid-subset {split} afterwards"
+            )
     if args.ddp_backend not in BACKENDS:
         remedy = "legacy_ddp" if args.cpu else "pytorch_ddp"
         raise InputError(f"{given(args, 'ddp_backend')} is not supported: {SHARDING}: give {remedy}")

@@ -6,9 +6,17 @@ from typing import Iterator
 
 from preprocess.errors import InputError, command_line
 
-__all__ = ["PREPROCESS", "InputError", "logged_command", "reading_data"]
+__all__ = ["PREPROCESS", "InputError", "ModelFault", "ModelLost", "logged_command", "reading_data"]
 
 PREPROCESS = "preprocess it again (README: data)"
+
+
+class ModelFault(InputError):
+    """A model, not what it was asked, is at fault."""
+
+
+class ModelLost(ModelFault):
+    """It can answer nothing any more."""
 
 
 @contextlib.contextmanager

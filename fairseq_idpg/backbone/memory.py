@@ -5,7 +5,7 @@ from typing import Any, Dict, NamedTuple, Optional
 
 from torch import Tensor, nn
 
-from ..errors import InputError
+from ..errors import ModelLost
 from .loading import Backbone
 
 ALIGNMENT = 64  # bytes, torch's own: products of matrices that lie otherwise may round otherwise
@@ -53,7 +53,7 @@ class SharedWeights(NamedTuple):
     def check(self, model: Any) -> None:
         """
         Raises:
-            InputError: the file was written to since. One that was removed, or another one that was put in its place,
+            ModelLost: the file was written to since. One that was removed, or another one that was put in its place,
                 does no harm: what was opened is still there.
         """
         parameter = model.get_parameter(self.name)
@@ -65,7 +65,7 @@ class SharedWeights(NamedTuple):
             return
         same_place = (now.st_ino, now.st_dev) == (self.opened.st_ino, self.opened.st_dev)
         if same_place and (now.st_size, now.st_mtime_ns) != (self.opened.st_size, self.opened.st_mtime_ns):
-            raise InputError(
+            raise ModelLost(
                 f"--backbone {self.path} was written to while it was in use, so that its weights are no longer those "
                 "that were read: start again, and replace such a file with mv, which leaves the old one to those who "
                 "use it"

@@ -14,7 +14,7 @@ from preprocess.readers import is_text
 
 from ..analysis.neighbours import NearestWords
 from ..analysis.vocabulary import Vocabulary
-from ..errors import InputError
+from ..errors import InputError, ModelFault
 from ..saving.record import Record
 from ..tasks.prompted_dataset import PromptedDataset
 from ..tasks.template import Template
@@ -49,10 +49,10 @@ def check_batch_size(size: int) -> None:
 
 
 def check_finite(logits: Tensor, numbers: Sequence[int], name: Callable[[int], str]) -> None:
-    """Raises InputError where B x classes logits, of the inputs with these numbers, are not finite."""
+    """Raises ModelFault where B x classes logits, of the inputs with these numbers, are not finite."""
     wrong = (~logits.isfinite().all(1)).nonzero().flatten().tolist()
     if wrong:
-        raise InputError(f"the prediction of {name(numbers[wrong[0]])} is not finite: give another checkpoint")
+        raise ModelFault(f"the prediction of {name(numbers[wrong[0]])} is not finite: give another checkpoint")
 
 
 def copied(values: Tensor) -> Tensor:

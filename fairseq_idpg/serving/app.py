@@ -1,6 +1,7 @@
 """Routes of the server: what is asked, and in which status and JSON it is answered."""
 
 import asyncio
+import logging
 import time
 from email.message import Message
 from importlib.resources import files
@@ -18,10 +19,12 @@ from starlette.types import Message as Event
 
 from preprocess.errors import one_line
 
-from ..errors import InputError
+from ..errors import InputError, ModelFault
 from .batching import Batcher, Unavailable
 from .metrics import Metrics
 from .questions import read_question
+
+logger = logging.getLogger(__name__)
 
 PAGE = {"/": "text/html", "/page.js": "text/javascript", "/page.css": "text/css"}
 PREDICT, TASKS, HEALTH, METRICS = "/predict", "/tasks", "/health", "/metrics"
@@ -77,7 +80,7 @@ def build_app(
     routes = [Route(PREDICT, predict, methods=["POST"])]
     routes += [Route(TASKS, tasks), Route(HEALTH, health), Route(METRICS, counters)]
     routes += [Route(path, page_file(path, media)) for path, media in PAGE.items()]
-    handlers: Dict[Any, Any] = {InputError: malformed, HTTPException: refused, Unavailable: busy}
+    handlers: Dict[Any, Any] = {InputError: malformed, ModelFault: faulty, HTTPException: refused, Unavailable: busy}
     handlers.update({ClientDisconnect: gone_away, Exception: failed})
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
@@ -153,7 +156,7 @@ def check_type(headers: Headers) -> None:
     if given.get_content_type() != "application/json" or charset not in ("utf-8", "utf8"):
         raise HTTPException(415, f"Content-Type {given['Content-Type']:.60}: give application/json, in UTF-8")
     encoding = headers.get("content-encoding", "identity")
-    if encoding != "identity":
+    if encoding.lower() != "identity":
         raise HTTPException(415, f"Content-Encoding {encoding:.60}: give the body as it is")
 
 
@@ -189,6 +192,11 @@ def told(status: int, message: str, headers: Optional[Dict[str, str]] = None) ->
 
 async def malformed(request: Request, error: Exception) -> Response:
     return told(400, str(error))
+
+
+async def faulty(request: Request, error: Exception) -> Response:
+    logger.error(one_line(str(error)))
+    return await failed(request, error)
 
 
 async def busy(request: Request, error: Exception) -> Response:

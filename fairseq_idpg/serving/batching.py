@@ -7,6 +7,7 @@ from collections import deque
 from concurrent.futures import Future
 from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
 
+from ..errors import ModelLost
 from .questions import Question
 from .served import Row, Served
 
@@ -51,6 +52,7 @@ class Batcher:
         self.answered = answered
         self.served: Optional[Served] = None
         self.error: Optional[BaseException] = None
+        self.lost: Optional[ModelLost] = None  # what every later question would end with too
         self.jobs: Deque[Job] = deque()
         self.waiting = 0  # texts of the jobs
         self.hurried = False
@@ -118,9 +120,10 @@ class Batcher:
             self.served = self.open_model()
             if not self.closed:
                 self.opened()
-            while jobs := self._next():
+            while self.lost is None and (jobs := self._next()):
                 for group in alike(jobs):
                     self._answer(group)
+            self.error = self.lost
         except BaseException as error:
             self.error = error
         finally:
@@ -153,6 +156,11 @@ class Batcher:
         texts = [text for job in jobs for text in job.question.texts]
         try:
             rows = iter(self.served.answer(jobs[0].question._replace(texts=texts), self.batch_size))
+        except ModelLost as error:
+            self.lost = error
+            for job in jobs:
+                job.answer.set_exception(Unavailable("the model is lost, and the server is about to end"))
+            return
         except Exception as error:
             if len(jobs) == 1:
                 jobs[0].answer.set_exception(error)

@@ -14,6 +14,7 @@ import time
 from types import SimpleNamespace
 from typing import Any, Callable, Iterator, NamedTuple
 
+from fairseq_idpg.errors import ModelFault, ModelLost
 from fairseq_idpg.serving.app import build_app
 from fairseq_idpg.serving.batching import Batcher
 from fairseq_idpg.serving.http import http_server
@@ -134,6 +135,9 @@ def command(*options: object) -> Iterator[Command]:
 # --- a model that is none --------------------------------------------------------------------------
 
 
+FAULTS = {"faulty": ModelFault, "lost": ModelLost}
+
+
 class Stub:
     """Answers when it may, each text with itself; ``calls``: how many texts came together."""
 
@@ -158,6 +162,8 @@ class Stub:
         for text in question.texts:
             if isinstance(text, str) and text.startswith("fail"):
                 raise RuntimeError(text)
+            if text in FAULTS:
+                raise FAULTS[text](text)
         return [{"text": text, "prompts": question.prompts} for text in question.texts]
 
 

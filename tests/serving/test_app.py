@@ -31,6 +31,20 @@ def test_answers(port):
     assert ask(port, "/health").value == {"status": "ready"}
     assert [task["task"] for task in ask(port, "/tasks").value["tasks"]] == ["mr"]
     assert ask(port, "/predict", {"texts": ["a"]}, Content_Type='application/json; charset="UTF-8"').status == 200
+    assert ask(port, "/predict", {"texts": ["a"]}, Content_Encoding="Identity").status == 200
+
+
+def test_a_fault_of_the_model_is_the_servers(port, caplog):
+    """What it is stands in the log alone: it may name files."""
+    answer = ask(port, "/predict", {"texts": ["a", "faulty"]})
+    assert (answer.status, answer.error) == (500, "the server failed at this request: its log says how")
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == ["faulty"]
+
+
+def test_a_lost_model_ends_the_server():
+    with in_thread(Stub()) as running:
+        answer = ask(running.port, "/predict", {"texts": ["lost"]})
+        assert answer.status == 503 and answer.error.startswith("the model is lost")
 
 
 def test_what_is_refused(port):

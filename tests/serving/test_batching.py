@@ -80,6 +80,24 @@ def test_a_question_at_fault_fails_alone(run):
     assert batcher.submit(Question(["z"])).result(60)
 
 
+def test_a_model_that_is_lost_ends_it_and_nobody_waits():
+    stub, ended = Stub(may_answer=False), threading.Event()
+    batcher = Batcher(lambda: stub, 4, 0, 1000)
+    batcher.start(lambda: None, ended.set)
+    until(lambda: batcher.served is not None)
+    first = busy(stub, batcher)
+    answers = [batcher.submit(Question([text], prompts=text == "p")) for text in ("a", "lost", "p")]
+    stub.may_answer.set()
+    assert first.result(60) and ended.wait(60)
+    batcher.close()
+    assert str(batcher.error) == "lost"
+    for answer in answers:  # those of one way are answered together
+        kind = type(answer.exception(60))
+        assert kind is Unavailable or (kind is type(None) and answer is answers[2])
+    with pytest.raises(Unavailable):
+        batcher.ready()
+
+
 def test_a_full_queue_refuses(run):
     stub = Stub(may_answer=False)
     batcher = run(stub, limit=3)

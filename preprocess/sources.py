@@ -39,6 +39,8 @@ class Source:
     has come to the end.
     """
 
+    one_text = False  # rather than a line for each
+
     def __init__(self, name: str, size: int | None, open_stream: Callable[[], Stream]):
         self.name = name
         self.size = size
@@ -61,7 +63,7 @@ class Source:
         """(line number from 1, line without its end); a BOM and the CR of CRLF are dropped.
 
         Raises:
-            InputError: invalid UTF-8, a damaged archive.
+            InputError: invalid UTF-8, a damaged archive, lines that end with CR alone.
         """
         digest = hashlib.sha256()
         number = 0
@@ -71,6 +73,8 @@ class Source:
             if not number and text.startswith(BOM):
                 text = text[1:]
             ended = text[:-1] if text.endswith("\n") else text
+            if "\r" in ended.rstrip("\r") and not number and "\n" not in text and not self.one_text:
+                raise InputError(f"{self.name} has a CR at the ends of its lines: convert it, e.g. with tr '\\r' '\\n'")
             for line in ended.split("\n"):
                 number += 1
                 yield number, line[:-1] if line.endswith("\r") else line
@@ -139,6 +143,7 @@ class TextFolders(Source):
         digest = hashlib.sha256()
         for number, (label, path) in enumerate(self.files, start=1):
             file = Source.file(path)
+            file.one_text = True
             text = "\n".join(line for _, line in file.lines(on_bytes))
             digest.update(f"{file.sha256}  {label}/{path.name}\n".encode())
             yield number, f"{label}\t{text}"

@@ -1,5 +1,6 @@
 """``load``: a checkpoint that was trained, ready to read sentences."""
 
+import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -171,7 +172,7 @@ def find_device(device: Device, fp16: bool) -> torch.device:
 
 def check_backbone(cfg: Any, what: str) -> None:
     """Raises InputError where the backbone of a checkpoint without one in it is gone."""
-    if not Path(cfg.backbone).is_file() and not (cfg.save_full_model or cfg.no_freeze_backbone):
+    if not os.path.isfile(cfg.backbone) and not (cfg.save_full_model or cfg.no_freeze_backbone):
         raise InputError(f"the backbone of {what}, {cfg.backbone}, is not there: say with --backbone where it is now")
 
 

@@ -1,5 +1,6 @@
 """Text to ids as the data of a checkpoint was encoded: its encoder is found again, and any other is refused."""
 
+import os
 import threading
 from pathlib import Path
 from typing import Iterable, List, Optional, Sequence
@@ -82,13 +83,13 @@ def find_text_encoder(record: Record, named: Optional[str], others: Iterable[Pat
         )
     if named is not None:
         folders = [Path(named)]
-        if not folders[0].is_dir():
-            raise InputError(f"--vocab {named} is no folder: name that of the encoder's files")
+        if not is_open(folders[0]):
+            raise InputError(f"--vocab {named} is no folder that can be read: name that of the encoder's files")
     else:
         usual = [GPT2_FOLDER] if record.bpe == "gpt2" else []
         folders = list(dict.fromkeys([*([Path(record.vocab)] if record.vocab else []), *others, *usual]))
     lacking, strangers = [], []
-    for folder in filter(Path.is_dir, folders):
+    for folder in filter(is_open, folders):
         for bpe in [record.bpe] if record.bpe in ENCODERS else ENCODERS:
             try:
                 encoder = load_encoder(str(bpe), folder)
@@ -108,6 +109,11 @@ def find_text_encoder(record: Record, named: Optional[str], others: Iterable[Pat
         f"the encoder of {what} ({record.bpe or 'its data records none'}) is not in {places}: name the folder of its "
         f"files with --vocab{f' ({reasons[0]})' if reasons else ''}"
     )
+
+
+def is_open(folder: Path) -> bool:
+    """Whether it is a folder whose files can be looked for."""
+    return os.path.isdir(folder) and os.access(folder, os.R_OK | os.X_OK)
 
 
 def check_same_encoder(record: Record, encoder: Encoder, what: str) -> None:

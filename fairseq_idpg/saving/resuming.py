@@ -42,8 +42,8 @@ FIXED = {
 CHANGEABLE = {
     "common": ("seed", "fp16", "bf16", "amp"),
     "distributed_training": ("distributed_world_size",),
-    "dataset": ("batch_size", "max_tokens"),
-    "optimization": ("lr", "update_freq", "clip_norm"),
+    "dataset": ("batch_size", "max_tokens", "required_batch_size_multiple", "curriculum"),
+    "optimization": ("lr", "update_freq", "clip_norm", "skip_remainder_batch"),
     "task": ("total_batch_size", "group_by_length", "no_shuffle", "representation_cache_dtype", "state_cache_dtype"),
     "model": (
         *("dropout", "attention_dropout", "activation_dropout", "pooler_dropout"),

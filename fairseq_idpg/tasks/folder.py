@@ -170,7 +170,7 @@ def vector_digests(data: str) -> Optional[Dict[str, str]]:
 def preprocess_facts(data: str) -> Record:
     """What ``preprocess.json`` says: the task's name, the encoder, the scale of scores; nothing where there is none."""
     path = Path(data, "preprocess.json")
-    if not path.is_file():
+    if not os.path.isfile(path):  # Path's own fails in a folder that one may not enter
         return Record()
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))

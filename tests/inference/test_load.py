@@ -7,11 +7,16 @@ import os
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from fairseq_idpg import load
+from fairseq_idpg.inference.load import check_backbone
+from fairseq_idpg.inference.text import find_text_encoder
+from fairseq_idpg.saving.record import Record
+from fairseq_idpg.tasks.folder import preprocess_facts
 from preprocess.errors import InputError
 from tests.folders import ROOT, write_backbone
 from tests.inference.conftest import make_folder
@@ -152,6 +157,19 @@ def test_gradients_are_not_kept_and_callers_keep_theirs(idpg):
         (found,) = model.predict(["red cat"], features=True)
         assert torch.is_grad_enabled() and not found.features.requires_grad
     assert not model.model.training
+
+
+def test_a_place_that_cannot_be_looked_at_is_a_place_where_nothing_is():
+    """As a folder that one may not enter, of which Python's paths raise errors too."""
+    unreadable = "x" * 5000
+    assert preprocess_facts(unreadable) == Record()
+    frozen = SimpleNamespace(backbone=unreadable, save_full_model=False, no_freeze_backbone=False)
+    with pytest.raises(InputError, match="the backbone of it, x+, is not there: say with --backbone where it is now"):
+        check_backbone(frozen, "it")
+    with pytest.raises(InputError, match="is not in x+, .*: name the folder of its files with --vocab"):
+        find_text_encoder(Record(bpe="gpt2", vocab=unreadable), None, [], "it")
+    with pytest.raises(InputError, match="--vocab x+ is no folder that can be read"):
+        find_text_encoder(Record(bpe="gpt2"), unreadable, [], "it")
 
 
 @pytest.mark.parametrize("several", [False, True])

@@ -28,6 +28,7 @@ REFUSED = {
     ("lines", b"one\ntwo \xff\n"): "line 2: byte 0xff is not UTF-8",
     ("lines", b"one\nt\0wo\n"): "line 2 has a NUL byte",
     ("lines", b""): "has no lines",
+    ("lines", b"one\rtwo\r"): "has a CR at the ends of its lines: convert it",
     ("tab", b"a\tb\nalone\n"): "line 2: 1 columns instead of the 2 of a pair",
     ("tab", b"a\tb\tc\n"): "line 1: 3 columns instead",
     ("tab", b"a\t \n"): "line 1: the second sentence is empty",

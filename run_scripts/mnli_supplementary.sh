@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Supplementary training (paper, A.4 and Table 4): the whole model, with prompts, on MNLI with every pair in both
-# orders; learning rate 1e-5 with 6% warm-up and linear decay, batch 32, 10 epochs. What it leaves is a backbone:
+# orders; learning rate 1e-5 with linear decay, batch 32, 10 epochs. The warm-up over 6% of the updates is ours:
+# the paper has one in fine-tuning (A.1.1). What it leaves is a backbone:
 #
 #   bash run_scripts/mnli_supplementary.sh --method s-idpg-phm --position 0 --out checkpoints/mnli-s-idpg-phm-0.pt
 #   bash run_scripts/rte.sh --method s-idpg-phm --position 1 --backbone checkpoints/mnli-s-idpg-phm-0.pt \

@@ -124,10 +124,11 @@ def first_stage(sweep: Sweep) -> dict[Variant, Experiment]:
     """The runs of supplementary training, once for each variant that positions name.
 
     Raises:
-        InputError: a file or folder is missing, or there are no prompts to keep.
+        InputError: a file or folder is missing, or there are no prompts to keep; the training is asked for, and no
+            position names one.
     """
     how = sweep.supplementary
-    found = {}
+    found: dict[Variant, Experiment] = {}
     for row, length in product(sweep.rows, sweep.prompt_lengths):
         for position in (place.supplementary for place in row.positions or sweep.positions):
             if position is None:
@@ -143,6 +144,11 @@ def first_stage(sweep: Sweep) -> dict[Variant, Experiment]:
                 max_update=how.max_update,
             ).absolute()
             found[Variant(row.label, length, position)] = replace(run, lr=how.lr or learning_rates(run)[0])
+    if how is not None and not found:
+        raise InputError(
+            "supplementary has no effect where no positions are [position in supplementary training, position in the "
+            "task]: write such, or leave it out"
+        )
     return found
 
 

@@ -244,6 +244,13 @@ def test_methods_may_be_joined(plan):
         plan(rows=["adapter+compacter"])
 
 
+@pytest.mark.parametrize("positions", [[0], [None, "best"]], ids=str)
+def test_supplementary_training_that_no_position_names(plan, world, positions):
+    sweep = plan(supplementary={"data": str(world.data / "MNLI-bin")}, positions=positions)
+    with pytest.raises(InputError, match="^supplementary has no effect where no positions are .*: write such, or"):
+        first_stage(sweep)
+
+
 def test_a_first_stage_without_prompts_to_keep(plan, world):
     keys = {"supplementary": {"data": str(world.data / "MNLI-bin")}, "positions": [[0, 0]], "rows": ["adapter"]}
     with pytest.raises(InputError, match="adapter has no prompts: write keep:"):

@@ -89,7 +89,14 @@ def _experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> Iterator[Exper
 
 def _basis(sweep: Sweep, row: Row, length: int | None, task: str, data: Any) -> Experiment:
     """What both stages have in common."""
-    options = {**sweep.options, **row.options, **({} if length is None else {"prompt-length": length})}
+    options = {**sweep.options, **row.options}
+    if length is not None:
+        if "prompt-length" in options:
+            raise InputError(
+                f"prompt_lengths and the option prompt-length {options['prompt-length']} of {row.label}: leave one of "
+                "them out"
+            )
+        options["prompt-length"] = length
     return Experiment(
         task=task,
         method=row.method,

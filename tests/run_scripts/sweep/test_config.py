@@ -228,6 +228,11 @@ def test_a_file_that_is_not_there(tmp_path):
         ({"backbone": "no.pt"}, "backbone no.pt does not exist"),
         ({"options": {"seed": 3}}, "--seed is set by seeds: leave it out"),
         ({"options": {"prompt_position": 3}}, "--prompt-position is set by positions"),
+        (
+            {"rows": [{**IDPG, "options": {"prompt_length": 7}}], "prompt_lengths": [1, 2]},
+            "prompt_lengths and the option prompt-length 7 of m-idpg-phm: leave one of them out",
+        ),
+        ({"options": {"prompt-length": 7}, "prompt_lengths": [None, 2]}, "the option prompt-length 7 of m-idpg-phm"),
     ],
 )
 def test_what_a_plan_refuses(plan, keys, said):

@@ -26,6 +26,7 @@ RESERVED = {
     "--swap-pairs": "supplementary",
     **dict.fromkeys(("--user-dir", "--task", "--criterion", "--num-classes", "--regression-target"), "the task"),
 }
+RESERVED |= {"--max-sentences": RESERVED["--batch-size"], "-a": RESERVED["--arch"]}  # fairseq's other names of them
 # Options whose text fairseq runs as Python (``eval``), but for --adam-betas. Other architectures have more of them.
 PIPELINE = [f"--pipeline-{part}{what}" for part in ("", "encoder-", "decoder-") for what in ("balance", "devices")]
 EVALUATED = ("--adamax-betas", "--adafactor-eps", "--lamb-betas", "--model-overrides", "--wer-args", *PIPELINE)
@@ -41,7 +42,7 @@ def checked(words: Iterable[str]) -> tuple[str, ...]:
     """
     words = tuple(words)
     for word in words:
-        name = word.partition("=")[0]
+        name = word.partition("=")[0] if word.startswith("--") else word[:2]  # -aARCH is -a ARCH
         if "\0" in word:
             raise InputError(f"option {word!r} holds a NUL character: leave it out")
         if name in RESERVED:

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import fairseq
 import pytest
+from fairseq.options import get_training_parser
 from hypothesis import given
 from hypothesis import strategies as st
 
 from preprocess.errors import InputError
 from run_scripts.run import perform
 from run_scripts.run.experiment import Experiment
-from run_scripts.run.options import EVALUATED, betas, checked
+from run_scripts.run.options import EVALUATED, RESERVED, betas, checked
 from run_scripts.sweep import __main__ as sweep
 from run_scripts.sweep import local
 from tests.run_scripts.tiny import IDPG, OPTIONS
@@ -178,6 +179,16 @@ def test_all_that_fairseq_runs_is_known():
     text = (FAIRSEQ / "distributed" / "utils.py").read_text(encoding="utf-8")
     used |= set(re.findall(r"eval_str_list\(\s*cfg\.(\w+)", text))
     assert used and {f"--{name.replace('_', '-')}" for name in used} <= {*EVALUATED, "--adam-betas"}
+
+
+def test_no_option_that_is_set_here_has_another_name():
+    """fairseq takes --max-sentences for --batch-size, and -a for --arch."""
+    names = [action.option_strings for action in get_training_parser()._actions]
+    reserved = [name for group in names if RESERVED.keys() & set(group) for name in group]
+    assert {"-a", "--max-sentences", "--lr"} <= set(reserved)
+    for words in ([name] for name in [*reserved, "-aroberta_idpg_base", "--max-sentences=4"]):
+        assert " is set by " in refused(checked, words)
+    assert checked(["--clip-norm", "-1"]) == ("--clip-norm", "-1")
 
 
 @pytest.mark.parametrize(

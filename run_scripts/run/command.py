@@ -18,6 +18,7 @@ from fairseq_idpg.methods.registry import find_preset
 from fairseq_idpg.tasks.ordering import grouped_by_length
 from preprocess import split_scores
 from preprocess.data_folder import DataFolder
+from preprocess.errors import InputError
 from preprocess.split_facts import count_examples
 from preprocess.tasks import WARM_UP, WHOLE_MODEL, Settings
 
@@ -177,6 +178,19 @@ def given(experiment: Experiment, name: str) -> str | None:
     return value
 
 
+def number_given(experiment: Experiment, name: str, usual: int) -> int:
+    """The same of a whole number, or what is usual.
+
+    Raises:
+        InputError: it is none.
+    """
+    value = given(experiment, name)
+    try:
+        return usual if value is None else int(value)
+    except ValueError:
+        raise InputError(f"{name} {value} is no whole number: give one, such as {usual}") from None
+
+
 def batches_of_epoch(experiment: Experiment, folder: DataFolder, batch: int) -> int:
     """Of one process, counted as fairseq makes them for this experiment's seed."""
     lengths = sum(folder.rows(part, "train").lengths.astype(np.int64) + 1 for part in folder.inputs)  # <s> or </s>
@@ -186,7 +200,7 @@ def batches_of_epoch(experiment: Experiment, folder: DataFolder, batch: int) -> 
         order = np.argsort(order)
     if "--group-by-length" in experiment.options:
         order = grouped_by_length(order, tokens)
-    return count_batches(tokens[order].tolist(), batch, int(given(experiment, "--max-tokens") or MAX_TOKENS))
+    return count_batches(tokens[order].tolist(), batch, number_given(experiment, "--max-tokens", MAX_TOKENS))
 
 
 def count_batches(sizes: Iterable[int], examples: int, tokens: int) -> int:

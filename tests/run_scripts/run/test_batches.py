@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from preprocess.data_folder import DataFolder
+from preprocess.errors import InputError
 from run_scripts.run.command import batches_of_epoch, count_batches
 from run_scripts.run.command import given as option_given
 from run_scripts.run.experiment import Experiment
@@ -43,6 +44,14 @@ def test_as_the_task_makes_an_epoch(world, task, more, seed):
     more = {**more, "options": (*more.get("options", ()), "--max-tokens", str(tokens))}
     experiment = Experiment(task, "fine-tuning", 1e-5, seed, str(path), "", **more)
     assert batches_of_epoch(experiment, DataFolder(path), 4) == len(made)
+
+
+@pytest.mark.parametrize("option", ["--max-tokens"])
+def test_a_limit_that_is_no_number(world, option):
+    path = world.data / "RTE-bin"
+    run = Experiment("RTE", "fine-tuning", 1e-5, 1, str(path), "", options=(option, "4k"))
+    with pytest.raises(InputError, match=f"^{option} 4k is no whole number: give one, such as "):
+        batches_of_epoch(run, DataFolder(path), 4)
 
 
 @settings(deadline=None, max_examples=20)

@@ -194,7 +194,8 @@ def number_given(experiment: Experiment, name: str, usual: int) -> int:
 def batches_of_epoch(experiment: Experiment, folder: DataFolder, batch: int) -> int:
     """Of one process, counted as fairseq makes them for this experiment's seed."""
     lengths = sum(folder.rows(part, "train").lengths.astype(np.int64) + 1 for part in folder.inputs)  # <s> or </s>
-    tokens = np.minimum(np.tile(lengths, 2 if experiment.supplementary else 1), MAX_POSITIONS)
+    longest = number_given(experiment, "--max-positions", MAX_POSITIONS)
+    tokens = np.minimum(np.tile(lengths, 2 if experiment.supplementary else 1), longest)
     order = np.random.RandomState(experiment.seed).permutation(len(tokens))
     if not experiment.supplementary:  # fairseq's task sorts by the drawn numbers, ours takes them for the order
         order = np.argsort(order)

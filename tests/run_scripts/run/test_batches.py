@@ -15,6 +15,7 @@ from preprocess.errors import InputError
 from run_scripts.run.command import batches_of_epoch, count_batches
 from run_scripts.run.command import given as option_given
 from run_scripts.run.experiment import Experiment
+from tests.folders import write_folder
 from tests.tasks.test_dataset import make_task
 
 
@@ -46,7 +47,20 @@ def test_as_the_task_makes_an_epoch(world, task, more, seed):
     assert batches_of_epoch(experiment, DataFolder(path), 4) == len(made)
 
 
-@pytest.mark.parametrize("option", ["--max-tokens"])
+@pytest.mark.parametrize("longest", [12, 1024])
+def test_texts_are_cut_to_the_positions_that_are_given(tmp_path, longest):
+    path, tokens = write_folder(tmp_path / "long", splits={"train": 24}, longest=2 * longest), 3 * longest
+    task = make_task(path, prompt_length=0, max_positions=longest, shorten_method="truncate")
+    dataset = task.load_dataset("train")
+    made = dataset.batch_by_size(
+        dataset.ordered_indices(), max_tokens=tokens, max_sentences=6, required_batch_size_multiple=1
+    )
+    options = ("--max-tokens", str(tokens), "--max-positions", str(longest))
+    experiment = Experiment("RTE", "fine-tuning", 1e-5, 1, str(path), "", options=options)
+    assert batches_of_epoch(experiment, DataFolder(path), 6) == len(made)
+
+
+@pytest.mark.parametrize("option", ["--max-tokens", "--max-positions"])
 def test_a_limit_that_is_no_number(world, option):
     path = world.data / "RTE-bin"
     run = Experiment("RTE", "fine-tuning", 1e-5, 1, str(path), "", options=(option, "4k"))

@@ -3,7 +3,7 @@
 import math
 from argparse import Namespace
 from dataclasses import fields, is_dataclass
-from typing import Any, List, Sequence
+from typing import Any, List, Optional, Sequence
 
 import torch
 from fairseq.criterions import CRITERION_REGISTRY
@@ -84,8 +84,11 @@ def reported(cfg: Any) -> List[str]:
     return [metric for metric in SPLIT_METRICS if getattr(cfg, REPORT + metric, False)]
 
 
-def check_arguments(args: Namespace) -> None:
+def check_arguments(args: Namespace, gpu: Optional[bool] = None) -> None:
     """Refuses them before anything is read or built.
+
+    Args:
+        gpu: whether the training will have one; None: where there is one now.
 
     Raises:
         InputError: naming the option, its value and the remedy.
@@ -105,7 +108,7 @@ def check_arguments(args: Namespace) -> None:
     _check_supported(args)
     _check_criterion(args.criterion)
     _check_metric(args)
-    _check_precision(args)
+    _check_gpu(args, not args.cpu and (torch.cuda.is_available() if gpu is None else gpu))
 
 
 def check_configuration(cfg: Any) -> None:
@@ -142,8 +145,6 @@ def _check_supported(args: Namespace) -> None:
         raise InputError(f"{given(args, 'ddp_backend')} is not supported: {SHARDING}: give {remedy}")
     if args.tpu and not args.bf16:
         raise InputError("--tpu is not supported: leave it out")
-    if args.profile and (args.cpu or not torch.cuda.is_available()):
-        raise InputError("--profile marks what a GPU does, and there is none: leave it out")
 
 
 def _check_flags(cfg: Any) -> None:
@@ -209,10 +210,12 @@ def check_tokens(cfg: Any, symbols: int) -> None:
             raise InputError(f"{flag_name(name)} {token} is none of the {symbols} symbols: give 0 for <s>, 2 for </s>")
 
 
-def _check_precision(args: Namespace) -> None:
+def _check_gpu(args: Namespace, gpu: bool) -> None:
     """In training, fairseq puts the float32 copies of all weights into one tensor, which it makes on a GPU."""
+    if args.profile and not gpu:
+        raise InputError("--profile marks what a GPU does, and there is none: leave it out")
     trains = getattr(args, "path", None) is None
     flat = args.fp16 and not (args.fp16_no_flatten_grads or args.memory_efficient_fp16)
-    if trains and flat and (args.cpu or not torch.cuda.is_available()):
+    if trains and flat and not gpu:
         where = "with --cpu" if args.cpu else "without a GPU"
         raise InputError(f"--fp16 {where}: give --fp16-no-flatten-grads as well, or leave it out")

@@ -176,6 +176,18 @@ def test_a_profile_needs_a_gpu():
         check_arguments(parsed("--profile"))
 
 
+def test_a_gpu_that_another_machine_has(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    args = parsed("--fp16", "--profile")
+    with pytest.raises(InputError, match="there is none"):
+        check_arguments(args, gpu=True)  # --cpu
+    args.cpu = False
+    check_arguments(args, gpu=True)
+    for gpu in (None, False):
+        with pytest.raises(InputError, match="there is none"):
+            check_arguments(args, gpu=gpu)
+
+
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [

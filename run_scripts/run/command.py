@@ -13,6 +13,7 @@ from typing import Iterable
 
 import numpy as np
 
+from fairseq_idpg.arguments import LOSSES
 from fairseq_idpg.count import count_preset
 from fairseq_idpg.methods.registry import find_preset
 from fairseq_idpg.tasks.ordering import grouped_by_length
@@ -100,12 +101,22 @@ def training_command(experiment: Experiment, splits: Splits, folder: Path, cache
 
 def chosen_by(experiment: Experiment) -> list[str]:
     """What chooses the checkpoint: the score that is reported, or with ``selection: paper`` what the authors' scripts
-    choose by, which is the accuracy also where F1 is reported, and the loss for scores."""
+    choose by, which is the accuracy also where F1 is reported, and the loss for scores.
+
+    Raises:
+        InputError: an option names a metric whose lowest value is best in the place of such a score.
+    """
     metric = experiment.facts.metric
     if experiment.selection == "paper":
         if experiment.facts.regression:
             return ["--best-checkpoint-metric", "loss"]
         metric = "accuracy" if metric == "acc_and_f1" else metric
+    chosen = given(experiment, "--best-checkpoint-metric")
+    if chosen in LOSSES:
+        raise InputError(
+            f"--best-checkpoint-metric {chosen}: the lowest is best, and {experiment.task} keeps the checkpoint with "
+            f"the highest {metric}: leave it out, or name another score"
+        )
     return ["--best-checkpoint-metric", metric, "--maximize-best-checkpoint-metric"]
 
 

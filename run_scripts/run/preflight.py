@@ -15,6 +15,7 @@ from typing import Iterable
 from fairseq import options as fairseq_options
 from fairseq.data import Dictionary
 
+from fairseq_idpg.arguments import check_arguments
 from fairseq_idpg.backbone.loading import check_geometry, read_backbone
 from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.prompts.base import PromptMethod
@@ -174,7 +175,7 @@ def parse(command: list[str]) -> Namespace:
     """What fairseq makes of a command, with the defaults of the model's options.
 
     Raises:
-        InputError: an option that it does not know, or a wrong value.
+        InputError: an option that it does not know, or a wrong value; see also ``check_arguments``.
     """
     parser, said = fairseq_options.get_training_parser(), io.StringIO()
     try:
@@ -190,6 +191,7 @@ def parse(command: list[str]) -> Namespace:
             else "fairseq_idpg/OPTIONS.md lists the plugin's, fairseq-train --help its own"
         )
         raise InputError(f"option {left[0]} is unknown to fairseq-train: {hint}")
+    check_arguments(args, gpu=True)  # it may be another machine's
     for item in fields(RobertaIDPGConfig):
         if item.default is not MISSING:
             setattr(args, item.name, getattr(args, item.name, item.default))

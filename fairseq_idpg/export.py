@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Dict, Mapping, Optional, Sequence
 
 import torch
+from fairseq.dataclass.configs import DatasetConfig
 from torch import Tensor
 
 from preprocess.checksums import content_digest
@@ -32,6 +33,7 @@ from .saving.card import card_text, use_lines
 from .saving.configuration import as_options, buildable, check_is_ours
 from .saving.reading import load_state, read_file
 from .saving.record import saved_record
+from .saving.resuming import data_fingerprints
 from .saving.shared import CARD, CONFIG, FILES, SECTIONS, TENSORS, write_shared
 from .saving.tensors import ENCODER, EXTRA_STATE, FINGERPRINT, STACK
 
@@ -88,7 +90,7 @@ def export(
             "path": backbone if paths else None,
             "tensors_sha256": hexadecimal(state["model"][FINGERPRINT]),
         },
-        "run": run_facts(state, sections["task"].get("data"), record or beside(checkpoint)),
+        "run": run_facts(state, sections["task"].get("data"), cfg["dataset"] or {}, record or beside(checkpoint)),
         "versions": versions(),
         "options": {**options, "model": {**options["model"], "save_full_model": False}},
     }
@@ -151,8 +153,12 @@ def beside(checkpoint: str) -> Optional[str]:
     return str(path) if Path(checkpoint).name == SCORED and path.is_file() else None
 
 
-def run_facts(state: Mapping[str, Any], data: Any, record: Optional[str]) -> Dict[str, Any]:
+def run_facts(state: Mapping[str, Any], data: Any, dataset: Mapping[str, Any], record: Optional[str]) -> Dict[str, Any]:
     """Scores, seed and settings: of the run's ``record``, and for the rest of the checkpoint.
+
+    Args:
+        data: the folder that was trained on, as the command named it.
+        dataset: fairseq's options of its splits.
 
     Raises:
         InputError: the record cannot be read, or is none.
@@ -165,10 +171,22 @@ def run_facts(state: Mapping[str, Any], data: Any, record: Optional[str]) -> Dic
         told = read_run_record(record)
         found.update({name: plain(told[name]) for name in OF_RECORD if told.get(name) is not None})
         scores, data = told["scores"], told.get("data", data)
-    digest = content_digest(Path(data)) if isinstance(data, str) and os.path.isdir(data) else None
+    digest = content_digest(Path(data)) if was_trained_on(state, data, dataset) else None
     found.update({name: found[name] or None for name in ("max_epoch", "max_update")})  # 0: no limit
     facts = {"scores": scores, **found, "data_sha256": digest}
     return {name: value for name, value in facts.items() if value is not None}
+
+
+def was_trained_on(state: Mapping[str, Any], data: Any, dataset: Mapping[str, Any]) -> bool:
+    """Whether the folder ``data`` is there and holds what the checkpoint's training read.
+
+    A relative path may lead elsewhere from here, and the folder may have been made again since.
+    """
+    if not isinstance(data, str) or not os.path.isdir(data):
+        return False
+    fixed = as_options(as_options(state["model"].get(EXTRA_STATE, {}).get("run")).get("fixed"))
+    found = data_fingerprints(data, {**vars(DatasetConfig()), **dataset})
+    return found.items() <= fixed.items()
 
 
 def read_run_record(path: str) -> Dict[str, Any]:

@@ -14,6 +14,7 @@ from fairseq_idpg.errors import InputError
 from fairseq_idpg.export import export, main
 from fairseq_idpg.predict import main as predict
 from fairseq_idpg.saving.reading import load_state, read_file
+from preprocess.checksums import content_digest
 from tests.folders import validate
 from tests.inference.conftest import KINDS, LABELS
 from tests.inference.saved import source_options, write_checkpoint
@@ -132,6 +133,20 @@ def test_the_record_of_the_run(idpg, tmp_path):
         with pytest.raises(InputError, match="record.json is no record of a run"):
             export(str(tmp_path / "checkpoint_best.pt"), str(tmp_path / "other"))
     assert not (tmp_path / "other").exists()
+
+
+def test_the_digest_is_of_the_data_that_was_trained_on(idpg, folders, tmp_path, monkeypatch):
+    """Not of another folder that a relative path leads to from here, nor of what was made there since."""
+    state = torch.load(idpg("singles"), weights_only=True)
+    state["cfg"]["task"]["data"] = "data-bin"
+    torch.save(state, tmp_path / "x.pt")
+    folder = shutil.copytree(folders["singles"], tmp_path / "data-bin")
+    monkeypatch.chdir(tmp_path)
+    export("x.pt", "shared")
+    assert config_of(tmp_path / "shared")["run"]["data_sha256"] == content_digest(folder)
+    shutil.copy(folder / "input0" / "valid.bin", folder / "input0" / "train.bin")
+    export("x.pt", "shared", overwrite=True)
+    assert "data_sha256" not in config_of(tmp_path / "shared")["run"]
 
 
 def test_the_scores_of_the_best_checkpoint_are_not_those_of_the_last(idpg, tmp_path):

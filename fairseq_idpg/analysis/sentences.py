@@ -20,7 +20,7 @@ from tqdm import tqdm
 from ..errors import InputError
 from ..tasks.folder import check_files, sentence_lengths
 from ..tasks.ordering import by_length
-from ..tasks.prompt_position import first_row, insertion_index, prompt_block
+from ..tasks.prompt_position import check_position, first_row, insertion_index, prompt_block
 from ..tasks.prompted_dataset import PromptedDataset
 from ..tasks.shortening import Shortener, kept_lengths
 from .loaded import LoadedModel
@@ -33,10 +33,17 @@ SINGLE_POSITION = {0: 0, 1: 1, 2: 0, 3: 1, 4: 4}
 
 
 def single_position(loaded: LoadedModel, chosen: Optional[int]) -> int:
-    """The prompt's position in a single sentence: the chosen one, or what the model's own corresponds to."""
+    """The prompt's position in a single sentence: the chosen one, or what the model's own corresponds to.
+
+    Raises:
+        InputError: the model's own is none.
+    """
     if not loaded.prompt_length:
         return 0
-    return SINGLE_POSITION[loaded.task.cfg.prompt_position] if chosen is None else chosen
+    if chosen is not None:
+        return chosen
+    check_position(loaded.task.cfg.prompt_position, pairs=True)
+    return SINGLE_POSITION[loaded.task.cfg.prompt_position]
 
 
 def sentence_dataset(loaded: LoadedModel, data: str, part: str, split: str, position: int) -> PromptedDataset:

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 from fairseq_idpg.analysis.__main__ import main
 from fairseq_idpg.analysis.cosine import Ranking, numbers, report
@@ -219,6 +220,17 @@ def test_bad_checkpoints(place, pairs, idpg, tmp_path):
         cosine(pairs, "--path", idpg, "--baseline", tmp_path / "nowhere.pt", "--top-k", 5)
     with pytest.raises(SystemExit, match="--backbone .*nowhere.pt is not a file"):
         cosine(pairs, "--path", idpg, "--backbone", tmp_path / "nowhere.pt", "--top-k", 5)
+
+
+def test_a_position_that_no_pair_has(pairs, task_prompt, numbers_of, tmp_path):
+    """In the checkpoint's configuration; a chosen one takes its place."""
+    state = torch.load(task_prompt, weights_only=True)
+    state["cfg"]["task"]["prompt_position"] = 9
+    torch.save(state, tmp_path / "x.pt")
+    with pytest.raises(SystemExit, match="--prompt-position 9 is unknown: choose from 0, 1, 2, 3, 4"):
+        cosine(pairs, "--path", tmp_path / "x.pt", "--top-k", 5)
+    (found,) = numbers_of(pairs, "--path", tmp_path / "x.pt", "--top-k", 5, "--prompt-position", 4)["models"]
+    assert found["prompt_position"] == 4
 
 
 def test_a_backbone_that_has_moved(pairs, idpg, tmp_path, numbers_of):

@@ -18,6 +18,7 @@ from ..errors import InputError
 from ..models.config import open_options
 from ..models.roberta_idpg import RobertaIDPGModel
 from ..representations.cache import NO_CACHES
+from ..saving.configuration import check_overrides
 from ..saving.reading import load_state
 from ..tasks.sentence_prediction_idpg import SentencePredictionIDPGTask
 
@@ -58,13 +59,18 @@ def load_dictionary(path: str) -> Dictionary:
 
 
 def parse_overrides(text: Optional[str]) -> Dict[str, Any]:
-    """--model-overrides, as fairseq-validate takes it."""
+    """--model-overrides, as fairseq-validate takes it.
+
+    Raises:
+        InputError: it is no dictionary; see ``check_overrides``.
+    """
+    what = f"--model-overrides {text}"
     try:
-        return dict(ast.literal_eval(text or "{}"))
+        found = dict(ast.literal_eval("{}" if text is None else text))
     except (ValueError, SyntaxError, TypeError):
-        raise InputError(
-            f"--model-overrides {text} is no dictionary: write \"{{'backbone': 'NEW/model.pt'}}\""
-        ) from None
+        raise InputError(f"{what} is no dictionary: write \"{{'backbone': 'NEW/model.pt'}}\"") from None
+    check_overrides(found, what)
+    return found
 
 
 def load_trained(

@@ -65,9 +65,7 @@ def buildable(state: Mapping[str, Any], what: str) -> Dict[str, Optional[Options
     }
     ours = model is not RobertaModel
     built = {section: typed(found[section], types[section], what, report=ours) for section in types}
-    for name, value in built["model"].items():
-        if type(value) is int and abs(value) > LARGEST and name != "min_params_to_wrap":
-            raise InputError(f"{what} says {flag_name(name)} {shown(value)}, which no model has: give another")
+    _check_sizes(built["model"], what)
     seed = built["task"].get("seed")
     if seed is not None and not 0 <= seed < 2**32:
         raise InputError(f"{what} says --seed {shown(seed)}, and seeds go from 0 to 2^32 - 1: give another")
@@ -78,6 +76,24 @@ def buildable(state: Mapping[str, Any], what: str) -> Dict[str, Optional[Options
     if not ours:  # fairseq's own RoBERTa reads a namespace
         cfg["model"] = argparse.Namespace(**cfg["model"])
     return cfg
+
+
+def check_overrides(options: Mapping[Any, Any], what: str) -> None:
+    """Values that take the place of a configuration's; those of the model or the task may stand under its name.
+
+    Raises:
+        InputError: neither of them has such an option; a value is not of its type.
+    """
+    ours = (TASK_DATACLASS_REGISTRY[OUR_TASK], MODEL_DATACLASS_REGISTRY[OUR_MODEL])
+    types = {**STOCK_TYPES, **declared(ours[0]), **declared(ours[1])}
+    del types["_name"]  # what was trained cannot be another
+    sections = [name for name in ("model", "task") if isinstance(options.get(name), dict)]
+    flat = {name: value for name, value in options.items() if name not in sections}
+    for given in (flat, *(options[name] for name in sections)):
+        unknown = next((name for name in given if name not in types), None)
+        if unknown is not None:
+            raise InputError(f"{what}: {shown(unknown)} is no option of the model or the task: leave it out")
+        _check_sizes(typed(given, types, what), what)
 
 
 def check_is_roberta(state: Mapping[str, Any], what: str) -> Options:
@@ -191,6 +207,12 @@ def fits(value: Any, kind: Any) -> bool:
     if kind is str:
         return type(value) is str and "${" not in value and value != "???"  # what omegaconf reads as something else
     return type(value) is kind
+
+
+def _check_sizes(options: Options, what: str) -> None:
+    for name, value in options.items():
+        if type(value) is int and abs(value) > LARGEST and name not in ("min_params_to_wrap", "seed"):
+            raise InputError(f"{what} says {flag_name(name)} {shown(value)}, which no model has: give another")
 
 
 def _parents(state: Mapping[str, Any]) -> Dict[str, Any]:

@@ -15,7 +15,7 @@ import torch
 from preprocess.data_folder import DataFolder
 
 from .backbone.loading import backbone_path, read_backbone, recorded_sizes
-from .errors import logged_command
+from .errors import InputError, logged_command
 from .models.config import open_options
 from .representations.fill import fill_cache
 from .tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig, SentencePredictionIDPGTask
@@ -101,6 +101,8 @@ def encode(data: DataFolder, args: argparse.Namespace, options: argparse.Namespa
 @logged_command()
 def main(argv: Optional[Sequence[str]] = None) -> None:
     args = parser().parse_args(argv)
+    if not args.representation_cache:
+        raise InputError("--representation-cache is empty: name a folder")
     options = model_options(args)
     for path in args.data:
         encode(DataFolder(Path(path)), args, argparse.Namespace(**vars(options)))

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 
 from preprocess.columns import aligned
 from preprocess.data_folder import DataFolder
-from preprocess.writing import new_file
+from preprocess.writing import check_output, write_output
 
 from ..errors import InputError
 from ..models.config import predicts_words
@@ -119,6 +119,9 @@ def check_options(args: argparse.Namespace, pairs: int) -> None:
             raise InputError(f"{option} {value}: give 1 or more")
     if args.out:
         plots.check_format(args.out)
+    for option, path in (("--out", args.out), ("--json", args.json)):
+        if path is not None:
+            check_output(path, option)
 
 
 def refuse_other_states(cfg: Any) -> None:
@@ -142,9 +145,9 @@ def load_models(args: argparse.Namespace) -> Dict[str, LoadedModel]:
     """The models to compare by the names they are shown under."""
     dictionary = load_dictionary(f"{args.data}/input0/dict.txt")
     overrides = {**parse_overrides(args.model_overrides), "data": args.data}
-    named = [("--path", args.path), ("--baseline", args.baseline)]
-    loaded = [load_trained(path, option, dictionary, overrides, refuse_other_states) for option, path in named if path]
-    if args.backbone:
+    named = {"--path": args.path, **({} if args.baseline is None else {"--baseline": args.baseline})}
+    loaded = [load_trained(path, option, dictionary, overrides, refuse_other_states) for option, path in named.items()]
+    if args.backbone is not None:
         loaded.append(load_untrained(args.backbone, dictionary))
     if args.prompt_position is not None and not any(model.prompt_length for model in loaded):
         raise InputError(
@@ -197,8 +200,7 @@ def run(args: argparse.Namespace) -> None:
     found = numbers(rankings, scores, args)
     print(report(found))
     if args.json:
-        with new_file(args.json) as work:
-            work.write_text(json.dumps(found) + "\n", encoding="utf-8")
+        write_output(args.json, f"{json.dumps(found)}\n", "--json")
         print(f"numbers saved: {args.json}")
     if args.out:
         plots.save_plot(found, args.out)

@@ -92,6 +92,8 @@ def load_trained(
         InputError: see ``load_state``; the model does not fit ``dictionary`` or this version; its backbone is missing
             or another.
     """
+    if not path:
+        raise InputError(f"{option} is empty: name a checkpoint")
     state = load_state(path, option, {**NO_CACHES, **overrides})
     check(state["cfg"].model)
     return build_trained(state, path, option, dictionary)

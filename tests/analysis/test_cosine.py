@@ -194,7 +194,14 @@ def test_bad_options(pairs, idpg, tuned, tmp_path):
         (["--split", "test"], "has no split test: it has train, valid"),
         (["--out", tmp_path / "plot.xyz"], "plot.xyz: matplotlib writes no such files: name a .png"),
         (["--model-overrides", "x"], "--model-overrides x is no dictionary"),
-        (["--json", "/dev/null/found.json"], "/dev/null.*; nothing written"),
+        (["--json", "/dev/null/found.json"], "--json /dev/null/found.json cannot be written to .*: make room or name"),
+        (["--json", tmp_path], "--json .* is a folder: name a file"),
+        (["--json", "/"], "--json / is a folder: name a file"),
+        (["--json", ""], "--json . is a folder: name a file"),
+        (["--out", "/dev/null/plot.png"], "--out /dev/null/plot.png cannot be written to"),
+        (["--path", ""], "--path is empty: name a checkpoint"),
+        (["--baseline", ""], "--baseline is empty: name a checkpoint"),
+        (["--backbone", ""], "--backbone is missing: give the path"),
     ):
         with pytest.raises(SystemExit, match=message):
             cosine(pairs, "--path", idpg, "--top-k", 5, *options)

@@ -78,6 +78,8 @@ def test_bad_input(pairs, backbone, tmp_path):
         encode(tmp_path, backbone, tmp_path / "cache")
     with pytest.raises(SystemExit, match="--backbone .*nowhere is not a file"):
         encode(pairs, tmp_path / "nowhere", tmp_path / "cache")
+    with pytest.raises(SystemExit, match="--representation-cache is empty: name a folder"):
+        encode(pairs, backbone, "")
     with pytest.raises(SystemExit, match="has no input0/test.idx"):
         encode(pairs, backbone, tmp_path / "cache", "--splits", "test")
 

@@ -1,5 +1,6 @@
 """Numbers and names on the command line that fairseq takes and that can only end badly."""
 
+import ast
 import math
 from argparse import Namespace
 from dataclasses import fields, is_dataclass
@@ -105,6 +106,9 @@ def check_arguments(args: Namespace, gpu: Optional[bool] = None) -> None:
                 raise InputError(f"{flag_name(name)} {number} is no share: give 0 or more, and less than 1")
     if args.seed > LARGEST_SEED:
         raise InputError(f"--seed {args.seed} is too large: give {LARGEST_SEED} or less")
+    if getattr(args, "lr_scheduler", None) == "inverse_sqrt" and not args.warmup_updates:
+        raise InputError("--warmup-updates 0 with --lr-scheduler inverse_sqrt, which divides by it: give 1 or more")
+    _check_betas(getattr(args, "adam_betas", None))
     _check_supported(args)
     _check_criterion(args.criterion)
     _check_metric(args)
@@ -145,6 +149,19 @@ def _check_supported(args: Namespace) -> None:
         raise InputError(f"{given(args, 'ddp_backend')} is not supported: {SHARDING}: give {remedy}")
     if args.tpu and not args.bf16:
         raise InputError("--tpu is not supported: leave it out")
+
+
+def _check_betas(text: Any) -> None:
+    """fairseq runs the text as Python."""
+    if not isinstance(text, str):
+        return
+    try:
+        betas = ast.literal_eval(text)
+        if len(betas) == 2 and all(0 <= beta < 1 for beta in betas):
+            return
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        pass
+    raise InputError(f"--adam-betas {text} is no pair of shares: give two below 1, such as '(0.9, 0.98)'")
 
 
 def _check_flags(cfg: Any) -> None:

@@ -57,6 +57,11 @@ def test_usual_arguments_pass():
         (["--add-prev-output-tokens"], "--add-prev-output-tokens is not supported: this model has no decoder: leave"),
         (["--d2v2-multi"], "--d2v2-multi is not supported: it names what a batch holds as data2vec reads it: leave"),
         (["--train-subset", "dev"], "--train-subset dev is not taken for training: give a name that begins with train"),
+        *(
+            (["--adam-betas", text], f"--adam-betas {text} is no pair of")
+            for text in ("(0.9,", "(0.9, 1)", "0.9", "f()")
+        ),
+        (["--lr-scheduler", "inverse_sqrt", "--warmup-updates", "0"], "--warmup-updates 0 with --lr-scheduler inverse"),
         (["--valid-subset", "valid,train"], "--valid-subset valid,train is not supported: train is read as training"),
         (["--criterion", "cross_entropy"], "--criterion cross_entropy does not fit --task sentence_prediction_idpg"),
     ],

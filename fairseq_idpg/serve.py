@@ -69,8 +69,8 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=socket.SOMAXCONN)
-    except OSError as error:
-        reason = error.strerror or error
+    except (OSError, UnicodeError) as error:  # the latter: of a name that IDNA has no form for
+        reason = getattr(error, "strerror", None) or error
         raise InputError(f"--host {host} --port {port}: {reason}: give others; --port 0 takes a free one") from None
 
 

@@ -163,6 +163,8 @@ def test_bad_input(one, monkeypatch):
     for options, message in (
         (["--port", one], f"--host 127.0.0.1 --port {one}: Address already in use.*: give others; --port 0"),
         (["--host", "192.0.2.1"], "--host 192.0.2.1 --port 8000: .*: give others"),
+        (["--host", "foo..bar"], "--host foo..bar --port 8000: .*label empty or too long.*: give others"),
+        (["--host", "a" * 70], "--host a{70} --port 8000: .*label too long.*: give others"),
         (["--port", 70000], "--port 70000 is too large"),
         (["--port", -1], "--port -1 is too small: give 0 or more"),
         (["--batch-size", 0], "--batch-size 0 is too small"),

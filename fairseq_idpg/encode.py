@@ -18,6 +18,7 @@ from .backbone.loading import backbone_path, read_backbone, recorded_sizes
 from .errors import InputError, logged_command
 from .models.config import open_options
 from .representations.fill import fill_cache
+from .saving.configuration import LARGEST
 from .tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig, SentencePredictionIDPGTask
 
 KINDS = ("backbone", "mean-pooled", "token-mean")
@@ -103,6 +104,8 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     args = parser().parse_args(argv)
     if not args.representation_cache:
         raise InputError("--representation-cache is empty: name a folder")
+    if args.prompt_length > LARGEST:
+        raise InputError(f"--prompt-length {args.prompt_length} is too large: give {LARGEST} or less")
     options = model_options(args)
     for path in args.data:
         encode(DataFolder(Path(path)), args, argparse.Namespace(**vars(options)))

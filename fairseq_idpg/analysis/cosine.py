@@ -114,9 +114,11 @@ def check_options(args: argparse.Namespace, pairs: int) -> None:
     for k in args.top_k:
         if not 1 <= k <= pairs:
             raise InputError(f"--top-k {k}: split {args.split} of {args.data} has {pairs} pairs, give 1 to {pairs}")
-    for option, value in (("--groups", args.groups), ("--batch-size", args.batch_size)):
+    for option, value, most in (("--groups", args.groups, 2**16), ("--batch-size", args.batch_size, 2**31)):
         if value < 1:
             raise InputError(f"{option} {value}: give 1 or more")
+        if value > most:
+            raise InputError(f"{option} {value}: give {most} or less")
     if args.out:
         plots.check_format(args.out)
     for option, path in (("--out", args.out), ("--json", args.json)):

@@ -189,6 +189,8 @@ def test_bad_options(pairs, idpg, tuned, tmp_path):
         (["--top-k", 0], "--top-k 0"),
         (["--groups", 0], "--groups 0: give 1 or more"),
         (["--batch-size", 0], "--batch-size 0: give 1 or more"),
+        (["--groups", 10**20], "--groups 1(0){20}: give 65536 or less"),
+        (["--batch-size", 10**20], "--batch-size 1(0){20}: give 2147483648 or less"),
         (["--largest-score", 0], "--largest-score 0: give a positive number"),
         (["--largest-score", "inf"], "--largest-score inf: give a positive number"),
         (["--split", "test"], "has no split test: it has train, valid"),

@@ -2,6 +2,8 @@
 
 import contextlib
 import logging
+import os
+import sys
 from typing import Iterator
 
 from preprocess.errors import InputError, command_line
@@ -22,6 +24,8 @@ class ModelLost(ModelFault):
 @contextlib.contextmanager
 def logged_command(level: int = logging.INFO) -> Iterator[None]:
     """Around a command of this package: messages go to stderr, bad input becomes one line, see ``command_line``."""
+    if sys.stderr is None:  # closed, and bars of progress are drawn there
+        sys.stderr = open(os.devnull, "w")
     logging.basicConfig(level=level)
     with command_line("fairseq_idpg"):
         yield

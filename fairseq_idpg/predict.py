@@ -24,7 +24,7 @@ from .errors import InputError, logged_command
 from .inference.folder import load_on_folder, predict_split, questions_of
 from .inference.opening import add_model_options, add_reading_options, open_model
 from .inference.reading import JSON_FORM, TextFile
-from .inference.writing import FORMATS, Writer
+from .inference.writing import FORMATS, Writer, set_output, standard_output
 
 CHUNK = 8192  # texts that are sorted by length together
 OTHER_FORMATS = {f".{form}" for form in FORMATS} - {".tsv"}
@@ -94,8 +94,11 @@ def format_of(args: argparse.Namespace) -> str:
 def predict_texts(args: argparse.Namespace) -> None:
     """Writes predictions of --text, some at a time."""
     texts, form = TextFile(args.text, layout_of(args)), format_of(args)
-    if args.out is not None:
+    if args.out is None:
+        output: Any = contextlib.nullcontext(standard_output())
+    else:
         check_output(args.out, "--out")
+        output = open_output(args.out, "--out")
     model: Any = open_model(args)
     if len(args.path) == 1:
         readers = {f"--path {args.path[0]}": model}
@@ -105,7 +108,6 @@ def predict_texts(args: argparse.Namespace) -> None:
         if texts.layout == "lines" and reader.record.pairs and reader.description is None:
             raise InputError(f"{what} was trained on pairs of sentences: give --pairs tab, or JSON lines")
     start = time.perf_counter()
-    output: Any = contextlib.nullcontext(sys.stdout) if args.out is None else open_output(args.out, "--out")
     with output as file, tqdm(unit=" texts", disable=True if args.out is None else None) as bar:
         writer = Writer(file, form)
         for chunk in texts.chunks(CHUNK):
@@ -136,6 +138,7 @@ def predict_folder(args: argparse.Namespace) -> None:
 def report(out: Path, count: int, what: str, start: float) -> None:
     """Prints how many predictions of ``what`` were made since ``start``."""
     seconds = time.perf_counter() - start
+    set_output(errors="backslashreplace")  # a name need not be of the locale's characters
     print(f"{out}: {count:,} predictions of {what} in {seconds:.1f} s ({count / seconds:,.0f} a second)")
 
 

@@ -29,9 +29,15 @@ class StandardInput:
 
     Attributes:
         lines: how many have come to their end.
+
+    Raises:
+        InputError: it is closed.
     """
 
     def __init__(self) -> None:
+        self.stream: Any = sys.stdin
+        if self.stream is None:
+            raise InputError("--text -: standard input is closed: name a file")
         self.lines = 0
 
     def __enter__(self) -> "StandardInput":
@@ -42,14 +48,13 @@ class StandardInput:
 
     def read(self, size: int) -> bytes:
         """What there is, up to ``size`` bytes; nothing at the end."""
-        stream: Any = sys.stdin.buffer
-        data = stream.read1(size)
+        data = self.stream.buffer.read1(size)
         self.lines += data.count(b"\n")
         return data
 
     def waits(self, taken: int) -> bool:
         """Whether, ``taken`` lines after the start, the next one has not come yet."""
-        return taken == self.lines and not select.select([sys.stdin.buffer], [], [], 0)[0]
+        return taken == self.lines and not select.select([self.stream.buffer], [], [], 0)[0]
 
 
 class TextFile:

@@ -1,8 +1,11 @@
 """Predictions as rows of a table, tab- or comma-separated with a header, or as a JSON object in each line."""
 
+import io
 import json
+import sys
 from typing import IO, Any, Callable, Dict, Iterable, List, Union
 
+from ..errors import InputError
 from .prediction import Prediction, Text
 
 # what a model says of a text, or what each of several tasks does, by their names
@@ -32,6 +35,25 @@ def cells(found: Found) -> Dict[str, str]:
     columns = {f"{task}.{name}": value for task, answer in of_tasks.items() for name, value in answer.items()}
     values = {name: value for name, value in {**columns, **values}.items() if not isinstance(value, dict)}
     return {name: value if isinstance(value, str) else f"{value:.6f}" for name, value in values.items()}
+
+
+def set_output(**how: Any) -> None:
+    """Changes encoding or errors of standard output; what stands in its place in a notebook takes any character."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(**how)
+
+
+def standard_output() -> IO[str]:
+    """For predictions, in UTF-8 as files are, whatever the locale says.
+
+    Raises:
+        InputError: it is closed.
+    """
+    stream: Any = sys.stdout
+    if stream is None:
+        raise InputError("standard output is closed: name a file with --out")
+    set_output(encoding="utf-8")
+    return stream
 
 
 class Writer:

@@ -71,6 +71,30 @@ def test_standard_input_is_answered_as_it_comes(idpg):
     assert said.splitlines()[-1] == "fairseq_idpg: standard input line 2: an empty line: mend the line"
 
 
+def test_standard_output_is_utf_8_whatever_the_locale(idpg, tmp_path, monkeypatch):
+    """The file of predictions too, and its name need not be of the locale's characters."""
+    text, bytes_out = tmp_path / "x.txt", io.BytesIO()
+    text.write_text("rot \u2192 grün\n", encoding="utf-8")
+    named = ["--path", idpg("singles"), "--text", text]
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(bytes_out, encoding="latin-1"))
+    predict(*named, "--out", tmp_path / "\u2192.tsv")
+    predict(*named)
+    sys.stdout.flush()
+    report, *found = bytes_out.getvalue().decode().splitlines()
+    assert f"{tmp_path}/\\u2192.tsv: 1 predictions of " in report
+    assert found == (tmp_path / "\u2192.tsv").read_text(encoding="utf-8").splitlines() and "\u2192 grün" in found[1]
+
+
+def test_closed_streams(idpg, tmp_path, monkeypatch):
+    (tmp_path / "x.txt").write_text("red cat\n")
+    monkeypatch.setattr(sys, "stdout", None)
+    with pytest.raises(SystemExit, match="standard output is closed: name a file with --out"):
+        predict("--path", "no.pt", "--text", tmp_path / "x.txt")
+    monkeypatch.setattr(sys, "stderr", None)
+    predict("--path", idpg("singles"), "--text", tmp_path / "x.txt", "--out", tmp_path / "o.tsv")
+    assert len((tmp_path / "o.tsv").read_text().splitlines()) == 2
+
+
 def test_paths_may_be_named_one_by_one(idpg, tmp_path, capsys):
     text, paths = tmp_path / "x.txt", [f"{name}={idpg('singles')}" for name in ("first", "second")]
     text.write_text("red cat\n")

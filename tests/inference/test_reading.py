@@ -85,6 +85,12 @@ def test_chunks_hold_every_line_once(tmp_path_factory, lines):
         assert max(map(len, chunks)) <= 3
 
 
+def test_standard_input_that_is_closed(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(InputError, match="--text -: standard input is closed: name a file"):
+        TextFile("-", "lines")
+
+
 def test_standard_input_is_read_as_it_comes(monkeypatch):
     """What has come is given before the next line is waited for."""
     reads, writes = os.pipe()

@@ -9,13 +9,14 @@ from dataclasses import MISSING, fields, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import product
+from math import lcm
 from pathlib import Path
 from typing import Iterable
 
 from fairseq import options as fairseq_options
 from fairseq.data import Dictionary
 
-from fairseq_idpg.arguments import check_arguments
+from fairseq_idpg.arguments import check_arguments, flag_name, given
 from fairseq_idpg.backbone.loading import check_geometry, read_backbone
 from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.prompts.base import PromptMethod
@@ -76,6 +77,7 @@ def check(experiments: Iterable[Experiment]) -> None:
             check_data(experiment, folder)
             check_others(experiment, folder)
             args = parse(training_command(experiment, Splits(folder, "valid", "valid"), Path("checkpoints"), None))
+            check_saving(args)
             check_model(experiment, folder, args)
         check_sizes(experiments)
     finally:
@@ -151,6 +153,23 @@ def facts_of(folder: DataFolder) -> Record:
     cfg = Namespace(data=str(folder.path), regression_target=folder.regression, prompt_position=None)
     cfg.init_token, cfg.separator_token = 0, 2
     return folder_record(cfg, dictionary_of(folder.path), folder.label_names)
+
+
+def check_saving(args: Namespace) -> None:
+    """Training leaves a best checkpoint: at the end of an epoch, or when its updates have been made.
+
+    Raises:
+        InputError: it leaves none.
+    """
+    for name in ("no_save", "disable_validation"):
+        if getattr(args, name):
+            raise InputError(f"{flag_name(name)}: there would be no best checkpoint to test: leave it out")
+    otherwise = (args.max_update, args.save_interval_updates, args.validate_interval_updates, args.stop_time_hours)
+    if args.max_epoch and not any(otherwise) and lcm(args.validate_interval, args.save_interval) > args.max_epoch:
+        raise InputError(
+            f"{given(args, 'validate_interval')} {given(args, 'save_interval')}: no epoch of {given(args, 'max_epoch')} is "
+            "validated and saved: give smaller intervals"
+        )
 
 
 def check_model(experiment: Experiment, folder: DataFolder, args: Namespace) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 
 import pytest
 import torch
 
-from run_scripts.run.preflight import parse
+from preprocess.errors import InputError
+from run_scripts.run.preflight import check_saving, parse
 from run_scripts.sweep import __main__ as sweep
 from tests.folders import renamed, write_backbone, write_folder
 from tests.helpers import tiny_model
@@ -58,6 +60,16 @@ def without(name):
             {"options": {**OPTIONS, "best-checkpoint-metric": "loss"}},
             "--best-checkpoint-metric loss: the lowest is best, and RTE keeps the checkpoint with the highest",
         ),
+        (
+            {"options": {**OPTIONS, "validate-interval": 5}},
+            "--validate-interval 5 --save-interval 1: no epoch of --max-epoch 2 is validated and saved: give smaller",
+        ),
+        (
+            {"options": {**OPTIONS, "save-interval": 3}},
+            "--validate-interval 1 --save-interval 3: no epoch of --max-epoch",
+        ),
+        ({"options": {**OPTIONS, "disable-validation": True}}, "--disable-validation: there would be no best"),
+        ({"options": {**OPTIONS, "no-save": True}}, "--no-save: there would be no best checkpoint to test: leave it"),
         ({"rows": [{**IDPG, "options": {"generator-sharing": "X"}}]}, "argument --generator-sharing: invalid"),
         ({"rows": [{**IDPG, "options": {"phm-n": 5}}]}, "--phm-n 5 does not divide"),
         ({"rows": [{"method": "adapter", "options": {"phm-n": 4}}]}, "--phm-n 4 has no effect with --method adapter"),
@@ -157,6 +169,18 @@ def test_a_dry_run_lists_what_is_missing_and_leaves_nothing(world, tmp_path, cap
     assert "MNLI m-idpg-phm, position 0, lr 1e-05, seed 1" in said[0]
     assert said[-1] == "and then 4 runs that start from what these leave"
     assert not results.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "leaves"),
+    [("2 1 4", True), ("2 2 3", True), ("2 3 5", False), ("5 1 4", False), ("5 1 4 --max-update 9", True)],
+)
+def test_the_epochs_that_leave_a_best_checkpoint(world, words, leaves):
+    validate, save, epochs, *more = words.split()
+    intervals = ["--validate-interval", validate, "--save-interval", save, "--max-epoch", epochs]
+    args = parse(["fairseq-train", str(world.data), "--arch", "roberta_idpg_minilm", *intervals, *more])
+    with contextlib.nullcontext() if leaves else pytest.raises(InputError, match="is validated and saved"):
+        check_saving(args)
 
 
 def test_commands_that_fairseq_knows_are_parsed_as_it_does(world):

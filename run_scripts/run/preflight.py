@@ -166,9 +166,9 @@ def check_saving(args: Namespace) -> None:
             raise InputError(f"{flag_name(name)}: there would be no best checkpoint to test: leave it out")
     otherwise = (args.max_update, args.save_interval_updates, args.validate_interval_updates, args.stop_time_hours)
     if args.max_epoch and not any(otherwise) and lcm(args.validate_interval, args.save_interval) > args.max_epoch:
+        intervals = f"{given(args, 'validate_interval')} {given(args, 'save_interval')}"
         raise InputError(
-            f"{given(args, 'validate_interval')} {given(args, 'save_interval')}: no epoch of {given(args, 'max_epoch')} is "
-            "validated and saved: give smaller intervals"
+            f"{intervals}: no epoch of {given(args, 'max_epoch')} is validated and saved: give smaller intervals"
         )
 
 

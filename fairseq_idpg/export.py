@@ -31,7 +31,7 @@ from .models.checkpoint import hexadecimal
 from .models.config import fill_method_options, open_options
 from .saving.card import card_text, use_lines
 from .saving.configuration import as_options, buildable, check_is_ours
-from .saving.reading import load_state, read_file
+from .saving.reading import is_utf8, load_state, read_file
 from .saving.record import saved_record
 from .saving.resuming import data_fingerprints
 from .saving.shared import CARD, CONFIG, FILES, SECTIONS, TENSORS, write_shared
@@ -66,6 +66,8 @@ def export(
         InputError: the checkpoint is no such one; there is something at ``folder``.
     """
     target = Path(os.path.abspath(folder))
+    if not is_utf8(f"{folder} {target.name}"):
+        raise InputError(f"{folder} is not UTF-8, as its card is: name another folder")
     check_target(target, overwrite)
     if not os.path.isfile(checkpoint):
         raise InputError(f"checkpoint {checkpoint} is not a file: give a checkpoint that fairseq-train saved")
@@ -78,13 +80,13 @@ def export(
     sections = {section: as_options(cfg[section]) for section in SECTIONS}
     method = trained_method(sections["model"], what)
     tensors = shared_tensors(state["model"], method)
-    backbone = str(sections["model"]["backbone"])
+    backbone, vocab = as_text(str(sections["model"]["backbone"])), kept.vocab and as_text(kept.vocab)
     options = {
         section: {n: v for n, v in values.items() if n not in FILES[section]} for section, values in sections.items()
     }
     config = {
         "method": options["model"].pop("method"),
-        "data": {**asdict(kept), "vocab": kept.vocab if paths else kept.vocab and Path(kept.vocab).name},
+        "data": {**asdict(kept), "vocab": vocab if paths else vocab and Path(vocab).name},
         "backbone": {
             "name": f"{Path(backbone).parent.name or 'backbone'}/{Path(backbone).name}",
             "path": backbone if paths else None,
@@ -110,6 +112,11 @@ def check_target(target: Path, overwrite: bool) -> None:
         raise InputError(f"{target} is something else than a folder to share: name another")
     if not overwrite:
         raise InputError(f"{target} exists already: name another folder, or give --overwrite")
+
+
+def as_text(path: str) -> str:
+    """A path with ? for what is not UTF-8; it is not found then, and --backbone or --vocab says where it is."""
+    return path.encode(errors="replace").decode()
 
 
 def trained_method(options: Mapping[str, Any], what: str) -> Optional[Method]:

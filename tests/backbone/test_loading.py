@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -51,6 +53,12 @@ def test_names_of_the_released_archives(backbone):
     expected = features(backbone)
     change(backbone, lambda state: state.update(model=old_names(state["model"])))
     assert torch.equal(features(backbone), expected)
+
+
+def test_a_name_that_is_not_utf_8(backbone, tmp_path):
+    expected = features(backbone)
+    other = shutil.copy(backbone, os.path.join(tmp_path, os.fsdecode(b"b\xe9.pt")))
+    assert torch.equal(features(other), expected)
 
 
 def test_options_recorded_as_a_configuration(backbone):

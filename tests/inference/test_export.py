@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 
 import pytest
@@ -197,6 +198,23 @@ def test_what_cannot_be_shared_is_refused(place, folders, tmp_path):
     with pytest.raises(InputError, match="nowhere.pt is not a file"):
         export("nowhere.pt", str(tmp_path / "shared"))
     assert not (tmp_path / "shared").exists()
+
+
+def test_a_name_that_is_not_utf_8_is_refused(idpg, tmp_path):
+    with pytest.raises(SystemExit, match=r"b\\udce9 is not UTF-8, as its card is: name another folder"):
+        main([str(idpg("singles")), os.fsdecode(b"%s/b\xe9" % os.fsencode(tmp_path))])
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_backbone_whose_name_is_not_utf_8(place, folders, tmp_path):
+    named = tmp_path / os.fsdecode(b"b\xe9")
+    shutil.copytree(place / "backbone", named)
+    path = write_checkpoint(tmp_path / "x.pt", folders["pairs"], named / "model.pt", "--method", "m-idpg-phm")
+    export(str(path), str(tmp_path / "shared"))
+    assert config_of(tmp_path / "shared")["backbone"]["name"] == "b?/model.pt"
+    with pytest.raises(InputError, match=r"b\?/model.pt, is not there: say with --backbone"):
+        load(tmp_path / "shared")
+    assert answers(tmp_path / "shared", "pairs", backbone=named / "model.pt") == answers(path, "pairs")
 
 
 def test_only_folders_to_share_are_replaced(shared_copy, idpg, tmp_path):

@@ -194,7 +194,8 @@ def test_files_of_which_only_tensors_are_read(name, old, mark, tmp_path):
     refusal(lambda: read_backbone(whole_path))
     head = "sentence_classification_head"
     heads = {head: RobertaClassificationHead(16, 16, 2, "tanh", 0.0)}
-    refusal(lambda: load_head(argparse.Namespace(classification_heads=heads), path, head, Record()))
+    model = argparse.Namespace(classification_heads=heads, args=argparse.Namespace(pooler_activation_fn="tanh"))
+    refusal(lambda: load_head(model, path, head, Record()))
     assert refusal(lambda: load_saved(TaskPrompts(PROMPT, Geometry(2, 16, 32)), path, PROMPT))
 
 

@@ -71,7 +71,8 @@ def evaluate_elsewhere(
     with new_file(checkpoint.with_name(f"predictions-{task}.npz")) as path:
         np.savez_compressed(path, test=answers, test_targets=targets, **of_questions("test", questions))
     scores = scores_of(facts, answers, targets, questions)
-    return {"metric": facts.metric, "scores": scores, "test": scores[facts.metric], "data": digest_of(data)}
+    digest = folder_digest(data, experiment.reads_word_vectors)
+    return {"metric": facts.metric, "scores": scores, "test": scores[facts.metric], "data": digest}
 
 
 def answered(
@@ -87,11 +88,6 @@ def scores_of(task: Task, answers: np.ndarray, targets: np.ndarray, questions: Q
     """The task's own metric, and of classes what ID-SPAM reports."""
     macro = {} if task.regression or task.by_choice else macro_scores(answers, targets)
     return {**score(task.metric, answers, targets, questions), **macro}
-
-
-def digest_of(data: str) -> str:
-    """What says whether a folder is still the one that a score is of."""
-    return folder_digest(data, word_vectors=True)
 
 
 @contextlib.contextmanager

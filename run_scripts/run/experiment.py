@@ -137,9 +137,13 @@ class Experiment:
         return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
+    def reads_word_vectors(self) -> bool:
+        return any("glove" in word for word in (self.method, *self.options))
+
+    @property
     def read_digest(self) -> str:
         """Of what the run reads of its data: texts and labels, and word vectors where its method takes them."""
-        return folder_digest(self.data, any("glove" in word for word in (self.method, *self.options)))
+        return folder_digest(self.data, self.reads_word_vectors)
 
     def absolute(self) -> Experiment:
         """The same with absolute paths.

@@ -21,7 +21,7 @@ from preprocess.writing import new_file
 
 from .. import PARENT, ROOT
 from .command import cache_of, source_checkpoint, training_command, trains_whole_model
-from .evaluation import digest_of, evaluate, evaluate_elsewhere
+from .evaluation import evaluate, evaluate_elsewhere
 from .experiment import PROTOCOL, Experiment, backbone_digest, folder_digest
 from .fairseq_train import (
     dev_curve,
@@ -77,8 +77,13 @@ def unanswered(record: Record, experiment: Experiment) -> Iterator[tuple[str, st
     """Tasks, and their folders, on which the run has no score."""
     known = record.get("transfer") or {}
     for task, data in zip(experiment.eval_tasks, experiment.eval_data):
-        if task not in known or known[task].get("data") != digest_of(data):
+        if task not in known or known[task].get("data") not in digests_of(experiment, data):
             yield task, data
+
+
+def digests_of(experiment: Experiment, data: str) -> set[str]:
+    """What says that a folder is still the one that a score is of; older records also tell vectors that no run read."""
+    return {folder_digest(data, word_vectors) for word_vectors in {experiment.reads_word_vectors, True}}
 
 
 def answer_others(experiment: Experiment, record: Record, folder: Path, cache: Path | None) -> dict[str, Any]:

@@ -69,6 +69,8 @@ def rows_of(questions: Questions, drawn: np.ndarray) -> np.ndarray:
 
 
 def too_many(path: Path, count: int, k: int, dev: int, what: str) -> str:
+    if k < 1:  # what DEV leaves: nobody has given it
+        return f"--dev {dev}: {path} has {count} training {what}: --dev can be {count - 1} at most"
     most = [f"--k can be {count - dev} at most with --dev {dev}"] if dev < count else []
     most += [f"--dev can be {count - k} at most with --k {k}"] if k < count else []
     remedy = " or ".join(most) or f"together they can be {count} at most"

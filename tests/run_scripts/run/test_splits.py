@@ -64,6 +64,14 @@ def test_few_shot_with_less_than_1000_left_chooses_on_what_is_left(rte, tmp_path
         splits_of(replace(rte, k=24), tmp_path)
 
 
+@pytest.mark.parametrize("dev", [24, 100])
+def test_no_more_are_held_out_than_there_are(rte, tmp_path, dev):
+    with pytest.raises(InputError, match=f"^--dev {dev}: .* has 24 training examples: --dev can be 23 at most$"):
+        splits_of(replace(rte, dev_examples=dev), tmp_path)
+    with pytest.raises(InputError, match=f"^--k 20 --dev {dev}: .*: --dev can be 4 at most with --k 20$"):
+        splits_of(replace(rte, k=20, dev_examples=dev), tmp_path)
+
+
 def test_questions_are_held_out_whole(rte, tmp_path):
     data = shutil.copytree(rte.data, tmp_path / "COPA-bin")
     for split, count in SPLITS.items():

@@ -179,8 +179,9 @@ def binarize(
                 questions = [question_line(row.question, row.answer) for row in rows if row.question is not None]
                 _append(folder / question_file(split.name), questions)
         if not split.examples:
+            first = "".join(f", and line {line} is none: {reason}" for line, reason in split.malformed.lines[:1])
             raise InputError(
-                f"{split.source.name} has no examples: name the right file, or leave out split {split.name}"
+                f"{split.source.name} has no examples{first}: name the right file, or leave out split {split.name}"
             )
         if len(labels.splits[split.name]) not in (0, split.examples):
             raise InputError(f"{split.source.name} has labels in some lines only: give every line its label")

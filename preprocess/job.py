@@ -84,7 +84,7 @@ def own_splits(args: argparse.Namespace) -> tuple[list[Split], Labels]:
         raise InputError("--text-columns is missing: name the column of the sentence, or the two columns of a pair")
     texts = [_column(name, args.no_header) for name in args.text_columns]
     label = None if args.label_column is None else _column(args.label_column, args.no_header)
-    columns = Columns(texts, label, header=not args.no_header)
+    columns = Columns(texts, label, header=not args.no_header, unused_fields=args.no_header)
     if args.from_hub:
         splits = [hub_split(args.from_hub, *pair, columns, args.strict) for pair in _pairs("hub", args.splits or HUB)]
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, Callable, Iterator, Sequence
 
@@ -46,6 +47,9 @@ def _table(rows: Iterator[tuple[int, list[str]]], columns: Columns, malformed: M
     texts, label = _numbers(columns, names, malformed.source)
     number = names.index(columns.number) if names and columns.number and columns.number in names else None
     wanted = len(names) if names else 1 + max([*texts, label or 0])
+    if columns.unused_fields:
+        first = list(islice(rows, 1))
+        wanted, rows = max([wanted, *(len(fields) for _, fields in first)]), chain(first, rows)
     pick = itemgetter(*texts) if len(texts) > 1 else lambda fields: (fields[texts[0]],)
     for line, fields in rows:
         if len(fields) < wanted or (len(fields) > wanted and not columns.trailing_fields):

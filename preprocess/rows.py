@@ -36,7 +36,8 @@ class Malformed:
 
 class Columns(NamedTuple):
     """Which fields a row is made of. ``label_optional``: a split without labels is allowed (a test set); ``number``:
-    where the benchmark's number of the example stands, if it does."""
+    where the benchmark's number of the example stands, if it does; ``unused_fields``: of a file without a header, rows
+    have as many fields as the first one, though none of the last may be asked for."""
 
     texts: Sequence[Column]
     label: Column | None
@@ -44,3 +45,4 @@ class Columns(NamedTuple):
     label_optional: bool = False
     trailing_fields: bool = False
     number: str | None = None
+    unused_fields: bool = False

@@ -53,6 +53,24 @@ def test_columns_by_number_and_gzip(commands):
     assert commands.texts(commands.ok("x", "--from-tsv", f"train={path}", *options), "train") == ["one", "two"]
 
 
+@pytest.mark.parametrize(("kind", "sign"), [("tsv", "\t"), ("csv", ",")])
+def test_columns_by_number_and_more_that_nobody_asks_for(commands, kind, sign):
+    rows = [("good", "1", "id7"), ("bad", "0", "id8"), ("short", "1"), ("long", "1", "id9", "more")]
+    path = commands.write(f"x.{kind}", "".join(f"{sign.join(row)}\n" for row in rows))
+    options = ["--no-header", "--text-columns", "1", "--label-column", "2"]
+    data = commands.ok("x", f"--from-{kind}", f"train={path}", *options)
+    assert commands.texts(data, "train") == ["good", "bad"] and commands.labels(data, "train") == ["1", "0"]
+    said = commands.capsys.readouterr().out
+    assert "skipped line 3: 2 fields instead of 3; line 4: 4 fields instead of 3" in said
+
+
+def test_columns_that_no_row_has(commands):
+    path = commands.write("x.tsv", "good\t1\nbad\t0\n")
+    options = ["--no-header", "--text-columns", "1", "--label-column", "3"]
+    said = commands.fails("x", "--from-tsv", f"train={path}", *options)
+    assert f"{path} has no examples, and line 1 is none: 2 fields instead of 3: name the right file, or leave" in said
+
+
 def test_jsonl(commands):
     lines = [{"s": "one", "ok": True}, {"s": "two", "ok": False}, {"s": "three", "ok": False}]
     path = commands.write("x.jsonl", "\n".join(map(json.dumps, lines)) + "\n\n")

@@ -25,6 +25,8 @@ def _numbers(columns: Columns, names: Sequence[str] | None, source: str) -> tupl
     def number(column: Column) -> int | None:
         if isinstance(column, int):
             return column
+        if names and names.count(column) > 1:
+            raise InputError(f"{source} has two columns {column}: give one of them another name")
         return names.index(column) if names and column in names else None
 
     texts = [number(column) for column in columns.texts]

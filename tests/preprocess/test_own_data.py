@@ -64,6 +64,16 @@ def test_columns_by_number_and_more_that_nobody_asks_for(commands, kind, sign):
     assert "skipped line 3: 2 fields instead of 3; line 4: 4 fields instead of 3" in said
 
 
+@pytest.mark.parametrize(("kind", "sign"), [("tsv", "\t"), ("csv", ",")])
+def test_a_column_that_a_header_has_twice(commands, kind, sign):
+    path = commands.write(f"x.{kind}", "text,label,text,id,id\nA,1,B,1,1\nC,0,D,2,2\n".replace(",", sign))
+    files = [f"--from-{kind}", f"train={path}", "--label-column"]
+    said = commands.fails("x", *files, "label", "--text-columns", "text")
+    assert f"{path} has two columns text: give one of them another name" in said
+    assert f"{path} has two columns id: " in commands.fails("x", *files, "id", "--text-columns", "label")
+    assert commands.texts(commands.ok("x", *files, "label", "--text-columns", "label"), "train") == ["1", "0"]
+
+
 def test_columns_that_no_row_has(commands):
     path = commands.write("x.tsv", "good\t1\nbad\t0\n")
     options = ["--no-header", "--text-columns", "1", "--label-column", "3"]

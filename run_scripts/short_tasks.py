@@ -14,11 +14,13 @@ import argparse
 import random
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Sequence
 
 from preprocess import cli
 from preprocess.errors import command_line
+from preprocess.sources import Source
 from preprocess.tasks import TASKS
 from preprocess.writing import new_folder
 
@@ -46,9 +48,8 @@ def short(files: list[Path], words: int) -> list[str]:
     """Lines of the files with at most that many words, in an order that is always the same."""
     lines = []
     for file in files:
-        with open(file, encoding="utf-8") as opened:
-            whole = (line.removesuffix("\n") + "\n" for line in opened)  # the last one may lack its end
-            lines += [line for line in whole if len(line.partition("\t")[2].split()) <= words]
+        source = Source(str(file), file.stat().st_size, partial(open, file, "rb"))
+        lines += [f"{line}\n" for _, line in source.lines() if len(line.partition("\t")[2].split()) <= words]
     random.Random(1).shuffle(lines)
     return lines
 

@@ -65,6 +65,11 @@ def test_bad_input_is_one_line_and_leaves_nothing(tmp_path):
     write(tmp_path / "MR", ["1\tgood film"], ["1\tgood"])
     with pytest.raises(SystemExit, match=r"run_scripts: .*CR.train\.tsv: No such file or directory; nothing written"):
         main([str(tmp_path), "--out", str(tmp_path / "out"), "--tasks", "CR"])
+    with open(tmp_path / "MR" / "valid.tsv", "ab") as file:
+        file.write("0\tschlecht und öde\n".encode("latin1"))
+    with pytest.raises(SystemExit, match=r"run_scripts: .*MR.valid\.tsv line 2: byte 0xf6 is not UTF-8: convert"):
+        main([str(tmp_path), "--out", str(tmp_path / "out"), "--tasks", "MR"])
+    (tmp_path / "MR" / "valid.tsv").write_text("1\tgood\n")
     with pytest.raises(SystemExit, match="run_scripts: .*no-vocab"):
         main([str(tmp_path), "--out", str(tmp_path / "out"), "--tasks", "MR", "--vocab", str(tmp_path / "no-vocab")])
     assert [path.name for path in tmp_path.iterdir()] == ["MR"]

@@ -15,7 +15,7 @@ from typing import Mapping, Sequence
 from preprocess.errors import InputError, command_line
 from preprocess.few_shot import positive, random_seed
 from preprocess.tasks import SETTINGS, WHOLE_MODEL, Settings, Task, find_task
-from preprocess.writing import new_file
+from preprocess.writing import check_output, new_file
 
 from .run.command import MAX_TOKENS, learning_rates, with_few_shot_input
 from .run.experiment import SELECTIONS, Experiment
@@ -159,6 +159,8 @@ def run(task: Task, words: Sequence[str]) -> None:
     experiment = experiment_of(task, args, options)
     further = list(continued([experiment], args.eval_k or ()))
     check([experiment, *further])
+    if args.out:
+        check_output(args.out, "--out")
     if len(experiment.options) > len(options):
         added = " ".join(experiment.options[len(options) :])
         print(

@@ -163,6 +163,14 @@ def test_bad_options_of_a_task(world, monkeypatch, tmp_path, words, said):
     assert not (tmp_path / "results").exists()
 
 
+def test_where_the_checkpoint_goes_is_tried_before_the_training(world, monkeypatch, tmp_path):
+    monkeypatch.chdir(world.folder)
+    monkeypatch.setattr(train, "perform", lambda *_, **__: pytest.fail("it has begun"))
+    words = ["--phm-n", "4", "--results", str(tmp_path / "results"), "--out", str(tmp_path)]
+    with pytest.raises(SystemExit, match=f"run_scripts: --out {tmp_path} is a folder: name a file"):
+        train.main(["RTE", *ARGUMENTS, *words])
+
+
 @pytest.mark.parametrize("words", [["--k", "8"], ["--dev", "4"], ["--eval-tasks", "SNLI", "--eval-k", "8"]])
 def test_supplementary_training_draws_no_examples(world, monkeypatch, tmp_path, words):
     monkeypatch.chdir(world.folder)

@@ -77,6 +77,7 @@ def check(experiments: Iterable[Experiment]) -> None:
             check_data(experiment, folder)
             check_others(experiment, folder)
             args = parse(training_command(experiment, Splits(folder, "valid", "valid"), Path("checkpoints"), None))
+            check_arguments(args, gpu=True)  # it may be another machine's
             check_saving(args)
             check_model(experiment, folder, args)
         check_sizes(experiments)
@@ -194,7 +195,7 @@ def parse(command: list[str]) -> Namespace:
     """What fairseq makes of a command, with the defaults of the model's options.
 
     Raises:
-        InputError: an option that it does not know, or a wrong value; see also ``check_arguments``.
+        InputError: an option that it does not know, or a wrong value.
     """
     parser, said = fairseq_options.get_training_parser(), io.StringIO()
     try:
@@ -210,7 +211,6 @@ def parse(command: list[str]) -> Namespace:
             else "fairseq_idpg/OPTIONS.md lists the plugin's, fairseq-train --help its own"
         )
         raise InputError(f"option {left[0]} is unknown to fairseq-train: {hint}")
-    check_arguments(args, gpu=True)  # it may be another machine's
     for item in fields(RobertaIDPGConfig):
         if item.default is not MISSING:
             setattr(args, item.name, getattr(args, item.name, item.default))

@@ -1,5 +1,6 @@
 """Predictions as rows of a table, tab- or comma-separated with a header, or as a JSON object in each line."""
 
+import codecs
 import io
 import json
 import sys
@@ -37,12 +38,6 @@ def cells(found: Found) -> Dict[str, str]:
     return {name: value if isinstance(value, str) else f"{value:.6f}" for name, value in values.items()}
 
 
-def set_output(**how: Any) -> None:
-    """Changes encoding or errors of standard output; what stands in its place in a notebook takes any character."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(**how)
-
-
 def standard_output() -> IO[str]:
     """For predictions, in UTF-8 as files are, whatever the locale says.
 
@@ -52,8 +47,15 @@ def standard_output() -> IO[str]:
     stream: Any = sys.stdout
     if stream is None:
         raise InputError("standard output is closed: name a file with --out")
-    set_output(encoding="utf-8")
+    if isinstance(stream, io.TextIOWrapper) and codecs.lookup(stream.encoding).name != "utf-8":
+        stream.reconfigure(encoding="utf-8")  # what stands in its place in a notebook takes any character
     return stream
+
+
+def printable(text: str) -> str:
+    """What standard output takes of a name, which need not be of the locale's characters."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 class Writer:

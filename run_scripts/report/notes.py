@@ -162,8 +162,7 @@ def incomplete(rows: Mapping[tuple[int | None, str], RowScores], seeds: Collecti
             if absent := sorted(set(seeds).difference(score.seeds)):
                 without = f"{task_label(task, k)} without {', '.join(map(str, absent))}"
                 lacking.setdefault(without, []).append(name)
-    parts = [f"{', '.join(names)} on {without}" for without, names in lacking.items()]
-    return [f"(n=...): fewer seeds; {'; '.join(parts)}"] if parts else []
+    return [f"(n=...): fewer seeds; {_rows_by_place(lacking)}"] if lacking else []
 
 
 def fewer_seeds(scope: Scope) -> list[str]:
@@ -178,8 +177,11 @@ def fewer_seeds(scope: Scope) -> list[str]:
             if absent:
                 where = task_label(task, k) + _places(score.runs[0], runs if differ else [])
                 lacking.setdefault(f"{where} without {absent}", []).append(row)
-    parts = [f"{', '.join(names)} on {where}" for where, names in lacking.items()]
-    return [f"fewer seeds: {'; '.join(parts)}"] if parts else []
+    return [f"fewer seeds: {_rows_by_place(lacking)}"] if lacking else []
+
+
+def _rows_by_place(found: Mapping[str, list[str]]) -> str:
+    return "; ".join(f"{', '.join(rows)} on {place}" for place, rows in found.items())
 
 
 def failures(runs: Collection[Run]) -> list[str]:

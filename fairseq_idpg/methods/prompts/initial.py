@@ -176,12 +176,9 @@ def load_saved(method: Any, path: Optional[str], cfg: Any, words: Optional[WordE
             n for n in {*own, *state} if n not in own or n not in state or own[n].shape != state[n].shape
         )
         if not differing:
-            other = (
-                ["on another backbone or with another --predict-with"]
-                if on_other_backbone(options, tensors, words)
-                else []
-            )
-            other += other_meaning(method, cfg, options)
+            other = other_meaning(method, cfg, options)
+            if on_other_backbone(options, tensors, words):
+                other.insert(0, "on another backbone or with another --predict-with")
             if other:
                 logger.warning(
                     "--prompt-init-from %s was trained %s, which this run has otherwise: give the same, unless this is "

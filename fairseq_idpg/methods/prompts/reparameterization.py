@@ -1,6 +1,7 @@
 """Networks that make a task prompt while it is trained, and are folded into a plain table afterwards.
 
 lstm, mlp: "GPT Understands, Too" (P-tuning, Liu et al., 2021), https://arxiv.org/abs/2103.10385
+deep-mlp: P-tuning's MLP as peft has it (``PromptEncoder``), the one of ID-SPAM's baseline
 prefix-mlp: "Prefix-Tuning" (Li and Liang, 2021), Section 4.3, https://arxiv.org/abs/2101.00190
 low-rank: see ``dpt``
 
@@ -38,6 +39,23 @@ class MLPNetwork(nn.Module):
         super().__init__()
         self.embedding = nn.Parameter(torch.randn(length, width))
         self.mlp = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, out))
+
+    def forward(self) -> Tensor:
+        """t x out."""
+        return self.mlp(self.embedding)
+
+
+class DeepMLPNetwork(nn.Module):
+    """P = W3 ReLU(W2 ReLU(W1 E + b1) + b2) + b3, t x (places d) or t x (places 2 d).
+
+    t d + d h + h + h^2 + h + h out + out parameters.
+    """
+
+    def __init__(self, length: int, width: int, out: int, hidden: int):
+        super().__init__()
+        self.embedding = nn.Parameter(torch.randn(length, width))
+        first, second, last = nn.Linear(width, hidden), nn.Linear(hidden, hidden), nn.Linear(hidden, out)
+        self.mlp = nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), last)
 
     def forward(self) -> Tensor:
         """t x out."""
@@ -84,6 +102,7 @@ class LowRankNetwork(nn.Module):
 NETWORKS: Dict[str, Callable[[int, int, int, int], nn.Module]] = {
     "lstm": LSTMNetwork,
     "mlp": MLPNetwork,
+    "deep-mlp": DeepMLPNetwork,
     "prefix-mlp": PrefixMLPNetwork,
     "low-rank": LowRankNetwork,
 }

@@ -122,6 +122,14 @@ def test_table_7_variants_add_their_layer_norms(kind, residual, layer_norm, both
     ("options", "expected"),
     [
         ({"method": "p-tuning", "prompt_reparameterization": "mlp"}, 2_104_320),
+        (  # peft's, of which ID-SPAM's baseline is made
+            {"method": "p-tuning", "prompt_reparameterization": "deep-mlp", "reparameterization_hidden_size": 1024},
+            3_153_920,
+        ),
+        (
+            {"method": "p-tuning", "prompt_reparameterization": "deep-mlp", "reparameterization_hidden_size": 128},
+            284_928,
+        ),
         # the second Linear makes 24 rows of each
         (
             {"method": "p-tuning", "prompt_reparameterization": "mlp", "prompt_layers": "all"},

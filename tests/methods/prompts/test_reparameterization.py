@@ -52,6 +52,17 @@ def test_mlp():
 
 
 @torch.no_grad()
+def test_deep_mlp():
+    options = {"prompt_reparameterization": "deep-mlp", "reparameterization_hidden_size": 9}
+    network = tiny_model(method="p-tuning", **options).method.reparameterization
+    first, second, last = network.mlp[0], network.mlp[2], network.mlp[4]
+    assert first.weight.shape == (9, WIDTH) and second.weight.shape == (9, 9) and last.weight.shape == (WIDTH, 9)
+    hidden = [torch.stack(linear(row, first)).relu() for row in network.embedding]
+    expected = [linear(torch.stack(linear(row, second)).relu(), last) for row in hidden]
+    assert torch.allclose(network(), torch.tensor(expected), atol=1e-5)
+
+
+@torch.no_grad()
 def test_prefix_mlp_gives_every_layer_its_keys_and_values():
     method = tiny_model(**KV).method
     first, last = method.reparameterization.mlp[0], method.reparameterization.mlp[2]

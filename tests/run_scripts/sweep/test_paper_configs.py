@@ -123,11 +123,23 @@ def test_sizes_that_id_spam_states():
     sweep = read("idspam/table2")
     args = {row.label: parsed(row, sweep) for row in sweep.rows}
     assert {args[name].prompt_length for name in ("prompt-tuning", "p-tuning", "lpt", "dept")} == {10}
-    assert args["dept"].words_rank == 45 and str(args["p-tuning"].prompt_reparameterization) == "mlp"
+    assert args["dept"].words_rank == 45 and str(args["p-tuning"].prompt_reparameterization) == "deep-mlp"
     base = read("idspam/table2-base")
-    assert [(row.label, row.method, row.options) for row in base.rows] == [
-        (row.label, row.method, row.options) for row in sweep.rows
+    assert [(row.label, row.method, sizes_of(row)) for row in base.rows] == [
+        (row.label, row.method, sizes_of(row)) for row in sweep.rows
     ]
+
+
+def sizes_of(row):
+    """All options but the one that is the model's width."""
+    return {name: value for name, value in row.options.items() if name != "reparameterization-hidden-size"}
+
+
+@pytest.mark.parametrize("name", ["table2", "table2-base", "table4", "table5", "table6"])
+def test_the_network_of_p_tuning_is_as_wide_as_the_model(name):
+    sweep = read(f"idspam/{name}")
+    (row,) = [row for row in sweep.rows if row.label == "p-tuning"]
+    assert row.options["reparameterization-hidden-size"] == parsed(row, sweep).encoder_embed_dim
 
 
 def test_layers_of_figure_2(files):

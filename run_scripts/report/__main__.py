@@ -10,7 +10,7 @@ from typing import Callable, Iterable, Sequence
 
 from preprocess.errors import InputError, command_line
 from preprocess.tasks import find_task
-from preprocess.writing import new_file
+from preprocess.writing import new_file, write_output
 from run_scripts.run.experiment import SELECTIONS
 
 from .compared import compared_table, series_chart
@@ -177,8 +177,7 @@ def deliver(made: Table | Chart, out: Path | None, form: str | None) -> None:
     if out is None:
         print(text, end="")
     else:
-        with new_file(out) as work:
-            work.write_text(text, encoding="utf-8")
+        write_output(out, text, "--out")
         print(f"saved: {out}", file=sys.stderr)
 
 

@@ -16,8 +16,8 @@ from .tables import score_text
 
 HEADER = ["task", "method", "lr", "first", "half", "best", "at update", "last", "updates"]
 SAID = (
-    "scores: means over seeds {} of the score on the development set, x100, at each validation: the first, that of "
-    "half of the updates, the best and the last; at the learning rate with the best mean dev score",
+    "scores: means over seeds {} of the score on the development set, x100: at the first validation, the one nearest "
+    "to half of the updates, the best and the last; at the learning rate with the best mean dev score",
     "the checkpoint of each run is that of its own best validation",
 )
 
@@ -62,6 +62,6 @@ def _cells(row: RowScores, task: str) -> list[str]:
         return [MISSING] * (len(HEADER) - 2)
     last, end = curve[-1]
     at, best = max(curve, key=lambda point: (point[1], -point[0]))
-    half = [dev for updates, dev in curve if updates <= last / 2] or [curve[0][1]]
-    scores = [curve[0][1], half[-1], best]
+    _, half = min(curve, key=lambda point: abs(point[0] - last / 2))
+    scores = [curve[0][1], half, best]
     return [f"{row[task].lr:g}", *map(score_text, scores), f"{at:,}", score_text(end), f"{last:,}"]

@@ -10,9 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Sequence
 
-from preprocess.checksums import content_digest
+from preprocess.checksums import content_digest, sha256
 from preprocess.errors import InputError
-from preprocess.split_facts import sha256
 from preprocess.tasks import SETTINGS, TASKS, Settings, Task, find_task
 
 from .keys import filled, key, least, one_of, random_seed, rate, share, text

@@ -30,6 +30,7 @@ from fairseq_idpg.saving.record import Record, check_same_data, labels_here, lis
 from fairseq_idpg.tasks.folder import folder_record
 from fairseq_idpg.tasks.prompt_position import POSITIONS, check_position
 from preprocess.data_folder import DataFolder
+from preprocess.dictionary import MASK
 from preprocess.errors import InputError
 from preprocess.few_shot import check_source
 from preprocess.questions import question_file
@@ -58,7 +59,7 @@ def folder_of(path: str) -> DataFolder:
 def dictionary_of(folder: Path) -> Dictionary:
     """As the plugin's task has it."""
     dictionary = Dictionary.load(str(folder / "input0" / "dict.txt"))
-    dictionary.add_symbol("<mask>")
+    dictionary.add_symbol(MASK)
     return dictionary
 
 

@@ -78,6 +78,8 @@ def command(args: argparse.Namespace) -> int:
     if args.jobs is not None and args.jobs < 1:
         raise InputError(f"--jobs {args.jobs}: give 1 or more")
     results = (args.results or Path("results") / name_of(args.config)).absolute()
+    if results.exists() and not results.is_dir():
+        raise InputError(f"--results {results} is a file: name a folder")
     named = [(key, getattr(args, key)) for key in ("eval_tasks", "eval_k")]
     sweep = read_sweep(args.config, [*(f"{key}=[{','.join(words)}]" for key, words in named if words), *args.set])
     first, second = first_stage(sweep), experiments(sweep, {})

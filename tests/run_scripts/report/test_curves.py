@@ -53,6 +53,13 @@ def test_means_over_the_seeds_at_the_chosen_rate(tmp_path):
     assert not any("test scores" in note for note in found.table.notes)
 
 
+def test_half_is_the_nearest_validation(tmp_path):
+    """Which is the first one of the second half where an odd number of epochs is validated in steps."""
+    run = made.run("adapter", "CR", 1, dev_curve=[[640, 50.0], [800, 60.0], [1563, 70.0]])
+    ((cells,),) = curve_chart(Results(tmp_path, (run,)), Choice()).table.groups
+    assert cells[3:6] == ["50.0", "60.0", "70.0"]
+
+
 def test_few_shot_runs(tmp_path):
     found = chart(tmp_path, k=100, rows=("adapter",))
     assert [panel.title for panel in found.panels] == ["MR with K = 100"]

@@ -76,6 +76,14 @@ def test_csv_goes_to_a_file_and_what_is_said_to_stderr(results, tmp_path, capsys
     assert [path.name for path in out.parent.iterdir()] == ["table.csv"]
 
 
+def test_a_table_goes_through_a_link(results, tmp_path):
+    (tmp_path / "link.md").symlink_to(tmp_path / "table.md")
+    main([str(results), "--table", "1", *CHOSEN, "--out", str(tmp_path / "link.md")])
+    assert (tmp_path / "link.md").is_symlink() and "Table 1" in (tmp_path / "table.md").read_text()
+    main([str(results), "--table", "1", *CHOSEN, "--out", "/dev/null"])
+    assert Path("/dev/null").is_char_device()
+
+
 @pytest.mark.parametrize("suffix, start", [(".md", "**Table 1"), (".tex", "% \\usepackage"), (".txt", "Table 1")])
 def test_the_suffix_chooses_the_format(results, tmp_path, suffix, start):
     out = tmp_path / f"table{suffix}"
@@ -174,7 +182,8 @@ def test_places_that_cannot_be_written(results, tmp_path, name):
     (tmp_path / "file").write_text("")
     product = ["--table", "1", *CHOSEN] if name == "table.md" else ["--figure", "3"]
     message = error(results, *product, "--out", tmp_path / "file" / name)
-    assert str(tmp_path / "file") in message and "nothing written" in message
+    said = "cannot be written to" if name == "table.md" else "nothing written"
+    assert str(tmp_path / "file") in message and said in message
     (tmp_path / name).mkdir()
     assert name in error(results, *product, "--out", tmp_path / name)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["file", name])

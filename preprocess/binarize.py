@@ -15,8 +15,8 @@ from typing import Callable, Iterator, List, Sequence
 
 import numpy as np
 
-from .data_folder import MASK, number_file
-from .dictionary import EOS, FILLER, SPECIAL, UNKNOWN, by_frequency, label_dictionary
+from .data_folder import number_file
+from .dictionary import EOS, FILLER, MASK, SPECIAL, UNKNOWN, by_frequency, label_dictionary
 from .encoders import Encoder, load_encoder
 from .errors import InputError
 from .indexed import IndexedWriter

@@ -8,14 +8,13 @@ from typing import Callable, TypeVar
 import numpy as np
 
 from .checksums import FACTS, compare, read_checksums
-from .dictionary import SPECIAL, read_dictionary, read_labels
+from .dictionary import MASK, SPECIAL, read_dictionary, read_labels
 from .errors import InputError
 from .indexed import IndexedRows
 from .questions import Questions, parse_questions, question_file
 
 KINDS = ("train", "valid", "test")  # of splits: valid, valid1 ...
 Parsed = TypeVar("Parsed")
-MASK = "<mask>"  # the task's, behind the symbols of dict.txt
 
 
 class DataFolder:
@@ -110,7 +109,7 @@ class DataFolder:
             *lines, rest = (self.path / name).read_text(encoding="utf-8").split("\n")
             if not rest:
                 return parse(lines)
-        except (OSError, ValueError):
+        except (OSError, ValueError, OverflowError):
             pass
         raise InputError(f"{self.path / name} is damaged, or holds something else than {what}: preprocess it again")
 

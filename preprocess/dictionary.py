@@ -12,6 +12,7 @@ SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 BOS, PAD, EOS, UNKNOWN = range(4)
 MULTIPLE = 8  # fairseq fills the dictionaries that it builds up to a multiple of this
 FILLER = "madeupword"
+MASK = "<mask>"  # the task's, behind the symbols of dict.txt
 OVERWRITE = " #fairseq:overwrite"
 
 

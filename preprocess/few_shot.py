@@ -73,6 +73,8 @@ def check_source(data: DataFolder) -> None:
 
 def has_exchanged_pairs(data: DataFolder) -> bool:
     """Whether the second half of the training set is the first one with exchanged sentences."""
+    if "train" not in data.splits:
+        return False
     rows = [data.rows(part, "train") for part in data.inputs]
     half, odd = divmod(len(rows[0]), 2)
     if len(rows) < 2 or odd or not half:

@@ -17,7 +17,7 @@ from .columns import aligned
 from .data_folder import DataFolder
 from .split_facts import class_counts, count_examples
 from .stats_plot import save_plot
-from .writing import new_file
+from .writing import write_output
 
 LONGEST_INPUT = 512  # what RoBERTa takes
 TRAIN = "train"
@@ -138,8 +138,7 @@ def main(argv: Sequence[str]) -> None:
     folders = {name: describe_folder(DataFolder(path)) for name, path in named.items()}
     print(table(folders))
     if args.json:
-        with new_file(args.json) as work:
-            work.write_text(json.dumps(folders, indent=2) + "\n", encoding="utf-8")
+        write_output(args.json, json.dumps(folders, indent=2) + "\n", "--json")
         print(f"numbers saved: {args.json}")
     if not args.no_plot:
         save_plot(folders, args.plot)

@@ -41,9 +41,14 @@ def new_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
         filled, replaced = work / "new", work / "old"
         filled.mkdir()
         yield filled
-        if path.exists():
-            os.rename(path, replaced)
-        os.rename(filled, path)
+        try:
+            if path.exists():
+                os.rename(path, replaced)
+            os.rename(filled, path)
+        except BaseException:  # Ctrl-C too: what is in ``work`` goes away with it
+            if replaced.exists() and not path.exists():
+                os.rename(replaced, path)
+            raise
 
 
 @contextlib.contextmanager
@@ -62,13 +67,18 @@ def scratch_folder(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """An empty hidden file to write, which takes the name ``path`` when the block ends without an error."""
+    """An empty hidden file to write, which takes the name ``path`` when the block ends without an error.
+
+    Raises:
+        InputError: there is a device or a pipe, which a file would replace.
+    """
+    if is_device(path) and not path.is_dir():
+        raise InputError(f"{path} is a device or a pipe: name a file")
     with named(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         sweep(path)
-        work = path.with_name(f".{path.name}.{secrets.token_hex(4)}{path.suffix}")
-        with open(work, "xb") as file:
-            _hold(file)
+        work, file = _locked_file(path)
+        with file:
             try:
                 with named(path, work):
                     yield work
@@ -194,6 +204,17 @@ def _locked_folder(path: Path) -> tuple[Path, IO[bytes]]:
             lock = open(work / LOCK, "xb")
             _hold(lock)
             return work, lock
+
+
+def _locked_file(path: Path) -> tuple[Path, IO[bytes]]:
+    while True:
+        work = path.with_name(f".{path.name}.{secrets.token_hex(4)}{path.suffix}")
+        file = open(work, "xb")
+        with contextlib.suppress(BlockingIOError):  # as above
+            _hold(file)
+            if os.fstat(file.fileno()).st_nlink:
+                return work, file
+        file.close()
 
 
 @contextlib.contextmanager

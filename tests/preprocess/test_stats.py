@@ -91,6 +91,12 @@ def test_command(folders, in_tmp, capsys):
     assert sorted(path.name for path in in_tmp.iterdir()) == ["stats.png", "sub"]
 
 
+def test_numbers_go_through_a_link(folders, in_tmp):
+    (in_tmp / "numbers.json").symlink_to(in_tmp / "other.json")
+    assert run(["stats", str(folders["pairs"]), "--no-plot", "--json", "numbers.json"]) == 0
+    assert (in_tmp / "numbers.json").is_symlink() and "pairs" in json.loads((in_tmp / "other.json").read_text())
+
+
 @needs_matplotlib
 def test_plot_of_single_sentences_alone(folders, in_tmp):
     assert run(["stats", str(folders["single"]), "--plot", "one.png"]) == 0

@@ -121,6 +121,44 @@ def test_a_folder_that_was_being_replaced_comes_back(tmp_path):
     assert names(tmp_path) == ["x-bin"] and names(tmp_path / "x-bin") == ["old"]
 
 
+@pytest.mark.parametrize("before", [0, 1])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(errno.EIO, "Input/output error")])
+def test_a_folder_whose_replacement_fails_stays(before, error, tmp_path, monkeypatch):
+    """Ctrl-C and errors at either of the two renames."""
+    make("folder", tmp_path / "x-bin")
+    calls, rename = [], os.rename
+
+    def failing(*places):
+        calls.append(places)
+        if len(calls) == before + 1:
+            raise error
+        rename(*places)
+
+    monkeypatch.setattr(os, "rename", failing)
+    with pytest.raises((KeyboardInterrupt, OSError)), new_folder(tmp_path / "x-bin", overwrite=True) as work:
+        (work / "newer").write_text("")
+    assert names(tmp_path) == ["x-bin"] and names(tmp_path / "x-bin") == ["new"]
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_file_that_is_swept_up_before_it_is_locked_is_made_again(gone, tmp_path, monkeypatch):
+    """By another call for the same name, which unlinks it before or after the lock is asked for."""
+    holds, others = writing._hold, []
+
+    def swept(file):
+        if not others:
+            others.append(open(file.name, "r+b"))
+            writing._lock(others[0])
+            os.unlink(file.name)
+            if gone:
+                others[0].close()
+        holds(file)
+
+    monkeypatch.setattr(writing, "_hold", swept)
+    make("file", tmp_path / "x.txt")
+    assert names(tmp_path) == ["x.txt"] and (tmp_path / "x.txt").read_text() == "new"
+
+
 def test_without_locks_nothing_is_swept_up(tmp_path, monkeypatch):
     def unsupported(_):
         raise OSError(errno.EOPNOTSUPP, "Operation not supported")
@@ -213,3 +251,15 @@ def test_a_device_is_written_to_and_not_replaced():
         writing.write_output(full, "text", "--out")
     assert full.is_char_device()
     writing.write_output(Path("/dev/null"), "text", "--out")
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_no_file_takes_the_place_of_a_pipe(linked, tmp_path):
+    """Nor of a device, /dev/null say, which the machine would have no more."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    if linked:
+        (tmp_path / "link").symlink_to(pipe)
+    with pytest.raises(InputError, match="is a device or a pipe: name a file"):
+        make("file", tmp_path / "link" if linked else pipe)
+    assert pipe.is_fifo() and names(tmp_path) == (["link", "pipe"] if linked else ["pipe"])

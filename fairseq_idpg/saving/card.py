@@ -56,7 +56,8 @@ def score_rows(scores: Mapping[str, Any]) -> Rows:
 def fact_rows(record: Record, config: Mapping[str, Any]) -> Rows:
     """What a reader must know before the first prediction."""
     backbone = config["backbone"]
-    labels = f"scores, 0 to {record.scale:g}" if record.scale is not None else "scores"
+    divided = record.scale is not None and record.scale != 1
+    labels = f"scores, divided by {record.scale:g} in training" if divided else "scores"
     facts = {
         "method": config["method"],
         "reads": "pairs of sentences" if record.pairs else "single sentences",

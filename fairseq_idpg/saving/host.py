@@ -9,9 +9,11 @@ from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional
 
 import torch
 from fairseq import checkpoint_utils
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.file_io import PathManager
 from fairseq.optim import FairseqOptimizer
 from fairseq.trainer import Trainer
+from omegaconf import OmegaConf, open_dict
 from torch.multiprocessing import ProcessRaisedException
 
 from preprocess.errors import InputError, one_line, told
@@ -37,7 +39,8 @@ def install() -> None:
       full disk it writes three times into the same file. Checksums of the training's progress are added here.
     - ``checkpoint_utils.load_checkpoint_to_cpu``: what it reads is built as it says, strings in it evaluated as Python;
       fairseq-validate asks nobody in between.
-    - ``checkpoint_utils.load_model_ensemble_and_task``: it ends in a traceback where --path is missing.
+    - ``checkpoint_utils.load_model_ensemble_and_task``: it ends in a traceback where --path is missing, and keeps the
+      criterion of the training where another is asked for.
     - ``checkpoint_utils.load_checkpoint``, the last thing before training and the only one that knows its whole
       configuration, fairseq-hydra-train's too: it lets two trainings write into one folder, starts anew where
       --restore-file is missing, and goes on with options of any kind.
@@ -146,11 +149,23 @@ def _load_checkpoint(
     return {**state, "cfg": None}
 
 
-def _load_models(theirs: Callable, filenames: List[str], *args: Any, **kwargs: Any) -> Any:
+def _load_models(
+    theirs: Callable, filenames: List[str], arg_overrides: Optional[Dict[str, Any]] = None, *args: Any, **kwargs: Any
+) -> Any:
     for path in filenames:
+        if not path:
+            raise InputError("--path is missing: give a checkpoint that fairseq-train saved")
         if not PathManager.exists(path) and kwargs.get("num_shards", 1) == 1 and not kwargs.get("suffix"):
             raise InputError(f"--path {path} is not a file: give a checkpoint that fairseq-train saved")
-    return theirs(filenames, *args, **kwargs)
+    models, cfg, *more = theirs(filenames, arg_overrides, *args, **kwargs)
+    overrides = arg_overrides or {}
+    asked = overrides.get("criterion")
+    if asked in CRITERION_DATACLASS_REGISTRY and asked != cfg.criterion._name:  # fairseq takes options alone over
+        options = OmegaConf.structured(CRITERION_DATACLASS_REGISTRY[asked])
+        with open_dict(options):
+            options._name = asked
+        cfg.criterion = OmegaConf.merge(options, {name: overrides[name] for name in options if name in overrides})
+    return (models, cfg, *more)
 
 
 def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
@@ -169,10 +184,16 @@ def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
     return theirs(cfg, trainer, **iterator)
 
 
-def _train(theirs: Callable, cfg: Any, trainer: Any, *more: Any) -> Any:
+def _train(theirs: Callable, cfg: Any, trainer: Any, task: Any, epoch_itr: Any) -> Any:
     reason = ended(cfg, trainer.get_num_updates())
     if reason is None:
-        return theirs(cfg, trainer, *more)
+        most = max(cfg.optimization.update_freq)
+        if cfg.optimization.skip_remainder_batch and len(epoch_itr) <= most:
+            raise InputError(
+                f"--skip-remainder-batch leaves out the last of {len(epoch_itr)} batches, and what is left is no "
+                f"update of --update-freq {most}: leave it out, or give a smaller --batch-size"
+            )
+        return theirs(cfg, trainer, task, epoch_itr)
     logger.info("this training has ended already: %s", reason)
     return [None], True
 

@@ -15,7 +15,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional
 
 from omegaconf import OmegaConf
 
-from preprocess.split_facts import sha256
+from preprocess.checksums import sha256
 
 from ..arguments import flag_name
 from ..errors import InputError
@@ -51,7 +51,8 @@ CHANGEABLE = {
     ),
 }
 WHOLE = ("optimizer", "lr_scheduler")  # sections whose options are all changeable, but not their names
-NAMES = ("optimizer", "criterion")
+NAMES = ("optimizer", "lr_scheduler", "criterion")
+PRECISION = "an optimizer of"
 BEST, RUNS = "best", "num_runs"  # fairseq keeps both as attributes of its function should_stop_early
 
 
@@ -70,10 +71,12 @@ class KeptOptions:
         self.resumes = resumes
         self.keeps_optimizer = not options["checkpoint"]["no_save_optimizer_state"]
         self.method = by_flag(options, {"model": METHOD})
-        named = {f"--{name}": options[name].get("_name") for name in NAMES}
-        self.fixed = {
+        named = {flag_name(name): options[name].get("_name") for name in NAMES}
+        self.renewed = ["--lr-scheduler"] if options["checkpoint"].get("reset_lr_scheduler") else []
+        self.fixed: Dict[str, Any] = {
             **by_flag(options, FIXED),
             **named,
+            PRECISION: optimizer_precision(options["common"]),
             **data_fingerprints(options["task"]["data"], options["dataset"]),
         }
         whole = {section: [name for name in options[section] if name != "_name"] for section in WHOLE}
@@ -86,7 +89,9 @@ class KeptOptions:
         """Raises:
         InputError: the checkpoint was trained with another value of what must stay.
         """
-        differing = differences(_mapping(state.get("fixed")), self.fixed) if self.resumes else []
+        unread = [*self.renewed, *([PRECISION] if state.get("optimizer") is False else [])]
+        theirs = {name: value for name, value in _mapping(state.get("fixed")).items() if name not in unread}
+        differing = differences(theirs, self.fixed) if self.resumes else []
         if differing:
             raise InputError(
                 f"the checkpoint to go on from was trained with {'; '.join(differing)}: give the same, or another "
@@ -151,6 +156,15 @@ def by_flag(options: Mapping[str, Any], names: Mapping[str, Any]) -> Dict[str, A
         for name in names[section]
         if name in options[section]
     }
+
+
+def optimizer_precision(common: Mapping[str, Any]) -> str:
+    """What fairseq's choice among its optimizers depends on, each of which reads its own checkpoints alone."""
+    if not (common.get("fp16") or common.get("bf16") or common.get("amp")):
+        return "float32"
+    if common.get("memory_efficient_fp16") or common.get("memory_efficient_bf16"):
+        return "--memory-efficient-fp16 or --memory-efficient-bf16"
+    return "--amp" if common.get("amp") else "--fp16 or --bf16"
 
 
 def _mapping(section: Any) -> Dict[str, Any]:

@@ -189,8 +189,8 @@ def _read_tensors(path: Path, what: str) -> Dict[str, Tensor]:
 def _found(folder: Path, recorded: Any, name: Any) -> Any:
     """The recorded place where it is there; else that of the last part of ``name`` beside the folder or in it."""
     places: Iterable[str] = [recorded] if isinstance(recorded, str) else []
-    parts = name.split("/")[-2:] if isinstance(name, str) else []
+    parts, within = name.split("/")[-2:] if isinstance(name, str) else [], os.path.abspath(folder)
     for last in (parts, parts[-1:]):
         if last and is_plain_name(*last):
-            places = [*places, *(os.path.join(os.path.abspath(top), *last) for top in (folder.parent, folder))]
+            places = [*places, *(os.path.join(top, *last) for top in (os.path.dirname(within), within))]
     return next((place for place in places if os.path.exists(place)), next(iter(places), name))

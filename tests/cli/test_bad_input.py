@@ -177,3 +177,9 @@ def test_an_architecture_that_takes_no_prompts(pairs, tmp_path):
 def test_no_init_token(pairs, backbone, tmp_path):
     message = refuse(pairs, tmp_path, "--backbone", backbone, without="--init-token")
     assert "--init-token is missing" in message
+
+
+@pytest.mark.parametrize("options", [["--batch-size", 100], ["--update-freq", 100]])
+def test_no_batch_is_left(pairs, backbone, tmp_path, options):
+    line = refuse(pairs, tmp_path, "--backbone", backbone, "--skip-remainder-batch", *options)
+    assert "--skip-remainder-batch leaves out the last of" in line and "smaller --batch-size" in line

@@ -59,13 +59,14 @@ def test_a_missing_restore_file(pairs, backbone, tmp_path):
     ("options", "message"),
     [
         (["--prompt-position", 1], "--prompt-position 0, now 1"),
-        (["--init-token", 4], "--init-token 0, now 4"),
         (["--separator-token", 4], "--separator-token 2, now 4"),
         (["--swap-pairs", "append"], "--swap-pairs none, now append"),
         (["--representation", "backbone"], "--representation previous-layer, now backbone"),
         (["--best-checkpoint-metric", "loss"], "--best-checkpoint-metric accuracy, now loss"),
         (["--criterion", "sentence_prediction_idpg"], "--criterion sentence_prediction, now sentence_prediction_idpg"),
         (["--optimizer", "grouped_adam"], "--optimizer adam, now grouped_adam"),
+        (["--lr-scheduler", "inverse_sqrt", "--warmup-updates", 1], "--lr-scheduler fixed, now inverse_sqrt"),
+        (["--fp16", "--fp16-no-flatten-grads"], "an optimizer of float32, now --fp16 or --bf16"),
     ],
 )
 def test_what_must_stay(pairs, backbone, run, options, message):

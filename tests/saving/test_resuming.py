@@ -71,6 +71,33 @@ def test_the_pooler_must_stay_and_a_cache_may_change(folder, caplog):
     run(folder, model__pooler_activation_fn="relu").load_state_dict(run(folder).state_dict())  # of before it was kept
 
 
+def test_the_schedule_must_stay_unless_it_is_reset(folder):
+    state = run(folder, lr_scheduler___name="polynomial_decay").state_dict()
+    with pytest.raises(InputError, match="with --lr-scheduler polynomial_decay, now fixed: give the same"):
+        run(folder, lr_scheduler___name="fixed").load_state_dict(state)
+    run(folder, lr_scheduler___name="fixed", checkpoint__reset_lr_scheduler=True).load_state_dict(state)
+
+
+OPTIMIZERS = [  # those of a line read each other's checkpoints
+    [{}],
+    [{"common__fp16": True}, {"common__bf16": True}],
+    [{"common__fp16": True, "common__memory_efficient_fp16": True}],
+    [{"common__amp": True}],
+]
+
+
+@pytest.mark.parametrize("before", sum(OPTIMIZERS, []))
+@pytest.mark.parametrize("now", sum(OPTIMIZERS, []))
+def test_the_kind_of_optimizer_must_stay(before, now, folder):
+    state = run(folder, **before).state_dict()
+    if any(before in kind and now in kind for kind in OPTIMIZERS):
+        run(folder, **now).load_state_dict(state)
+        return
+    with pytest.raises(InputError, match="was trained with an optimizer of .*, now .*: give the same"):
+        run(folder, **now).load_state_dict(state)
+    run(folder, **now).load_state_dict(run(folder, checkpoint__no_save_optimizer_state=True, **before).state_dict())
+
+
 def test_what_may_change_is_one_line(folder, caplog):
     state = run(folder, common__seed=1, optimization__lr=[0.1, 0.2]).state_dict()
     now = run(folder, common__seed=2, optimization__lr=[0.1], optimizer__weight_decay=0.0, optimization__max_epoch=3)

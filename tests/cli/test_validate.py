@@ -1,0 +1,30 @@
+"""fairseq-validate of what was trained, asked for something else than the training logged."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.folders import run, validate
+
+
+@pytest.fixture(scope="module")
+def checkpoint(trained):
+    return trained[1] / "checkpoint_best.pt"
+
+
+def test_the_training_set(pairs, checkpoint):
+    """Which a training refuses to validate on, and sends here."""
+    assert 0 <= validate(pairs, checkpoint, "--valid-subset", "train").log("train_accuracy")[-1] <= 100
+
+
+def test_scores_that_the_training_did_not_log(pairs, checkpoint):
+    criterion = ["--criterion", "sentence_prediction_idpg", "--report-acc-and-macro-f1"]
+    found = validate(pairs, checkpoint, *criterion)
+    assert found.log("valid_acc_and_macro_f1")[-1] == pytest.approx(
+        (found.log("valid_accuracy")[-1] + found.log("valid_macro_f1")[-1]) / 2, abs=0.1
+    )
+
+
+def test_no_checkpoint(pairs):
+    refused = run("validate", pairs, "--batch-size", 5, "--num-classes", 2, succeed=False)
+    assert refused.last_line == "fairseq_idpg: --path is missing: give a checkpoint that fairseq-train saved"

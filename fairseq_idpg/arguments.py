@@ -9,6 +9,7 @@ from typing import Any, List, Optional, Sequence
 import torch
 from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
+from fairseq.data import Dictionary
 from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
 from torch import nn
@@ -106,6 +107,10 @@ def check_arguments(args: Namespace, gpu: Optional[bool] = None) -> None:
                 raise InputError(f"{flag_name(name)} {number} is no share: give 0 or more, and less than 1")
     if args.seed > LARGEST_SEED:
         raise InputError(f"--seed {args.seed} is too large: give {LARGEST_SEED} or less")
+    if not args.batch_size and not args.max_tokens:
+        raise InputError("--batch-size is missing: give it, or --max-tokens")
+    if _trains(args) and args.stop_min_lr >= max(args.lr) > 0:
+        raise InputError(f"--stop-min-lr {args.stop_min_lr} stops a training with --lr {max(args.lr)}: give less")
     if getattr(args, "lr_scheduler", None) == "inverse_sqrt" and not args.warmup_updates:
         raise InputError("--warmup-updates 0 with --lr-scheduler inverse_sqrt, which divides by it: give 1 or more")
     _check_betas(getattr(args, "adam_betas", None))
@@ -138,7 +143,7 @@ def _check_supported(args: Namespace) -> None:
         raise InputError(
             f"--train-subset {args.train_subset} is not taken for training: give a name that begins with {TRAIN}"
         )
-    for split in args.valid_subset.split(","):
+    for split in args.valid_subset.split(",") if _trains(args) else ():
         if split.startswith(TRAIN):  # fairseq has one iterator of a split: a validation would use its batches up
             raise InputError(
                 f"--valid-subset {args.valid_subset} is not supported: {split} is read as training examples: leave it "
@@ -149,6 +154,11 @@ def _check_supported(args: Namespace) -> None:
         raise InputError(f"{given(args, 'ddp_backend')} is not supported: {SHARDING}: give {remedy}")
     if args.tpu and not args.bf16:
         raise InputError("--tpu is not supported: leave it out")
+
+
+def _trains(args: Namespace) -> bool:
+    """Whether they are of a training: others name what was trained."""
+    return getattr(args, "path", None) is None and hasattr(args, "stop_min_lr")
 
 
 def _check_betas(text: Any) -> None:
@@ -200,39 +210,45 @@ def _check_metric(args: Namespace) -> None:
         )
 
 
-def check_task(cfg: Any, symbols: int) -> None:
+def check_task(cfg: Any, dictionary: Dictionary) -> None:
     """Options of the task that a model is built for, whoever has set them.
 
     Raises:
         InputError: see ``check_tokens``; a head that can have no such name; a flag that is not supported.
     """
     _check_flags(cfg)
-    check_tokens(cfg, symbols)
+    check_tokens(cfg, dictionary)
     name = cfg.classification_head_name
     if not name or "." in name or hasattr(nn.ModuleDict(), name):
         raise InputError(f"--classification-head-name {name!r} cannot be the name of a head: give a word of your own")
 
 
-def check_tokens(cfg: Any, symbols: int) -> None:
+def check_tokens(cfg: Any, dictionary: Dictionary) -> None:
     """Tokens that are put into every example.
 
     Raises:
-        InputError: no --init-token, or one that the dictionary of ``symbols`` lacks.
+        InputError: no --init-token, or another than ``<s>``; a token that the dictionary lacks, or padding.
     """
     if cfg.init_token is None:
         raise InputError("--init-token is missing: the prompt's place counts from <s>, give --init-token 0")
-    for name in ("init_token", "separator_token"):
+    for name, remedy in (("init_token", "give 0 for <s>"), ("separator_token", "give 2 for </s>, or 0 for <s>")):
         token = getattr(cfg, name)
-        if token is not None and not 0 <= token < symbols:
-            raise InputError(f"{flag_name(name)} {token} is none of the {symbols} symbols: give 0 for <s>, 2 for </s>")
+        if token is not None and not 0 <= token < len(dictionary):
+            found = f"none of the {len(dictionary)} symbols"
+        elif token == dictionary.pad():
+            found = "padding, which the model does not read"
+        elif name == "init_token" and token != dictionary.bos():
+            found = f"{dictionary[token]}, and the backbone's sentences begin with <s>"
+        else:
+            continue
+        raise InputError(f"{flag_name(name)} {token} is {found}: {remedy}")
 
 
 def _check_gpu(args: Namespace, gpu: bool) -> None:
     """In training, fairseq puts the float32 copies of all weights into one tensor, which it makes on a GPU."""
     if args.profile and not gpu:
         raise InputError("--profile marks what a GPU does, and there is none: leave it out")
-    trains = getattr(args, "path", None) is None
     flat = args.fp16 and not (args.fp16_no_flatten_grads or args.memory_efficient_fp16)
-    if trains and flat and not gpu:
+    if _trains(args) and flat and not gpu:
         where = "with --cpu" if args.cpu else "without a GPU"
         raise InputError(f"--fp16 {where}: give --fp16-no-flatten-grads as well, or leave it out")

@@ -10,6 +10,7 @@ With --choose the class is 1 for the likeliest answer to each question, and 0 fo
 
 import argparse
 import contextlib
+import os
 import sys
 import time
 from pathlib import Path
@@ -98,6 +99,8 @@ def predict_texts(args: argparse.Namespace) -> None:
         output: Any = contextlib.nullcontext(standard_output())
     else:
         check_output(args.out, "--out")
+        if os.path.exists(args.out) and os.path.exists(args.text) and os.path.samefile(args.out, args.text):
+            raise InputError(f"--out {args.out} is the file of --text, which it would replace: name another")
         output = open_output(args.out, "--out")
     model: Any = open_model(args)
     if len(args.path) == 1:

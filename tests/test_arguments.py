@@ -11,6 +11,9 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq_idpg.arguments import BACKENDS, UNSUPPORTED, check_arguments, check_configuration, check_task, check_tokens
 from fairseq_idpg.errors import InputError
 from tests.folders import ROOT, TRAINING
+from tests.helpers import dictionary
+
+DICTIONARY = dictionary()
 
 
 def parsed(*more):
@@ -63,6 +66,7 @@ def test_usual_arguments_pass():
         ),
         (["--lr-scheduler", "inverse_sqrt", "--warmup-updates", "0"], "--warmup-updates 0 with --lr-scheduler inverse"),
         (["--valid-subset", "valid,train"], "--valid-subset valid,train is not supported: train is read as training"),
+        (["--stop-min-lr", "1"], "--stop-min-lr 1.0 stops a training with --lr"),
         (["--criterion", "cross_entropy"], "--criterion cross_entropy does not fit --task sentence_prediction_idpg"),
     ],
 )
@@ -199,26 +203,40 @@ def test_a_gpu_that_another_machine_has(monkeypatch):
         ({"init_token": None}, "--init-token is missing"),
         ({"init_token": 55}, "--init-token 55 is none of the 55 symbols"),
         ({"separator_token": 100}, "--separator-token 100 is none of the 55 symbols"),
+        ({"init_token": 1}, "--init-token 1 is padding"),
+        ({"init_token": 4}, "--init-token 4 is w0, and the backbone's sentences begin with <s>: give 0 for <s>$"),
+        ({"separator_token": 1}, "--separator-token 1 is padding, .*: give 2 for </s>, or 0 for <s>$"),
     ],
 )
 def test_tokens(tokens, message):
     with pytest.raises(InputError, match=message):
-        check_tokens(SimpleNamespace(**{"init_token": 0, "separator_token": None, **tokens}), 55)
-    check_tokens(SimpleNamespace(init_token=0, separator_token=54), 55)
+        check_tokens(SimpleNamespace(**{"init_token": 0, "separator_token": None, **tokens}), DICTIONARY)
+    check_tokens(SimpleNamespace(init_token=0, separator_token=54), DICTIONARY)
 
 
 @pytest.mark.parametrize("name", ["", "a.b", "training", "keys"])
 def test_names_that_no_head_can_have(name):
     task = SimpleNamespace(init_token=0, separator_token=None, classification_head_name="my head")
-    check_task(task, 55)
+    check_task(task, DICTIONARY)
     task.classification_head_name = name
     with pytest.raises(InputError, match=f"--classification-head-name '{name}' cannot be the name of a head"):
-        check_task(task, 55)
+        check_task(task, DICTIONARY)
+
+
+@pytest.mark.parametrize("total", [None, 8])
+def test_no_batch_size(total):
+    args = parsed("--max-tokens", 100)
+    args.batch_size, args.total_batch_size = None, total
+    check_arguments(args)
+    args.max_tokens = None
+    with pytest.raises(InputError, match="--batch-size is missing: give it, or --max-tokens"):
+        check_arguments(args)
 
 
 def test_validation_in_half_precision_needs_no_gpu():
     parser = options.get_validation_parser()
     usual = ["DATA", "--user-dir", str(ROOT / "fairseq_idpg"), "--task", "sentence_prediction_idpg", "--cpu", "--fp16"]
+    usual += ["--batch-size", "8"]
     args = options.parse_args_and_arch(parser, [*usual, "--criterion", "sentence_prediction", "--path", "A.pt"])
     check_arguments(args)
 

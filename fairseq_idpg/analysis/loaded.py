@@ -67,7 +67,7 @@ def parse_overrides(text: Optional[str]) -> Dict[str, Any]:
     what = f"--model-overrides {text}"
     try:
         found = dict(ast.literal_eval("{}" if text is None else text))
-    except (ValueError, SyntaxError, TypeError):
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         raise InputError(f"{what} is no dictionary: write \"{{'backbone': 'NEW/model.pt'}}\"") from None
     check_overrides(found, what)
     return found

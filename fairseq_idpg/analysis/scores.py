@@ -33,10 +33,9 @@ def gold_scores(data: DataFolder, split: str, largest: float) -> np.ndarray:
     scores = np.array(data.targets(split), dtype=np.float64)
     outside = np.flatnonzero(~((scores >= 0) & (scores <= largest)))
     if len(outside):
-        raise InputError(
-            f"{path} line {outside[0] + 1} has {scores[outside[0]]:g}, not a score from 0 to {largest:g}: give the "
-            "largest one with --largest-score"
-        )
+        found = scores[outside[0]]
+        remedy = "give the largest one with --largest-score" if found > largest else "negative scores have no groups"
+        raise InputError(f"{path} line {outside[0] + 1} has {found:g}, not a score from 0 to {largest:g}: {remedy}")
     return scores / largest * HIGHEST
 
 

@@ -17,6 +17,8 @@ from fairseq.data import (
 from torch import Tensor
 from tqdm import tqdm
 
+from preprocess.dictionary import MASK
+
 from ..errors import InputError
 from ..tasks.folder import check_files, sentence_lengths
 from ..tasks.ordering import by_length
@@ -55,7 +57,7 @@ def sentence_dataset(loaded: LoadedModel, data: str, part: str, split: str, posi
         InputError: missing or damaged files; no room for text.
     """
     cfg, dictionary, length = loaded.task.cfg, loaded.task.source_dictionary, loaded.prompt_length
-    block = prompt_block(position, length, dictionary.index("<mask>"), dictionary.eos())
+    block = prompt_block(position, length, dictionary.index(MASK), dictionary.eos())
     room = cfg.max_positions - SPECIAL - len(block)
     if room < 1:
         raise InputError(

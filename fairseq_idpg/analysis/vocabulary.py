@@ -8,7 +8,7 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from preprocess.data_folder import DataFolder
-from preprocess.dictionary import FILLER
+from preprocess.dictionary import FILLER, MASK
 from preprocess.encoders import load_encoder, vocab_folder
 from preprocess.encoders.base import Encoder
 from preprocess.words import folder_encoder
@@ -16,7 +16,6 @@ from preprocess.words import folder_encoder
 from ..errors import InputError
 from .loaded import load_dictionary
 
-MASK = "<mask>"
 NO_TEXT = "\N{REPLACEMENT CHARACTER}"  # what bytes that are no whole character are decoded to
 
 

@@ -21,9 +21,13 @@ from .text import TextEncoder
 
 logger = logging.getLogger(__name__)
 
+MOST_WORDS = 100_000  # whose vectors are kept
+
 
 class MeanVectors:
     """Mean word vectors of texts. The file is read again whenever there are words that were not met before.
+
+    Of more than ``MOST_WORDS`` words all are forgotten but those of the texts at hand, so that a server does not grow.
 
     Args:
         source: a file of word vectors, or a folder, as ``python -m preprocess glove --vectors`` takes it.
@@ -35,10 +39,8 @@ class MeanVectors:
         self.source = source
         self.text = text
         self.width = width
-        self.numbers: Dict[str, int] = {}
-        self.vectors = np.empty((0, width))
-        self.known = np.empty(0, bool)
         self.lock = threading.Lock()
+        self._forget()
 
     def rows(self, parts: Sequence[List[Tensor]]) -> Tensor:
         """N x width, of texts whose sentences have these ids, each closed by ``</s>``.
@@ -49,22 +51,31 @@ class MeanVectors:
         sentences = [self.text.decode([ids[:-1].tolist() for ids in part]) for part in parts]
         texts = [text_words(" ".join(both)) for both in zip(*sentences)]
         with self.lock:
-            self._learn(list(dict.fromkeys(word for words in texts for word in words if word not in self.numbers)))
+            self._learn(list(dict.fromkeys(word for words in texts for word in words)))
             ids = np.array([self.numbers[word] for words in texts for word in words], np.int32)
             words = SplitWords(ids, np.array(list(map(len, texts)), np.int64))
             means, _ = mean_vectors(words, self.vectors, self.known)
         return torch.from_numpy(means)
 
+    def _forget(self) -> None:
+        self.numbers: Dict[str, int] = {}
+        self.vectors = np.empty((0, self.width))
+        self.known = np.empty(0, bool)
+
     def _learn(self, words: List[str]) -> None:
-        if not words:
+        new = [word for word in words if word not in self.numbers]
+        if not new:
             return
-        vectors, known = read_vectors(self.source, words)
+        if len(self.numbers) + len(new) > MOST_WORDS:
+            self._forget()
+            new = words
+        vectors, known = read_vectors(self.source, new)
         if vectors.shape[1] != self.width:
             raise InputError(
                 f"the vectors in {self.source} have {vectors.shape[1]} numbers, and this model was trained on vectors "
                 f"of {self.width}: name these with --vectors"
             )
-        self.numbers.update({word: number for number, word in enumerate(words, start=len(self.numbers))})
+        self.numbers.update({word: number for number, word in enumerate(new, start=len(self.numbers))})
         self.vectors, self.known = np.concatenate([self.vectors, vectors]), np.concatenate([self.known, known])
 
 

@@ -184,4 +184,4 @@ def usual_places(path: str, cfg: Any) -> Iterator[Path]:
         recorded = Record()
     if recorded.vocab:
         yield Path(recorded.vocab)
-    yield from (Path(cfg.model.backbone).parent, Path(path).parent)
+    yield from (Path(os.path.abspath(place)).parent for place in (cfg.model.backbone, path))

@@ -10,8 +10,7 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from preprocess.binarize import truncate
-from preprocess.data_folder import MASK
-from preprocess.dictionary import SPECIAL
+from preprocess.dictionary import MASK, SPECIAL
 from preprocess.encoders import ENCODERS, GPT2_FOLDER, load_encoder
 from preprocess.encoders.base import Encoder
 

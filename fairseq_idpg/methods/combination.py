@@ -51,6 +51,7 @@ class Combination(Method):
                     "one: give both the same, or choose one"
                 )
         self.slots = tuple(slot for part in parts for slot in part.slots)
+        self.hides_pass = any(part.hides_pass for part in parts)
         self.parts: Any = nn.ModuleList(parts)
         self.training_only = tuple(f"parts.{i}.{name}" for i, part in enumerate(parts) for name in part.training_only)
         self.prompt_length = sum(part.prompt_length for part in parts)

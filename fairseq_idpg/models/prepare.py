@@ -20,7 +20,7 @@ from ..methods.base import Method, WordEmbeddings
 from ..methods.registry import find_preset
 from ..optim.grouped_adam import mark_groups
 from ..optim.half_precision import KeptHalfPrecision
-from ..representations.kinds import GLOVE
+from ..representations.kinds import GLOVE, TOKEN_MEAN
 from ..representations.states import EXACT
 from ..representations.word_vectors import vectors_width
 from ..saving.record import SECTION, KeptRecord, Record, symbols_fingerprint
@@ -113,6 +113,13 @@ def prepare_model(model: Any, data: DataFacts, training: bool) -> None:
 def set_initial_values(model: Any, data: DataFacts) -> None:
     """Where the method starts, and the head if --head-init-from names a checkpoint."""
     cfg = model.args
+    if str(getattr(cfg, "prompt_init", None)) == "class-labels" and cfg.prompt_init_text:
+        texts, classes = cfg.prompt_init_text.split("|"), data.task_cfg.num_classes
+        if len(texts) != classes > 1:
+            raise InputError(
+                f"--prompt-init-text {cfg.prompt_init_text!r} has {len(texts)} texts, and there are {classes} classes: "
+                "give one for each, with | between"
+            )
     if model.method is not None:
         embeddings = model.encoder.sentence_encoder.embed_tokens.weight
         known = data.dictionary
@@ -163,10 +170,22 @@ def check_effects(task_cfg: Any, cfg: Any, method: Optional[Method]) -> None:
         raise InputError(
             f"--checkpoint-activations has no effect: --method {cfg.method} keeps nothing of the layers: leave it out"
         )
+    if method is not None and method.hides_pass and method.representation == TOKEN_MEAN and trains_layers(cfg, method):
+        what = "--no-freeze-backbone" if cfg.no_freeze_backbone else f"--method {cfg.method}"
+        raise InputError(
+            f"--head-input {TOKEN_MEAN} reads word embeddings alone, and {what} trains the layers, which nothing would "
+            "read: give --head-input mean-pooled or backbone"
+        )
     if task_cfg.group_by_length and task_cfg.no_shuffle:
         raise InputError(
             "--group-by-length has no effect with --no-shuffle, which keeps the order: leave one of them out"
         )
+
+
+def trains_layers(cfg: Any, method: Method) -> bool:
+    """Whether weights of the backbone's layers are trained."""
+    kinds = ("fc1.weight", "fc1.bias", "final_layer_norm.weight")
+    return cfg.no_freeze_backbone or any(method.trains(f"layers.0.{kind}") for kind in kinds)
 
 
 def check_head_options(cfg: Any) -> None:

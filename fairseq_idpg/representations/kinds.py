@@ -17,6 +17,7 @@ from ..errors import InputError
 
 GLOVE = "glove"  # rows that the task reads from the data folder, see preprocess/glove.py
 PREVIOUS_LAYER = "previous-layer"
+TOKEN_MEAN = "token-mean"  # which reads no layer
 LAST_STATES = "last-states"  # of all tokens: no vector, and so in no cache
 
 
@@ -52,7 +53,7 @@ REPRESENTATIONS: Dict[str, Callable[..., Tensor]] = {
     "backbone": sentence_state,
     PREVIOUS_LAYER: sentence_state,
     "mean-pooled": mean_pooled,
-    "token-mean": token_mean,
+    TOKEN_MEAN: token_mean,
 }
 
 

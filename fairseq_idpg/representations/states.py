@@ -72,8 +72,10 @@ class StateCache(RowCache):
         """Bytes that are still to be found on the disk; room for a file that was begun is taken already."""
         if self.complete:
             return 0
-        begun = self.path("partial.npy")
-        return max(0, self.size - (os.path.getsize(begun) if os.path.exists(begun) else 0))
+        try:
+            return max(0, self.size - os.path.getsize(self.path("partial.npy")))
+        except FileNotFoundError:  # not begun, or completed by another process in between
+            return 0 if self.complete else self.size
 
     def describe(self) -> str:
         """What the file is made of, for the log."""

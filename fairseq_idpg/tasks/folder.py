@@ -177,5 +177,5 @@ def preprocess_facts(data: str) -> Record:
         own = ("task", "scale", "bpe", "vocab", "max_length")
         found = {**{name: facts.get(name) for name in own}, "bpe_sha256": facts.get("vocab_sha256")}
         return read_record(found, str(path))
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         raise InputError(f"{path} is damaged: make the folder with python -m preprocess") from None

@@ -8,7 +8,7 @@ import torch
 from fairseq.data import Dictionary, data_utils
 from torch import Tensor
 
-from preprocess.dictionary import FILLER
+from preprocess.dictionary import FILLER, MASK
 from preprocess.split_scores import OF_QUESTIONS
 
 from ..arguments import REPORT, flag_name, reported
@@ -19,7 +19,7 @@ from ..saving.record import listed
 def class_names(dictionary: Dictionary) -> List[str]:
     """The classes of a label dictionary in the order of their ids."""
     symbols = dictionary.symbols[dictionary.nspecial :]
-    return [symbol for symbol in symbols if symbol != "<mask>" and not symbol.startswith(FILLER)]
+    return [symbol for symbol in symbols if symbol != MASK and not symbol.startswith(FILLER)]
 
 
 def check_scored(criterion: Any, labels: Optional["LabelOrder"]) -> None:
@@ -129,7 +129,7 @@ def check_num_classes(data: str, num_classes: int, labels: Optional[Dictionary])
         raise InputError(f"--num-classes {num_classes}: give the number of classes (1 for --regression-target)")
     if labels is None:
         return
-    symbols = [s for s in labels.symbols[labels.nspecial :] if s != "<mask>" and not s.startswith("madeupword")]
+    symbols = class_names(labels)
     if len(symbols) != num_classes:
         raise InputError(
             f"--num-classes {num_classes} disagrees with {os.path.join(data, 'label', 'dict.txt')}, which has "

@@ -8,6 +8,7 @@ import torch
 from fairseq.data import Dictionary, FairseqDataset, data_utils
 from torch import Tensor
 
+from preprocess.dictionary import MASK
 from preprocess.questions import Questions
 
 from ..errors import InputError
@@ -17,7 +18,6 @@ from .ordering import padding_waste
 from .phrasing import Phrased, Placed
 from .prompt_position import first_row, insertion_index, prompt_block
 from .shortening import Shortener, fit
-from .template import MASK
 
 logger = logging.getLogger(__name__)
 

@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy as np
@@ -12,6 +13,9 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 from omegaconf import II
+
+from preprocess.data_folder import DataFolder
+from preprocess.few_shot import has_exchanged_pairs
 
 from ..arguments import TRAIN, check_task, check_tokens, reported
 from ..criterions.all_words import AllWords
@@ -94,7 +98,7 @@ class SentencePredictionIDPGConfig(SentencePredictionConfig):
         default=None,
         metadata={
             "help": "examples of one update over all processes and --update-freq; takes the place of --batch-size in "
-            "training, and --max-tokens is of one update, too"
+            "training (validation has that), and --max-tokens is of one update, too"
         },
     )
     update_freq: List[int] = II("optimization.update_freq")
@@ -128,8 +132,13 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         check_position(cfg.prompt_position, has_pairs(cfg.data))
         if str(cfg.swap_pairs) == "append" and not has_pairs(cfg.data):
             raise InputError(f"--swap-pairs append needs sentence pairs, but {cfg.data} has no input1: leave it out")
+        if str(cfg.swap_pairs) == "append" and not from_checkpoint and has_exchanged_pairs(DataFolder(Path(cfg.data))):
+            raise InputError(
+                f"--swap-pairs append: {cfg.data} was made with --swap-pairs append and has each training pair in both "
+                "orders: leave it out"
+            )
         dictionary = cls.load_dictionary(os.path.join(cfg.data, "input0", "dict.txt"))
-        check_tokens(cfg, len(dictionary))
+        check_tokens(cfg, dictionary)
         labels = load_labels(cfg, cls.load_dictionary, from_checkpoint)
         task = cls(cfg, dictionary, dictionary if labels is None else labels.dictionary)
         task.labels, task.record = labels, folder_record(cfg, dictionary, [] if labels is None else labels.names)
@@ -137,7 +146,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False):
         """Records in ``cfg``, which is saved with every checkpoint, all options as they take effect."""
-        check_task(self.cfg, len(self.source_dictionary))
+        check_task(self.cfg, self.source_dictionary)
         data = DataFacts(
             task_cfg=self.cfg,
             dictionary=self.source_dictionary,

@@ -16,11 +16,11 @@ from typing import Any, Callable, List, Sequence, Set, Tuple, Union
 import torch
 from torch import Tensor
 
+from preprocess.dictionary import MASK
 from preprocess.encoders.base import Encoder
 
 from ..errors import InputError
 
-MASK = "<mask>"
 SPECIAL = ("<s>", "</s>", "<pad>", "<unk>")
 PIECES = re.compile(r"(\{0\}|\{1\}|<mask>)")
 

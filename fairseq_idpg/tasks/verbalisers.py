@@ -10,6 +10,7 @@ from typing import Any, Dict, List, NamedTuple
 import torch
 from fairseq.data import Dictionary
 
+from preprocess.dictionary import MASK
 from preprocess.encoders.base import Encoder
 
 from ..errors import InputError
@@ -18,7 +19,7 @@ from ..models.verbaliser_head import VerbaliserHead
 from ..saving.record import Record, listed
 from .labels import LabelOrder
 from .prompt_position import check_template_position
-from .template import MASK, Template, encode_template
+from .template import Template, encode_template
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,12 @@ def test_overrides_that_no_model_takes(text):
     assert str(error.value).startswith(f"--model-overrides {text}") and WRONG[text] in str(error.value)
 
 
+@pytest.mark.parametrize("sign", ["-", "("])
+def test_overrides_too_deep_for_python(sign):
+    with pytest.raises(InputError, match="is no dictionary"):
+        parse_overrides(sign * 100_000)
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -59,6 +59,7 @@ def test_reading_scores(tmp_path):
     assert scores_of(folder, ["0", "3.0", "5.000"], largest=5).tolist() == [0, 3, 5]
     for lines, message in (
         (["0", "1.2", "1"], "line 2 has 1.2, not a score from 0 to 1: give the largest one with --largest-score"),
+        (["0", "0.2", "-1"], "line 3 has -1, not a score from 0 to 1: negative scores have no groups"),
         (["0", "-0.1", "1"], "line 2 has -0.1"),
         (["nan", "0", "1"], "valid.label line 1: 'nan' is not a score"),
         (["0", "high", "1"], "valid.label line 2: 'high' is not a score"),

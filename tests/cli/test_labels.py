@@ -165,11 +165,7 @@ def test_other_data_is_refused(others, checkpoint, name, message):
             "has 2 outputs .*, but the model's has 1 ",
         ),
         ("first", ["--separator-token", 3], "--separator-token is 3, and this checkpoint was trained with 2: give"),
-        (
-            "first",
-            ["--init-token", 5],
-            "--init-token is 5, and this checkpoint was trained with 0: give --init-token 0",
-        ),
+        ("first", ["--init-token", 2], "--init-token 2 is </s>, and the backbone's sentences begin with <s>: give 0 "),
     ],
 )
 def test_flags_of_another_model_are_refused(mrpc, others, checkpoint, name, options, message):

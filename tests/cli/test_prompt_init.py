@@ -50,6 +50,12 @@ def test_class_labels(place, tmp_path):
         assert torch.allclose(row, words(place, label).mean(0), atol=1e-6)
 
 
+def test_texts_of_other_classes(place, tmp_path):
+    """Words of three classes to start with, and two to learn."""
+    line = start(place, tmp_path, "--prompt-init", "class-labels", "--prompt-init-text", "a|b|c", succeed=False)
+    assert "--prompt-init-text 'a|b|c' has 3 texts, and there are 2 classes: give one for each, with | between" in line
+
+
 def test_vocabulary_needs_no_encoder(place, tmp_path):
     rows = start(place, tmp_path, "--prompt-init", "vocabulary")
     table = torch.load(place / "model.pt", weights_only=True)["model"]["encoder.sentence_encoder.embed_tokens.weight"]

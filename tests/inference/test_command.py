@@ -116,6 +116,7 @@ def test_bad_input(idpg, folders, tmp_path, capsys):
         ([*of_text, "no.txt"], "no.txt does not exist or is not a file"),
         ([*of_text, text, "--out", "o.txt"], "--out o.txt: give it the suffix .tsv, .csv, .jsonl, or give --format"),
         ([*of_text, text, "--out", tmp_path], "is a folder: name a file"),
+        ([*of_text, pair, "--out", pair], f"--out {pair} is the file of --text, which it would replace: name another"),
         ([*of_text, text, "--pairs", "tab", "--jsonl"], "two layouts: give one"),
         ([*of_text, text, "--split", "test"], "--split goes with a binarized folder"),
         ([*of_text, text, "--batch-size", 0], "--batch-size 0"),

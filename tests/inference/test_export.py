@@ -160,7 +160,7 @@ def test_the_scores_of_the_best_checkpoint_are_not_those_of_the_last(idpg, tmp_p
     assert config_of(tmp_path / "named")["run"]["scores"] == record["scores"]
 
 
-def test_the_backbone_and_the_encoder_are_found(idpg, place, tmp_path):
+def test_the_backbone_and_the_encoder_are_found(idpg, place, tmp_path, monkeypatch):
     """Where they are said to be, where they were, or beside the folder under their names."""
     expected = answers(idpg("singles"), "singles")
     export(str(idpg("singles")), str(tmp_path / "there" / "shared"), paths=False)
@@ -172,6 +172,8 @@ def test_the_backbone_and_the_encoder_are_found(idpg, place, tmp_path):
     for name in ("backbone", "vocab"):
         shutil.copytree(place / name, folder.parent / name)
     assert answers(folder, "singles") == expected
+    monkeypatch.chdir(folder)
+    assert answers(".", "singles") == expected
 
 
 def test_another_backbone_is_refused(shared_folder, place, tmp_path):

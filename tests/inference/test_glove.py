@@ -7,8 +7,10 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 
 from fairseq_idpg import load
+from fairseq_idpg.inference import glove
 from fairseq_idpg.inference.folder import load_on_folder
 from preprocess.errors import InputError
 from tests.inference.saved import write_checkpoint
@@ -33,6 +35,20 @@ def test_new_words_are_looked_up_when_they_come(checkpoint, vectors):
     values = {line.split()[0]: np.array(line.split()[1:], float) for line in vectors.read_text().splitlines()}
     assert rows[1].numpy() == pytest.approx((values["blue"] + values["cat"]) / 2, abs=1e-6)  # of the words that it has
     assert rows[2].numpy() == pytest.approx(np.random.RandomState(0).normal(0, 0.6, 8), abs=1e-6)
+
+
+def test_words_are_forgotten_when_there_are_many(checkpoint, vectors, monkeypatch):
+    """A server meets new words as long as it runs."""
+    monkeypatch.setattr(glove, "MOST_WORDS", 3)
+    bounded, free = (load(checkpoint, device="cpu", vectors=vectors) for _ in range(2))
+    for pair in [("red", "cat"), ("blue fast", "dog"), ("red red", "cat blue dog fast"), ("red", "cat unheard")]:
+        ids = [bounded.text.encode([part]) for part in pair]
+        rows = bounded.means.rows(ids)
+        assert set(bounded.means.numbers) >= set(" ".join(pair).split())
+        assert len(bounded.means.numbers) == len(bounded.means.vectors) <= max(3, len(set(" ".join(pair).split())))
+        monkeypatch.setattr(glove, "MOST_WORDS", 1000)
+        assert torch.equal(rows, free.means.rows(ids))
+        monkeypatch.setattr(glove, "MOST_WORDS", 3)
 
 
 def test_other_vectors_are_refused(checkpoint, place, folders, vectors, tmp_path, caplog):

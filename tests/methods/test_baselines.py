@@ -97,8 +97,14 @@ def test_an_lm_head_does_not_read_it():
         tiny_model(method=f"bitfit+{NAME}", predict_with="mlm", verbaliser_loss="vocabulary")
 
 
-def test_biases_that_make_the_vector_may_be_trained():
-    model = made(f"bitfit+{NAME}")
+@pytest.mark.parametrize("method", [f"bitfit+{NAME}", f"{NAME}+bitfit"])
+def test_biases_that_make_the_vector_may_be_trained(method):
+    """In the one pass that makes it."""
+    model, runs = made(method), []
+    layers = model.encoder.sentence_encoder.layers
+    for layer in layers:
+        layer.register_forward_pre_hook(lambda *_: runs.append(1))
     logits(model, pair_batch()).square().sum().backward()
     gradients = {name for name, parameter in model.named_parameters() if parameter.grad is not None}
     assert "encoder.sentence_encoder.layers.0.fc1.bias" in gradients
+    assert len(runs) == len(layers)

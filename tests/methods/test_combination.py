@@ -39,6 +39,16 @@ def test_both_take_part():
     assert torch.equal(logits(both, pair_batch()), expected["p-tuning-v2"])
 
 
+def test_dropout_of_the_input_of_one_part_is_the_whole_ones():
+    for dropout in (True, False):
+        model, seen = tiny_model(method="adapter+s-idpg-phm", representation_dropout=dropout, dropout=0.5, **PHM), []
+        prompts = model.train().method.parts[1]
+        prompts.injection = lambda read, inject=prompts.injection, seen=seen: seen.append(read) or inject(read)
+        for _ in range(2):
+            logits(model, pair_batch())
+        assert torch.equal(*seen) != dropout
+
+
 @pytest.fixture
 def double_precision():
     torch.set_default_dtype(torch.float64)

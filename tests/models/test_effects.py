@@ -32,7 +32,7 @@ VALUES = {  # other values of every option than those that some preset has
     "attempt_hidden_size": [9],
     "attempt_temperature": ["0.5"],
     "attempt_init": ["source", "own"],
-    "prompt_reparameterization": ["none", "lstm", "mlp", "prefix-mlp", "low-rank"],
+    "prompt_reparameterization": ["none", "lstm", "mlp", "deep-mlp", "prefix-mlp", "low-rank"],
     "reparameterization_hidden_size": [9],
     "words_rank": [3],
     "words_length": [4],

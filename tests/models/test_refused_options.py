@@ -65,6 +65,16 @@ NO_INPUT = {"prompt_insertion": "key-value", "prompt_layers": "1,2"}
             "false has no effect: --no-free",
         ),
         (
+            "head-on-representation",
+            {"head_input": "token-mean", "no_freeze_backbone": True},
+            "token-mean reads word embeddings alone, and --no-freeze-backbone trains the layers",
+        ),
+        (
+            "head-on-representation+bitfit",
+            {"head_input": "token-mean"},
+            "token-mean reads word embeddings alone, and --method head-on-representation.bitfit trains the layers",
+        ),
+        (
             "m-idpg-phm",
             {"representation": GLOVE, "representation_width": 8, "generator_residual": True},
             "--generator-residual adds M\\(x\\) to rows of width d = 32, but word vectors have 8 numbers: leave",

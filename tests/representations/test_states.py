@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from types import SimpleNamespace
 
@@ -135,6 +136,18 @@ def test_states_that_do_not_fit_their_type(tmp_path):
 
 def disk(monkeypatch, free):
     monkeypatch.setattr(states_module.shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
+
+
+def test_another_process_completes_the_file_that_is_looked_at(tmp_path, monkeypatch):
+    made, size = cache(tmp_path), os.path.getsize
+    assert made.missing == made.size
+
+    def completed(path):
+        cache(tmp_path).fill(encode, batches())
+        return size(path)
+
+    monkeypatch.setattr(os.path, "getsize", completed)
+    assert made.missing == 0
 
 
 def test_the_room_is_said_before_it_is_taken(tmp_path, caplog, monkeypatch):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
-from tests.folders import write_folder
+from tests.folders import write_folder, write_indexed
 from tests.tasks.test_dataset import assert_prompts_in_place, make_task
 
 
@@ -62,3 +62,13 @@ def test_shortened_pairs(folder):
 def test_single_sentences_are_refused(tmp_path):
     with pytest.raises(InputError, match="--swap-pairs append needs sentence pairs"):
         make_task(write_folder(tmp_path / "single", pairs=False), swap_pairs="append")
+
+
+def test_pairs_that_were_exchanged_by_preprocess(tmp_path):
+    """They would be trained on four times."""
+    folder, a, b = write_folder(tmp_path), [[5, 6, 2]] * 12, [[7, 2]] * 12
+    for part, rows in (("input0", a + b), ("input1", b + a)):
+        write_indexed(folder / part / "train", rows)
+    with pytest.raises(InputError, match="was made with --swap-pairs append and has each training pair in both orders"):
+        make_task(folder, swap_pairs="append")
+    make_task(folder)

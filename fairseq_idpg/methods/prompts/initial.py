@@ -172,9 +172,7 @@ def load_saved(method: Any, path: Optional[str], cfg: Any, words: Optional[WordE
     for state in saved_methods(tensors):
         if not method.training_only:  # a folded prompt needs nothing of what made it
             state = {name: value for name, value in state.items() if not name.startswith("reparameterization.")}
-        differing = sorted(
-            n for n in {*own, *state} if n not in own or n not in state or own[n].shape != state[n].shape
-        )
+        differing = differing_names(own, state)
         if not differing:
             other = other_meaning(method, cfg, options)
             if on_other_backbone(options, tensors, words):

@@ -7,10 +7,13 @@ p-tuning: see ``reparameterization``
 
 Differs from the papers in:
 - prompt-tuning: rows stand after ``<s>`` (or at another --prompt-position), not in front of the sequence, and
-  take position embeddings, LayerNorm and dropout like words, as in the IDPG paper's code; a head is trained.
+  take position embeddings, LayerNorm and dropout like words, as in the IDPG paper's code; a head is trained. They start
+  from N(0, 0.02^2); --prompt-init has the paper's three starts.
 - p-tuning-v2: rows are ADDED to the hidden states, t per layer, half the parameters of the original, which puts
   t keys and t values in front of every attention. The IDPG paper's code keeps t more rows that nothing reads;
   they are left out, so the count is the paper's.
+- p-tuning-v2-kv: rows start from N(0, 0.02^2) and are not dropped, the text keeps its positions; released are N(0, 1),
+  dropout of 0.1 (--prompt-init standard-normal --prefix-dropout 0.1) and a text whose positions begin t later.
 """
 
 from dataclasses import dataclass
@@ -39,8 +42,8 @@ class TaskPromptConfig(PromptConfig):
     )
     reparameterization_hidden_size: Filled[int] = option(
         512,
-        "hidden size of prefix-mlp, rank of low-rank",
-        only_with=("prompt_reparameterization", ("prefix-mlp", "low-rank")),
+        "hidden size of prefix-mlp and deep-mlp, rank of low-rank",
+        only_with=("prompt_reparameterization", ("prefix-mlp", "deep-mlp", "low-rank")),
     )
 
 

@@ -1,7 +1,7 @@
 """Numbers and names on the command line that fairseq takes and that can only end badly."""
 
-import ast
 import math
+import os
 from argparse import Namespace
 from dataclasses import fields, is_dataclass
 from typing import Any, List, Optional, Sequence
@@ -18,6 +18,7 @@ from preprocess.split_scores import METRICS as SPLIT_METRICS
 from preprocess.split_scores import PARTS
 
 from .errors import InputError
+from .optim.choices import check_betas, check_optimization
 
 TASK = "sentence_prediction_idpg"
 # option -> its least value; with these values fairseq ends in a traceback, or trains nothing without a word
@@ -67,6 +68,7 @@ UNSUPPORTED_OF_TASK = {  # flags of fairseq's sentence_prediction
     "d2v2_multi": "it names what a batch holds as data2vec reads it",
 }
 TRAIN = "train"  # and more: the splits whose pairs are swapped, and whose questions need not stay together
+LAUNCHERS = ("MASTER_ADDR", "SLURM_JOB_ID")  # variables of what starts several processes: torchrun, Slurm
 BACKENDS = ("c10d", "pytorch_ddp", "no_c10d", "legacy_ddp")
 
 
@@ -109,11 +111,9 @@ def check_arguments(args: Namespace, gpu: Optional[bool] = None) -> None:
         raise InputError(f"--seed {args.seed} is too large: give {LARGEST_SEED} or less")
     if not args.batch_size and not args.max_tokens:
         raise InputError("--batch-size is missing: give it, or --max-tokens")
-    if _trains(args) and args.stop_min_lr >= max(args.lr) > 0:
-        raise InputError(f"--stop-min-lr {args.stop_min_lr} stops a training with --lr {max(args.lr)}: give less")
-    if getattr(args, "lr_scheduler", None) == "inverse_sqrt" and not args.warmup_updates:
-        raise InputError("--warmup-updates 0 with --lr-scheduler inverse_sqrt, which divides by it: give 1 or more")
-    _check_betas(getattr(args, "adam_betas", None))
+    check_betas(getattr(args, "adam_betas", None))
+    if _trains(args):
+        check_optimization(args)
     _check_supported(args)
     _check_criterion(args.criterion)
     _check_metric(args)
@@ -159,19 +159,6 @@ def _check_supported(args: Namespace) -> None:
 def _trains(args: Namespace) -> bool:
     """Whether they are of a training: others name what was trained."""
     return getattr(args, "path", None) is None and hasattr(args, "stop_min_lr")
-
-
-def _check_betas(text: Any) -> None:
-    """fairseq runs the text as Python."""
-    if not isinstance(text, str):
-        return
-    try:
-        betas = ast.literal_eval(text)
-        if len(betas) == 2 and all(0 <= beta < 1 for beta in betas):
-            return
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-        pass
-    raise InputError(f"--adam-betas {text} is no pair of shares: give two below 1, such as '(0.9, 0.98)'")
 
 
 def _check_flags(cfg: Any) -> None:
@@ -252,3 +239,10 @@ def _check_gpu(args: Namespace, gpu: bool) -> None:
     if _trains(args) and flat and not gpu:
         where = "with --cpu" if args.cpu else "without a GPU"
         raise InputError(f"--fp16 {where}: give --fp16-no-flatten-grads as well, or leave it out")
+    size, gpus = args.distributed_world_size, torch.cuda.device_count()
+    alone = args.distributed_init_method is None and not any(name in os.environ for name in LAUNCHERS)
+    if size > max(gpus, 1) and alone:  # fairseq starts a process for each GPU, and no others
+        raise InputError(
+            f"--distributed-world-size {size} with {gpus} GPUs on this machine: give less, or start each process "
+            "yourself with --distributed-init-method and --distributed-rank (benchmarks/README.md, Several processes)"
+        )

@@ -5,10 +5,19 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+import torch
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from fairseq_idpg.arguments import BACKENDS, UNSUPPORTED, check_arguments, check_configuration, check_task, check_tokens
+from fairseq_idpg.arguments import (
+    BACKENDS,
+    LAUNCHERS,
+    UNSUPPORTED,
+    check_arguments,
+    check_configuration,
+    check_task,
+    check_tokens,
+)
 from fairseq_idpg.errors import InputError
 from tests.folders import ROOT, TRAINING
 from tests.helpers import dictionary
@@ -30,7 +39,8 @@ def composed(args):
 
 def test_usual_arguments_pass():
     check_arguments(parsed())
-    check_arguments(parsed("--optimizer", "grouped_adam", "--lr-scheduler", "polynomial_decay", "--lr", "1e-3,1e-4"))
+    decay = ("--lr-scheduler", "polynomial_decay", "--total-num-update", "9")
+    check_arguments(parsed("--optimizer", "grouped_adam", *decay, "--lr", "1e-3,1e-4"))
     for precision in (["--fp16", "--fp16-no-flatten-grads"], ["--memory-efficient-fp16"], ["--bf16"], ["--amp"]):
         check_arguments(parsed(*precision))
 
@@ -60,13 +70,7 @@ def test_usual_arguments_pass():
         (["--add-prev-output-tokens"], "--add-prev-output-tokens is not supported: this model has no decoder: leave"),
         (["--d2v2-multi"], "--d2v2-multi is not supported: it names what a batch holds as data2vec reads it: leave"),
         (["--train-subset", "dev"], "--train-subset dev is not taken for training: give a name that begins with train"),
-        *(
-            (["--adam-betas", text], f"--adam-betas {text} is no pair of")
-            for text in ("(0.9,", "(0.9, 1)", "0.9", "f()")
-        ),
-        (["--lr-scheduler", "inverse_sqrt", "--warmup-updates", "0"], "--warmup-updates 0 with --lr-scheduler inverse"),
         (["--valid-subset", "valid,train"], "--valid-subset valid,train is not supported: train is read as training"),
-        (["--stop-min-lr", "1"], "--stop-min-lr 1.0 stops a training with --lr"),
         (["--criterion", "cross_entropy"], "--criterion cross_entropy does not fit --task sentence_prediction_idpg"),
     ],
 )
@@ -244,4 +248,17 @@ def test_validation_in_half_precision_needs_no_gpu():
 def test_other_tasks_are_left_alone():
     args = parsed("--criterion", "cross_entropy", "--dropout", "nan")
     args.task = "translation"
+    check_arguments(args)
+
+
+def test_processes_that_nothing_starts(monkeypatch):
+    for name in LAUNCHERS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    args = parsed("--distributed-world-size", "3")
+    with pytest.raises(InputError, match="--distributed-world-size 3 with 2 GPUs on this machine: give less, or start"):
+        check_arguments(args)
+    check_arguments(parsed("--distributed-world-size", "2"))
+    check_arguments(parsed("--distributed-world-size", "3", "--distributed-init-method", "tcp://localhost:9"))
+    monkeypatch.setenv(LAUNCHERS[0], "localhost")
     check_arguments(args)

@@ -79,7 +79,14 @@ class IDPGHubInterface(nn.Module):
         return padded if return_all_hiddens else padded[0]
 
     def predict(self, head: str, tokens: Tensor, return_logits: bool = False) -> Tensor:
-        """B x classes log-probabilities, or the logits (of a model of scores: B x 1, as they were trained)."""
+        """B x classes log-probabilities, or the logits (of a model of scores: B x 1, as they were trained).
+
+        Raises:
+            InputError: the model has no such head.
+        """
+        if head not in self.model.classification_heads:
+            known = ", ".join(self.model.classification_heads)
+            raise InputError(f"head {head!r} is none of this model's: give {known}")
         net_input, _ = self._batch(tokens.unsqueeze(0) if tokens.dim() == 1 else tokens)
         logits, _ = self.model(**net_input, features_only=True, classification_head_name=head)
         return logits if return_logits else F.log_softmax(logits, dim=-1)

@@ -79,3 +79,9 @@ def test_tokens_are_never_cut(hub):
         InputError, match="row 1 of the tokens has [0-9]+ tokens, and this model .* prompt: shorten it$"
     ):
         model.predict(HEAD, model.encode("cat " * 40))
+
+
+def test_another_head(hub):
+    model = hub("singles")
+    with pytest.raises(InputError, match=f"head 'other' is none of this model's: give {HEAD}$"):
+        model.predict("other", model.encode("cat"))

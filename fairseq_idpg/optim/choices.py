@@ -1,0 +1,83 @@
+"""Optimizers and schedules of fairseq with options that no training can go with."""
+
+import ast
+from argparse import Namespace
+from importlib.util import find_spec
+from typing import Any
+
+from ..errors import InputError
+
+PACKAGES = {"cpu_adam": "deepspeed", "lamb": "apex"}  # optimizer -> the package that it is of
+COMPOSITE = {"optimizer": "composite", "lr_scheduler": "pass_through"}
+ONE_RATE = ("cosine", "inverse_sqrt", "reduce_lr_on_plateau", "tri_stage", "triangular")
+
+
+def check_betas(text: Any) -> None:
+    """Refuses a text that is more than two numbers: fairseq runs it as Python.
+
+    Raises:
+        InputError: it is no pair of shares.
+    """
+    if not isinstance(text, str):
+        return
+    try:
+        betas = ast.literal_eval(text)
+        if len(betas) == 2 and all(0 <= beta < 1 for beta in betas):
+            return
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        pass
+    raise InputError(f"--adam-betas {text} is no pair of shares: give two below 1, such as '(0.9, 0.98)'")
+
+
+def check_optimization(args: Namespace) -> None:
+    """Refuses what fairseq ends in a traceback with, or stops at once with.
+
+    Raises:
+        InputError: naming the option, its value and the remedy.
+    """
+    for option in ("lr", "update_freq"):
+        if not getattr(args, option):
+            raise InputError(f"--{option.replace('_', '-')} is empty: give a number")
+    if args.stop_min_lr >= max(args.lr) > 0:
+        raise InputError(f"--stop-min-lr {args.stop_min_lr} stops a training with --lr {max(args.lr)}: give less")
+    if getattr(args, "optimizer", None) is None:
+        raise InputError("--optimizer is missing: give adam, or grouped_adam for two learning rates")
+    package = PACKAGES.get(args.optimizer)
+    if package and find_spec(package) is None:
+        raise InputError(f"--optimizer {args.optimizer} needs the package {package}, which is missing: give adam")
+    for option, name in COMPOSITE.items():
+        if getattr(args, option) == name:
+            raise InputError(
+                f"--{option.replace('_', '-')} {name} is not supported: a command line cannot give groups of "
+                "parameters optimizers of their own: give --optimizer adam, or grouped_adam for two learning rates"
+            )
+    _check_schedule(args.lr_scheduler, args)
+
+
+def _check_schedule(name: str, args: Namespace) -> None:
+    schedule = f"--lr-scheduler {name}"
+    if name in ONE_RATE and len(args.lr) > 1:
+        rates = ",".join(map(str, args.lr))
+        raise InputError(f"--lr {rates} with {schedule}, which takes one: give one, or --lr-scheduler fixed")
+    if name == "inverse_sqrt" and not args.warmup_updates:
+        raise InputError(f"--warmup-updates 0 with {schedule}, which divides by it: give 1 or more")
+    if name == "polynomial_decay" and args.total_num_update is None:
+        raise InputError(f"--total-num-update is missing, over which {schedule} decays: give as many as --max-update")
+    if name == "cosine" and args.lr_period_updates <= 0 and args.max_update <= args.warmup_updates:
+        raise InputError(
+            f"--max-update {args.max_update} with {schedule} leaves no update after --warmup-updates "
+            f"{args.warmup_updates}: give more, or --lr-period-updates"
+        )
+    if name == "tri_stage":
+        _check_stages(schedule, args)
+
+
+def _check_stages(schedule: str, args: Namespace) -> None:
+    ratio = args.phase_ratio
+    if ratio is None and args.decay_steps < 1:
+        raise InputError(f"--decay-steps {args.decay_steps} with {schedule}, which divides by it: give 1 or more")
+    if ratio is not None and (args.max_update < 1 or sum(ratio) != 1 or int(args.max_update * ratio[2]) < 1):
+        raise InputError(
+            f"--phase-ratio {ratio} of --max-update {args.max_update} with {schedule}: give --max-update, and three "
+            "shares that add up to 1, of which the last has an update"
+        )

@@ -1,0 +1,72 @@
+"""Optimizers and schedules that no training can go with."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairseq_idpg.arguments import check_arguments
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.optim import choices
+from tests.test_arguments import parsed
+
+COSINE = ("--lr-scheduler", "cosine")
+STAGES = ("--lr-scheduler", "tri_stage")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--lr", ""], "--lr is empty: give a number"),
+        (["--update-freq", ""], "--update-freq is empty: give a number"),
+        (["--stop-min-lr", "1"], "--stop-min-lr 1.0 stops a training with --lr"),
+        *(
+            (["--adam-betas", text], f"--adam-betas {text} is no pair of")
+            for text in ("(0.9,", "(0.9, 1)", "0.9", "f()")
+        ),
+        (["--optimizer", "composite"], "--optimizer composite is not supported: a command line cannot give groups"),
+        (["--lr-scheduler", "pass_through"], "--lr-scheduler pass_through is not supported: a command line cannot"),
+        ([*COSINE, "--max-update", "9", "--lr", "1e-3,1e-4"], "--lr 0.001,0.0001 with --lr-scheduler cosine, which"),
+        (
+            ["--lr-scheduler", "inverse_sqrt", "--warmup-updates", "0"],
+            "--warmup-updates 0 with --lr-scheduler inverse_sqrt, which divides",
+        ),
+        (["--lr-scheduler", "polynomial_decay"], "--total-num-update is missing, over which --lr-scheduler polynomial"),
+        (COSINE, "--max-update 0 with --lr-scheduler cosine leaves no update after --warmup-updates 0: give more"),
+        ([*COSINE, "--max-update", "4", "--warmup-updates", "4"], "leaves no update after --warmup-updates 4"),
+        (STAGES, "--decay-steps 0 with --lr-scheduler tri_stage, which divides by it: give 1 or more"),
+        ([*STAGES, "--phase-ratio", "(0.5,0.1,0.4)"], "of --max-update 0 with --lr-scheduler tri_stage: give --max-"),
+        ([*STAGES, "--phase-ratio", "(0.5,0.1,0.1)", "--max-update", "9"], "three shares that add up to 1"),
+        ([*STAGES, "--phase-ratio", "(0.5,0.5,0)", "--max-update", "9"], "of which the last has an update"),
+    ],
+)
+def test_refused(given, message):
+    with pytest.raises(InputError) as refused:
+        check_arguments(parsed(*given))
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [*COSINE, "--max-update", "9"],
+        [*COSINE, "--lr-period-updates", "9"],
+        ["--lr-scheduler", "inverse_sqrt", "--warmup-updates", "1"],
+        ["--lr-scheduler", "polynomial_decay", "--total-num-update", "9"],
+        [*STAGES, "--decay-steps", "9"],
+        [*STAGES, "--phase-ratio", "(0.5,0.1,0.4)", "--max-update", "9"],
+        ["--lr", "1e-3,1e-4"],
+    ],
+)
+def test_taken(given):
+    check_arguments(parsed(*given))
+
+
+@pytest.mark.parametrize(("optimizer", "package"), [("cpu_adam", "deepspeed"), ("lamb", "apex")])
+def test_packages_of_optimizers(optimizer, package, monkeypatch):
+    args = parsed("--optimizer", optimizer)
+    for found in (object(), None):
+        monkeypatch.setattr(choices, "find_spec", {package: found}.get)
+        if found:
+            check_arguments(args)
+    with pytest.raises(InputError, match=f"--optimizer {optimizer} needs the package {package}, which is missing"):
+        check_arguments(args)

@@ -18,7 +18,7 @@ README = Path(__file__).with_name("README.md")
 CONVERT = ["transformers"]
 SWEEPS = ["matplotlib", "pyyaml", "scikit-learn", "submitit", "tabulate"]
 SERVE = ["prometheus-client", "starlette", "uvicorn"]
-DATA = {"plots": ["matplotlib"], "parquet": ["pyarrow"], "hub": ["datasets"]}
+DATA = {"plots": ["matplotlib"], "parquet": ["pyarrow"], "hub": ["datasets>=4"]}
 
 BESIDE = ("preprocess", "checkpoints", "run_scripts")  # in the repository; checkpoints has no __init__.py
 WITHIN = "" if {"editable_wheel", "develop"} & {*sys.argv} else "fairseq_idpg."

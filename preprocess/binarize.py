@@ -21,7 +21,7 @@ from .encoders import Encoder, load_encoder
 from .errors import InputError
 from .indexed import IndexedWriter
 from .questions import question_file, question_line
-from .rows import Malformed, Row
+from .rows import Malformed, Row, unknown_label
 from .sources import Source
 
 CHUNK = 2000  # examples
@@ -95,19 +95,18 @@ class Labels:
         assert row.label is not None
         code = self.codes.get(row.label)
         if code is None:
-            where = f"{split.source.name} line {row.line}: label {row.label!r}"
+            where = f"{split.source.name} line {row.line}"
             if self.names is not None or not split.name.startswith("train"):
-                raise InputError(
-                    f"{where} is unknown (known: {', '.join(self.codes)}): correct it or name another column"
-                )
+                raise unknown_label(where, row.label, self.codes)
             if unfit(row.label):
-                raise InputError(f"{where} {unfit(row.label)}")
+                raise InputError(f"{where}: label {row.label!r} {unfit(row.label)}")
             code = self.codes[row.label] = len(self.codes)
         return code
 
     def _score(self, split: Split, row: Row) -> float:
+        text = row.label or ""
         try:
-            score = float(row.label or "")
+            score = float("nan" if "_" in text else text)  # Python reads 4_5 as 45
         except ValueError:
             score = float("nan")
         if not np.isfinite(score):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -70,7 +71,7 @@ def check(args: argparse.Namespace) -> None:
         raise InputError(f"--workers {args.workers}: give 1 or more")
     if args.max_length is not None and args.max_length < 1:
         raise InputError(f"--max-length {args.max_length}: give 1 or more")
-    if args.regression is not None and (args.labels or not args.regression > 0):
+    if args.regression is not None and (args.labels or not 0 < args.regression < math.inf):
         raise InputError(f"--regression {args.regression}: give a positive scale, and no --labels")
     if args.efl and args.regression is not None:
         raise InputError("--efl is for classes, not for --regression: leave one out")

@@ -11,6 +11,7 @@ from .readers import record_rows
 from .rows import Columns, Malformed, Row
 from .sources import Source
 
+LEAST = 4  # the first version of `datasets` that runs no scripts of data sets (its release notes)
 HIDDEN = -1  # the hub's sign for a label that is not known: of a class, or of all scores of a test set
 
 
@@ -28,6 +29,10 @@ def hub_split(dataset: str, name: str, hub_name: str, columns: Columns, strict: 
         import datasets
     except ImportError:
         raise InputError("--from-hub needs the package datasets: pip install datasets") from None
+    if int(datasets.__version__.partition(".")[0]) < LEAST:
+        raise InputError(
+            f"--from-hub: datasets {datasets.__version__} runs scripts of data sets: pip install 'datasets>={LEAST}'"
+        )
     path, _, config = dataset.partition(":")
     try:
         data = datasets.load_dataset(path, config or None, split=hub_name)

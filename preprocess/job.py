@@ -40,6 +40,8 @@ def task_splits(task: Task, args: argparse.Namespace) -> tuple[list[Split], Labe
     unknown = [name for name in args.splits or () if name not in task.files]
     if unknown:
         raise InputError(f"--splits {unknown[0]}: {task.name} has {', '.join(task.files)}")
+    if len(set(args.splits or ())) < len(args.splits or ()):
+        raise InputError(f"--splits {' '.join(args.splits)}: a split is named twice: give each once")
     layout = task.layout
     if args.csv_quotes == "keep":
         layout = f"{layout}-with-quotes"
@@ -83,7 +85,7 @@ def own_splits(args: argparse.Namespace) -> tuple[list[Split], Labels]:
     if not args.text_columns or len(args.text_columns) > 2:
         raise InputError("--text-columns is missing: name the column of the sentence, or the two columns of a pair")
     texts = [_column(name, args.no_header) for name in args.text_columns]
-    label = None if args.label_column is None else _column(args.label_column, args.no_header)
+    label = _column(args.label_column, args.no_header)
     columns = Columns(texts, label, header=not args.no_header, unused_fields=args.no_header)
     if args.from_hub:
         splits = [hub_split(args.from_hub, *pair, columns, args.strict) for pair in _pairs("hub", args.splits or HUB)]
@@ -137,7 +139,7 @@ def transformed(
     if args.efl:
         descriptions = efl_descriptions(name, inputs, classes)
         for split in splits:
-            split.rows = entailment_pairs(split.rows, descriptions)
+            split.rows = entailment_pairs(split.rows, descriptions, classes, split.source.name)
         labels = Labels((NOT_ENTAILED, ENTAILED), keep_order=True)
         inputs = 2
     if args.swap_pairs == "append":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, Callable, Iterator, Sequence
@@ -85,6 +86,11 @@ def _csv_fields(lines: Lines, malformed: Malformed) -> Iterator[tuple[int, list[
                     f"{malformed.source} line {line}: a quote is opened and never closed: mend the file, or give "
                     "--csv-quotes keep if quotes are ordinary characters"
                 ) from None
+            if reader.line_num > line:
+                raise InputError(
+                    f"{malformed.source} line {line}: a quote is opened that line {reader.line_num} closes by mistake "
+                    f"({error}): mend the file, or give --csv-quotes keep if quotes are ordinary characters"
+                ) from None
             malformed.add(line, f"not csv ({error})")
             continue
         if fields:
@@ -113,9 +119,9 @@ def label_text(label: Any) -> str | None:
     """A JSON label as it stands in ``label/dict.txt``: true and false in lower case.
 
     Raises:
-        TypeError: it is a list or an object.
+        TypeError: it is a list or an object, or JSON's NaN or Infinity.
     """
-    if not isinstance(label, (str, int, float, type(None))):
+    if not isinstance(label, (str, int, float, type(None))) or isinstance(label, float) and not math.isfinite(label):
         raise TypeError(f"label {label!r}")
     return None if label is None else str(label).lower() if isinstance(label, bool) else str(label).strip()
 

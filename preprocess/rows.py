@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Sequence
+from typing import Iterable, NamedTuple, Sequence
 
 from .errors import InputError
 from .questions import AnswerText
@@ -46,3 +46,9 @@ class Columns(NamedTuple):
     trailing_fields: bool = False
     number: str | None = None
     unused_fields: bool = False
+
+
+def unknown_label(where: str, label: str, known: Iterable[str]) -> InputError:
+    """What to say of a label that is none of the classes."""
+    known = ", ".join(known)
+    return InputError(f"{where}: label {label!r} is unknown (known: {known}): correct it or name another column")

@@ -15,6 +15,7 @@ import numpy as np
 
 from .columns import aligned
 from .data_folder import DataFolder
+from .errors import InputError
 from .split_facts import class_counts, count_examples
 from .stats_plot import save_plot
 from .writing import write_output
@@ -28,7 +29,13 @@ NAMES = (0, 1, 4)  # of the columns, those without numbers
 
 
 def describe_folder(data: DataFolder) -> dict[str, Any]:
-    """{"path", "pairs", "splits": {split: ``describe_split``}}."""
+    """{"path", "pairs", "splits": {split: ``describe_split``}}.
+
+    Raises:
+        InputError: a folder without splits.
+    """
+    if not data.splits:
+        raise InputError(f"{data.path} has no splits (input0/*.idx): make it with python -m preprocess")
     return {
         "path": str(data.path),
         "pairs": len(data.inputs) > 1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, Iterator
 
 from .errors import InputError
-from .rows import Row
+from .rows import Row, unknown_label
 
 Read = Callable[[Callable[[int], object]], Iterator[Row]]
 
@@ -36,11 +36,13 @@ def swapped_pairs_appended(read: Read) -> Read:
     return both
 
 
-def entailment_pairs(read: Read, descriptions: dict[str, str]) -> Read:
+def entailment_pairs(read: Read, descriptions: dict[str, str], classes: tuple[str, ...], source: str) -> Read:
     """(sentence, description of a class), labelled whether the sentence is of that class."""
 
     def pairs(on_bytes: Callable[[int], object]) -> Iterator[Row]:
         for row in read(on_bytes):
+            if row.label not in (None, *classes):
+                raise unknown_label(f"{source} line {row.line}", row.label, classes)
             for label, description in descriptions.items():
                 entailed = None if row.label is None else ENTAILED if row.label == label else NOT_ENTAILED
                 yield Row(row.line, (row.texts[0], description), entailed)
@@ -59,6 +61,8 @@ def efl_descriptions(name: str, inputs: int, labels: tuple[str, ...]) -> dict[st
         raise InputError(f"--efl: {name} has sentence pairs already, EFL is for single sentences: leave it out")
     if name not in EFL_DESCRIPTIONS:
         raise InputError(f"--efl: {name} has no label descriptions: add them to {where}")
+    if not labels:
+        raise InputError(f"--efl: the classes of {name} are not known: give --labels")
     descriptions = EFL_DESCRIPTIONS[name]
     unknown = [label for label in descriptions if label not in labels]
     if unknown:

@@ -106,6 +106,9 @@ def test_unclosed_quote(commands):
     path = commands.write("t.csv", 'text,label\nfine,1\n"never closed,0\nmore,1\n')
     error = commands.fails("x", "--from-csv", f"train={path}", "--text-columns", "text")
     assert "t.csv line 3: a quote is opened and never closed" in error
+    commands.write("t.csv", 'text,label\n"never closed,0\nmore,1\n"one, two",1\n')
+    error = commands.fails("x", "--from-csv", f"train={path}", "--text-columns", "text")
+    assert "t.csv line 2: a quote is opened that line 4 closes by mistake" in error
 
 
 def test_options_that_contradict_each_other(commands):
@@ -132,6 +135,8 @@ def test_options_that_contradict_each_other(commands):
         ([*own, "--bpe", "gpt2", "--csv-quotes", "keep"], "--csv-quotes keep"),
     ]:
         assert message in commands.fails("x", *options)
+    splits = ("--splits", "valid", "valid")
+    assert "--splits valid valid: a split is named twice" in commands.fails("RTE", "--raw", with_rte(commands), *splits)
     assert "RTE has sentence pairs already" in commands.fails("RTE", "--raw", with_rte(commands), "--efl")
     assert "is not the name of a folder" in commands.fails("a/b", *own)
 
@@ -287,7 +292,7 @@ def test_scores_name_file_line_and_value(score, commands):
     assert f"t.tsv line 3: score {score!r} is not a number: correct the line" in commands.fails("x", *options)
 
 
-@pytest.mark.parametrize("score", ["NaN", "Infinity", '"high"', "[1]", "{}"])
+@pytest.mark.parametrize("score", ["NaN", "Infinity", '"high"', '"4_5"', "[1]", "{}"])
 def test_scores_of_json(score, commands):
     path = commands.write("t.jsonl", f'{{"t": "a", "label": 1}}\n{{"t": "b", "label": {score}}}\n')
     options = ["--from-jsonl", f"train={path}", "--text-columns", "t", "--regression", "--strict"]

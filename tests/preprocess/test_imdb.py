@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-import types
-
 import pytest
 
 from preprocess.checksums import content_digest
+from tests.preprocess.commands import install_hub
 from tests.preprocess.test_own_data import FakeDataset, FakeLabels
 
 IMDB = {  # README of aclImdb: ID_RATING.txt below pos and neg, in train and test; unsup has ratings of 0
@@ -61,8 +59,7 @@ def test_imdb_from_the_hub_is_the_same_folder(commands, monkeypatch):
         split, label, *rest = name.split("/")
         if rest and label != "unsup":
             splits[split].append({"text": text.rstrip("\n"), "label": FakeLabels.names.index(label)})
-    fake = types.SimpleNamespace(load_dataset=lambda path, config, split: {"stanfordnlp/imdb": splits}[path][split])
-    monkeypatch.setitem(sys.modules, "datasets", fake)
+    install_hub(monkeypatch, lambda path, config, split: {"stanfordnlp/imdb": splits}[path][split])
     options = ["--splits", "train=train", "valid=test", "test=test", "--text-columns", "text", "--overwrite"]
     before = content_digest(ours.path)
     assert content_digest(commands.ok("IMDB", "--from-hub", "stanfordnlp/imdb", *options).path) == before

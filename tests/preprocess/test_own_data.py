@@ -8,6 +8,7 @@ import types
 import pytest
 
 from preprocess.transforms import EFL_DESCRIPTIONS
+from tests.preprocess.commands import install_hub
 
 PAIRS = "id\tfirst\tsecond\tscore\n1\tone a\tone b\t4\n2\ttwo a\ttwo b\t1\n"
 SENTENCES = 'text,label\nfine,yes\n"so, so",no\nbad,no\n'
@@ -110,14 +111,19 @@ def test_hub(commands, monkeypatch):
         "train": FakeDataset([{"text": "good", "label": 1}, {"text": "bad", "label": 0}]),
         "test": FakeDataset([{"text": "unknown", "label": -1}]),
     }
-    fake = types.SimpleNamespace(load_dataset=lambda path, config, split: {("d", "c"): splits}[path, config][split])
-    monkeypatch.setitem(sys.modules, "datasets", fake)
+    install_hub(monkeypatch, lambda path, config, split: {("d", "c"): splits}[path, config][split])
     data = commands.ok("x", "--from-hub", "d:c", "--splits", "train=train", "test=test", "--text-columns", "text")
     assert commands.texts(data, "train") == ["good", "bad"] and commands.labels(data, "train") == ["pos", "neg"]
     assert commands.texts(data, "test") == ["unknown"] and not data.has_labels("test")
     monkeypatch.setitem(sys.modules, "datasets", None)
     shown = commands.run("y", "--from-hub", "d", "--text-columns", "text"), commands.capsys.readouterr().err
     assert shown == (1, "preprocess: --from-hub needs the package datasets: pip install datasets\n")
+
+
+def test_a_hub_package_that_runs_scripts_of_data_sets(commands, monkeypatch):
+    install_hub(monkeypatch, None, version="3.6.0")
+    error = commands.fails("y", "--from-hub", "d", "--text-columns", "text")
+    assert "datasets 3.6.0 runs scripts of data sets: pip install 'datasets>=4'" in error
 
 
 @pytest.mark.parametrize("hidden", [-1, -1.0])
@@ -131,8 +137,7 @@ def test_scores_that_the_hub_hides_are_none(commands, monkeypatch, hidden):
     splits = {"train": Scores({"text": text, "label": score} for text, score in rows)}
     splits["test"] = Scores({"text": text, "label": hidden} for text in "ab")
     splits["test1"] = Scores({"text": text, "label": score} for text, score in rows)
-    fake = types.SimpleNamespace(load_dataset=lambda path, config, split: splits[split])
-    monkeypatch.setitem(sys.modules, "datasets", fake)
+    install_hub(monkeypatch, lambda path, config, split: splits[split])
     chosen = ["--splits", *(f"{name}={name}" for name in splits), "--text-columns", "text", "--regression", "5"]
     data = commands.ok("x", "--from-hub", "glue:stsb", *chosen)
     assert data.targets("train") == data.targets("test1") == ["0.5", "-0.2"] and not data.has_labels("test")
@@ -145,8 +150,7 @@ def test_no_class_of_the_hub_is_counted_from_the_end(commands, monkeypatch, numb
 
     splits = {"train": Classes([{"text": "a", "label": 0}, {"text": "b", "label": 1}])}
     splits["test"] = Classes([{"text": "a", "label": number}, {"text": "b", "label": number}])
-    fake = types.SimpleNamespace(load_dataset=lambda path, config, split: splits[split])
-    monkeypatch.setitem(sys.modules, "datasets", fake)
+    install_hub(monkeypatch, lambda path, config, split: splits[split])
     data = commands.ok("x", "--from-hub", "x", "--splits", "train=train", "test=test", "--text-columns", "text")
     assert not data.has_labels("test")
 
@@ -186,6 +190,24 @@ def test_efl_with_a_description_of_every_class(commands, monkeypatch):
     data = commands.ok("x", "--from-tsv", f"train={path}", *options)
     assert commands.texts(data, "train", "input1") == ["It is a", "It is b", "It is c"]
     assert commands.labels(data, "train") == ["not_entailment", "entailment", "not_entailment"]
+
+
+def test_efl_of_labels_that_are_no_class(commands):
+    for file in ("train.csv", "test.csv"):
+        commands.write(f"cr/{file}", "1,nice\n5,bad\n")
+    assert "line 2: label '5' is unknown (known: 1, 0): correct it" in commands.fails(
+        "CR", "--raw", commands.raw, "--efl"
+    )
+    path = commands.write("x.csv", "text,label\nfine,1\n")
+    own = ("CR", "--from-csv", f"train={path}", "--text-columns", "text", "--efl")
+    assert "--efl: the classes of CR are not known: give --labels" in commands.fails(*own)
+
+
+def test_scores_have_six_digits_as_in_the_published_folders(commands):
+    path = commands.write("x.tsv", "t\tlabel\na\t2.33333333333333\nb\t4.75\n")
+    own = ("x", "--from-tsv", f"train={path}", "--text-columns", "t", "--regression")
+    assert "--regression inf: give a positive scale" in commands.fails(*own, "inf")
+    assert commands.ok(*own, "5").targets("train") == ["0.466667", "0.95"]
 
 
 def test_sentences_cut_to_a_length(commands):
@@ -232,3 +254,10 @@ def test_log_says_what_was_read(commands):
     merges.write_text(merges.read_text() + "#version: other\n")
     again = commands.ok("z", "--from-tsv", f"train={path}", "--text-columns", "t")
     assert json.loads((again.path / "preprocess.json").read_text())["vocab_sha256"] != fingerprint
+
+
+def test_a_label_that_json_has_no_number_for(commands):
+    path = commands.write("x.jsonl", '{"t": "a", "label": 1}\n{"t": "b", "label": NaN}\n{"t": "c", "label": 0}\n')
+    data = commands.ok("x", "--from-jsonl", f"train={path}", "--text-columns", "t")
+    assert sorted(data.label_names) == ["0", "1"] and commands.texts(data, "train") == ["a", "c"]
+    assert "skipped line 2: not such a record" in commands.capsys.readouterr().out

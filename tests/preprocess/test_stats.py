@@ -185,3 +185,11 @@ def test_sizes_of_the_paper(task, train, valid):
     """Table 5, which gives MRPC's validation set one example more than GLUE has."""
     splits = describe_folder(DataFolder(SHARED / f"{task}-bin"))["splits"]
     assert (splits["train"]["examples"], splits["valid"]["examples"]) == (train, valid)
+
+
+def test_a_folder_without_splits(tmp_path, capsys):
+    folder = write_folder(tmp_path / "x-bin")
+    for path in folder.glob("input*/*.idx"):
+        path.unlink()
+    assert run(["stats", str(folder), "--no-plot"]) == 1
+    assert "x-bin has no splits (input0/*.idx): make it with" in capsys.readouterr().err

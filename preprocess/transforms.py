@@ -41,7 +41,7 @@ def entailment_pairs(read: Read, descriptions: dict[str, str], classes: tuple[st
 
     def pairs(on_bytes: Callable[[int], object]) -> Iterator[Row]:
         for row in read(on_bytes):
-            if row.label not in (None, *classes):
+            if row.label is not None and row.label not in classes:
                 raise unknown_label(f"{source} line {row.line}", row.label, classes)
             for label, description in descriptions.items():
                 entailed = None if row.label is None else ENTAILED if row.label == label else NOT_ENTAILED

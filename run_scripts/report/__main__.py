@@ -23,6 +23,7 @@ from .papers import papers
 from .render import FORMATS, SUFFIXES, Chart, Table, save
 from .runs import Results, read_results
 from .scope import Choice
+from .scores import TESTS
 from .tables import SCORE_TABLES, overview, score_table
 from .transfer import transfer_table
 
@@ -47,7 +48,7 @@ papers, by their own metrics.
 
 A score is the mean and sample standard deviation over seeds of the test scores at the learning rate with the best mean
 dev score, for each row and task. Without --table and --figure: what RESULTS holds."""
-OF_SCORES = {"voting", "significance"}
+OF_SCORES = {"voting", "significance", "significance_test"}
 OF_PLACES = {"position", "supplementary_position"}
 OF_RUNS = {"tasks", "rows", "seeds", "k", "prompt_length", "selection", "backbone"}
 OVERVIEW = ("overview", 0)
@@ -106,7 +107,8 @@ def parser() -> argparse.ArgumentParser:
     add("--rows", nargs="+", metavar="ROW", help="of the table (default: the paper's, and others with runs)")
     add("--paper", action="store_true", help="the paper's values even beside another backbone's than its own")
     add("--voting", action="store_true", help="add the scores of the votes of all seeds")
-    add("--significance", metavar="ROW", action="append", help="add p values against this row; may be repeated")
+    add("--significance", metavar="ROW", action="append", help="add differences to this row, with p; may be repeated")
+    add("--significance-test", choices=TESTS, help="that p is of (default: t, the paired t-test)")
     runs = made.add_argument_group("which runs, where RESULTS holds several kinds")
     runs.add_argument("--seeds", nargs="+", type=int, metavar="S", help="default: all, some rows may have fewer")
     runs.add_argument("--selection", choices=SELECTIONS)
@@ -126,6 +128,8 @@ def refuse_useless(args: argparse.Namespace) -> None:
         if getattr(args, name) not in (None, False):
             shown = f"--{what} {number}" if asked else "a command without --table and --figure"
             raise InputError(f"--{name.replace('_', '-')} means nothing to {shown}: leave it out")
+    if args.significance_test and not args.significance:
+        raise InputError("--significance-test means nothing without --significance: name a row with that")
     if args.position and len(args.position) > 2:
         raise InputError(
             f"--position {' '.join(map(str, args.position))}: give one position, or one for singles and pairs"
@@ -154,7 +158,8 @@ def make(args: argparse.Namespace, results: Results, choice: Choice) -> Table | 
     if args.figure:
         return FIGURES[args.figure](results, choice)
     if args.table in SCORE_TABLES:
-        return score_table(SCORE_TABLES[args.table], results, choice, args.voting, args.significance or ())
+        test = args.significance_test or "t"
+        return score_table(SCORE_TABLES[args.table], results, choice, args.voting, args.significance or (), test)
     if args.table:
         return TABLES[args.table](results, choice)
     return overview(results)

@@ -20,6 +20,10 @@ MISSING = "missing"
 NOTHING = "-"  # where there cannot be a value
 
 
+def signed(difference: float) -> str:
+    return f"{round(difference, 1) + 0:+.1f}"  # adding 0 makes -0.0 positive
+
+
 @dataclass(frozen=True)
 class Table:
     """Lines of cells in groups that stay together, and notes that belong below them.

@@ -1,4 +1,4 @@
-"""The score of a row on a task: over the seeds, at the learning rate that dev prefers; p values."""
+"""The score of a row on a task: over the seeds, at the learning rate that dev prefers; how rows differ."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import Any, Callable, Collection, Iterable, Mapping
 
-from scipy.stats import ttest_rel
+from scipy.stats import ttest_1samp, wilcoxon
 
 from .alike import is_variant
+from .render import signed
 from .runs import Run, grouped, is_hopeless
 
 LEVEL = 0.05  # of significance
@@ -102,34 +103,39 @@ def std_of_mean(row: RowScores, tasks: Collection[str]) -> float | None:
 
 # --- whether two rows differ ---------------------------------------------------------------------
 
+TESTS: dict[str, tuple[str, Callable[[list[float]], Any]]] = {  # name -> its words, the test of the differences
+    "t": ("paired t-test", lambda differences: ttest_1samp(differences, 0)),
+    "wilcoxon": ("Wilcoxon signed-rank test", wilcoxon),
+}
+
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two-sided p value of a paired t-test over n pairs.
+    """How far a row is above another in the mean over n pairs, x100, and the two-sided p value of that."""
 
-    Not a number below two pairs, or where all differences are the same: by a deviation of 0 any of them would be
-    significant, a single example of the test set twice.
-    """
-
+    difference: float
     p: float
     n: int
 
     def __str__(self) -> str:
-        pairs = f"(n={self.n})"
-        if math.isnan(self.p):
-            return f"- {pairs}"
-        number = "<0.001" if self.p < 0.001 else f"{self.p:.3f}"
-        return f"{number}{'*' if self.p < LEVEL else ''} {pairs}"
+        if not self.n:
+            return "- (n=0)"
+        p = "p=-" if math.isnan(self.p) else "p<0.001" if self.p < 0.001 else f"p={self.p:.3f}"
+        return f"{signed(self.difference)} ({p}{'*' if self.p < LEVEL else ''}, n={self.n})"
 
 
-def paired_test(one: RowScores, other: RowScores) -> Comparison:
-    """Two rows, each at its chosen learning rates; pairs are the tasks and seeds that both have."""
+def paired_test(one: RowScores, other: RowScores, test: str = "t") -> Comparison:
+    """Two rows, each at its chosen learning rates; pairs are the tasks and seeds that both have.
+
+    p is not a number below two pairs, or where all differences are the same: by a deviation of 0 any of them would be
+    significant, a single example of the test set twice.
+    """
     ours, theirs = _by_pair(one), _by_pair(other)
-    shared = sorted(ours.keys() & theirs.keys())
-    if len({round(ours[pair] - theirs[pair], DIGITS) for pair in shared}) < 2:
-        return Comparison(math.nan, len(shared))
-    test = ttest_rel([ours[pair] for pair in shared], [theirs[pair] for pair in shared])
-    return Comparison(float(test.pvalue), len(shared))
+    differences = [round(ours[pair] - theirs[pair], DIGITS) for pair in sorted(ours.keys() & theirs.keys())]
+    if not differences:
+        return Comparison(math.nan, math.nan, 0)
+    p = math.nan if len(set(differences)) < 2 else float(TESTS[test][1](differences).pvalue)
+    return Comparison(mean(differences), p, len(differences))
 
 
 def _by_pair(row: RowScores) -> dict[tuple[str, int], float]:

@@ -8,15 +8,16 @@ from typing import Any, Callable, Collection, Iterable, Mapping, Sequence
 
 from .notes import failures, incomplete, protocol, seeds_of
 from .paper import GENERATOR, Block, PaperRow, paper
-from .render import MISSING, NOTHING, Table
+from .render import MISSING, NOTHING, Table, signed
 from .runs import Results, Run, backbone_label, grouped, has_finished
 from .scope import Choice, check_row, take_runs
-from .scores import LEVEL, RowScores, mean_over, mean_test, paired_test, rows_of
+from .scores import LEVEL, TESTS, RowScores, mean_over, mean_test, paired_test, rows_of
 from .votes import Votes
 
-P_VALUES = (
-    "p: two-sided paired t-test against {} over the n pairs of the same task and seed, not corrected for the number of "
-    f"rows; *: p < {LEVEL}"
+MINUS = "minus {}"  # column of how rows differ from one
+DIFFERENCES = (
+    "minus a row: mean difference to it over the n pairs of the same task and seed, and p of a two-sided {} over them, "
+    f"not corrected for the number of rows; *: p < {LEVEL}"
 )
 LEFT_OUT = "the paper's values are of RoBERTa-large and not beside these; --paper shows them"
 AVERAGE, VOTING = "Avg", "Voting"  # columns besides the tasks: of the scores, and of the votes
@@ -63,13 +64,19 @@ SCORE_TABLES = {
 
 
 def score_table(
-    spec: ScoreTable, results: Results, choice: Choice, voting: bool = False, significance: Sequence[str] = ()
+    spec: ScoreTable,
+    results: Results,
+    choice: Choice,
+    voting: bool = False,
+    significance: Sequence[str] = (),
+    test: str = "t",
 ) -> Table:
     """Ours, and beside the paper's backbone its values and the difference, for each row and column.
 
     Args:
         voting: adds a line with the scores of the seeds' votes.
-        significance: adds a column with p values against each of these rows.
+        significance: adds a column of how the others differ from each of these rows.
+        test: one of ``TESTS``, which says whether that may be chance.
 
     Raises:
         InputError: see ``take_runs``; a row of ``significance`` has no runs.
@@ -96,13 +103,16 @@ def score_table(
             if not voting:
                 del lines["voting"]
             for values, cells in lines.items():
-                cells += [_p(row, rows.get((k, other), {})) if values == "ours" else "" for other in significance]
+                cells += [
+                    _difference(row, rows.get((k, other), {}), test) if values == "ours" else ""
+                    for other in significance
+                ]
             names = [str(k), name] if k else [name]
             groups.append([[*names, *([values] if kinds else []), *cells] for values, cells in lines.items()])
     names = [*([] if None in blocks else ["K"]), "method", *kinds]
-    header = [*names, *columns, *(f"p, {other}" for other in significance)]
+    header = [*names, *columns, *map(MINUS.format, significance)]
     notes = [*protocol(scope, tasks, "ours" if kinds else "scores"), _average_note(tasks, beside_paper)]
-    notes += [P_VALUES.format(" and ".join(significance))] if significance else []
+    notes += [DIFFERENCES.format(TESTS[test][0])] if significance else []
     notes += [] if beside_paper else [LEFT_OUT]
     notes += [*incomplete(rows, seeds), *votes.notes, *failures(scope.failed)]
     return Table(spec.title, len(names), header, groups, notes)
@@ -147,13 +157,13 @@ def score_text(score: float | None, std: float | None = None, unknown: str = MIS
 def signed_difference(ours: float | None, papers: float | None) -> str:
     if ours is None or papers is None:
         return NOTHING
-    return f"{round(ours - papers, 1) + 0:+.1f}"  # adding 0 makes -0.0 positive
+    return signed(ours - papers)
 
 
-def _p(row: RowScores, reference: RowScores) -> str:
+def _difference(row: RowScores, reference: RowScores, test: str) -> str:
     if not row or not reference:
         return MISSING
-    return NOTHING if row is reference else str(paired_test(row, reference))
+    return NOTHING if row is reference else str(paired_test(row, reference, test))
 
 
 def _average_note(tasks: Collection[str], beside_paper: bool) -> str:

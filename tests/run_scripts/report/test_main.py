@@ -72,7 +72,7 @@ def test_csv_goes_to_a_file_and_what_is_said_to_stderr(results, tmp_path, capsys
     with open(out, encoding="utf-8", newline="") as file:
         ours = {row["method"]: row for row in csv.DictReader(file) if row["values"] == "ours"}
     assert ours["m-idpg-phm"]["CR"] == "81.5±0.7"
-    assert ours["m-idpg-phm"]["p, efl"] == "- (n=4)"
+    assert ours["m-idpg-phm"]["minus efl"] == "+0.0 (p=-, n=4)"
     assert [path.name for path in out.parent.iterdir()] == ["table.csv"]
 
 
@@ -156,6 +156,7 @@ def test_damaged_results(tmp_path):
         (["--figure", "7", "--position", "0"], "--position means nothing to --figure 7"),
         (["--figure", "3", "--significance", "efl"], "--significance means nothing to --figure 3"),
         (["--table", "methods", "--significance", "efl"], "--significance means nothing to --table methods"),
+        (["--table", "1", "--significance-test", "t"], "--significance-test means nothing without --significance"),
         (["--table", "methods", "--paper"], "--paper means nothing to --table methods"),
         (["--table", "methods", "--k", "5"], "no finished few-shot run with K = 5"),
         *((["--table", "idspam-12", f"--{name}", "1"], f"--{name} means nothing to") for name in ("seeds", "position")),

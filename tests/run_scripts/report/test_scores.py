@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import ttest_rel
+from scipy.stats import ttest_rel, wilcoxon
 
 from run_scripts.report.scores import choose, mean_over, paired_test, rows_of
 
@@ -100,13 +100,15 @@ def row(tests: dict[str, list[float]], **more):
     return rows_of(runs)["a"]
 
 
-def test_significance_is_that_of_scipy_over_tasks_and_seeds():
+@pytest.mark.parametrize("test, scipys", [("t", ttest_rel), ("wilcoxon", wilcoxon)])
+def test_significance_is_that_of_scipy_over_tasks_and_seeds(test, scipys):
     one = {"CR": [91.0, 92.0, 93.5], "RTE": [70.0, 71.0, 75.0]}
     other = {"CR": [90.0, 91.5, 92.0], "RTE": [70.5, 69.0, 73.0]}
-    expected = ttest_rel(one["CR"] + one["RTE"], other["CR"] + other["RTE"]).pvalue
-    found = paired_test(row(one), row(other))
-    assert (found.p, found.n) == (pytest.approx(expected), 6)
-    assert str(found) == f"{expected:.3f}{'*' if expected < 0.05 else ''} (n=6)"
+    expected = scipys(one["CR"] + one["RTE"], other["CR"] + other["RTE"]).pvalue
+    found = paired_test(row(one), row(other), test)
+    assert (found.difference, found.p, found.n) == (pytest.approx(6.5 / 6), pytest.approx(expected), 6)
+    assert str(found) == f"+1.1 (p={expected:.3f}{'*' if expected < 0.05 else ''}, n=6)"
+    assert paired_test(row(other), row(one), test).difference == -found.difference
 
 
 def test_significance_by_hand():
@@ -114,20 +116,28 @@ def test_significance_by_hand():
     t = 2 * math.sqrt(3)
     found = paired_test(row({"CR": [11, 22, 33]}), row({"CR": [10, 20, 30]}))
     assert found.p == pytest.approx(1 - t / math.sqrt(t**2 + 2))
-    assert str(found) == "0.074 (n=3)"
+    assert str(found) == "+2.0 (p=0.074, n=3)"
+
+
+def test_ranks_by_hand():
+    """All 3 differences up, or all 3 down: 2 of 8 signs of their ranks. One large difference changes nothing."""
+    ours, theirs = row({"CR": [11, 22, 930]}), row({"CR": [10, 20, 30]})
+    assert str(paired_test(ours, theirs, "wilcoxon")) == "+301.0 (p=0.250, n=3)"
 
 
 def test_only_shared_tasks_and_seeds_are_compared():
     found = paired_test(row({"CR": [1, 2, 3], "RTE": [5, 6]}), row({"CR": [1, 3], "MR": [7, 8]}))
-    assert found.n == 2
-    assert str(paired_test(row({"CR": [1]}), row({"CR": [2]}))) == "- (n=1)"
-    assert str(paired_test(row({"CR": [1, 2]}), row({"CR": [1, 2]}))) == "- (n=2)"
+    assert (found.difference, found.n) == (-0.5, 2)
+    assert str(paired_test(row({"CR": [1]}), row({"MR": [2]}))) == "- (n=0)"
+    assert str(paired_test(row({"CR": [1]}), row({"CR": [2]}))) == "-1.0 (p=-, n=1)"
+    assert str(paired_test(row({"CR": [1, 2]}), row({"CR": [1, 2]}))) == "+0.0 (p=-, n=2)"
 
 
-def test_differences_that_are_all_the_same_prove_nothing():
+@pytest.mark.parametrize("test", ["t", "wilcoxon"])
+def test_differences_that_are_all_the_same_prove_nothing(test):
     """One example of 300 more, with each of two seeds: the deviation is 0, or what floats make of it."""
     ours, theirs = ([100 * right / 300 for right in seeds] for seeds in ((242, 244), (241, 243)))
     assert ours[0] - theirs[0] != ours[1] - theirs[1]
-    assert str(paired_test(row({"CR": ours}), row({"CR": theirs}))) == "- (n=2)"
-    assert str(paired_test(row({"CR": [2, 3]}), row({"CR": [1, 2]}))) == "- (n=2)"
-    assert str(paired_test(row({"CR": [2, 3.001]}), row({"CR": [1, 2]}))) == "<0.001* (n=2)"
+    assert str(paired_test(row({"CR": ours}), row({"CR": theirs}), test)) == "+0.3 (p=-, n=2)"
+    assert str(paired_test(row({"CR": [2, 3]}), row({"CR": [1, 2]}), test)) == "+1.0 (p=-, n=2)"
+    assert str(paired_test(row({"CR": [2, 3.001]}), row({"CR": [1, 2]}))) == "+1.0 (p<0.001*, n=2)"

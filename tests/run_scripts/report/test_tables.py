@@ -216,12 +216,15 @@ def test_seeds_that_are_asked_for(tmp_path):
 def test_significance_is_a_last_column(tmp_path):
     runs = [*seeds("efl", "CR", [11, 22, 33]), *seeds("adapter", "CR", [10, 20, 30]), made.run("compacter", "MR")]
     found = table(tmp_path, 1, runs, significance=["adapter"])
-    assert found.header[-1] == "p, adapter"
-    assert cells(found, "efl", "ours")["p, adapter"] == "0.074 (n=3)"
-    assert cells(found, "efl", "paper")["p, adapter"] == ""
-    assert cells(found, "adapter", "ours")["p, adapter"] == "-"
-    assert cells(found, "compacter", "ours")["p, adapter"] == "- (n=0)"
-    assert cells(found, "fine-tuning", "ours")["p, adapter"] == "missing"
+    assert found.header[-1] == "minus adapter"
+    assert cells(found, "efl", "ours")["minus adapter"] == "+2.0 (p=0.074, n=3)"
+    assert cells(found, "efl", "paper")["minus adapter"] == ""
+    assert cells(found, "adapter", "ours")["minus adapter"] == "-"
+    assert cells(found, "compacter", "ours")["minus adapter"] == "- (n=0)"
+    assert cells(found, "fine-tuning", "ours")["minus adapter"] == "missing"
+    ranked = table(tmp_path, 1, runs, significance=["adapter"], test="wilcoxon")
+    assert cells(ranked, "efl", "ours")["minus adapter"] == "+2.0 (p=0.250, n=3)"
+    assert any("two-sided Wilcoxon signed-rank test" in note for note in ranked.notes)
     with pytest.raises(InputError, match="--significance adaptor.*did you mean adapter"):
         table(tmp_path, 1, runs, significance=["adaptor"])
 
@@ -233,14 +236,14 @@ def test_significance_against_several_rows(tmp_path):
         *seeds("compacter", "CR", [1, 2, 4]),
     ]
     found = table(tmp_path, 1, runs, significance=["adapter", "efl"])
-    assert found.header[-2:] == ["p, adapter", "p, efl"]
-    assert [cells(found, "efl", "ours")[name] for name in found.header[-2:]] == ["0.074 (n=3)", "-"]
-    assert [cells(found, "adapter", "ours")[name] for name in found.header[-2:]] == ["-", "0.074 (n=3)"]
+    assert found.header[-2:] == ["minus adapter", "minus efl"]
+    assert [cells(found, "efl", "ours")[name] for name in found.header[-2:]] == ["+2.0 (p=0.074, n=3)", "-"]
+    assert [cells(found, "adapter", "ours")[name] for name in found.header[-2:]] == ["-", "-2.0 (p=0.074, n=3)"]
     alone = [table(tmp_path, 1, runs, significance=[row]) for row in ("adapter", "efl")]
     assert [cells(each, "compacter", "ours")[each.header[-1]] for each in alone] == [
         cells(found, "compacter", "ours")[name] for name in found.header[-2:]
     ]
-    assert any(note.startswith("p: two-sided paired t-test against adapter and efl over") for note in found.notes)
+    assert any("p of a two-sided paired t-test over them" in note for note in found.notes)
 
 
 def test_table_2_takes_counts_of_runs_and_counts_the_rest(tmp_path):

@@ -8,6 +8,7 @@ Differs from the paper in:
   code the dropout stands behind the adapter. Without dropout both are the same.
 - Matrices start from N(0, 0.02^2) cut at two standard deviations; released without the cut.
 - Its mixture of LoRA, for generation, is not here.
+- Scores below 0 stay; the released code raises them to 0 for STS-B.
 """
 
 from dataclasses import dataclass

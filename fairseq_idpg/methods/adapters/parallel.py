@@ -9,6 +9,8 @@ Differs from the released code in:
   of the output projection, behind a LayerNorm of its own and without s; on RoBERTa it stops with an error.
 - two adapters a layer are built there, of which one is used.
 - s is 1 or 4 in the presets; its GLUE script takes s = 2. m = 16 is that script's.
+- all start with W_up = 0, as its scaled ones; its scripts draw the others' matrices from N(0, 0.02^2).
+- its sequential adapter behind attention has a LayerNorm in front and stands before the sublayer's dropout.
 """
 
 from dataclasses import dataclass

@@ -225,6 +225,9 @@ def test_what_ept_states_of_itself():
         "ept": ("true", "lowrank", "4"),
     }
     assert (args["pt"].method, args["pt"].prompt_length) == ("prompt-tuning-100", 100)
+    for name, found in args.items():
+        state = find_preset(found.method).build(found, Geometry.of(found)).state_dict()
+        assert sum(value.numel() for key, value in state.items() if "reparameterization" not in key) == 76_800, name
     spaces = read("ept/figure5")
     assert [parsed(row, spaces).ept_experts for row in spaces.rows] == list(range(2, 9))
     assert {str(parsed(row, spaces).ept_fusion) for row in spaces.rows} == {"none"}
@@ -243,6 +246,7 @@ def test_runs_of_the_slides(files, name):
     assert {(run.arch, run.lr, run.batch_size, run.max_epoch, run.warm_up) for run in found} == {
         ("roberta_idpg_base", 1e-4, 32, 10, 0.06)
     }
+    assert {parsed(row, sweep).clip_norm for row in sweep.rows} == {1.0}  # of the released script, with the rest
 
 
 def test_what_the_slides_call_their_rows():

@@ -40,7 +40,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("data", nargs="+", type=Path, metavar="DATA-bin", help="binarized folders")
     add("--backbone", type=Path, required=True, metavar="FILE", help="model.pt")
     add("--arch", default="roberta_idpg_minilm", help="default: roberta_idpg_minilm")
-    add("--methods", nargs="+", default=list(METHODS), metavar="METHOD", help=f"default: {' '.join(METHODS)}")
+    add("--methods", nargs="+", action="extend", metavar="METHOD", help=f"default: {' '.join(METHODS)}")
     add("--updates", type=int, default=16, metavar="N", help="of each training, if the epoch has more (default 16)")
     add("--whole-epochs", action="store_true", help="all updates of an epoch")
     add("--batch-size", type=int, default=16, metavar="N", help="of training (default 16); prediction has 64")
@@ -91,7 +91,7 @@ def main(arguments: list[str] | None = None) -> None:
     args = parse(sys.argv[1:] if arguments is None else arguments)
     updates, options = None if args.whole_epochs else args.updates, tuple(args.options)
     setting = Setting(args.backbone.resolve(), args.arch, args.batch_size, updates, args.threads, args.cpu, options)
-    methods = list(dict.fromkeys(args.methods))
+    methods = list(dict.fromkeys(args.methods or METHODS))
     chosen = check(args)
     check_methods(methods, args.threads)
     with tempfile.TemporaryDirectory(prefix="epoch-") as work:

@@ -56,8 +56,8 @@ class Plan:
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     axes = ", ".join(f"{name}={','.join(map(str, axis.values))}" for name, axis in AXES.items())
-    parser.add_argument("--axes", nargs="+", default=list(AXES), metavar="AXIS[=N,N]", help=f"default: {axes}")
-    parser.add_argument("--cases", nargs="+", default=list(LOOKS), metavar="CASE", help=f"default: {' '.join(LOOKS)}")
+    parser.add_argument("--axes", nargs="+", action="extend", metavar="AXIS[=N,N]", help=f"default: {axes}")
+    parser.add_argument("--cases", nargs="+", action="extend", metavar="CASE", help=f"default: {' '.join(LOOKS)}")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="after one to warm up (default 3)")
     add_numbers(parser, BASE)
     add_device(parser)
@@ -96,10 +96,11 @@ def check(args: argparse.Namespace) -> Plan:
         InputError: what cannot be measured, drawn or written.
     """
     positive(args, "rounds")
-    check_names(args.cases, list(LOOKS))
+    cases = args.cases or list(LOOKS)
+    check_names(cases, list(LOOKS))
     check_device(args.device)
     base = changed(BASE, device=args.device, dtype=args.dtype, **positive(args, *NUMBERS))
-    plan = Plan(base, chosen(args.cases), parse_axes(args.axes))
+    plan = Plan(base, chosen(cases), parse_axes(args.axes or list(AXES)))
     len(plan)  # refuses values that make no model
     check_folder("--json", args.json)
     return plan

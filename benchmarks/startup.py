@@ -135,7 +135,14 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add = parser.add_argument
     add("--size", choices=SIZES, default="roberta-large", help="of the model (default roberta-large, 1.4 GB on disk)")
     add("--method", default="m-idpg-phm", help="default m-idpg-phm")
-    add("--cases", nargs="+", choices=CASES, default=CASES, metavar="CASE", help=f"of {', '.join(CASES)} (default all)")
+    add(
+        "--cases",
+        nargs="+",
+        action="extend",
+        choices=CASES,
+        metavar="CASE",
+        help=f"of {', '.join(CASES)} (default all)",
+    )
     add("--clock", choices=("wall", "cpu"), default="wall", help="the wall's seconds, or those computed (default wall)")
     add("--rounds", type=int, default=1, metavar="N", help="default 1")
     add("--threads", type=int, default=1, metavar="N", help="of torch (default 1)")
@@ -151,7 +158,7 @@ def main() -> None:
     check_folder("--json", args.json)
     size = SIZES[args.size]
     settings = Settings(size.layers, size.width, size.ffn, size.heads, threads=args.threads)
-    cases = [case for case in CASES if case in args.cases]
+    cases = [case for case in CASES if case in (args.cases or CASES)]
     figures: dict[str, Any] = {case: {way: [] for way in WAYS} for case in cases}
     with tempfile.TemporaryDirectory(dir=args.work) as folder:
         world = World(Path(folder), settings, args.method)

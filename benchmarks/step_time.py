@@ -60,7 +60,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add_device(parser)
     clocks = "seconds: the wall's, or those that the CPU computed, for machines that others use too (default wall)"
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help=clocks)
-    parser.add_argument("--cases", nargs="+", metavar="CASE", help="names or patterns, such as '*lora*' (default: all)")
+    parser.add_argument(
+        "--cases", nargs="+", action="extend", metavar="CASE", help="names or patterns, such as '*lora*' (default: all)"
+    )
     parser.add_argument("--list", action="store_true", help="print the cases, measure nothing")
     parser.add_argument("--no-peers", action="store_true", help="leave peft and adapters out")
     parser.add_argument("--json", type=Path, metavar="FILE", help="save the figures")

@@ -61,6 +61,8 @@ UNSUPPORTED = {
     "use_bmuf": "checkpoints do not hold its momentum, so that training could not go on from one",
     "use_plasma_view": "fairseq reads it for language models alone",
     "on_cpu_convert_precision": "it is for TPUs",
+    "amp_init_scale": "fairseq begins with --fp16-init-scale",
+    "amp_scale_window": "fairseq takes another number for it",
     "write_checkpoints_asynchronously": "a checkpoint must be whole before the next begins",
 }
 UNSUPPORTED_OF_TASK = {  # flags of fairseq's sentence_prediction
@@ -100,6 +102,8 @@ def check_arguments(args: Namespace, gpu: Optional[bool] = None) -> None:
     if getattr(args, "task", None) != TASK:
         return
     for name, value in vars(args).items():
+        if isinstance(value, str) and (value == "???" or "${" in value):
+            raise InputError(f"{flag_name(name)} {value}: omegaconf takes ??? and ${{ for its own: give another")
         for number in _numbers(value):
             if not math.isfinite(number):
                 raise InputError(f"{flag_name(name)} {number} is no finite number: give one")
@@ -112,8 +116,10 @@ def check_arguments(args: Namespace, gpu: Optional[bool] = None) -> None:
     if not args.batch_size and not args.max_tokens:
         raise InputError("--batch-size is missing: give it, or --max-tokens")
     check_betas(getattr(args, "adam_betas", None))
-    if _trains(args):
+    if trains(args):
         check_optimization(args)
+        if ":" in args.data:
+            raise InputError(f"data folder {args.data}: fairseq-train ends its name at the colon: give it another")
     _check_supported(args)
     _check_criterion(args.criterion)
     _check_metric(args)
@@ -122,8 +128,10 @@ def check_arguments(args: Namespace, gpu: Optional[bool] = None) -> None:
 
 def check_configuration(cfg: Any) -> None:
     """The same of a training that was composed by hydra, with a section for each part; see ``check_arguments``."""
-    sections = {name: part for name, part in cfg.items() if OmegaConf.is_dict(part)}
-    parts = {name: part._name for name, part in sections.items() if "_name" in part}
+    # a part that declares no dataclass, such as --optimizer sgd, has all arguments for its section
+    whole = {name: vars(part) if isinstance(part, Namespace) else part for name, part in cfg.items()}
+    sections = {name: part for name, part in whole.items() if isinstance(part, dict) or OmegaConf.is_dict(part)}
+    parts = {name: part["_name"] for name, part in sections.items() if "_name" in part}
     check_arguments(Namespace(**{key: value for part in sections.values() for key, value in part.items()} | parts))
 
 
@@ -143,7 +151,7 @@ def _check_supported(args: Namespace) -> None:
         raise InputError(
             f"--train-subset {args.train_subset} is not taken for training: give a name that begins with {TRAIN}"
         )
-    for split in args.valid_subset.split(",") if _trains(args) else ():
+    for split in args.valid_subset.split(",") if trains(args) else ():
         if split.startswith(TRAIN):  # fairseq has one iterator of a split: a validation would use its batches up
             raise InputError(
                 f"--valid-subset {args.valid_subset} is not supported: {split} is read as training examples: leave it "
@@ -156,7 +164,7 @@ def _check_supported(args: Namespace) -> None:
         raise InputError("--tpu is not supported: leave it out")
 
 
-def _trains(args: Namespace) -> bool:
+def trains(args: Namespace) -> bool:
     """Whether they are of a training: others name what was trained."""
     return getattr(args, "path", None) is None and hasattr(args, "stop_min_lr")
 
@@ -236,7 +244,7 @@ def _check_gpu(args: Namespace, gpu: bool) -> None:
     if args.profile and not gpu:
         raise InputError("--profile marks what a GPU does, and there is none: leave it out")
     flat = args.fp16 and not (args.fp16_no_flatten_grads or args.memory_efficient_fp16)
-    if _trains(args) and flat and not gpu:
+    if trains(args) and flat and not gpu:
         where = "with --cpu" if args.cpu else "without a GPU"
         raise InputError(f"--fp16 {where}: give --fp16-no-flatten-grads as well, or leave it out")
     size, gpus = args.distributed_world_size, torch.cuda.device_count()
@@ -245,4 +253,10 @@ def _check_gpu(args: Namespace, gpu: bool) -> None:
         raise InputError(
             f"--distributed-world-size {size} with {gpus} GPUs on this machine: give less, or start each process "
             "yourself with --distributed-init-method and --distributed-rank (benchmarks/README.md, Several processes)"
+        )
+    started = int(os.environ.get("WORLD_SIZE", "1"))
+    if trains(args) and size == 1 < started and args.distributed_init_method is None:
+        raise InputError(
+            f"--distributed-world-size 1 in one of {started} processes that torchrun started: each would train by "
+            f"itself: give {started}"
         )

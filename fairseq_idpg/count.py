@@ -10,6 +10,7 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.models.roberta.model import base_architecture
 
+from .errors import logged_command
 from .methods.base import Geometry, Method
 from .methods.registry import PRESETS, find_preset
 from .models.config import fill_method_options, open_options
@@ -108,6 +109,7 @@ def counts(arch: str) -> List[Count]:
     return sorted((count_preset(arch, name) for name in PRESETS), key=lambda row: row.share)
 
 
+@logged_command()
 def main() -> None:
     choices = sorted(name for name, model in ARCH_MODEL_REGISTRY.items() if name.startswith("roberta_idpg"))
     parser = argparse.ArgumentParser("python -m fairseq_idpg.count", description=(__doc__ or "").split("\n")[0])

@@ -32,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
     add("--representation-cache", required=True, metavar="DIR", help="folder of the rows")
     add("--representation-cache-dtype", choices=["float32", "float16"], default="float32")
     add("--representation", choices=KINDS, default="backbone", help="previous-layer reads the rows of 'backbone'")
-    add("--splits", nargs="+", help="default: all that have labels")
+    add("--splits", nargs="+", action="extend", help="default: all that have labels")
     add("--separator-token", type=int, default=2)
     add("--max-positions", type=int, default=512)
     add("--shorten-method", choices=["none", "truncate"], default="none")

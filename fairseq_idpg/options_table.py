@@ -12,6 +12,7 @@ from fairseq.tasks.sentence_prediction import SentencePredictionConfig
 
 from .arguments import flag_name
 from .criterions.sentence_prediction_idpg import SentencePredictionIDPGCriterionConfig
+from .errors import logged_command
 from .methods.registry import PRESETS
 from .models.config import METHOD_OPTIONS, RobertaIDPGConfig
 from .optim.grouped_adam import GroupedAdamConfig
@@ -74,4 +75,5 @@ def options_markdown() -> str:
 
 
 if __name__ == "__main__":
-    print(options_markdown())
+    with logged_command():
+        print(options_markdown())

@@ -71,6 +71,12 @@ def check(args: argparse.Namespace) -> None:
         raise InputError(f"--out {args.out}: of a folder predictions are columns, tabs between: name it .tsv")
     if args.data is not None and len(args.path) > 1:
         raise InputError(f"--path {' '.join(args.path)}: several tasks read --text; for a folder give one")
+    table = Path((args.text or "").removesuffix(".gz")).suffix.lower()
+    if table in (".csv", ".tsv") and not args.pairs and not args.jsonl:
+        raise InputError(
+            f"--text {args.text} is a table by its name, and a whole line of it would be taken for a sentence: give "
+            "--pairs tab for two columns of a pair, a .txt file of sentences alone, or JSON lines"
+        )
     if args.pairs and args.jsonl:
         raise InputError("--pairs tab and --jsonl are two layouts: give one")
 

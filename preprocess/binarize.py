@@ -121,7 +121,8 @@ class Labels:
         labelled = {split: kept for split, kept in self.splits.items() if len(kept)}
         if self.scale is not None:
             for split, scores in labelled.items():
-                (folder / f"{split}.label").write_text("".join(f"{score:.6g}\n" for score in scores))
+                digits = score_digits(np.asarray(scores))
+                (folder / f"{split}.label").write_text("".join(f"{score:.{digits}g}\n" for score in scores))
             return
         names = list(self.codes)
         counts = np.bincount(np.asarray(labelled.get("train", []), int), minlength=len(names))
@@ -137,10 +138,23 @@ class Labels:
                 writer.write(rows.ravel(), np.full(len(codes), 2))
 
 
+def score_digits(scores: np.ndarray) -> int:
+    """6, as in the published folders, or as many as tell scores apart that lie close together for their size."""
+    spread = np.ptp(scores)
+    for digits in range(6, 17):
+        written = np.array([float(f"{score:.{digits}g}") for score in scores])
+        if spread == 0 or np.abs(written - scores).max() <= 1e-5 * spread:
+            return digits
+    return 17
+
+
 def unfit(label: str) -> str:
     """Why label/dict.txt cannot hold a label; empty if it can."""
-    if label.split() != [label] or not label.isprintable():
+    if label.split() != [label]:
         return "is empty or has white space in it: give every class a name of one word"
+    if not label.isprintable():
+        sign = next(sign for sign in label if not sign.isprintable())
+        return f"has a sign that is not printed, U+{ord(sign):04X}: give the class a name without it"
     if label in SPECIAL or label == MASK or label.startswith(FILLER):
         return "is a name that fairseq keeps for itself: give the class another"
     return ""

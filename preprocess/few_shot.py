@@ -162,9 +162,9 @@ def parser() -> argparse.ArgumentParser:
     source.add_argument("--data", metavar="DIR", type=Path, help="binarized folder to sample from")
     source.add_argument("--raw", metavar="DIR", help="raw files; options of `python -m preprocess TASK` go with it")
     add("--out", metavar="DIR", type=Path, required=True, help="where the folders go")
-    add("--k", metavar="K", type=positive, nargs="+", default=[100, 500, 1000], help="training examples")
+    add("--k", metavar="K", type=positive, nargs="+", action="extend", help="training examples (default: 100 500 1000)")
     add("--dev", metavar="N", type=positive, default=1000, help="validation examples (default: 1000)")
-    add("--seed", metavar="S", type=random_seed, nargs="+", default=[1], help="one sample for each")
+    add("--seed", metavar="S", type=random_seed, nargs="+", action="extend", help="one sample for each (default: 1)")
     add("--per-class", action="store_true", help="K examples of each class instead of K in all")
     add("--overwrite", action="store_true", help="replace folders that are there")
     return made
@@ -195,8 +195,8 @@ def write_samples(data: DataFolder, args: argparse.Namespace) -> None:
     """A folder for each K and seed; all are checked before the first is written."""
     check_source(data)
     folders = {}
-    for k in dict.fromkeys(args.k):
-        for seed in dict.fromkeys(args.seed):
+    for k in dict.fromkeys(args.k or (100, 500, 1000)):
+        for seed in dict.fromkeys(args.seed or (1,)):
             folder = args.out / f"{args.task}-K{k}-seed{seed}-bin"
             folders[folder] = (k, args.dev, seed, args.per_class)
             select_rows(data, *folders[folder])

@@ -36,7 +36,8 @@ def _numbers(columns: Columns, names: Sequence[str] | None, source: str) -> tupl
     if columns.label is not None and label is None and not columns.label_optional:
         missing.append(columns.label)
     if missing:
-        known = f"it has {', '.join(names)}" if names else "it has no header"
+        empty = "its first line is empty" if names else "it has no header"
+        known = f"it has {', '.join(names)}" if names and any(names) else empty
         raise InputError(f"{source} has no column {missing[0]}: {known}; name columns of the file")
     return [found for found in texts if found is not None], label
 
@@ -157,12 +158,20 @@ def record_rows(
             asked += max((1 + example.question for example in examples if example.question is not None), default=0)
 
 
+def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; ValueError where a key is there twice."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a key is there twice")
+    return made
+
+
 def json_records(lines: Lines, malformed: Malformed) -> Iterator[tuple[int, Record]]:
     for line, text in lines:
         if not text.strip():
             continue
         try:
-            record = json.loads(text)
+            record = json.loads(text, object_pairs_hook=distinct)
         except (ValueError, RecursionError) as error:
             malformed.add(line, f"not JSON ({error})")
             continue

@@ -50,5 +50,7 @@ class Columns(NamedTuple):
 
 def unknown_label(where: str, label: str, known: Iterable[str]) -> InputError:
     """What to say of a label that is none of the classes."""
-    known = ", ".join(known)
-    return InputError(f"{where}: label {label!r} is unknown (known: {known}): correct it or name another column")
+    names = ", ".join(known)
+    if not names:
+        return InputError(f"{where}: label {label!r}, and no training split names the classes: name them with --labels")
+    return InputError(f"{where}: label {label!r} is unknown (known: {names}): correct it or name another column")

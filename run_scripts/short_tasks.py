@@ -80,12 +80,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("text", metavar="TEXT", type=Path)
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="where the TASK-bin folders go")
-    parser.add_argument("--tasks", nargs="+", choices=list(SIZES), default=list(SIZES))
+    parser.add_argument("--tasks", nargs="+", action="extend", choices=list(SIZES), help="default: all")
     parser.add_argument("--bpe", default="gpt2", help="as of python -m preprocess, and --vocab too")
     parser.add_argument("--vocab", default="checkpoints/gpt2_bpe")
     args = parser.parse_args(arguments)
     with new_folder(args.out) as made, tempfile.TemporaryDirectory() as texts:
-        for name in args.tasks:
+        for name in args.tasks or SIZES:
             for split, lines in splits(args.text / name, SIZES[name]).items():
                 Path(texts, f"{split}.tsv").write_text("".join(lines), encoding="utf-8")
             cli.main(command(name, Path(texts), ["--bpe", args.bpe, "--vocab", args.vocab], made))

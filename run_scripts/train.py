@@ -85,8 +85,21 @@ def parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:
     add("--batch-size", type=positive, metavar="N", help="of an update, over all processes")
     add("--max-epoch", type=positive, metavar="N")
     add("--max-update", type=positive, metavar="N")
-    add("--eval-tasks", nargs="+", metavar="TASK", help="tasks that the model also answers, without training on them")
-    add("--eval-k", nargs="+", type=positive, metavar="K", help="and once more, trained on K examples of each")
+    add(
+        "--eval-tasks",
+        nargs="+",
+        action="extend",
+        metavar="TASK",
+        help="tasks that the model also answers, without training on them",
+    )
+    add(
+        "--eval-k",
+        nargs="+",
+        action="extend",
+        type=positive,
+        metavar="K",
+        help="and once more, trained on K examples of each",
+    )
     add("--eval-data", type=Path, metavar="DIR", help="where their TASK-bin are (default: beside --data)")
     add("--row", default="", help="name in reports (default: the method)")
     add("--results", type=Path, default=Path("results"), metavar="DIR", help="of all runs (default: results)")

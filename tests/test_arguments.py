@@ -19,6 +19,7 @@ from fairseq_idpg.arguments import (
     check_tokens,
 )
 from fairseq_idpg.errors import InputError
+from fairseq_idpg.saving.host import _convert
 from tests.folders import ROOT, TRAINING
 from tests.helpers import dictionary
 
@@ -49,6 +50,8 @@ def test_usual_arguments_pass():
     ("given", "message"),
     [
         (["--lr", "1e999"], "--lr inf is no finite number"),
+        (["--save-dir", "runs/${x}"], "--save-dir runs/${x}: omegaconf takes ??? and ${ for its own: give another"),
+        (["--prompt-init-text", "???"], "--prompt-init-text ???: omegaconf takes ??? and ${ for its own"),
         (["--lr=-1e-3"], "--lr -0.001 is too small: give 0 or more"),
         (["--dropout", "nan"], "--dropout nan is no finite number"),
         (["--dropout", "1"], "--dropout 1.0 is no share"),
@@ -88,6 +91,18 @@ def test_the_checkpoint_that_is_kept_is_the_best():
         args.maximize_best_checkpoint_metric = not highest
         with pytest.raises(InputError, match=f"--best-checkpoint-metric {metric} .* would keep the worst checkpoint"):
             check_arguments(args)
+
+
+def test_a_folder_whose_name_fairseq_would_cut():
+    args = parsed()
+    args.data = "my:data"
+    with pytest.raises(InputError, match="data folder my:data: fairseq-train ends its name at the colon"):
+        check_arguments(args)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "adadelta", "adamax", "adafactor", "nag"])
+def test_parts_of_fairseq_that_declare_no_dataclass(optimizer):
+    check_configuration(composed(parsed("--optimizer", optimizer, "--lr-scheduler", "manual")))
 
 
 @pytest.mark.parametrize("given", [["--lr", "1e999"], ["--store-ema"], ["--fp16"], ["--seed", "-1"]])
@@ -135,6 +150,8 @@ def test_refused_when_composed_by_hydra(given):
         ("--num-shards", ["2"]),
         ("--shard-id", ["1"]),
         ("--use-plasma-view", []),
+        ("--amp-init-scale", ["64"]),
+        ("--amp-scale-window", ["64"]),
         ("--on-cpu-convert-precision", []),
         ("--write-checkpoints-asynchronously", []),
         ("--tpu", []),
@@ -262,3 +279,27 @@ def test_processes_that_nothing_starts(monkeypatch):
     check_arguments(parsed("--distributed-world-size", "3", "--distributed-init-method", "tcp://localhost:9"))
     monkeypatch.setenv(LAUNCHERS[0], "localhost")
     check_arguments(args)
+
+
+def test_processes_that_would_each_train_alone(monkeypatch):
+    """On a node with one GPU, which is fairseq's default for the number of all processes."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    args = parsed("--distributed-world-size", "1")
+    with pytest.raises(InputError, match="--distributed-world-size 1 in one of 2 processes that torchrun started"):
+        check_arguments(args)
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    check_arguments(args)
+
+
+def test_validation_is_of_one_process(monkeypatch):
+    """Whose number fairseq takes from the GPUs there are."""
+    usual = ["DATA", "--task", "sentence_prediction_idpg", "--criterion", "sentence_prediction", "--init-token", "0"]
+    args = options.parse_args_and_arch(
+        options.get_validation_parser(),
+        input_args=[*usual, "--num-classes", "2", "--path", "x.pt", "--batch-size", "8"],
+    )
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    args.distributed_world_size = 2
+    assert _convert(lambda args: args, args).distributed_world_size == 1
+    args.distributed_world_size, args.distributed_init_method = 2, "tcp://localhost:9"
+    assert _convert(lambda args: args, args).distributed_world_size == 2

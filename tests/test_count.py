@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import pytest
 
 from fairseq_idpg import count
 from fairseq_idpg.methods.registry import PRESETS
+from tests.folders import ROOT
 from tests.helpers import dictionary, model_args, tiny_model
 from tests.methods.prompts.test_counts import FOLDED, OF_BACKBONE, PAPER
 
@@ -51,3 +54,14 @@ def test_command(capsys, monkeypatch):
     assert len(lines) == 1 + len(PRESETS)
     assert any(re.fullmatch(r"m-idpg-phm +22,032 +0 +0\.\d+% *", line) for line in lines)
     assert any(re.fullmatch(r"prefix-tuning +[\d,]+ +0 +[\d.]+% +92,160 *", line) for line in lines)  # 2 · 6 · 20 · 384
+
+
+@pytest.mark.parametrize("module", ["count", "options_table"])
+def test_whoever_reads_it_may_leave(module):
+    """As in ``| head -1``: no traceback."""
+    with subprocess.Popen(
+        [sys.executable, "-m", f"fairseq_idpg.{module}"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        process.stdout.close()
+        said = process.stderr.read().decode()
+    assert process.returncode == 1 and "Traceback" not in said

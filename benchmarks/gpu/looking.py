@@ -155,7 +155,7 @@ def parse_look(text: str, *looks: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=text.split("\n\n")[0])
     if looks:
         parser.add_argument("look", choices=looks)
-    parser.add_argument("--cases", nargs="+", metavar="NAME", help="names or patterns")
+    parser.add_argument("--cases", nargs="+", action="extend", metavar="NAME", help="names or patterns")
     parser.add_argument("--size", choices=SIZES, default="roberta-large")
     add_numbers(parser, Settings())
     add_device(parser)

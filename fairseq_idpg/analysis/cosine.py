@@ -29,6 +29,8 @@ from .loaded import LoadedModel, load_dictionary, load_trained, load_untrained, 
 from .scores import HIGHEST, correlations, count_groups, gold_scores, group_names
 from .sentences import cut_sentences, sentence_dataset, sentence_states, single_position
 
+TOP = (100, 200, 300)  # the paper's
+
 
 @dataclass(frozen=True)
 class Ranking:
@@ -74,7 +76,7 @@ def numbers(rankings: Sequence[Ranking], scores: np.ndarray, args: argparse.Name
             "prompt_position": ranking.position,
             "sentences_cut": ranking.cut,
             **correlations(ranking.cosines, scores),
-            "top": {str(k): count_groups(scores[ranking.top(k)], args.groups) for k in args.top_k},
+            "top": {str(k): count_groups(scores[ranking.top(k)], args.groups) for k in args.top_k or TOP},
             "cosines": ranking.cosines.tolist(),
         }
         for ranking in rankings
@@ -111,7 +113,7 @@ def report(found: Dict[str, Any]) -> str:
 
 def check_options(args: argparse.Namespace, pairs: int) -> None:
     """Refuses what would only be found out after the models have run."""
-    for k in args.top_k:
+    for k in args.top_k or TOP:
         if not 1 <= k <= pairs:
             raise InputError(f"--top-k {k}: split {args.split} of {args.data} has {pairs} pairs, give 1 to {pairs}")
     for option, value, most in (("--groups", args.groups, 2**16), ("--batch-size", args.batch_size, 2**31)):
@@ -169,7 +171,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     other.add_argument("--baseline", metavar="FILE", help="checkpoint to compare with, such as one of fine-tuning")
     other.add_argument("--backbone", metavar="FILE", help="compare with this model.pt as it is, not fine-tuned")
     add("--split", default="valid")
-    add("--top-k", type=int, nargs="+", default=[100, 200, 300], metavar="K", help="default: 100 200 300")
+    add("--top-k", type=int, nargs="+", action="extend", metavar="K", help=f"default: {' '.join(map(str, TOP))}")
     add("--groups", type=int, default=5, metavar="N", help="groups of gold scores (default: 5)")
     add(
         "--prompt-position",

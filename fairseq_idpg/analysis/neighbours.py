@@ -37,10 +37,14 @@ class NearestWords:
         self.candidates = vocabulary.candidates()
         self.directions = F.normalize(embeddings[self.candidates], dim=1)
 
-    def find(self, rows: Tensor, top: int) -> Tuple[Tensor, Tensor]:
-        """R x d rows -> cosines and ids of the nearest words, R x top each, nearest first."""
+    def find(self, rows: Tensor, top: int, what: str = "--top") -> Tuple[Tensor, Tensor]:
+        """R x d rows -> cosines and ids of the nearest words, R x top each, nearest first.
+
+        Args:
+            what: names ``top`` in errors.
+        """
         if not 1 <= top <= len(self.candidates):
-            raise InputError(f"--top {top}: {self.vocabulary.path} has {len(self.candidates)} words, give 1 to that")
+            raise InputError(f"{what} {top}: {self.vocabulary.path} has {len(self.candidates)} words, give 1 to that")
         cosines, places = (F.normalize(rows, dim=1) @ self.directions.T).topk(top, dim=1)
         return cosines, self.candidates[places]
 

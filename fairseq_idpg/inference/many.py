@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..representations.kinds import GLOVE, canonical_kind, sentence_representation
 from ..tasks.prompted_dataset import PromptedDataset
 from .prediction import Prediction, Text
-from .predictor import Input, Predictor, check_batch_size, check_finite, numbered
+from .predictor import Input, Predictor, check_batch_size, check_finite, check_list, numbered
 from .sharing import check_same_backbone, check_shares, share
 
 Answers = Dict[str, Prediction]  # by the names of tasks
@@ -132,7 +132,8 @@ class ManyTasks:
             if name not in tasks:
                 raise InputError(f"task {name} is not here: choose among {', '.join(tasks) or 'none'}")
         if not chosen:
-            raise InputError("there is no task: add the checkpoint of one")
+            among = f"tasks is empty: choose among {', '.join(tasks)}" if tasks else "add the checkpoint of one"
+            raise InputError(f"there is no task: {among}")
         return {name: tasks[name] for name in chosen}
 
     def predict(
@@ -158,7 +159,8 @@ class ManyTasks:
         """
         check_batch_size(batch_size)
         chosen = self._chosen(tasks)
-        given = texts if isinstance(texts, str) else list(texts)
+        check_list(texts)
+        given = list(texts)
         if given == []:
             return []
         readings = [self._read(task, predictor, given, name) for task, predictor in chosen.items()]

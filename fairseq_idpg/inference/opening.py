@@ -3,6 +3,7 @@
 import argparse
 from typing import Any, Union
 
+from ..errors import InputError
 from .load import open_checkpoint, open_many
 from .many import ManyTasks
 from .predictor import Predictor
@@ -39,5 +40,8 @@ def open_model(args: argparse.Namespace) -> Union[Predictor, ManyTasks]:
     options = {name: getattr(args, name) for name in READING}
     options["device"] = "cpu" if args.cpu else None
     if len(args.path) == 1:
-        return open_checkpoint(args.path[0], "--path", **options)
+        name, path = name_and_path(args.path[0])
+        if name is not None:
+            raise InputError(f"--path {args.path[0]}: a single checkpoint has no name: give {path}")
+        return open_checkpoint(path, "--path", **options)
     return open_many(map(name_and_path, args.path), "--path", **options)

@@ -2,7 +2,7 @@
 
 import functools
 from types import SimpleNamespace
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from fairseq import utils
@@ -46,6 +46,12 @@ def check_batch_size(size: int) -> None:
     """Raises InputError for less than 1."""
     if size < 1:
         raise InputError(f"batch_size {size} is no size: give 1 or more")
+
+
+def check_list(texts: Any) -> None:
+    """Raises InputError for one text, and for what would give the names of its fields or columns as texts."""
+    if isinstance(texts, (str, Mapping)) or hasattr(texts, "columns"):
+        raise InputError(f"predict takes a list of texts, not {texts!r:.60}: put it, or one of its columns, into one")
 
 
 def check_finite(logits: Tensor, numbers: Sequence[int], name: Callable[[int], str]) -> None:
@@ -167,8 +173,7 @@ class Predictor:
         Raises:
             InputError: one is not text, or of another kind than the model's.
         """
-        if isinstance(texts, str):
-            raise InputError(f"predict takes a list of texts, not {texts!r:.60}: put it into one")
+        check_list(texts)
         wanted, labels, described = 2 if self.record.pairs else 1, self.labels, self.description
         inputs = []
         for number, text in enumerate(texts):

@@ -54,6 +54,6 @@ def check_has_rows(model: Any) -> None:
 
 def prompt_rows(rows: Tensor, nearest: NearestWords, top: int) -> List[PromptRow]:
     """t x d -> each row with its ``top`` nearest words."""
-    cosines, ids = nearest.find(rows.to(nearest.directions), top)
+    cosines, ids = nearest.find(rows.to(nearest.directions), top, "words")
     words = [list(map(nearest.vocabulary.word, near)) for near in ids.tolist()]
     return [PromptRow(row, list(zip(*pair))) for row, *pair in zip(rows, words, cosines.tolist())]

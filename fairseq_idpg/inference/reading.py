@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple
 
-from preprocess.readers import is_text
+from preprocess.readers import distinct, is_text
 from preprocess.sources import Source
 
 from ..errors import InputError
@@ -125,7 +125,7 @@ def of_columns(line: str) -> Text:
 def of_json(line: str) -> Text:
     """See ``of_value``."""
     try:
-        value = json.loads(line) if line.strip() else ""
+        value = json.loads(line, object_pairs_hook=distinct) if line.strip() else ""
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not JSON ({error})") from None
     return of_value(value)

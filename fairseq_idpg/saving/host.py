@@ -11,7 +11,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.file_io import PathManager
-from fairseq.optim import FairseqOptimizer
+from fairseq.optim import AMPOptimizer, FairseqOptimizer
 from fairseq.trainer import Trainer
 from omegaconf import OmegaConf, open_dict
 from torch.multiprocessing import ProcessRaisedException
@@ -19,7 +19,7 @@ from torch.multiprocessing import ProcessRaisedException
 from preprocess.errors import InputError, one_line, told
 from preprocess.writing import new_file
 
-from ..arguments import check_arguments, check_configuration
+from ..arguments import check_arguments, check_configuration, trains
 from ..divergence import clip_grad_norm
 from ..optim.without_compiler import import_no_compiler
 from .checksum import with_progress_checksums
@@ -49,8 +49,11 @@ def install() -> None:
       the options say today, which its own docstring prefers.
     - ``Trainer.load_checkpoint``: of whatever is wrong with the weights it says that they cannot be loaded.
     - ``Trainer.save_checkpoint``: whatever ends a training step leaves a crash.pt.
+    - ``Trainer.train_step``: it leaves a whole group of --update-freq out of the count where its last batch is none.
+    - ``AMPOptimizer.step``: it divides the gradient by the loss scale a second time.
     - ``Trainer.clip_grad_norm``: what follows a gradient that is not finite is a crash.pt and a traceback.
-    - ``convert_namespace_to_omegaconf`` in fairseq-train and fairseq-validate, the first that sees all arguments.
+    - ``convert_namespace_to_omegaconf`` in fairseq-train and fairseq-validate, the first that sees all arguments; the
+      latter starts a process for each GPU, and fails where their batches are not as many.
     - ``fairseq_cli.train.train`` (replaced by our ``load_checkpoint``, as it may not be imported earlier): a training
       with --max-update or --patience, started again after its end, makes one more update or epoch and saves it.
     - what torch makes of its optimizers for its compiler, until there is one (``import_no_compiler``).
@@ -67,6 +70,8 @@ def install() -> None:
     _replace(Trainer, "load_checkpoint", _load_weights)
     _replace(Trainer, "save_checkpoint", _save_training)
     _replace(Trainer, "clip_grad_norm", clip_grad_norm)
+    _replace(Trainer, "train_step", _train_step)
+    _replace(AMPOptimizer, "step", _step_of_amp)
     for command in loaded_commands("convert_namespace_to_omegaconf"):
         _replace(command, "convert_namespace_to_omegaconf", _convert)
         _replace(sys, "excepthook", _say)
@@ -254,6 +259,19 @@ def _verify_folder(theirs: Callable, save_dir: str) -> None:
         ) from None
 
 
+def _train_step(theirs: Callable, trainer: Trainer, samples: List[Any], *args: Any, **kwargs: Any) -> Any:
+    """Batches that are none, of a process that has fewer than others, go first: the task counts nothing of them."""
+    return theirs(trainer, sorted(samples, key=bool), *args, **kwargs)
+
+
+def _step_of_amp(theirs: Callable, optimizer: AMPOptimizer) -> None:
+    """``clip_grad_norm`` has divided in the name of torch's optimizer, and theirs asks in that of fairseq's."""
+    optimizer.scaler.step(optimizer.optimizer)
+    optimizer.scaler.update()
+
+
 def _convert(theirs: Callable, args: Any) -> Any:
     check_arguments(args)
+    if not trains(args) and args.distributed_init_method is None:
+        args.distributed_world_size = 1
     return theirs(args)

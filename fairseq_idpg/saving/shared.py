@@ -8,11 +8,13 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Mapping, Optional, Tuple
 
 import torch
 from safetensors.torch import load, save
 from torch import Tensor
+
+from preprocess.readers import distinct
 
 from ..errors import InputError
 from .checksum import carry_checksum, digest_of
@@ -144,17 +146,11 @@ def _read_config(path: Path, what: str) -> Dict[str, Any]:
     def constant(name: str) -> Any:
         raise ValueError(f"{name} is no number of JSON")
 
-    def once(pairs: List[Any]) -> Dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            raise ValueError("a name stands there twice")
-        return found
-
     try:
         if path.stat().st_size > LARGEST_CONFIG:
             raise ValueError(f"it is larger than {LARGEST_CONFIG:,} bytes")
         text = path.read_text(encoding="utf-8")
-        config = json.loads(text, parse_constant=constant, object_pairs_hook=once)
+        config = json.loads(text, parse_constant=constant, object_pairs_hook=distinct)
         json.dumps(config, ensure_ascii=False, allow_nan=False).encode("utf-8")  # a half character, or 1e999
     except OSError as error:
         raise InputError(f"{what}: {path} cannot be read ({error.strerror}): {REMEDY}") from None

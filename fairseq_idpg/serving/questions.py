@@ -1,7 +1,9 @@
 """What requests ask for."""
 
 import json
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, List, NamedTuple, Optional, Tuple
+
+from preprocess.readers import distinct
 
 from ..errors import InputError
 from ..inference.prediction import Text
@@ -59,14 +61,6 @@ def read_question(body: bytes, most_texts: int) -> Question:
         read_prompts(given.get("prompts", False)),
         read_words(given.get("words", Question._field_defaults["words"])),
     )
-
-
-def distinct(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
-    """A JSON object; ValueError where a key is there twice."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        raise ValueError("a key is there twice")
-    return made
 
 
 def refuse(name: str) -> None:

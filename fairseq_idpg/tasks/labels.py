@@ -131,9 +131,10 @@ def check_num_classes(data: str, num_classes: int, labels: Optional[Dictionary])
         return
     symbols = class_names(labels)
     if len(symbols) != num_classes:
+        remedy = f"give --num-classes {len(symbols)}" if len(symbols) > 1 else "preprocess it with two or more --labels"
         raise InputError(
             f"--num-classes {num_classes} disagrees with {os.path.join(data, 'label', 'dict.txt')}, which has "
-            f"{len(symbols)} labels ({', '.join(symbols[:5])}): give --num-classes {len(symbols)}"
+            f"{len(symbols)} labels ({', '.join(symbols[:5])}): {remedy}"
         )
 
 

@@ -268,7 +268,11 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         assert self.half_precision is not None
         self.half_precision.before_step(optimizer, update_num)
         with refuse_to_skip(sample, update_num):
-            return super().train_step(sample, model, self.loss(criterion), optimizer, update_num, ignore_grad)
+            found = super().train_step(sample, model, self.loss(criterion), optimizer, update_num, ignore_grad)
+        loss, sample_size, logging_output = found
+        if ignore_grad:  # of a process that has run out of batches
+            return loss, 0, {name: 0 * value for name, value in logging_output.items()}
+        return loss, sample_size, logging_output
 
     def loss(self, criterion: Any) -> Any:
         """What a step calls in the place of ``criterion``."""

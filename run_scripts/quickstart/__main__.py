@@ -85,7 +85,7 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add = parser.add_argument
     names = list(HYPERS)
     add("--out", type=Path, default=(Path() if PARENT else ROOT) / "quickstart", help="folder of all products")
-    add("--methods", type=method_name, nargs="+", default=names, metavar="METHOD", help=str(names))
+    add("--methods", type=method_name, nargs="+", action="extend", metavar="METHOD", help=f"default: {' '.join(names)}")
     add("--train-examples", type=positive, default=2000, metavar="N")
     add("--valid-examples", type=positive, default=400, metavar="N")
     add("--test-examples", type=positive, default=1000, metavar="N")
@@ -95,7 +95,7 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("--cpu", action="store_true", help="do not use a GPU")
     args = parser.parse_args(argv)
     args.out = args.out.resolve()
-    args.methods = list(dict.fromkeys(args.methods))
+    args.methods = list(dict.fromkeys(args.methods or names))
     return args
 
 

@@ -103,17 +103,35 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument("--figure", type=number_or_word, choices=FIGURES, metavar="NAME", help=listed(FIGURES))
     add("--format", choices=list(FORMATS), help="default: by the suffix of --out (.md, .tex, .csv), else terminal")
     add("--out", metavar="FILE", type=Path, help="write there; figures are drawn in .png, .svg and .pdf files")
-    add("--tasks", nargs="+", metavar="TASK", help="columns and averages (default: the paper's ten, or all run)")
-    add("--rows", nargs="+", metavar="ROW", help="of the table (default: the paper's, and others with runs)")
+    add(
+        "--tasks",
+        nargs="+",
+        action="extend",
+        metavar="TASK",
+        help="columns and averages (default: the paper's ten, or all run)",
+    )
+    add(
+        "--rows",
+        nargs="+",
+        action="extend",
+        metavar="ROW",
+        help="of the table (default: the paper's, and others with runs)",
+    )
     add("--paper", action="store_true", help="the paper's values even beside another backbone's than its own")
     add("--voting", action="store_true", help="add the scores of the votes of all seeds")
     add("--significance", metavar="ROW", action="append", help="add differences to this row, with p; may be repeated")
     add("--significance-test", choices=TESTS, help="that p is of (default: t, the paired t-test)")
     runs = made.add_argument_group("which runs, where RESULTS holds several kinds")
-    runs.add_argument("--seeds", nargs="+", type=int, metavar="S", help="default: all, some rows may have fewer")
+    runs.add_argument(
+        "--seeds", nargs="+", action="extend", type=int, metavar="S", help="default: all, some rows may have fewer"
+    )
     runs.add_argument("--selection", choices=SELECTIONS)
-    runs.add_argument("--backbone", nargs="+", metavar="NAME", help="path or SHA-256 (or its end or beginning)")
-    runs.add_argument("--position", nargs="+", type=int, metavar="P", help="of all tasks, or of singles and of pairs")
+    runs.add_argument(
+        "--backbone", nargs="+", action="extend", metavar="NAME", help="path or SHA-256 (or its end or beginning)"
+    )
+    runs.add_argument(
+        "--position", nargs="+", action="extend", type=int, metavar="P", help="of all tasks, or of singles and of pairs"
+    )
     runs.add_argument("--supplementary-position", type=position_or_none, metavar="P", help="or none")
     runs.add_argument("--prompt-length", type=int, metavar="T", help="of rows with several (default: the paper's)")
     runs.add_argument("--k", type=int, help="few-shot runs instead of full ones; of table 3: this K alone")

@@ -42,8 +42,12 @@ def parser() -> argparse.ArgumentParser:
     add("--cpu", action="store_true", help="do not use a GPU")
     runs = made.add_argument_group("which runs, where RESULTS holds several kinds")
     runs.add_argument("--selection", choices=SELECTIONS)
-    runs.add_argument("--backbone", nargs="+", metavar="NAME", help="path or SHA-256 (or its end or beginning)")
-    runs.add_argument("--position", nargs="+", type=int, metavar="P", help="of all tasks, or of singles and of pairs")
+    runs.add_argument(
+        "--backbone", nargs="+", action="extend", metavar="NAME", help="path or SHA-256 (or its end or beginning)"
+    )
+    runs.add_argument(
+        "--position", nargs="+", action="extend", type=int, metavar="P", help="of all tasks, or of singles and of pairs"
+    )
     runs.add_argument("--supplementary-position", type=position_or_none, metavar="P", help="or none")
     runs.add_argument("--prompt-length", type=int, metavar="T", help="default: the paper's")
     return made

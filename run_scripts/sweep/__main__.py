@@ -40,9 +40,19 @@ def parser() -> argparse.ArgumentParser:
     add("config", type=config_file, metavar="CONFIG.yaml", help="a file, or the name of one in run_scripts/configs")
     add("--results", type=Path, metavar="DIR", help="default: results/CONFIG, such as results/idspam/table2")
     add("--set", **many, help="instead of what the file says: seeds=[1,2] options.cpu=true ...")
-    add("--eval-tasks", nargs="+", metavar="TASK", help="tasks that each model also answers, without training on them")
     add(
-        "--eval-k", nargs="+", metavar="K", help="and is then trained on so many examples of each, and answers it again"
+        "--eval-tasks",
+        nargs="+",
+        action="extend",
+        metavar="TASK",
+        help="tasks that each model also answers, without training on them",
+    )
+    add(
+        "--eval-k",
+        nargs="+",
+        action="extend",
+        metavar="K",
+        help="and is then trained on so many examples of each, and answers it again",
     )
     add("--cluster", choices=list(CLUSTERS), default="local")
     add("--jobs", type=int, help="runs at a time (default: one for each GPU, or one; on Slurm 100)")

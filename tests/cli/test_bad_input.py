@@ -65,6 +65,12 @@ def test_backbone_of_another_size(pairs, tmp_path, size, message):
     assert message in refuse(pairs, tmp_path / "run", "--backbone", backbone)
 
 
+def test_a_folder_of_one_class(tmp_path):
+    data = write_folder(tmp_path / "one", classes=1)
+    remedy = "which has 1 labels (0): preprocess it with two or more --labels"
+    assert remedy in refuse(data, tmp_path / "run", "--num-classes", 2)
+
+
 def test_width_is_read_from_the_tensors_where_nothing_is_recorded(pairs, tmp_path):
     backbone = write_backbone(tmp_path / "model.pt", encoder_embed_dim=64)
     state = torch.load(backbone, weights_only=True)

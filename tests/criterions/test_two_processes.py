@@ -60,6 +60,21 @@ def test_scores(place, tmp_path):
         assert len(one.log(key)) == 3 and two.log(key) == pytest.approx(one.log(key), abs=1e-3), key
 
 
+@pytest.mark.parametrize("examples", [12, 16])
+def test_an_epochs_last_update_where_one_process_has_a_batch_less(place, tmp_path, examples):
+    """3 batches (or 4) of one update; plain gradients, as Adam would hide their size."""
+    data = write_folder(tmp_path / "data", splits={"train": examples, "valid": 5})
+    usual = [*OURS, "--backbone", place / "model.pt", "--method", "head-only", "--total-batch-size", 16]
+    usual += ["--optimizer", "nag", "--momentum", 0, "--lr", 1.0, "--dropout", 0, "--attention-dropout", 0]
+    one = train(data, tmp_path / "one", *usual, "--update-freq", 4, "--max-epoch", 1)
+    two = train(data, tmp_path / "two", *usual, "--update-freq", 2, "--max-epoch", 1, processes=2)
+    for key in ("train_loss", "train_accuracy"):
+        assert two.log(key) == one.log(key)
+    heads = [torch.load(tmp_path / n / "checkpoint_last.pt", weights_only=True)["model"] for n in ("one", "two")]
+    for name, value in heads[0].items():
+        assert not torch.is_tensor(value) or torch.allclose(value.float(), heads[1][name].float(), atol=1e-5), name
+
+
 def test_processes_that_do_not_divide_the_batch(place, tmp_path):
     options = ["--backbone", place / "model.pt", "--total-batch-size", 9]
     finished = train(place / "classes", tmp_path / "three", *options, processes=2, succeed=False)

@@ -118,6 +118,8 @@ def test_bad_input(idpg, folders, tmp_path, capsys):
         ([*of_text, text, "--out", tmp_path], "is a folder: name a file"),
         ([*of_text, pair, "--out", pair], f"--out {pair} is the file of --text, which it would replace: name another"),
         ([*of_text, text, "--pairs", "tab", "--jsonl"], "two layouts: give one"),
+        *(([*of_text, f"x{end}"], f"x{end} is a table by its name, and a whole line") for end in (".tsv", ".csv.gz")),
+        (["--path", f"mine={singles[1]}", *out, "--text", text], "a single checkpoint has no name: give "),
         ([*of_text, text, "--split", "test"], "--split goes with a binarized folder"),
         ([*of_text, text, "--batch-size", 0], "--batch-size 0"),
         ([*of_text, text, "--path", "no.pt"], "--path no.pt is not a file"),

@@ -129,6 +129,10 @@ def test_some_tasks_and_one_of_them(many, together):
         assert of_task(found, name) == pytest.approx(of_task(together[:5], name), abs=1e-5)
     assert values(many["lora"].predict(texts)) == pytest.approx(of_task(together[:5], "lora"), abs=1e-5)
     assert many.predict([]) == []
+    with pytest.raises(InputError, match="tasks is empty: choose among m-idpg, "):
+        many.predict(texts, tasks=[])
+    with pytest.raises(InputError, match="takes a list of texts, not {'sentence'"):
+        many.predict({"sentence": "red cat"})
 
 
 def test_scores_beside_classes(saved):
@@ -242,4 +246,4 @@ def test_command_line(saved, tmp_path, capsys):
     with pytest.raises(SystemExit, match="several tasks read --text; for a folder give one"):
         predict("data-bin", "--path", pairs, scores, "--out", tmp_path / "o")
     with pytest.raises(SystemExit, match="--path: task same was trained on pairs of sentences: give --pairs tab"):
-        predict("--text", path, *usual[4:])
+        predict("--text", path.rename(tmp_path / "x.txt"), *usual[4:])

@@ -53,10 +53,21 @@ def test_exchanged_pairs_are_for_training_alone(place, folders):
     assert np.array_equal(both.targets, once.targets)
 
 
+class Table(list):
+    """As a data frame, which is iterated over by the names of its columns."""
+
+    columns = ("sentence",)
+
+    def __repr__(self):
+        return "a table"
+
+
 def test_what_is_no_input_is_refused(idpg):
     singles, pairs = (load(idpg(kind), device="cpu") for kind in ("singles", "pairs"))
     for model, given, message in (
         (singles, "red cat", "takes a list of texts, not 'red cat'"),
+        (singles, {"sentence": "red cat"}, "takes a list of texts, not {'sentence': 'red cat'}: put it, or one of its"),
+        (singles, Table(), "takes a list of texts, not a table: put it, or one of its columns, into one"),
         (singles, ["red", ("red", "cat")], "input 2 is a pair of sentences, and .* single sentences: give a single"),
         (pairs, [("red", "cat"), "red"], "input 2 is a single sentence, and .* pairs of sentences: give a pair"),
         (pairs, [("red", "cat", "dog")], "input 1 is 3 sentences"),

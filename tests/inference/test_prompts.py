@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from fairseq_idpg import load
 from fairseq_idpg.analysis.neighbours import generated_rows
+from fairseq_idpg.errors import InputError
 from tests.inference.saved import write_checkpoint
 from tests.inference.test_predictor import inputs
 
@@ -65,3 +67,5 @@ def test_nearest_words(place, folders, tmp_path):
     _, row = model.predict([("a", "b")], prompts=True, words=3)[0].prompts
     assert row.words[0][0] == "'Q'" and abs(row.words[0][1] - 1) < 1e-5
     assert len(row.words) == 3 and row.words[1][1] < 0.999
+    with pytest.raises(InputError, match="words 0: .* give 1 to that"):
+        model.predict([("a", "b")], prompts=True, words=0)

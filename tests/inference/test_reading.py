@@ -39,6 +39,7 @@ REFUSED = {
     ("jsonl", b'{"text": "a"}\n'): "line 1: not a string",
     ("jsonl", b'{"sentence": "a", "sentence2": "b"}\n'): "line 1: not a string",
     ("jsonl", b'["a"]\n'): "line 1: not a string",
+    ("jsonl", b'{"sentence": "a", "sentence": "b"}\n'): "line 1: not JSON (a key is there twice)",
     ("jsonl", b'["a", "\\ud800"]\n'): "line 1: not a string",
     ("jsonl", b'"a"\n["a", "b"]\n'): "line 2: sentences and pairs of sentences are mixed",
     ("jsonl", b"[" * 100_000 + b"\n"): "line 1: not JSON",

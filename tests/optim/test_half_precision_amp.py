@@ -1,4 +1,4 @@
-"""Automatic mixed precision (``--amp``): the scale of the loss goes on where it was."""
+"""Automatic mixed precision (``--amp``): the scale of the loss goes on where it was, and changes no update."""
 
 from __future__ import annotations
 
@@ -44,3 +44,23 @@ def test_amp_on_a_cpu_has_nothing_to_keep(caplog):
     section = KeptHalfPrecision()
     section.before_step(optimizer, 4)
     assert section.state_dict() == {} and "the checkpoint keeps" not in caplog.text
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore:torch.cuda.amp.GradScaler is enabled")
+@pytest.mark.parametrize("scale", [1.0, 128.0, 2.0**20])
+@pytest.mark.parametrize("kind", ["adam", "grouped_adam"])
+def test_an_update_does_not_depend_on_the_scale(scale, kind):
+    parameter = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
+    parameter.param_group = "method/weight"
+    optimizer = AMPOptimizer.build_optimizer(config(kind, amp=True), [parameter])
+    optimizer._grad_scaler = torch.amp.GradScaler("cpu", init_scale=scale)
+    optimizer.backward((parameter * torch.tensor([1e-3, 1e-6])).sum())
+    optimizer.clip_grad_norm(0.0)
+    optimizer.step()
+    assert torch.allclose(parameter.grad, torch.tensor([1e-3, 1e-6]), rtol=1e-4)
+    before = parameter.detach().clone()
+    optimizer.zero_grad()
+    optimizer.backward((parameter * float("inf")).sum())
+    optimizer.clip_grad_norm(0.0)
+    optimizer.step()
+    assert torch.equal(parameter, before) and optimizer.scaler.get_scale() == scale / 2

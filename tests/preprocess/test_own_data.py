@@ -210,6 +210,39 @@ def test_scores_have_six_digits_as_in_the_published_folders(commands):
     assert commands.ok(*own, "5").targets("train") == ["0.466667", "0.95"]
 
 
+def test_scores_that_lie_close_together_stay_apart(commands):
+    dates = ["20190514", "20190527", "20190601"]
+    path = commands.write("x.tsv", "t\tlabel\n" + "".join(f"a\t{date}\n" for date in dates))
+    data = commands.ok("x", "--from-tsv", f"train={path}", "--text-columns", "t", "--regression")
+    assert data.targets("train") == dates
+    path = commands.write("y.tsv", "t\tlabel\na\t0.3333333333\nb\t0.3333333333\n")
+    assert commands.ok("y", "--from-tsv", f"train={path}", "--text-columns", "t", "--regression").targets("train") == (
+        ["0.333333"] * 2
+    )
+
+
+def test_labels_without_a_training_split_that_names_them(commands):
+    path = commands.write("x.tsv", "t\tlabel\nfine\ta\n")
+    own = ("x", "--from-tsv", f"test={path}", "--text-columns", "t")
+    assert "line 2: label 'a', and no training split names the classes: name them with --labels" in commands.fails(*own)
+    assert commands.ok(*own, "--labels", "a", "b").splits == ["test"]
+
+
+def test_a_first_line_that_is_empty(commands):
+    path = commands.write("x.tsv", "\nt\tlabel\na\t1\n")
+    said = commands.fails("x", "--from-tsv", f"train={path}", "--text-columns", "t")
+    assert "has no column t: its first line is empty; name columns" in said
+
+
+def test_a_key_that_a_record_has_twice(commands):
+    path = commands.write(
+        "x.jsonl", '{"t": "a", "label": 1}\n{"t": "b", "t": "c", "label": 0}\n{"t": "d", "label": 0}\n'
+    )
+    data = commands.ok("x", "--from-jsonl", f"train={path}", "--text-columns", "t")
+    assert commands.texts(data, "train") == ["a", "d"]
+    assert "skipped line 2: not JSON (a key is there twice)" in commands.capsys.readouterr().out
+
+
 def test_sentences_cut_to_a_length(commands):
     path = commands.write("x.tsv", "t\tlabel\nabcdef\t1\nab\t0\n")
     data = commands.ok("x", "--from-tsv", f"train={path}", "--text-columns", "t", "--max-length", "3")

@@ -1,0 +1,28 @@
+"""Options of several values, on every command line of ours; read from the source."""
+
+from __future__ import annotations
+
+import ast
+
+from tests.test_imports import BELOW, ROOT, files
+
+
+def several():
+    """(place, keywords) of every option, not argument, that takes one value or more."""
+    for path in (path for folder in BELOW if folder != "tests" for path in files(folder)):
+        for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+                keywords = {word.arg: word.value for word in node.keywords}
+                nargs = keywords.get("nargs")
+                if isinstance(nargs, ast.Constant) and nargs.value == "+" and str(node.args[0].value).startswith("--"):
+                    yield f"{path}:{node.lineno}", keywords
+
+
+def test_an_option_given_twice_has_the_values_of_both():
+    """argparse would keep the last ones alone, and add to a default of its own."""
+    found = dict(several())
+    assert len(found) > 20
+    for place, keywords in found.items():
+        action = keywords.get("action")
+        assert isinstance(action, ast.Constant) and action.value == "extend", place
+        assert "default" not in keywords, place

@@ -116,7 +116,8 @@ def served(command: str, place: Path) -> Iterator[str]:
 def shell(command: str, place: Path) -> str:
     """Its output, as after "source .venv/bin/activate"."""
     added = next((words for pattern, words in SMALLER.items() if re.match(pattern, command)), "")
-    executed = re.sub(OURS, rf"{ROOT}/\1", f"{command} {added}")
+    kept = re.sub(r" --eval-k \d+", "", command) if "--eval-k" in added else command  # it takes all that is given
+    executed = re.sub(OURS, rf"{ROOT}/\1", f"{kept} {added}")
     ran = ["bash", "-c", executed if shutil.which("curl") else CURL + executed]
     done = subprocess.run(ran, cwd=place, env=environment(place), capture_output=True, text=True)
     assert done.returncode == 0, f"{executed}\n{(done.stdout + done.stderr)[-3000:]}"

@@ -78,7 +78,7 @@ TEXTS = {
     "not a number": ('{"format": NaN}', "NaN is no number"),
     "a number without end": ('{"format": 1e999}', "is damaged"),
     "too many digits": (f'{{"format": {"1" * 5000}}}', "is damaged"),
-    "a key twice": ('{"format": 1, "format": 1}', "a name stands there twice"),
+    "a key twice": ('{"format": 1, "format": 1}', "a key is there twice"),
     "half a character": ('{"format": "\\ud800"}', "is damaged"),
     "too deep": ("[" * 100_000, "is damaged"),
     "too large": (" " * 1_000_001, "it is larger than 1,000,000 bytes"),

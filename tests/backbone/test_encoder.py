@@ -24,7 +24,8 @@ def model():
 @pytest.mark.parametrize("told", [True, False])
 def test_bitwise_equal_to_fairseq_when_nothing_is_injected(training, frozen, padded, told):
     """Features, all hidden states, predicted words and gradients, with the same draws of dropout."""
-    model = tiny_model(method="head-only", no_freeze_backbone=not frozen, dropout=0.1, attention_dropout=0.1)
+    rates = {"dropout": 0.1, "attention_dropout": 0.2, "activation_dropout": 0.3}
+    model = tiny_model(method="head-only", no_freeze_backbone=not frozen, **rates)
     enlarge(model.encoder)
     model.train(training)
     twin = stock_twin(model)
@@ -61,6 +62,10 @@ def test_embeddings_that_are_given_are_taken(model):
         for embeddings, injection in ((given, Injection(words=words)), (added, Injection()))
     )
     torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
+    seen = []
+    late = Injection(late=lambda layer, states: seen.append(states.origin.words().x) if layer == 1 else None)
+    model.encoder.extract_features(tokens, token_embeddings=given, injection=late)
+    assert torch.equal(seen[0], given.transpose(0, 1))
 
 
 def test_nothing_stays_behind_even_after_an_error(model):

@@ -5,13 +5,15 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+import torch
 from fairseq import checkpoint_utils
 from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
+from fairseq.data import Dictionary
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.logging import metrics
 from fairseq_cli import train
 
-from fairseq_idpg.criterions.sentence_prediction_idpg import SentencePredictionIDPGCriterion
+from fairseq_idpg.criterions.sentence_prediction_idpg import SentencePredictionIDPGCriterion, correlation
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGTask
 
@@ -138,3 +140,25 @@ def test_a_score_of_another_criterion_that_is_nan_ends_the_run(choose):
 
     with pytest.raises(InputError, match="the agreement is NaN"):
         choose(Other, [EIGHTY], "agreement")
+
+
+def test_predictions_are_told_by_the_names_of_their_classes():
+    """F1 is that of the class 1, the first where it is the more frequent one, as in MRPC."""
+    criterion = object.__new__(SentencePredictionIDPGCriterion)
+    criterion.label_dict, criterion.regression_target = Dictionary(), False
+    criterion.fairseqs_reports = ["report_acc_and_f1"]
+    for name in ("1", "0"):
+        criterion.label_dict.add_symbol(name)
+    found = criterion.said(
+        torch.tensor([[2.0, 1.0], [2.0, 1.0], [1.0, 2.0]]), {"target": torch.tensor([[0], [1], [0]])}
+    )
+    assert (found["pred"], found["targ"]) == ([1, 1, 0], [1, 0, 1])
+
+
+@pytest.mark.parametrize(("part", "value"), [("pearson", 98.3), ("spearmanr", 100.0), ("corr", 99.1)])
+def test_correlations_have_a_digit_as_fairseqs_have(part, value):
+    meters = {
+        name: SimpleNamespace(tensor=torch.tensor(values))
+        for name, values in (("pred", [1.0, 2, 3, 5]), ("targ", SCORES))
+    }
+    assert correlation(part)(meters) == value

@@ -75,3 +75,8 @@ def test_several_descriptions_are_no_two_classes(model, monkeypatch):
     monkeypatch.setattr(model, "description", None)
     with pytest.raises(InputError, match="input 1 is a single sentence, and .* pairs"):
         model.predict(["red"])
+
+
+def test_one_description_of_three_classes_is_not_enough(monkeypatch):
+    monkeypatch.setitem(EFL_DESCRIPTIONS, "CB", {"neutral": "It says nothing"})
+    assert find_description(Record(task="CB", labels=LABELS, pairs=True)) is None

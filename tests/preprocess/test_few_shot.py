@@ -11,7 +11,7 @@ from fairseq_idpg.representations.word_vectors import load_vectors
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
 from preprocess.few_shot import few_shot
-from preprocess.means import write_facts
+from preprocess.means import read_facts, write_facts
 from preprocess.sampling import select_rows
 from preprocess.split_facts import token_digests
 from tests.folders import write_folder
@@ -94,6 +94,7 @@ def test_word_vectors_follow_their_examples(tmp_path):
     ):
         found = load_vectors(str(tmp_path / "few"), split, len(expected), 3)
         assert np.array_equal(found.rows(np.arange(len(expected))), expected)
+    assert "splits" not in read_facts(tmp_path / "few")  # counts of the source's words
     tokens = data.path / "input0" / "train.bin"
     content = bytearray(tokens.read_bytes())
     content[0] ^= 1

@@ -251,6 +251,13 @@ def test_sentences_cut_to_a_length(commands):
     assert summary[1].split()[-3] == "truncated" and summary[2].split()[-3] == "1"
 
 
+def test_pairs_are_counted_whichever_sentence_is_cut_or_empty(commands):
+    path = commands.write("x.tsv", "a\tb\tlabel\nabcdef\tab\t1\nab\tabcdef\t0\n\tab\t1\nab\t\t0\n")
+    commands.ok("x", "--from-tsv", f"train={path}", "--text-columns", "a", "b", "--max-length", "3")
+    header, counts = (line.split() for line in commands.capsys.readouterr().out.split("\n")[1:3])
+    assert header[-3:-1] == ["truncated", "empty"] and counts[-3:-1] == ["2", "2"]
+
+
 def test_several_workers_and_chunks_write_the_same(commands, monkeypatch):
     monkeypatch.setattr("preprocess.binarize.CHUNK", 3)
     path = commands.write("x.tsv", "t\tlabel\n" + "".join(f"{'w ' * (i % 5)}{i}\t{i % 3}\n" for i in range(20)))

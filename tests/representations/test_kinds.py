@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from fairseq_idpg.representations.kinds import evaluating, sentence_representation
-from tests.helpers import PAD, logits, pair_batch, tiny_model
+from tests.helpers import PAD, logits, pair_batch, single_batch, tiny_model
 
 
 def test_is_the_last_sentence_state_without_gradient():
@@ -51,7 +52,8 @@ def test_mean_pooled_is_the_mean_of_the_last_states():
 def test_token_mean_is_the_mean_of_the_words_embeddings():
     model = tiny_model(method="head-only")
     table, specials = model.encoder.sentence_encoder.embed_tokens.weight, model.encoder.dictionary.nspecial
-    tokens = torch.cat([pair_batch(), torch.tensor([[0, 2, *[PAD] * (pair_batch().size(1) - 2)]])])
+    tokens = F.pad(single_batch(), (0, 1), value=PAD)  # one has a single word
+    tokens = torch.cat([tokens, torch.tensor([[0, 2, *[PAD] * (tokens.size(1) - 2)]])])
     ours = sentence_representation(model.encoder, tokens, kind="token-mean")
     for example, row in enumerate(tokens[:-1]):
         words = [table[token] for token in text_of(row) if token >= specials]

@@ -15,7 +15,15 @@ from omegaconf import OmegaConf
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.models.config import RobertaIDPGConfig
-from fairseq_idpg.saving.resuming import CHANGEABLE, FIXED, KeptOptions, KeptPatience, ended, split_fingerprint
+from fairseq_idpg.saving.resuming import (
+    CHANGEABLE,
+    FIXED,
+    KeptOptions,
+    KeptPatience,
+    data_fingerprints,
+    ended,
+    split_fingerprint,
+)
 from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig
 from tests.folders import write_folder
 
@@ -152,6 +160,14 @@ def test_fingerprints_are_of_contents(folder, tmp_path):
     (same / "label" / "valid.idx").unlink()
     (same / "label" / "valid.idx").mkdir()  # which reading the data refuses by name
     assert split_fingerprint(str(same), "valid") != before
+
+
+def test_all_shards_are_training_data(tmp_path):
+    folder, dataset = write_folder(tmp_path), {"train_subset": "train", "valid_subset": "valid"}
+    before = data_fingerprints(str(folder), dataset)
+    (folder / "input0" / "train1.bin").write_bytes(b"1")
+    after = data_fingerprints(str(folder), dataset)
+    assert [name for name in before if before[name] != after[name]] == ["the training data"]
 
 
 # --- early stopping ------------------------------------------------------------------------------

@@ -162,7 +162,7 @@ def test_nothing_is_loaded_before_caches_are_filled(folders):
 
 
 def test_shortening_can_be_limited_to_some_splits(folders):
-    options = {"max_positions": 20, "shorten_method": "truncate", "shorten_data_split_list": "train"}
+    options = {"max_positions": 20, "shorten_method": "truncate", "shorten_data_split_list": "train,valid1"}
     task = make_task(folders[True], **options)
     task.load_dataset("train")
     with pytest.raises(InputError, match="split valid are too long"):

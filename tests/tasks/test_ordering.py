@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_idpg.tasks.ordering import by_length, grouped_by_length, padding_waste, share_of_batch
+from fairseq_idpg.tasks.ordering import (
+    arrangement,
+    by_length,
+    grouped_by_length,
+    padding_waste,
+    share_of_batch,
+    share_of_tokens,
+)
 from preprocess.errors import InputError
 from tests.folders import write_folder
 from tests.tasks.test_dataset import make_task
@@ -78,3 +87,14 @@ def test_shares_of_a_batch(processes, update_freq, share):
 def test_one_update_freq():
     with pytest.raises(InputError, match="one --update-freq"):
         share_of_batch(8, 2, [1, 2])
+
+
+@pytest.mark.parametrize("split", ["valid", "valid1", "test"])
+def test_whatever_is_no_training_set_is_read_by_length(split):
+    assert arrangement(SimpleNamespace(no_shuffle=False, group_by_length=False), split) is by_length
+
+
+@given(st.integers(1, 500), st.integers(1, 8), st.integers(1, 500))
+def test_shares_of_tokens(total, parts, longest):
+    """No less than an even share, nor than the longest example if an update may hold it."""
+    assert share_of_tokens(total, parts, longest) == sorted((total // parts, longest, total))[1]

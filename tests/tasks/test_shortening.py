@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
+import pytest
 import torch
 from fairseq.data import data_utils
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_idpg.tasks.shortening import Shortener, kept_lengths
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.tasks.shortening import Shortener, kept_lengths, special_tokens, text_room
 
 LENGTH = st.integers(0, 40)
 
@@ -58,6 +62,22 @@ def test_random_windows_are_those_of_fairseqs_generator_whatever_other_threads_d
     for name in ("seed", "randint", "set_state"):
         monkeypatch.delattr(np.random, name)  # numpy's one generator of all threads
     assert shorten(tokens, 0).tolist() == [0, *range(1 + first, 11 + first), 101]
+
+
+def test_every_window_comes_up():
+    tokens, lengths, found = torch.arange(6), np.array([4]), set()
+    shorten = Shortener(lengths, None, *kept_lengths(lengths, None, 2), 2, random=True, seed=1)
+    for shorten.epoch in range(1, 50):
+        found.add(tuple(shorten(tokens, 0).tolist()))
+    assert found == {(0, 1, 2, 5), (0, 2, 3, 5), (0, 3, 4, 5)}
+
+
+@pytest.mark.parametrize(("pairs", "least"), [(True, 2), (False, 1)])
+def test_every_sentence_has_room_for_a_token(pairs, least):
+    cfg, rows = SimpleNamespace(max_positions=20), 20 - special_tokens(pairs, 2) - least
+    assert text_room(cfg, pairs, 2, 5, rows) == least
+    with pytest.raises(InputError, match="--prompt-length 5 leaves no room for text within --max-positions 20"):
+        text_room(cfg, pairs, 2, 5, rows + 1)
 
 
 def test_what_fits_is_untouched():

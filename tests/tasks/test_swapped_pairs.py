@@ -51,6 +51,7 @@ def test_order_holds_every_example_once(folder, seed, no_shuffle):
     order = dataset.ordered_indices().tolist()
     assert sorted(order) == list(range(48))
     assert (order == sorted(order)) == no_shuffle
+    assert (set(order[:24]) == set(range(24))) == no_shuffle  # a pair and its exchange may share a batch
 
 
 def test_shortened_pairs(folder):

@@ -80,6 +80,7 @@ def uniform(side: int) -> float:
         ("adapter-pfeiffer", {"down": 0.0176, "up": 0.0176, "down_bias": 0, "up_bias": 0}),
         ("adapter-drop", {"down": 0.88e-3, "up": 0.88e-3, "down_bias": 0, "up_bias": 0}),
         ("adapter-scaled-parallel", {"down": 256**-0.5 / math.sqrt(3), "up": 0, "down_bias": 0, "up_bias": 0}),
+        ("adapter-multihead-parallel", {"down": 64**-0.5 / math.sqrt(3), "up": 0, "down_bias": 0, "up_bias": 0}),
         ("compacter", {**dict.fromkeys(("a", "down_s", "down_t", "up_s", "up_t", "down_bias"), 0.05), "up_bias": 0.02}),
         (
             "compacter-shared",
@@ -93,7 +94,7 @@ def uniform(side: int) -> float:
 def test_initial_values(name, stds):
     torch.manual_seed(0)
     args = model_args(method=name, adapter_hidden_size=64)
-    method = PRESETS[name].build(args, Geometry(8, 256, 1024))
+    method = PRESETS[name].build(args, Geometry(8, 256, 1024, heads=4))
     assert {key for key, _ in method.named_parameters()} == set(stds)
     for key, parameter in method.named_parameters():
         assert parameter.std().item() == pytest.approx(stds[key], rel=0.2), key

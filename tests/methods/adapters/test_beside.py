@@ -115,7 +115,7 @@ def test_first_layers_have_no_adapters(drop, left):
 def test_a_layer_is_drawn_for_each_training_batch():
     """Every number of layers comes up; evaluation has its own; a seed gives the same draws again."""
     method = tiny_model(method="adapter-drop", adapter_drop="2", adapter_drop_random=True).method
-    assert method.layers == (0, 1, 2) and with_adapters(method) == [2]
+    assert method.layers == (0, 1, 2) and all(with_adapters(method) == [2] for _ in range(30))
     assert "above a layer drawn for each batch, in evaluation above the first 2" in method.describe()
     method.train()
     draws = []

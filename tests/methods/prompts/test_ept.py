@@ -39,6 +39,15 @@ def test_factors_are_those_of_the_plain_reading(align, split, theirs):
         np.testing.assert_allclose(a.abs().numpy(), np.abs(file[f"A/{align}/{theirs}"]), atol=2e-5)
 
 
+def test_matrices_start_as_linears_do():
+    """Uniform in 1/sqrt(inputs), of A's factor r; B is 0."""
+    pair = tiny_model(method="dept", words_rank=4).method.words
+    experts = tiny_model(method="ept").method.reparameterization.experts
+    assert not pair.b.any()
+    for parameter, inputs in ((pair.a, 4), (experts.down, 32), (experts.up, 256), (experts.up_bias, 256)):
+        assert 0.95 < parameter.abs().max() * inputs**0.5 <= 1
+
+
 @pytest.mark.parametrize("align", ALIGN)
 def test_prompt_and_pair_start_from_one_long_prompt(align):
     """All of whose rows are words; full rank gives them back."""

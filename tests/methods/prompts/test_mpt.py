@@ -38,6 +38,12 @@ def test_the_first_pass_is_the_mean_of_the_sources(tmp_path):
     assert torch.equal(one.table, drawn(1))
 
 
+def test_the_shared_prompt_alone_is_rows():
+    """--no-decay-prompts leaves the task's vectors to --weight-decay."""
+    (rows,) = started().prompt_parameters()
+    assert rows.shape == (1, ROWS, WIDTH)
+
+
 def test_without_sources_it_starts_as_other_prompts():
     assert started().table.std() == pytest.approx(0.02, rel=0.3)
     assert 0.2 < started(prompt_init="uniform").table.std() < 0.38

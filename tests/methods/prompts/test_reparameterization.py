@@ -152,3 +152,10 @@ def test_the_factors_of_low_rank_start_as_the_released_ones():
     model.method.set_initial_values(model.args, None)
     for factor in model.method.reparameterization.parameters():
         assert factor.abs().max() <= 0.5 and 0.2 < factor.std() < 0.38  # 0.289
+
+
+def test_a_prompt_of_low_rank_starts_as_large_as_others():
+    """A and B have other deviations at every rank."""
+    for rank in (4, 64):
+        network = tiny_model(method="dpt", reparameterization_hidden_size=rank).method.reparameterization
+        assert network().std().item() == pytest.approx(0.02, rel=0.2)

@@ -38,6 +38,11 @@ def test_noise_is_for_training(noise, same):
     assert torch.equal(method.eval().perturbed(clean), clean)
 
 
+def test_the_released_code_drops_a_fifth_of_the_logits():
+    noisy = model_of(smop_noise="dropout").method.train().perturbed(torch.ones(2000, 4))
+    assert set(noisy.unique().tolist()) == {0.0, 1.25} and 0.17 < noisy.eq(0).float().mean() < 0.23
+
+
 def test_the_noise_has_no_gradient():
     method = model_of().method.train()
     clean = torch.randn(5, 4, requires_grad=True)

@@ -8,7 +8,7 @@ import pytest
 
 from preprocess.errors import InputError
 from run_scripts.report.__main__ import main
-from run_scripts.report.runs import read_results
+from run_scripts.report.runs import architecture, read_results
 from run_scripts.report.scope import Choice, take_runs
 from run_scripts.sweep import __main__ as sweep
 
@@ -101,3 +101,9 @@ def test_a_failed_run_may_know_the_path_of_its_backbone_alone(tmp_path):
     results = read_results(tmp_path)
     assert results.runs[1]["backbone"] == {"path": "/models/x.pt", "sha256": ""}
     assert len(take_runs(results, Choice(backbones=("ab12",))).failed) == 1
+
+
+def test_the_architecture_of_a_command_that_is_cut_short():
+    for command in (["fairseq-train", "--arch"], [], None):
+        assert architecture({"command": command, "arch": "roberta_idpg_base"}) == "roberta_idpg_base"
+        assert architecture({"command": command}) == "unknown architecture"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel, wilcoxon
 
-from run_scripts.report.scores import choose, mean_over, paired_test, rows_of
+from run_scripts.report.scores import choose, mean_over, paired_test, rows_of, std_of_mean
 
 from . import made
 
@@ -93,6 +93,13 @@ def test_one_seed_has_no_deviation():
 def test_an_average_needs_all_tasks():
     assert mean_over({"CR": 1.0, "RTE": 3.0, "MR": 9.0}, ["CR", "RTE"]) == 2
     assert mean_over({"CR": 1.0}, ["CR", "RTE"]) is None
+
+
+def test_means_over_tasks_of_other_seeds_have_no_deviation():
+    of_cr = [made.run("a", "CR", seed, test=float(seed)) for seed in (1, 2)]
+    for seeds, deviation in (((1, 2), pytest.approx(0.5**0.5)), ((1, 3), None)):
+        runs = [*of_cr, *(made.run("a", "MR", seed, test=float(seed)) for seed in seeds)]
+        assert std_of_mean(rows_of(runs)["a"], ["CR", "MR"]) == deviation
 
 
 def row(tests: dict[str, list[float]], **more):

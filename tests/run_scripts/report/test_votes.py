@@ -30,7 +30,8 @@ def test_the_vote_is_the_smallest_of_the_most_frequent_classes(runs):
 
 
 def test_the_vote_of_scores_is_their_average():
-    assert vote([np.array([1.0, 2.0]), np.array([3.0, 2.5])], regression=True).tolist() == [2.0, 2.25]
+    runs = [np.array(run) for run in ([1.0, 2.0], [3.0, 2.5], [8.0, 3.0])]
+    assert vote(runs, regression=True).tolist() == [4.0, 2.5]
 
 
 TARGETS = [1, 1, 0, 0]

@@ -301,5 +301,7 @@ def test_validation_is_of_one_process(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     args.distributed_world_size = 2
     assert _convert(lambda args: args, args).distributed_world_size == 1
-    args.distributed_world_size, args.distributed_init_method = 2, "tcp://localhost:9"
+    args.distributed_world_size, args.task = 2, "sentence_prediction"
+    assert _convert(lambda args: args, args).distributed_world_size == 2
+    args.task, args.distributed_init_method = "sentence_prediction_idpg", "tcp://localhost:9"
     assert _convert(lambda args: args, args).distributed_world_size == 2

@@ -19,7 +19,7 @@ from torch.multiprocessing import ProcessRaisedException
 from preprocess.errors import InputError, one_line, told
 from preprocess.writing import new_file
 
-from ..arguments import check_arguments, check_configuration, trains
+from ..arguments import TASK, check_arguments, check_configuration, trains
 from ..divergence import clip_grad_norm
 from ..optim.without_compiler import import_no_compiler
 from .checksum import with_progress_checksums
@@ -260,8 +260,9 @@ def _verify_folder(theirs: Callable, save_dir: str) -> None:
 
 
 def _train_step(theirs: Callable, trainer: Trainer, samples: List[Any], *args: Any, **kwargs: Any) -> Any:
-    """Batches that are none, of a process that has fewer than others, go first: the task counts nothing of them."""
-    return theirs(trainer, sorted(samples, key=bool), *args, **kwargs)
+    """Batches that are none, of a process that has fewer than others, go first: our task counts nothing of them."""
+    ours = getattr(trainer.cfg.task, "_name", None) == TASK
+    return theirs(trainer, sorted(samples, key=bool) if ours else samples, *args, **kwargs)
 
 
 def _step_of_amp(theirs: Callable, optimizer: AMPOptimizer) -> None:
@@ -272,6 +273,6 @@ def _step_of_amp(theirs: Callable, optimizer: AMPOptimizer) -> None:
 
 def _convert(theirs: Callable, args: Any) -> Any:
     check_arguments(args)
-    if not trains(args) and args.distributed_init_method is None:
+    if getattr(args, "task", None) == TASK and not trains(args) and args.distributed_init_method is None:
         args.distributed_world_size = 1
     return theirs(args)

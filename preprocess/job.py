@@ -86,6 +86,11 @@ def own_splits(args: argparse.Namespace) -> tuple[list[Split], Labels]:
         raise InputError("--text-columns is missing: name the column of the sentence, or the two columns of a pair")
     texts = [_column(name, args.no_header) for name in args.text_columns]
     label = _column(args.label_column, args.no_header)
+    if label in texts:
+        raise InputError(
+            f"--text-columns {args.label_column} is the column of the labels, which a model would read: name the "
+            "text's, and the labels' with --label-column"
+        )
     columns = Columns(texts, label, header=not args.no_header, unused_fields=args.no_header)
     if args.from_hub:
         splits = [hub_split(args.from_hub, *pair, columns, args.strict) for pair in _pairs("hub", args.splits or HUB)]

@@ -71,8 +71,17 @@ def test_a_column_that_a_header_has_twice(commands, kind, sign):
     files = [f"--from-{kind}", f"train={path}", "--label-column"]
     said = commands.fails("x", *files, "label", "--text-columns", "text")
     assert f"{path} has two columns text: give one of them another name" in said
-    assert f"{path} has two columns id: " in commands.fails("x", *files, "id", "--text-columns", "label")
-    assert commands.texts(commands.ok("x", *files, "label", "--text-columns", "label"), "train") == ["1", "0"]
+    assert f"{path} has two columns id: " in commands.fails("x", *files, "label", "--text-columns", "id")
+    path = commands.write(f"x.{kind}", "text,label,id,id\nA,1,1,1\nC,0,2,2\n".replace(",", sign))
+    assert commands.texts(commands.ok("x", *files, "label", "--text-columns", "text"), "train") == ["A", "C"]
+
+
+@pytest.mark.parametrize("columns", [["--text-columns", "label"], ["--no-header", "--text-columns", "1", "02"]])
+def test_the_labels_for_a_text(commands, columns):
+    path = commands.write("x.tsv", "text\tlabel\nA\t1\nC\t0\n")
+    label = ["--label-column", "2"] if "--no-header" in columns else []
+    said = commands.fails("x", "--from-tsv", f"train={path}", *columns, *label)
+    assert "is the column of the labels, which a model would read: name the text's" in said
 
 
 def test_columns_that_no_row_has(commands):

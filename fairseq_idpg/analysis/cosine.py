@@ -23,9 +23,10 @@ from preprocess.writing import check_output, write_output
 from ..errors import InputError
 from ..models.config import predicts_words
 from ..representations.kinds import GLOVE
+from ..saving.overrides import parse_overrides
 from ..tasks.prompt_position import SINGLE_POSITIONS
 from . import plots
-from .loaded import LoadedModel, load_dictionary, load_trained, load_untrained, parse_overrides
+from .loaded import LoadedModel, load_dictionary, load_trained, load_untrained
 from .scores import HIGHEST, correlations, count_groups, gold_scores, group_names
 from .sentences import cut_sentences, sentence_dataset, sentence_states, single_position
 

@@ -1,10 +1,9 @@
 """Loading what is analysed: a trained checkpoint, of this package or of fairseq itself, or an untouched backbone."""
 
-import ast
 import os
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict
 
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from fairseq.data import Dictionary
@@ -18,7 +17,6 @@ from ..errors import InputError
 from ..models.config import open_options
 from ..models.roberta_idpg import RobertaIDPGModel
 from ..representations.cache import NO_CACHES
-from ..saving.configuration import check_overrides
 from ..saving.reading import load_state
 from ..tasks.sentence_prediction_idpg import SentencePredictionIDPGTask
 
@@ -56,21 +54,6 @@ def load_dictionary(path: str) -> Dictionary:
         return SentencePredictionTask.load_dictionary(path)
     except (OSError, RuntimeError, ValueError) as error:
         raise InputError(f"{path} is not a dictionary ({error}): name a dict.txt or a binarized folder") from None
-
-
-def parse_overrides(text: Optional[str]) -> Dict[str, Any]:
-    """--model-overrides, as fairseq-validate takes it.
-
-    Raises:
-        InputError: it is no dictionary; see ``check_overrides``.
-    """
-    what = f"--model-overrides {text}"
-    try:
-        found = dict(ast.literal_eval("{}" if text is None else text))
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        raise InputError(f"{what} is no dictionary: write \"{{'backbone': 'NEW/model.pt'}}\"") from None
-    check_overrides(found, what)
-    return found
 
 
 def load_trained(

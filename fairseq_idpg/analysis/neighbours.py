@@ -23,7 +23,8 @@ from ..methods.prompts.base import PREFIX, PromptMethod
 from ..methods.prompts.smop import SMoP
 from ..methods.registry import find_preset
 from ..representations.kinds import sentence_representation
-from .loaded import LoadedModel, load_dictionary, load_trained, parse_overrides
+from ..saving.overrides import parse_overrides
+from .loaded import LoadedModel, load_dictionary, load_trained
 from .vocabulary import Vocabulary
 
 REMEDY = "give a checkpoint with prompts in the input, such as of m-idpg-phm or prompt-tuning"

@@ -2,7 +2,7 @@
 
 Saved:     record (the data), resuming (options, early stopping), checksum; models/checkpoint.py says which tensors
 Written:   by preprocess/writing.py, by one training at a time (lock)
-Read:      reading, configuration (options), tensors (names and sizes)
+Read:      reading, configuration and overrides (options), tensors (names and sizes)
 Resumed:   resuming compares options and data, record the folder
 Hooks:     host, where fairseq has no extension point
 """

@@ -82,18 +82,19 @@ def check_overrides(options: Mapping[Any, Any], what: str) -> None:
     """Values that take the place of a configuration's; those of the model or the task may stand under its name.
 
     Raises:
-        InputError: neither of them has such an option; a value is not of its type.
+        InputError: there is no such option; a value is not of its type.
     """
-    ours = (TASK_DATACLASS_REGISTRY[OUR_TASK], MODEL_DATACLASS_REGISTRY[OUR_MODEL])
-    types = {**STOCK_TYPES, **declared(ours[0]), **declared(ours[1])}
-    del types["_name"]  # what was trained cannot be another
-    sections = [name for name in ("model", "task") if isinstance(options.get(name), dict)]
+    of_task = declared(TASK_DATACLASS_REGISTRY[OUR_TASK])
+    of_model = {**STOCK_TYPES, **declared(MODEL_DATACLASS_REGISTRY[OUR_MODEL])}
+    types = {"the model or the task": {**of_model, **of_task}, "the model": of_model, "the task": of_task}
+    sections = {name: options[name] for name in ("model", "task") if isinstance(options.get(name), dict)}
     flat = {name: value for name, value in options.items() if name not in sections}
-    for given in (flat, *(options[name] for name in sections)):
-        unknown = next((name for name in given if name not in types), None)
+    for owner, given in (("the model or the task", flat), *((f"the {name}", own) for name, own in sections.items())):
+        # the names of both are what was trained, and cannot be others
+        unknown = next((name for name in given if name not in types[owner] or name == "_name"), None)
         if unknown is not None:
-            raise InputError(f"{what}: {shown(unknown)} is no option of the model or the task: leave it out")
-        _check_sizes(typed(given, types, what), what)
+            raise InputError(f"{what}: {shown(unknown)} is no option of {owner}: leave it out")
+        _check_sizes(typed(given, types[owner], what), what)
 
 
 def check_is_roberta(state: Mapping[str, Any], what: str) -> Options:

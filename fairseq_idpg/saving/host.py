@@ -24,6 +24,7 @@ from ..divergence import clip_grad_norm
 from ..optim.without_compiler import import_no_compiler
 from .checksum import with_progress_checksums
 from .lock import hold
+from .overrides import parse_overrides
 from .reading import load_state
 from .resuming import KeptOptions, KeptPatience, ended, loaded_commands, will_resume
 
@@ -53,7 +54,8 @@ def install() -> None:
     - ``AMPOptimizer.step``: it divides the gradient by the loss scale a second time.
     - ``Trainer.clip_grad_norm``: what follows a gradient that is not finite is a crash.pt and a traceback.
     - ``convert_namespace_to_omegaconf`` in fairseq-train and fairseq-validate, the first that sees all arguments; the
-      latter starts a process for each GPU, and fails where their batches are not as many.
+      latter starts a process for each GPU, and fails where their batches are not as many, and evaluates whatever
+      --model-overrides says, and passes over names in it that are no options.
     - ``fairseq_cli.train.train`` (replaced by our ``load_checkpoint``, as it may not be imported earlier): a training
       with --max-update or --patience, started again after its end, makes one more update or epoch and saves it.
     - what torch makes of its optimizers for its compiler, until there is one (``import_no_compiler``).
@@ -273,6 +275,8 @@ def _step_of_amp(theirs: Callable, optimizer: AMPOptimizer) -> None:
 
 def _convert(theirs: Callable, args: Any) -> Any:
     check_arguments(args)
-    if getattr(args, "task", None) == TASK and not trains(args) and args.distributed_init_method is None:
-        args.distributed_world_size = 1
+    if getattr(args, "task", None) == TASK and not trains(args):
+        parse_overrides(args.model_overrides)  # which is evaluated as Python next
+        if args.distributed_init_method is None:
+            args.distributed_world_size = 1
     return theirs(args)

@@ -28,3 +28,19 @@ def test_scores_that_the_training_did_not_log(pairs, checkpoint):
 def test_no_checkpoint(pairs):
     refused = run("validate", pairs, "--batch-size", 5, "--num-classes", 2, succeed=False)
     assert refused.last_line == "fairseq_idpg: --path is missing: give a checkpoint that fairseq-train saved"
+
+
+@pytest.mark.parametrize(
+    "overrides, reason",
+    [
+        ("{'bakbone': 'model.pt'}", "'bakbone' is no option of the model or the task: leave it out"),
+        ("{'seed': 'x'}", "says --seed 'x', which is no int: give another"),
+        ("{'pooler_activation_fn': 'relu'}", "'pooler_activation_fn' is what the model was trained with: leave it out"),
+        ("print('done')", "is no dictionary: write \"{'backbone': 'NEW/model.pt'}\""),
+    ],
+)
+def test_overrides_that_do_nothing_or_make_another_model(pairs, checkpoint, overrides, reason):
+    refused = validate(pairs, checkpoint, "--model-overrides", overrides, succeed=False)
+    between = " " if reason.startswith(("is", "says")) else ": "
+    assert refused.last_line == f"fairseq_idpg: --model-overrides {overrides}{between}{reason}"
+    assert "\ndone" not in refused.output

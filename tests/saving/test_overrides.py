@@ -1,4 +1,4 @@
-"""--model-overrides of the analyses: options of the model and the task, each of its type; nothing is ignored."""
+"""--model-overrides: options of the model and the task, each of its type, and none that makes another model."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import ast
 
 import pytest
 
-from fairseq_idpg.analysis.loaded import parse_overrides
 from fairseq_idpg.errors import InputError
+from fairseq_idpg.saving.overrides import parse_overrides
 
 WRONG = {
     "{'backbone': 5}": "says --backbone 5, which is no str: give another",
@@ -17,7 +17,12 @@ WRONG = {
     "{'model': {'method': 5}}": "says --method 5, which is no str",
     "{'_name': 'roberta'}": "'_name' is no option of the model or the task: leave it out",
     "{'bakbone': 'model.pt'}": "'bakbone' is no option of the model or the task",
-    "{'task': {'bakbone': 'model.pt'}}": "'bakbone' is no option of the model or the task",
+    "{'task': {'backbone': 'model.pt'}}": "'backbone' is no option of the task",
+    "{'model': {'bakbone': 'model.pt'}}": "'bakbone' is no option of the model: leave it out",
+    "{'lora_alpha': 9}": "'lora_alpha' is what the model was trained with: leave it out",
+    "{'method': 's-idpg-phm'}": "'method' is what the model was trained with",
+    "{'model': {'pooler_activation_fn': 'relu'}}": "'pooler_activation_fn' is what the model was trained with",
+    "print('never')": "is no dictionary",
     "{1: 2}": "1 is no option of the model or the task",
     "5": "is no dictionary",
     "": "is no dictionary",

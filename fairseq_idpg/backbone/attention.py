@@ -57,7 +57,7 @@ class OpenAttention(MultiheadAttention):
         if isinstance(dropout, QuickDropout) and dropout.draws_quickly(q):
             out = dropped_attention(q, k, v, mask, dropout.p)
         else:
-            p = dropout.p if self.training else 0.0
+            p = dropout.p if self.training or dropout.apply_during_inference else 0.0
             out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p)  # B x H x T x d/H
         # a view would do for newer torch, while 2.4 rounds a product of rows that do not lie together in another way
         out = out.permute(2, 0, 1, 3).contiguous().view(x.shape)

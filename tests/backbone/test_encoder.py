@@ -18,6 +18,23 @@ def model():
     return built
 
 
+@pytest.mark.parametrize("method", ["head-only", "prompt-tuning"])
+def test_dropout_that_is_kept_in_evaluation(method):
+    """fairseq's ``prepare_for_inference_`` with --retain-dropout: all of it, that of attention too."""
+    model = tiny_model(method=method, dropout=0.0, attention_dropout=0.4)
+    enlarge(model.encoder)
+    models = [model, stock_twin(model)]
+    drawn = []
+    for each in models:
+        each.make_generation_fast_(retain_dropout=True, retain_dropout_modules=None)
+        torch.manual_seed(7)
+        drawn.append([each.encoder(pair_batch(), features_only=True)[0] for _ in range(2)])
+    ours, theirs = drawn
+    assert not torch.equal(*ours) and not torch.equal(*theirs)
+    if method == "head-only":  # which draws what fairseq's draws
+        assert all(map(torch.equal, ours, theirs))
+
+
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("frozen", [True, False])
 @pytest.mark.parametrize("padded", [True, False])

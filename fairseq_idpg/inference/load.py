@@ -69,6 +69,8 @@ def load(
     options.update(backbone=backbone, vocab=vocab, vectors=vectors)
     if isinstance(checkpoint, (str, Path)):
         return open_checkpoint(str(checkpoint), "checkpoint", **options)
+    if isinstance(checkpoint, bytes) or not isinstance(checkpoint, Iterable):
+        raise InputError(f"load takes a checkpoint, a list of some or {{name: checkpoint}}, not {checkpoint!r:.60}")
     named = checkpoint.items() if isinstance(checkpoint, Mapping) else [(None, path) for path in checkpoint]
     return open_many(named, "checkpoint", **options)
 

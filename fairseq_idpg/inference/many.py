@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..representations.kinds import GLOVE, canonical_kind, sentence_representation
 from ..tasks.prompted_dataset import PromptedDataset
 from .prediction import Prediction, Text
-from .predictor import Input, Predictor, check_batch_size, check_finite, check_list, numbered
+from .predictor import Input, Predictor, check_finite, check_list, numbered, whole_number
 from .sharing import check_same_backbone, check_shares, share
 
 Answers = Dict[str, Prediction]  # by the names of tasks
@@ -157,7 +157,7 @@ class ManyTasks:
             InputError: an input is not what a task reads, or too long for it; a prediction is not finite; there is no
                 such task; the backbone's file was written to.
         """
-        check_batch_size(batch_size)
+        batch_size = whole_number("batch_size", batch_size)
         chosen = self._chosen(tasks)
         check_list(texts)
         given = list(texts)

@@ -1,6 +1,7 @@
 """A trained model that reads sentences."""
 
 import functools
+from numbers import Integral
 from types import SimpleNamespace
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
@@ -42,15 +43,20 @@ def numbered(number: int) -> str:
     return f"input {number + 1}"
 
 
-def check_batch_size(size: int) -> None:
-    """Raises InputError for less than 1."""
-    if size < 1:
-        raise InputError(f"batch_size {size} is no size: give 1 or more")
+def whole_number(name: str, value: Any) -> int:
+    """An argument that counts something, of any type of whole numbers.
+
+    Raises:
+        InputError: it is none, or less than 1.
+    """
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise InputError(f"{name} {value!r:.60} is no size: give a whole number, 1 or more")
+    return int(value)
 
 
 def check_list(texts: Any) -> None:
     """Raises InputError for one text, and for what would give the names of its fields or columns as texts."""
-    if isinstance(texts, (str, Mapping)) or hasattr(texts, "columns"):
+    if isinstance(texts, (str, bytes, Mapping)) or hasattr(texts, "columns") or not isinstance(texts, Iterable):
         raise InputError(f"predict takes a list of texts, not {texts!r:.60}: put it, or one of its columns, into one")
 
 
@@ -140,7 +146,7 @@ class Predictor:
             InputError: an input is not what the model reads, or too long for it; a prediction is not finite; the
                 backbone's file was written to.
         """
-        check_batch_size(batch_size)
+        batch_size, words = whole_number("batch_size", batch_size), whole_number("words", words)
         if prompts:
             check_has_rows(self.model)
         inputs = self.check(texts, name)

@@ -68,6 +68,8 @@ def test_what_is_no_input_is_refused(idpg):
         (singles, "red cat", "takes a list of texts, not 'red cat'"),
         (singles, {"sentence": "red cat"}, "takes a list of texts, not {'sentence': 'red cat'}: put it, or one of its"),
         (singles, Table(), "takes a list of texts, not a table: put it, or one of its columns, into one"),
+        (singles, b"red", "takes a list of texts, not b'red'"),
+        (singles, None, "takes a list of texts, not None"),
         (singles, ["red", ("red", "cat")], "input 2 is a pair of sentences, and .* single sentences: give a single"),
         (pairs, [("red", "cat"), "red"], "input 2 is a single sentence, and .* pairs of sentences: give a pair"),
         (pairs, [("red", "cat", "dog")], "input 1 is 3 sentences"),
@@ -77,9 +79,31 @@ def test_what_is_no_input_is_refused(idpg):
     ):
         with pytest.raises(InputError, match=message):
             model.predict(given)
-    with pytest.raises(InputError, match="batch_size 0"):
-        singles.predict(["red"], batch_size=0)
     assert singles.predict([]) == []
+
+
+@pytest.mark.parametrize("size", [0, -1, 2.5, 2.0, float("nan"), True, "3", None])
+def test_sizes_are_whole_numbers(idpg, size):
+    model = load(idpg("singles"), device="cpu")
+    for name in ("batch_size", "words"):
+        with pytest.raises(InputError, match=f"^{name} {size!r} is no size: give a whole number, 1 or more$"):
+            model.predict(["red"], **{name: size})
+
+
+def test_sizes_of_any_type_of_whole_numbers(idpg):
+    alone, many = (load(given, device="cpu") for given in (idpg("singles"), {"own": idpg("singles")}))
+    (expected,) = alone.predict(["red"])
+    for size in (np.int64(2), np.uint8(2)):
+        assert alone.predict(["red"], batch_size=size, words=size) == [expected]
+        assert many.predict(["red"], batch_size=size)[0]["own"].label == expected.label
+    with pytest.raises(InputError, match="^batch_size 2.5 is no size"):
+        many.predict(["red"], batch_size=2.5)
+
+
+@pytest.mark.parametrize("given", [None, 5, b"x.pt"])
+def test_what_is_no_checkpoint_is_refused(given):
+    with pytest.raises(InputError, match=f"^load takes a checkpoint, a list of some or .*, not {given!r}$"):
+        load(given)
 
 
 @pytest.mark.parametrize("method", ["truncate", "random_crop"])

@@ -67,5 +67,5 @@ def test_nearest_words(place, folders, tmp_path):
     _, row = model.predict([("a", "b")], prompts=True, words=3)[0].prompts
     assert row.words[0][0] == "'Q'" and abs(row.words[0][1] - 1) < 1e-5
     assert len(row.words) == 3 and row.words[1][1] < 0.999
-    with pytest.raises(InputError, match="words 0: .* give 1 to that"):
-        model.predict([("a", "b")], prompts=True, words=0)
+    with pytest.raises(InputError, match="words 1000: .* give 1 to that"):
+        model.predict([("a", "b")], prompts=True, words=1000)

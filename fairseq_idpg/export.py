@@ -30,7 +30,7 @@ from .methods.registry import find_preset
 from .models.checkpoint import hexadecimal
 from .models.config import fill_method_options, open_options
 from .saving.card import card_text, use_lines
-from .saving.configuration import as_options, buildable, check_is_ours
+from .saving.configuration import as_options, buildable, check_is_ours, shown
 from .saving.reading import is_utf8, load_state, read_file
 from .saving.record import saved_record
 from .saving.resuming import data_fingerprints
@@ -176,12 +176,25 @@ def run_facts(state: Mapping[str, Any], data: Any, dataset: Mapping[str, Any], r
     scores = {"valid": {str(found["metric"] or "loss"): score}} if isinstance(score, (int, float)) else {}
     if record is not None:
         told = read_run_record(record)
+        check_is_of(told, state, record)
         found.update({name: plain(told[name]) for name in OF_RECORD if told.get(name) is not None})
         scores, data = told["scores"], told.get("data", data)
     digest = content_digest(Path(data)) if was_trained_on(state, data, dataset) else None
     found.update({name: found[name] or None for name in ("max_epoch", "max_update")})  # 0: no limit
     facts = {"scores": scores, **found, "data_sha256": digest}
     return {name: value for name, value in facts.items() if value is not None}
+
+
+def check_is_of(told: Mapping[str, Any], state: Mapping[str, Any], record: str) -> None:
+    """Raises InputError for a record of another checkpoint, such as the best one before training went on."""
+    history = state.get("optimizer_history")
+    updates = as_options(history[-1]).get("num_updates") if isinstance(history, list) and history else None
+    scored = told.get("best_update")
+    if None not in (scored, updates) and scored != updates:
+        raise InputError(
+            f"{record} has the scores of a checkpoint after {shown(scored)} updates, and this one is after "
+            f"{shown(updates)}: name its own with --record, or move that one away"
+        )
 
 
 def was_trained_on(state: Mapping[str, Any], data: Any, dataset: Mapping[str, Any]) -> bool:

@@ -160,6 +160,19 @@ def test_the_scores_of_the_best_checkpoint_are_not_those_of_the_last(idpg, tmp_p
     assert config_of(tmp_path / "named")["run"]["scores"] == record["scores"]
 
 
+def test_scores_from_before_training_went_on_are_refused(idpg, tmp_path):
+    best = shutil.copy(idpg("singles"), tmp_path / "checkpoint_best.pt")
+    updates = read_file(str(best), "checkpoint")["optimizer_history"][-1]["num_updates"]
+    record = {"scores": {"test": {"accuracy": 81.25}}, "best_update": updates + 1}
+    (tmp_path / "record.json").write_text(json.dumps(record))
+    with pytest.raises(InputError, match=f"checkpoint after {updates + 1} updates, and this one is after {updates}: "):
+        export(str(best), str(tmp_path / "shared"))
+    assert not (tmp_path / "shared").exists()
+    (tmp_path / "record.json").write_text(json.dumps({**record, "best_update": updates}))
+    export(str(best), str(tmp_path / "shared"))
+    assert config_of(tmp_path / "shared")["run"]["scores"] == record["scores"]
+
+
 def test_the_backbone_and_the_encoder_are_found(idpg, place, tmp_path, monkeypatch):
     """Where they are said to be, where they were, or beside the folder under their names."""
     expected = answers(idpg("singles"), "singles")

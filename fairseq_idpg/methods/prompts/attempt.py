@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from ...backbone.injection import States
 from ...errors import InputError
 from ..base import Geometry, WordEmbeddings
-from ..options import Filled, option
+from ..options import Filled, check_sizes, option
 from ..registry import register_preset
 from .base import TABLE_STD, PromptAt, PromptMethod
 from .sources import SourceConfig, read_sources, source_paths
@@ -88,8 +88,7 @@ class ATTEMPT(PromptMethod):
         width, hidden, count = geometry.width, cfg.attempt_hidden_size, cfg.attempt_sources
         if count < 1:
             raise InputError(f"--attempt-sources {count}: give 1 or more")
-        if hidden < 1:
-            raise InputError(f"--attempt-hidden-size {hidden} is no size: give 1 or more")
+        check_sizes(cfg, "attempt_hidden_size")
         self.temperature = parse_temperature(str(cfg.attempt_temperature), width)
         self.table = nn.Parameter(torch.empty(len(self.places), self.rows, width).normal_(std=TABLE_STD))
         self.register_buffer("sources", torch.empty(count, *self.table.shape).normal_(std=TABLE_STD))

@@ -12,8 +12,8 @@ from ...backbone.injection import States
 from ...errors import InputError
 from ...representations.kinds import LAST_STATES
 from ..base import Geometry
-from ..options import Filled, TrueFalse, option
-from .base import GeneratorConfig, PromptAt, PromptMethod, check_hidden_size
+from ..options import Filled, TrueFalse, check_sizes, option
+from .base import GeneratorConfig, PromptAt, PromptMethod
 
 # what a generator reads in the pass, from the states below its place
 IN_PASS: Dict[str, Callable[[Any], States]] = {
@@ -67,7 +67,7 @@ class StatePrompts(PromptMethod):
 
     def __init__(self, cfg: StatePromptConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
-        check_hidden_size(cfg.generator_hidden_size)
+        check_sizes(cfg, "generator_hidden_size")
         reads = str(cfg.generator_input)
         if self.in_input and reads == "embeddings":
             raise InputError(

@@ -63,7 +63,7 @@ def text_examples(
     net_input = {"src_tokens": RightPadDataset(tokens, dictionary.pad()), "src_lengths": NumelDataset(tokens)}
     plain = {"id": IdDataset(), "net_input": net_input, "ntokens": NumelDataset(tokens, reduce=True)}
     dataset = NestedDictionaryDataset(plain, sizes=[tokens.sizes])
-    return PromptedDataset(dataset, *places, pad=dictionary.pad(), arrange=by_length)
+    return PromptedDataset(dataset, places, pad=dictionary.pad(), arrange=by_length)
 
 
 def cuts(cfg: Any) -> bool:

@@ -227,7 +227,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         text = SplitText(cfg.data, split, inputs, combine, examples, 2 if swapped else 1, arranged)
         self.datasets[split] = PromptedDataset(
             dataset,
-            *places,
+            places,
             pad=self.source_dictionary.pad(),
             arrange=arrangement(cfg, split),
             representations=None if self.stored is None else self.stored(text),

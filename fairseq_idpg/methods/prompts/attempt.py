@@ -27,6 +27,7 @@ from ..base import Geometry, WordEmbeddings
 from ..options import Filled, check_sizes, option
 from ..registry import register_preset
 from .base import TABLE_STD, PromptAt, PromptMethod
+from .pooling import largest_of_tokens
 from .sources import SourceConfig, read_sources, source_paths
 
 ATTENTION_STD = 0.01  # of the released code's Linears
@@ -62,13 +63,6 @@ def parse_temperature(text: str, width: int) -> float:
     if not 0 < value < math.inf:
         raise InputError(f"--attempt-temperature {text}: give auto or a number above 0")
     return value
-
-
-def largest_of_words(words: States) -> Tensor:
-    """B x d: the largest value of each width among an input's word embeddings."""
-    if words.padding is None:
-        return words.x.amax(0)
-    return words.x.masked_fill(words.padding.t()[..., None], -math.inf).amax(0)
 
 
 class ATTEMPT(PromptMethod):
@@ -126,7 +120,7 @@ class ATTEMPT(PromptMethod):
     def weights(self, words: States) -> Tensor:
         """a: B x (n + 1), the table's last."""
         prompts = torch.cat([self.sources, self.table[None]])
-        query = self.layer_norm(self.up(F.silu(self.down(largest_of_words(words)))))
+        query = self.layer_norm(self.up(F.silu(self.down(largest_of_tokens(words)))))
         return (query @ prompts.flatten(1, 2).amax(1).t() / self.temperature).softmax(1)
 
     def begin_pass(self, representation: Optional[Tensor]) -> PromptAt:

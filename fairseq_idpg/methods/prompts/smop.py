@@ -26,7 +26,7 @@ from ..base import Geometry
 from ..options import Filled, option
 from ..registry import register_preset
 from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod
-from .id_spam import token_weights
+from .pooling import mean_of_tokens
 
 LOGITS_DROPOUT = 0.2  # as released
 
@@ -86,8 +86,7 @@ class SMoP(PromptMethod):
 
     def logits(self, states: States) -> Tensor:
         """W x, B x n, from the states of the words."""
-        mean = (token_weights(states)[:, None] @ states.x.transpose(0, 1))[:, 0]
-        return mean @ self.router.t()
+        return mean_of_tokens(states) @ self.router.t()
 
     def perturbed(self, logits: Tensor) -> Tensor:
         """With noise while training."""

@@ -26,7 +26,7 @@ from ...errors import InputError
 from ..base import Geometry, WordEmbeddings
 from ..options import Filled, check_sizes, option
 from ..registry import register_preset
-from .base import TABLE_STD, PromptAt, PromptMethod
+from .base import TABLE_STD, PromptAt, PromptMethod, words_of
 from .pooling import largest_of_tokens
 from .sources import SourceConfig, read_sources, source_paths
 
@@ -128,8 +128,7 @@ class ATTEMPT(PromptMethod):
 
         def prompt_at(place: int, states: Any) -> Tensor:
             if not mixed:
-                words = states if states.origin is None else states.origin.words()  # the input's states are the words
-                mixed.append(self.weights(words))
+                mixed.append(self.weights(words_of(states)))
             number, (weights,) = self.places.index(place), mixed
             own = self.table[number]
             prompts = torch.cat([self.sources[:, number], own[None]])

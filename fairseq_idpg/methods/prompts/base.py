@@ -28,6 +28,11 @@ Initial: Any = ChoiceEnum(list(INITS))
 Sharing: Any = ChoiceEnum(["S", "M", "L"])
 
 
+def words_of(states: States) -> States:
+    """The text's word embeddings, given the states below a prompt; below that of the input, these are they."""
+    return states if states.origin is None else states.origin.words()
+
+
 @dataclass
 class PromptConfig(FairseqDataclass):
     """Options of every prompt method."""

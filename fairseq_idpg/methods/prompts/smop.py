@@ -25,7 +25,7 @@ from ...errors import InputError
 from ..base import Geometry
 from ..options import Filled, option
 from ..registry import register_preset
-from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod
+from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod, words_of
 from .pooling import mean_of_tokens
 
 LOGITS_DROPOUT = 0.2  # as released
@@ -123,8 +123,7 @@ class SMoP(PromptMethod):
 
         def prompt_at(place: int, states: Any) -> Tensor:
             if not chosen:
-                words = states if states.origin is None else states.origin.words()  # the input's states are the words
-                logits = self.perturbed(self.logits(words))
+                logits = self.perturbed(self.logits(words_of(states)))
                 chosen.append(self.weights(logits))
                 if self.balance and self.training:
                     self.extra = self.balance * self.imbalance(logits)

@@ -29,6 +29,8 @@ from ..saving.tensors import (
     STACK,
     TIED,
     VERSION,
+    as_digest,
+    as_fingerprint,
     check_same_heads,
     check_sizes,
     is_ours,
@@ -110,13 +112,13 @@ class SavesTrainableOnly(BaseFairseqModel):
             )
         self.backbone_loaded = True
         self.backbone_file = backbone.path
-        self.backbone_fingerprint.copy_(as_tensor(backbone.fingerprint(self.read)))
+        self.backbone_fingerprint.copy_(as_fingerprint(backbone.fingerprint(self.read)))
         self.shared_weights = SharedWeights.of(self, backbone)
 
     @property
     def backbone_digest(self) -> str:
-        """The fingerprint as text."""
-        return hexadecimal(self.backbone_fingerprint)
+        """The backbone's fingerprint as text."""
+        return as_digest(self.backbone_fingerprint)
 
     def train(self, mode: bool = True) -> "SavesTrainableOnly":
         if mode:
@@ -238,11 +240,11 @@ class SavesTrainableOnly(BaseFairseqModel):
         if old is not None:
             if old.dtype != torch.uint8 or old.shape != self.backbone_fingerprint.shape:
                 raise InputError(f"this checkpoint's {OLD_FINGERPRINT} is no fingerprint: {ANOTHER}")
-            theirs, own, of_what = old, as_tensor(sha256(Path(self.backbone_file))), "the file"
+            theirs, own, of_what = old, as_fingerprint(sha256(Path(self.backbone_file))), "the file"
         if theirs is not None and not torch.equal(theirs.cpu(), own.cpu()):
             raise InputError(
-                f"--backbone {self.args.backbone} (SHA-256 of {of_what} {hexadecimal(own)[:12]}) is not the backbone "
-                f"this checkpoint was trained on (SHA-256 {hexadecimal(theirs)[:12]}): give that one"
+                f"--backbone {self.args.backbone} (SHA-256 of {of_what} {as_digest(own)[:12]}) is not the backbone "
+                f"this checkpoint was trained on (SHA-256 {as_digest(theirs)[:12]}): give that one"
             )
 
     def _check_same_method(self, state_dict: Dict[str, Tensor], whole: Dict[str, Tensor]) -> None:
@@ -278,13 +280,3 @@ def same_values(one: Tensor, other: Tensor) -> bool:
     """Equality up to the rounding of the coarser of two precisions."""
     coarser = one.dtype if one.element_size() < other.element_size() else other.dtype
     return torch.equal(one.to(other.device, coarser), other.to(coarser))
-
-
-def as_tensor(digest: str) -> Tensor:
-    """A fingerprint's text as 32 bytes."""
-    return torch.frombuffer(bytearray.fromhex(digest), dtype=torch.uint8)
-
-
-def hexadecimal(fingerprint: Tensor) -> str:
-    """A fingerprint's 32 bytes as text."""
-    return bytes(fingerprint.tolist()).hex()

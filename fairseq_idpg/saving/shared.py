@@ -10,7 +10,6 @@ import re
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Mapping, Optional, Tuple
 
-import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
@@ -20,7 +19,7 @@ from ..errors import InputError
 from .checksum import carry_checksum, digest_of
 from .configuration import OUR_MODEL, OUR_TASK, shown
 from .record import SECTION
-from .tensors import EXTRA_STATE, FINGERPRINT
+from .tensors import EXTRA_STATE, FINGERPRINT, as_fingerprint
 
 TENSORS, CONFIG, CARD = "prompt.safetensors", "config.json", "README.md"
 FORMAT = 1
@@ -123,7 +122,7 @@ def read_shared(path: str, what: str) -> Dict[str, Any]:
     if FINGERPRINT in tensors or EXTRA_STATE in tensors:
         raise InputError(f"{what}: {TENSORS} holds {FINGERPRINT} or {EXTRA_STATE}, which are no weights: {REMEDY}")
     model: Dict[str, Any] = dict(tensors)
-    model[FINGERPRINT] = torch.tensor(list(bytes.fromhex(backbone["tensors_sha256"])), dtype=torch.uint8)
+    model[FINGERPRINT] = as_fingerprint(backbone["tensors_sha256"])
     model[EXTRA_STATE] = {SECTION: data}
     carry_checksum(model)
     return {

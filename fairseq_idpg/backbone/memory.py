@@ -51,10 +51,9 @@ class SharedWeights(NamedTuple):
         return None
 
     def check(self, model: Any) -> None:
-        """
-        Raises:
-            ModelLost: the file was written to since. One that was removed, or another one that was put in its place,
-                does no harm: what was opened is still there.
+        """Raises ModelLost where the file was written to since.
+
+        One that was removed, or another one that was put in its place, does no harm: what was opened is still there.
         """
         parameter = model.get_parameter(self.name)
         try:

@@ -124,7 +124,7 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
 
 
 def check_extra_loss(criterion: Any, added: Optional[str]) -> None:
-    """Raises: InputError: option ``added`` of the method adds to the loss, and ``criterion`` would leave that out."""
+    """Raises InputError where option ``added`` of the method adds to the loss, and ``criterion`` leaves that out."""
     if added and not isinstance(criterion, SentencePredictionIDPGCriterion):
         raise InputError(
             f"{added} adds to the loss, and this --criterion would leave it out: give --criterion "

@@ -46,7 +46,7 @@ class SharedWeights(NamedTuple):
             return None
         for name, parameter in model.named_parameters():
             source = backbone.weights.get(name)
-            if source is not None and name.startswith(model.read) and source.data_ptr() == parameter.data_ptr():
+            if source is not None and name.startswith(model.parts_read) and source.data_ptr() == parameter.data_ptr():
                 return cls(backbone.path, backbone.opened, name, parameter.data_ptr())
         return None
 

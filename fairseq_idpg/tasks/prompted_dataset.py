@@ -5,7 +5,15 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
 
 import numpy as np
 import torch
-from fairseq.data import Dictionary, FairseqDataset, data_utils
+from fairseq.data import (
+    Dictionary,
+    FairseqDataset,
+    IdDataset,
+    NestedDictionaryDataset,
+    NumelDataset,
+    RightPadDataset,
+    data_utils,
+)
 from torch import Tensor
 
 from preprocess.dictionary import MASK
@@ -73,6 +81,13 @@ def place_prompts(
     before = insertion_index(cfg.prompt_position, phrased.sizes - 2, None)
     mask_index = phrased.mask_index + len(block) * (before <= phrased.mask_index)
     return PromptPlaces(phrased, before, block, first_row(cfg.prompt_position, before), mask_index)
+
+
+def unlabelled(tokens: Any, pad: int) -> NestedDictionaryDataset:
+    """fairseq's sentence-prediction dataset of a dataset of ``tokens``, without labels."""
+    net_input = {"src_tokens": RightPadDataset(tokens, pad), "src_lengths": NumelDataset(tokens)}
+    plain = {"id": IdDataset(), "net_input": net_input, "ntokens": NumelDataset(tokens, reduce=True)}
+    return NestedDictionaryDataset(plain, sizes=[tokens.sizes])
 
 
 class PromptedDataset(FairseqDataset):

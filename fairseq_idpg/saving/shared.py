@@ -15,9 +15,10 @@ from torch import Tensor
 
 from preprocess.readers import distinct
 
+from ..arguments import TASK
 from ..errors import InputError
 from .checksum import carry_checksum, digest_of
-from .configuration import OUR_MODEL, OUR_TASK, shown
+from .configuration import OUR_MODEL, shown
 from .record import SECTION
 from .tensors import EXTRA_STATE, FINGERPRINT, as_fingerprint
 
@@ -113,7 +114,7 @@ def read_shared(path: str, what: str) -> Dict[str, Any]:
     backbone, data = config["backbone"], dict(config["data"])
     data["vocab"] = _found(folder, data.get("vocab"), data.get("vocab"))
     options = {name: {**values, **dict.fromkeys(FILES[name])} for name, values in config["options"].items()}
-    options["task"].update(_name=OUR_TASK, data=str(folder))
+    options["task"].update(_name=TASK, data=str(folder))
     options["model"].update(
         _name=OUR_MODEL, method=config["method"], backbone=_found(folder, backbone["path"], backbone["name"])
     )

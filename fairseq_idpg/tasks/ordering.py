@@ -4,6 +4,7 @@ from typing import Any, Callable, Optional, Sequence
 
 import numpy as np
 
+from ..arguments import TRAIN
 from ..errors import InputError
 
 BUCKET = 1600  # examples that are sorted among themselves: 100 batches of 16
@@ -24,7 +25,7 @@ def arrangement(cfg: Any, split: str) -> Optional[Callable[[np.ndarray, np.ndarr
     """Training: fairseq's shuffled order, grouped on request. Else the order changes no result: by length."""
     if cfg.no_shuffle:
         return None
-    if not split.startswith("train"):
+    if not split.startswith(TRAIN):
         return by_length
     return grouped_by_length if cfg.group_by_length else None
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from preprocess.checksums import sha256
 
 from ..backbone.loading import Backbone
-from ..backbone.memory import SharedWeights, as_own
+from ..backbone.shared_weights import SharedWeights, as_own
 from ..errors import InputError
 from ..saving.checksum import carry_checksum
 from ..saving.record import saved_record

@@ -13,7 +13,7 @@ from fairseq.data import Dictionary, data_utils
 from preprocess.data_folder import DataFolder
 from preprocess.encoders import load_encoder
 from preprocess.encoders.base import Encoder
-from preprocess.means import read_facts
+from preprocess.glove_folder import read_facts
 from preprocess.questions import Questions, question_file
 from preprocess.split_scores import OF_QUESTIONS, OF_TEXTS
 from preprocess.validation import check_split

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fairseq_idpg.backbone.loading import read_backbone
-from fairseq_idpg.backbone.memory import ALIGNMENT, as_own
+from fairseq_idpg.backbone.shared_weights import ALIGNMENT, as_own
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.models import roberta_idpg
 from fairseq_idpg.models.roberta_idpg import DRAWN, RobertaIDPGModel

@@ -40,8 +40,8 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
     Attributes:
         method: the ``Method`` that ``--method`` names, or None (head only).
         trains_encoder: whether any of the backbone's own weights is trained, so that M(x) has a gradient.
-        first_layer: k, the first layer in which, or in front of which, anything is injected or trained; L without one.
-            Without dropout the states that enter it are always the same for a text.
+        first_layer: k, the first layer in which, or in front of which, anything is injected or trained; L if there is
+            none. Without dropout the states that enter it depend on the text alone.
     """
 
     def __init__(self, args: argparse.Namespace, encoder: OpenRobertaEncoder, initial: ContextManager[Any] = DRAWN):

@@ -22,7 +22,11 @@ def grouped_by_length(order: np.ndarray, sizes: np.ndarray, bucket: int = BUCKET
 
 
 def arrangement(cfg: Any, split: str) -> Optional[Callable[[np.ndarray, np.ndarray], np.ndarray]]:
-    """Training: fairseq's shuffled order, grouped on request. Else the order changes no result: by length."""
+    """What changes fairseq's order of a split's examples, (order, sizes) -> order; None where it stays.
+
+    Training keeps fairseq's shuffled order, grouped by length on request. Elsewhere the order changes no result, so
+    examples go by length.
+    """
     if cfg.no_shuffle:
         return None
     if not split.startswith(TRAIN):

@@ -20,7 +20,7 @@ from ..backbone.dropout import drop_quickly
 from ..backbone.encoder import OpenRobertaEncoder
 from ..backbone.injection import NO_ROOM, NOTHING, Injection, Room, Start
 from ..backbone.loading import Backbone, backbone_path, check_geometry, read_backbone
-from ..backbone.undrawn import SkippedDraws
+from ..backbone.skipped_draws import SkippedDraws
 from ..errors import InputError
 from ..methods.base import Geometry, Method
 from ..methods.registry import find_preset

@@ -74,7 +74,6 @@ class SMoP(PromptMethod):
             raise InputError(f"--smop-balance {cfg.smop_balance}: give 0, or the factor of the load balance")
         self.balance = cfg.smop_balance
         self.adds_loss = f"--smop-balance {self.balance}" if self.balance else None
-        self.extra: Optional[Tensor] = None  # of the last training pass
         self.table = nn.Parameter(torch.empty(len(self.places), self.prompts * self.rows, geometry.width))
         nn.init.normal_(self.table, std=TABLE_STD)
         self.router = nn.Parameter(torch.empty(self.prompts, geometry.width))
@@ -112,11 +111,6 @@ class SMoP(PromptMethod):
         p = logits.float().softmax(1)
         shares = torch.zeros_like(p).scatter(1, p.topk(self.chosen, dim=1).indices, 1 / self.chosen).mean(0)
         return self.prompts * (shares * p.mean(0)).sum()
-
-    def extra_loss(self) -> Tensor:
-        extra, self.extra = self.extra, None
-        assert extra is not None, "no training pass before"
-        return extra
 
     def begin_pass(self, representation: Optional[Tensor]) -> PromptAt:
         chosen: List[Tensor] = []  # of the whole pass

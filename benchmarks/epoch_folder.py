@@ -35,7 +35,7 @@ class Folder:
             self.filled_s = encode(self.data, splits, self.warm, self.setting).seconds
 
     def run(self, case: Training | Prediction) -> None:
-        """Raises: InputError, naming the case."""
+        """Runs a case once more and keeps its figures; an InputError names it."""
         try:
             figures = self._train(case) if isinstance(case, Training) else self._predict(case)
         except InputError as error:

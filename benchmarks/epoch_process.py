@@ -31,7 +31,7 @@ class Output:
         return [(stamp, match) for stamp, match in matches if match]
 
     def first(self, pattern: str) -> tuple[float, re.Match[str]]:
-        """Raises: InputError where no line matches."""
+        """The first line that matches. Raises InputError where none does."""
         found = self.all(pattern)
         if not found:
             raise InputError(f"no line of its output matches {pattern!r}: does this fairseq log otherwise?")

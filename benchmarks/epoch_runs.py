@@ -42,7 +42,7 @@ def tool(name: str) -> str:
 
 
 def check_methods(names: list[str], threads: int) -> None:
-    """Raises: InputError, in the registry's own words, at an unknown one."""
+    """Raises InputError, in the registry's own words, where one is unknown."""
     call([sys.executable, "-c", CHECK_METHODS, *names], threads)
 
 

@@ -72,9 +72,10 @@ class Server:
 
 
 def answer(connection: HTTPConnection, text: str) -> dict[str, Any]:
-    """
+    """The server's prediction of a text.
+
     Raises:
-        InputError: it is no prediction.
+        InputError: it gives none.
     """
     body = json.dumps({"texts": [text]}).encode()
     connection.request("POST", "/predict", body, {"Content-Type": "application/json"})

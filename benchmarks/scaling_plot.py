@@ -56,10 +56,7 @@ QUANTITIES: dict[str, Quantity] = {
 
 
 def check_plot(path: Path | None) -> None:
-    """
-    Raises:
-        InputError: a drawing that could not be made or written.
-    """
+    """Raises InputError for a drawing that could not be made or written."""
     if path is None:
         return
     if path.suffix not in FORMATS:

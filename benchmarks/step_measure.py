@@ -130,30 +130,21 @@ def check_batches(workers: list[Worker]) -> None:
 
 
 def check_names(names: list[str], known: list[str]) -> None:
-    """
-    Raises:
-        InputError: a case that is not ``known``.
-    """
+    """Raises InputError for a case that is not ``known``."""
     for name in names:
         if name not in known:
             raise InputError(f"--cases {name} is unknown: choose from {', '.join(known)}")
 
 
 def check_peers(cases: list[Case]) -> None:
-    """
-    Raises:
-        InputError: a peer that is installed neither for the benchmarks nor in this environment.
-    """
+    """Raises InputError for a peer that is installed neither for the benchmarks nor in this environment."""
     for case in cases:
         if case.peer and not PEERS.is_dir() and find_spec(case.maker) is None:
             raise InputError(f"{case.maker} is not installed: run bash benchmarks/setup_peers.sh, or give --no-peers")
 
 
 def check_device(device: str) -> None:
-    """
-    Raises:
-        InputError: one that torch cannot use here.
-    """
+    """Raises InputError for a device that torch cannot use here."""
     if device == "cpu":
         return
     from step_device import why_not  # and torch with it, which this process does not need otherwise
@@ -164,10 +155,7 @@ def check_device(device: str) -> None:
 
 
 def check_folder(option: str, path: Path | None) -> None:
-    """
-    Raises:
-        InputError: a file to write in a folder that is not there.
-    """
+    """Raises InputError for a file that would be written into a folder that is not there."""
     if path and not path.resolve().parent.is_dir():
         raise InputError(f"{option} {path}: its folder does not exist")
 

@@ -58,18 +58,14 @@ def method_of(args: argparse.Namespace) -> Optional[Method]:
         return find_preset(args.method).build(args, Geometry.of(args))
 
 
-def method_parameters(args: argparse.Namespace) -> int:
-    """Parameters of the method itself."""
-    return _own(method_of(args))
-
-
-def _own(method: Optional[Method]) -> int:
+def own_parameters(method: Optional[Method]) -> int:
+    """Parameters of a method itself, none without one."""
     return 0 if method is None else sum(parameter.numel() for parameter in method.parameters())
 
 
 def _folded(method: Optional[Method]) -> int:
     if method is None or not method.training_only:
-        return _own(method)
+        return own_parameters(method)
     kept = {n: values for n, values in method.state_dict().items() if not n.startswith(method.training_only)}
     return sum(values.numel() for values in kept.values())
 
@@ -87,11 +83,6 @@ def backbone_sizes(args: argparse.Namespace, symbols: int = ROBERTA_SYMBOLS) -> 
     return sizes
 
 
-def backbone_parameters(args: argparse.Namespace, symbols: int = ROBERTA_SYMBOLS) -> int:
-    """Parameters of the encoder, embeddings and layers, without its LM head."""
-    return sum(backbone_sizes(args, symbols).values())
-
-
 def count_preset(arch: str, preset: str, **options: Any) -> Count:
     """Of one preset, or several joined by +, in one architecture, with ``options`` in the place of the preset's."""
     args = architecture(arch, preset, **options)
@@ -99,7 +90,7 @@ def count_preset(arch: str, preset: str, **options: Any) -> Count:
     trained = [
         size for name, size in sizes.items() if args.no_freeze_backbone or (method is not None and method.trains(name))
     ]
-    own, of_backbone = _own(method), sum(trained)
+    own, of_backbone = own_parameters(method), sum(trained)
     paper = find_preset(preset).paper if arch == "roberta_idpg_large" else ""
     return Count(preset, own, of_backbone, (own + of_backbone) / sum(sizes.values()), paper, _folded(method))
 

@@ -1,4 +1,4 @@
-"""Runs that have diverged end with one line, and no score of theirs takes part in the choice of a checkpoint.
+"""A run that has diverged ends with one line, and none of its scores takes part in the choice of a checkpoint.
 
 fairseq by itself writes a crash.pt and a traceback, skips batch after batch, or compares NaN with the best score so
 far, which is forgotten. With --fp16 and --amp a batch that overflows is no end: fairseq skips it and lowers the loss
@@ -21,7 +21,7 @@ OVERFLOWS = 100  # in a row, with nothing changed in between
 def clip_grad_norm(theirs: Callable, trainer: Any, clip_norm: float) -> Tensor:
     """fairseq's ``Trainer.clip_grad_norm``, which is the first to know the gradient's norm.
 
-    fairseq looks at the same number right afterwards, so nothing waits for the device that would not.
+    fairseq reads the same number right afterwards, so looking at it here makes nothing wait for the device.
 
     Raises:
         InputError: NaN or an infinite number in the gradient where no loss scale can be lowered (any further), or

@@ -27,7 +27,6 @@ from preprocess.writing import new_folder
 from .errors import InputError, logged_command
 from .methods.base import Geometry, Method
 from .methods.registry import find_preset
-from .models.checkpoint import hexadecimal
 from .models.config import fill_method_options, open_options
 from .saving.card import card_text, use_lines
 from .saving.configuration import as_options, buildable, check_is_ours, shown
@@ -35,7 +34,7 @@ from .saving.reading import is_utf8, load_state, read_file
 from .saving.record import saved_record
 from .saving.resuming import data_fingerprints
 from .saving.shared import CARD, CONFIG, FILES, SECTIONS, TENSORS, write_shared
-from .saving.tensors import ENCODER, EXTRA_STATE, FINGERPRINT, STACK
+from .saving.tensors import ENCODER, EXTRA_STATE, FINGERPRINT, STACK, as_digest
 
 PACKAGES = ("torch", "numpy", "fairseq-fixed", "fairseq", "fairseq_idpg")
 RUN_RECORD, SCORED = "record.json", "checkpoint_best.pt"  # what run_scripts leaves of a run: scores, and of what
@@ -90,7 +89,7 @@ def export(
         "backbone": {
             "name": f"{Path(backbone).parent.name or 'backbone'}/{Path(backbone).name}",
             "path": backbone if paths else None,
-            "tensors_sha256": hexadecimal(state["model"][FINGERPRINT]),
+            "tensors_sha256": as_digest(state["model"][FINGERPRINT]),
         },
         "run": run_facts(state, sections["task"].get("data"), cfg["dataset"] or {}, record or beside(checkpoint)),
         "versions": versions(),

@@ -22,8 +22,8 @@ from .cli import main as build_task
 from .data_folder import DataFolder
 from .dictionary import read_dictionary
 from .errors import InputError
+from .glove_folder import read_facts, read_means, write_facts
 from .indexed import IndexedWriter
-from .means import read_facts, read_means, write_facts
 from .questions import question_file
 from .sampling import select_rows
 from .split_facts import count_examples, token_digests

@@ -18,7 +18,7 @@ from .checksums import sha256
 from .data_folder import DataFolder
 from .encoders import ENCODERS, load_encoder
 from .errors import InputError
-from .means import write_facts
+from .glove_folder import write_facts
 from .split_facts import token_digests
 from .vector_files import read_vectors, vector_files
 from .words import BATCH, SplitWords, check_encoder, folder_encoder, read_words

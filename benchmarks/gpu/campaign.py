@@ -129,10 +129,7 @@ def _end(process: subprocess.Popen) -> None:
 
 
 def check_same(out: Path, found: dict[str, Any]) -> None:
-    """
-    Raises:
-        InputError: the folder holds figures of another GPU or torch.
-    """
+    """Raises InputError where the folder holds figures of another GPU or torch."""
     file = out / "environment.json"
     before = json.loads(file.read_text(encoding="utf-8")) if file.exists() else found
     for name in SAME:

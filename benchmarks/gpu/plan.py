@@ -77,7 +77,8 @@ class Wishes:
 
 
 def wishes(variables: Mapping[str, str], more: tuple[str, ...], memory_gib: float | None = None) -> Wishes:
-    """
+    """What environment variables and command line ask for.
+
     Raises:
         InputError: a part that is none of KINDS.
     """

@@ -6,14 +6,7 @@ from typing import Optional
 import numpy as np
 import torch
 from fairseq import utils
-from fairseq.data import (
-    IdDataset,
-    NestedDictionaryDataset,
-    NumelDataset,
-    PrependTokenDataset,
-    RightPadDataset,
-    data_utils,
-)
+from fairseq.data import PrependTokenDataset, data_utils
 from torch import Tensor
 from tqdm import tqdm
 
@@ -23,7 +16,7 @@ from ..errors import InputError
 from ..tasks.folder import check_files, sentence_lengths
 from ..tasks.ordering import by_length
 from ..tasks.prompt_position import check_position, first_row, insertion_index, prompt_block
-from ..tasks.prompted_dataset import PromptedDataset
+from ..tasks.prompted_dataset import PromptedDataset, PromptPlaces, unlabelled
 from ..tasks.shortening import Shortener, kept_lengths
 from .loaded import LoadedModel
 
@@ -66,26 +59,20 @@ def sentence_dataset(loaded: LoadedModel, data: str, part: str, split: str, posi
     check_files(data, split, None)
     lengths = sentence_lengths(data, part, split, dictionary, combine=False)
     kept, _ = kept_lengths(lengths, None, room)
-    index = insertion_index(position, kept, None)
+    before = insertion_index(position, kept, None)
+    shorten = Shortener(lengths, None, kept, None, separators=1, random=False, seed=0)
     sentences = data_utils.load_indexed_dataset(os.path.join(data, part, split), dictionary)
     tokens = PrependTokenDataset(sentences, cfg.init_token)
-    net_input = {"src_tokens": RightPadDataset(tokens, dictionary.pad()), "src_lengths": NumelDataset(tokens)}
-    plain = {"id": IdDataset(), "net_input": net_input, "ntokens": NumelDataset(tokens, reduce=True)}
-    return PromptedDataset(
-        NestedDictionaryDataset(plain, sizes=[tokens.sizes]),
-        Shortener(lengths, None, kept, None, separators=1, random=False, seed=0),
-        index,
-        block,
-        first_row(position, index),
-        pad=dictionary.pad(),
-        arrange=by_length,
-    )
+    places = PromptPlaces(shorten, before, block, first_row(position, before))
+    pad = dictionary.pad()
+    return PromptedDataset(unlabelled(tokens, pad), places, pad=pad, arrange=by_length)
 
 
 def cut_sentences(dataset: PromptedDataset) -> int:
     """How many sentences were too long."""
-    assert isinstance(dataset.shorten, Shortener)
-    return int((dataset.shorten.kept_a < dataset.shorten.a).sum())
+    shorten = dataset.places.shorten
+    assert isinstance(shorten, Shortener)
+    return int((shorten.kept_a < shorten.a).sum())
 
 
 @torch.no_grad()

@@ -32,7 +32,8 @@ class Vocabulary:
 
     @classmethod
     def read(cls, source: Path, bpe: Optional[str], vocab: Optional[Path]) -> "Vocabulary":
-        """
+        """The words of a dictionary, with the encoder that makes text of its symbols.
+
         Args:
             source: a dict.txt, or a binarized folder, whose ``preprocess.json`` names the encoder.
             bpe, vocab: what --bpe and --vocab name; they win.

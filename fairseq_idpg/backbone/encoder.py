@@ -98,7 +98,8 @@ class OpenTransformerEncoder(TransformerEncoder):
         padded: Optional[bool] = None,
         start: Optional[Start] = None,
     ) -> Dict[str, List[Tensor]]:
-        """
+        """The embedding and the layers, with what ``injection`` adds at each of them.
+
         Args:
             src_tokens: B x T, with placeholders where rows of the input go.
             token_embeddings: B x T x d, in the place of the word embeddings.

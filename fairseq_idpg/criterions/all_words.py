@@ -2,7 +2,7 @@
 
     -log softmax(z over all words)[word of the class] = cross entropy of the classes' logits + what other words take
 
-The criterion drops what a pass says besides its logits; that is heard on the way.
+The criterion drops what a pass gives besides its logits, the ``extra`` with the other words; ``LastPass`` keeps it.
 """
 
 from typing import Any, Dict, Tuple
@@ -22,14 +22,14 @@ class AllWords:
         self.criterion = criterion
 
     def __call__(self, model: Any, sample: Dict[str, Any]) -> Tuple[Tensor, int, Dict[str, Any]]:
-        heard = Heard(model)
-        loss, sample_size, log = self.criterion(heard, sample)
-        others = heard.extra[OTHER_WORDS].sum()
+        last = LastPass(model)
+        loss, sample_size, log = self.criterion(last, sample)
+        others = last.extra[OTHER_WORDS].sum()
         return loss + others, sample_size, {**log, "loss": log["loss"] + others.detach()}
 
 
-class Heard:
-    """A model whose last pass is remembered with all that it said."""
+class LastPass:
+    """A model that keeps the logits and the ``extra`` of its last pass, called as the model is."""
 
     logits: Tensor
 

@@ -34,8 +34,8 @@ from torch import Tensor
 
 from ..arguments import reported
 from ..errors import InputError
-from .all_words import Heard
-from .whole_splits import COLUMNS, log_split_scores, said
+from .all_words import LastPass
+from .whole_splits import COLUMNS, fetched_columns, log_split_scores
 
 PREDICTED = ("pred", "targ")
 FAIRSEQS = ("report_mcc", "report_acc_and_f1", "report_pearson_and_spearman")
@@ -85,10 +85,10 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
 
     def forward(self, model: Any, sample: Dict[str, Any], reduce: bool = True):
         reports = bool(self.reports or self.fairseqs_reports) and not model.training
-        heard = Heard(model) if reports else None
-        loss, sample_size, log = super().forward(model if heard is None else heard, sample, reduce)
-        if heard is not None:
-            log.update(self.said(heard.logits, sample))
+        last = LastPass(model) if reports else None
+        loss, sample_size, log = super().forward(model if last is None else last, sample, reduce)
+        if last is not None:
+            log.update(self.logged_columns(last.logits, sample))
         method = getattr(model, "method", None)
         if method is not None and method.adds_loss and model.training:
             extra = sample_size * method.extra_loss()
@@ -97,13 +97,13 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
             log.update({name: spread(log[name], loss.device) for name in LISTS if name in log})
         return loss, sample_size, log
 
-    def said(self, logits: Tensor, sample: Dict[str, Any]) -> Dict[str, Any]:
-        """What the reports are made of: B numbers each. All of a batch's wait for the device is here, and it is one."""
+    def logged_columns(self, logits: Tensor, sample: Dict[str, Any]) -> Dict[str, Any]:
+        """What the reports are made of: B numbers each. The device is waited for here alone, once for each batch."""
         symbols, predicted = self.label_dict, {}
         if self.fairseqs_reports:
             answers = logits if self.regression_target else logits.argmax(1)
             predicted = dict(zip(PREDICTED, (answers.view(-1), sample["target"].view(-1))))
-        found = said(self.reports, logits, sample, symbols.index("1") - symbols.nspecial, predicted)
+        found = fetched_columns(self.reports, logits, sample, symbols.index("1") - symbols.nspecial, predicted)
         if not self.regression_target:  # the numbers that are the classes' names
             names = {name: [int(symbols[symbols.nspecial + int(i)]) for i in found[name]] for name in predicted}
             found.update(names)
@@ -124,7 +124,7 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
 
 
 def check_extra_loss(criterion: Any, added: Optional[str]) -> None:
-    """Raises: InputError: option ``added`` of the method adds to the loss, and ``criterion`` would leave that out."""
+    """Raises InputError where option ``added`` of the method adds to the loss, and ``criterion`` leaves that out."""
     if added and not isinstance(criterion, SentencePredictionIDPGCriterion):
         raise InputError(
             f"{added} adds to the loss, and this --criterion would leave it out: give --criterion "

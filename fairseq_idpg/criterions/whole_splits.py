@@ -1,6 +1,6 @@
-"""What a validation says example by example, and the scores of the whole split that are made of it.
+"""What a validation logs of each example, and the scores of the whole split that are made of it.
 
-Every list stands in the log under a name with an underscore, which keeps fairseq from printing it.
+The names of these lists, ``COLUMNS``, begin with an underscore: fairseq does not print what is called so.
 """
 
 from typing import Any, Callable, Dict, List, Optional, Sequence
@@ -19,7 +19,7 @@ from ..arguments import REPORT
 COLUMNS = ("_id", "_answer", "_target", "_likely", "_question", "_em", "_f1")
 
 
-def said(
+def fetched_columns(
     reports: Sequence[str], logits: Tensor, sample: Dict[str, Any], one: int, more: Optional[Dict[str, Tensor]] = None
 ) -> Dict[str, Any]:
     """What the metrics are made of: a list of B for each column, fetched from the device together.
@@ -51,7 +51,7 @@ def columns_of(reports: Sequence[str], logits: Tensor, sample: Dict[str, Any], o
 
 
 def log_split_scores(logging_outputs: List[Dict[str, Any]]) -> None:
-    """Logs what ``said`` left, and the scores that are made of all of it."""
+    """Logs what ``fetched_columns`` gave, and the scores that are made of all of it."""
     for name in COLUMNS:
         values = [value for log in logging_outputs for value in log.get(name, ())]
         if values:

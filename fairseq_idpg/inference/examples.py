@@ -3,23 +3,14 @@
 from typing import Any, Callable, List, Optional, Sequence
 
 import numpy as np
-from fairseq.data import (
-    ConcatSentencesDataset,
-    Dictionary,
-    IdDataset,
-    ListDataset,
-    NestedDictionaryDataset,
-    NumelDataset,
-    PrependTokenDataset,
-    RightPadDataset,
-)
+from fairseq.data import ConcatSentencesDataset, Dictionary, ListDataset, PrependTokenDataset
 from torch import Tensor
 
 from ..errors import InputError
 from ..tasks.ordering import by_length
 from ..tasks.phrasing import Placed, placed
 from ..tasks.prompt_position import prompt_block
-from ..tasks.prompted_dataset import PromptedDataset, place_prompts, separators
+from ..tasks.prompted_dataset import PromptedDataset, place_prompts, separators, unlabelled
 from ..tasks.shortening import text_room
 from ..tasks.template import Template
 
@@ -60,10 +51,8 @@ def text_examples(
         if cfg.separator_token is not None:
             second = PrependTokenDataset(second, cfg.separator_token)
         tokens = ConcatSentencesDataset(tokens, second)
-    net_input = {"src_tokens": RightPadDataset(tokens, dictionary.pad()), "src_lengths": NumelDataset(tokens)}
-    plain = {"id": IdDataset(), "net_input": net_input, "ntokens": NumelDataset(tokens, reduce=True)}
-    dataset = NestedDictionaryDataset(plain, sizes=[tokens.sizes])
-    return PromptedDataset(dataset, *places, pad=dictionary.pad(), arrange=by_length)
+    pad = dictionary.pad()
+    return PromptedDataset(unlabelled(tokens, pad), places, pad=pad, arrange=by_length)
 
 
 def cuts(cfg: Any) -> bool:

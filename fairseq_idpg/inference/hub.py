@@ -102,7 +102,7 @@ class IDPGHubInterface(nn.Module):
         net_input = examples.collater([examples[i] for i in range(len(rows))])["net_input"]
         if means is not None:
             net_input["representation"] = means.rows(parts)
-        rows_of_prompt, before = len(examples.block), torch.from_numpy(examples.index)[:, None]
+        rows_of_prompt, before = len(examples.places.block), torch.from_numpy(examples.places.before)[:, None]
         places = torch.arange(net_input["src_tokens"].size(1) + rows_of_prompt)
         kept = (places < before) | (places >= before + rows_of_prompt)
         return utils.apply_to_sample(lambda tensor: tensor.to(self.device), net_input), kept.to(self.device)

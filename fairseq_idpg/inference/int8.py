@@ -79,13 +79,11 @@ def multiplies_exactly() -> bool:
 
 
 def check_int8(device: torch.device, caches: Sequence[str] = ()) -> None:
-    """
+    """Raises InputError where the model cannot predict in int8.
+
     Args:
         device: where the model will be.
         caches: options of caches on disk, which hold what float32 gives.
-
-    Raises:
-        InputError: the model cannot predict in int8 there.
     """
     if device.type != "cpu":
         raise InputError(

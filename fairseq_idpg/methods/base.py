@@ -73,6 +73,7 @@ class Method(nn.Module, ABC):
         second_pass: whether every training pass is run twice, each with its own draws but one M(x), and the two are
             ``compare``d.
         adds_loss: the option that has ``extra_loss`` added to the loss, as it is typed; None if nothing is.
+        extra: what a training pass adds to the loss, from that pass until ``extra_loss`` has given it.
         training_only: names (their beginnings) of tensors that are not needed once the method is trained.
         folded: whether a checkpoint without these was loaded.
         merged: whether the method stands in the backbone's weights, see ``merge``.
@@ -87,6 +88,7 @@ class Method(nn.Module, ABC):
     representation_dropout = False
     second_pass = False
     adds_loss: Optional[str] = None
+    extra: Optional[Tensor] = None
     training_only: Tuple[str, ...] = ()
     folded = False
     merged = False
@@ -157,12 +159,17 @@ class Method(nn.Module, ABC):
     def extra_loss(self) -> Tensor:
         """What the training pass before adds to the loss, a scalar that counts like the mean loss of an example.
 
-        Asked for once after each training pass of a method with ``adds_loss``, and of no other.
+        Asked for once after each training pass of a method with ``adds_loss``, and of no other. By default it is the
+        ``extra`` that the pass has left.
 
         Raises:
             NotImplementedError: the method names an option in ``adds_loss`` and does not say what is added.
         """
-        raise NotImplementedError(f"{type(self).__name__} has adds_loss {self.adds_loss!r}: define its extra_loss")
+        extra, self.extra = self.extra, None
+        if extra is None:
+            name = type(self).__name__
+            raise NotImplementedError(f"{name} has adds_loss {self.adds_loss!r}: define its extra_loss, or leave extra")
+        return extra
 
     def fold(self) -> None:
         """Brings the tensors that outlive training up to date with those that only training needs."""

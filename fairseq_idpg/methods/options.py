@@ -100,6 +100,19 @@ def _acts(cfg: Any, declared: Field) -> bool:
     return other is None or str(getattr(cfg, other, None)) in values
 
 
+def check_sizes(cfg: Any, *names: str) -> None:
+    """Raises InputError where one of these options of ``cfg`` is no size: below 1."""
+    for name in names:
+        if getattr(cfg, name) < 1:
+            raise InputError(f"{given(cfg, name)} is no size: give 1 or more")
+
+
+def check_rate(cfg: Any, name: str) -> None:
+    """Raises InputError where this option of ``cfg`` is no rate of dropout."""
+    if not 0 <= getattr(cfg, name) < 1:
+        raise InputError(f"{given(cfg, name)} is no rate: give 0 or more, below 1")
+
+
 def parse_layers(flag: str, text: str, layers: int, words: str) -> Tuple[int, ...]:
     """``0,4,8`` -> layer numbers in rising order; ``words`` are what else option ``flag`` takes, for the error."""
     try:

@@ -15,7 +15,7 @@ from torch import Tensor
 from preprocess.checksums import sha256
 
 from ..backbone.loading import Backbone
-from ..backbone.memory import SharedWeights, as_own
+from ..backbone.shared_weights import SharedWeights, as_own
 from ..errors import InputError
 from ..saving.checksum import carry_checksum
 from ..saving.record import saved_record
@@ -29,6 +29,8 @@ from ..saving.tensors import (
     STACK,
     TIED,
     VERSION,
+    as_digest,
+    as_fingerprint,
     check_same_heads,
     check_sizes,
     is_ours,
@@ -60,7 +62,8 @@ class SavesTrainableOnly(BaseFairseqModel):
         backbone_fingerprint: 32 bytes, saved with every checkpoint.
         backbone_file: where the weights come from; version 0.1 knew backbones by the bytes of their files.
         shared_weights: those that are read from that file when they are needed; None where there are none.
-        read: beginnings of the names of what is read of the backbone: its LM head only where that predicts.
+        parts_read: how the names of those of the backbone's tensors begin that are read: its LM head's only where that
+            predicts.
         kept: what else a checkpoint keeps, by name. It travels as torch's extra state of a module, because that goes
             wherever the weights go: resume, validation, other processes (fairseq hands a task's own state to
             validation alone).
@@ -71,7 +74,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         self.backbone_loaded = False
         self.backbone_file = ""
         self.shared_weights: Optional[SharedWeights] = None
-        self.read = (STACK, LM_HEAD) if predicts_words(args) else (STACK,)
+        self.parts_read = (STACK, LM_HEAD) if predicts_words(args) else (STACK,)
         self.kept: Dict[str, Kept] = {}
         self.register_buffer(FINGERPRINT, torch.zeros(32, dtype=torch.uint8))
 
@@ -86,7 +89,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         state.setdefault(VERSION, self._everything()[VERSION])
         super().upgrade_state_dict_named(state, "")  # renames what older fairseq versions wrote
         state = {name: value for name, value in state.items() if name.startswith(ENCODER) and name != TIED}
-        if LM_HEAD in self.read:
+        if LM_HEAD in self.parts_read:
             backbone.check_lm_head()
         strange = [name for name, value in state.items() if not value.is_floating_point()]
         if strange:
@@ -110,13 +113,13 @@ class SavesTrainableOnly(BaseFairseqModel):
             )
         self.backbone_loaded = True
         self.backbone_file = backbone.path
-        self.backbone_fingerprint.copy_(as_tensor(backbone.fingerprint(self.read)))
+        self.backbone_fingerprint.copy_(as_fingerprint(backbone.fingerprint(self.parts_read)))
         self.shared_weights = SharedWeights.of(self, backbone)
 
     @property
     def backbone_digest(self) -> str:
-        """The fingerprint as text."""
-        return hexadecimal(self.backbone_fingerprint)
+        """The backbone's fingerprint as text."""
+        return as_digest(self.backbone_fingerprint)
 
     def train(self, mode: bool = True) -> "SavesTrainableOnly":
         if mode:
@@ -205,7 +208,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         else:
             take_encoder(state_dict, whole)
         check_sizes(state_dict, whole)
-        if not all(key in state_dict for key in whole if key.startswith(self.read)):
+        if not all(key in state_dict for key in whole if key.startswith(self.parts_read)):
             self._check_same_backbone(state_dict[FINGERPRINT] if ours else None, old)
         if self.backbone_loaded and not (ours and self.args.save_full_model):
             self._check_same_weights(state_dict, whole, ours)
@@ -238,11 +241,11 @@ class SavesTrainableOnly(BaseFairseqModel):
         if old is not None:
             if old.dtype != torch.uint8 or old.shape != self.backbone_fingerprint.shape:
                 raise InputError(f"this checkpoint's {OLD_FINGERPRINT} is no fingerprint: {ANOTHER}")
-            theirs, own, of_what = old, as_tensor(sha256(Path(self.backbone_file))), "the file"
+            theirs, own, of_what = old, as_fingerprint(sha256(Path(self.backbone_file))), "the file"
         if theirs is not None and not torch.equal(theirs.cpu(), own.cpu()):
             raise InputError(
-                f"--backbone {self.args.backbone} (SHA-256 of {of_what} {hexadecimal(own)[:12]}) is not the backbone "
-                f"this checkpoint was trained on (SHA-256 {hexadecimal(theirs)[:12]}): give that one"
+                f"--backbone {self.args.backbone} (SHA-256 of {of_what} {as_digest(own)[:12]}) is not the backbone "
+                f"this checkpoint was trained on (SHA-256 {as_digest(theirs)[:12]}): give that one"
             )
 
     def _check_same_method(self, state_dict: Dict[str, Tensor], whole: Dict[str, Tensor]) -> None:
@@ -264,27 +267,20 @@ class SavesTrainableOnly(BaseFairseqModel):
     def _check_same_weights(self, state_dict: Dict[str, Tensor], whole: Dict[str, Tensor], ours: bool) -> None:
         """What is frozen here would not be saved again, so a checkpoint may not bring other values for it."""
         for key in self._reloaded_from_backbone():
-            if key in state_dict and key.startswith(self.read) and not same_values(state_dict[key], whole[key]):
+            if key not in state_dict or not key.startswith(self.parts_read) or same_values(state_dict[key], whole[key]):
+                continue
+            if ours:
                 raise InputError(
                     f"this checkpoint brings another {key} than --backbone {self.args.backbone}, frozen here: "
                     "give the options it was trained with (--train-layer-norms true, --no-freeze-backbone, --backbone)"
-                    if ours
-                    else f"--restore-file holds another encoder than --backbone {self.args.backbone} ({key} differs): "
-                    "give the same file to both, or --backbone alone"
                 )
+            raise InputError(
+                f"--restore-file holds another encoder than --backbone {self.args.backbone} ({key} differs): "
+                "give the same file to both, or --backbone alone"
+            )
 
 
 def same_values(one: Tensor, other: Tensor) -> bool:
     """Equality up to the rounding of the coarser of two precisions."""
     coarser = one.dtype if one.element_size() < other.element_size() else other.dtype
     return torch.equal(one.to(other.device, coarser), other.to(coarser))
-
-
-def as_tensor(digest: str) -> Tensor:
-    """A fingerprint's text as 32 bytes."""
-    return torch.frombuffer(bytearray.fromhex(digest), dtype=torch.uint8)
-
-
-def hexadecimal(fingerprint: Tensor) -> str:
-    """A fingerprint's 32 bytes as text."""
-    return bytes(fingerprint.tolist()).hex()

@@ -20,7 +20,7 @@ from ..backbone.dropout import drop_quickly
 from ..backbone.encoder import OpenRobertaEncoder
 from ..backbone.injection import NO_ROOM, NOTHING, Injection, Room, Start
 from ..backbone.loading import Backbone, backbone_path, check_geometry, read_backbone
-from ..backbone.undrawn import SkippedDraws
+from ..backbone.skipped_draws import SkippedDraws
 from ..errors import InputError
 from ..methods.base import Geometry, Method
 from ..methods.registry import find_preset
@@ -30,7 +30,7 @@ from .config import RobertaIDPGConfig, fill_method_options, predicts_words
 from .verbaliser_head import VerbaliserHead
 
 logger = logging.getLogger(__name__)
-DRAWN: ContextManager[Any] = nullcontext()
+DRAWN: ContextManager[Any] = nullcontext()  # initial values are drawn: in the place of ``SkippedDraws``
 
 
 @register_model("roberta_idpg", dataclass=RobertaIDPGConfig)
@@ -40,8 +40,8 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
     Attributes:
         method: the ``Method`` that ``--method`` names, or None (head only).
         trains_encoder: whether any of the backbone's own weights is trained, so that M(x) has a gradient.
-        first_layer: k, the first layer in which, or in front of which, anything is injected or trained; L without one.
-            Without dropout the states that enter it are always the same for a text.
+        first_layer: k, the first layer in which, or in front of which, anything is injected or trained; L if there is
+            none. Without dropout the states that enter it depend on the text alone.
     """
 
     def __init__(self, args: argparse.Namespace, encoder: OpenRobertaEncoder, initial: ContextManager[Any] = DRAWN):
@@ -85,7 +85,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             return cls(args, OpenRobertaEncoder(args, task.source_dictionary))
         backbone = read_backbone(path)
         check_geometry(backbone, args, task.source_dictionary)
-        initial = SkippedDraws() if fills(backbone, args) else DRAWN
+        initial = SkippedDraws() if brings_every_weight(backbone, args) else DRAWN
         with initial:
             encoder = OpenRobertaEncoder(args, task.source_dictionary)
         model = cls(args, encoder, initial)
@@ -165,8 +165,8 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             src_tokens: B x T, the raw input; M(x) is computed from it.
             prompted_tokens: B x T', the input with placeholders where the prompt goes (from the task).
             prompt_offset: B, index of the first placeholder in each row of ``prompted_tokens``.
-            representation: B x w, M(x) where the task has it already (word vectors).
-            states: T x B x d, what enters layer ``first_layer`` where the task has it already; no layer below is run.
+            representation: B x w, M(x) where the batch brings it (word vectors, rows of a cache).
+            states: T x B x d, what enters layer ``first_layer`` where the batch brings it; no layer below is run then.
             padded: whether there are pads among the tokens of either kind (from the task).
             mask_index: B, index of the template's ``<mask>`` in each row of what the encoder reads (from the task).
             inspect: sees what is injected, and gives what takes its place.
@@ -178,14 +178,8 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             raise InputError(
                 f"--backbone {self.args.backbone} was not loaded: give the path of the backbone's model.pt"
             )
-        method, tokens, room = self.method, src_tokens, NO_ROOM
-        if method is not None and method.prompt_length:
-            if prompted_tokens is None or prompt_offset is None:
-                raise InputError(
-                    f"--method {self.args.method} needs batches that say where the prompt goes: use "
-                    "--task sentence_prediction_idpg"
-                )
-            tokens, room = prompted_tokens, Room(prompt_offset, method.prompt_length, src_tokens)
+        method = self.method
+        tokens, room = self._with_room(src_tokens, prompted_tokens, prompt_offset)
         start = None
         if states is not None:
             start = Start(self.first_layer, states.type_as(self.encoder.sentence_encoder.embed_tokens.weight))
@@ -212,9 +206,22 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             method.compare(x, run()[0] if x.size(-1) > 1 else x)  # scores are no distributions to compare
         return x, extra
 
+    def _with_room(
+        self, src_tokens: Tensor, prompted_tokens: Optional[Tensor], prompt_offset: Optional[Tensor]
+    ) -> Tuple[Tensor, Room]:
+        """The tokens that the encoder reads, and where in them the task has made room for the prompt."""
+        if not self.prompt_length:
+            return src_tokens, NO_ROOM
+        if prompted_tokens is None or prompt_offset is None:
+            raise InputError(
+                f"--method {self.args.method} needs batches that say where the prompt goes: use "
+                "--task sentence_prediction_idpg"
+            )
+        return prompted_tokens, Room(prompt_offset, self.prompt_length, src_tokens)
 
-def fills(backbone: Backbone, args: argparse.Namespace) -> bool:
-    """Whether the backbone brings every weight of the encoder, the LM head's too, which is saved with whole models."""
+
+def brings_every_weight(backbone: Backbone, args: argparse.Namespace) -> bool:
+    """Whether the backbone's file has all weights of the encoder, with those of the LM head, so that none is drawn."""
     return backbone.has_lm_head and not args.untie_weights_roberta
 
 

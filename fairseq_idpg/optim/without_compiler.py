@@ -1,4 +1,4 @@
-"""An optimizer that nobody compiles does without torch's compiler."""
+"""Optimizers that do not import torch's compiler, which nobody uses here."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ KEPT = "__dynamo_disable"  # where torch keeps, with a method, what it makes of 
 
 
 def import_no_compiler() -> None:
-    """Optimizers leave the compiler alone until somebody else imports it, and do as before from then on.
+    """Optimizers do not import the compiler; once somebody else has imported it, they are as torch made them.
 
-    torch keeps it from looking into KEPT_FROM_IT of an optimizer, and imports all of it at the first call of one. That
-    takes longer than all else that a training of few updates does before its first.
+    torch hides the methods KEPT_FROM_IT of an optimizer from its compiler, and to do so imports all of it at the first
+    call of one. That takes longer than everything else that a short training does before its first update.
     """
     for name in KEPT_FROM_IT:
         theirs = getattr(Optimizer, name)

@@ -1,4 +1,4 @@
-"""By what rows of M(x) are named: everything that they depend on, and nothing else.
+"""What the files of cached rows are named by: everything that the rows depend on, and nothing else.
 
 Rows are computed in the precision of the backbone's weights and kept apart by it, so they do not depend on who filled
 the cache: float32 for runs in float32 and with --amp, half precision for --fp16 and --bf16. A run without a cache

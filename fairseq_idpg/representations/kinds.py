@@ -101,7 +101,7 @@ def pass_representation(
     padded: Optional[bool] = None,
     start: Optional[Start] = None,
 ) -> Any:
-    """M(x) of one pass, B x w, or the states it is one of, as ``model.method`` reads it; None if it reads none.
+    """M(x) of one pass as ``model.method`` reads it: B x w, or the ``States`` of all tokens; None if it reads none.
 
     Args:
         model: ``roberta_idpg`` with a method.

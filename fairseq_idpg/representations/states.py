@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..arguments import flag_name, given
 from ..errors import InputError
 from .cache import RowCache
 from .key import CacheKey, SplitText, backbone_key, precision_of
@@ -125,10 +126,10 @@ def check_frozen(task_cfg: Any, model: Any, training: bool) -> None:
             raise InputError(f"--state-cache with {option}: no layer's input stays the same, leave one of them out")
     drawn = [name for name in ("dropout", "attention_dropout", "activation_dropout") if getattr(cfg, name)]
     if training and drawn:
-        given = " ".join(f"--{name.replace('_', '-')} {getattr(cfg, name)}" for name in drawn)
-        wanted = " ".join(f"--{name.replace('_', '-')} 0" for name in drawn)
+        typed = " ".join(given(cfg, name) for name in drawn)
+        wanted = " ".join(f"{flag_name(name)} 0" for name in drawn)
         raise InputError(
-            f"--state-cache with {given}: in training the layers below layer {model.first_layer} draw other states at "
+            f"--state-cache with {typed}: in training the layers below layer {model.first_layer} draw other states at "
             f"every step: give {wanted}, or leave the cache out"
         )
 

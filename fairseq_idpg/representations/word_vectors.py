@@ -7,7 +7,7 @@ from typing import Optional
 import numpy as np
 
 from preprocess.data_folder import DataFolder
-from preprocess.means import REMEDY, read_facts, read_means
+from preprocess.glove_folder import REMEDY, read_facts, read_means
 
 from ..errors import InputError, reading_data
 

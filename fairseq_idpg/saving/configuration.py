@@ -20,15 +20,14 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY, MODEL_
 from fairseq.models.roberta.model import RobertaModel, base_architecture
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
-from ..arguments import flag_name
+from ..arguments import TASK, flag_name
 from ..errors import InputError
 from .tensors import is_ours
 
 logger = logging.getLogger(__name__)
 
-OUR_TASK = "sentence_prediction_idpg"
 OUR_MODEL = "roberta_idpg"
-KNOWN_TASKS = (OUR_TASK, "sentence_prediction")
+KNOWN_TASKS = (TASK, "sentence_prediction")
 KNOWN_CRITERIONS = ("sentence_prediction_idpg", "sentence_prediction")
 # Where options that stand in the checkpoint's other sections are looked up; the rest of them builds nothing.
 PARENTS = ("common", "dataset", "distributed_training", "optimization", "checkpoint")
@@ -84,7 +83,7 @@ def check_overrides(options: Mapping[Any, Any], what: str) -> None:
     Raises:
         InputError: there is no such option; a value is not of its type.
     """
-    of_task = declared(TASK_DATACLASS_REGISTRY[OUR_TASK])
+    of_task = declared(TASK_DATACLASS_REGISTRY[TASK])
     of_model = {**STOCK_TYPES, **declared(MODEL_DATACLASS_REGISTRY[OUR_MODEL])}
     types = {"the model or the task": {**of_model, **of_task}, "the model": of_model, "the task": of_task}
     sections = {name: options[name] for name in ("model", "task") if isinstance(options.get(name), dict)}
@@ -118,7 +117,7 @@ def check_is_ours(state: Mapping[str, Any], what: str) -> None:
         InputError: it is a checkpoint of fairseq's own task or model.
     """
     found = recorded_options(state)
-    if found["task"].get("_name") != OUR_TASK or not is_ours(state["model"]):
+    if found["task"].get("_name") != TASK or not is_ours(state["model"]):
         raise InputError(f"{what} is not a checkpoint of this package: {REMEDY}")
 
 

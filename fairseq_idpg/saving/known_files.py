@@ -1,8 +1,9 @@
-"""What was found out about large files, kept in the user's cache, so that every process need not find it out again.
+"""What was found out about large files, kept in the user's cache, so that not every process finds it out anew.
 
-That a backbone is whole and finite, and the SHA-256 of its tensors, takes seconds at the size of RoBERTa-large. A note
-of it holds for the file that was read alone: same path, inode, size, times of its last changes, and the checksums that
-the directory of the zip archive holds of its records. Whatever says otherwise, or cannot be read, is no note.
+To see that a backbone is whole and finite, and to make the SHA-256 of its tensors, takes seconds at the size of
+RoBERTa-large. A note of both holds only for the file that was read: of the same path, inode, size and times of last
+change, and with the same checksums of its records in the directory of its zip archive. A note that says anything else,
+or cannot be read, counts as none.
 
 The notes are in ``$XDG_CACHE_HOME/fairseq_idpg/backbones``, by default below ``~/.cache``. The environment variable
 FAIRSEQ_IDPG_CACHE names another folder in the place of ``fairseq_idpg``; ``FAIRSEQ_IDPG_CACHE=off``: none are made or

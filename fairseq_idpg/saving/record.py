@@ -68,7 +68,8 @@ def _tokens(value: Any) -> bool:
     )
 
 
-def _fingerprints(value: Any) -> bool:
+def is_fingerprints(value: Any) -> bool:
+    """Whether it is a mapping of texts, such as names, to texts."""
     return isinstance(value, dict) and all(isinstance(text, str) for pair in value.items() for text in pair)
 
 
@@ -84,7 +85,7 @@ VALID: Dict[str, Callable[[Any], bool]] = {
     "scale": lambda value: type(value) in (float, int) and 0 < value < math.inf,
     "prompt_position": _of(int),
     "max_length": lambda value: type(value) is int and value > 0,
-    "vectors": _fingerprints,
+    "vectors": is_fingerprints,
 }
 
 

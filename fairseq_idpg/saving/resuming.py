@@ -86,9 +86,7 @@ class KeptOptions:
         return {"fixed": self.fixed, "changeable": self.changeable, "optimizer": self.keeps_optimizer}
 
     def check(self, state: Dict[str, Any]) -> None:
-        """Raises:
-        InputError: the checkpoint was trained with another value of what must stay.
-        """
+        """Raises InputError where the checkpoint was trained with another value of what must stay."""
         unread = [*self.renewed, *([PRECISION] if state.get("optimizer") is False else [])]
         theirs = {name: value for name, value in _mapping(state.get("fixed")).items() if name not in unread}
         differing = differences(theirs, self.fixed) if self.resumes else []

@@ -10,17 +10,17 @@ import re
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Mapping, Optional, Tuple
 
-import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
 from preprocess.readers import distinct
 
+from ..arguments import TASK
 from ..errors import InputError
 from .checksum import carry_checksum, digest_of
-from .configuration import OUR_MODEL, OUR_TASK, shown
+from .configuration import OUR_MODEL, shown
 from .record import SECTION
-from .tensors import EXTRA_STATE, FINGERPRINT
+from .tensors import EXTRA_STATE, FINGERPRINT, as_fingerprint
 
 TENSORS, CONFIG, CARD = "prompt.safetensors", "config.json", "README.md"
 FORMAT = 1
@@ -114,7 +114,7 @@ def read_shared(path: str, what: str) -> Dict[str, Any]:
     backbone, data = config["backbone"], dict(config["data"])
     data["vocab"] = _found(folder, data.get("vocab"), data.get("vocab"))
     options = {name: {**values, **dict.fromkeys(FILES[name])} for name, values in config["options"].items()}
-    options["task"].update(_name=OUR_TASK, data=str(folder))
+    options["task"].update(_name=TASK, data=str(folder))
     options["model"].update(
         _name=OUR_MODEL, method=config["method"], backbone=_found(folder, backbone["path"], backbone["name"])
     )
@@ -123,7 +123,7 @@ def read_shared(path: str, what: str) -> Dict[str, Any]:
     if FINGERPRINT in tensors or EXTRA_STATE in tensors:
         raise InputError(f"{what}: {TENSORS} holds {FINGERPRINT} or {EXTRA_STATE}, which are no weights: {REMEDY}")
     model: Dict[str, Any] = dict(tensors)
-    model[FINGERPRINT] = torch.tensor(list(bytes.fromhex(backbone["tensors_sha256"])), dtype=torch.uint8)
+    model[FINGERPRINT] = as_fingerprint(backbone["tensors_sha256"])
     model[EXTRA_STATE] = {SECTION: data}
     carry_checksum(model)
     return {

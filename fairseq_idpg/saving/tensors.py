@@ -26,6 +26,16 @@ ANOTHER = "give another checkpoint to --path, --restore-file or --save-dir"
 State = Dict[str, Tensor]
 
 
+def as_fingerprint(digest: str) -> Tensor:
+    """A SHA-256 in hexadecimal as the 32 bytes that checkpoints hold."""
+    return torch.frombuffer(bytearray.fromhex(digest), dtype=torch.uint8)
+
+
+def as_digest(fingerprint: Tensor) -> str:
+    """The 32 bytes of a fingerprint in hexadecimal."""
+    return bytes(fingerprint.tolist()).hex()
+
+
 def is_ours(model_state: Dict[str, Any]) -> bool:
     """Whether tensors are those of a checkpoint of this package, by the fingerprint of a backbone among them."""
     return FINGERPRINT in model_state or OLD_FINGERPRINT in model_state

@@ -46,7 +46,8 @@ GONE = 499  # for the counters: whoever asked does not wait any more
 def build_app(
     batcher: Batcher, metrics: Metrics, most_bytes: int, most_texts: int, hosts: Optional[Set[str]] = None
 ) -> "Front":
-    """
+    """The routes, asked of ``batcher``, behind a ``Front``.
+
     Args:
         most_bytes: of the body of a request.
         most_texts: of a request.

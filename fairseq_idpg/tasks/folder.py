@@ -13,14 +13,15 @@ from fairseq.data import Dictionary, data_utils
 from preprocess.data_folder import DataFolder
 from preprocess.encoders import load_encoder
 from preprocess.encoders.base import Encoder
-from preprocess.means import read_facts
+from preprocess.glove_folder import read_facts
 from preprocess.questions import Questions, question_file
 from preprocess.split_scores import OF_QUESTIONS, OF_TEXTS
 from preprocess.validation import check_split
 from preprocess.words import check_encoder, folder_encoder
 
+from ..arguments import REPORT, flag_name
 from ..errors import PREPROCESS, InputError, reading_data
-from ..saving.record import Record, read_record, symbols_fingerprint
+from ..saving.record import Record, is_fingerprints, read_record, symbols_fingerprint
 
 
 def has_pairs(data: str) -> bool:
@@ -73,7 +74,7 @@ def find_questions(data: str, split: str, reports: Sequence[str], examples: int)
         if metric in OF_QUESTIONS and not known:
             what = "no" if questions is None else "no texts of answers in"
             raise InputError(
-                f"--report-{metric.replace('_', '-')} scores questions, and {data} has {what} {question_file(split)}: "
+                f"{flag_name(REPORT + metric)} scores questions, and {data} has {what} {question_file(split)}: "
                 "leave it out, or make the folder with python -m preprocess"
             )
     return questions
@@ -163,8 +164,7 @@ def vector_digests(data: str) -> Optional[Dict[str, str]]:
         digests = read_facts(Path(data)).get("vectors_sha256")
     except InputError:
         return None
-    strings = isinstance(digests, dict) and all(isinstance(text, str) for pair in digests.items() for text in pair)
-    return digests if strings else None
+    return digests if is_fingerprints(digests) else None
 
 
 def preprocess_facts(data: str) -> Record:

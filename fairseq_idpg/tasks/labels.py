@@ -23,10 +23,12 @@ def class_names(dictionary: Dictionary) -> List[str]:
 
 
 def check_scored(criterion: Any, labels: Optional["LabelOrder"]) -> None:
-    """F1 and MCC are of numbers: fairseq's criterion takes the names of the classes for such. F1 is of two classes.
+    """The classes must be such as the criterion's reports can score.
+
+    fairseq's F1 and MCC take the names of the classes for numbers, and F1 is of two classes.
 
     Raises:
-        InputError: a class has another name, or there are more; or there are no classes.
+        InputError: a class is called otherwise than a report needs, or there are too many; there are scores.
     """
     if labels is None:
         for metric in reported(criterion):
@@ -56,7 +58,8 @@ def check_scored(criterion: Any, labels: Optional["LabelOrder"]) -> None:
 class LabelOrder:
     """The classes in the folder's order, which is the model's too until a checkpoint brings another.
 
-    Data sets ask at each batch: fairseq-train loads the validation set before the checkpoint.
+    Data sets ask it for every batch anew: fairseq-train loads the validation set before the checkpoint, which may bring
+    another order.
 
     Attributes:
         dictionary: names the model's classes from ``nspecial`` on, for criterions.

@@ -4,6 +4,7 @@ from typing import Any, Callable, Optional, Sequence
 
 import numpy as np
 
+from ..arguments import TRAIN
 from ..errors import InputError
 
 BUCKET = 1600  # examples that are sorted among themselves: 100 batches of 16
@@ -21,10 +22,14 @@ def grouped_by_length(order: np.ndarray, sizes: np.ndarray, bucket: int = BUCKET
 
 
 def arrangement(cfg: Any, split: str) -> Optional[Callable[[np.ndarray, np.ndarray], np.ndarray]]:
-    """Training: fairseq's shuffled order, grouped on request. Else the order changes no result: by length."""
+    """What changes fairseq's order of a split's examples, (order, sizes) -> order; None where it stays.
+
+    Training keeps fairseq's shuffled order, grouped by length on request. Elsewhere the order changes no result, so
+    examples go by length.
+    """
     if cfg.no_shuffle:
         return None
-    if not split.startswith("train"):
+    if not split.startswith(TRAIN):
         return by_length
     return grouped_by_length if cfg.group_by_length else None
 

@@ -81,7 +81,8 @@ class Placed(NamedTuple):
 
 
 def placed(template: Template, own: Sequence[np.ndarray], orders: Sequence[Sequence[Any]]) -> Placed:
-    """
+    """The template, with the lengths that sentences have in their places in it.
+
     Args:
         own: N lengths of the first sentences, with pairs of the second ones too.
         orders: the tokens of these sentences, closed by ``</s>``: some in one order, others in another.

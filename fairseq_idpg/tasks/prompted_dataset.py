@@ -5,7 +5,15 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
 
 import numpy as np
 import torch
-from fairseq.data import Dictionary, FairseqDataset, data_utils
+from fairseq.data import (
+    Dictionary,
+    FairseqDataset,
+    IdDataset,
+    NestedDictionaryDataset,
+    NumelDataset,
+    RightPadDataset,
+    data_utils,
+)
 from torch import Tensor
 
 from preprocess.dictionary import MASK
@@ -75,12 +83,19 @@ def place_prompts(
     return PromptPlaces(phrased, before, block, first_row(cfg.prompt_position, before), mask_index)
 
 
+def unlabelled(tokens: Any, pad: int) -> NestedDictionaryDataset:
+    """fairseq's sentence-prediction dataset of a dataset of ``tokens``, without labels."""
+    net_input = {"src_tokens": RightPadDataset(tokens, pad), "src_lengths": NumelDataset(tokens)}
+    plain = {"id": IdDataset(), "net_input": net_input, "ntokens": NumelDataset(tokens, reduce=True)}
+    return NestedDictionaryDataset(plain, sizes=[tokens.sizes])
+
+
 class PromptedDataset(FairseqDataset):
     """Adds to fairseq's batches where the prompt goes, and what would be slow to ask a GPU for.
 
     Args:
         dataset: what ``sentence_prediction`` loaded; ``dataset[i]["net_input.src_tokens"]`` is ``<s> A </s> ...``.
-        shorten, index, block, first_row, mask_index: see ``PromptPlaces``, whose ``before`` is ``index`` here.
+        places: how its examples are cut, and where the prompt goes in each.
         arrange: changes fairseq's order of the examples, (order, sizes) -> order.
         representations: gives M(x) of examples where it need not be computed, or None.
         states: gives what enters the first layer that has to be run, or None.
@@ -97,11 +112,7 @@ class PromptedDataset(FairseqDataset):
     def __init__(
         self,
         dataset: FairseqDataset,
-        shorten: Union[Shortener, Phrased],
-        index: np.ndarray,
-        block: Tensor,
-        first_row: np.ndarray,
-        mask_index: Optional[np.ndarray] = None,
+        places: PromptPlaces,
         *,
         pad: int,
         arrange: Optional[Callable[[np.ndarray, np.ndarray], np.ndarray]] = None,
@@ -112,12 +123,8 @@ class PromptedDataset(FairseqDataset):
     ):
         super().__init__()
         self.dataset = dataset
-        self.shorten = shorten
-        self.index = index
-        self.block = block
-        self.first_row = first_row
-        self.mask_index = mask_index
-        self.sizes = shorten.sizes + len(block)  # of each example with its block
+        self.places = places
+        self.sizes = places.shorten.sizes + len(places.block)  # of each example with its block
         self.pad = pad
         self.arrange = arrange
         self.representations = representations
@@ -126,26 +133,26 @@ class PromptedDataset(FairseqDataset):
         self.questions = questions
 
     def __getitem__(self, i: int) -> Dict[str, Any]:
-        item = self.dataset[i]
-        tokens = self.shorten(item["net_input.src_tokens"], i)
+        item, places = self.dataset[i], self.places
+        tokens = places.shorten(item["net_input.src_tokens"], i)
         item["net_input.src_tokens"] = tokens
         item["net_input.src_lengths"] = item["ntokens"] = tokens.numel()
-        if self.block.numel():
-            at = int(self.index[i])
-            item["prompted_tokens"] = torch.cat([tokens[:at], self.block, tokens[at:]])
-            item["prompt_offset"] = int(self.first_row[i])
+        if places.block.numel():
+            before = int(places.before[i])
+            item["prompted_tokens"] = torch.cat([tokens[:before], places.block, tokens[before:]])
+            item["prompt_offset"] = int(places.first_row[i])
         return item
 
     def collater(self, samples: List[Dict[str, Any]]) -> Dict[str, Any]:
         batch = self.dataset.collater(samples)
         if samples:
             batch["net_input"]["padded"] = bool(batch["net_input"]["src_tokens"].eq(self.pad).any())
-        if samples and self.block.numel():
+        if samples and self.places.block.numel():
             prompted = data_utils.collate_tokens([s["prompted_tokens"] for s in samples], self.pad)
             batch["net_input"]["prompted_tokens"] = prompted
             batch["net_input"]["prompt_offset"] = torch.tensor([s["prompt_offset"] for s in samples])
-        if samples and self.mask_index is not None:
-            batch["net_input"]["mask_index"] = torch.from_numpy(self.mask_index[[s["id"] for s in samples]])
+        if samples and self.places.mask_index is not None:
+            batch["net_input"]["mask_index"] = torch.from_numpy(self.places.mask_index[[s["id"] for s in samples]])
         if self.class_of is not None and "target" in batch:
             batch["target"] = self.class_of(batch["target"])
         if samples and self.questions is not None:
@@ -176,10 +183,10 @@ class PromptedDataset(FairseqDataset):
 
     def num_tokens(self, index: int) -> int:
         """What --max-tokens counts: the text alone, as in the released code, so that all methods get equal batches."""
-        return self.sizes[index] - self.block.numel()
+        return self.sizes[index] - self.places.block.numel()
 
     def num_tokens_vec(self, indices: np.ndarray) -> np.ndarray:
-        return self.sizes[indices] - self.block.numel()
+        return self.sizes[indices] - self.places.block.numel()
 
     def size(self, index: int) -> int:
         return self.sizes[index]
@@ -212,7 +219,7 @@ class PromptedDataset(FairseqDataset):
 
     def set_epoch(self, epoch: int) -> None:
         super().set_epoch(epoch)
-        self.shorten.epoch = epoch
+        self.places.shorten.epoch = epoch
         self.dataset.set_epoch(epoch)
 
     @property

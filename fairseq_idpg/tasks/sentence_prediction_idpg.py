@@ -42,8 +42,8 @@ from .folder import (
     text_encoder,
 )
 from .labels import LabelOrder, check_kind, check_labelled, check_scored, load_labels
-from .memory import refuse_to_skip
 from .ordering import arrangement, share_of_batch, share_of_tokens
+from .out_of_memory import refuse_to_skip
 from .phrasing import placed
 from .prompt_position import check_position
 from .prompted_dataset import PromptedDataset, place_prompts, separators
@@ -227,7 +227,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         text = SplitText(cfg.data, split, inputs, combine, examples, 2 if swapped else 1, arranged)
         self.datasets[split] = PromptedDataset(
             dataset,
-            *places,
+            places,
             pad=self.source_dictionary.pad(),
             arrange=arrangement(cfg, split),
             representations=None if self.stored is None else self.stored(text),

@@ -11,7 +11,6 @@ from typing import Callable, Iterable, Sequence
 from preprocess.errors import InputError, command_line
 from preprocess.tasks import find_task
 from preprocess.writing import new_file, write_output
-from run_scripts.run.experiment import SELECTIONS
 
 from .compared import compared_table, series_chart
 from .costs import costs_table
@@ -22,7 +21,7 @@ from .methods import methods_table
 from .papers import papers
 from .render import FORMATS, SUFFIXES, Chart, Table, save
 from .runs import Results, read_results
-from .scope import Choice
+from .scope import Choice, add_choice_options
 from .scores import TESTS
 from .tables import SCORE_TABLES, overview, score_table
 from .transfer import transfer_table
@@ -88,10 +87,6 @@ def number_or_word(text: str) -> int | str:
     return int(text) if text.isdecimal() else text
 
 
-def position_or_none(text: str) -> int | str:
-    return text if text == "none" else int(text)
-
-
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         "python -m run_scripts.report", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -125,14 +120,7 @@ def parser() -> argparse.ArgumentParser:
     runs.add_argument(
         "--seeds", nargs="+", action="extend", type=int, metavar="S", help="default: all, some rows may have fewer"
     )
-    runs.add_argument("--selection", choices=SELECTIONS)
-    runs.add_argument(
-        "--backbone", nargs="+", action="extend", metavar="NAME", help="path or SHA-256 (or its end or beginning)"
-    )
-    runs.add_argument(
-        "--position", nargs="+", action="extend", type=int, metavar="P", help="of all tasks, or of singles and of pairs"
-    )
-    runs.add_argument("--supplementary-position", type=position_or_none, metavar="P", help="or none")
+    add_choice_options(runs)
     runs.add_argument("--prompt-length", type=int, metavar="T", help="of rows with several (default: the paper's)")
     runs.add_argument("--k", type=int, help="few-shot runs instead of full ones; of table 3: this K alone")
     return made

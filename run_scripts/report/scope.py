@@ -9,6 +9,7 @@ from typing import Any, Callable, Collection, Iterable, Iterator
 
 from preprocess.errors import InputError
 
+from ..run.experiment import SELECTIONS
 from .alike import check_alike, still_failed
 from .paper import PAPER_ARCH, paper
 from .runs import (
@@ -22,6 +23,21 @@ from .runs import (
     is_prompted,
     kind_of,
 )
+
+
+def position_or_none(text: str) -> int | str:
+    return text if text == "none" else int(text)
+
+
+def add_choice_options(group: Any) -> None:
+    """The options of a ``Choice`` that reports and submissions have in common, to a group of a parser."""
+    add = group.add_argument
+    add("--selection", choices=SELECTIONS)
+    add("--backbone", nargs="+", action="extend", metavar="NAME", help="path or SHA-256 (or its end or beginning)")
+    add(
+        "--position", nargs="+", action="extend", type=int, metavar="P", help="of all tasks, or of singles and of pairs"
+    )
+    add("--supplementary-position", type=position_or_none, metavar="P", help="or none")
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,14 @@ import contextlib
 import fcntl
 import json
 import os
-import platform
 import subprocess
 import sys
 from dataclasses import asdict
 from datetime import datetime, timezone
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Iterator
 
+from fairseq_idpg.export import versions
 from preprocess.errors import InputError
 from preprocess.writing import new_file
 
@@ -34,8 +33,6 @@ from .fairseq_train import (
 )
 from .records import Record
 from .splits import splits_of
-
-PACKAGES = ("torch", "numpy", "fairseq-fixed", "fairseq", "fairseq_idpg")
 
 
 def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whole_model: bool = True) -> Record:
@@ -193,15 +190,6 @@ def held(folder: Path) -> Iterator[None]:
 def write(path: Path, text: str) -> None:
     with new_file(path) as work:
         work.write_text(text, encoding="utf-8")
-
-
-def versions() -> dict[str, str]:
-    """Of Python and of the packages that are installed."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        with contextlib.suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
 
 
 def revision() -> str | None:

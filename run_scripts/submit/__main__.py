@@ -9,12 +9,10 @@ from typing import Mapping, Sequence
 
 from preprocess.errors import InputError, command_line
 from preprocess.writing import check_output, new_file
-from run_scripts.run.experiment import SELECTIONS
 
-from ..report.__main__ import position_or_none
 from ..report.render import Table, terminal
 from ..report.runs import Results, read_results
-from ..report.scope import Choice
+from ..report.scope import Choice, add_choice_options
 from .answers import answer
 from .formats import text_of
 from .plan import Plan, checkpoint_of, plan, row_of, scores_of, together
@@ -41,14 +39,7 @@ def parser() -> argparse.ArgumentParser:
     add("--batch-size", type=int, default=64, metavar="N", help="default: 64")
     add("--cpu", action="store_true", help="do not use a GPU")
     runs = made.add_argument_group("which runs, where RESULTS holds several kinds")
-    runs.add_argument("--selection", choices=SELECTIONS)
-    runs.add_argument(
-        "--backbone", nargs="+", action="extend", metavar="NAME", help="path or SHA-256 (or its end or beginning)"
-    )
-    runs.add_argument(
-        "--position", nargs="+", action="extend", type=int, metavar="P", help="of all tasks, or of singles and of pairs"
-    )
-    runs.add_argument("--supplementary-position", type=position_or_none, metavar="P", help="or none")
+    add_choice_options(runs)
     runs.add_argument("--prompt-length", type=int, metavar="T", help="default: the paper's")
     return made
 

@@ -20,7 +20,7 @@ import pytest
 import torch
 from epoch_process import Output
 
-from fairseq_idpg.count import method_parameters
+from fairseq_idpg.count import method_of, own_parameters
 from tests.benchmarks.forked import forked_output_lines
 from tests.folders import ROOT, SIZE, write_backbone, write_folder
 from tests.helpers import model_args
@@ -129,7 +129,8 @@ def test_checkpoints_hold_what_they_should(measured, files):
     number = 4  # bytes
     assert found["m-idpg-phm-full-model"] - found["m-idpg-phm"] >= number * encoder
     state = found["m-idpg-phm"] - found["m-idpg-phm-no-optimizer-state"]
-    assert state >= 2 * number * method_parameters(model_args(method="m-idpg-phm"))  # Adam's two moments
+    method = method_of(model_args(method="m-idpg-phm"))
+    assert state >= 2 * number * own_parameters(method)  # Adam's two moments
     assert found["prompt-tuning"] < found["m-idpg-phm-no-optimizer-state"]
     assert all(case["write_s"] > 0 for case in measured[0]["checkpoint"].values())
 

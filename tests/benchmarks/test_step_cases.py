@@ -14,7 +14,7 @@ from step_report import targets
 from step_settings import SIZES, Settings
 from step_targets import Target, targets_of
 
-from fairseq_idpg.count import method_parameters
+from fairseq_idpg.count import method_of, own_parameters
 from fairseq_idpg.methods.registry import PRESETS
 from preprocess.errors import InputError
 from tests.folders import ROOT
@@ -164,4 +164,4 @@ def test_peers_train_as_many_numbers_as_the_preset_and_all_of_them():
     for peer in asked:
         if peer.name not in NOT_AS_MANY:
             args = model_args(method=peer.beside[0], encoder_layers=settings.layers)
-            assert found[peer.name][0] == method_parameters(args), peer.name
+            assert found[peer.name][0] == own_parameters(method_of(args)), peer.name

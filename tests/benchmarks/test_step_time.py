@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_idpg.count import backbone_parameters, method_parameters
+from fairseq_idpg.count import backbone_sizes, method_of, own_parameters
 from tests.helpers import model_args
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,7 +37,7 @@ def measured(tmp_path_factory):
 def trained(case: str) -> int:
     name = re.sub("-(cached|checkpointed|grouped)$", "", case)
     args = model_args(method=name, **SIZE)
-    return backbone_parameters(args) if name == "fine-tuning" else method_parameters(args)
+    return sum(backbone_sizes(args).values()) if name == "fine-tuning" else own_parameters(method_of(args))
 
 
 def test_every_case_has_its_figures(measured):

@@ -14,7 +14,7 @@ from step_device import DEVICES, kept_mib
 from step_settings import SIZES, Settings
 from step_worker import LEARNING_RATE, Steps
 
-from fairseq_idpg.count import GLOVE_WIDTH, backbone_sizes, method_of, method_parameters
+from fairseq_idpg.count import GLOVE_WIDTH, backbone_sizes, method_of, own_parameters
 from tests.helpers import model_args
 
 CASES = all_cases()
@@ -29,7 +29,8 @@ def lengths(settings: Settings) -> set[int]:
 
 def test_roberta_large_has_the_papers_size():
     size = SIZES["roberta-large"]
-    assert method_parameters(model_args(encoder_layers=size.layers, encoder_embed_dim=size.width)) == 137_232
+    args = model_args(encoder_layers=size.layers, encoder_embed_dim=size.width)
+    assert own_parameters(method_of(args)) == 137_232
     assert (size.ffn, size.heads) == (4096, 16)
 
 
@@ -50,7 +51,7 @@ def test_every_preset_takes_steps_and_trains_itself_alone(name):
         for parameter, size in backbone_sizes(args).items()
         if args.no_freeze_backbone or (method is not None and method.trains(parameter))
     ]
-    assert steps.built["trainable"] == method_parameters(args) + sum(own)
+    assert steps.built["trainable"] == own_parameters(method_of(args)) + sum(own)
     assert len(steps.run(1)) == 1
     assert steps.optimizer.skipped == 0
 
@@ -109,7 +110,7 @@ def test_half_precision_trains_float32_masters_of_the_method_and_the_head(dtype)
     args = model_args(encoder_layers=SMALL.layers, encoder_embed_dim=SMALL.width)
     masters = steps.optimizer.masters
     assert {p.dtype for p in masters} == {torch.float32}
-    assert sum(p.numel() for p in masters) == head + method_parameters(args)
+    assert sum(p.numel() for p in masters) == head + own_parameters(method_of(args))
 
     before = {name: p.detach().clone() for name, p in named.items()}
     first = [p.detach().clone() for p in masters]

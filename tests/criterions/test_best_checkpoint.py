@@ -149,7 +149,7 @@ def test_predictions_are_told_by_the_names_of_their_classes():
     criterion.fairseqs_reports = ["report_acc_and_f1"]
     for name in ("1", "0"):
         criterion.label_dict.add_symbol(name)
-    found = criterion.said(
+    found = criterion.logged_columns(
         torch.tensor([[2.0, 1.0], [2.0, 1.0], [1.0, 2.0]]), {"target": torch.tensor([[0], [1], [0]])}
     )
     assert (found["pred"], found["targ"]) == ([1, 1, 0], [1, 0, 1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fairseq_idpg.criterions.whole_splits import said
+from fairseq_idpg.criterions.whole_splits import fetched_columns
 from fairseq_idpg.inference.folder import load_on_folder, predict_split
 from preprocess.data_folder import DataFolder
 from preprocess.split_scores import BY_CHOICE, METRICS, PARTS
@@ -127,5 +127,5 @@ def test_likelihoods_are_not_saturated():
     """Both probabilities round to 1."""
     logits = torch.tensor([[-40.0, 40.0], [-41.0, 41.0]])
     sample = {"id": torch.tensor([0, 1]), "target": torch.tensor([1, 0]), "answers_question": torch.tensor([0, 0])}
-    found = said(["choice_accuracy"], logits, sample, one=1)
+    found = fetched_columns(["choice_accuracy"], logits, sample, one=1)
     assert found["_likely"] == [80.0, 82.0] and found["_answer"] == [1, 1] and found["_target"] == [1, 0]

@@ -50,7 +50,7 @@ def test_a_batch_without_reports_is_waited_for_by_the_log_alone(place, criterion
 @pytest.mark.parametrize("reports", [FAIRSEQS, OURS, {**FAIRSEQS, **OURS}], ids=["fairseq's", "ours", "both"])
 def test_all_reports_of_a_batch_are_one_list(place, asked, reports):
     found = fetched(place, asked, "sentence_prediction_idpg", **reports)
-    assert found == {("fairseq_idpg/criterions/whole_splits.py said", "tolist"): 1}
+    assert found == {("fairseq_idpg/criterions/whole_splits.py fetched_columns", "tolist"): 1}
 
 
 def test_fairseqs_criterion_waits_for_every_number(place, asked):

@@ -55,18 +55,26 @@ def test_all_expected_cases_are_there():
 
 def test_prompt_places(case):
     _, _, extra, arrays, _ = case
-    if "stop_idxs" in arrays:
-        assert extra["prompt_offset"].tolist() == arrays["stop_idxs"].tolist()
+    if "stop_idxs" not in arrays:
+        pytest.skip("the file says nothing of places")
+    assert extra["prompt_offset"].tolist() == arrays["stop_idxs"].tolist()
 
 
-def test_positions_and_padding(case):
-    model, tokens, extra, arrays, _ = case
+def test_padding(case):
+    _, tokens, extra, arrays, _ = case
+    if "padding_mask" not in arrays:
+        pytest.skip("the file says nothing of pads")
     row = extra.get("prompted_tokens", tokens)
-    if "padding_mask" in arrays:
-        assert (row.eq(PAD).numpy() == arrays["padding_mask"].astype(bool)).all()
-    if "position_ids" in arrays:
-        ids = (row.ne(PAD).cumsum(1) * row.ne(PAD) + PAD).numpy()
-        assert (ids == arrays["position_ids"]).all()
+    assert (row.eq(PAD).numpy() == arrays["padding_mask"].astype(bool)).all()
+
+
+def test_positions(case):
+    _, tokens, extra, arrays, _ = case
+    if "position_ids" not in arrays:
+        pytest.skip("the file says nothing of positions")
+    row = extra.get("prompted_tokens", tokens)
+    ids = (row.ne(PAD).cumsum(1) * row.ne(PAD) + PAD).numpy()
+    assert (ids == arrays["position_ids"]).all()
 
 
 def test_features_states_and_logits(case):

@@ -174,7 +174,7 @@ def test_a_place_that_cannot_be_looked_at_is_a_place_where_nothing_is():
 
 @pytest.mark.parametrize("several", [False, True])
 def test_a_backbone_that_is_written_to_is_noticed(several, moved, place, tmp_path):
-    """Its weights are in its file; see tests/backbone/test_memory.py."""
+    """Its weights are in its file; see tests/backbone/test_shared_weights.py."""
     model = load({"one": moved} if several else moved, device="cpu", vocab=place / "vocab")
     expected = model.predict(["red cat"])
     backbone = tmp_path / "model.pt"

@@ -11,7 +11,7 @@ from fairseq_idpg.representations.word_vectors import load_vectors
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
 from preprocess.few_shot import few_shot
-from preprocess.means import read_facts, write_facts
+from preprocess.glove_folder import read_facts, write_facts
 from preprocess.sampling import select_rows
 from preprocess.split_facts import token_digests
 from tests.folders import write_folder

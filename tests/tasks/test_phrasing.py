@@ -70,7 +70,7 @@ def test_exchanged_pairs(place):
     for i, row in enumerate(PAIRS * 2):
         item = dataset[i]["net_input.src_tokens"]
         assert item.tolist() == expected(task, encoder, row, swapped=i >= len(PAIRS))
-        assert item[dataset.mask_index[i]] == mask and len(item) == dataset.sizes[i]
+        assert item[dataset.places.mask_index[i]] == mask and len(item) == dataset.sizes[i]
 
 
 @pytest.mark.parametrize("separator", [2, None])
@@ -86,7 +86,9 @@ def test_the_template_stays_whole(place, data, room, method, separator):
     for i in range(len(dataset)):
         tokens = dataset[i]["net_input.src_tokens"].tolist()
         assert len(tokens) == dataset.sizes[i] - 2 and (tokens[0], tokens[-1]) == (0, EOS)
-        assert tokens[dataset.mask_index[i] - 2] == task.source_dictionary.index("<mask>")  # the prompt is in front
+        assert tokens[dataset.places.mask_index[i] - 2] == task.source_dictionary.index(
+            "<mask>"
+        )  # the prompt is in front
         rest = iter(tokens)
         assert all(word in rest for word in words)  # in their order
     refused, _ = phrased(place, data, 2, max_positions=room)

@@ -12,7 +12,7 @@ Differs from the paper in:
 """
 
 from dataclasses import dataclass
-from typing import Any, List, Optional, Tuple
+from typing import Any, List, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -96,7 +96,6 @@ class AdaMix(AdapterMethod):
         self.consistency = cfg.adamix_consistency
         self.second_pass = self.consistency > 0
         self.adds_loss = f"--adamix-consistency {self.consistency}" if self.second_pass else None
-        self.extra: Optional[Tensor] = None  # of the last training pass
         self.count_of_experts = cfg.adamix_experts
         self.experts = nn.ModuleDict()
         for side, inner, outer in zip(SIDES, (self.width, self.hidden), (self.hidden, self.width)):
@@ -156,11 +155,6 @@ class AdaMix(AdapterMethod):
 
     def compare(self, one: Tensor, other: Tensor) -> None:
         self.extra = self.consistency * divergence(one, other)
-
-    def extra_loss(self) -> Tensor:
-        extra, self.extra = self.extra, None
-        assert extra is not None, "no training pass before"
-        return extra
 
     def describe(self) -> str:
         drawn = " and ".join(self.experts)

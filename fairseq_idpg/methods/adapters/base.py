@@ -13,9 +13,8 @@ from torch import Tensor, nn
 
 from ...backbone.dropout import QuickDropout
 from ...backbone.injection import UNCHANGED, Changes, Injection
-from ...errors import InputError
 from ..base import Geometry, Method
-from ..options import Filled, TrueFalse, option, some_layers
+from ..options import Filled, TrueFalse, check_rate, check_sizes, option, some_layers
 
 Activation: Any = ChoiceEnum(utils.get_available_activation_fns())
 Branch = Callable[[Tensor], Tensor]  # T x B x d -> T x B x d
@@ -59,10 +58,8 @@ class AdapterMethod(Method):
     def __init__(self, cfg: AdapterConfig, geometry: Geometry):
         super().__init__()
         self.hidden, self.width = cfg.adapter_hidden_size, geometry.width
-        if self.hidden < 1:
-            raise InputError(f"--adapter-hidden-size {self.hidden} is no size: give 1 or more")
-        if not 0 <= cfg.adapter_dropout < 1:
-            raise InputError(f"--adapter-dropout {cfg.adapter_dropout} is no rate: give 0 or more, below 1")
+        check_sizes(cfg, "adapter_hidden_size")
+        check_rate(cfg, "adapter_dropout")
         self.layers = self.layers_of(cfg, geometry)
         self.trains_layer_norms = str(cfg.train_layer_norms) == "true"
         self.activation = utils.get_activation_fn(str(cfg.adapter_activation))

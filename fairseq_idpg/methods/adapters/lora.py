@@ -20,7 +20,7 @@ from ...backbone.dropout import QuickDropout
 from ...backbone.injection import NO_ADDITIONS, NOTHING, Injection
 from ...errors import InputError
 from ..base import Geometry, Method
-from ..options import Filled, option, some_layers
+from ..options import Filled, check_rate, option, some_layers
 from ..registry import register_preset
 
 LINEARS = {"q": "q_proj", "k": "k_proj", "v": "v_proj", "out": "out_proj", "fc1": "fc1", "fc2": "fc2"}
@@ -67,8 +67,7 @@ class LoRA(Method):
             raise InputError(f"--lora-rank {rank} is no rank: give 1 or more")
         if not cfg.lora_alpha > 0:
             raise InputError(f"--lora-alpha {cfg.lora_alpha} would leave the matrices as they are: give more than 0")
-        if not 0 <= cfg.lora_dropout < 1:
-            raise InputError(f"--lora-dropout {cfg.lora_dropout} is no rate: give 0 or more, below 1")
+        check_rate(cfg, "lora_dropout")
         self.scale, self.dropout = cfg.lora_alpha / rank, QuickDropout(cfg.lora_dropout)
         self.layers = some_layers("--lora-layers", str(cfg.lora_layers), geometry.layers)
         self.a, self.b = nn.ParameterDict(), nn.ParameterDict()

@@ -24,9 +24,10 @@ from torch import Tensor, nn
 from ...backbone.injection import States
 from ...errors import InputError
 from ..base import Geometry, WordEmbeddings
-from ..options import Filled, option
+from ..options import Filled, check_sizes, option
 from ..registry import register_preset
-from .base import TABLE_STD, PromptAt, PromptMethod
+from .base import TABLE_STD, PromptAt, PromptMethod, words_of
+from .pooling import largest_of_tokens
 from .sources import SourceConfig, read_sources, source_paths
 
 ATTENTION_STD = 0.01  # of the released code's Linears
@@ -64,13 +65,6 @@ def parse_temperature(text: str, width: int) -> float:
     return value
 
 
-def largest_of_words(words: States) -> Tensor:
-    """B x d: the largest value of each width among an input's word embeddings."""
-    if words.padding is None:
-        return words.x.amax(0)
-    return words.x.masked_fill(words.padding.t()[..., None], -math.inf).amax(0)
-
-
 class ATTEMPT(PromptMethod):
     """P_l = table_l + sum_j a_j P_j,l;  a = softmax(K LN(W_up SiLU(W_down x)) / T), over n sources and the table.
 
@@ -88,8 +82,7 @@ class ATTEMPT(PromptMethod):
         width, hidden, count = geometry.width, cfg.attempt_hidden_size, cfg.attempt_sources
         if count < 1:
             raise InputError(f"--attempt-sources {count}: give 1 or more")
-        if hidden < 1:
-            raise InputError(f"--attempt-hidden-size {hidden} is no size: give 1 or more")
+        check_sizes(cfg, "attempt_hidden_size")
         self.temperature = parse_temperature(str(cfg.attempt_temperature), width)
         self.table = nn.Parameter(torch.empty(len(self.places), self.rows, width).normal_(std=TABLE_STD))
         self.register_buffer("sources", torch.empty(count, *self.table.shape).normal_(std=TABLE_STD))
@@ -127,7 +120,7 @@ class ATTEMPT(PromptMethod):
     def weights(self, words: States) -> Tensor:
         """a: B x (n + 1), the table's last."""
         prompts = torch.cat([self.sources, self.table[None]])
-        query = self.layer_norm(self.up(F.silu(self.down(largest_of_words(words)))))
+        query = self.layer_norm(self.up(F.silu(self.down(largest_of_tokens(words)))))
         return (query @ prompts.flatten(1, 2).amax(1).t() / self.temperature).softmax(1)
 
     def begin_pass(self, representation: Optional[Tensor]) -> PromptAt:
@@ -135,8 +128,7 @@ class ATTEMPT(PromptMethod):
 
         def prompt_at(place: int, states: Any) -> Tensor:
             if not mixed:
-                words = states if states.origin is None else states.origin.words()  # the input's states are the words
-                mixed.append(self.weights(words))
+                mixed.append(self.weights(words_of(states)))
             number, (weights,) = self.places.index(place), mixed
             own = self.table[number]
             prompts = torch.cat([self.sources[:, number], own[None]])

@@ -12,7 +12,7 @@ from ...backbone.dropout import QuickDropout
 from ...backbone.injection import Injection, Prefix, States
 from ...errors import InputError
 from ..base import Geometry, Method, WordEmbeddings
-from ..options import Filled, option, parse_layers
+from ..options import Filled, check_rate, option, parse_layers
 from .initial import INITS, set_initial_rows
 
 # (place, states below it, at the input word embeddings or None) -> B x rows x d or 1 x rows x d prompt rows
@@ -26,6 +26,11 @@ LATE = "late"
 Insertion: Any = ChoiceEnum(["add", "replace", *PREFIX, LATE])
 Initial: Any = ChoiceEnum(list(INITS))
 Sharing: Any = ChoiceEnum(["S", "M", "L"])
+
+
+def words_of(states: States) -> States:
+    """The text's word embeddings, given the states below a prompt; below that of the input, these are they."""
+    return states if states.origin is None else states.origin.words()
 
 
 @dataclass
@@ -90,12 +95,6 @@ class GeneratorConfig(PromptConfig):
     )
 
 
-def check_hidden_size(hidden: int) -> None:
-    """m is at least 1."""
-    if hidden < 1:
-        raise InputError(f"--generator-hidden-size {hidden} is no size: give 1 or more")
-
-
 def parse_places(text: str, layers: int, needs_input: bool = True) -> Tuple[int, ...]:
     """``first`` | ``all`` | ``middle`` | ``0,4,8`` -> the places of a prompt in rising order.
 
@@ -142,8 +141,7 @@ class PromptMethod(Method):
         self.in_input = not prefix and self.insertion != LATE
         self.prompt_length = cfg.prompt_length if self.in_input else 0
         self.rows = 2 * cfg.prompt_length if prefix else cfg.prompt_length
-        if not 0 <= cfg.prefix_dropout < 1:
-            raise InputError(f"--prefix-dropout {cfg.prefix_dropout} is no rate: give 0 or more, below 1")
+        check_rate(cfg, "prefix_dropout")
         self.prefix_dropout = QuickDropout(cfg.prefix_dropout)
         self.layers = self.places = parse_places(str(cfg.prompt_layers), geometry.layers, self.in_input)
         if self.in_input:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from ...backbone.injection import Injection
 from ...errors import InputError
 from ..base import Geometry
-from ..options import Filled, option
+from ..options import Filled, check_sizes, option
 from ..registry import register_preset
 from .task_prompts import TaskPromptConfig, TaskPrompts
 
@@ -51,13 +51,6 @@ class LowRankRows(nn.Module):
         return self.scale * (self.a @ self.b)
 
 
-def check_pair(rank: int, length: int) -> None:
-    """Raises: InputError: r or M is no size."""
-    for flag, value in (("--words-rank", rank), ("--words-length", length)):
-        if value < 1:
-            raise InputError(f"{flag} {value} is no size: give 1 or more")
-
-
 class DePT(TaskPrompts):
     """P = table, and E_j + alpha / sqrt(r) (A B)_j for the word embedding of token j < M.
 
@@ -68,7 +61,7 @@ class DePT(TaskPrompts):
 
     def __init__(self, cfg: DePTConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
-        check_pair(cfg.words_rank, cfg.words_length)
+        check_sizes(cfg, "words_rank", "words_length")
         if not (math.isfinite(cfg.words_alpha) and cfg.words_alpha):
             raise InputError(f"--words-alpha {cfg.words_alpha}: A B would not be added: give another number than 0")
         scale = cfg.words_alpha / math.sqrt(cfg.words_rank)

@@ -28,10 +28,10 @@ from torch import Tensor, nn
 from ...backbone.injection import Injection
 from ...errors import InputError
 from ..base import Geometry, WordEmbeddings
-from ..options import Filled, TrueFalse, option
+from ..options import Filled, TrueFalse, check_sizes, option
 from ..registry import register_preset
 from .base import TABLE_STD, PromptConfig
-from .dept import LowRankRows, check_pair
+from .dept import LowRankRows
 from .initial import load_saved, set_initial_rows
 from .task_prompts import TaskPrompts
 
@@ -156,7 +156,7 @@ class EPT(TaskPrompts):
         super().__init__(cfg, geometry)
         self.words: Optional[LowRankRows] = None
         if str(cfg.ept_decomposition) == "true":
-            check_pair(cfg.words_rank, cfg.words_length)
+            check_sizes(cfg, "words_rank", "words_length")
             most = min(cfg.words_length, geometry.width)
             if cfg.words_rank > most:
                 raise InputError(f"--words-rank {cfg.words_rank}: an SVD of M x d rows has {most} values: give fewer")
@@ -170,8 +170,7 @@ class EPT(TaskPrompts):
     def make_network(self, cfg: Any, out: int) -> nn.Module:
         if cfg.ept_experts < 0:
             raise InputError(f"--ept-experts {cfg.ept_experts}: give 0 or more")
-        if cfg.ept_hidden_size < 1:
-            raise InputError(f"--ept-hidden-size {cfg.ept_hidden_size} is no size: give 1 or more")
+        check_sizes(cfg, "ept_hidden_size")
         experts = Experts(cfg.ept_experts, self.width, cfg.ept_hidden_size) if cfg.ept_experts else None
         rows = torch.empty(len(self.places), self.rows, self.width).normal_(std=TABLE_STD)
         return FusedPrompt(rows, str(cfg.ept_fusion), experts)

@@ -26,6 +26,7 @@ from ...backbone.injection import States
 from ..base import Geometry
 from ..options import Filled, option
 from ..registry import register_preset
+from .pooling import token_weights
 from .state_prompts import StateGenerator, StatePromptConfig, StatePrompts
 
 Pooling: Any = ChoiceEnum(["attention", "mean"])
@@ -42,15 +43,6 @@ class IDSPAMConfig(StatePromptConfig):
     id_spam_output: Filled[Output] = option(
         "relu", "the prompt is 'relu' of the up-projection (equation 2) or 'linear' in it (the text)"
     )
-
-
-def token_weights(states: States) -> Tensor:
-    """B x T (or 1 x T, without pads): 1 / n for each of an example's n tokens, 0 for pads."""
-    if states.padding is None:
-        length = len(states.x)
-        return states.x.new_full((1, length), 1 / length)
-    real = (~states.padding).type_as(states.x)
-    return real / real.sum(1, keepdim=True)
 
 
 class AttentionGenerator(StateGenerator):

@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from ...errors import InputError
 from ...representations.kinds import GLOVE, PREVIOUS_LAYER, REPRESENTATIONS
 from ..base import Geometry
-from ..options import Filled, TrueFalse, option
+from ..options import Filled, TrueFalse, check_sizes, option
 from ..registry import register_preset
-from .base import TABLE_STD, GeneratorConfig, PromptAt, PromptMethod, check_hidden_size
+from .base import TABLE_STD, GeneratorConfig, PromptAt, PromptMethod
 from .generator import DenseGenerator, Generator, PHMGenerator
 
 GeneratorKind: Any = ChoiceEnum(["phm", "dnn"])
@@ -176,7 +176,7 @@ def _layer_norm(width: int, present: bool) -> nn.Module:
 def make_generator(cfg: IDPGConfig, width: int, out: int) -> Generator:
     """One generator, ``width`` -> ``out``, as the options say."""
     hidden, dropout = cfg.generator_hidden_size, cfg.generator_dropout
-    check_hidden_size(hidden)
+    check_sizes(cfg, "generator_hidden_size")
     if str(cfg.generator) == "dnn":
         return DenseGenerator(width, hidden, out, dropout)
     if cfg.phm_n < 1:

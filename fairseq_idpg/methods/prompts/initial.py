@@ -20,7 +20,7 @@ from preprocess.dictionary import FILLER
 from ...arguments import flag_name
 from ...backbone.loading import Backbone, names_of_today, read_checkpoint
 from ...errors import InputError
-from ...saving.tensors import FINGERPRINT, LM_HEAD, STACK
+from ...saving.tensors import FINGERPRINT, LM_HEAD, STACK, as_digest
 from ..base import WordEmbeddings
 from ..options import options_of
 
@@ -144,7 +144,7 @@ def on_other_backbone(options: Dict[str, Any], tensors: Dict[str, Tensor], words
     if options.get("no_freeze_backbone"):
         trained = Backbone("", {}, names_of_today(tensors))
         digests = [trained.fingerprint(parts) for parts in ((STACK,), (STACK, LM_HEAD))]
-        return bytes(ours.tolist()).hex() not in digests
+        return as_digest(ours) not in digests
     theirs = tensors.get(FINGERPRINT)
     return theirs is not None and not torch.equal(theirs, ours.cpu())
 

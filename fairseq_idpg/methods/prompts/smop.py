@@ -25,8 +25,8 @@ from ...errors import InputError
 from ..base import Geometry
 from ..options import Filled, option
 from ..registry import register_preset
-from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod
-from .id_spam import token_weights
+from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod, words_of
+from .pooling import mean_of_tokens
 
 LOGITS_DROPOUT = 0.2  # as released
 
@@ -74,7 +74,6 @@ class SMoP(PromptMethod):
             raise InputError(f"--smop-balance {cfg.smop_balance}: give 0, or the factor of the load balance")
         self.balance = cfg.smop_balance
         self.adds_loss = f"--smop-balance {self.balance}" if self.balance else None
-        self.extra: Optional[Tensor] = None  # of the last training pass
         self.table = nn.Parameter(torch.empty(len(self.places), self.prompts * self.rows, geometry.width))
         nn.init.normal_(self.table, std=TABLE_STD)
         self.router = nn.Parameter(torch.empty(self.prompts, geometry.width))
@@ -86,8 +85,7 @@ class SMoP(PromptMethod):
 
     def logits(self, states: States) -> Tensor:
         """W x, B x n, from the states of the words."""
-        mean = (token_weights(states)[:, None] @ states.x.transpose(0, 1))[:, 0]
-        return mean @ self.router.t()
+        return mean_of_tokens(states) @ self.router.t()
 
     def perturbed(self, logits: Tensor) -> Tensor:
         """With noise while training."""
@@ -114,18 +112,12 @@ class SMoP(PromptMethod):
         shares = torch.zeros_like(p).scatter(1, p.topk(self.chosen, dim=1).indices, 1 / self.chosen).mean(0)
         return self.prompts * (shares * p.mean(0)).sum()
 
-    def extra_loss(self) -> Tensor:
-        extra, self.extra = self.extra, None
-        assert extra is not None, "no training pass before"
-        return extra
-
     def begin_pass(self, representation: Optional[Tensor]) -> PromptAt:
         chosen: List[Tensor] = []  # of the whole pass
 
         def prompt_at(place: int, states: Any) -> Tensor:
             if not chosen:
-                words = states if states.origin is None else states.origin.words()  # the input's states are the words
-                logits = self.perturbed(self.logits(words))
+                logits = self.perturbed(self.logits(words_of(states)))
                 chosen.append(self.weights(logits))
                 if self.balance and self.training:
                     self.extra = self.balance * self.imbalance(logits)

@@ -12,13 +12,13 @@ from ...backbone.injection import States
 from ...errors import InputError
 from ...representations.kinds import LAST_STATES
 from ..base import Geometry
-from ..options import Filled, TrueFalse, option
-from .base import GeneratorConfig, PromptAt, PromptMethod, check_hidden_size
+from ..options import Filled, TrueFalse, check_sizes, option
+from .base import GeneratorConfig, PromptAt, PromptMethod, words_of
 
 # what a generator reads in the pass, from the states below its place
 IN_PASS: Dict[str, Callable[[Any], States]] = {
     "states": lambda states: states,
-    "words": lambda states: states.origin.words(),
+    "words": words_of,
     "embeddings": lambda states: states.origin.embedded(),
 }
 LAST = "last"
@@ -67,7 +67,7 @@ class StatePrompts(PromptMethod):
 
     def __init__(self, cfg: StatePromptConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
-        check_hidden_size(cfg.generator_hidden_size)
+        check_sizes(cfg, "generator_hidden_size")
         reads = str(cfg.generator_input)
         if self.in_input and reads == "embeddings":
             raise InputError(
@@ -104,14 +104,10 @@ class StatePrompts(PromptMethod):
     def begin_pass(self, representation: Any) -> PromptAt:
         """``representation``: the last ``States``, or None."""
 
-        def read(states: Any) -> States:
-            if representation is not None:
-                return representation
-            return states if states.origin is None else self.read(states)  # the input's are the words
-
         def prompt_at(place: int, states: Any) -> Tensor:
             number = self.places.index(place)
-            prompt = self.generators[number % len(self.generators)](read(states))
+            read = self.read(states) if representation is None else representation
+            prompt = self.generators[number % len(self.generators)](read)
             if self.bias is not None:
                 bias = self.bias[number % len(self.bias)]
                 prompt = prompt + bias.repeat_interleave(self.rows // len(bias), 0)

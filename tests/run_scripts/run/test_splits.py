@@ -12,7 +12,7 @@ import pytest
 
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
-from preprocess.means import write_facts
+from preprocess.glove_folder import write_facts
 from preprocess.split_facts import count_examples, token_digests
 from run_scripts.run.experiment import Experiment, folder_digest
 from run_scripts.run.splits import splits_of

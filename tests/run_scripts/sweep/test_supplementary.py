@@ -61,5 +61,7 @@ def test_figure_7(swept, capsys):
 
 
 def test_the_jobs_know_that_their_backbones_stay(swept):
-    for path in (swept[1] / "supplementary").glob("runs/*/experiment.json"):
+    paths = [*(swept[1] / "supplementary").glob("runs/*/experiment.json")]
+    assert paths
+    for path in paths:
         assert json.loads(path.read_text())["supplementary"] and (path.parent / "checkpoint_best.pt").exists()

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from fairseq_idpg.backbone import undrawn
-from fairseq_idpg.backbone.undrawn import WORDS, SkippedDraws, advance, draws_as_known, skips
+from fairseq_idpg.backbone import skipped_draws
+from fairseq_idpg.backbone.skipped_draws import WORDS, SkippedDraws, advance, draws_as_known, skips
 from tests.folders import ROOT
 
 
@@ -28,19 +28,19 @@ def state_after(count: int, before: int) -> torch.Tensor:
 def test_jumping_is_drawing(count, before):
     generator = torch.Generator().manual_seed(7)
     torch.empty(before).uniform_(generator=generator)
-    few, undrawn.FEW = undrawn.FEW, WORDS
+    few, skipped_draws.FEW = skipped_draws.FEW, WORDS
     try:
         advance(generator, count)
     finally:
-        undrawn.FEW = few
+        skipped_draws.FEW = few
     assert torch.equal(generator.get_state(), state_after(count, before))
 
 
 @pytest.mark.parametrize(
-    "count", [2 * WORDS + 1, 40 * WORDS, 40 * WORDS + 1, 41 * WORDS - 1, undrawn.FEW + 1, 3 * 10**7]
+    "count", [2 * WORDS + 1, 40 * WORDS, 40 * WORDS + 1, 41 * WORDS - 1, skipped_draws.FEW + 1, 3 * 10**7]
 )
 def test_jumps_of_all_kinds(monkeypatch, count):
-    monkeypatch.setattr(undrawn, "FEW", WORDS)
+    monkeypatch.setattr(skipped_draws, "FEW", WORDS)
     generator = torch.Generator().manual_seed(7)
     advance(generator, count)
     assert torch.equal(generator.get_state(), state_after(count, 0))
@@ -61,9 +61,9 @@ def fill_some(module: nn.Module) -> None:
         torch.empty(size).normal_(generator=torch.Generator())
 
 
-@pytest.mark.parametrize("few", [WORDS, undrawn.FEW])
+@pytest.mark.parametrize("few", [WORDS, skipped_draws.FEW])
 def test_the_generator_stands_where_it_would(monkeypatch, few):
-    monkeypatch.setattr(undrawn, "FEW", few)
+    monkeypatch.setattr(skipped_draws, "FEW", few)
     module = nn.Linear(40, 120)
     torch.manual_seed(3)
     fill_some(module)
@@ -88,7 +88,7 @@ def test_this_torch_draws_as_known():
 
 
 def test_another_torch_draws_everything(monkeypatch):
-    monkeypatch.setattr(undrawn, "draws_as_known", lambda: False)
+    monkeypatch.setattr(skipped_draws, "draws_as_known", lambda: False)
     weight = torch.ones(64, 64)
     torch.manual_seed(3)
     with SkippedDraws():
@@ -100,7 +100,7 @@ def test_another_torch_draws_everything(monkeypatch):
 
 def test_no_compiler_is_imported():
     """torch's own takes longer than all the rest."""
-    build = "import sys, torch; from fairseq_idpg.backbone.undrawn import SkippedDraws"
+    build = "import sys, torch; from fairseq_idpg.backbone.skipped_draws import SkippedDraws"
     build += "\nwith SkippedDraws(): torch.nn.Linear(9, 9)"
     command = [sys.executable, "-c", f"{build}\nprint('torch._dynamo' in sys.modules)"]
     assert subprocess.check_output(command, cwd=ROOT, text=True).splitlines()[-1] == "False"

@@ -46,15 +46,14 @@ class SharedWeights(NamedTuple):
             return None
         for name, parameter in model.named_parameters():
             source = backbone.weights.get(name)
-            if source is not None and name.startswith(model.read) and source.data_ptr() == parameter.data_ptr():
+            if source is not None and name.startswith(model.parts_read) and source.data_ptr() == parameter.data_ptr():
                 return cls(backbone.path, backbone.opened, name, parameter.data_ptr())
         return None
 
     def check(self, model: Any) -> None:
-        """
-        Raises:
-            ModelLost: the file was written to since. One that was removed, or another one that was put in its place,
-                does no harm: what was opened is still there.
+        """Raises ModelLost where the file was written to since.
+
+        One that was removed, or another one that was put in its place, does no harm: what was opened is still there.
         """
         parameter = model.get_parameter(self.name)
         try:

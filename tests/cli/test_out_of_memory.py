@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.tasks.memory import refuse_to_skip
+from fairseq_idpg.tasks.out_of_memory import refuse_to_skip
 from tests.folders import ROOT, train
 
 PLUGIN = """

@@ -1,7 +1,8 @@
 """Which words do learnt prompts resemble? Nearest word embeddings of each prompt row, by cosine.
 
 The rows of the input (layer 0) stand among word embeddings. A generator's (IDPG) differ from input to input: its output
-bias is what all inputs share, and with --data the rows that it generates for some examples are shown too.
+bias is what all inputs share, and with --data the rows that it generates for some examples are shown too. A method says
+of its own rows what they are (``PromptMethod.shared``).
 """
 
 import argparse
@@ -20,7 +21,6 @@ from preprocess.encoders import ENCODERS
 from ..backbone.injection import States
 from ..errors import InputError
 from ..methods.prompts.base import PREFIX, PromptMethod
-from ..methods.prompts.smop import SMoP
 from ..methods.registry import find_preset
 from ..representations.kinds import sentence_representation
 from ..saving.overrides import parse_overrides
@@ -82,23 +82,19 @@ def check_method(cfg: Any, with_data: bool) -> None:
         InputError: also if ``with_data`` and the prompt does not depend on the input.
     """
     method = getattr(cfg, "method", None)
-    options = find_preset(method).defaults if method else {}
-    if "prompt_length" not in options:
+    kinds = find_preset(method).methods if method else ()
+    kind = next((kind for kind in kinds if issubclass(kind, PromptMethod)), None)
+    if kind is None:
         raise InputError(f"--method {method or cfg._name} has no prompt rows to compare with words: {REMEDY}")
     if str(cfg.prompt_insertion) in PREFIX:
         raise InputError(
             f"--method {method} with --prompt-insertion {cfg.prompt_insertion} has keys and values, no rows to compare "
             f"with words: {REMEDY}"
         )
-    if "generator_input" in options:
+    if kind.shared is None:
         raise InputError(f"--method {method} makes its rows from the states of each input, none are shared: {REMEDY}")
-    if with_data and "smop_chosen" in options:
-        raise InputError(
-            f"--data: --method {method} chooses among prompts for each input, all of which are shown without: leave "
-            "--data out"
-        )
-    if with_data and "generator" not in options:
-        raise InputError(f"--data: --method {method} has the same prompt for every input, leave --data out")
+    if with_data and kind.shows_no_example is not None:
+        raise InputError(f"--data: --method {method} {kind.shows_no_example}: leave --data out")
 
 
 def prompt_method(loaded: LoadedModel, layer: int) -> PromptMethod:
@@ -156,10 +152,7 @@ def run(args: argparse.Namespace) -> None:
     check = partial(check_method, with_data=args.data is not None)
     loaded = load_trained(args.checkpoint, "CHECKPOINT", vocabulary.dictionary, overrides, check)
     method = prompt_method(loaded, args.layer)
-    shared = "the same prompt for every input" if method.representation is None else "output bias of the generator"
-    if isinstance(method, SMoP):
-        shared = f"{method.prompts} prompts of {method.rows} rows, of which an input gets {method.chosen}"
-    sections = [(shared, shared_rows(method, args.layer))]
+    sections = [(str(method.shared), shared_rows(method, args.layer))]
     if args.data:
         sections += generated_sections(loaded, method, vocabulary, args)
     words = NearestWords(vocabulary, loaded.model.encoder.sentence_encoder.embed_tokens.weight.detach())

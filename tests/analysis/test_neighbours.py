@@ -136,11 +136,11 @@ def test_methods_without_rows(pairs, idpg, tuned, stock, task_prompt, tmp_path):
     adapter = edited(idpg, tmp_path / "adapter.pt", method="adapter")
     keys = edited(task_prompt, tmp_path / "keys.pt", prompt_insertion="key-value")
     states = edited(task_prompt, tmp_path / "states.pt", method="lpt-npg")
-    smop = edited(task_prompt, tmp_path / "smop.pt", method="smop")
-    with pytest.raises(
-        SystemExit, match="--data: --method smop chooses among prompts for each input, all of which are"
-    ):
-        neighbours(smop, "--data", pairs)
+    for method, verb in (("smop", "chooses among"), ("attempt", "mixes")):
+        made = edited(task_prompt, tmp_path / f"{method}.pt", method=method)
+        reason = f"{verb} prompts for each input, .* shown without"
+        with pytest.raises(SystemExit, match=f"--data: --method {method} {reason}: leave --data out"):
+            neighbours(made, "--data", pairs)
     for path, message in (
         (states, "--method lpt-npg makes its rows from the states of each input, none are shared: give a checkpoint"),
         (adapter, "--method adapter has no prompt rows to compare with words: give a checkpoint with prompts"),
@@ -163,7 +163,7 @@ def test_bad_options(place, pairs, idpg, task_prompt, tmp_path):
         ([idpg, "--dict", pairs, "--top", 261], "--top 261: .* has 260 words"),
         ([idpg, "--data", pairs, "--examples", 17], "--examples 17: split valid of .* has 16"),
         ([idpg, "--data", pairs, "--split", "test"], "has no split test"),
-        ([task_prompt, "--data", pairs], "--method prompt-tuning has the same prompt for every input"),
+        ([task_prompt, "--data", pairs], "--method prompt-tuning has the same prompt for every input: leave"),
         ([idpg, "--dict", pairs, "--data", other], "was made with another dictionary than .*: leave --dict out"),
         ([idpg, "--dict", place / "vocab" / "dict.txt"], "holds numbers of pieces .*: name .* --bpe gpt2 --vocab"),
         ([idpg, "--dict", other, *encoder], "differs from .*dict.txt: name with --bpe and --vocab the encoder"),

@@ -75,6 +75,8 @@ class ATTEMPT(PromptMethod):
 
     config = ATTEMPTConfig
     reads_words = True
+    shared = "the task's own prompt, one of those that are mixed for each input"
+    shows_no_example = "mixes prompts for each input, of which the task's own is shown without"
     sources: Tensor
 
     def __init__(self, cfg: ATTEMPTConfig, geometry: Geometry):

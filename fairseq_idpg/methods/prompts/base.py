@@ -128,9 +128,14 @@ class PromptMethod(Method):
         insertion: ``add``, ``replace``, ``key-value``, ``key-value-input`` or ``late``.
         in_input: whether the prompt has rows in the input.
         reads_words: whether the input's rows are made from the text's word embeddings.
+        shared: what ``initial_rows`` are, in words; None where inputs share no rows.
+        shows_no_example: why analyses show those of no single example, in words that follow the method's name; None
+            where they do.
     """
 
     reads_words = False
+    shared: Optional[str] = "the same prompt for every input"
+    shows_no_example: Optional[str] = "has the same prompt for every input"
 
     def __init__(self, cfg: PromptConfig, geometry: Geometry):
         super().__init__()

@@ -88,6 +88,7 @@ class IDPG(PromptMethod):
     """
 
     config = IDPGConfig
+    shared, shows_no_example = "output bias of the generator", None
 
     def __init__(self, cfg: IDPGConfig, geometry: Geometry):
         super().__init__(cfg, geometry)

@@ -62,6 +62,7 @@ class SMoP(PromptMethod):
 
     config = SMoPConfig
     reads_words = True
+    shows_no_example = "chooses among prompts for each input, all of which are shown without"
 
     def __init__(self, cfg: SMoPConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
@@ -72,6 +73,7 @@ class SMoP(PromptMethod):
             raise InputError(f"--smop-chosen {self.chosen}: give 1 to --smop-prompts {self.prompts}")
         if not cfg.smop_balance >= 0:
             raise InputError(f"--smop-balance {cfg.smop_balance}: give 0, or the factor of the load balance")
+        self.shared = f"{self.prompts} prompts of {self.rows} rows, of which an input gets {self.chosen}"
         self.balance = cfg.smop_balance
         self.adds_loss = f"--smop-balance {self.balance}" if self.balance else None
         self.table = nn.Parameter(torch.empty(len(self.places), self.prompts * self.rows, geometry.width))

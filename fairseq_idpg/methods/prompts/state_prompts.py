@@ -64,6 +64,7 @@ class StatePrompts(PromptMethod):
     """
 
     config = StatePromptConfig
+    shared = shows_no_example = None
 
     def __init__(self, cfg: StatePromptConfig, geometry: Geometry):
         super().__init__(cfg, geometry)

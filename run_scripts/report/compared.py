@@ -8,7 +8,16 @@ from typing import Iterator
 from preprocess.errors import InputError
 from run_scripts.run.transfer import arrow
 
-from .notes import failures, incomplete, options_note, seeds_of, selection_notes, settings_note, variants_note
+from .notes import (
+    data_note,
+    failures,
+    incomplete,
+    options_note,
+    seeds_of,
+    selection_notes,
+    settings_note,
+    variants_note,
+)
 from .papers import ARROW, PaperSeries, PaperTable, Printed, ScoreColumns
 from .render import NOTHING, Chart, Panel, Series, Table
 from .runs import Results, Run, architecture, grouped, has_finished
@@ -40,6 +49,7 @@ class Found:
             f"metric: {spec.scored}",
             variants_note(self.scope.done, ""),
             *options_note(self.scope.done),
+            *data_note(self.scope.done),
             *([over] if averages else []),
             *incomplete({(spec.k, name): row for name, row in self.rows.items()}, seeds),
             *([f"left out: {self.silent} runs whose records do not say the metric"] if self.silent else []),

@@ -8,7 +8,7 @@ from typing import Any, Callable, Collection, Iterable, Mapping
 
 from preprocess.tasks import TASKS
 
-from .alike import CHOSEN, LENGTH
+from .alike import CHOSEN, FINGERPRINTS, LENGTH, versions_of_data
 from .runs import (
     PROMPT,
     Run,
@@ -55,6 +55,7 @@ def protocol(scope: Scope, tasks: Collection[str], scores: str = "ours") -> list
         metrics_note(tasks),
         variants_note(scope.done),
         *options_note(scope.done),
+        *data_note(scope.done),
     ]
 
 
@@ -142,6 +143,35 @@ def _given_to_all(runs: Iterable[Run]) -> set[str]:
     return set.intersection(
         *({f"{name} {value}".strip() for name, value in asked_options(run).items()} for run in runs)
     )
+
+
+def data_note(runs: Iterable[Run]) -> list[str]:
+    """Which runs on a task are of which data, where it is not the same for all: their examples are others then."""
+    parts, certain = [], True
+    for of_task in grouped(runs, itemgetter("task")).values():
+        versions = versions_of_data(of_task)
+        for _, version in versions if len(versions) > 1 else ():
+            known = [run for run in version if run.get(FINGERPRINTS[0])]
+            certain = certain and bool(known)
+            found = known[0][FINGERPRINTS[0]] if known else version[0][FINGERPRINTS[1]]
+            parts.append(f"{found[:8]} of {_rows_by_place(_places_of_rows(version, of_task))}")
+    said = "not the same data for all runs of a task"
+    if not certain:
+        said = f"perhaps {said}, or not the same word vectors beside it, which older fingerprints cover"
+    return [f"{said}: {'; '.join(parts)}"] if parts else []
+
+
+def _places_of_rows(some: Iterable[Run], runs: Collection[Run]) -> dict[str, list[str]]:
+    """Task -> rows, with K and prompt where others of ``runs`` are of the same row."""
+    found: dict[str, list[str]] = {}
+    for row, of_row in grouped(some, itemgetter("row")).items():
+        others = [run for run in runs if run["row"] == row]
+        apart = len(others) > len(of_row)
+        for run in of_row:
+            place = task_label(run["task"], run["k"]) + _places(run, others) if apart else run["task"]
+            rows = found.setdefault(place, [])
+            rows += [row] if row not in rows else []
+    return found
 
 
 def _places(run: Run, runs: Collection[Run]) -> str:

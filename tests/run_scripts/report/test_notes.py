@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from run_scripts.report.notes import fewer_seeds, options_note, selection_notes, variants_note
-from run_scripts.report.scope import Scope
+from run_scripts.report.methods import methods_table
+from run_scripts.report.notes import data_note, fewer_seeds, options_note, selection_notes, variants_note
+from run_scripts.report.runs import Results
+from run_scripts.report.scope import Choice, Scope
 
 from . import made
 
@@ -68,3 +70,44 @@ def test_figures_say_what_lacks_seeds():
     other_rate = [made.run("b", "CR", 3, lr=1e-4, dev=1.0), made.run("b", "CR", 3, lr=1e-3)]
     said = "fewer seeds: a on CR without 3; b on CR without 1, 2"
     assert fewer_seeds(Scope([*whole, *other_rate], [])) == [said]
+
+
+def on(row, task, read, data, **more):
+    """A run whose record has these fingerprints of its data; None: it does not say."""
+    found = {"read_sha256": read and read * 64, "data_sha256": data and data * 64}
+    return made.run(row, task, **{name: value for name, value in found.items() if value}, **more)
+
+
+@pytest.mark.parametrize(
+    ("runs", "said"),
+    [
+        ([on("a", "CR", "1", "1"), on("b", "CR", "2", "2")], ": 11111111 of a on CR; 22222222 of b on CR"),
+        (
+            [on("a", "CR", "1", "9"), on("b", "CR", "1", "8"), on("b", "CR", "2", "2", prompt_length=10)],
+            ": 11111111 of a on CR; b on CR, prompt length 5; 22222222 of b on CR, prompt length 10",
+        ),
+        (
+            [on("a", "CR", None, "1"), on("a", "MR", "3", "3"), on("b", "CR", "2", "2")],
+            ", or not the same word vectors beside it, which older fingerprints cover: 11111111 of a on CR; "
+            "22222222 of b on CR",
+        ),
+    ],
+)
+def test_rows_of_other_data_are_named(tmp_path, runs, said):
+    """Under every table and figure of scores; rows of EFL have data of their own, so that it is no error."""
+    assert data_note(runs) == [f"{'perhaps ' * said.startswith(',')}not the same data for all runs of a task{said}"]
+    table = methods_table(Results(tmp_path, tuple(runs)), Choice(tasks=("CR",), prompt_length=5))
+    assert (data_note(runs)[0] in table.notes) == ("prompt length" not in said)
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        [on("a", "CR", "1", "1"), on("b", "MR", "2", "2")],
+        [on("a", "CR", "1", "1"), on("b", "CR", "1", "2"), on("vectors", "CR", "2", "2")],
+        [on("a", "CR", "1", "1"), on("older", "CR", None, "2"), on("both", "CR", "1", "2")],
+        [on("a", "CR", "1", "1"), on("silent", "CR", None, None)],
+    ],
+)
+def test_the_same_texts_are_the_same_data(runs):
+    assert data_note(runs) == []

@@ -8,7 +8,7 @@ from typing import Any, Callable, Collection, Iterable, Mapping
 
 from preprocess.tasks import TASKS
 
-from .alike import CHOSEN, FINGERPRINTS, LENGTH, versions_of_data
+from .alike import CHOSEN, FINGERPRINTS, LENGTH, TESTED, versions_of_data
 from .runs import (
     PROMPT,
     Run,
@@ -145,30 +145,34 @@ def _given_to_all(runs: Iterable[Run]) -> set[str]:
     )
 
 
-def data_note(runs: Iterable[Run]) -> list[str]:
-    """Which runs on a task are of which data, where it is not the same for all: their examples are others then."""
+def data_note(runs: Iterable[Run], name: Callable[[Run], str] = itemgetter("task")) -> list[str]:
+    """Which runs on a task are of which data, where it is not the same for all: their examples are others then.
+
+    Args:
+        name: of a run's task, as the table has it.
+    """
     parts, certain = [], True
     for of_task in grouped(runs, itemgetter("task")).values():
         versions = versions_of_data(of_task)
-        for _, version in versions if len(versions) > 1 else ():
-            known = [run for run in version if run.get(FINGERPRINTS[0])]
+        for fingerprints, version in versions if len(versions) > 1 else ():
+            known = [run[key] for run in version for key in (TESTED, FINGERPRINTS[0]) if run.get(key) in fingerprints]
             certain = certain and bool(known)
-            found = known[0][FINGERPRINTS[0]] if known else version[0][FINGERPRINTS[1]]
-            parts.append(f"{found[:8]} of {_rows_by_place(_places_of_rows(version, of_task))}")
+            found = known[0] if known else version[0][FINGERPRINTS[1]]
+            parts.append(f"{found[:8]} of {_rows_by_place(_places_of_rows(version, of_task, name))}")
     said = "not the same data for all runs of a task"
     if not certain:
         said = f"perhaps {said}, or not the same word vectors beside it, which older fingerprints cover"
     return [f"{said}: {'; '.join(parts)}"] if parts else []
 
 
-def _places_of_rows(some: Iterable[Run], runs: Collection[Run]) -> dict[str, list[str]]:
+def _places_of_rows(some: Iterable[Run], runs: Collection[Run], name: Callable[[Run], str]) -> dict[str, list[str]]:
     """Task -> rows, with K and prompt where others of ``runs`` are of the same row."""
     found: dict[str, list[str]] = {}
-    for row, of_row in grouped(some, itemgetter("row")).items():
-        others = [run for run in runs if run["row"] == row]
+    for (row, task), of_row in grouped(some, lambda run: (run["row"], name(run))).items():
+        others = [run for run in runs if (run["row"], name(run)) == (row, task)]
         apart = len(others) > len(of_row)
         for run in of_row:
-            place = task_label(run["task"], run["k"]) + _places(run, others) if apart else run["task"]
+            place = task_label(task, run["k"]) + _places(run, others) if apart else task
             rows = found.setdefault(place, [])
             rows += [row] if row not in rows else []
     return found

@@ -178,6 +178,7 @@ def is_transfer(value: Any) -> bool:
         and found.get("metric") == TASKS[task].metric
         and isinstance(found.get("scores"), dict)
         and all(is_score(score) for score in (found.get("test"), *found["scores"].values()))
+        and is_text(found.get("data", ""))
         for task, found in value.items()
     )
 
@@ -227,7 +228,7 @@ VALUE_KINDS: dict[str, ValueKind] = {  # of what reports read
         ("k", *PROMPT, "batch_size", "max_epoch", "max_update", "best_update", "protocol"), maybe(is_count, "number")
     ),
     **dict.fromkeys(("command", "given_options"), maybe(is_words, "list of texts")),
-    **dict.fromkeys(("predictions", "error", "reason", "method", "read_sha256"), maybe(is_text, "text")),
+    **dict.fromkeys(("predictions", "error", "reason", "method", "read_sha256", "data_sha256"), maybe(is_text, "text")),
     "arch": maybe(is_name, "name"),
     "dev_curve": maybe(is_curve, "list of updates with scores"),
     "backbone": (is_backbone, "path with a sha256"),

@@ -13,6 +13,7 @@ from .notes import (
     failures,
     incomplete,
     options_note,
+    rates_notes,
     seeds_of,
     selection_notes,
     settings_note,
@@ -41,17 +42,18 @@ class Found:
     silent: int
 
     def notes(self, spec: ScoreColumns, scores: str, averages: bool = True) -> list[str]:
-        seeds = seeds_of(self.scope)
+        seeds, by_k = seeds_of(self.scope), {(spec.k, name): row for name, row in self.rows.items()}
         over = f"{AVERAGE}: mean of {', '.join(self.columns)}; the paper's as printed, or of its printed values"
         return [
             f"{settings_note(seeds, scores)}, {CHOSEN_BY}",
+            *rates_notes(by_k),
             *selection_notes(self.scope.done),
             f"metric: {spec.scored}",
             variants_note(self.scope.done, ""),
             *options_note(self.scope.done),
             *data_note(self.scope.done),
             *([over] if averages else []),
-            *incomplete({(spec.k, name): row for name, row in self.rows.items()}, seeds),
+            *incomplete(by_k, seeds),
             *([f"left out: {self.silent} runs whose records do not say the metric"] if self.silent else []),
             *failures(self.scope.failed),
         ]

@@ -51,11 +51,33 @@ def protocol(scope: Scope, tasks: Collection[str], scores: str = "ours") -> list
     return [
         f"{settings_note(seeds_of(scope), scores)}, at the learning rate with the best mean dev score of each row and "
         "task",
+        *rates_notes(rows_of(scope.done, itemgetter("k", "row", *PROMPT), scope.failed)),
         *selection_notes(scope.done),
         metrics_note(tasks),
         variants_note(scope.done),
         *options_note(scope.done),
         *data_note(scope.done),
+    ]
+
+
+def rates_notes(rows: Mapping[Any, RowScores]) -> list[str]:
+    """How learning rates were compared that have not all the seeds of the chosen one; by (K, row, ...) and task."""
+    compared: dict[str, dict[str, list[str]]] = {}
+    better = []
+    for (k, row, *_), of_row in rows.items():
+        for task, score in of_row.items():
+            for other in score.others:
+                shared, place = sorted({*score.seeds} & {*other.seeds}), task_label(task, k)
+                seeds = f"seeds {', '.join(map(str, shared))}" if shared else "no seed"
+                names = compared.setdefault(seeds, {}).setdefault(place, [])
+                names += [row] if row not in names else []
+                if shared and (there := other.dev_on(shared)) > (here := score.dev_on(shared)):
+                    better.append(f"{row} on {place}, lr {other.lr:g}: {there:.1f} and not {here:.1f}")
+    several = len(compared) > 1
+    on = [f"{seeds} ({_rows_by_place(places)})" if several else seeds for seeds, places in compared.items()]
+    return [
+        *([f"learning rates without all of these seeds were compared on {', on '.join(on)}"] if on else []),
+        *([f"better there, and left out for want of seeds: {'; '.join(better)}"] if better else []),
     ]
 
 

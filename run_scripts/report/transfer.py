@@ -18,6 +18,7 @@ from .notes import (
     incomplete,
     metrics_note,
     options_note,
+    rates_notes,
     seeds_of,
     selection_notes,
     settings_note,
@@ -121,7 +122,8 @@ def transfer_table(results: Results, choice: Choice) -> Table:
         for place in pair.rows:
             if score := pair.score(*place):
                 by_k.setdefault(place, {})[pair.name] = score
-    notes = [settings_note(seeds), *NOTES, *selection_notes(both.done), metrics_note([pair.target for pair in pairs])]
+    notes = [settings_note(seeds), *NOTES, *rates_notes(by_k), *selection_notes(both.done)]
+    notes += [metrics_note([pair.target for pair in pairs])]
     notes += [variants_note(both.done), *options_note(both.done)]
     notes += data_note(both.done, lambda run: arrow(run["source_task"], run["task"]))
     notes += [*incomplete(by_k, seeds), *failures(both.failed)]

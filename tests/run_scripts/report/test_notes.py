@@ -5,9 +5,17 @@ from __future__ import annotations
 import pytest
 
 from run_scripts.report.methods import methods_table
-from run_scripts.report.notes import data_note, fewer_seeds, options_note, selection_notes, variants_note
+from run_scripts.report.notes import (
+    data_note,
+    fewer_seeds,
+    options_note,
+    rates_notes,
+    selection_notes,
+    variants_note,
+)
 from run_scripts.report.runs import Results
 from run_scripts.report.scope import Choice, Scope
+from run_scripts.report.scores import rows_of
 
 from . import made
 
@@ -111,3 +119,34 @@ def test_rows_of_other_data_are_named(tmp_path, runs, said):
 )
 def test_the_same_texts_are_the_same_data(runs):
     assert data_note(runs) == []
+
+
+def rates(row, task, devs):
+    """Runs by learning rate and seed."""
+    return [made.run(row, task, seed, lr, dev) for lr, of in devs.items() for seed, dev in of.items()]
+
+
+ON = "learning rates without all of these seeds were compared on "
+BETTER = "better there, and left out for want of seeds: "
+CHOSEN_BY_ONE = rates("a", "CR", {1e-3: {1: 70, 2: 60}, 1e-2: {1: 69}})  # as lr_seeds has it
+STOPPED = rates("b", "CR", {1e-3: {1: 70, 2: 60, 3: 60}, 1e-2: {1: 60, 2: 80.5}})  # before the last of its runs
+APART = rates("c", "MR", {1e-3: {1: 70}, 1e-2: {2: 60}})
+
+
+@pytest.mark.parametrize(
+    ("runs", "said"),
+    [
+        (rates("a", "CR", {1e-3: {1: 70, 2: 60}, 1e-2: {1: 69, 2: 61}}), []),
+        (CHOSEN_BY_ONE, [f"{ON}seeds 1"]),
+        (
+            STOPPED,
+            [f"{ON}seeds 1, 2", "better there, and left out for want of seeds: b on CR, lr 0.01: 70.2 and not 65.0"],
+        ),
+        ([*CHOSEN_BY_ONE, *APART], [f"{ON}seeds 1 (a on CR), on no seed (c on MR)"]),
+    ],
+)
+def test_rates_that_were_compared_on_some_of_the_seeds(tmp_path, runs, said):
+    """A sweep that was stopped shows a rate that has all seeds beside a better one that has not."""
+    assert rates_notes(rows_of(runs, lambda run: (run["k"], run["row"]))) == said
+    notes = methods_table(Results(tmp_path, tuple(runs)), Choice()).notes
+    assert notes[1 : 1 + len(said)] == said and notes[1 + len(said)].startswith("setting full")

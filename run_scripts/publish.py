@@ -89,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise InputError(f"--out {args.out}: name a file that ends with .jsonl")
     results = read_results(args.results)
     lines = {run["run"]: run for run in read_records(args.out)}
-    for run in (*results.runs, *results.continued):
+    for run in (*results.runs, *results.continued, *results.supplementary):
         if has_finished(run) or lines.get(run["run"], {}).get("status") != "done":
             lines[run["run"]] = published(run, results)
     with new_file(args.out) as work:

@@ -26,11 +26,14 @@ class Results:
     Attributes:
         place: as it was named.
         continued: runs that go on from those of another task; of no table of runs on a task alone.
+        supplementary: trainings of a backbone for other runs; of no table, as the split that they report has chosen
+            their checkpoint, whatever their selection.
     """
 
     place: Path
     runs: tuple[Run, ...]
     continued: tuple[Run, ...] = ()
+    supplementary: tuple[Run, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -55,8 +58,15 @@ def read_results(place: Path) -> Results:
     for run in runs:
         _refuse_damage(run, f"{path}: run {run['run']}")
     runs = tuple({**run, "backbone": _backbone(run)} for run in runs)
-    apart = grouped(runs, lambda run: run.get("source_task") is not None)
-    return Results(place, tuple(apart.get(False, ())), tuple(apart.get(True, ())))
+    apart = grouped(runs, _kind)
+    return Results(place, **{kind: tuple(apart.get(kind, ())) for kind in ("runs", "continued", "supplementary")})
+
+
+def _kind(run: Run) -> str:
+    """Which attribute of ``Results`` a run belongs to."""
+    return (
+        "continued" if run.get("source_task") is not None else "supplementary" if run.get("supplementary") else "runs"
+    )
 
 
 def _backbone(run: Run) -> dict[str, str]:

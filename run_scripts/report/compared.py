@@ -17,6 +17,7 @@ from .notes import (
     seeds_of,
     selection_notes,
     settings_note,
+    sizes_note,
     variants_note,
 )
 from .papers import ARROW, PaperSeries, PaperTable, Printed, ScoreColumns
@@ -48,6 +49,7 @@ class Found:
             f"{settings_note(seeds, scores)}, {CHOSEN_BY}",
             *rates_notes(by_k),
             *selection_notes(self.scope.done),
+            *([] if spec.transfers else sizes_note(self.scope.done)),
             f"metric: {spec.scored}",
             variants_note(self.scope.done, ""),
             *options_note(self.scope.done),

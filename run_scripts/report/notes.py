@@ -53,6 +53,7 @@ def protocol(scope: Scope, tasks: Collection[str], scores: str = "ours") -> list
         "task",
         *rates_notes(rows_of(scope.done, itemgetter("k", "row", *PROMPT), scope.failed)),
         *selection_notes(scope.done),
+        *sizes_note(scope.done),
         metrics_note(tasks),
         variants_note(scope.done),
         *options_note(scope.done),
@@ -94,6 +95,17 @@ def _examples(runs: Iterable[Run]) -> str:
     """Of few-shot training."""
     ks = {run["k"] for run in runs} - {None}
     return f" with K = {', '.join(map(str, sorted(ks)))}" if ks else ""
+
+
+def sizes_note(runs: Iterable[Run]) -> list[str]:
+    """Of development and test sets, as far as records say: of a small training set less is left to choose with."""
+    found: dict[str, list[str]] = {}
+    for run in (run for run in runs if run.get("examples")):
+        places = found.setdefault("{dev:,} and {test:,}".format(**run["examples"]), [])
+        place = task_label(run["task"], run["k"])
+        places += [place] if place not in places else []
+    sizes = [f"{both} ({', '.join(places)})" for both, places in found.items()]
+    return [f"examples to choose with and to test on: {'; '.join(sizes)}"] if sizes else []
 
 
 def settings_note(seeds: Collection[int], scores: str = "scores") -> str:

@@ -199,6 +199,11 @@ def is_scores(value: Any) -> bool:
     return all(isinstance(scores, dict) and all(map(is_score, scores.values())) for scores in of_splits)
 
 
+def is_sizes(value: Any) -> bool:
+    """Whether it is a mapping of the two splits to numbers of examples."""
+    return isinstance(value, dict) and all(is_count(value.get(split)) for split in ("dev", "test"))
+
+
 def is_curve(value: Any) -> bool:
     """Whether it is a list of updates with the dev score after each."""
     points = value if isinstance(value, list) else [None]
@@ -244,6 +249,7 @@ VALUE_KINDS: dict[str, ValueKind] = {  # of what reports read
     "backbone": (is_backbone, "path with a sha256"),
     "options": (is_options, "mapping"),
     "scores": maybe(is_scores, "mapping of splits to scores"),
+    "examples": maybe(is_sizes, "mapping of dev and test to numbers"),
     "transfer": maybe(is_transfer, "mapping of tasks to scores"),
     "source_task": maybe(lambda value: is_text(value) and value in TASKS, "task"),
 }

@@ -11,6 +11,7 @@ from run_scripts.report.notes import (
     options_note,
     rates_notes,
     selection_notes,
+    sizes_note,
     variants_note,
 )
 from run_scripts.report.runs import Results
@@ -150,3 +151,15 @@ def test_rates_that_were_compared_on_some_of_the_seeds(tmp_path, runs, said):
     assert rates_notes(rows_of(runs, lambda run: (run["k"], run["row"]))) == said
     notes = methods_table(Results(tmp_path, tuple(runs)), Choice()).notes
     assert notes[1 : 1 + len(said)] == said and notes[1 + len(said)].startswith("setting full")
+
+
+def test_sizes_of_what_is_chosen_with_and_tested_on(tmp_path):
+    """1,000 examples choose, as in the paper, but where K leaves fewer."""
+    sizes = {"MR": (1000, 500), "CR": (1000, 500), "MRPC": (601, 500)}
+    runs = [
+        made.run("a", task, k=500, examples={"dev": dev, "test": test}, **FEW) for task, (dev, test) in sizes.items()
+    ]
+    said = "1,000 and 500 (MR with K = 500, CR with K = 500); 601 and 500 (MRPC with K = 500)"
+    assert sizes_note([*runs, made.run("a", "RTE")]) == [f"examples to choose with and to test on: {said}"]
+    assert sizes_note(runs)[0] in methods_table(Results(tmp_path, tuple(runs)), Choice(k=500)).notes
+    assert sizes_note([made.run("a", "RTE")]) == []  # an older record

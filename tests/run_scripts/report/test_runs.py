@@ -39,7 +39,13 @@ def error(*arguments):
     + [("position", "0"), ("prompt_length", [5]), ("supplementary_position", {}), ("trainable", "many")]
     + [("backbone", 3), ("backbone", {"path": 1, "sha256": "x"}), ("backbone", {}), ("options", [1])]
     + [("seconds_per_update", value) for value in ("1", -1, NAN, [1])]
-    + [("peak_mib", "big"), ("method", 5)]
+    + [
+        ("peak_mib", "big"),
+        ("method", 5),
+        ("examples", [1]),
+        ("examples", {"dev": 1}),
+        ("examples", {"dev": 1, "test": -1}),
+    ]
     + [("command", "x"), ("command", [1]), ("given_options", [["--fp16"]]), ("predictions", 5), ("max_update", "x")],
 )
 @pytest.mark.parametrize("what", [["--table", "1"], [], ["--figure", "9"]], ids=["table", "overview", "figure"])

@@ -21,7 +21,6 @@ from preprocess.tasks import find_task
 from preprocess.writing import new_file
 
 from .report.runs import NEEDED, Results, Run, has_finished, read_results
-from .run.experiment import folder_digest
 from .run.fairseq_train import dev_curve, training_facts
 from .run.records import read_records
 
@@ -48,7 +47,7 @@ DIGITS = 8  # of a score: enough for every report to say the same
 
 
 def published(run: Run, results: Results) -> Run:
-    """The record of a run, with what its log and its data say where records of its time did not."""
+    """The record of a run, with what its log says where records of its time did not."""
     known = {**found_again(run, results), **run}
     return {
         name: shown(known[name]) for name in KEPT if known.get(name) is not None or (name in ALWAYS and name in known)
@@ -56,13 +55,11 @@ def published(run: Run, results: Results) -> Run:
 
 
 def found_again(run: Run, results: Results) -> Run:
-    """What older records lack."""
+    """What older records lack and the log says; of their data nobody knows whether it is still what they read."""
     found: Run = {}
     log = results.folder / "runs" / run["run"] / "train.log"
     if log.is_file() and results.folder.resolve() in log.resolve().parents:
         found = {**training_facts(log), "dev_curve": dev_curve(log, find_task(run["task"]).metric)}
-    if isinstance(run.get("data"), str) and Path(run["data"]).is_dir():
-        found["data_sha256"] = folder_digest(run["data"], word_vectors=True)
     return found
 
 

@@ -19,6 +19,7 @@ from .notes import (
     settings_note,
     sizes_note,
     variants_note,
+    versions_note,
 )
 from .papers import ARROW, PaperSeries, PaperTable, Printed, ScoreColumns
 from .render import NOTHING, Chart, Panel, Series, Table
@@ -54,6 +55,7 @@ class Found:
             variants_note(self.scope.done, ""),
             *options_note(self.scope.done),
             *data_note(self.scope.done),
+            *versions_note(self.scope.done),
             *([over] if averages else []),
             *incomplete(by_k, seeds),
             *([f"left out: {self.silent} runs whose records do not say the metric"] if self.silent else []),

@@ -34,6 +34,7 @@ MEAN_OF = {
     "f1a_and_em": "mean of F1 over all answers and of questions without a mistake",
     "choice_f1_and_em": "mean of F1 and exact match of the chosen answers",
 }
+CODE = ("fairseq_idpg", "torch")
 AS_THE_AUTHORS = (
     "as in the authors' scripts: a checkpoint by its accuracy, of STS-B by its loss, of tasks that they have not by "
     "the metric that is reported"
@@ -58,6 +59,7 @@ def protocol(scope: Scope, tasks: Collection[str], scores: str = "ours") -> list
         variants_note(scope.done),
         *options_note(scope.done),
         *data_note(scope.done),
+        *versions_note(scope.done),
     ]
 
 
@@ -197,6 +199,14 @@ def data_note(runs: Iterable[Run], name: Callable[[Run], str] = itemgetter("task
     if not certain:
         said = f"perhaps {said}, or not the same word vectors beside it, which older fingerprints cover"
     return [f"{said}: {'; '.join(parts)}"] if parts else []
+
+
+def versions_note(runs: Iterable[Run]) -> list[str]:
+    """Of the packages that decide numbers, where the runs of a table were made with several."""
+    known = [run["versions"] for run in runs if run.get("versions")]
+    found = {name: dict.fromkeys(str(each[name]) for each in known if each.get(name)) for name in CODE}
+    several = [f"{name} {', '.join(sorted(versions))}" for name, versions in found.items() if len(versions) > 1]
+    return [f"runs of several versions of {'; '.join(several)}"] if several else []
 
 
 def _places_of_rows(some: Iterable[Run], runs: Collection[Run], name: Callable[[Run], str]) -> dict[str, list[str]]:

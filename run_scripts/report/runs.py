@@ -250,6 +250,7 @@ VALUE_KINDS: dict[str, ValueKind] = {  # of what reports read
     "options": (is_options, "mapping"),
     "scores": maybe(is_scores, "mapping of splits to scores"),
     "examples": maybe(is_sizes, "mapping of dev and test to numbers"),
+    "versions": maybe(lambda value: isinstance(value, dict), "mapping of packages to versions"),
     "transfer": maybe(is_transfer, "mapping of tasks to scores"),
     "source_task": maybe(lambda value: is_text(value) and value in TASKS, "task"),
 }

@@ -23,6 +23,7 @@ from .notes import (
     selection_notes,
     settings_note,
     variants_note,
+    versions_note,
 )
 from .render import MISSING, NOTHING, Table
 from .runs import Results, Run, grouped, has_finished
@@ -126,6 +127,7 @@ def transfer_table(results: Results, choice: Choice) -> Table:
     notes += [metrics_note([pair.target for pair in pairs])]
     notes += [variants_note(both.done), *options_note(both.done)]
     notes += data_note(both.done, lambda run: arrow(run["source_task"], run["task"]))
+    notes += versions_note(both.done)
     notes += [*incomplete(by_k, seeds), *failures(both.failed)]
     return Table("Transfer between tasks", 3, HEADER, groups, notes)
 

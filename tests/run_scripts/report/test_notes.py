@@ -13,6 +13,7 @@ from run_scripts.report.notes import (
     selection_notes,
     sizes_note,
     variants_note,
+    versions_note,
 )
 from run_scripts.report.runs import Results
 from run_scripts.report.scope import Choice, Scope
@@ -163,3 +164,12 @@ def test_sizes_of_what_is_chosen_with_and_tested_on(tmp_path):
     assert sizes_note([*runs, made.run("a", "RTE")]) == [f"examples to choose with and to test on: {said}"]
     assert sizes_note(runs)[0] in methods_table(Results(tmp_path, tuple(runs)), Choice(k=500)).notes
     assert sizes_note([made.run("a", "RTE")]) == []  # an older record
+
+
+def test_runs_of_several_versions_of_the_code(tmp_path):
+    """A sweep that goes on after an update runs what is missing: a mean over seeds is of both."""
+    old, new = ({"python": p, "torch": "2.4.1", "fairseq_idpg": v} for p, v in (("3.10", "0.1.0"), ("3.11", "0.2.0")))
+    runs = [made.run("a", "CR", 1, versions=old), made.run("a", "CR", 2, versions=new), made.run("a", "CR", 3)]
+    assert versions_note(runs) == ["runs of several versions of fairseq_idpg 0.1.0, 0.2.0"]
+    assert versions_note(runs)[0] in methods_table(Results(tmp_path, tuple(runs)), Choice()).notes
+    assert versions_note(runs[1:]) == []

@@ -21,7 +21,6 @@ from preprocess.tasks import find_task
 from preprocess.writing import new_file
 
 from .report.runs import NEEDED, Results, Run, has_finished, read_results
-from .run.experiment import folder_digest
 from .run.fairseq_train import dev_curve, training_facts
 from .run.records import read_records
 
@@ -29,16 +28,26 @@ KEPT = (  # in this order; nothing else is published
     *("run", "row", "task", "method", "arch", "setting", "k", "seed", "lr", "selection", "dev_examples"),
     *("position", "supplementary_position", "supplementary", "prompt_length", "batch_size", "max_epoch", "max_update"),
     *("warm_up", "given_options", "source_task", "source_run", "metric", "protocol", "backbone", "data_sha256"),
-    *("init_prompts_from", "init_head_from", "dev", "test", "scores", "transfer", "dev_curve", "best_epoch"),
-    *("best_update", "trainable", "seconds", "seconds_per_update", "seconds_per_prediction", "peak_mib", "status"),
-    *("reason", "read_sha256", "versions", "git", "finished"),
+    *(
+        "init_prompts_from",
+        "init_head_from",
+        "dev",
+        "test",
+        "scores",
+        "examples",
+        "transfer",
+        "dev_curve",
+        "best_epoch",
+    ),
+    *("best_update", "trainable", "seconds", "seconds_per_update", "seconds_per_prediction", "peak_mib"),
+    *("status", "reason", "read_sha256", "versions", "git", "finished"),
 )
 ALWAYS = {"k", *NEEDED["done"]}  # also where they are null
 DIGITS = 8  # of a score: enough for every report to say the same
 
 
 def published(run: Run, results: Results) -> Run:
-    """The record of a run, with what its log and its data say where records of its time did not."""
+    """The record of a run, with what its log says where records of its time did not."""
     known = {**found_again(run, results), **run}
     return {
         name: shown(known[name]) for name in KEPT if known.get(name) is not None or (name in ALWAYS and name in known)
@@ -46,13 +55,11 @@ def published(run: Run, results: Results) -> Run:
 
 
 def found_again(run: Run, results: Results) -> Run:
-    """What older records lack."""
+    """What older records lack and the log says; of their data nobody knows whether it is still what they read."""
     found: Run = {}
     log = results.folder / "runs" / run["run"] / "train.log"
     if log.is_file() and results.folder.resolve() in log.resolve().parents:
         found = {**training_facts(log), "dev_curve": dev_curve(log, find_task(run["task"]).metric)}
-    if isinstance(run.get("data"), str) and Path(run["data"]).is_dir():
-        found["data_sha256"] = folder_digest(run["data"], word_vectors=True)
     return found
 
 
@@ -89,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise InputError(f"--out {args.out}: name a file that ends with .jsonl")
     results = read_results(args.results)
     lines = {run["run"]: run for run in read_records(args.out)}
-    for run in (*results.runs, *results.continued):
+    for run in (*results.runs, *results.continued, *results.supplementary):
         if has_finished(run) or lines.get(run["run"], {}).get("status") != "done":
             lines[run["run"]] = published(run, results)
     with new_file(args.out) as work:

@@ -17,7 +17,9 @@ CHOSEN = ("dev_examples", "batch_size", "max_epoch", "max_update", "warm_up")  #
 STARTS = ("supplementary", "init_prompts_from", "init_head_from")  # their files may have moved
 LENGTH = "--prompt-length"
 CELL = ("row", "task", "k", "selection", "position", "supplementary_position")
-OF_ALL = {"method": "method", "read_sha256": "data"}  # what older records do not say -> what it is called
+TESTED = "tested_sha256"  # of the data of another task, which a model answered as it is
+OF_ALL = {"method": "method", "read_sha256": "data", TESTED: "tested data"}  # what older records do not say -> its name
+FINGERPRINTS = ("read_sha256", "data_sha256")  # of what a run read of its data; of that and all word vectors there
 
 
 def check_alike(runs: Iterable[Run], results: Results) -> None:
@@ -89,6 +91,22 @@ def _other_settings(one: Run, other: Run, ignored: frozenset[str] = frozenset())
 
 def _trained_with(run: Run) -> set[tuple[str, str]]:
     return {(name, value) for name, value in asked_options(run).items() if name not in SAME_RESULT}
+
+
+def versions_of_data(runs: Iterable[Run]) -> list[tuple[set[str], list[Run]]]:
+    """Fingerprints, and the runs on a task that are of these; runs that say none are of no version.
+
+    Two runs are of the same data where either fingerprint is the same, or a third run says that both belong together.
+    """
+    versions: list[tuple[set[str], list[Run]]] = []
+    for run in runs:
+        names = [TESTED] if TESTED in run else FINGERPRINTS
+        known, members = {run[name] for name in names if run.get(name)}, [run]
+        for version in [version for version in versions if version[0] & known]:
+            versions.remove(version)
+            known, members = known | version[0], [*version[1], *members]
+        versions += [(known, members)] if known else []
+    return versions
 
 
 def still_failed(failed: Iterable[Run], done: Iterable[Run]) -> list[Run]:

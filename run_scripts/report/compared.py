@@ -8,7 +8,19 @@ from typing import Iterator
 from preprocess.errors import InputError
 from run_scripts.run.transfer import arrow
 
-from .notes import failures, incomplete, options_note, seeds_of, selection_notes, settings_note, variants_note
+from .notes import (
+    data_note,
+    failures,
+    incomplete,
+    options_note,
+    rates_notes,
+    seeds_of,
+    selection_notes,
+    settings_note,
+    sizes_note,
+    variants_note,
+    versions_note,
+)
 from .papers import ARROW, PaperSeries, PaperTable, Printed, ScoreColumns
 from .render import NOTHING, Chart, Panel, Series, Table
 from .runs import Results, Run, architecture, grouped, has_finished
@@ -32,16 +44,20 @@ class Found:
     silent: int
 
     def notes(self, spec: ScoreColumns, scores: str, averages: bool = True) -> list[str]:
-        seeds = seeds_of(self.scope)
+        seeds, by_k = seeds_of(self.scope), {(spec.k, name): row for name, row in self.rows.items()}
         over = f"{AVERAGE}: mean of {', '.join(self.columns)}; the paper's as printed, or of its printed values"
         return [
             f"{settings_note(seeds, scores)}, {CHOSEN_BY}",
+            *rates_notes(by_k),
             *selection_notes(self.scope.done),
+            *([] if spec.transfers else sizes_note(self.scope.done)),
             f"metric: {spec.scored}",
             variants_note(self.scope.done, ""),
             *options_note(self.scope.done),
+            *data_note(self.scope.done),
+            *versions_note(self.scope.done),
             *([over] if averages else []),
-            *incomplete({(spec.k, name): row for name, row in self.rows.items()}, seeds),
+            *incomplete(by_k, seeds),
             *([f"left out: {self.silent} runs whose records do not say the metric"] if self.silent else []),
             *failures(self.scope.failed),
         ]

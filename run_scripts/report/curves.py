@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from statistics import mean
+from typing import Mapping
 
 from preprocess.errors import InputError
 
@@ -29,6 +30,19 @@ def curve_of(score: Score) -> list[tuple[float, float]]:
     return [(updates, mean(curve[updates] for curve in curves)) for updates in sorted(shared)]
 
 
+def unshared(rows: Mapping[str, RowScores]) -> list[str]:
+    """Where a mean leaves validations out: batches of at most so many tokens end epochs at a seed's own updates."""
+    parts = []
+    for row, of_row in rows.items():
+        for task, score in of_row.items():
+            most = max(len(run.get("dev_curve") or ()) for run in score.runs)
+            if (shared := len(curve_of(score))) < most:
+                parts.append(f"{row} on {task} has {shared} of {most}")
+    return [f"validations that not all seeds have after the same updates are left out: {'; '.join(parts)}"] * bool(
+        parts
+    )
+
+
 def curve_chart(results: Results, choice: Choice) -> Chart:
     """A panel for each task, a line for each row; the table has what decides whether training was long enough.
 
@@ -51,7 +65,7 @@ def curve_chart(results: Results, choice: Choice) -> Chart:
         groups.append([[task, name, *_cells(rows[name], task)] for name in names])
     named = ", ".join(map(str, seeds_of(scope)))
     notes = [*(note.format(named) for note in SAID), *protocol(scope, tasks)[1:]]
-    notes += [*fewer_seeds(scope), *failures(scope.failed)]
+    notes += [*unshared(rows), *fewer_seeds(scope), *failures(scope.failed)]
     return Chart(panels, Table("Dev scores over the updates", 2, HEADER, groups, notes))
 
 

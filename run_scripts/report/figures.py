@@ -14,7 +14,7 @@ from .paper import paper
 from .render import MISSING, NOTHING, Chart, Panel, Point, Series, Table
 from .runs import PAIRS, SINGLE, Results, Run, is_prompted, kind_of
 from .scope import Choice, Scope, take_runs
-from .scores import RowScores, mean_dev, mean_test, rows_of, std_of_mean
+from .scores import DIGITS, RowScores, mean_dev, mean_test, rows_of, std_of_mean
 from .tables import LEFT_OUT, SCORE_TABLES, score_text, signed_difference
 
 SHARING = ("S", "M", "L")
@@ -193,13 +193,13 @@ class Grid:
 
     @property
     def best(self) -> GridPlace | None:
-        """By dev score."""
-        known = {place: dev for place, dev in self.devs.items() if dev is not None}
-        return max(known, key=known.__getitem__) if known else None
+        """By dev score, of equal ones the first: without supplementary training, then by position."""
+        known = {place: round(dev, DIGITS) for place, dev in self.devs.items() if dev is not None}
+        return min(known, key=lambda place: (-known[place], _first(place)), default=None)
 
     @property
     def supplementary(self) -> list[int | None]:
-        return sorted({place.supplementary for place in self.tests}, key=lambda p: -1 if p is None else p)
+        return list(dict.fromkeys(place.supplementary for place in sorted(self.tests, key=_first)))
 
     def cell(self, place: GridPlace) -> str:
         impossible = place.downstream not in POSITIONS[self.kind]
@@ -213,6 +213,11 @@ class Grid:
         line = {place: score for place, score in self.tests.items() if getattr(place, held) == getattr(self.best, held)}
         points = [(getattr(place, axis), score) for place, score in line.items()]
         return sorted((position, score) for position, score in points if position is not None and score is not None)
+
+
+def _first(place: GridPlace) -> tuple[int, int]:
+    """What places are sorted by."""
+    return -1 if place.supplementary is None else place.supplementary, place.downstream
 
 
 def place_of(run: Run) -> GridPlace:

@@ -8,7 +8,7 @@ from typing import Any, Callable, Collection, Iterable, Mapping
 
 from preprocess.tasks import TASKS
 
-from .alike import CHOSEN, LENGTH
+from .alike import CHOSEN, FINGERPRINTS, LENGTH, TESTED, versions_of_data
 from .runs import (
     PROMPT,
     Run,
@@ -34,6 +34,7 @@ MEAN_OF = {
     "f1a_and_em": "mean of F1 over all answers and of questions without a mistake",
     "choice_f1_and_em": "mean of F1 and exact match of the chosen answers",
 }
+CODE = ("fairseq_idpg", "torch")
 AS_THE_AUTHORS = (
     "as in the authors' scripts: a checkpoint by its accuracy, of STS-B by its loss, of tasks that they have not by "
     "the metric that is reported"
@@ -51,10 +52,35 @@ def protocol(scope: Scope, tasks: Collection[str], scores: str = "ours") -> list
     return [
         f"{settings_note(seeds_of(scope), scores)}, at the learning rate with the best mean dev score of each row and "
         "task",
+        *rates_notes(rows_of(scope.done, itemgetter("k", "row", *PROMPT), scope.failed)),
         *selection_notes(scope.done),
+        *sizes_note(scope.done),
         metrics_note(tasks),
         variants_note(scope.done),
         *options_note(scope.done),
+        *data_note(scope.done),
+        *versions_note(scope.done),
+    ]
+
+
+def rates_notes(rows: Mapping[Any, RowScores]) -> list[str]:
+    """How learning rates were compared that have not all the seeds of the chosen one; by (K, row, ...) and task."""
+    compared: dict[str, dict[str, list[str]]] = {}
+    better = []
+    for (k, row, *_), of_row in rows.items():
+        for task, score in of_row.items():
+            for other in score.others:
+                shared, place = sorted({*score.seeds} & {*other.seeds}), task_label(task, k)
+                seeds = f"seeds {', '.join(map(str, shared))}" if shared else "no seed"
+                names = compared.setdefault(seeds, {}).setdefault(place, [])
+                names += [row] if row not in names else []
+                if shared and (there := other.dev_on(shared)) > (here := score.dev_on(shared)):
+                    better.append(f"{row} on {place}, lr {other.lr:g}: {there:.1f} and not {here:.1f}")
+    several = len(compared) > 1
+    on = [f"{seeds} ({_rows_by_place(places)})" if several else seeds for seeds, places in compared.items()]
+    return [
+        *([f"learning rates without all of these seeds were compared on {', on '.join(on)}"] if on else []),
+        *([f"better there, and left out for want of seeds: {'; '.join(better)}"] if better else []),
     ]
 
 
@@ -71,6 +97,17 @@ def _examples(runs: Iterable[Run]) -> str:
     """Of few-shot training."""
     ks = {run["k"] for run in runs} - {None}
     return f" with K = {', '.join(map(str, sorted(ks)))}" if ks else ""
+
+
+def sizes_note(runs: Iterable[Run]) -> list[str]:
+    """Of development and test sets, as far as records say: of a small training set less is left to choose with."""
+    found: dict[str, list[str]] = {}
+    for run in (run for run in runs if run.get("examples")):
+        places = found.setdefault("{dev:,} and {test:,}".format(**run["examples"]), [])
+        place = task_label(run["task"], run["k"])
+        places += [place] if place not in places else []
+    sizes = [f"{both} ({', '.join(places)})" for both, places in found.items()]
+    return [f"examples to choose with and to test on: {'; '.join(sizes)}"] if sizes else []
 
 
 def settings_note(seeds: Collection[int], scores: str = "scores") -> str:
@@ -142,6 +179,47 @@ def _given_to_all(runs: Iterable[Run]) -> set[str]:
     return set.intersection(
         *({f"{name} {value}".strip() for name, value in asked_options(run).items()} for run in runs)
     )
+
+
+def data_note(runs: Iterable[Run], name: Callable[[Run], str] = itemgetter("task")) -> list[str]:
+    """Which runs on a task are of which data, where it is not the same for all: their examples are others then.
+
+    Args:
+        name: of a run's task, as the table has it.
+    """
+    parts, certain = [], True
+    for of_task in grouped(runs, itemgetter("task")).values():
+        versions = versions_of_data(of_task)
+        for fingerprints, version in versions if len(versions) > 1 else ():
+            known = [run[key] for run in version for key in (TESTED, FINGERPRINTS[0]) if run.get(key) in fingerprints]
+            certain = certain and bool(known)
+            found = known[0] if known else version[0][FINGERPRINTS[1]]
+            parts.append(f"{found[:8]} of {_rows_by_place(_places_of_rows(version, of_task, name))}")
+    said = "not the same data for all runs of a task"
+    if not certain:
+        said = f"perhaps {said}, or not the same word vectors beside it, which older fingerprints cover"
+    return [f"{said}: {'; '.join(parts)}"] if parts else []
+
+
+def versions_note(runs: Iterable[Run]) -> list[str]:
+    """Of the packages that decide numbers, where the runs of a table were made with several."""
+    known = [run["versions"] for run in runs if run.get("versions")]
+    found = {name: dict.fromkeys(str(each[name]) for each in known if each.get(name)) for name in CODE}
+    several = [f"{name} {', '.join(sorted(versions))}" for name, versions in found.items() if len(versions) > 1]
+    return [f"runs of several versions of {'; '.join(several)}"] if several else []
+
+
+def _places_of_rows(some: Iterable[Run], runs: Collection[Run], name: Callable[[Run], str]) -> dict[str, list[str]]:
+    """Task -> rows, with K and prompt where others of ``runs`` are of the same row."""
+    found: dict[str, list[str]] = {}
+    for (row, task), of_row in grouped(some, lambda run: (run["row"], name(run))).items():
+        others = [run for run in runs if (run["row"], name(run)) == (row, task)]
+        apart = len(others) > len(of_row)
+        for run in of_row:
+            place = task_label(task, run["k"]) + _places(run, others) if apart else task
+            rows = found.setdefault(place, [])
+            rows += [row] if row not in rows else []
+    return found
 
 
 def _places(run: Run, runs: Collection[Run]) -> str:

@@ -26,11 +26,14 @@ class Results:
     Attributes:
         place: as it was named.
         continued: runs that go on from those of another task; of no table of runs on a task alone.
+        supplementary: trainings of a backbone for other runs; of no table, as the split that they report has chosen
+            their checkpoint, whatever their selection.
     """
 
     place: Path
     runs: tuple[Run, ...]
     continued: tuple[Run, ...] = ()
+    supplementary: tuple[Run, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -55,8 +58,15 @@ def read_results(place: Path) -> Results:
     for run in runs:
         _refuse_damage(run, f"{path}: run {run['run']}")
     runs = tuple({**run, "backbone": _backbone(run)} for run in runs)
-    apart = grouped(runs, lambda run: run.get("source_task") is not None)
-    return Results(place, tuple(apart.get(False, ())), tuple(apart.get(True, ())))
+    apart = grouped(runs, _kind)
+    return Results(place, **{kind: tuple(apart.get(kind, ())) for kind in ("runs", "continued", "supplementary")})
+
+
+def _kind(run: Run) -> str:
+    """Which attribute of ``Results`` a run belongs to."""
+    return (
+        "continued" if run.get("source_task") is not None else "supplementary" if run.get("supplementary") else "runs"
+    )
 
 
 def _backbone(run: Run) -> dict[str, str]:
@@ -178,6 +188,7 @@ def is_transfer(value: Any) -> bool:
         and found.get("metric") == TASKS[task].metric
         and isinstance(found.get("scores"), dict)
         and all(is_score(score) for score in (found.get("test"), *found["scores"].values()))
+        and is_text(found.get("data", ""))
         for task, found in value.items()
     )
 
@@ -186,6 +197,11 @@ def is_scores(value: Any) -> bool:
     """Whether it is a mapping of splits to scores by metric."""
     of_splits = value.values() if isinstance(value, dict) else [None]
     return all(isinstance(scores, dict) and all(map(is_score, scores.values())) for scores in of_splits)
+
+
+def is_sizes(value: Any) -> bool:
+    """Whether it is a mapping of the two splits to numbers of examples."""
+    return isinstance(value, dict) and all(is_count(value.get(split)) for split in ("dev", "test"))
 
 
 def is_curve(value: Any) -> bool:
@@ -227,12 +243,14 @@ VALUE_KINDS: dict[str, ValueKind] = {  # of what reports read
         ("k", *PROMPT, "batch_size", "max_epoch", "max_update", "best_update", "protocol"), maybe(is_count, "number")
     ),
     **dict.fromkeys(("command", "given_options"), maybe(is_words, "list of texts")),
-    **dict.fromkeys(("predictions", "error", "reason", "method", "read_sha256"), maybe(is_text, "text")),
+    **dict.fromkeys(("predictions", "error", "reason", "method", "read_sha256", "data_sha256"), maybe(is_text, "text")),
     "arch": maybe(is_name, "name"),
     "dev_curve": maybe(is_curve, "list of updates with scores"),
     "backbone": (is_backbone, "path with a sha256"),
     "options": (is_options, "mapping"),
     "scores": maybe(is_scores, "mapping of splits to scores"),
+    "examples": maybe(is_sizes, "mapping of dev and test to numbers"),
+    "versions": maybe(lambda value: isinstance(value, dict), "mapping of packages to versions"),
     "transfer": maybe(is_transfer, "mapping of tasks to scores"),
     "source_task": maybe(lambda value: is_text(value) and value in TASKS, "task"),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean, stdev
 from typing import Any, Callable, Collection, Iterable, Mapping
 
@@ -19,9 +19,13 @@ DIGITS = 6  # of a mean: what floats add behind them must not tell equal dev sco
 
 @dataclass(frozen=True)
 class Score:
-    """Finished runs at the chosen learning rate, a run for each seed, by seed."""
+    """Finished runs at the chosen learning rate, a run for each seed, by seed.
+
+    ``others``: those at rates that have other seeds, most often fewer.
+    """
 
     runs: tuple[Run, ...]
+    others: tuple[Score, ...] = ()
 
     @property
     def lr(self) -> float:
@@ -34,6 +38,10 @@ class Score:
     @property
     def dev(self) -> float:
         return mean(run["dev"] for run in self.runs)
+
+    def dev_on(self, seeds: Collection[int]) -> float:
+        """The mean over some of the seeds, as rates are compared by it."""
+        return round(mean(run["dev"] for run in self.runs if run["seed"] in seeds), DIGITS)
 
     @property
     def test(self) -> float:
@@ -58,10 +66,15 @@ def choose(runs: Iterable[Run], failed: Iterable[Run] = ()) -> Score | None:
     """
     runs = list(runs)
     out = {run["lr"] for run in failed if is_hopeless(run) and is_variant(run, runs[0])}
-    by_lr = [group for lr, group in grouped(runs, lambda run: run["lr"]).items() if lr not in out]
-    most = max(map(len, by_lr), default=0)
-    scores = [Score(tuple(sorted(group, key=lambda run: run["seed"]))) for group in by_lr if len(group) == most]
-    return max(scores, key=lambda score: (round(score.dev, DIGITS), -score.lr), default=None)
+    by_lr = grouped((run for run in runs if run["lr"] not in out), lambda run: run["lr"]).values()
+    scores = [Score(tuple(sorted(group, key=lambda run: run["seed"]))) for group in by_lr]
+    most = max((len(score.runs) for score in scores), default=0)
+    best = max(
+        (score for score in scores if len(score.runs) == most),
+        key=lambda score: (score.dev_on(score.seeds), -score.lr),
+        default=None,
+    )
+    return best and replace(best, others=tuple(score for score in scores if score.seeds != best.seeds))
 
 
 def rows_of(

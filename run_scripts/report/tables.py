@@ -192,7 +192,7 @@ LISTED = {  # key of a run -> column that lists its values
 
 def overview(results: Results) -> Table:
     """A line for each setting, selection, backbone and row."""
-    runs = results.runs
+    runs = (*results.runs, *results.supplementary)
     lines = [
         [*key, *(_values(group, name) for name in LISTED), str(_done(group)), str(len(group) - _done(group))]
         for key, group in grouped(runs, lambda run: tuple(column(run) for column in DISTINCT.values())).items()
@@ -203,6 +203,9 @@ def overview(results: Results) -> Table:
         str(run.get("error") or run.get("reason") or "no message") for run in runs if not has_finished(run)
     )
     notes = [f"{count} failed: {error}" for error, count in errors.most_common()]
+    if results.supplementary:
+        rows = ", ".join(dict.fromkeys(run["row"] for run in results.supplementary))
+        notes.append(f"{len(results.supplementary)} of supplementary training, which are of no table: {rows}")
     return Table(title, len(header) - 2, header, [[line] for line in lines], notes)
 
 

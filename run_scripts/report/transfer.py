@@ -11,16 +11,19 @@ from preprocess.errors import InputError
 from run_scripts.run.metrics import ACC_AND_MACRO_F1, MACRO_F1
 from run_scripts.run.transfer import arrow
 
-from .alike import refuse_mixture
+from .alike import TESTED, refuse_mixture
 from .notes import (
+    data_note,
     failures,
     incomplete,
     metrics_note,
     options_note,
+    rates_notes,
     seeds_of,
     selection_notes,
     settings_note,
     variants_note,
+    versions_note,
 )
 from .render import MISSING, NOTHING, Table
 from .runs import Results, Run, grouped, has_finished
@@ -68,7 +71,8 @@ def answers(results: Results) -> Iterator[Run]:
             yield {**run, **own, "task": task}
         for task, found in (run.get("transfer") or {}).items() if has_finished(run) else ():
             scores = {"dev": (run.get("scores") or {}).get("dev") or {}, "test": found["scores"]}
-            yield {**run, **own, "task": task, "scores": scores, "metric": found["metric"], "test": found["test"]}
+            said = {"metric": found["metric"], "test": found["test"], TESTED: found.get("data")}
+            yield {**run, **own, **said, "task": task, "scores": scores}
     yield from results.continued
 
 
@@ -119,8 +123,11 @@ def transfer_table(results: Results, choice: Choice) -> Table:
         for place in pair.rows:
             if score := pair.score(*place):
                 by_k.setdefault(place, {})[pair.name] = score
-    notes = [settings_note(seeds), *NOTES, *selection_notes(both.done), metrics_note([pair.target for pair in pairs])]
+    notes = [settings_note(seeds), *NOTES, *rates_notes(by_k), *selection_notes(both.done)]
+    notes += [metrics_note([pair.target for pair in pairs])]
     notes += [variants_note(both.done), *options_note(both.done)]
+    notes += data_note(both.done, lambda run: arrow(run["source_task"], run["task"]))
+    notes += versions_note(both.done)
     notes += [*incomplete(by_k, seeds), *failures(both.failed)]
     return Table("Transfer between tasks", 3, HEADER, groups, notes)
 

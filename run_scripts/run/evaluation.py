@@ -29,7 +29,7 @@ OPTION_GROUPS = ("model", "task", "criterion", "optimizer", "lr_scheduler", "opt
 
 def evaluate(experiment: Experiment, splits: Splits, checkpoint: Path, cache: Path | None) -> dict[str, Any]:
     """What a record says of a checkpoint; its predictions are saved beside it, in predictions.npz."""
-    arrays, scores, seconds = {}, {}, 0.0
+    arrays, scores, examples, seconds = {}, {}, {}, 0.0
     with quiet("fairseq", "fairseq_idpg"):
         cpu, folder = "--cpu" in experiment.options, str(splits.folder.path)
         model, task = load_on_folder(str(checkpoint), folder, cpu, representation_cache=cache and str(cache))
@@ -39,11 +39,13 @@ def evaluate(experiment: Experiment, splits: Splits, checkpoint: Path, cache: Pa
             seconds = (time.perf_counter() - started) / max(1, len(answers))  # of the last one
             arrays.update({name: answers, f"{name}_targets": targets, **of_questions(name, questions)})
             scores[name] = scores_of(experiment.facts, answers, targets, questions)
+            examples[name] = len(answers)
     with new_file(checkpoint.with_name("predictions.npz")) as path:
         np.savez_compressed(path, **arrays)
     trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     return {
         "scores": scores,
+        "examples": examples,
         "dev": scores["dev"][experiment.facts.metric],
         "test": scores["test"][experiment.facts.metric],
         "trainable": trained - model.parameter_counts()["head"],

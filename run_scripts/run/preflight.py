@@ -27,7 +27,7 @@ from fairseq_idpg.models.prepare import check_effects
 from fairseq_idpg.representations.kinds import GLOVE
 from fairseq_idpg.representations.word_vectors import load_vectors, vectors_width
 from fairseq_idpg.saving.record import Record, check_same_data, labels_here, listed
-from fairseq_idpg.tasks.folder import folder_record
+from fairseq_idpg.tasks.folder import folder_record, preprocess_facts
 from fairseq_idpg.tasks.prompt_position import POSITIONS, check_position
 from preprocess.data_folder import DataFolder
 from preprocess.dictionary import MASK
@@ -36,6 +36,7 @@ from preprocess.few_shot import check_source
 from preprocess.questions import question_file
 from preprocess.split_facts import count_examples
 from preprocess.split_scores import OF_QUESTIONS
+from preprocess.tasks import TASKS
 
 from .command import training_command
 from .evaluation import REPORTED
@@ -101,8 +102,19 @@ def check_heads(first: Iterable[Experiment], second: Iterable[Experiment]) -> No
             )
 
 
+def check_name(option: str, task: str, folder: DataFolder) -> None:
+    """Raises InputError where a folder is known to be another task's; one's own data may stand for any task."""
+    found = preprocess_facts(str(folder.path)).task
+    if found in TASKS and found != task:
+        raise InputError(
+            f"{option} {folder.path} is of {found}, and would be reported as {task}: name a folder of {task}, or the "
+            f"task {found}"
+        )
+
+
 def check_data(experiment: Experiment, folder: DataFolder) -> None:
-    """Labels of the kind that the task has, and texts that its method and position need."""
+    """The task's own data: labels of the kind that it has, and texts that its method and position need."""
+    check_name("data", experiment.task, folder)
     if folder.regression != experiment.facts.regression:
         found, wanted = ("scores", "classes") if folder.regression else ("classes", "scores")
         raise InputError(f"data {folder.path} has {found} for labels, and {experiment.task} has {wanted}: name another")
@@ -138,6 +150,7 @@ def check_others(experiment: Experiment, folder: DataFolder) -> None:
     theirs = facts_of(folder)
     for task, path in zip(experiment.eval_tasks, experiment.eval_data):
         other = DataFolder(Path(path))
+        check_name("eval_tasks", task, other)
         count_examples(other, REPORTED)
         if not other.has_labels(REPORTED):
             raise InputError(f"eval_tasks {task}: {path} has no labels of {REPORTED}: preprocess it with them")

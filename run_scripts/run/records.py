@@ -16,7 +16,7 @@ FILE = "results.jsonl"
 Record = dict[str, Any]
 DIVERGED, NO_MEMORY = "diverged", "out of memory"
 # Ends that the same run would come to again -> words of the messages that tell of them.
-REASONS = {DIVERGED: ("diverged", "probably exploding"), NO_MEMORY: ("out of memory", "into memory")}
+REASONS = {DIVERGED: ("the run has diverged", "probably exploding"), NO_MEMORY: ("out of memory", "into memory")}
 
 
 def failure(error: object) -> Record:

@@ -104,7 +104,8 @@ def test_a_run_that_has_finished_elsewhere_stays(results, tmp_path):
     assert found[0] == first and found[-1]["status"] == "done" and len(found) == 7
 
 
-def test_older_records_are_filled_from_logs_and_data(tmp_path):
+def test_older_records_are_filled_from_logs(tmp_path):
+    """The data that lies in its place now may be other data: its fingerprint would be a wrong one."""
     data = write_folder(tmp_path / "CR-bin", pairs=False)
     run = made.run("adapter", "CR", data=str(data))
     results = made.write(tmp_path / "results", [run])
@@ -112,7 +113,7 @@ def test_older_records_are_filled_from_logs_and_data(tmp_path):
     (results / "runs" / run["run"] / "train.log").write_text(LOG)
     (found,) = publish(results, tmp_path / "out.jsonl")
     assert found["dev_curve"] == [[7, 60.0], [21, 63.0]] and found["seconds"] == 8.0
-    assert len(found["data_sha256"]) == 64
+    assert "data_sha256" not in found
 
 
 @pytest.mark.parametrize("name", ["out", "out.json"])

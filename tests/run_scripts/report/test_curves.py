@@ -51,6 +51,19 @@ def test_means_over_the_seeds_at_the_chosen_rate(tmp_path):
     ]
     assert "over seeds 1, 2 of the score on the development set" in found.table.notes[0]
     assert not any("test scores" in note for note in found.table.notes)
+    left_out = "validations that not all seeds have after the same updates are left out: adapter on CR has 4 of 5"
+    assert left_out in found.table.notes
+
+
+def test_epochs_that_end_at_other_updates_are_told(tmp_path):
+    """The best of the shared validations is none of a seed then, and the table must not say so without a word."""
+    curves = {1: [[10, 50.0], [20, 90.0], [30, 60.0]], 2: [[11, 50.0], [21, 90.0], [30, 60.0]]}
+    found = [made.run("adapter", "CR", seed, dev=90.0, dev_curve=curve) for seed, curve in curves.items()]
+    table = curve_chart(Results(tmp_path, tuple(found)), Choice()).table
+    assert table.lines[0][3:] == ["60.0", "60.0", "60.0", "30", "60.0", "30"]
+    assert sum("are left out: adapter on CR has 1 of 3" in note for note in table.notes) == 1
+    table = curve_chart(Results(tmp_path, tuple(found[:1])), Choice()).table
+    assert not any("are left out" in note for note in table.notes)
 
 
 def test_half_is_the_nearest_validation(tmp_path):

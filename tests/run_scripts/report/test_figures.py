@@ -159,6 +159,15 @@ def test_figure_7_lines_through_the_best_place(tmp_path):
     assert downstream.get_title().startswith("(a) downstream") and supplementary.get_title().startswith("(b) suppl")
 
 
+def test_equally_good_places_are_chosen_between_by_their_order(tmp_path):
+    """Not by that of the records, which is the order in which runs ended."""
+    runs = [{**run, "dev": 0.1 + 0.2 if run["position"] else 0.3} for run in positions() if run["task"] == "CR"]
+    for number, given in enumerate((runs, runs[::-1])):
+        downstream, supplementary = axes_of(chart(tmp_path / str(number), 7, given))
+        assert lines(downstream, "s-idpg-phm, single sentences") == [(0, 50), (1, 51), (4, 54)]
+        assert lines(supplementary, "s-idpg-phm, single sentences") == [(0, 50), (1, 60), (4, 90)]
+
+
 def test_figure_7_as_a_grid(tmp_path):
     runs = [run for run in positions() if (run["task"], run["position"]) != ("RTE", 3)]
     table = chart(tmp_path, 7, [*runs, made.run("prompt-tuning", "MR"), made.run("m", "RTE", position=3)]).table

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from run_scripts.report.notes import fewer_seeds, options_note, selection_notes, variants_note
-from run_scripts.report.scope import Scope
+from run_scripts.report.methods import methods_table
+from run_scripts.report.notes import (
+    data_note,
+    fewer_seeds,
+    options_note,
+    rates_notes,
+    selection_notes,
+    sizes_note,
+    variants_note,
+    versions_note,
+)
+from run_scripts.report.runs import Results
+from run_scripts.report.scope import Choice, Scope
+from run_scripts.report.scores import rows_of
 
 from . import made
 
@@ -68,3 +80,96 @@ def test_figures_say_what_lacks_seeds():
     other_rate = [made.run("b", "CR", 3, lr=1e-4, dev=1.0), made.run("b", "CR", 3, lr=1e-3)]
     said = "fewer seeds: a on CR without 3; b on CR without 1, 2"
     assert fewer_seeds(Scope([*whole, *other_rate], [])) == [said]
+
+
+def on(row, task, read, data, **more):
+    """A run whose record has these fingerprints of its data; None: it does not say."""
+    found = {"read_sha256": read and read * 64, "data_sha256": data and data * 64}
+    return made.run(row, task, **{name: value for name, value in found.items() if value}, **more)
+
+
+@pytest.mark.parametrize(
+    ("runs", "said"),
+    [
+        ([on("a", "CR", "1", "1"), on("b", "CR", "2", "2")], ": 11111111 of a on CR; 22222222 of b on CR"),
+        (
+            [on("a", "CR", "1", "9"), on("b", "CR", "1", "8"), on("b", "CR", "2", "2", prompt_length=10)],
+            ": 11111111 of a on CR; b on CR, prompt length 5; 22222222 of b on CR, prompt length 10",
+        ),
+        (
+            [on("a", "CR", None, "1"), on("a", "MR", "3", "3"), on("b", "CR", "2", "2")],
+            ", or not the same word vectors beside it, which older fingerprints cover: 11111111 of a on CR; "
+            "22222222 of b on CR",
+        ),
+    ],
+)
+def test_rows_of_other_data_are_named(tmp_path, runs, said):
+    """Under every table and figure of scores; rows of EFL have data of their own, so that it is no error."""
+    assert data_note(runs) == [f"{'perhaps ' * said.startswith(',')}not the same data for all runs of a task{said}"]
+    table = methods_table(Results(tmp_path, tuple(runs)), Choice(tasks=("CR",), prompt_length=5))
+    assert (data_note(runs)[0] in table.notes) == ("prompt length" not in said)
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        [on("a", "CR", "1", "1"), on("b", "MR", "2", "2")],
+        [on("a", "CR", "1", "1"), on("b", "CR", "1", "2"), on("vectors", "CR", "2", "2")],
+        [on("a", "CR", "1", "1"), on("older", "CR", None, "2"), on("both", "CR", "1", "2")],
+        [on("a", "CR", "1", "1"), on("silent", "CR", None, None)],
+    ],
+)
+def test_the_same_texts_are_the_same_data(runs):
+    assert data_note(runs) == []
+
+
+def rates(row, task, devs):
+    """Runs by learning rate and seed."""
+    return [made.run(row, task, seed, lr, dev) for lr, of in devs.items() for seed, dev in of.items()]
+
+
+ON = "learning rates without all of these seeds were compared on "
+BETTER = "better there, and left out for want of seeds: "
+CHOSEN_BY_ONE = rates("a", "CR", {1e-3: {1: 70, 2: 60}, 1e-2: {1: 69}})  # as lr_seeds has it
+STOPPED = rates("b", "CR", {1e-3: {1: 70, 2: 60, 3: 60}, 1e-2: {1: 60, 2: 80.5}})  # before the last of its runs
+APART = rates("c", "MR", {1e-3: {1: 70}, 1e-2: {2: 60}})
+
+
+@pytest.mark.parametrize(
+    ("runs", "said"),
+    [
+        (rates("a", "CR", {1e-3: {1: 70, 2: 60}, 1e-2: {1: 69, 2: 61}}), []),
+        (CHOSEN_BY_ONE, [f"{ON}seeds 1"]),
+        (
+            STOPPED,
+            [f"{ON}seeds 1, 2", "better there, and left out for want of seeds: b on CR, lr 0.01: 70.2 and not 65.0"],
+        ),
+        ([*CHOSEN_BY_ONE, *APART], [f"{ON}seeds 1 (a on CR), on no seed (c on MR)"]),
+    ],
+)
+def test_rates_that_were_compared_on_some_of_the_seeds(tmp_path, runs, said):
+    """A sweep that was stopped shows a rate that has all seeds beside a better one that has not."""
+    assert rates_notes(rows_of(runs, lambda run: (run["k"], run["row"]))) == said
+    notes = methods_table(Results(tmp_path, tuple(runs)), Choice()).notes
+    assert notes[1 : 1 + len(said)] == said and notes[1 + len(said)].startswith("setting full")
+
+
+def test_sizes_of_what_is_chosen_with_and_tested_on(tmp_path):
+    """1,000 examples choose, as in the paper, but where K leaves fewer."""
+    sizes = {"MR": (1000, 500), "CR": (1000, 500), "MRPC": (601, 500)}
+    runs = [
+        made.run("a", task, k=500, examples={"dev": dev, "test": test}, **FEW) for task, (dev, test) in sizes.items()
+    ]
+    said = "1,000 and 500 (MR with K = 500, CR with K = 500); 601 and 500 (MRPC with K = 500)"
+    assert sizes_note([*runs, made.run("a", "RTE")]) == [f"examples to choose with and to test on: {said}"]
+    assert sizes_note(runs)[0] in methods_table(Results(tmp_path, tuple(runs)), Choice(k=500)).notes
+    assert sizes_note([made.run("a", "RTE")]) == []  # an older record
+
+
+def test_runs_of_several_versions_of_the_code(tmp_path):
+    """A sweep that goes on after an update runs what is missing: a mean over seeds is of both."""
+    old, new = ({"python": p, "torch": "2.4.1", "fairseq_idpg": v} for p, v in (("3.10", "0.1.0"), ("3.11", "0.2.0")))
+    runs = [made.run("a", "CR", 1, versions=old), made.run("a", "CR", 2, versions=new), made.run("a", "CR", 3)]
+    assert versions_note(runs) == ["runs of several versions of fairseq_idpg 0.1.0, 0.2.0"]
+    assert versions_note(runs)[0] in methods_table(Results(tmp_path, tuple(runs)), Choice()).notes
+    assert versions_note(runs[1:]) == []

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 from preprocess.errors import InputError
+from run_scripts.publish import main as publish
 from run_scripts.report.__main__ import main
 from run_scripts.report.runs import architecture, read_results
 from run_scripts.report.scope import Choice, take_runs
@@ -37,7 +39,13 @@ def error(*arguments):
     + [("position", "0"), ("prompt_length", [5]), ("supplementary_position", {}), ("trainable", "many")]
     + [("backbone", 3), ("backbone", {"path": 1, "sha256": "x"}), ("backbone", {}), ("options", [1])]
     + [("seconds_per_update", value) for value in ("1", -1, NAN, [1])]
-    + [("peak_mib", "big"), ("method", 5)]
+    + [
+        ("peak_mib", "big"),
+        ("method", 5),
+        ("examples", [1]),
+        ("examples", {"dev": 1}),
+        ("examples", {"dev": 1, "test": -1}),
+    ]
     + [("command", "x"), ("command", [1]), ("given_options", [["--fp16"]]), ("predictions", 5), ("max_update", "x")],
 )
 @pytest.mark.parametrize("what", [["--table", "1"], [], ["--figure", "9"]], ids=["table", "overview", "figure"])
@@ -107,3 +115,17 @@ def test_the_architecture_of_a_command_that_is_cut_short():
     for command in (["fairseq-train", "--arch"], [], None):
         assert architecture({"command": command, "arch": "roberta_idpg_base"}) == "roberta_idpg_base"
         assert architecture({"command": command}) == "unknown architecture"
+
+
+def test_a_backbone_trained_for_others_is_of_no_table(tmp_path, capsys):
+    """The split that such a run reports has chosen its checkpoint, though its record says clean, as others do."""
+    lone = made.run("s-idpg-phm", "MNLI", supplementary=True)
+    made.write(tmp_path, [lone])
+    assert "holds no finished full run" in error(tmp_path, "--table", "methods", "--tasks", "MNLI")
+    made.write(tmp_path, [made.run("s-idpg-phm", "MNLI", 2, test=70.0), made.run("s-idpg-phm", "CR", 2)])
+    main([str(tmp_path), "--table", "methods", "--tasks", "MNLI"])
+    assert re.search(r"^s-idpg-phm +70\.0 ", capsys.readouterr().out, re.MULTILINE)
+    main([str(tmp_path)])
+    assert "1 of supplementary training, which are of no table: s-idpg-phm" in capsys.readouterr().out
+    publish([str(tmp_path), "--out", str(tmp_path / "out.jsonl")])
+    assert json.loads((tmp_path / "out.jsonl").read_text().splitlines()[-1])["run"] == lone["run"]

@@ -121,3 +121,21 @@ def test_options_and_selection_are_told(tmp_path):
     notes = transfer_table(read_results(made.write(tmp_path, runs)), Choice()).notes
     assert "options besides the paper's: --dropout 0" in notes
     assert any(note.startswith("setting full; selection paper: ") for note in notes)
+
+
+def on_data(row, seed, tested, source="MRPC", **more):
+    """A run on a task whose model answered RTE in a folder with this fingerprint."""
+    found = {"RTE": {"metric": "accuracy", "scores": {"accuracy": 60.0}, "test": 60.0, "data": tested * 64}}
+    return made.run(row, source, seed, transfer=found, read_sha256="a" * 64, source_task=None, **more)
+
+
+def test_models_that_answered_other_data(tmp_path):
+    """Of one row they have no mean; rows stand beside each other, and the table says so."""
+    runs = [on_data("a", 1, "1"), on_data("b", 1, "1"), on_data("b", 2, "2")]
+    with pytest.raises(InputError, match="are both b on RTE, and differ in tested data 1{16} and 2{16}: remove"):
+        transfer_table(read_results(made.write(tmp_path / "a_row", runs)), Choice())
+    runs[-1] = on_data("c", 1, "2")
+    runs += [made.run("a", "RTE", source_task="MRPC", k=8, setting="few-shot", read_sha256="2" * 64)]
+    notes = transfer_table(read_results(made.write(tmp_path / "rows", runs)), Choice()).notes
+    said = "11111111 of a, b on MRPC → RTE; 22222222 of a on MRPC → RTE with K = 8; c on MRPC → RTE"
+    assert f"not the same data for all runs of a task: {said}" in notes

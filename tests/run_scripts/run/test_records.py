@@ -60,4 +60,5 @@ def test_a_folder_does_not_say_why_a_run_failed():
     said = "fairseq-train ended with status 1: {} (log: /results/diverged/out of memory/train.log)"
     assert failure(said.format("KeyError: 3"))["reason"] is None
     assert failure(said.format("the run has diverged"))["reason"] == "diverged"
+    assert failure("data /data/diverged/CR-bin has no labels of valid: name another")["reason"] is None
     assert failure(said.format("CUDA out of memory"))["reason"] == "out of memory"

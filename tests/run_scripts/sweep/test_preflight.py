@@ -110,6 +110,20 @@ def test_folders_that_do_not_suit_the_task(checked, world, tmp_path):
     assert "is not a binarized folder" in checked(data={"RTE": str(tmp_path / "empty")})
 
 
+def test_a_folder_of_another_task(checked, world, tmp_path, capfd):
+    """Its scores would be those of that task, under the name of this one."""
+    for name, task in (("other", "MRPC"), ("own", "reviews")):
+        copy = shutil.copytree(world.data / "RTE-bin", tmp_path / name)
+        (copy / "preprocess.json").write_text(json.dumps({"task": task}))
+    other, own = ({"RTE": str(tmp_path / name), "MRPC": str(tmp_path / name)} for name in ("other", "own"))
+    assert "data " + other["RTE"] + " is of MRPC, and would be reported as RTE: name a" in checked(data=other)
+    folders = {"MRPC": str(world.data / "MRPC-bin"), "QQP": other["MRPC"]}
+    said = checked(data=folders, tasks=["MRPC"], eval_tasks=["QQP"])
+    assert f"eval_tasks {other['MRPC']} is of MRPC, and would be reported as QQP" in said
+    sweep.main([str(world.config(tmp_path, data=own)), "--results", str(tmp_path / "results"), "--dry-run"])
+    assert "2 of 2 runs are missing" in capfd.readouterr().out
+
+
 def test_word_vectors_of_other_text(checked, world, tmp_path):
     data = write_folder(tmp_path / "RTE-bin", splits=SPLITS)
     (data / "glove").mkdir()

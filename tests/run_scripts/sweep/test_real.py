@@ -96,7 +96,7 @@ def test_records_say_how_they_came_about(uninterrupted, world):
         test = record["scores"]["test"]
         assert record["test"] == test["acc_and_f1"] == pytest.approx((test["accuracy"] + test["f1"]) / 2)
         assert 1 <= record["best_epoch"] <= EPOCHS and record["seconds"] > 0
-        assert 100 < record["peak_mib"] < 10_000
+        assert 100 < record["peak_mib"] < 10_000 and record["examples"] == {"dev": 8, "test": 13}
         updates, scores = zip(*record["dev_curve"])
         assert len(updates) == EPOCHS and updates[record["best_epoch"] - 1] == record["best_update"]
         assert max(scores) == pytest.approx(record["dev"], abs=0.06) and len(record["data_sha256"]) == 64

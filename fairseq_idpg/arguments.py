@@ -123,6 +123,7 @@ def check_arguments(args: Namespace, gpu: Optional[bool] = None) -> None:
     _check_supported(args)
     _check_criterion(args.criterion)
     _check_metric(args)
+    _check_precision(args)
     _check_gpu(args, not args.cpu and (torch.cuda.is_available() if gpu is None else gpu))
 
 
@@ -237,6 +238,18 @@ def check_tokens(cfg: Any, dictionary: Dictionary) -> None:
         else:
             continue
         raise InputError(f"{flag_name(name)} {token} is {found}: {remedy}")
+
+
+def _check_precision(args: Namespace) -> None:
+    """fairseq takes what it likes of several, and validates in float32 whatever it is told besides --fp16."""
+    chosen = [flag_name(name) for name in ("fp16", "bf16", "amp") if getattr(args, name)]
+    if len(chosen) > 1:
+        raise InputError(f"{chosen[0]} with {chosen[1]}: a run has one precision: leave one out")
+    if chosen not in ([], ["--fp16"]) and not trains(args):
+        raise InputError(
+            f"{chosen[0]} has no effect here: fairseq-validate computes in float32, or with --fp16 in float16: leave "
+            "it out"
+        )
 
 
 def _check_gpu(args: Namespace, gpu: bool) -> None:

@@ -66,6 +66,8 @@ def test_usual_arguments_pass():
         (["--max-epoch", "-1"], "--max-epoch -1 is too small"),
         (["--separator-token", "-1"], "--separator-token -1 is too small"),
         (["--fp16"], "--fp16 with --cpu: give --fp16-no-flatten-grads as well, or leave it out"),
+        (["--bf16", "--amp"], "--bf16 with --amp: a run has one precision: leave one out"),
+        (["--fp16", "--fp16-no-flatten-grads", "--amp"], "--fp16 with --amp: a run has one precision: leave one out"),
         (["--best-checkpoint-metric", "nothing"], "--best-checkpoint-metric nothing is unknown: give one of loss, "),
         (["--best-checkpoint-metric", "f1"], "--best-checkpoint-metric f1 needs --report-acc-and-f1: give it too"),
         (["--regression-target"], "--best-checkpoint-metric accuracy with --regression-target: give loss"),

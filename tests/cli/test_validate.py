@@ -44,3 +44,12 @@ def test_overrides_that_do_nothing_or_make_another_model(pairs, checkpoint, over
     between = " " if reason.startswith(("is", "says")) else ": "
     assert refused.last_line == f"fairseq_idpg: --model-overrides {overrides}{between}{reason}"
     assert "\ndone" not in refused.output
+
+
+@pytest.mark.parametrize("precision", ["--bf16", "--amp"])
+def test_a_precision_that_it_has_not(pairs, checkpoint, precision):
+    refused = validate(pairs, checkpoint, precision, succeed=False)
+    assert refused.last_line == (
+        f"fairseq_idpg: {precision} has no effect here: fairseq-validate computes in float32, or with --fp16 in "
+        "float16: leave it out"
+    )

@@ -33,7 +33,7 @@ from .saving.configuration import as_options, buildable, check_is_ours, shown
 from .saving.reading import is_utf8, load_state, read_file
 from .saving.record import saved_record
 from .saving.resuming import data_fingerprints
-from .saving.shared import CARD, CONFIG, FILES, SECTIONS, TENSORS, write_shared
+from .saving.shared_folder import CARD, CONFIG, FILES, SECTIONS, TENSORS, write_shared
 from .saving.tensors import ENCODER, EXTRA_STATE, FINGERPRINT, STACK, as_digest
 
 PACKAGES = ("torch", "numpy", "fairseq-fixed", "fairseq", "fairseq_idpg")

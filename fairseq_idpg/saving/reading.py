@@ -20,7 +20,7 @@ from torch import Tensor
 from ..errors import InputError
 from .checksum import CHECKSUM, changed_progress, checksum
 from .configuration import buildable, check_is_roberta, names_ours
-from .shared import read_shared
+from .shared_folder import read_shared
 from .tensors import EXTRA_STATE, FINGERPRINT, is_ours
 
 ARCHIVE = b"PK\x03\x04"

@@ -63,7 +63,7 @@ def with_few_shot_input(experiment: Experiment) -> Experiment:
     It becomes an option of the experiment, so records and reports show it; a --representation that is given stays.
     """
     usual = str(find_preset(experiment.method).defaults.get("representation"))
-    if experiment.k is None or usual != "previous-layer" or given(experiment, "--representation"):
+    if experiment.k is None or usual != "previous-layer" or option_value(experiment, "--representation"):
         return experiment
     return replace(experiment, options=(*experiment.options, *FEW_SHOT_INPUT))
 
@@ -111,7 +111,7 @@ def chosen_by(experiment: Experiment) -> list[str]:
         if experiment.facts.regression:
             return ["--best-checkpoint-metric", "loss"]
         metric = "accuracy" if metric == "acc_and_f1" else metric
-    chosen = given(experiment, "--best-checkpoint-metric")
+    chosen = option_value(experiment, "--best-checkpoint-metric")
     if chosen in LOSSES:
         raise InputError(
             f"--best-checkpoint-metric {chosen}: the lowest is best, and {experiment.task} keeps the checkpoint with "
@@ -179,7 +179,7 @@ def batch_options(batch: int) -> list[str]:
     ]
 
 
-def given(experiment: Experiment, name: str) -> str | None:
+def option_value(experiment: Experiment, name: str) -> str | None:
     """The value of one of the experiment's further options, the last one if there are several."""
     words, value = experiment.options, None
     for at, word in enumerate(words):
@@ -195,7 +195,7 @@ def number_given(experiment: Experiment, name: str, usual: int) -> int:
     Raises:
         InputError: it is none.
     """
-    value = given(experiment, name)
+    value = option_value(experiment, name)
     try:
         return usual if value is None else int(value)
     except ValueError:

@@ -167,10 +167,10 @@ def is_whole(checkpoint: Path) -> bool:
 
 
 def repair_last(folder: Path) -> None:
-    """Undoes a checkpoint_last.pt that was cut short.
+    """Undoes a checkpoint_last.pt that was cut short, as a training of an early version leaves it when it is killed.
 
-    fairseq writes the first file of a save through a temporary one, but copies checkpoint_best.pt
-    to checkpoint_last.pt in place. A broken copy means that its source was just written.
+    There fairseq copied checkpoint_best.pt, which it had just written, to checkpoint_last.pt in place;
+    fairseq_idpg/saving/host.py has replaced that.
     """
     best, last = folder / "checkpoint_best.pt", folder / "checkpoint_last.pt"
     if not last.exists() or is_whole(last):

@@ -9,9 +9,11 @@ import time
 from pathlib import Path
 from typing import Callable, Iterator, Sequence
 
-from .binarize import Encoding, Labels, Split, binarize
+from .binarize import Encoding, binarize
 from .encoders import vocab_folder
 from .job import own_splits, task_splits
+from .labels import Labels
+from .rows import Split
 from .summary import summary, write_records
 from .tasks import TASKS, TEST_SETS, find_task
 from .writing import new_folder

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import BinaryIO, Callable, Iterator
 
-from .binarize import Split
 from .errors import InputError
 from .json_examples import Record
 from .readers import record_rows
-from .rows import Columns, Malformed, Row
+from .rows import Columns, Malformed, Row, Split
 from .sources import Source
 
 LEAST = 4  # the first version of `datasets` that runs no scripts of data sets (its release notes)

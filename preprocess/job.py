@@ -6,11 +6,11 @@ import argparse
 from pathlib import Path
 from typing import Callable, Iterator, Sequence
 
-from .binarize import Labels, Split
 from .errors import InputError
 from .hub import hub_split
+from .labels import Labels
 from .readers import LAYOUTS
-from .rows import Columns, Malformed, Row
+from .rows import Columns, Malformed, Row, Split
 from .sources import Source, find_source, places
 from .tasks import Task
 from .transforms import ENTAILED, NOT_ENTAILED, efl_descriptions, entailment_pairs, swapped_pairs_appended

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Iterable, NamedTuple, Sequence
+from dataclasses import dataclass, field
+from typing import Callable, Iterable, Iterator, NamedTuple, Sequence
 
 from .errors import InputError
 from .questions import AnswerText
+from .sources import Source
 from .tasks import Column
 
 
@@ -32,6 +34,26 @@ class Malformed:
                 f"{self.source} line {line}: {reason}: mend it, or skip such lines by leaving out --strict"
             )
         self.lines.append((line, reason))
+
+
+Rows = Callable[[Callable[[int], object]], Iterator[Row]]  # reads a split anew; told to report the bytes it reads
+
+
+@dataclass
+class Split:
+    """A split to make: its name, where its rows come from, and what was found in them."""
+
+    name: str
+    source: Source
+    rows: Rows
+    malformed: Malformed
+    passes: int = 1  # how often ``rows`` reads the source
+    examples: int = 0
+    tokens: list[int] = field(default_factory=list)  # of each input, with </s>
+    unknown: int = 0
+    empty: int = 0
+    too_long: int = 0  # joined longer than RoBERTa's 512 positions
+    truncated: int = 0
 
 
 class Columns(NamedTuple):

@@ -9,10 +9,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Sequence
 
-from .binarize import Encoding, Split
+from .binarize import Encoding
 from .checksums import sha256, write_checksums
 from .columns import aligned
 from .encoders import Encoder
+from .rows import Split
 
 SHOWN = 5  # malformed lines on the terminal; the log has all
 COLUMNS = ("split", "examples", "tokens", "unknown", ">512", "truncated", "empty", "malformed")

@@ -1,0 +1,113 @@
+"""The labels of a data set, as a binarized folder holds them."""
+
+from __future__ import annotations
+
+from array import array
+from pathlib import Path
+from typing import Sequence
+
+import numpy as np
+
+from .dictionary import EOS, FILLER, MASK, SPECIAL, by_frequency, label_dictionary
+from .errors import InputError
+from .indexed import IndexedWriter
+from .rows import Row, Split, unknown_label
+
+
+class Labels:
+    """The labels of a data set: classes in a fixed order or by frequency, or scores.
+
+    Args:
+        names: the classes there may be; None: whatever the training split has.
+        scale: what scores are divided by; None for classes.
+        keep_order: give ``names`` ids in their order; else the most frequent in the training split come first.
+    """
+
+    def __init__(self, names: Sequence[str] | None = None, scale: float | None = None, keep_order: bool = False):
+        for name in filter(unfit, names or ()):
+            raise InputError(f"--labels: label {name!r} {unfit(name)}")
+        self.names = names
+        self.keep_order = keep_order
+        self.scale = scale
+        self.codes: dict[str, int] = {name: code for code, name in enumerate(names or ())}
+        self.splits: dict[str, array] = {}
+
+    def add(self, split: Split, rows: Sequence[Row]) -> None:
+        """Notes the labels of the next rows of a split; a split has labels in all its rows or in none.
+
+        Raises:
+            InputError: a label that is not known, a score that is not a number, a label with a space in it.
+        """
+        kept = self.splits.setdefault(split.name, array("i" if self.scale is None else "d"))
+        for row in rows:
+            if row.label is None:
+                continue
+            kept.append(self._code(split, row) if self.scale is None else self._score(split, row) / self.scale)
+
+    def _code(self, split: Split, row: Row) -> int:
+        assert row.label is not None
+        code = self.codes.get(row.label)
+        if code is None:
+            where = f"{split.source.name} line {row.line}"
+            if self.names is not None or not split.name.startswith("train"):
+                raise unknown_label(where, row.label, self.codes)
+            if unfit(row.label):
+                raise InputError(f"{where}: label {row.label!r} {unfit(row.label)}")
+            code = self.codes[row.label] = len(self.codes)
+        return code
+
+    def _score(self, split: Split, row: Row) -> float:
+        text = row.label or ""
+        try:
+            score = float("nan" if "_" in text else text)  # Python reads 4_5 as 45
+        except ValueError:
+            score = float("nan")
+        if not np.isfinite(score):
+            raise InputError(
+                f"{split.source.name} line {row.line}: score {row.label!r} is not a number: correct the line"
+            )
+        return score
+
+    def write(self, folder: Path) -> None:
+        """``label/``: dict.txt and an id for each example, or SPLIT.label with a score in each line."""
+        folder.mkdir()
+        labelled = {split: kept for split, kept in self.splits.items() if len(kept)}
+        if self.scale is not None:
+            for split, scores in labelled.items():
+                digits = score_digits(np.asarray(scores))
+                (folder / f"{split}.label").write_text("".join(f"{score:.{digits}g}\n" for score in scores))
+            return
+        names = list(self.codes)
+        counts = np.bincount(np.asarray(labelled.get("train", []), int), minlength=len(names))
+        order = names if self.keep_order or not counts.any() else by_frequency(dict(zip(names, counts.tolist())))
+        (folder / "dict.txt").write_text(
+            label_dictionary(order, [int(counts[self.codes[name]]) for name in order]), encoding="utf-8"
+        )
+        ids = np.asarray([len(SPECIAL) + order.index(name) for name in names], int)
+        size = len(SPECIAL) + len(order)
+        for split, codes in labelled.items():
+            with IndexedWriter(folder / split, size) as writer:
+                rows = np.column_stack([ids[np.asarray(codes)], np.full(len(codes), EOS)])
+                writer.write(rows.ravel(), np.full(len(codes), 2))
+
+
+def score_digits(scores: np.ndarray) -> int:
+    """6, as in the published folders, or as many as tell scores apart that lie close together for their size."""
+    spread = np.ptp(scores)
+    for digits in range(6, 17):
+        written = np.array([float(f"{score:.{digits}g}") for score in scores])
+        if spread == 0 or np.abs(written - scores).max() <= 1e-5 * spread:
+            return digits
+    return 17
+
+
+def unfit(label: str) -> str:
+    """Why label/dict.txt cannot hold a label; empty if it can."""
+    if label.split() != [label]:
+        return "is empty or has white space in it: give every class a name of one word"
+    if not label.isprintable():
+        sign = next(sign for sign in label if not sign.isprintable())
+        return f"has a sign that is not printed, U+{ord(sign):04X}: give the class a name without it"
+    if label in SPECIAL or label == MASK or label.startswith(FILLER):
+        return "is a name that fairseq keeps for itself: give the class another"
+    return ""

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from ...errors import InputError
 from ...representations.kinds import GLOVE, PREVIOUS_LAYER, REPRESENTATIONS
 from ..base import Geometry
-from ..options import Filled, TrueFalse, check_sizes, option
+from ..options import Filled, TrueFalse, check_rate, check_sizes, option
 from ..registry import register_preset
 from .base import TABLE_STD, GeneratorConfig, PromptAt, PromptMethod
 from .generator import DenseGenerator, Generator, PHMGenerator
@@ -99,6 +99,7 @@ class IDPG(PromptMethod):
         if 0 in self.places or not self.from_previous_layer:  # else nothing reads M(x)
             self.representation = kind
             self.representation_dropout = bool(cfg.representation_dropout)
+        check_rate(cfg, "generator_dropout")
         self.dropout = nn.Dropout(cfg.generator_dropout)
         read = self._representation_width(cfg, width)
         self.generators: Any = nn.ModuleList(

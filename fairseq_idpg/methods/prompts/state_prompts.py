@@ -12,7 +12,7 @@ from ...backbone.injection import States
 from ...errors import InputError
 from ...representations.kinds import LAST_STATES
 from ..base import Geometry
-from ..options import Filled, TrueFalse, check_sizes, option
+from ..options import Filled, TrueFalse, check_rate, check_sizes, option
 from .base import GeneratorConfig, PromptAt, PromptMethod, words_of
 
 # what a generator reads in the pass, from the states below its place
@@ -89,6 +89,7 @@ class StatePrompts(PromptMethod):
             bound = cfg.generator_hidden_size**-0.5
             nn.init.uniform_(self.bias, -bound, bound)
         self.activation: nn.Module = nn.Identity()
+        check_rate(cfg, "generator_dropout")
         self.dropout = nn.Dropout(cfg.generator_dropout)
 
     @abstractmethod

@@ -143,6 +143,8 @@ def test_dropout_of_keys_and_values_is_drawn_for_each_example(method):
     ("options", "message"),
     [
         ({"method": "prefix-tuning", "prefix_dropout": 1.0}, "--prefix-dropout 1.0 is no rate"),
+        ({"method": "m-idpg-phm", "generator_dropout": 1.0}, "--generator-dropout 1.0 is no rate"),
+        ({"method": "id-spam", "generator_dropout": -0.1}, "--generator-dropout -0.1 is no rate"),
         ({"method": "prompt-tuning", "prefix_dropout": 0.1}, "has no effect with --prompt-insertion add"),
         ({"method": "mam", "prompt_insertion": "late", "prefix_dropout": 0.1}, "with --prompt-insertion late"),
     ],

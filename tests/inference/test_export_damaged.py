@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from fairseq_idpg import load
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.saving import shared
+from fairseq_idpg.saving import shared_folder
 from tests.inference.test_export import config_of
 
 
@@ -19,7 +19,7 @@ def same_but_for(folder, change) -> None:
     """Changes what ``config.json`` says as a stranger would, who writes a checksum that fits."""
     config = config_of(folder)
     change(config)
-    config["checksum"] = shared._checksum(config, load_file(folder / "prompt.safetensors"))
+    config["checksum"] = shared_folder._checksum(config, load_file(folder / "prompt.safetensors"))
     (folder / "config.json").write_text(json.dumps(config))
 
 

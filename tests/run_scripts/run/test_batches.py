@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
-from run_scripts.run.command import batches_of_epoch, count_batches
-from run_scripts.run.command import given as option_given
+from run_scripts.run.command import batches_of_epoch, count_batches, option_value
 from run_scripts.run.experiment import Experiment
 from tests.folders import write_folder
 from tests.tasks.test_dataset import make_task
@@ -86,7 +85,7 @@ def test_tokens_are_of_an_update_like_examples(world, processes, update_freq, to
 
 def test_options_of_an_experiment():
     def value(*options):
-        return option_given(SimpleNamespace(options=options), "--max-tokens")
+        return option_value(SimpleNamespace(options=options), "--max-tokens")
 
     assert value("--fp16", "--max-tokens", "5") == value("--max-tokens=5") == "5"
     assert value("--max-tokens", "5", "--max-tokens=6") == "6"

@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+import pytest
+
 # Two threads that spin while they wait slow each other down on a busy machine; results are the same.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ["FAIRSEQ_IDPG_CACHE"] = "off"  # the user's own is none of the tests'
@@ -31,3 +33,11 @@ def pytest_collection_modifyitems(items):
         folder = item.path.relative_to(HERE).parts[0]
         if folder in QUICK and not STARTS_PROCESSES & vars(item.module).keys():
             item.add_marker("quick")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport():
+    """What a test has logged of a name that is not UTF-8 could not be sent to the process that shows the reports."""
+    report = yield
+    report.sections = [(name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections]
+    return report

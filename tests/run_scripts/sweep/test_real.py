@@ -20,13 +20,15 @@ from tests.run_scripts import tiny
 
 EPOCHS = 50
 PATIENCE = 240  # seconds, for machines with other work
-# sbatch starts the script as a job in the background; squeue is not asked; sacct says what has become of jobs.
+# sbatch starts a copy of the script, as Slurm does (submitit moves its file at once), as a job in the background;
+# squeue is not asked; sacct says what has become of jobs.
 COMMANDS = {
     "sbatch": """
 for last; do :; done
 number=$(($(cat "$SLURM_JOBS/count" 2>/dev/null || echo 100) + 1)); echo $number >"$SLURM_JOBS/count"
-cp "$last" "$SLURM_JOBS/$number.sh"
-(SLURM_JOB_ID=$number SLURM_NTASKS=1 bash "$last"; : >"$SLURM_JOBS/$number.done") >"$SLURM_JOBS/$number.log" 2>&1 &
+job="$SLURM_JOBS/$number"
+cp "$last" "$job.sh"
+(SLURM_JOB_ID=$number SLURM_NTASKS=1 bash "$job.sh"; : >"$job.done") >"$job.log" 2>&1 &
 echo "Submitted batch job $number"
 """,
     "srun": """

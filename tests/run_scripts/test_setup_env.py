@@ -67,7 +67,7 @@ class Tree:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=60,
+            timeout=300,
         )
 
     def calls(self) -> list[str]:
@@ -141,7 +141,7 @@ def test_interrupted_pip_is_rebuilt(tree):
     for line in child.stdout:
         if line == "waiting\n":
             os.killpg(child.pid, signal.SIGINT)  # as a terminal does
-    assert child.wait(timeout=30) == 130
+    assert child.wait(timeout=300) == 130
     tree.calls()
     assert tree.run().returncode == 0
     assert tree.calls()[0] == "venv"
@@ -189,5 +189,5 @@ def test_two_calls_at_once(tree):
         pytest.skip("needs flock")
     command = ["bash", str(tree.root / SCRIPT)]
     both = [subprocess.Popen(command, env=tree.environment()) for _ in range(2)]
-    assert [child.wait(timeout=60) for child in both] == [0, 0]
+    assert [child.wait(timeout=300) for child in both] == [0, 0]
     assert tree.calls().count("venv") == 1

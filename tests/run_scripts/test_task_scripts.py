@@ -41,7 +41,7 @@ def shown(tmp_path):
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
         assert (done.returncode == 0) == succeed, done.stderr
         if not succeed:

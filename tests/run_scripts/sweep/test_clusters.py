@@ -44,7 +44,7 @@ def local(tmp_path, monkeypatch):
 
 
 def ended(job):
-    job.process.wait(timeout=30)
+    job.process.wait(timeout=300)
     assert job.done()
     return job
 

@@ -7,7 +7,8 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
-from .arguments import flag_name
+from preprocess.flags import flag_name
+
 from .errors import InputError
 from .methods.base import Geometry
 from .methods.registry import find_preset

@@ -18,9 +18,9 @@ from typing import Any, Optional, Sequence
 
 from tqdm import tqdm
 
+from preprocess.flags import flag_name
 from preprocess.writing import check_output, open_output, write_output
 
-from .arguments import flag_name
 from .errors import InputError, logged_command
 from .inference.folder import load_on_folder, predict_split, questions_of
 from .inference.opening import add_model_options, add_reading_options, open_model

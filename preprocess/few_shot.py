@@ -22,6 +22,7 @@ from .cli import main as build_task
 from .data_folder import DataFolder
 from .dictionary import read_dictionary
 from .errors import InputError
+from .flags import positive, random_seed
 from .glove_folder import read_facts, read_means, write_facts
 from .indexed import IndexedWriter
 from .questions import question_file
@@ -140,18 +141,6 @@ def copy_if_there(source: Path, target: Path) -> None:
 
 def one_key_a_line(record: dict[str, Any]) -> str:
     return "{\n" + ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in record.items()) + "\n}\n"
-
-
-def positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
-    return int(text)
-
-
-def random_seed(text: str) -> int:
-    if not text.isdecimal() or int(text) >= 2**32:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 2^32 - 1")
-    return int(text)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Mapping, Sequence
 
 from preprocess.errors import InputError, command_line
-from preprocess.few_shot import positive, random_seed
+from preprocess.flags import flag_name, positive, random_seed
 from preprocess.tasks import SETTINGS, WHOLE_MODEL, Settings, Task, find_task
 from preprocess.writing import check_output, new_file
 
@@ -145,7 +145,7 @@ def other_folders(args: argparse.Namespace, data: str) -> dict[str, str]:
     """
     for name in ("eval_k", "eval_data"):
         if getattr(args, name) and not args.eval_tasks:
-            raise InputError(f"--{name.replace('_', '-')} is for other tasks: name them with --eval-tasks")
+            raise InputError(f"{flag_name(name)} is for other tasks: name them with --eval-tasks")
     if args.k and args.eval_k:
         raise InputError(f"--eval-k {args.eval_k} goes on from a model of the whole training set: leave --k out")
     names = [find_task(name).name for name in args.eval_tasks or ()]

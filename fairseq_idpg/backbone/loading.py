@@ -11,8 +11,8 @@ from torch import Tensor
 
 from preprocess.dictionary import read_dictionary
 from preprocess.errors import InputError
+from preprocess.flags import flag_name
 
-from ..arguments import flag_name
 from ..saving.checksum import tensors_digest
 from ..saving.configuration import check_is_roberta, typed
 from ..saving.known_files import KnownFile, recall

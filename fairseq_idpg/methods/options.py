@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any, Dict, Iterable, Optional, Tuple, Type
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from omegaconf import OmegaConf
 
-from ..arguments import flag_name, given
+from preprocess.flags import flag_name
+
+from ..arguments import given
 from ..errors import InputError
 
 # The type of an option: None until it is filled; a method reads it filled, and so a type checker sees it.

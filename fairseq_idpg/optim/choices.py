@@ -5,6 +5,8 @@ from argparse import Namespace
 from importlib.util import find_spec
 from typing import Any
 
+from preprocess.flags import flag_name
+
 from ..errors import InputError
 
 PACKAGES = {"cpu_adam": "deepspeed", "lamb": "apex"}  # optimizer -> the package that it is of
@@ -37,7 +39,7 @@ def check_optimization(args: Namespace) -> None:
     """
     for option in ("lr", "update_freq"):
         if not getattr(args, option):
-            raise InputError(f"--{option.replace('_', '-')} is empty: give a number")
+            raise InputError(f"{flag_name(option)} is empty: give a number")
     if args.stop_min_lr >= max(args.lr) > 0:
         raise InputError(f"--stop-min-lr {args.stop_min_lr} stops a training with --lr {max(args.lr)}: give less")
     if getattr(args, "optimizer", None) is None:
@@ -48,7 +50,7 @@ def check_optimization(args: Namespace) -> None:
     for option, name in COMPOSITE.items():
         if getattr(args, option) == name:
             raise InputError(
-                f"--{option.replace('_', '-')} {name} is not supported: a command line cannot give groups of "
+                f"{flag_name(option)} {name} is not supported: a command line cannot give groups of "
                 "parameters optimizers of their own: give --optimizer adam, or grouped_adam for two learning rates"
             )
     _check_schedule(args.lr_scheduler, args)

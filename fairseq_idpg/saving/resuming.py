@@ -16,8 +16,8 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional
 from omegaconf import OmegaConf
 
 from preprocess.checksums import sha256
+from preprocess.flags import flag_name
 
-from ..arguments import flag_name
 from ..errors import InputError
 from ..models.config import METHOD_OPTIONS
 

@@ -13,13 +13,14 @@ from fairseq.data import Dictionary, data_utils
 from preprocess.data_folder import DataFolder
 from preprocess.encoders import load_encoder
 from preprocess.encoders.base import Encoder
+from preprocess.flags import flag_name
 from preprocess.glove_folder import read_facts
 from preprocess.questions import Questions, question_file
 from preprocess.split_scores import OF_QUESTIONS, OF_TEXTS
 from preprocess.validation import check_split
 from preprocess.words import check_encoder, folder_encoder
 
-from ..arguments import REPORT, flag_name
+from ..arguments import REPORT
 from ..errors import PREPROCESS, InputError, reading_data
 from ..saving.record import Record, is_fingerprints, read_record, symbols_fingerprint
 

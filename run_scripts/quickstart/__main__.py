@@ -29,6 +29,7 @@ from typing import Any, Dict, NoReturn, Sequence
 
 from preprocess.columns import aligned
 from preprocess.errors import command_line
+from preprocess.flags import positive
 
 from .. import PARENT, ROOT, module
 from . import data
@@ -52,13 +53,6 @@ class Terminated(KeyboardInterrupt):
 
 
 # --- arguments -----------------------------------------------------------------------------------
-
-
-def positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return number
 
 
 def learning_rate(text: str) -> float:

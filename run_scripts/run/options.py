@@ -7,12 +7,13 @@ from typing import Iterable, Sequence
 
 from fairseq_idpg.models.architectures import SIZES
 from preprocess.errors import InputError
+from preprocess.flags import flag_name
 
 from .keys import one_of
 
 # Options of fairseq-train that are set here -> what sets them, as an option of train.py and a key of a sweep.
 RESERVED = {
-    **{f"--{name.replace('_', '-')}": name for name in ("backbone", "arch", "batch_size", "max_epoch", "max_update")},
+    **{flag_name(name): name for name in ("backbone", "arch", "batch_size", "max_epoch", "max_update")},
     "--method": "rows",
     "--lr": "lrs",
     "--seed": "seeds",

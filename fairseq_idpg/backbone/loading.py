@@ -7,6 +7,7 @@ from typing import Any, Dict, Optional, Tuple
 
 import torch
 from fairseq.data import Dictionary
+from fairseq.dataclass.configs import CheckpointConfig
 from torch import Tensor
 
 from preprocess.dictionary import read_dictionary
@@ -37,7 +38,7 @@ TYPES = {
 }
 LM_HEAD_PARTS = ("dense.weight", "dense.bias", "layer_norm.weight", "layer_norm.bias", "bias")
 DECODER = "decoder."  # the encoder's name in the released archives
-NO_BACKBONE = "checkpoint_last.pt"  # fairseq's default --restore-file: no backbone was named
+NO_BACKBONE = CheckpointConfig.restore_file  # fairseq's default --restore-file: no backbone was named
 
 
 @dataclass

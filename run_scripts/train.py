@@ -24,7 +24,7 @@ from .run.metrics import ACC_AND_MACRO_F1, MACRO_F1
 from .run.options import checked
 from .run.perform import perform
 from .run.preflight import check
-from .run.records import Record, append_record, read_records
+from .run.records import BEST_CHECKPOINT, Record, append_record, read_records, run_folder
 from .run.transfer import arrow, continued, with_others
 
 LARGE = "checkpoints/roberta.large/model.pt"
@@ -180,7 +180,7 @@ def run(task: Task, words: Sequence[str]) -> None:
             f"with --k, as in the authors' scripts: {added}; --representation previous-layer undoes it", file=sys.stderr
         )
     record = kept(experiment, args.results)
-    checkpoint = args.results / "runs" / record["run"] / "checkpoint_best.pt"
+    checkpoint = run_folder(args.results, record["run"]) / BEST_CHECKPOINT
     if args.out:
         place(checkpoint, args.out)
     print(f"{experiment}: {describe(record)}; checkpoint {args.out or checkpoint}")

@@ -93,9 +93,8 @@ def seconds_of(results: Results, run: Run) -> float | None:
     """Of an update; of runs whose records do not say, by the log that they left beside their results."""
     if "seconds_per_update" in run:
         return run["seconds_per_update"]
-    log = results.folder / "runs" / run["run"] / "train.log"
-    inside = results.folder.resolve() in log.resolve().parents
-    return seconds_per_update(log) if inside and log.is_file() else None
+    log = results.log(run)
+    return None if log is None else seconds_per_update(log)
 
 
 def _known(values: Iterable[float | None]) -> list[float]:

@@ -19,7 +19,7 @@ from preprocess.errors import InputError, command_line
 from ..run.experiment import Experiment
 from ..run.perform import finished
 from ..run.preflight import check, check_heads
-from ..run.records import only_one
+from ..run.records import BEST_CHECKPOINT, only_one, results_file, run_folder
 from ..run.splits import split_key, splits_of
 from ..run.transfer import continued
 from .choosing import rates_of, undecided, with_chosen_rates
@@ -168,14 +168,16 @@ def last_stage(runs: Mapping[str, Experiment], results: Path, cluster: Cluster, 
     stage = Stage(runs, results, cluster, keep_whole_models)
     failed = stage.finish()
     diverged = f", {stage.diverged} diverged" if stage.diverged else ""
-    print(f"{results / 'results.jsonl'}: {len(runs)} runs, {failed} failed{diverged}", flush=True)
+    print(f"{results_file(results)}: {len(runs)} runs, {failed} failed{diverged}", flush=True)
     return failed
 
 
 def trained(first: Mapping[Variant, Experiment], results: Path) -> dict[Variant, str]:
     """Checkpoints of supplementary training."""
-    runs = results / "supplementary" / "runs"
-    return {variant: str(runs / experiment.run / "checkpoint_best.pt") for variant, experiment in first.items()}
+    return {
+        variant: str(run_folder(results / "supplementary", experiment.run) / BEST_CHECKPOINT)
+        for variant, experiment in first.items()
+    }
 
 
 def show(sweep: Sweep, first: Mapping[Variant, Experiment], results: Path) -> None:

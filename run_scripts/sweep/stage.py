@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from ..run.experiment import Experiment
 from ..run.perform import described, finished, is_whole
-from ..run.records import DIVERGED, FILE, Record, append_record, read_records
+from ..run.records import DIVERGED, FILE, Record, append_record, read_records, run_folder
 
 ATTEMPTS = 2
 BAR = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} runs: {desc} [{elapsed}, {remaining} left]"
@@ -28,7 +28,7 @@ class Request(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        return self.results / "runs" / self.run
+        return run_folder(self.results, self.run)
 
     def finished(self) -> Record | None:
         """The run's record, if it is done and has answered all tasks that it is to answer."""

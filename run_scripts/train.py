@@ -118,8 +118,8 @@ def experiment_of(task: Task, args: argparse.Namespace, options: Sequence[str]) 
     chosen = {name: value for name, value in vars(args).items() if name in known}
     chosen.update(task=task.name, data=args.data or f"data/{task.name}-bin")
     del chosen["eval_tasks"], chosen["eval_data"]
-    given = Experiment(**chosen, lr=0.0, options=checked(options))
-    experiment = with_few_shot_input(with_others(given, "--eval-tasks", other_folders(args, given.data)).absolute())
+    named = Experiment(**chosen, lr=0.0, options=checked(options))
+    experiment = with_few_shot_input(with_others(named, "--eval-tasks", other_folders(args, named.data)).absolute())
     return replace(experiment, lr=learning_rates(experiment)[0] if args.lr is None else args.lr)
 
 
@@ -184,8 +184,8 @@ def run(task: Task, words: Sequence[str]) -> None:
     if args.out:
         place(checkpoint, args.out)
     print(f"{experiment}: {describe(record)}; checkpoint {args.out or checkpoint}")
-    for name, found in record.get("transfer", {}).items():
-        print(f"{arrow(task.name, name)} without training on it: {listed_scores(found['scores'])}")
+    for name, other in record.get("transfer", {}).items():
+        print(f"{arrow(task.name, name)} without training on it: {listed_scores(other['scores'])}")
     for each in further:
         print(f"{each}: {describe(kept(each, args.results))}")
 

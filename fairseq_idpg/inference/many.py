@@ -49,21 +49,21 @@ class ManyTasks:
         """
         what = f"{self.option} {checkpoint}"
         predictor = self.open_checkpoint(str(checkpoint))
-        found = name or predictor.record.task
-        if not found:
+        task = name or predictor.record.task
+        if not task:
             raise InputError(f"{what} does not record the name of its task: give it one, as in NAME={checkpoint}")
         check_shares(predictor, what)
         with self.lock:
-            if found in self.tasks:
+            if task in self.tasks:
                 raise InputError(
-                    f"{what}: there is a task {found} already: give it another name, as in NAME={checkpoint}"
+                    f"{what}: there is a task {task} already: give it another name, as in NAME={checkpoint}"
                 )
             if self.first is not None:
                 check_same_backbone(predictor, self.first, what)
                 share(predictor, self.first.model.encoder)
             self.first = self.first or predictor
-            self.tasks = {**self.tasks, found: predictor}
-        return found
+            self.tasks = {**self.tasks, task: predictor}
+        return task
 
     def drop(self, name: str) -> None:
         """Forgets a task. The backbone stays.
@@ -148,5 +148,5 @@ class ManyTasks:
     ) -> List[Prediction]:
         predictor, inputs = reading.predictor, [reading.inputs[number] for number in numbers]
         check_finite(logits, numbers, lambda number: f"task {reading.task}: {name(number)}")
-        answers = predictor.answers(logits, [given.labels for given in inputs])
-        return [Prediction(text=given.text, **answer) for given, answer in zip(inputs, answers)]
+        answers = predictor.answers(logits, [each.labels for each in inputs])
+        return [Prediction(text=each.text, **answer) for each, answer in zip(inputs, answers)]

@@ -129,18 +129,18 @@ def train(run: Run, examples: int) -> None:
 
 def measure(run: Run) -> float:
     """Accuracy of the best checkpoint on the test split, in %."""
-    found: list[float] = []
+    accuracies: list[float] = []
 
     def read(line: str) -> None:
         stats = parse_line(line)[2]
         if stats and "test_accuracy" in stats:
-            found.append(float(stats["test_accuracy"]))
+            accuracies.append(float(stats["test_accuracy"]))
 
     log = run.folder / "test.log"
     run_logged(validate_command(run), log, read)
-    if not found:
+    if not accuracies:
         raise InputError(f"fairseq-validate printed no test_accuracy, see {log}")
-    return found[-1]
+    return accuracies[-1]
 
 
 def finish_run(run: Run, examples: int) -> dict[str, Any]:

@@ -89,15 +89,15 @@ def answer_others(experiment: Experiment, record: Record, folder: Path, cache: P
     Raises:
         InputError: see ``evaluate_elsewhere``; the checkpoint is not there any more.
     """
-    best, found = folder / BEST_CHECKPOINT, dict(record.get("transfer") or {})
+    best, answered = folder / BEST_CHECKPOINT, dict(record.get("transfer") or {})
     for task, data in unanswered(record, experiment):
         if not best.is_file():
             raise InputError(
                 f"{best} is gone, so that {task} cannot be answered: remove {folder}, and the run is made again "
                 "(keep_whole_models: true keeps models that train the backbone)"
             )
-        found[task] = evaluate_elsewhere(experiment, task, data, best, cache)
-    return found
+        answered[task] = evaluate_elsewhere(experiment, task, data, best, cache)
+    return answered
 
 
 def finished(results: Path, run: str, experiment: Experiment | None = None) -> Record | None:

@@ -120,8 +120,8 @@ class Stage:
         for record in read_records(self.results):
             if record["run"] in self.runs and has_diverged(record):
                 self.diverged += 1
-                told = f"diverged before, and is not tried again as long as its line is in {self.results / FILE}"
-                progress.bar.write(f"{self.runs[record['run']]}: {told}")
+                reason = f"diverged before, and is not tried again as long as its line is in {self.results / FILE}"
+                progress.bar.write(f"{self.runs[record['run']]}: {reason}")
         before = self.diverged
         try:
             while self.queue or self.running:

@@ -19,7 +19,7 @@ from preprocess.split_scores import METRICS as SPLIT_METRICS
 from preprocess.split_scores import PARTS
 
 from .errors import InputError
-from .optim.choices import check_betas, check_optimization
+from .optim.choices import check_optimization, parse_betas
 
 TASK = "sentence_prediction_idpg"
 # option -> its least value; with these values fairseq ends in a traceback, or trains nothing without a word
@@ -110,7 +110,8 @@ def check_arguments(args: Namespace, gpu: Optional[bool] = None) -> None:
         raise InputError(f"--seed {args.seed} is too large: give {LARGEST_SEED} or less")
     if not args.batch_size and not args.max_tokens:
         raise InputError("--batch-size is missing: give it, or --max-tokens")
-    check_betas(getattr(args, "adam_betas", None))
+    if isinstance(getattr(args, "adam_betas", None), str):
+        parse_betas(args.adam_betas)
     if trains(args):
         check_optimization(args)
         if ":" in args.data:

@@ -3,7 +3,7 @@
 import ast
 from argparse import Namespace
 from importlib.util import find_spec
-from typing import Any
+from typing import Tuple
 
 from preprocess.flags import flag_name
 
@@ -14,18 +14,16 @@ COMPOSITE = {"optimizer": "composite", "lr_scheduler": "pass_through"}
 ONE_RATE = ("cosine", "inverse_sqrt", "reduce_lr_on_plateau", "tri_stage", "triangular")
 
 
-def check_betas(text: Any) -> None:
-    """Refuses a text that is more than two numbers: fairseq runs it as Python.
+def parse_betas(text: str) -> Tuple[float, float]:
+    """The two numbers of --adam-betas, a text that fairseq runs as Python, whatever it is.
 
     Raises:
         InputError: it is no pair of shares.
     """
-    if not isinstance(text, str):
-        return
     try:
-        betas = ast.literal_eval(text)
-        if len(betas) == 2 and all(0 <= beta < 1 for beta in betas):
-            return
+        first, second = ast.literal_eval(text)
+        if 0 <= first < 1 and 0 <= second < 1:
+            return float(first), float(second)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         pass
     raise InputError(f"--adam-betas {text} is no pair of shares: give two below 1, such as '(0.9, 0.98)'")

@@ -31,6 +31,7 @@ from epoch_runs import Setting, check_methods
 
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError, command_line
+from preprocess.flags import flag_name
 from preprocess.writing import new_file
 
 
@@ -61,7 +62,7 @@ def check(args: argparse.Namespace) -> list[tuple[DataFolder, str]]:
     """
     for name, least in (("updates", 2), ("batch_size", 1), ("rounds", 1), ("threads", 1)):
         if getattr(args, name) < least:
-            raise InputError(f"--{name.replace('_', '-')} {getattr(args, name)} is too small: give {least} or more")
+            raise InputError(f"{flag_name(name)} {getattr(args, name)} is too small: give {least} or more")
     if not args.backbone.is_file():
         raise InputError(f"--backbone {args.backbone} is not a file: give a fairseq RoBERTa model.pt")
     if args.json and not args.json.resolve().parent.is_dir():

@@ -46,6 +46,7 @@ from step_worker import CLOCKS
 from fairseq_idpg.inference.predictor import Predictor
 from fairseq_idpg.inference.reading import TextFile
 from preprocess.errors import command_line
+from preprocess.flags import flag_name
 
 NUMBERS = {  # name: default, help
     "sentences": (256, "in a turn, of the test split's beginning"),
@@ -63,8 +64,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add = parser.add_argument
     add("folder", type=Path, nargs="?", default=Path("quickstart"), help="of a quick start (default quickstart)")
     for name, (default, text) in NUMBERS.items():
-        flag = "--" + name.replace("_", "-")
-        add(flag, type=int, default=default, metavar="N", help=f"{text} (default {default})")
+        add(flag_name(name), type=int, default=default, metavar="N", help=f"{text} (default {default})")
     add("--clock", choices=tuple(CLOCKS), default="wall", help="default wall")
     add("--no-served", action="store_true", help="leave the server out, which needs packages of its own")
     add("--json", type=Path, metavar="FILE", help="save the figures")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from preprocess.errors import InputError
+from preprocess.flags import flag_name
 
 SHORTEST, LONGEST = 0.3, 1.5  # where drawn lengths are cut off, times their mean
 POSITIONS = 512  # RoBERTa's
@@ -77,15 +78,11 @@ NUMBERS = {
 }
 
 
-def flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
-
-
 def add_numbers(parser: argparse.ArgumentParser, base: Settings, **notes: str) -> None:
     """An option for each number, None where it is not given: then it is ``base``'s, or what ``notes`` say of it."""
     for name, text in NUMBERS.items():
         note = notes.get(name, getattr(base, name))
-        parser.add_argument(flag(name), type=int, metavar="N", help=f"{text} (default {note})")
+        parser.add_argument(flag_name(name), type=int, metavar="N", help=f"{text} (default {note})")
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
@@ -103,7 +100,7 @@ def positive(args: argparse.Namespace, *names: str) -> dict[str, int]:
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     for name, value in given.items():
         if value < 1:
-            raise InputError(f"{flag(name)} {value} is too small: give 1 or more")
+            raise InputError(f"{flag_name(name)} {value} is too small: give 1 or more")
     return given
 
 

@@ -14,11 +14,12 @@ from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
 from torch import nn
 
+from preprocess.flags import LARGEST_SEED, flag_name
 from preprocess.split_scores import METRICS as SPLIT_METRICS
 from preprocess.split_scores import PARTS
 
 from .errors import InputError
-from .optim.choices import check_betas, check_optimization
+from .optim.choices import check_optimization, parse_betas
 
 TASK = "sentence_prediction_idpg"
 # option -> its least value; with these values fairseq ends in a traceback, or trains nothing without a word
@@ -40,7 +41,6 @@ METRICS = {
 }
 LOSSES = ("loss", "nll_loss")  # of which the lowest is best; of all others the highest
 OURS = {part for parts in PARTS.values() for part in parts}  # what fairseq's criterion does not log
-LARGEST_SEED = 2**32 - 1  # numpy's
 SHARDING = "frozen weights are not sharded, and the state of trained ones is small"
 EMA = "the average would be of the frozen weights too, and training could not go on from a checkpoint"
 PARTS_OF_A_MODEL = "this model is not divided among devices"
@@ -72,11 +72,6 @@ UNSUPPORTED_OF_TASK = {  # flags of fairseq's sentence_prediction
 TRAIN = "train"  # and more: the splits whose pairs are swapped, and whose questions need not stay together
 LAUNCHERS = ("MASTER_ADDR", "SLURM_JOB_ID")  # variables of what starts several processes: torchrun, Slurm
 BACKENDS = ("c10d", "pytorch_ddp", "no_c10d", "legacy_ddp")
-
-
-def flag_name(name: str) -> str:
-    """``prompt_length`` -> ``--prompt-length``."""
-    return "--" + name.replace("_", "-")
 
 
 def given(cfg: Any, name: str) -> str:
@@ -115,7 +110,8 @@ def check_arguments(args: Namespace, gpu: Optional[bool] = None) -> None:
         raise InputError(f"--seed {args.seed} is too large: give {LARGEST_SEED} or less")
     if not args.batch_size and not args.max_tokens:
         raise InputError("--batch-size is missing: give it, or --max-tokens")
-    check_betas(getattr(args, "adam_betas", None))
+    if isinstance(getattr(args, "adam_betas", None), str):
+        parse_betas(args.adam_betas)
     if trains(args):
         check_optimization(args)
         if ":" in args.data:

@@ -78,8 +78,8 @@ def backbone_sizes(args: argparse.Namespace, symbols: int = ROBERTA_SYMBOLS) -> 
     in_layer = [*attention, ("fc1", inner, width), ("fc2", width, inner), *norms]
     parts = [(f"layers.{i}.{name}", *shape) for i in range(args.encoder_layers) for name, *shape in in_layer]
     sizes = {"embed_tokens.weight": symbols * width, "embed_positions.weight": (args.max_positions + 2) * width}
-    for name, made, read in [("layernorm_embedding", width, 1), *parts]:
-        sizes.update({f"{name}.weight": made * read, f"{name}.bias": made})
+    for name, outputs, inputs in [("layernorm_embedding", width, 1), *parts]:
+        sizes.update({f"{name}.weight": outputs * inputs, f"{name}.bias": outputs})
     return sizes
 
 

@@ -170,25 +170,25 @@ def run_facts(state: Mapping[str, Any], data: Any, dataset: Mapping[str, Any], r
         InputError: the record cannot be read, or is none.
     """
     cfg, extra = as_options(state.get("cfg")), as_options(state.get("extra_state"))
-    found = {name: plain(as_options(cfg.get(section)).get(option)) for name, (section, option) in FACTS.items()}
+    settings = {name: plain(as_options(cfg.get(section)).get(option)) for name, (section, option) in FACTS.items()}
     score = plain(extra.get("val_loss"))
-    scores = {"valid": {str(found["metric"] or "loss"): score}} if isinstance(score, (int, float)) else {}
+    scores = {"valid": {str(settings["metric"] or "loss"): score}} if isinstance(score, (int, float)) else {}
     if record is not None:
-        told = read_run_record(record)
-        check_is_of(told, state, record)
-        found.update({name: plain(told[name]) for name in OF_RECORD if told.get(name) is not None})
-        scores, data = told["scores"], told.get("data", data)
+        run_record = read_run_record(record)
+        check_is_of(run_record, state, record)
+        settings.update({name: plain(run_record[name]) for name in OF_RECORD if run_record.get(name) is not None})
+        scores, data = run_record["scores"], run_record.get("data", data)
     digest = content_digest(Path(data)) if was_trained_on(state, data, dataset) else None
-    found.update({name: found[name] or None for name in ("max_epoch", "max_update")})  # 0: no limit
-    facts = {"scores": scores, **found, "data_sha256": digest}
+    settings.update({name: settings[name] or None for name in ("max_epoch", "max_update")})  # 0: no limit
+    facts = {"scores": scores, **settings, "data_sha256": digest}
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def check_is_of(told: Mapping[str, Any], state: Mapping[str, Any], record: str) -> None:
+def check_is_of(run_record: Mapping[str, Any], state: Mapping[str, Any], record: str) -> None:
     """Raises InputError for a record of another checkpoint, such as the best one before training went on."""
     history = state.get("optimizer_history")
     updates = as_options(history[-1]).get("num_updates") if isinstance(history, list) and history else None
-    scored = told.get("best_update")
+    scored = run_record.get("best_update")
     if None not in (scored, updates) and scored != updates:
         raise InputError(
             f"{record} has the scores of a checkpoint after {shown(scored)} updates, and this one is after "
@@ -204,21 +204,21 @@ def was_trained_on(state: Mapping[str, Any], data: Any, dataset: Mapping[str, An
     if not isinstance(data, str) or not os.path.isdir(data):
         return False
     fixed = as_options(as_options(state["model"].get(EXTRA_STATE, {}).get("run")).get("fixed"))
-    found = data_fingerprints(data, {**vars(DatasetConfig()), **dataset})
-    return found.items() <= fixed.items()
+    fingerprints = data_fingerprints(data, {**vars(DatasetConfig()), **dataset})
+    return fingerprints.items() <= fixed.items()
 
 
 def read_run_record(path: str) -> Dict[str, Any]:
     """A record with ``scores``: {split: {name: value}}."""
     try:
-        told = json.loads(Path(path).read_text(encoding="utf-8"))
+        record = json.loads(Path(path).read_text(encoding="utf-8"))
         scores = {
-            str(split): {str(name): float(value) for name, value in found.items()}
-            for split, found in told["scores"].items()
+            str(split): {str(name): float(value) for name, value in of_split.items()}
+            for split, of_split in record["scores"].items()
         }
-        if not all(math.isfinite(value) for found in scores.values() for value in found.values()):
+        if not all(math.isfinite(value) for of_split in scores.values() for value in of_split.values()):
             raise ValueError
-        return {**told, "scores": scores}
+        return {**record, "scores": scores}
     except OSError as error:
         raise InputError(f"--record {path} cannot be read ({error.strerror}): name another file") from None
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):

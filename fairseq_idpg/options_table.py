@@ -10,7 +10,8 @@ from fairseq.criterions.sentence_prediction import SentencePredictionConfig as C
 from fairseq.optim.adam import FairseqAdamConfig
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig
 
-from .arguments import flag_name
+from preprocess.flags import flag_name
+
 from .criterions.sentence_prediction_idpg import SentencePredictionIDPGCriterionConfig
 from .errors import logged_command
 from .methods.registry import PRESETS

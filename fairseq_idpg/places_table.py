@@ -7,7 +7,8 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
-from .arguments import flag_name
+from preprocess.flags import flag_name
+
 from .errors import InputError
 from .methods.base import Geometry
 from .methods.registry import find_preset
@@ -68,15 +69,15 @@ def command(options: Dict[str, Any]) -> str:
 
 def places_markdown() -> List[str]:
     """A row for each generator, a column for each place, and the lines of refusals below, numbered."""
-    told: List[str] = []
+    refusals: List[str] = []
     rows = ["| `--method` | " + " | ".join(f"`{insertion}` `{layers}`" for insertion, layers in COLUMNS) + " |"]
     rows.append("| --- |" + " --- |" * len(COLUMNS))
     for generator in GENERATORS:
         cells = []
         for place in COLUMNS:
             line = refusal(generator, *place)
-            if line is not None and line not in told:
-                told.append(line)
-            cells.append("yes" if line is None else f"no ({told.index(line) + 1})")
+            if line is not None and line not in refusals:
+                refusals.append(line)
+            cells.append("yes" if line is None else f"no ({refusals.index(line) + 1})")
         rows.append(f"| `{command(generator)}` | " + " | ".join(cells) + " |")
-    return [*rows, "", *(f"{number}. `{line}`" for number, line in enumerate(told, 1))]
+    return [*rows, "", *(f"{number}. `{line}`" for number, line in enumerate(refusals, 1))]

@@ -18,9 +18,9 @@ from typing import Any, Optional, Sequence
 
 from tqdm import tqdm
 
+from preprocess.flags import flag_name
 from preprocess.writing import check_output, open_output, write_output
 
-from .arguments import flag_name
 from .errors import InputError, logged_command
 from .inference.folder import load_on_folder, predict_split, questions_of
 from .inference.opening import add_model_options, add_reading_options, open_model
@@ -139,9 +139,9 @@ def predict_folder(args: argparse.Namespace) -> None:
     model, task = load_on_folder(args.path[0], args.data, args.cpu, args.int8, args.truncate, **caches, **changed)
     questions = questions_of(task, split, "--choose") if args.choose else None
     start = time.perf_counter()
-    found = predict_split(model, task, split, args.batch_size, progress=True)
-    write_output(args.out, "".join(f"{line}\n" for line in found.lines(questions)), "--out")
-    report(args.out, len(found.outputs), split, start)
+    predictions = predict_split(model, task, split, args.batch_size, progress=True)
+    write_output(args.out, "".join(f"{line}\n" for line in predictions.lines(questions)), "--out")
+    report(args.out, len(predictions.outputs), split, start)
 
 
 def report(out: Path, count: int, what: str, start: float) -> None:

@@ -17,7 +17,8 @@ import socket
 import sys
 from typing import Any, Iterator, Optional, Sequence, Set
 
-from .arguments import flag_name
+from preprocess.flags import flag_name
+
 from .errors import InputError, logged_command
 from .inference.opening import add_model_options, add_reading_options, open_model
 

@@ -11,6 +11,7 @@ from typing import Any, Sequence
 
 from .encoders import ENCODERS
 from .errors import InputError, command_line
+from .flags import flag_name
 
 LABEL = "label"  # the column of labels
 COMMANDS = ("few-shot", "glove", "stats", "tasks")
@@ -55,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
 
 def check(args: argparse.Namespace) -> None:
     """Refuses options that contradict each other, before anything is read."""
-    sources = [f"--{name.replace('_', '-')}" for name in SOURCES if getattr(args, name)]
+    sources = [flag_name(name) for name in SOURCES if getattr(args, name)]
     if len(sources) != 1:
         given = f"not {' and '.join(sources)}" if sources else "none was given"
         raise InputError(f"give one of --raw, --from-tsv, --from-csv, --from-jsonl and --from-hub; {given}")

@@ -7,7 +7,7 @@ from typing import Callable, TypeVar
 
 import numpy as np
 
-from .checksums import FACTS, compare, read_checksums
+from .checksums import FOLDER_FACTS, compare, read_checksums
 from .dictionary import MASK, SPECIAL, read_dictionary, read_labels
 from .errors import InputError
 from .indexed import IndexedRows
@@ -47,7 +47,7 @@ class DataFolder:
         if "input1/dict.txt" in present and read_dictionary(path / "input1" / "dict.txt") != symbols:
             raise InputError(f"{path}: input0/dict.txt and input1/dict.txt differ: preprocess the folder again")
         self.label_names = read_labels(path / "label" / "dict.txt") if "label/dict.txt" in present else []
-        recorded = {name for name in self.record or () if name == FACTS or name.endswith("/dict.txt")}
+        recorded = {name for name in self.record or () if name == FOLDER_FACTS or name.endswith("/dict.txt")}
         compare(path, sorted({*present, *recorded}), self.record)
         self.checked: dict[str, int] = {}
 

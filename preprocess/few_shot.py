@@ -16,13 +16,14 @@ from typing import Any, Iterator, Sequence
 
 import numpy as np
 
-from .checksums import write_checksums
+from .checksums import FOLDER_FACTS, write_checksums
 from .cli import check_task_name
 from .cli import main as build_task
 from .data_folder import DataFolder
 from .dictionary import read_dictionary
 from .errors import InputError
-from .glove_folder import read_facts, read_means, write_facts
+from .flags import positive, random_seed
+from .glove_folder import GLOVE_FACTS, read_facts, read_means, write_facts
 from .indexed import IndexedWriter
 from .questions import question_file
 from .sampling import select_rows
@@ -53,7 +54,7 @@ def few_shot(
         write_splits(data, {"train": train, "valid": valid}, folder)
         take_questions(data, {"train": train, "valid": valid}, folder)
         take_vectors(data, {"train": train, "valid": valid}, folder)
-        copy_if_there(data.path / "preprocess.json", folder / "preprocess.json")
+        copy_if_there(data.path / FOLDER_FACTS, folder / FOLDER_FACTS)
         (folder / "few_shot.json").write_text(one_key_a_line(record), encoding="utf-8")
         write_checksums(folder)
 
@@ -115,7 +116,7 @@ def take_questions(data: DataFolder, splits: dict[str, np.ndarray], folder: Path
 
 def take_vectors(data: DataFolder, splits: dict[str, np.ndarray], folder: Path) -> None:
     """The examples' word vectors too, where ``python -m preprocess glove`` has left some in the source."""
-    if not (data.path / "glove" / "glove.json").is_file():
+    if not (data.path / "glove" / GLOVE_FACTS).is_file():
         return
 
     def warn(message: str) -> None:
@@ -140,18 +141,6 @@ def copy_if_there(source: Path, target: Path) -> None:
 
 def one_key_a_line(record: dict[str, Any]) -> str:
     return "{\n" + ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in record.items()) + "\n}\n"
-
-
-def positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
-    return int(text)
-
-
-def random_seed(text: str) -> int:
-    if not text.isdecimal() or int(text) >= 2**32:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 2^32 - 1")
-    return int(text)
 
 
 def parser() -> argparse.ArgumentParser:

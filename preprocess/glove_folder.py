@@ -15,7 +15,7 @@ from .split_facts import token_digests
 from .vector_files import UNREADABLE, open_array
 
 REMEDY = "run python -m preprocess glove --vectors FILE --data"
-FACTS, SUMS = "glove.json", "means_sha256"
+GLOVE_FACTS, SUMS = "glove.json", "means_sha256"
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
     Raises:
         InputError: it is missing or damaged.
     """
-    path = folder / "glove" / FACTS
+    path = folder / "glove" / GLOVE_FACTS
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
         sums = (facts["sha256"], facts.get(SUMS, {}))
@@ -58,7 +58,8 @@ def read_means(data: DataFolder, split: str, warn: Callable[[str], object]) -> n
         raise damaged from None
     if SUMS not in facts:
         warn(
-            f"{path.parent / FACTS} is of an earlier version and has no checksums of the vectors: {REMEDY} {data.path}"
+            f"{path.parent / GLOVE_FACTS} is of an earlier version and has no checksums of the vectors: {REMEDY} "
+            f"{data.path}"
         )
         if means.ndim != 2 or means.dtype.kind != "f" or not np.isfinite(means).all():
             raise damaged
@@ -68,4 +69,4 @@ def read_means(data: DataFolder, split: str, warn: Callable[[str], object]) -> n
 def write_facts(folder: Path, facts: dict[str, Any]) -> None:
     """glove.json of ``folder`` (DATA/glove), whose vectors are written already."""
     sums = {path.name: sha256(path) for path in sorted(folder.glob("*.npy"))}
-    (folder / FACTS).write_text(f"{json.dumps({**facts, SUMS: sums}, indent=2)}\n", encoding="utf-8")
+    (folder / GLOVE_FACTS).write_text(f"{json.dumps({**facts, SUMS: sums}, indent=2)}\n", encoding="utf-8")

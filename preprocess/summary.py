@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Sequence
 
 from .binarize import Encoding
-from .checksums import sha256, write_checksums
+from .checksums import FOLDER_FACTS, sha256, write_checksums
 from .columns import aligned
 from .encoders import Encoder
 from .rows import Split
@@ -84,5 +84,5 @@ def write_records(
         "scale": scale,
         "max_length": encoding.max_length,
     }
-    (folder / "preprocess.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    (folder / FOLDER_FACTS).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     write_checksums(folder)

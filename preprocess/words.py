@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .checksums import FOLDER_FACTS
 from .data_folder import DataFolder
 from .dictionary import read_dictionary
 from .encoders import ENCODERS
@@ -62,7 +63,7 @@ def folder_facts(data: DataFolder) -> dict[str, Any]:
     Raises:
         InputError: it is damaged.
     """
-    record = data.path / "preprocess.json"
+    record = data.path / FOLDER_FACTS
     try:
         facts = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {}
     except (OSError, ValueError, RecursionError):
@@ -80,10 +81,10 @@ def folder_encoder(data: DataFolder, bpe: str | None, vocab: Path | None) -> tup
         raise InputError(f"{data.path} does not say how it was encoded: name the folder of its encoder with --vocab")
     if name not in list(ENCODERS):
         raise InputError(
-            f"{data.path}/preprocess.json: unknown bpe {name!r}: name one of {', '.join(ENCODERS)} with --bpe"
+            f"{data.path / FOLDER_FACTS}: unknown bpe {name!r}: name one of {', '.join(ENCODERS)} with --bpe"
         )
     if not isinstance(folder, (str, Path)):
-        raise InputError(f"{data.path}/preprocess.json: vocab {folder!r} is no folder: name it with --vocab")
+        raise InputError(f"{data.path / FOLDER_FACTS}: vocab {folder!r} is no folder: name it with --vocab")
     return name, Path(folder)
 
 

@@ -46,11 +46,8 @@ def published(run: Run, results: Results) -> Run:
 
 def found_again(run: Run, results: Results) -> Run:
     """What older records lack and the log says; of their data nobody knows whether it is still what they read."""
-    found: Run = {}
-    log = results.folder / "runs" / run["run"] / "train.log"
-    if log.is_file() and results.folder.resolve() in log.resolve().parents:
-        found = {**training_facts(log), "dev_curve": dev_curve(log, find_task(run["task"]).metric)}
-    return found
+    log = results.log(run)
+    return {} if log is None else {**training_facts(log), "dev_curve": dev_curve(log, find_task(run["task"]).metric)}
 
 
 def shown(value: Any) -> Any:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Mapping, Sequence
 
 from preprocess.errors import InputError, command_line
-from preprocess.few_shot import positive, random_seed
+from preprocess.flags import flag_name, positive, random_seed
 from preprocess.tasks import SETTINGS, WHOLE_MODEL, Settings, Task, find_task
 from preprocess.writing import check_output, new_file
 
@@ -24,7 +24,7 @@ from .run.metrics import ACC_AND_MACRO_F1, MACRO_F1
 from .run.options import checked
 from .run.perform import perform
 from .run.preflight import check
-from .run.records import Record, append_record, read_records
+from .run.records import BEST_CHECKPOINT, Record, append_record, read_records, run_folder
 from .run.transfer import arrow, continued, with_others
 
 LARGE = "checkpoints/roberta.large/model.pt"
@@ -118,8 +118,8 @@ def experiment_of(task: Task, args: argparse.Namespace, options: Sequence[str]) 
     chosen = {name: value for name, value in vars(args).items() if name in known}
     chosen.update(task=task.name, data=args.data or f"data/{task.name}-bin")
     del chosen["eval_tasks"], chosen["eval_data"]
-    given = Experiment(**chosen, lr=0.0, options=checked(options))
-    experiment = with_few_shot_input(with_others(given, "--eval-tasks", other_folders(args, given.data)).absolute())
+    named = Experiment(**chosen, lr=0.0, options=checked(options))
+    experiment = with_few_shot_input(with_others(named, "--eval-tasks", other_folders(args, named.data)).absolute())
     return replace(experiment, lr=learning_rates(experiment)[0] if args.lr is None else args.lr)
 
 
@@ -145,7 +145,7 @@ def other_folders(args: argparse.Namespace, data: str) -> dict[str, str]:
     """
     for name in ("eval_k", "eval_data"):
         if getattr(args, name) and not args.eval_tasks:
-            raise InputError(f"--{name.replace('_', '-')} is for other tasks: name them with --eval-tasks")
+            raise InputError(f"{flag_name(name)} is for other tasks: name them with --eval-tasks")
     if args.k and args.eval_k:
         raise InputError(f"--eval-k {args.eval_k} goes on from a model of the whole training set: leave --k out")
     names = [find_task(name).name for name in args.eval_tasks or ()]
@@ -180,12 +180,12 @@ def run(task: Task, words: Sequence[str]) -> None:
             f"with --k, as in the authors' scripts: {added}; --representation previous-layer undoes it", file=sys.stderr
         )
     record = kept(experiment, args.results)
-    checkpoint = args.results / "runs" / record["run"] / "checkpoint_best.pt"
+    checkpoint = run_folder(args.results, record["run"]) / BEST_CHECKPOINT
     if args.out:
         place(checkpoint, args.out)
     print(f"{experiment}: {describe(record)}; checkpoint {args.out or checkpoint}")
-    for name, found in record.get("transfer", {}).items():
-        print(f"{arrow(task.name, name)} without training on it: {listed_scores(found['scores'])}")
+    for name, other in record.get("transfer", {}).items():
+        print(f"{arrow(task.name, name)} without training on it: {listed_scores(other['scores'])}")
     for each in further:
         print(f"{each}: {describe(kept(each, args.results))}")
 

@@ -93,21 +93,21 @@ def numbers(rankings: Sequence[Ranking], scores: np.ndarray, args: argparse.Name
     }
 
 
-def report(found: Dict[str, Any]) -> str:
+def report(results: Dict[str, Any]) -> str:
     """The text that is printed."""
-    lines = [f"{found['data']} {found['split']}: {found['pairs']:,} pairs, each sentence encoded alone", ""]
+    lines = [f"{results['data']} {results['split']}: {results['pairs']:,} pairs, each sentence encoded alone", ""]
     models = [("model", "file", "prompt position", "Spearman", "Pearson")]
-    for model in found["models"]:
+    for model in results["models"]:
         position = "-" if model["prompt_position"] is None else str(model["prompt_position"])
         both = ["-" if model[name] is None else f"{model[name]:.3f}" for name in ("spearman", "pearson")]
         models.append((model["name"], model["path"], position, *both))
     lines += [*aligned(models, left=range(2)), ""]
-    counts = [("gold score", "", *found["groups"]), ("all pairs", "", *map(str, found["all"]))]
-    for k in found["models"][0]["top"]:
-        for number, model in enumerate(found["models"]):
+    counts = [("gold score", "", *results["groups"]), ("all pairs", "", *map(str, results["all"]))]
+    for k in results["models"][0]["top"]:
+        for number, model in enumerate(results["models"]):
             counts.append(("" if number else f"top {k}", model["name"], *map(str, model["top"][k])))
     lines += aligned(counts, left=range(2))
-    cut = [model for model in found["models"] if model["sentences_cut"]]
+    cut = [model for model in results["models"] if model["sentences_cut"]]
     lines += [f"{model['name']}: {model['sentences_cut']:,} sentences were too long and cut" for model in cut]
     return "\n".join(lines)
 
@@ -202,11 +202,11 @@ def run(args: argparse.Namespace) -> None:
     scores = gold_scores(DataFolder(Path(args.data)), args.split, args.largest_score)
     check_options(args, len(scores))
     rankings = [rank(loaded, name, args) for name, loaded in load_models(args).items()]
-    found = numbers(rankings, scores, args)
-    print(report(found))
+    results = numbers(rankings, scores, args)
+    print(report(results))
     if args.json:
-        write_output(args.json, f"{json.dumps(found)}\n", "--json")
+        write_output(args.json, f"{json.dumps(results)}\n", "--json")
         print(f"numbers saved: {args.json}")
     if args.out:
-        plots.save_plot(found, args.out)
+        plots.save_plot(results, args.out)
         print(f"plot saved: {args.out}")

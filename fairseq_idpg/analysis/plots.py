@@ -30,23 +30,25 @@ def check_format(path: Path) -> None:
         raise InputError(f"--out {path}: matplotlib writes no such files: name a .png, .svg or .pdf file")
 
 
-def save_plot(found: Dict[str, Any], path: Path) -> None:
+def save_plot(results: Dict[str, Any], path: Path) -> None:
     """Draws what ``cosine.numbers`` gives and writes it; the suffix decides the format."""
-    figure = bar_figure(found)
+    figure = bar_figure(results)
     with new_file(path) as work:
         figure.savefig(work, dpi=150)
 
 
-def bar_figure(found: Dict[str, Any]) -> Any:
+def bar_figure(results: Dict[str, Any]) -> Any:
     """One panel for each k; in each group a bar for each model."""
-    models = found["models"]
+    models = results["models"]
     names = [model["name"] for model in models]
     tops = list(models[0]["top"])
     figure = new_figure(len(tops))
     for axes, k in zip(figure.subplots(1, len(tops), squeeze=False)[0], tops):
         draw_bars(axes, list(zip(*(model["top"][k] for model in models))), names, "%d")
-        axes.set(title=f"top {k} of {found['pairs']:,} pairs by cosine", xlabel="gold score", ylabel="number of pairs")
-        axes.set_xticks(range(len(found["groups"])), found["groups"])
+        axes.set(
+            title=f"top {k} of {results['pairs']:,} pairs by cosine", xlabel="gold score", ylabel="number of pairs"
+        )
+        axes.set_xticks(range(len(results["groups"])), results["groups"])
         axes.yaxis.get_major_locator().set_params(integer=True)
         axes.legend(loc="upper left", fontsize=8)  # the highest bars stand on the right
     return figure

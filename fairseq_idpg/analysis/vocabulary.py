@@ -7,6 +7,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
+from preprocess.checksums import FOLDER_FACTS
 from preprocess.data_folder import DataFolder
 from preprocess.dictionary import FILLER, MASK
 from preprocess.encoders import load_encoder, vocab_folder
@@ -81,7 +82,7 @@ class Vocabulary:
 
 def find_encoder(source: Path, bpe: Optional[str], vocab: Optional[Path]) -> Optional[Encoder]:
     """The encoder that the options name, or else the folder; None if neither does."""
-    if source.is_dir() and (vocab or (source / "preprocess.json").is_file()):
+    if source.is_dir() and (vocab or (source / FOLDER_FACTS).is_file()):
         return load_encoder(*folder_encoder(DataFolder(source), bpe, vocab))
     if bpe or vocab:
         return load_encoder(bpe or "gpt2", vocab_folder(bpe or "gpt2", vocab))

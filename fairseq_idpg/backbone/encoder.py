@@ -147,13 +147,13 @@ class OpenTransformerEncoder(TransformerEncoder):
             return layer(states, injection)
         # made in front, once: what a method remembers for the whole pass would not be made in the second run
         prefix = injection.key_value(layer.index, states)
-        given = replace(injection, key_value=lambda index, states: prefix)
+        injection = replace(injection, key_value=lambda index, states: prefix)
 
         def contexts() -> Tuple[Any, Any]:  # M(x) was computed without dropout, and its backward pass comes in training
             return nullcontext(), in_mode(layer, layer.training)
 
         return checkpoint(
-            lambda *parts: layer(States(*parts), given), *states, use_reentrant=False, context_fn=contexts
+            lambda *parts: layer(States(*parts), injection), *states, use_reentrant=False, context_fn=contexts
         )
 
     def states_before(self, layer: int, tokens: Tensor, padded: Optional[bool] = None) -> Tensor:

@@ -7,12 +7,13 @@ from typing import Any, Dict, Optional, Tuple
 
 import torch
 from fairseq.data import Dictionary
+from fairseq.dataclass.configs import CheckpointConfig
 from torch import Tensor
 
 from preprocess.dictionary import read_dictionary
 from preprocess.errors import InputError
+from preprocess.flags import flag_name
 
-from ..arguments import flag_name
 from ..saving.checksum import tensors_digest
 from ..saving.configuration import check_is_roberta, typed
 from ..saving.known_files import KnownFile, recall
@@ -37,7 +38,7 @@ TYPES = {
 }
 LM_HEAD_PARTS = ("dense.weight", "dense.bias", "layer_norm.weight", "layer_norm.bias", "bias")
 DECODER = "decoder."  # the encoder's name in the released archives
-NO_BACKBONE = "checkpoint_last.pt"  # fairseq's default --restore-file: no backbone was named
+NO_BACKBONE = CheckpointConfig.restore_file  # fairseq's default --restore-file: no backbone was named
 
 
 @dataclass

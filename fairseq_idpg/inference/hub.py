@@ -74,8 +74,8 @@ class IDPGHubInterface(nn.Module):
         net_input, kept = self._batch(rows)
         features, extra = self.model(**net_input, features_only=True, return_all_hiddens=return_all_hiddens)
         states = [inner.transpose(0, 1) for inner in extra["inner_states"]] if return_all_hiddens else [features]
-        found = [every[kept].view(len(rows), -1, every.size(2)) for every in states]
-        padded = [F.pad(every, (0, 0, 0, rows.size(1) - every.size(1))) for every in found]
+        of_text = [every[kept].view(len(rows), -1, every.size(2)) for every in states]
+        padded = [F.pad(every, (0, 0, 0, rows.size(1) - every.size(1))) for every in of_text]
         return padded if return_all_hiddens else padded[0]
 
     def predict(self, head: str, tokens: Tensor, return_logits: bool = False) -> Tensor:
@@ -94,8 +94,8 @@ class IDPGHubInterface(nn.Module):
     def _batch(self, rows: Tensor) -> Tuple[Dict[str, Any], Tensor]:
         """The model's input for B x T tokens, and which of its B x T' places are theirs."""
         names = [f"row {number} of the tokens" for number in range(1, len(rows) + 1)]
-        found = [self._sentences(row, name) for row, name in zip(rows, names)]
-        parts = [[row[start:end].cpu() for row, (start, end) in zip(rows, spans)] for spans in zip(*found)]
+        of_rows = [self._sentences(row, name) for row, name in zip(rows, names)]
+        parts = [[row[start:end].cpu() for row, (start, end) in zip(rows, spans)] for spans in zip(*of_rows)]
         text, means, length = self.predictor.text, self.predictor.means, self.model.prompt_length
         template = self.predictor.template
         examples = text_examples(self.task.cfg, text.dictionary, parts, length, names.__getitem__, True, template)

@@ -10,7 +10,8 @@ from typing import Any, Sequence
 import torch
 from torch import Tensor, nn
 
-from ..arguments import flag_name
+from preprocess.flags import flag_name
+
 from ..errors import InputError
 
 LARGEST = 127

@@ -115,19 +115,9 @@ def open_checkpoint(
     what, target = f"{option} {path}", find_device(device, fp16)
     if int8:
         check_int8(target)
-    check_is_there(path, what)
     moved = {name: str(place) for name, place in (("backbone", backbone), ("data", data)) if place is not None}
-    state = load_state(path, option, {**NO_CACHES, **moved})
-    check_is_ours(state, what)
-    record, cfg = saved_record(state["model"], what), state["cfg"]
-    if record is None or (not record.regression and not record.labels):
-        raise InputError(
-            f"{what} is of an earlier version, which recorded nothing of its data: predict for a folder of it with "
-            "python -m fairseq_idpg.predict DATA-bin, or train it again"
-        )
-    if record.labels and len(record.labels) != cfg.task.num_classes:
-        raise InputError(f"{what} records {len(record.labels)} labels of {cfg.task.num_classes} classes: give another")
-    check_backbone(cfg.model, what)
+    state, record = read_trained(path, option, {**NO_CACHES, **moved})
+    cfg = state["cfg"]
     text = find_text_encoder(record, None if vocab is None else str(vocab), usual_places(path, cfg), what)
     keep_beginnings(cfg.task, truncate)
     with torch.random.fork_rng(devices=[]):  # a model draws its initial values
@@ -142,6 +132,28 @@ def open_checkpoint(
     if int8:
         put_in_int8(model.encoder.sentence_encoder)
     return Predictor(model.eval(), loaded.task, record, text, means, template)
+
+
+def read_trained(path: str, option: str, changes: Dict[str, Any]) -> Tuple[Dict[str, Any], Record]:
+    """What a checkpoint holds, with ``changes`` of its options, and what it says of its data.
+
+    Raises:
+        InputError: it is missing, damaged, no model of ours, or its backbone is gone.
+    """
+    what = f"{option} {path}"
+    check_is_there(path, what)
+    state = load_state(path, option, changes)
+    check_is_ours(state, what)
+    record, cfg = saved_record(state["model"], what), state["cfg"]
+    if record is None or (not record.regression and not record.labels):
+        raise InputError(
+            f"{what} is of an earlier version, which recorded nothing of its data: predict for a folder of it with "
+            "python -m fairseq_idpg.predict DATA-bin, or train it again"
+        )
+    if record.labels and len(record.labels) != cfg.task.num_classes:
+        raise InputError(f"{what} records {len(record.labels)} labels of {cfg.task.num_classes} classes: give another")
+    check_backbone(cfg.model, what)
+    return state, record
 
 
 def put_words(loaded: LoadedModel, cfg: Any, record: Record, text: TextEncoder) -> Optional[Template]:

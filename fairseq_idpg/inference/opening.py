@@ -12,9 +12,9 @@ from .sharing import name_and_path
 READING = ("backbone", "vocab", "vectors", "fp16", "truncate", "int8")  # arguments of ``open_checkpoint``
 
 
-def add_model_options(made: Any) -> None:
+def add_model_options(parser: Any) -> None:
     """Which checkpoints, and on what they are run."""
-    add = made.add_argument
+    add = parser.add_argument
     what = "checkpoint of fairseq-train, or a folder to share"
     add("--path", required=True, nargs="+", action="extend", metavar="FILE", help=what)
     add("--backbone", metavar="FILE", help="where the backbone is now, if it has moved")
@@ -22,9 +22,9 @@ def add_model_options(made: Any) -> None:
     add("--int8", action="store_true", help="compute in int8, on a CPU: faster, with other rounding")
 
 
-def add_reading_options(made: Any) -> None:
+def add_reading_options(parser: Any) -> None:
     """How sentences are read."""
-    add = made.add_argument
+    add = parser.add_argument
     add("--vocab", metavar="DIR", help="where the encoder's files are now, if they have moved")
     add("--vectors", metavar="FILE", help="word vectors, for methods that read them")
     add("--truncate", action="store_true", help="cut texts that are too long at their ends")

@@ -48,9 +48,9 @@ class Prediction:
 
     def plain(self) -> Dict[str, Any]:
         """Label, probability and probabilities, or score, and the words of the prompts: values that JSON knows."""
-        told: Dict[str, Any] = {"score": self.score}
+        values: Dict[str, Any] = {"score": self.score}
         if self.label is not None:
-            told = {"label": self.label, "probability": self.probability, "probabilities": self.probabilities}
+            values = {"label": self.label, "probability": self.probability, "probabilities": self.probabilities}
         if self.prompts is not None:
-            told["prompts"] = [[{"word": word, "cosine": near} for word, near in row.words] for row in self.prompts]
-        return told
+            values["prompts"] = [[{"word": word, "cosine": near} for word, near in row.words] for row in self.prompts]
+        return values

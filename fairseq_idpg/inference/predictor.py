@@ -154,7 +154,7 @@ class Predictor:
             return []
         examples, means = self.examples(inputs, name)
         order = examples.ordered_indices().tolist()
-        found: Dict[int, Prediction] = {}
+        predictions: Dict[int, Prediction] = {}
         for start in tqdm(range(0, len(order), batch_size), unit="batch", disable=not progress):
             batch = order[start : start + batch_size]
             net_input = examples.collater([examples[i] for i in batch])["net_input"]
@@ -164,14 +164,14 @@ class Predictor:
             check_finite(logits, batch, name)
             answers = self.answers(logits, [inputs[number].labels for number in batch])
             for place, (number, answer) in enumerate(zip(batch, answers)):
-                found[number] = Prediction(
+                predictions[number] = Prediction(
                     text=inputs[number].text,
                     **answer,
                     features=None if states is None else states[place],
                     prompts=None if rows is None else prompt_rows(rows[place], self.nearest, words),
                 )
         self.model.check_backbone()
-        return [found[number] for number in range(len(inputs))]
+        return [predictions[number] for number in range(len(inputs))]
 
     def check(self, texts: Iterable[Text], name: Callable[[int], str] = numbered) -> List[Input]:
         """Each text as the model reads it.
@@ -190,9 +190,9 @@ class Predictor:
                 inputs.append(Input(text, (*sentences, described.text), described.labels(labels)))
                 continue
             if len(sentences) != wanted:
-                given = ONE.get(len(sentences), f"{len(sentences)} sentences")
+                kind = ONE.get(len(sentences), f"{len(sentences)} sentences")
                 raise InputError(
-                    f"{name(number)} is {given}, and this model was trained on {MANY[wanted]}: give {ONE[wanted]}"
+                    f"{name(number)} is {kind}, and this model was trained on {MANY[wanted]}: give {ONE[wanted]}"
                 )
             inputs.append(Input(text, sentences, labels))
         return inputs
@@ -201,7 +201,7 @@ class Predictor:
         self, inputs: Sequence[Input], name: Callable[[int], str] = numbered
     ) -> Tuple[PromptedDataset, Optional[Tensor]]:
         """Checked inputs, of which there are some, as batches are made of them; N x w M(x) of word vectors, if read."""
-        parts = [self.text.encode(part) for part in zip(*(given.sentences for given in inputs))]
+        parts = [self.text.encode(part) for part in zip(*(each.sentences for each in inputs))]
         examples = text_examples(
             self.options, self.text.dictionary, parts, self.model.prompt_length, name, template=self.template
         )

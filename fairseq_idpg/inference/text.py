@@ -80,13 +80,9 @@ def find_text_encoder(record: Record, named: Optional[str], others: Iterable[Pat
             f"{what} does not record how its text was encoded, its data was not made with python -m preprocess: name "
             "the folder of the encoder's files with --vocab"
         )
-    if named is not None:
-        folders = [Path(named)]
-        if not is_open(folders[0]):
-            raise InputError(f"--vocab {named} is no folder that can be read: name that of the encoder's files")
-    else:
-        usual = [GPT2_FOLDER] if record.bpe == "gpt2" else []
-        folders = list(dict.fromkeys([*([Path(record.vocab)] if record.vocab else []), *others, *usual]))
+    folders = likely_folders(record, others) if named is None else [Path(named)]
+    if named is not None and not is_open(folders[0]):
+        raise InputError(f"--vocab {named} is no folder that can be read: name that of the encoder's files")
     lacking, strangers = [], []
     for folder in filter(is_open, folders):
         for bpe in [record.bpe] if record.bpe in ENCODERS else ENCODERS:
@@ -108,6 +104,13 @@ def find_text_encoder(record: Record, named: Optional[str], others: Iterable[Pat
         f"the encoder of {what} ({record.bpe or 'its data records none'}) is not in {places}: name the folder of its "
         f"files with --vocab{f' ({reasons[0]})' if reasons else ''}"
     )
+
+
+def likely_folders(record: Record, others: Iterable[Path]) -> List[Path]:
+    """Where the recorded encoder may be: where it was, in ``others``, GPT-2's where it is downloaded to."""
+    recorded = [Path(record.vocab)] if record.vocab else []
+    usual = [GPT2_FOLDER] if record.bpe == "gpt2" else []
+    return list(dict.fromkeys([*recorded, *others, *usual]))
 
 
 def is_open(folder: Path) -> bool:

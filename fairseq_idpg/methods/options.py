@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any, Dict, Iterable, Optional, Tuple, Type
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from omegaconf import OmegaConf
 
-from ..arguments import flag_name, given
+from preprocess.flags import flag_name
+
+from ..arguments import given
 from ..errors import InputError
 
 # The type of an option: None until it is filled; a method reads it filled, and so a type checker sees it.
@@ -34,8 +36,8 @@ def option(
         changeable: whether a training may go on with another value: starting values, dropout.
         formerly: what checkpoints that are older than the option were trained with, where it has an effect.
     """
-    told = {"help": help, "preset_default": default, "only_with": only_with}
-    return field(default=None, metadata={**told, "changeable": changeable, "formerly": formerly})
+    metadata = {"help": help, "preset_default": default, "only_with": only_with}
+    return field(default=None, metadata={**metadata, "changeable": changeable, "formerly": formerly})
 
 
 def options_of(config: Type[FairseqDataclass]) -> Dict[str, Field]:

@@ -8,7 +8,8 @@ from dataclasses import Field, dataclass
 from difflib import get_close_matches
 from typing import Any, Dict, Optional, Tuple, Type
 
-from ..arguments import flag_name
+from preprocess.flags import flag_name
+
 from ..errors import InputError
 from .base import Geometry, Method
 from .combination import Combination

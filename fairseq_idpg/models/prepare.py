@@ -13,7 +13,9 @@ from typing import Any, Callable, List, Optional
 from fairseq.data import Dictionary
 from omegaconf import OmegaConf, open_dict
 
-from ..arguments import flag_name, given
+from preprocess.flags import flag_name
+
+from ..arguments import given
 from ..backbone.loading import NO_BACKBONE
 from ..errors import InputError
 from ..methods.base import Method, WordEmbeddings

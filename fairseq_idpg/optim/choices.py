@@ -3,7 +3,9 @@
 import ast
 from argparse import Namespace
 from importlib.util import find_spec
-from typing import Any
+from typing import Tuple
+
+from preprocess.flags import flag_name
 
 from ..errors import InputError
 
@@ -12,18 +14,16 @@ COMPOSITE = {"optimizer": "composite", "lr_scheduler": "pass_through"}
 ONE_RATE = ("cosine", "inverse_sqrt", "reduce_lr_on_plateau", "tri_stage", "triangular")
 
 
-def check_betas(text: Any) -> None:
-    """Refuses a text that is more than two numbers: fairseq runs it as Python.
+def parse_betas(text: str) -> Tuple[float, float]:
+    """The two numbers of --adam-betas, a text that fairseq runs as Python, whatever it is.
 
     Raises:
         InputError: it is no pair of shares.
     """
-    if not isinstance(text, str):
-        return
     try:
-        betas = ast.literal_eval(text)
-        if len(betas) == 2 and all(0 <= beta < 1 for beta in betas):
-            return
+        first, second = ast.literal_eval(text)
+        if 0 <= first < 1 and 0 <= second < 1:
+            return float(first), float(second)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         pass
     raise InputError(f"--adam-betas {text} is no pair of shares: give two below 1, such as '(0.9, 0.98)'")
@@ -37,7 +37,7 @@ def check_optimization(args: Namespace) -> None:
     """
     for option in ("lr", "update_freq"):
         if not getattr(args, option):
-            raise InputError(f"--{option.replace('_', '-')} is empty: give a number")
+            raise InputError(f"{flag_name(option)} is empty: give a number")
     if args.stop_min_lr >= max(args.lr) > 0:
         raise InputError(f"--stop-min-lr {args.stop_min_lr} stops a training with --lr {max(args.lr)}: give less")
     if getattr(args, "optimizer", None) is None:
@@ -48,7 +48,7 @@ def check_optimization(args: Namespace) -> None:
     for option, name in COMPOSITE.items():
         if getattr(args, option) == name:
             raise InputError(
-                f"--{option.replace('_', '-')} {name} is not supported: a command line cannot give groups of "
+                f"{flag_name(option)} {name} is not supported: a command line cannot give groups of "
                 "parameters optimizers of their own: give --optimizer adam, or grouped_adam for two learning rates"
             )
     _check_schedule(args.lr_scheduler, args)

@@ -15,7 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..arguments import flag_name, given
+from preprocess.flags import flag_name
+
+from ..arguments import given
 from ..errors import InputError
 from .cache import RowCache
 from .key import CacheKey, SplitText, backbone_key, precision_of

@@ -20,7 +20,9 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY, MODEL_
 from fairseq.models.roberta.model import RobertaModel, base_architecture
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
-from ..arguments import TASK, flag_name
+from preprocess.flags import LARGEST_SEED, flag_name
+
+from ..arguments import TASK
 from ..errors import InputError
 from .tensors import is_ours
 
@@ -66,7 +68,7 @@ def buildable(state: Mapping[str, Any], what: str) -> Dict[str, Optional[Options
     built = {section: typed(found[section], types[section], what, report=ours) for section in types}
     _check_sizes(built["model"], what)
     seed = built["task"].get("seed")
-    if seed is not None and not 0 <= seed < 2**32:
+    if seed is not None and not 0 <= seed <= LARGEST_SEED:
         raise InputError(f"{what} says --seed {shown(seed)}, and seeds go from 0 to 2^32 - 1: give another")
     cfg: Dict[str, Any] = {
         **_parents(state),

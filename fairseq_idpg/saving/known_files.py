@@ -95,8 +95,8 @@ def look(path: str) -> Optional[KnownFile]:
         return None
     place = os.path.realpath(path)
     found, again = (
-        KnownFile(place, it.st_ino, it.st_size, it.st_mtime_ns, it.st_ctime_ns, digest.hexdigest())
-        for it in (before, after)
+        KnownFile(place, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, digest.hexdigest())
+        for status in (before, after)
     )
     return found if found == again else None
 
@@ -127,10 +127,10 @@ def read_note(path: Path) -> Optional[KnownFile]:
     """A note, or None: there is none, or what stands there is none of this version."""
     try:
         with open(path, "rb") as file:
-            found: Any = json.loads(file.read(LARGEST))
-        if found.pop("version") != VERSION:
+            fields: Any = json.loads(file.read(LARGEST))
+        if fields.pop("version") != VERSION:
             return None
-        note = KnownFile(**found)
+        note = KnownFile(**fields)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     kinds = {"path": str, "inode": int, "size": int, "changed": int, "entry_changed": int, "records": str}

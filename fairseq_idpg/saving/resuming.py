@@ -13,17 +13,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Dict, Iterator, List, Mapping, Optional
 
+from fairseq.dataclass.configs import CheckpointConfig
 from omegaconf import OmegaConf
 
 from preprocess.checksums import sha256
+from preprocess.flags import flag_name
 
-from ..arguments import flag_name
 from ..errors import InputError
 from ..models.config import METHOD_OPTIONS
 
 logger = logging.getLogger(__name__)
 
-LAST = "checkpoint_last.pt"  # fairseq's default --restore-file
 # With other values of these, tensors of the same shape mean something else.
 METHOD = ("method", *(name for name, option in METHOD_OPTIONS.items() if not option.metadata["changeable"]))
 # With another value of these, the weights would be of no single setting.
@@ -217,8 +217,8 @@ def will_resume(cfg: Any, suffix: str) -> bool:
         InputError: --restore-file or --finetune-from-model is missing, where fairseq starts anew without a word.
     """
     named, option = cfg.restore_file.replace(".pt", f"{suffix}.pt"), "--restore-file"
-    if cfg.restore_file == LAST:
-        last = os.path.join(cfg.save_dir, f"checkpoint_last{suffix}.pt")
+    if cfg.restore_file == CheckpointConfig.restore_file:
+        last = os.path.join(cfg.save_dir, named)
         if os.path.lexists(last) and not os.path.isfile(last):
             raise InputError(f"{last} is not a file: remove it, or give another --save-dir")
         if os.path.exists(last) or not cfg.finetune_from_model:

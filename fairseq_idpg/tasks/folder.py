@@ -10,16 +10,18 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 from fairseq.data import Dictionary, data_utils
 
+from preprocess.checksums import FOLDER_FACTS
 from preprocess.data_folder import DataFolder
 from preprocess.encoders import load_encoder
 from preprocess.encoders.base import Encoder
+from preprocess.flags import flag_name
 from preprocess.glove_folder import read_facts
 from preprocess.questions import Questions, question_file
 from preprocess.split_scores import OF_QUESTIONS, OF_TEXTS
 from preprocess.validation import check_split
 from preprocess.words import check_encoder, folder_encoder
 
-from ..arguments import REPORT, flag_name
+from ..arguments import REPORT
 from ..errors import PREPROCESS, InputError, reading_data
 from ..saving.record import Record, is_fingerprints, read_record, symbols_fingerprint
 
@@ -123,9 +125,9 @@ def text_encoder(data: str, text: str) -> Encoder:
     Raises:
         InputError: it is not there, or not the one that the folder was made with.
     """
-    if not os.path.isfile(os.path.join(data, "preprocess.json")):
+    if not os.path.isfile(os.path.join(data, FOLDER_FACTS)):
         raise InputError(
-            f"{data}/preprocess.json is missing, so that {text!r} cannot be encoded as the data was: make "
+            f"{data}/{FOLDER_FACTS} is missing, so that {text!r} cannot be encoded as the data was: make "
             "the folder with python -m preprocess"
         )
     try:
@@ -169,7 +171,7 @@ def vector_digests(data: str) -> Optional[Dict[str, str]]:
 
 def preprocess_facts(data: str) -> Record:
     """What ``preprocess.json`` says: the task's name, the encoder, the scale of scores; nothing where there is none."""
-    path = Path(data, "preprocess.json")
+    path = Path(data, FOLDER_FACTS)
     if not os.path.isfile(path):  # Path's own fails in a folder that one may not enter
         return Record()
     try:

@@ -9,9 +9,10 @@ from fairseq.data import Dictionary, data_utils
 from torch import Tensor
 
 from preprocess.dictionary import FILLER, MASK
+from preprocess.flags import flag_name
 from preprocess.split_scores import OF_QUESTIONS
 
-from ..arguments import REPORT, flag_name, reported
+from ..arguments import REPORT, reported
 from ..errors import PREPROCESS, InputError
 from ..saving.record import listed
 

@@ -145,32 +145,38 @@ class PromptedDataset(FairseqDataset):
 
     def collater(self, samples: List[Dict[str, Any]]) -> Dict[str, Any]:
         batch = self.dataset.collater(samples)
-        if samples:
-            batch["net_input"]["padded"] = bool(batch["net_input"]["src_tokens"].eq(self.pad).any())
-        if samples and self.places.block.numel():
-            prompted = data_utils.collate_tokens([s["prompted_tokens"] for s in samples], self.pad)
-            batch["net_input"]["prompted_tokens"] = prompted
-            batch["net_input"]["prompt_offset"] = torch.tensor([s["prompt_offset"] for s in samples])
-        if samples and self.places.mask_index is not None:
-            batch["net_input"]["mask_index"] = torch.from_numpy(self.places.mask_index[[s["id"] for s in samples]])
+        if not samples:
+            return batch
+        net_input, index = batch["net_input"], np.asarray([sample["id"] for sample in samples])
+        net_input["padded"] = bool(net_input["src_tokens"].eq(self.pad).any())
+        net_input.update(self._prompt_columns(samples, index))
+        net_input.update(self._stored_columns(index, net_input["src_tokens"].size(1)))
         if self.class_of is not None and "target" in batch:
             batch["target"] = self.class_of(batch["target"])
-        if samples and self.questions is not None:
-            batch.update(self.question_columns([s["id"] for s in samples], self.questions))
-        if samples and self.representations is not None:
-            rows = self.representations.rows(np.asarray([s["id"] for s in samples]))
-            if rows is not None:
-                batch["net_input"]["representation"] = torch.from_numpy(rows)
-        if samples and self.states is not None:
-            index, length = np.asarray([s["id"] for s in samples]), batch["net_input"]["src_tokens"].size(1)
-            states = self.states.batch(index, length)
-            if states is not None:
-                batch["net_input"]["states"] = states
+        if self.questions is not None:
+            batch.update(self._question_columns(index, self.questions))
         return batch
 
+    def _prompt_columns(self, samples: List[Dict[str, Any]], index: np.ndarray) -> Dict[str, Tensor]:
+        """Where the prompt and a template's ``<mask>`` are."""
+        columns = {}
+        if self.places.block.numel():
+            columns["prompted_tokens"] = data_utils.collate_tokens([s["prompted_tokens"] for s in samples], self.pad)
+            columns["prompt_offset"] = torch.tensor([s["prompt_offset"] for s in samples])
+        if self.places.mask_index is not None:
+            columns["mask_index"] = torch.from_numpy(self.places.mask_index[index])
+        return columns
+
+    def _stored_columns(self, index: np.ndarray, length: int) -> Dict[str, Tensor]:
+        """What need not be computed, where it is known already."""
+        rows = None if self.representations is None else self.representations.rows(index)
+        states = None if self.states is None else self.states.batch(index, length)
+        columns = {"representation": None if rows is None else torch.from_numpy(rows), "states": states}
+        return {name: column for name, column in columns.items() if column is not None}
+
     @staticmethod
-    def question_columns(index: List[int], questions: Questions) -> Dict[str, Tensor]:
-        """What a batch says of the questions that its examples answer."""
+    def _question_columns(index: np.ndarray, questions: Questions) -> Dict[str, Tensor]:
+        """Which questions the examples answer, and with what scores."""
         columns = {"answers_question": questions.number, "answer_em": questions.em, "answer_f1": questions.f1}
         return {name: torch.from_numpy(column[index]) for name, column in columns.items() if column is not None}
 

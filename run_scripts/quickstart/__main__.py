@@ -29,8 +29,10 @@ from typing import Any, Dict, NoReturn, Sequence
 
 from preprocess.columns import aligned
 from preprocess.errors import command_line
+from preprocess.flags import positive
 
 from .. import PARENT, ROOT, module
+from ..run.records import BEST_CHECKPOINT, RECORD, run_folder
 from . import data
 from .files import Settings, lock, read_json, run_logged, run_step, run_visible, say, write_json, write_text
 from .runs import DEFAULT, HYPERS, Run, finish_run
@@ -52,13 +54,6 @@ class Terminated(KeyboardInterrupt):
 
 
 # --- arguments -----------------------------------------------------------------------------------
-
-
-def positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return number
 
 
 def learning_rate(text: str) -> float:
@@ -164,10 +159,10 @@ def share_best(args: argparse.Namespace, rows: Sequence[Row]) -> Path | None:
     if not rows:
         return None
     best, target = max(rows, key=lambda row: row["accuracy"]), args.out / "share"
-    run = args.out / "runs" / best["method"]
+    run = run_folder(args.out, best["method"])
     scores = {"test": {"accuracy": best["accuracy"]}}
-    write_json(run / "record.json", {"scores": scores, "data": str(args.out / "reviews-bin")})
-    command = [sys.executable, "-m", "fairseq_idpg.export", str(run / "checkpoint_best.pt"), str(target), "--overwrite"]
+    write_json(run / RECORD, {"scores": scores, "data": str(args.out / "reviews-bin")})
+    command = [sys.executable, "-m", "fairseq_idpg.export", str(run / BEST_CHECKPOINT), str(target), "--overwrite"]
     settings = {"row": best, "run": read_json(run / "settings.json")}
     run_step(
         f"share: {best['method']}, {best['accuracy']:.1f}%",

@@ -20,6 +20,7 @@ from preprocess.errors import InputError
 
 from .. import ROOT
 from ..run.fairseq_train import repair_last
+from ..run.records import BEST_CHECKPOINT, LAST_CHECKPOINT, LOG, run_folder
 from .files import Settings, read_json, remove, run_logged, say, tool, write_json
 
 BATCH_SIZE = 16
@@ -55,7 +56,7 @@ class Run(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        return self.out / "runs" / self.method
+        return run_folder(self.out, self.method)
 
     @property
     def settings(self) -> Settings:
@@ -93,7 +94,7 @@ def train_command(run: Run) -> list[str]:
 
 
 def validate_command(run: Run) -> list[str]:
-    best = run.folder / "checkpoint_best.pt"
+    best = run.folder / BEST_CHECKPOINT
     options = ("--path", str(best), "--valid-subset", "test", "--batch-size", "64")
     return [tool("fairseq-validate"), *_task(run), *options]
 
@@ -111,35 +112,35 @@ def prepare(run: Run) -> None:
 
 
 def train(run: Run, examples: int) -> None:
-    epochs, last = run.folder / "epochs.jsonl", run.folder / "checkpoint_last.pt"
+    epochs, last = run.folder / "epochs.jsonl", run.folder / LAST_CHECKPOINT
     if last.exists() and run.hyper.max_epoch in read_epochs(epochs):
         return
     if last.exists():
-        say(f"{run.method}: resuming from checkpoint_last.pt")
+        say(f"{run.method}: resuming from {LAST_CHECKPOINT}")
     updates = -(-examples // BATCH_SIZE)
     watch = Watcher(run.method, run.hyper.max_epoch, updates, epochs)
     try:
-        run_logged(train_command(run), run.folder / "train.log", watch)
+        run_logged(train_command(run), run.folder / LOG, watch)
     finally:
         watch.bar.close()
-    if not (run.folder / "checkpoint_best.pt").exists():
-        raise InputError(f"fairseq-train wrote no checkpoint_best.pt, see {run.folder}")
+    if not (run.folder / BEST_CHECKPOINT).exists():
+        raise InputError(f"fairseq-train wrote no {BEST_CHECKPOINT}, see {run.folder}")
 
 
 def measure(run: Run) -> float:
     """Accuracy of the best checkpoint on the test split, in %."""
-    found: list[float] = []
+    accuracies: list[float] = []
 
     def read(line: str) -> None:
         stats = parse_line(line)[2]
         if stats and "test_accuracy" in stats:
-            found.append(float(stats["test_accuracy"]))
+            accuracies.append(float(stats["test_accuracy"]))
 
     log = run.folder / "test.log"
     run_logged(validate_command(run), log, read)
-    if not found:
+    if not accuracies:
         raise InputError(f"fairseq-validate printed no test_accuracy, see {log}")
-    return found[-1]
+    return accuracies[-1]
 
 
 def finish_run(run: Run, examples: int) -> dict[str, Any]:
@@ -155,7 +156,7 @@ def finish_run(run: Run, examples: int) -> dict[str, Any]:
     train(run, examples)
     say(f"{run.method}: testing the best checkpoint")
     accuracy = measure(run)
-    trainable, backbone = read_parameter_counts(run.folder / "train.log")
+    trainable, backbone = read_parameter_counts(run.folder / LOG)
     epochs = read_epochs(run.folder / "epochs.jsonl").values()
     row = {
         "method": run.method,
@@ -163,7 +164,7 @@ def finish_run(run: Run, examples: int) -> dict[str, Any]:
         "trainable": trainable,
         "backbone_params": backbone,
         "seconds_per_epoch": round(statistics.median(e["train_seconds"] for e in epochs), 2),
-        "checkpoint_bytes": (run.folder / "checkpoint_best.pt").stat().st_size,
+        "checkpoint_bytes": (run.folder / BEST_CHECKPOINT).stat().st_size,
     }
     write_json(result, row)
     return row

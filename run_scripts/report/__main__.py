@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Callable, Iterable, Sequence
 
 from preprocess.errors import InputError, command_line
+from preprocess.flags import flag_name
 from preprocess.tasks import find_task
 from preprocess.writing import new_file, write_output
 
@@ -133,7 +134,7 @@ def refuse_useless(args: argparse.Namespace) -> None:
     for name in sorted(REFUSED[product]):
         if getattr(args, name) not in (None, False):
             shown = f"--{what} {number}" if asked else "a command without --table and --figure"
-            raise InputError(f"--{name.replace('_', '-')} means nothing to {shown}: leave it out")
+            raise InputError(f"{flag_name(name)} means nothing to {shown}: leave it out")
     if args.significance_test and not args.significance:
         raise InputError("--significance-test means nothing without --significance: name a row with that")
     if args.position and len(args.position) > 2:

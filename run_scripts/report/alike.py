@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any, Iterable
 
 from preprocess.errors import InputError
+from preprocess.flags import flag_name
 
 from .runs import PROMPT, Results, Run, asked_options, cell_label, grouped
 
 # options that differ between runs with the same result
 PLACES = ("data", "save_dir", "representation_cache", "state_cache")
-SAME_RESULT = {f"--{name}" for name in ("cpu", "update-freq", "num-workers", "log-interval", "log-format")} | {
-    f"--{name.replace('_', '-')}" for name in PLACES
-}
+SAME_RESULT = set(map(flag_name, (*PLACES, "cpu", "update_freq", "num_workers", "log_interval", "log_format")))
 CHOSEN = ("dev_examples", "batch_size", "max_epoch", "max_update", "warm_up")  # None: as the paper has it
 STARTS = ("supplementary", "init_prompts_from", "init_head_from")  # their files may have moved
 LENGTH = "--prompt-length"

@@ -41,7 +41,7 @@ def methods_table(results: Results, choice: Choice) -> Table:
     of_rows = {run["row"]: run for run in scope.done}
     names = sorted(choice.pick(rows), key=_preset_order(of_rows.values()))
     shown = {name: [rows[name].get(task) for task in choice.tasks] for name in names}
-    groups = [[[name, *_scores(found, len(seeds)), *_costs(results, name, found)]] for name, found in shown.items()]
+    groups = [[[name, *_scores(scores, len(seeds)), *_costs(results, name, scores)]] for name, scores in shown.items()]
     by_k: dict[tuple[int | None, str], RowScores] = {(choice.k, name): row for name, row in rows.items()}
     notes = [*protocol(scope, choice.tasks, "test"), *COSTS, *incomplete(by_k, seeds), *failures(scope.failed)]
     labels = [task_label(task, choice.k) for task in choice.tasks]
@@ -66,19 +66,19 @@ def _preset_order(runs: Iterable[Run]) -> Callable[[str], int]:
     return lambda row: presets.index(of_row[row]) if of_row[row] in presets else len(presets)
 
 
-def _scores(found: list[Score | None], seeds: int) -> list[str]:
+def _scores(scores: list[Score | None], seeds: int) -> list[str]:
     """Of each task; a row all of whose rates are out has none."""
     cells = []
-    for score in found:
+    for score in scores:
         few = f" (n={len(score.seeds)})" if score and len(score.seeds) < seeds else ""
         cells.append(score_text(score.test, score.std) + few if score else MISSING)
-    if len(found) == 1:
-        cells.append(f"{found[0].lr:g}" if found[0] else MISSING)
+    if len(scores) == 1:
+        cells.append(f"{scores[0].lr:g}" if scores[0] else MISSING)
     return cells
 
 
-def _costs(results: Results, row: str, found: list[Score | None]) -> list[str]:
-    runs = [run for score in found if score for run in score.runs]
+def _costs(results: Results, row: str, scores: list[Score | None]) -> list[str]:
+    runs = [run for score in scores if score for run in score.runs]
     if not runs:
         return [MISSING] * len(COST_HEADER)
     seconds, peaks = _known(seconds_of(results, run) for run in runs), _known(run.get("peak_mib") for run in runs)
@@ -93,9 +93,8 @@ def seconds_of(results: Results, run: Run) -> float | None:
     """Of an update; of runs whose records do not say, by the log that they left beside their results."""
     if "seconds_per_update" in run:
         return run["seconds_per_update"]
-    log = results.folder / "runs" / run["run"] / "train.log"
-    inside = results.folder.resolve() in log.resolve().parents
-    return seconds_per_update(log) if inside and log.is_file() else None
+    log = results.log(run)
+    return None if log is None else seconds_per_update(log)
 
 
 def _known(values: Iterable[float | None]) -> list[float]:

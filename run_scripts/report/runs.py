@@ -12,7 +12,7 @@ from typing import Any, Callable, Hashable, Iterable
 from preprocess.errors import InputError
 from preprocess.tasks import TASKS
 from run_scripts.run.experiment import SELECTIONS
-from run_scripts.run.records import REASONS, read_records, results_file
+from run_scripts.run.records import LOG, REASONS, read_records, results_file, run_folder
 
 Run = dict[str, Any]  # a line of results.jsonl
 SINGLE, PAIRS = "single sentences", "pairs"  # kinds of tasks
@@ -39,6 +39,11 @@ class Results:
     def folder(self) -> Path:
         """What paths of predictions and logs are relative to."""
         return results_file(self.place).parent
+
+    def log(self, run: Run) -> Path | None:
+        """What fairseq-train printed, where the run has left it beside the results."""
+        log = run_folder(self.folder, run["run"]) / LOG
+        return log if log.is_file() and self.folder.resolve() in log.resolve().parents else None
 
 
 def read_results(place: Path) -> Results:

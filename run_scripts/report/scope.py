@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Callable, Collection, Iterable, Iterator
 
 from preprocess.errors import InputError
+from preprocess.flags import flag_name
 
 from ..run.experiment import SELECTIONS
 from .alike import check_alike, still_failed
@@ -237,7 +238,7 @@ class Dimension:
             return by_value[wanted]
         label = self.label or (lambda run: "none" if run[self.key] is None else str(run[self.key]))
         found = ", ".join(sorted(label(group[0]) for group in by_value.values()))
-        what, option = self.key.replace("_", " "), f"--{self.key.replace('_', '-')}"
+        what, option = self.key.replace("_", " "), flag_name(self.key)
         raise InputError(f"{results.place}: {name} has runs with more than one {what}: {found}; give {option}")
 
 

@@ -26,6 +26,7 @@ from preprocess.tasks import WARM_UP, WHOLE_MODEL, Settings
 from .. import ROOT
 from .experiment import Experiment
 from .options import architecture, checked
+from .records import BEST_CHECKPOINT
 from .splits import Splits
 
 MAX_TOKENS, MAX_POSITIONS = 4400, 512
@@ -128,7 +129,7 @@ def classes(splits: Splits) -> list[str]:
 
 def source_checkpoint(experiment: Experiment, folder: Path) -> Path:
     """What the run of another task left, beside the ``folder`` of the experiment that goes on from it."""
-    return folder.parent / str(experiment.source_run) / "checkpoint_best.pt"
+    return folder.parent / str(experiment.source_run) / BEST_CHECKPOINT
 
 
 def starts(experiment: Experiment, folder: Path) -> Iterable[str]:

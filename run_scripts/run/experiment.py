@@ -162,13 +162,13 @@ class Experiment:
             InputError: it is damaged, or of another version; ``where`` it stands is named.
         """
         try:
-            found = json.loads(text)
+            values = json.loads(text)
         except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict) or found.keys() != {item.name for item in fields(cls)}:
+            values = None
+        if not isinstance(values, dict) or values.keys() != {item.name for item in fields(cls)}:
             raise InputError(f"{where} is damaged or of another version: start the sweep again, which writes it anew")
-        made = filled(cls, found, where)
-        return replace(made, **{name: tuple(getattr(made, name)) for name in ("options", *AFTERWARDS)})
+        experiment = filled(cls, values, where)
+        return replace(experiment, **{name: tuple(getattr(experiment, name)) for name in ("options", *AFTERWARDS)})
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

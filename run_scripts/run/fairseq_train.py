@@ -24,6 +24,7 @@ from preprocess.errors import InputError
 from preprocess.writing import new_file
 
 from .. import module, search_path
+from .records import BEST_CHECKPOINT, LAST_CHECKPOINT
 
 STAMP = "%Y-%m-%d %H:%M:%S"  # as fairseq's
 STARTED = "=== started "
@@ -172,7 +173,7 @@ def repair_last(folder: Path) -> None:
     There fairseq copied checkpoint_best.pt, which it had just written, to checkpoint_last.pt in place;
     fairseq_idpg/saving/host.py has replaced that.
     """
-    best, last = folder / "checkpoint_best.pt", folder / "checkpoint_last.pt"
+    best, last = folder / BEST_CHECKPOINT, folder / LAST_CHECKPOINT
     if not last.exists() or is_whole(last):
         return
     if best.exists() and is_whole(best):

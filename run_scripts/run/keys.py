@@ -11,6 +11,7 @@ from omegaconf import OmegaConf, read_write
 from omegaconf.errors import OmegaConfBaseException
 
 from preprocess.errors import InputError
+from preprocess.flags import LARGEST_SEED
 
 Check = Callable[[Any, str], Any]  # (value, where it stands) -> the value as it is used, or an InputError
 Kind = TypeVar("Kind")
@@ -100,8 +101,8 @@ def least(number: int) -> Check:
 
 def random_seed(value: Any, where: str) -> int:
     """What numpy takes for one."""
-    if not isinstance(value, int) or not 0 <= value < 2**32:
-        raise InputError(f"{where} {value!r}: write a whole number from 0 to {2**32 - 1}")
+    if not isinstance(value, int) or not 0 <= value <= LARGEST_SEED:
+        raise InputError(f"{where} {value!r}: write a whole number from 0 to {LARGEST_SEED}")
     return value
 
 

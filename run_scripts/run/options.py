@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import ast
 from typing import Iterable, Sequence
 
 from fairseq_idpg.models.architectures import SIZES
+from fairseq_idpg.optim.choices import parse_betas
 from preprocess.errors import InputError
+from preprocess.flags import flag_name
 
 from .keys import one_of
 
 # Options of fairseq-train that are set here -> what sets them, as an option of train.py and a key of a sweep.
 RESERVED = {
-    **{f"--{name.replace('_', '-')}": name for name in ("backbone", "arch", "batch_size", "max_epoch", "max_update")},
+    **{flag_name(name): name for name in ("backbone", "arch", "batch_size", "max_epoch", "max_update")},
     "--method": "rows",
     "--lr": "lrs",
     "--seed": "seeds",
@@ -68,11 +69,4 @@ def _plain_betas(words: Sequence[str]) -> Iterable[str]:
 
 def betas(value: str) -> str:
     """ "(0.9, 0.98)" of that text, or of a list of the two numbers."""
-    try:
-        first, second = ast.literal_eval(value.strip())
-        numbers = (float(first), float(second)) if isinstance(first + second, (int, float)) else ()
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, OverflowError):
-        numbers = ()
-    if not numbers or not all(0 <= number < 1 for number in numbers):
-        raise InputError(f'{BETAS} {value[:80]!r}: give two numbers from 0 up to 1, such as "(0.9, 0.98)"')
-    return repr(numbers)
+    return repr(parse_betas(value.strip()))

@@ -31,7 +31,7 @@ from .fairseq_train import (
     train,
     training_facts,
 )
-from .records import Record
+from .records import BEST_CHECKPOINT, EXPERIMENT, LAST_CHECKPOINT, LOG, RECORD, Record, run_folder
 from .splits import splits_of
 
 
@@ -48,20 +48,20 @@ def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whol
             damaged.
     """
     run, results = experiment.run, results.absolute()
-    folder = results / "runs" / run
+    folder = run_folder(results, run)
     folder.mkdir(parents=True, exist_ok=True)
     with held(folder):
         record = finished(results, run)
         if record is None:
-            write(folder / "experiment.json", experiment.to_json())
+            write(folder / EXPERIMENT, experiment.to_json())
             record = make_record(experiment, run, results, echo)
-            write(folder / "record.json", json.dumps(record))
+            write(folder / RECORD, json.dumps(record))
         if not is_whole(record, experiment):
             record = {**record, "transfer": answer_others(experiment, record, folder, cache_of(experiment, results))}
-            write(folder / "record.json", json.dumps(record))
-        (folder / "checkpoint_last.pt").unlink(missing_ok=True)
+            write(folder / RECORD, json.dumps(record))
+        (folder / LAST_CHECKPOINT).unlink(missing_ok=True)
         if trains_whole_model(experiment) and not keep_whole_model:
-            (folder / "checkpoint_best.pt").unlink(missing_ok=True)
+            (folder / BEST_CHECKPOINT).unlink(missing_ok=True)
     return record
 
 
@@ -89,15 +89,15 @@ def answer_others(experiment: Experiment, record: Record, folder: Path, cache: P
     Raises:
         InputError: see ``evaluate_elsewhere``; the checkpoint is not there any more.
     """
-    best, found = folder / "checkpoint_best.pt", dict(record.get("transfer") or {})
+    best, answered = folder / BEST_CHECKPOINT, dict(record.get("transfer") or {})
     for task, data in unanswered(record, experiment):
         if not best.is_file():
             raise InputError(
                 f"{best} is gone, so that {task} cannot be answered: remove {folder}, and the run is made again "
                 "(keep_whole_models: true keeps models that train the backbone)"
             )
-        found[task] = evaluate_elsewhere(experiment, task, data, best, cache)
-    return found
+        answered[task] = evaluate_elsewhere(experiment, task, data, best, cache)
+    return answered
 
 
 def finished(results: Path, run: str, experiment: Experiment | None = None) -> Record | None:
@@ -106,7 +106,7 @@ def finished(results: Path, run: str, experiment: Experiment | None = None) -> R
     Raises:
         InputError: it is damaged.
     """
-    path = results / "runs" / run / "record.json"
+    path = run_folder(results, run) / RECORD
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         if record["run"] == run and record["status"] == "done":
@@ -122,8 +122,8 @@ def finished(results: Path, run: str, experiment: Experiment | None = None) -> R
 
 def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> Record:
     """Trains, predicts and puts the record together."""
-    folder, cache = results / "runs" / run, cache_of(experiment, results)
-    last, best, log = folder / "checkpoint_last.pt", folder / "checkpoint_best.pt", folder / "train.log"
+    folder, cache = run_folder(results, run), cache_of(experiment, results)
+    last, best, log = folder / LAST_CHECKPOINT, folder / BEST_CHECKPOINT, folder / LOG
     splits = splits_of(experiment, results / "data")
     check_source(experiment, folder)
     command = training_command(experiment, splits, folder, cache)

@@ -16,7 +16,7 @@ from typing import Iterable
 from fairseq import options as fairseq_options
 from fairseq.data import Dictionary
 
-from fairseq_idpg.arguments import check_arguments, flag_name, given
+from fairseq_idpg.arguments import check_arguments, given
 from fairseq_idpg.backbone.loading import check_geometry, read_backbone
 from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.prompts.base import PromptMethod
@@ -33,6 +33,7 @@ from preprocess.data_folder import DataFolder
 from preprocess.dictionary import MASK
 from preprocess.errors import InputError
 from preprocess.few_shot import check_source
+from preprocess.flags import flag_name
 from preprocess.questions import question_file
 from preprocess.split_facts import count_examples
 from preprocess.split_scores import OF_QUESTIONS

@@ -1,4 +1,4 @@
-"""Results of runs: one JSON object a line in RESULTS/results.jsonl, appended whole or not at all."""
+"""Results of runs: one JSON object a line in RESULTS/results.jsonl, appended whole or not at all; their folders."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from typing import Any, Iterator
 from preprocess.errors import InputError
 
 FILE = "results.jsonl"
+EXPERIMENT, LOG, RECORD = "experiment.json", "train.log", "record.json"  # what a run leaves in its folder
+BEST_CHECKPOINT, LAST_CHECKPOINT = "checkpoint_best.pt", "checkpoint_last.pt"  # fairseq's names of more of it
 Record = dict[str, Any]
 DIVERGED, NO_MEMORY = "diverged", "out of memory"
 # Ends that the same run would come to again -> words of the messages that tell of them.
@@ -25,6 +27,10 @@ def failure(error: object) -> Record:
     said = text.partition(" (log: ")[0]  # not the names of our own folders
     reason = next((reason for reason, words in REASONS.items() if any(word in said for word in words)), None)
     return {"status": "failed", "error": text, "reason": reason}
+
+
+def run_folder(results: Path, run: str) -> Path:
+    return results / "runs" / run
 
 
 def results_file(results: Path) -> Path:

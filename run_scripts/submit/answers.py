@@ -28,14 +28,14 @@ def answer(
     Raises:
         InputError: a checkpoint does not go with the folder, or has other labels than the task.
     """
-    said: list[list[SplitPredictions]] = [[] for _ in parts]
+    answers: list[list[SplitPredictions]] = [[] for _ in parts]
     with quiet("fairseq", "fairseq_idpg"):
         for checkpoint in checkpoints:
             model, task = load_on_folder(str(checkpoint), str(parts[0].folder), cpu, **moved)
-            for part, found in zip(parts, said):
-                found.append(predict_split(model, task, part.sheet.split, batch_size, progress=True))
-                check_labels(part.sheet.task, found[-1].label_names, checkpoint)
-    return [voted(part.sheet.task, found, part.questions) for part, found in zip(parts, said)]
+            for part, of_part in zip(parts, answers):
+                of_part.append(predict_split(model, task, part.sheet.split, batch_size, progress=True))
+                check_labels(part.sheet.task, of_part[-1].label_names, checkpoint)
+    return [voted(part.sheet.task, of_part, part.questions) for part, of_part in zip(parts, answers)]
 
 
 def check_labels(task: Task, names: Sequence[str], checkpoint: Path) -> None:
@@ -47,20 +47,20 @@ def check_labels(task: Task, names: Sequence[str], checkpoint: Path) -> None:
         )
 
 
-def voted(task: Task, said: Sequence[SplitPredictions], questions: Questions | None = None) -> list[str]:
+def voted(task: Task, answers: Sequence[SplitPredictions], questions: Questions | None = None) -> list[str]:
     """The vote of several models, as the paper has it (Table 7): what most say, or the mean of their scores.
 
     Classes are those of the same name, in whatever order models have them. Scores are in the task's own scale, and
     within it. With ``questions`` it is a choice of one example of each: its text, or its place in the question.
     """
     if questions is not None:
-        choices = [numbered(found, questions)[0] for found in said]
+        choices = [numbered(each, questions)[0] for each in answers]
         return chosen_answers(questions, vote(choices, False, questions))
     if task.regression:
-        scores = np.clip(vote([found.answers for found in said], True) * task.scale, 0, task.scale)
+        scores = np.clip(vote([each.answers for each in answers], True) * task.scale, 0, task.scale)
         return [f"{score:.6f}" for score in scores]
     names = np.array(sorted(task.labels))  # among equally many votes the first wins
-    classes = [np.searchsorted(names, np.array(found.label_names))[found.answers] for found in said]
+    classes = [np.searchsorted(names, np.array(each.label_names))[each.answers] for each in answers]
     return names[vote(classes, False)].tolist()
 
 

@@ -14,6 +14,7 @@ from preprocess.split_facts import count_examples
 from ..report.runs import Results, Run, has_finished
 from ..report.scope import Choice, check_row, take_runs
 from ..report.scores import RowScores, Score, rows_of
+from ..run.records import BEST_CHECKPOINT, run_folder
 from .formats import Number, arity
 from .rules import Benchmark, Sheet
 
@@ -104,7 +105,7 @@ def checkpoint_of(results: Results, run: Run) -> Path:
     Raises:
         InputError: it is not there.
     """
-    path = results.folder / "runs" / run["run"] / "checkpoint_best.pt"
+    path = run_folder(results.folder, run["run"]) / BEST_CHECKPOINT
     if not path.is_file() or Path(run["run"]).name != run["run"]:
         raise InputError(
             f"{path} of {run['row']} on {run['task']}, lr {run['lr']:g}, seed {run['seed']} is not there: sweep again "

@@ -19,10 +19,10 @@ from preprocess.errors import InputError, command_line
 from ..run.experiment import Experiment
 from ..run.perform import finished
 from ..run.preflight import check, check_heads
-from ..run.records import only_one
+from ..run.records import BEST_CHECKPOINT, only_one, results_file, run_folder
 from ..run.splits import split_key, splits_of
 from ..run.transfer import continued
-from .choosing import rates_of, undecided, with_chosen_rates
+from .choosing import Rates, rates_of, undecided, with_chosen_rates
 from .config import Sweep, read_sweep
 from .local import Local
 from .plan import Variant, experiments, first_stage
@@ -132,29 +132,10 @@ def run(
     for experiment in {split_key(experiment): experiment for experiment in all_of_tasks}.values():
         splits_of(experiment, results / "data")
     if first:
-        before = Stage(by_run(first.values()), results / "supplementary", cluster, True)
-        failed = before.finish()
-        if failed:
-            raise InputError(
-                f"{failed} of {len(first)} runs of supplementary training failed; the same command goes on"
-            )
-        if before.diverged:
-            raise InputError(
-                f"{before.diverged} of {len(first)} runs of supplementary training diverged: lower supplementary.lr"
-            )
+        finish_supplementary(first, results / "supplementary", cluster)
         second = experiments(sweep, trained(first, results))
-    rates, keep_whole_models = rates_of(sweep, second), sweep.keep_whole_models or bool(sweep.eval_k)
-    second = rates.first
-    failed = last_stage(by_run(second), results, cluster, keep_whole_models)
-    if rates.later:
-        later = None
-        while (chosen := with_chosen_rates(rates, results)) != later:  # another seed may diverge at a chosen rate
-            later = chosen
-            failed += last_stage(by_run(later), results, cluster, keep_whole_models)
-        second = [*second, *later]
-        left = len(undecided(rates, results))
-        if left:
-            print(f"{results}: {left} rows of tasks have no learning rate for their other seeds", flush=True)
+    keep_whole_models = sweep.keep_whole_models or bool(sweep.eval_k)
+    second, failed = finish_seeds(rates_of(sweep, second), results, cluster, keep_whole_models)
     if sweep.eval_k:
         left = set(missing(by_run(second), results))
         sources = [source for source in second if source.run not in left and finished(results, source.run)]
@@ -163,19 +144,54 @@ def run(
     return failed
 
 
+def finish_supplementary(first: Mapping[Variant, Experiment], results: Path, cluster: Cluster) -> None:
+    """Trains the backbones of all other runs.
+
+    Raises:
+        InputError: one failed or diverged.
+    """
+    stage = Stage(by_run(first.values()), results, cluster, True)
+    failed = stage.finish()
+    if failed:
+        raise InputError(f"{failed} of {len(first)} runs of supplementary training failed; the same command goes on")
+    if stage.diverged:
+        raise InputError(
+            f"{stage.diverged} of {len(first)} runs of supplementary training diverged: lower supplementary.lr"
+        )
+
+
+def finish_seeds(
+    rates: Rates, results: Path, cluster: Cluster, keep_whole_models: bool
+) -> tuple[list[Experiment], int]:
+    """All runs of the tasks, later seeds at the learning rates that the first ones choose; how many failed."""
+    failed = last_stage(by_run(rates.first), results, cluster, keep_whole_models)
+    if not rates.later:
+        return rates.first, failed
+    later = None
+    while (chosen := with_chosen_rates(rates, results)) != later:  # another seed may diverge at a chosen rate
+        later = chosen
+        failed += last_stage(by_run(later), results, cluster, keep_whole_models)
+    left = len(undecided(rates, results))
+    if left:
+        print(f"{results}: {left} rows of tasks have no learning rate for their other seeds", flush=True)
+    return [*rates.first, *later], failed
+
+
 def last_stage(runs: Mapping[str, Experiment], results: Path, cluster: Cluster, keep_whole_models: bool) -> int:
     """How many of the runs failed."""
     stage = Stage(runs, results, cluster, keep_whole_models)
     failed = stage.finish()
     diverged = f", {stage.diverged} diverged" if stage.diverged else ""
-    print(f"{results / 'results.jsonl'}: {len(runs)} runs, {failed} failed{diverged}", flush=True)
+    print(f"{results_file(results)}: {len(runs)} runs, {failed} failed{diverged}", flush=True)
     return failed
 
 
 def trained(first: Mapping[Variant, Experiment], results: Path) -> dict[Variant, str]:
     """Checkpoints of supplementary training."""
-    runs = results / "supplementary" / "runs"
-    return {variant: str(runs / experiment.run / "checkpoint_best.pt") for variant, experiment in first.items()}
+    return {
+        variant: str(run_folder(results / "supplementary", experiment.run) / BEST_CHECKPOINT)
+        for variant, experiment in first.items()
+    }
 
 
 def show(sweep: Sweep, first: Mapping[Variant, Experiment], results: Path) -> None:

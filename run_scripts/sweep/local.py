@@ -18,7 +18,7 @@ from .. import module
 from ..run.experiment import Experiment
 from ..run.fairseq_train import child_environment
 from ..run.perform import perform, write
-from ..run.records import Record, failure
+from ..run.records import EXPERIMENT, Record, failure, run_folder
 from .stage import Request
 
 
@@ -51,7 +51,7 @@ class Local:
 
     def _start(self, request: Request, slot: int, lock: int) -> LocalJob:
         request.folder.mkdir(parents=True, exist_ok=True)
-        write(request.folder / "experiment.json", request.experiment.to_json())
+        write(request.folder / EXPERIMENT, request.experiment.to_json())
         options = ["--keep-whole-model"] if request.keep_whole_model else []
         with open(request.folder / "job.log", "w") as log:
             process = subprocess.Popen(
@@ -107,7 +107,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     made.add_argument("--keep-whole-model", action="store_true", help="keep checkpoints that hold the backbone")
     args = made.parse_args(argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # and so fairseq-train is terminated too
-    path = args.results / "runs" / args.run / "experiment.json"
+    path = run_folder(args.results, args.run) / EXPERIMENT
     try:
         experiment = Experiment.from_json(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:

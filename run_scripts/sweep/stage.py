@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from ..run.experiment import Experiment
 from ..run.perform import described, finished, is_whole
-from ..run.records import DIVERGED, FILE, Record, append_record, read_records
+from ..run.records import DIVERGED, FILE, Record, append_record, read_records, run_folder
 
 ATTEMPTS = 2
 BAR = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} runs: {desc} [{elapsed}, {remaining} left]"
@@ -28,7 +28,7 @@ class Request(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        return self.results / "runs" / self.run
+        return run_folder(self.results, self.run)
 
     def finished(self) -> Record | None:
         """The run's record, if it is done and has answered all tasks that it is to answer."""
@@ -120,8 +120,8 @@ class Stage:
         for record in read_records(self.results):
             if record["run"] in self.runs and has_diverged(record):
                 self.diverged += 1
-                told = f"diverged before, and is not tried again as long as its line is in {self.results / FILE}"
-                progress.bar.write(f"{self.runs[record['run']]}: {told}")
+                reason = f"diverged before, and is not tried again as long as its line is in {self.results / FILE}"
+                progress.bar.write(f"{self.runs[record['run']]}: {reason}")
         before = self.diverged
         try:
             while self.queue or self.running:

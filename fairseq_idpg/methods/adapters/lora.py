@@ -72,10 +72,11 @@ class LoRA(Method):
         self.layers = some_layers("--lora-layers", str(cfg.lora_layers), geometry.layers)
         self.a, self.b = nn.ParameterDict(), nn.ParameterDict()
         for name in parse_projections(str(cfg.lora_projections)):
-            read = geometry.inner if name == "fc2" else geometry.width
-            made = geometry.inner if name == "fc1" else geometry.width
-            self.a[name] = nn.Parameter(torch.empty(len(self.layers), rank, read).uniform_(-(read**-0.5), read**-0.5))
-            self.b[name] = nn.Parameter(torch.zeros(len(self.layers), made, rank))
+            inputs = geometry.inner if name == "fc2" else geometry.width
+            outputs = geometry.inner if name == "fc1" else geometry.width
+            bound = inputs**-0.5
+            self.a[name] = nn.Parameter(torch.empty(len(self.layers), rank, inputs).uniform_(-bound, bound))
+            self.b[name] = nn.Parameter(torch.zeros(len(self.layers), outputs, rank))
 
     def injection(self, representation: Optional[Tensor]) -> Injection:
         if self.merged:

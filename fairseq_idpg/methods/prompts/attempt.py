@@ -96,9 +96,9 @@ class ATTEMPT(PromptMethod):
     @classmethod
     def derive_options(cls, cfg: Any) -> None:
         count = len(source_paths(getattr(cfg, "source_prompts", None)))
-        told = getattr(cfg, "attempt_sources", None)
-        if count and told not in (None, count):
-            raise InputError(f"--attempt-sources {told}: --source-prompts names {count}: leave the number out")
+        named = getattr(cfg, "attempt_sources", None)
+        if count and named not in (None, count):
+            raise InputError(f"--attempt-sources {named}: --source-prompts names {count}: leave the number out")
         if count:
             cfg.attempt_sources = count
 

@@ -116,9 +116,9 @@ class Experts(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         """... x t x d -> ... x t x d."""
-        made = F.relu(rows.unsqueeze(-3) @ self.down + self.down_bias) @ self.up + self.up_bias  # ... x n x t x d
+        of_experts = F.relu(rows.unsqueeze(-3) @ self.down + self.down_bias) @ self.up + self.up_bias  # ... x n x t x d
         gates = self.gate(rows).softmax(-1).transpose(-1, -2)  # ... x n x t
-        return (gates.unsqueeze(-1) * made).sum(-3)
+        return (gates.unsqueeze(-1) * of_experts).sum(-3)
 
 
 class FusedPrompt(nn.Module):

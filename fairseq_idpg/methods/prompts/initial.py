@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from preprocess.dictionary import FILLER
+from preprocess.flags import flag_name
 
-from ...arguments import flag_name
 from ...backbone.loading import Backbone, names_of_today, read_checkpoint
 from ...errors import InputError
 from ...saving.tensors import FINGERPRINT, LM_HEAD, STACK, as_digest

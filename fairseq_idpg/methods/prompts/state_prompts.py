@@ -80,12 +80,12 @@ class StatePrompts(PromptMethod):
         else:
             self.reads_words, self.read = True, IN_PASS[reads]
         sharing, places = str(cfg.generator_sharing), len(self.places)
-        made = [self.make_generator(cfg, geometry.width) for _ in range(places if sharing == "L" else 1)]
-        self.generators: Any = nn.ModuleList(made)
+        generators = [self.make_generator(cfg, geometry.width) for _ in range(places if sharing == "L" else 1)]
+        self.generators: Any = nn.ModuleList(generators)
         self.bias: Optional[nn.Parameter] = None
         if str(cfg.generator_bias) == "true":
             count = 1 if sharing == "S" else places
-            self.bias = nn.Parameter(torch.empty(count, made[0].bias_rows, geometry.width))
+            self.bias = nn.Parameter(torch.empty(count, generators[0].bias_rows, geometry.width))
             bound = cfg.generator_hidden_size**-0.5
             nn.init.uniform_(self.bias, -bound, bound)
         self.activation: nn.Module = nn.Identity()

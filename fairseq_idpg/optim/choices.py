@@ -26,7 +26,7 @@ def parse_betas(text: str) -> Tuple[float, float]:
             return float(first), float(second)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         pass
-    raise InputError(f"--adam-betas {text} is no pair of shares: give two below 1, such as '(0.9, 0.98)'")
+    raise InputError(f"--adam-betas {text:.80} is no pair of shares: give two below 1, such as '(0.9, 0.98)'")
 
 
 def check_optimization(args: Namespace) -> None:

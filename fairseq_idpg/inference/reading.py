@@ -154,7 +154,7 @@ def check_filled(text: Text) -> None:
     """Raises ValueError for an empty sentence."""
     if isinstance(text, str):
         if not text.strip():
-            raise ValueError("an empty line" if not text else "a sentence of white space")
+            raise ValueError("an empty sentence" if not text else "a sentence of white space")
         return
     for which, sentence in zip(("first", "second"), text):
         if not sentence.strip():

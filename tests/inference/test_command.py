@@ -68,7 +68,7 @@ def test_standard_input_is_answered_as_it_comes(idpg):
         assert process.stdout.readline().endswith("\tred cat\n")
         rest, said = process.communicate("\n")
     assert process.returncode == 1 and rest == ""
-    assert said.splitlines()[-1] == "fairseq_idpg: standard input line 2: an empty line: mend the line"
+    assert said.splitlines()[-1] == "fairseq_idpg: standard input line 2: an empty sentence: mend the line"
 
 
 def test_standard_output_is_utf_8_whatever_the_locale(idpg, tmp_path, monkeypatch):

@@ -24,7 +24,8 @@ from .arguments import flag_name
 from .errors import InputError, logged_command
 from .inference.folder import load_on_folder, predict_split, questions_of
 from .inference.opening import add_model_options, add_reading_options, open_model
-from .inference.reading import JSON_FORM, TextFile
+from .inference.reading import JSON_FORM, STANDARD_INPUT, TextFile
+from .inference.sharing import name_and_path
 from .inference.writing import FORMATS, Writer, printable, standard_output
 
 CHUNK = 8192  # texts that are sorted by length together
@@ -79,6 +80,21 @@ def check(args: argparse.Namespace) -> None:
         )
     if args.pairs and args.jsonl:
         raise InputError("--pairs tab and --jsonl are two layouts: give one")
+    if args.out is not None:
+        check_replaces_nothing(args)
+
+
+def check_replaces_nothing(args: argparse.Namespace) -> None:
+    """Refuses an --out that would take the place of what is read."""
+    if str(args.out) == STANDARD_INPUT:
+        raise InputError("--out - is no file: leave it out, and what --text gives goes to standard output")
+    out = Path(os.path.realpath(args.out))
+    named = {"--text": [args.text], "--backbone": [args.backbone], "--path": [name_and_path(p)[1] for p in args.path]}
+    for option, paths in named.items():
+        if out.is_file() and str(out) in map(os.path.realpath, filter(None, paths)):
+            raise InputError(f"--out {args.out} is the file of {option}, which it would replace: name another")
+    if args.data and Path(os.path.realpath(args.data)) in out.parents:
+        raise InputError(f"--out {args.out} lies in DATA-bin {args.data}, which is read: name another place")
 
 
 def layout_of(args: argparse.Namespace) -> str:
@@ -105,8 +121,6 @@ def predict_texts(args: argparse.Namespace) -> None:
         output: Any = contextlib.nullcontext(standard_output())
     else:
         check_output(args.out, "--out")
-        if os.path.exists(args.out) and os.path.exists(args.text) and os.path.samefile(args.out, args.text):
-            raise InputError(f"--out {args.out} is the file of --text, which it would replace: name another")
         output = open_output(args.out, "--out")
     model: Any = open_model(args)
     if len(args.path) == 1:
@@ -132,7 +146,7 @@ def predict_texts(args: argparse.Namespace) -> None:
 
 def predict_folder(args: argparse.Namespace) -> None:
     """Writes predictions of a split of a folder."""
-    split = args.split or "test"
+    split = "test" if args.split is None else args.split
     check_output(args.out, "--out")
     changed = {"backbone": args.backbone} if args.backbone else {}
     caches = {"representation_cache": args.representation_cache, "state_cache": args.state_cache}

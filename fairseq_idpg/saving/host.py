@@ -17,7 +17,7 @@ from omegaconf import OmegaConf, open_dict
 from torch.multiprocessing import ProcessRaisedException
 
 from preprocess.errors import InputError, one_line, told
-from preprocess.writing import new_file
+from preprocess.writing import check_output, new_file
 
 from ..arguments import SAID_BY_FAIRSEQ, TASK, check_arguments, check_configuration, trains
 from ..divergence import clip_grad_norm
@@ -279,4 +279,6 @@ def _convert(theirs: Callable, args: Any) -> Any:
         parse_overrides(args.model_overrides)  # which is evaluated as Python next
         if args.distributed_init_method is None:
             args.distributed_world_size = 1
+    elif getattr(args, "task", None) == TASK and args.log_file:
+        check_output(Path(args.log_file), "--log-file")  # fairseq opens it in the midst of its own work
     return theirs(args)

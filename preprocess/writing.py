@@ -199,7 +199,8 @@ def _sync_names(folder: Path) -> None:
 def _locked_folder(path: Path) -> tuple[Path, IO[bytes]]:
     while True:
         work = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        work.mkdir()
+        with named(path, work):
+            work.mkdir()
         with contextlib.suppress(FileNotFoundError, BlockingIOError):  # swept up before it was locked: once more
             lock = open(work / LOCK, "xb")
             _hold(lock)
@@ -209,7 +210,8 @@ def _locked_folder(path: Path) -> tuple[Path, IO[bytes]]:
 def _locked_file(path: Path) -> tuple[Path, IO[bytes]]:
     while True:
         work = path.with_name(f".{path.name}.{secrets.token_hex(4)}{path.suffix}")
-        file = open(work, "xb")
+        with named(path, work):
+            file = open(work, "xb")
         with contextlib.suppress(BlockingIOError):  # as above
             _hold(file)
             if os.fstat(file.fileno()).st_nlink:

@@ -180,6 +180,14 @@ def test_errors_name_what_was_asked_for(kind, number, tmp_path):
     assert names(tmp_path) == []
 
 
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_a_name_too_long_for_a_hidden_one_is_told_of_as_it_is(kind, tmp_path):
+    path = tmp_path / ("x" * 250)
+    with pytest.raises(OSError) as error, MAKERS[kind](path):
+        pass
+    assert error.value.filename == str(path) and names(tmp_path) == []
+
+
 def test_few_shot_on_a_full_disk_names_its_own_folder(tmp_path, capsys, monkeypatch):
     source = write_folder(tmp_path / "source-bin", splits={"train": 40, "valid": 7})
 

@@ -10,7 +10,6 @@ With --choose the class is 1 for the likeliest answer to each question, and 0 fo
 
 import argparse
 import contextlib
-import os
 import sys
 import time
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any, Optional, Sequence
 
 from tqdm import tqdm
 
-from preprocess.writing import check_output, open_output, write_output
+from preprocess.writing import check_output, check_replaces_nothing, open_output, write_output
 
 from .arguments import flag_name
 from .errors import InputError, logged_command
@@ -81,20 +80,10 @@ def check(args: argparse.Namespace) -> None:
     if args.pairs and args.jsonl:
         raise InputError("--pairs tab and --jsonl are two layouts: give one")
     if args.out is not None:
-        check_replaces_nothing(args)
-
-
-def check_replaces_nothing(args: argparse.Namespace) -> None:
-    """Refuses an --out that would take the place of what is read."""
-    if str(args.out) == STANDARD_INPUT:
-        raise InputError("--out - is no file: leave it out, and what --text gives goes to standard output")
-    out = Path(os.path.realpath(args.out))
-    named = {"--text": [args.text], "--backbone": [args.backbone], "--path": [name_and_path(p)[1] for p in args.path]}
-    for option, paths in named.items():
-        if out.is_file() and str(out) in map(os.path.realpath, filter(None, paths)):
-            raise InputError(f"--out {args.out} is the file of {option}, which it would replace: name another")
-    if args.data and Path(os.path.realpath(args.data)) in out.parents:
-        raise InputError(f"--out {args.out} lies in DATA-bin {args.data}, which is read: name another place")
+        if str(args.out) == STANDARD_INPUT:
+            raise InputError("--out - is no file: leave it out, and what --text gives goes to standard output")
+        read = {"--path": [name_and_path(path)[1] for path in args.path], "--backbone": [args.backbone]}
+        check_replaces_nothing(args.out, "--out", {"DATA-bin": [args.data], "--text": [args.text], **read})
 
 
 def layout_of(args: argparse.Namespace) -> str:

@@ -16,7 +16,7 @@ import secrets
 import shutil
 import tempfile
 from pathlib import Path
-from typing import IO, Iterator
+from typing import IO, Iterable, Iterator, Mapping
 
 from .errors import InputError
 
@@ -108,6 +108,25 @@ def check_output(path: Path, option: str) -> None:
             file.write(bytes(4096))
             file.flush()
             os.fsync(file.fileno())
+
+
+def check_replaces_nothing(path: Path, option: str, read: Mapping[str, Iterable[str | Path | None]]) -> None:
+    """Refuses a result in the place of what it is made from.
+
+    Args:
+        read: what names files or binarized folders -> these.
+
+    Raises:
+        InputError: ``path`` is one of the files, or lies in one of the folders.
+    """
+    place = Path(os.path.realpath(path))
+    for name, sources in read.items():
+        for source in filter(None, sources):
+            real = Path(os.path.realpath(str(source)))
+            if real == place and place.is_file():
+                raise InputError(f"{option} {path} is the file of {name}, which it would replace: name another")
+            if real in place.parents and (real / "input0").is_dir():
+                raise InputError(f"{option} {path} lies in the data folder {source}, which is read: name another place")
 
 
 def write_output(path: Path, text: str, option: str) -> None:

@@ -117,7 +117,7 @@ def test_bad_input(idpg, folders, tmp_path, capsys):
         ([*of_text, "A film of note. " * 20], "--text A film .* is not a file"),
         ([*of_text, text, "--out", "-"], "--out - is no file: leave it out, and what --text gives goes to standard"),
         ([*of_text, text, "--out", singles[1], "--format", "csv"], "is the file of --path, which it would replace"),
-        ([folder, *singles, "--out", folder / "predictions.tsv"], "lies in DATA-bin .*, which is read: name another"),
+        ([folder, *singles, "--out", folder / "predictions.tsv"], "lies in the data folder .*, which is read: name"),
         ([folder, *singles, *out, "--split", ""], "has no input0/.idx"),
         ([*of_text, text, "--out", "o.txt"], "--out o.txt: give it the suffix .tsv, .csv, .jsonl, or give --format"),
         ([*of_text, text, "--out", tmp_path], "is a folder: name a file"),

@@ -72,6 +72,11 @@ UNSUPPORTED_OF_TASK = {  # flags of fairseq's sentence_prediction
 TRAIN = "train"  # and more: the splits whose pairs are swapped, and whose questions need not stay together
 LAUNCHERS = ("MASTER_ADDR", "SLURM_JOB_ID")  # variables of what starts several processes: torchrun, Slurm
 BACKENDS = ("c10d", "pytorch_ddp", "no_c10d", "legacy_ddp")
+# message of the ValueError with which fairseq ends as it reads arguments, before anybody else sees them -> our line
+SAID_BY_FAIRSEQ = {
+    "Cannot combine --fp16 and --tpu, use --bf16 on TPUs": "--fp16 with --bf16 or --tpu: a run has one precision: "
+    "leave one out",
+}
 
 
 def given(cfg: Any, name: str) -> str:

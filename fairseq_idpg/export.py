@@ -104,6 +104,8 @@ def export(
 
 def check_target(target: Path, overwrite: bool) -> None:
     """Raises InputError where something is in the way that must not be replaced."""
+    if target.parent.is_file():
+        raise InputError(f"{target.parent} is a file: name another folder")
     if not os.path.lexists(target):
         return
     ours = target.is_dir() and {entry.name for entry in target.iterdir()} <= {TENSORS, CONFIG, CARD}

@@ -10,7 +10,6 @@ With --choose the class is 1 for the likeliest answer to each question, and 0 fo
 
 import argparse
 import contextlib
-import os
 import sys
 import time
 from pathlib import Path
@@ -19,12 +18,13 @@ from typing import Any, Optional, Sequence
 from tqdm import tqdm
 
 from preprocess.flags import flag_name
-from preprocess.writing import check_output, open_output, write_output
+from preprocess.writing import check_output, check_replaces_nothing, open_output, write_output
 
 from .errors import InputError, logged_command
 from .inference.folder import load_on_folder, predict_split, questions_of
 from .inference.opening import add_model_options, add_reading_options, open_model
-from .inference.reading import JSON_FORM, TextFile
+from .inference.reading import JSON_FORM, STANDARD_INPUT, TextFile
+from .inference.sharing import name_and_path
 from .inference.writing import FORMATS, Writer, printable, standard_output
 
 CHUNK = 8192  # texts that are sorted by length together
@@ -79,6 +79,11 @@ def check(args: argparse.Namespace) -> None:
         )
     if args.pairs and args.jsonl:
         raise InputError("--pairs tab and --jsonl are two layouts: give one")
+    if args.out is not None:
+        if str(args.out) == STANDARD_INPUT:
+            raise InputError("--out - is no file: leave it out, and what --text gives goes to standard output")
+        read = {"--path": [name_and_path(path)[1] for path in args.path], "--backbone": [args.backbone]}
+        check_replaces_nothing(args.out, "--out", {"DATA-bin": [args.data], "--text": [args.text], **read})
 
 
 def layout_of(args: argparse.Namespace) -> str:
@@ -105,8 +110,6 @@ def predict_texts(args: argparse.Namespace) -> None:
         output: Any = contextlib.nullcontext(standard_output())
     else:
         check_output(args.out, "--out")
-        if os.path.exists(args.out) and os.path.exists(args.text) and os.path.samefile(args.out, args.text):
-            raise InputError(f"--out {args.out} is the file of --text, which it would replace: name another")
         output = open_output(args.out, "--out")
     model: Any = open_model(args)
     if len(args.path) == 1:
@@ -132,7 +135,7 @@ def predict_texts(args: argparse.Namespace) -> None:
 
 def predict_folder(args: argparse.Namespace) -> None:
     """Writes predictions of a split of a folder."""
-    split = args.split or "test"
+    split = "test" if args.split is None else args.split
     check_output(args.out, "--out")
     changed = {"backbone": args.backbone} if args.backbone else {}
     caches = {"representation_cache": args.representation_cache, "state_cache": args.state_cache}

@@ -18,7 +18,7 @@ from .data_folder import DataFolder
 from .errors import InputError
 from .split_facts import class_counts, count_examples
 from .stats_plot import save_plot
-from .writing import write_output
+from .writing import check_replaces_nothing, write_output
 
 LONGEST_INPUT = 512  # what RoBERTa takes
 TRAIN = "train"
@@ -142,6 +142,8 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--json", metavar="FILE", type=Path, help="the table's numbers in full precision")
     args = parser.parse_args(argv)
     named = short_names(list(dict.fromkeys(args.data)))
+    if args.json:
+        check_replaces_nothing(args.json, "--json", {"DIR": args.data})
     folders = {name: describe_folder(DataFolder(path)) for name, path in named.items()}
     print(table(folders))
     if args.json:

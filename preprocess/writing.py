@@ -16,7 +16,7 @@ import secrets
 import shutil
 import tempfile
 from pathlib import Path
-from typing import IO, Iterator
+from typing import IO, Iterable, Iterator, Mapping
 
 from .errors import InputError
 
@@ -110,6 +110,25 @@ def check_output(path: Path, option: str) -> None:
             os.fsync(file.fileno())
 
 
+def check_replaces_nothing(path: Path, option: str, read: Mapping[str, Iterable[str | Path | None]]) -> None:
+    """Refuses a result in the place of what it is made from.
+
+    Args:
+        read: what names files or binarized folders -> these.
+
+    Raises:
+        InputError: ``path`` is one of the files, or lies in one of the folders.
+    """
+    place = Path(os.path.realpath(path))
+    for name, sources in read.items():
+        for source in filter(None, sources):
+            real = Path(os.path.realpath(str(source)))
+            if real == place and place.is_file():
+                raise InputError(f"{option} {path} is the file of {name}, which it would replace: name another")
+            if real in place.parents and (real / "input0").is_dir():
+                raise InputError(f"{option} {path} lies in the data folder {source}, which is read: name another place")
+
+
 def write_output(path: Path, text: str, option: str) -> None:
     """A result, completely or not at all; see ``open_output``."""
     with open_output(path, option) as file:
@@ -199,7 +218,8 @@ def _sync_names(folder: Path) -> None:
 def _locked_folder(path: Path) -> tuple[Path, IO[bytes]]:
     while True:
         work = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        work.mkdir()
+        with named(path, work):
+            work.mkdir()
         with contextlib.suppress(FileNotFoundError, BlockingIOError):  # swept up before it was locked: once more
             lock = open(work / LOCK, "xb")
             _hold(lock)
@@ -209,7 +229,8 @@ def _locked_folder(path: Path) -> tuple[Path, IO[bytes]]:
 def _locked_file(path: Path) -> tuple[Path, IO[bytes]]:
     while True:
         work = path.with_name(f".{path.name}.{secrets.token_hex(4)}{path.suffix}")
-        file = open(work, "xb")
+        with named(path, work):
+            file = open(work, "xb")
         with contextlib.suppress(BlockingIOError):  # as above
             _hold(file)
             if os.fstat(file.fileno()).st_nlink:

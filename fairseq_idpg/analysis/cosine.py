@@ -18,7 +18,7 @@ import torch.nn.functional as F
 
 from preprocess.columns import aligned
 from preprocess.data_folder import DataFolder
-from preprocess.writing import check_output, write_output
+from preprocess.writing import check_output, check_replaces_nothing, write_output
 
 from ..errors import InputError
 from ..models.config import predicts_words
@@ -126,6 +126,8 @@ def check_options(args: argparse.Namespace, pairs: int) -> None:
         plots.check_format(args.out)
     for option, path in (("--out", args.out), ("--json", args.json)):
         if path is not None:
+            read = {"--path": [args.path], "--baseline": [args.baseline], "--backbone": [args.backbone]}
+            check_replaces_nothing(path, option, {"DATA-bin": [args.data], **read})
             check_output(path, option)
 
 

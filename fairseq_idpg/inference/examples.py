@@ -36,10 +36,11 @@ def text_examples(
         template: what the sentences are put into, if the model predicts words.
 
     Raises:
-        InputError: see ``check_lengths``; there is no room for text.
+        InputError: see ``check_some`` and ``check_lengths``; there is no room for text.
     """
     lengths = [np.array([len(ids) - 1 for ids in part], np.int64) for part in parts]
     a, b = lengths[0], lengths[1] if len(lengths) == 2 else None
+    check_some(lengths, name)
     phrased = None if template is None else placed(template, lengths, [parts])
     if whole or not cuts(cfg):
         remedy = "" if whole else ", or let texts be cut at their ends with --truncate"
@@ -74,6 +75,13 @@ def keep_beginnings(cfg: Any, truncate: bool) -> None:
 
 def listed(part: List[Tensor]) -> ListDataset:
     return ListDataset(part, np.array([len(ids) for ids in part], np.int64))
+
+
+def check_some(lengths: Sequence[np.ndarray], name: Callable[[int], str]) -> None:
+    """Raises InputError for a sentence without a token, such as one of signs that the encoder leaves out."""
+    nothing = np.flatnonzero(np.min(lengths, axis=0) == 0)
+    if len(nothing):
+        raise InputError(f"{name(int(nothing[0]))} has a sentence without any token of this model: give text")
 
 
 def check_lengths(

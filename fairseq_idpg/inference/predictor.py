@@ -24,6 +24,7 @@ from .examples import text_examples
 from .glove import MeanVectors
 from .prediction import Prediction, Text
 from .prompts import SeenRows, check_has_rows, prompt_rows
+from .reading import check_filled
 from .text import TextEncoder
 
 ONE = {1: "a single sentence", 2: "a pair of sentences"}
@@ -177,7 +178,7 @@ class Predictor:
         """Each text as the model reads it.
 
         Raises:
-            InputError: one is not text, or of another kind than the model's.
+            InputError: one is not text, is empty, or is of another kind than the model's.
         """
         check_list(texts)
         wanted, labels, described = 2 if self.record.pairs else 1, self.labels, self.description
@@ -186,6 +187,10 @@ class Predictor:
             sentences = tuple(text) if isinstance(text, (tuple, list)) else (text,)
             if not all(map(is_text, sentences)):
                 raise InputError(f"{name(number)} is not text: {text!r:.60}: give a string, or a pair of strings")
+            try:
+                check_filled(text)
+            except ValueError as error:
+                raise InputError(f"{name(number)}: {error}: give text") from None
             if described is not None and len(sentences) == 1:
                 inputs.append(Input(text, (*sentences, described.text), described.labels(labels)))
                 continue

@@ -1,6 +1,7 @@
 """Files of sentences: a sentence in each line, a pair in two columns, or a JSON value; whatever else is refused."""
 
 import json
+import os
 import select
 import sys
 from pathlib import Path
@@ -63,12 +64,20 @@ class TextFile:
     Args:
         path: ``-`` for standard input; with the suffix .gz it is unpacked.
         layout: a name of ``LAYOUTS``.
+
+    Raises:
+        InputError: there is no such file.
     """
 
     def __init__(self, path: str, layout: str):
         self.layout = layout
         self.arriving = StandardInput() if path == STANDARD_INPUT else None
         if self.arriving is None:
+            if not os.path.isfile(path):
+                raise InputError(
+                    f"--text {path} is not a file: name one with a sentence in each line, or give - and the "
+                    "sentences on standard input"
+                )
             self.source = Source.file(Path(path))
         else:
             self.source = Source("standard input", None, lambda: self.arriving)  # type: ignore[arg-type, return-value]
@@ -154,7 +163,7 @@ def check_filled(text: Text) -> None:
     """Raises ValueError for an empty sentence."""
     if isinstance(text, str):
         if not text.strip():
-            raise ValueError("an empty line" if not text else "a sentence of white space")
+            raise ValueError("an empty sentence" if not text else "a sentence of white space")
         return
     for which, sentence in zip(("first", "second"), text):
         if not sentence.strip():

@@ -74,10 +74,10 @@ class Writer:
 
 
 def write_tsv(file: IO[str], predictions: List[Found], first: bool) -> None:
-    """Tabs and line ends in a sentence become spaces."""
+    """Tabs and line ends in a sentence, or in a task's name, become spaces."""
     for number, values in enumerate(map(cells, predictions)):
         if first and not number:
-            file.write("\t".join(values) + "\n")
+            file.write("\t".join(name.translate(BREAKS) for name in values) + "\n")
         file.write("\t".join(value.translate(BREAKS) for value in values.values()) + "\n")
 
 

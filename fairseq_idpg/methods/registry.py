@@ -92,8 +92,10 @@ def find_preset(name: str) -> Preset:
     """The preset of a name, or of several joined by +.
 
     Raises:
-        InputError: an unknown name (the nearest is suggested); methods that share an option.
+        InputError: an unknown name (the nearest is suggested), or none; methods that share an option.
     """
+    if not all(part and part == part.strip() for part in name.split("+")):
+        raise InputError(f"--method {name!r}: give a name, or several with a + and no space between")
     parts = [_registered(part) for part in name.split("+")]
     if len(parts) == 1:
         return parts[0]

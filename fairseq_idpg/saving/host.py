@@ -17,9 +17,9 @@ from omegaconf import OmegaConf, open_dict
 from torch.multiprocessing import ProcessRaisedException
 
 from preprocess.errors import InputError, one_line, told
-from preprocess.writing import new_file
+from preprocess.writing import check_output, new_file
 
-from ..arguments import TASK, check_arguments, check_configuration, trains
+from ..arguments import SAID_BY_FAIRSEQ, TASK, check_arguments, check_configuration, trains
 from ..divergence import clip_grad_norm
 from ..optim.without_compiler import import_no_compiler
 from .checksum import with_progress_checksums
@@ -244,7 +244,7 @@ def _save_training(theirs: Callable, trainer: Trainer, filename: str, extra_stat
 
 def _say(theirs: Callable, kind: Any, error: BaseException, trace: Any) -> None:
     """One line for bad input, whether this process met it or one that it started."""
-    line = told(str(error)) if isinstance(error, ProcessRaisedException) else None
+    line = told(str(error)) if isinstance(error, ProcessRaisedException) else SAID_BY_FAIRSEQ.get(str(error))
     if isinstance(error, InputError):
         line = str(error)
     if line is None:
@@ -279,4 +279,6 @@ def _convert(theirs: Callable, args: Any) -> Any:
         parse_overrides(args.model_overrides)  # which is evaluated as Python next
         if args.distributed_init_method is None:
             args.distributed_world_size = 1
+    elif getattr(args, "task", None) == TASK and args.log_file:
+        check_output(Path(args.log_file), "--log-file")  # fairseq opens it in the midst of its own work
     return theirs(args)

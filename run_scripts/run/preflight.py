@@ -16,7 +16,7 @@ from typing import Iterable
 from fairseq import options as fairseq_options
 from fairseq.data import Dictionary
 
-from fairseq_idpg.arguments import check_arguments, given
+from fairseq_idpg.arguments import SAID_BY_FAIRSEQ, check_arguments, given
 from fairseq_idpg.backbone.loading import check_geometry, read_backbone
 from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.prompts.base import PromptMethod
@@ -218,6 +218,10 @@ def parse(command: list[str]) -> Namespace:
             args, left = fairseq_options.parse_args_and_arch(parser, input_args=command[1:], parse_known=True)
     except SystemExit:
         raise InputError(f"fairseq-train refuses its options: {said.getvalue().strip().split('error: ')[-1]}") from None
+    except ValueError as error:
+        if str(error) not in SAID_BY_FAIRSEQ:
+            raise
+        raise InputError(SAID_BY_FAIRSEQ[str(error)]) from None
     if left:
         near = get_close_matches(left[0].partition("=")[0], parser._option_string_actions, 1)
         hint = (

@@ -87,6 +87,7 @@ def command(args: argparse.Namespace) -> int:
     """How many runs failed; before the first one is started, everything is checked."""
     if args.jobs is not None and args.jobs < 1:
         raise InputError(f"--jobs {args.jobs}: give 1 or more")
+    CLUSTERS[args.cluster].read_settings(args.slurm)
     results = (args.results or Path("results") / name_of(args.config)).absolute()
     if results.exists() and not results.is_dir():
         raise InputError(f"--results {results} is a file: name a folder")

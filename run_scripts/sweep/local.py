@@ -34,13 +34,18 @@ class Local:
     def __init__(self, folder: Path, jobs: int | None, settings: Sequence[str]):
         import torch
 
-        if settings:
-            raise InputError("--slurm goes with --cluster slurm: leave it out")
+        self.read_settings(settings)
         named = os.environ.get("CUDA_VISIBLE_DEVICES")
         count = torch.cuda.device_count()
         self.gpus = named.split(",")[:count] if named else [str(gpu) for gpu in range(count)]
         self.folder, self.jobs = folder, jobs or max(1, count)
         folder.mkdir(parents=True, exist_ok=True)
+
+    @staticmethod
+    def read_settings(settings: Sequence[str]) -> None:
+        """Raises InputError for --slurm."""
+        if settings:
+            raise InputError("--slurm goes with --cluster slurm: leave it out")
 
     def start(self, request: Request) -> LocalJob | None:
         for slot in range(self.jobs):

@@ -31,13 +31,18 @@ class Slurm:
 
     def __init__(self, folder: Path, jobs: int | None, settings: Sequence[str]):
         setup = [] if PARENT else [f"export PYTHONPATH={shlex.quote(str(ROOT))}${{PYTHONPATH:+:$PYTHONPATH}}"]
-        given = dict(_pair(setting) for setting in settings)
+        given = self.read_settings(settings)
         try:
             self.executor = submitit.SlurmExecutor(folder)
             self.executor.update_parameters(**{**USUAL, "setup": setup, **given})
         except (RuntimeError, ValueError) as error:
             raise InputError(f"--cluster slurm: {str(error).splitlines()[0]}") from None
         self.folder, self.jobs, self.running = folder, jobs or AT_ONCE, []
+
+    @staticmethod
+    def read_settings(settings: Sequence[str]) -> dict[str, Any]:
+        """The values of --slurm; InputError for what is none."""
+        return dict(_pair(setting) for setting in settings)
 
     def start(self, request: Request) -> SlurmJob | None:
         self.running = [job for job in self.running if not job.done()]

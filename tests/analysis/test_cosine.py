@@ -199,6 +199,7 @@ def test_bad_options(pairs, idpg, tuned, tmp_path):
         (["--json", "/dev/null/found.json"], "--json /dev/null/found.json cannot be written to .*: make room or name"),
         (["--json", tmp_path], "--json .* is a folder: name a file"),
         (["--json", "/"], "--json / is a folder: name a file"),
+        (["--json", idpg], "--json .* is the file of --path, which it would replace: name another"),
         (["--json", ""], "--json . is a folder: name a file"),
         (["--out", "/dev/null/plot.png"], "--out /dev/null/plot.png cannot be written to"),
         (["--path", ""], "--path is empty: name a checkpoint"),

@@ -103,6 +103,7 @@ def test_dictionary_of_other_symbols(pairs, tmp_path):
         (["--method", "m-idpg"], "--method m-idpg is unknown: did you mean m-idpg-phm? choose from"),
         (["--num-classes", 3], "--num-classes 3 disagrees with"),
         (["--num-classes", -1], "--num-classes -1"),
+        (["--log-file", "/dev/null/train.log"], "--log-file /dev/null/train.log cannot be written to ("),
         (["--lr", "1e38"], "the run has diverged: the loss is NaN"),
     ],
 )

@@ -53,6 +53,17 @@ def test_while_data_is_loaded(pairs, backbone, tmp_path, workers):
     assert finished.output.count("is gone") == 1 and not list((tmp_path / "run").glob("*.pt"))
 
 
+@pytest.mark.parametrize(
+    "precisions", [["--fp16", "--bf16"], ["--memory-efficient-fp16", "--bf16"], ["--fp16", "--tpu"]]
+)
+def test_while_arguments_are_read(pairs, backbone, tmp_path, precisions):
+    finished = train(pairs, tmp_path / "run", "--backbone", backbone, *precisions, succeed=False)
+    assert finished.last_line.endswith(
+        "fairseq_idpg: --fp16 with --bf16 or --tpu: a run has one precision: leave one out"
+    )
+    assert finished.status == 1 and "Traceback" not in finished.output and not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("told", ["plain", "hidden"])
 def test_in_processes_that_torch_spawned(tmp_path, told):
     script = tmp_path / "script.py"

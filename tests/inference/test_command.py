@@ -68,7 +68,7 @@ def test_standard_input_is_answered_as_it_comes(idpg):
         assert process.stdout.readline().endswith("\tred cat\n")
         rest, said = process.communicate("\n")
     assert process.returncode == 1 and rest == ""
-    assert said.splitlines()[-1] == "fairseq_idpg: standard input line 2: an empty line: mend the line"
+    assert said.splitlines()[-1] == "fairseq_idpg: standard input line 2: an empty sentence: mend the line"
 
 
 def test_standard_output_is_utf_8_whatever_the_locale(idpg, tmp_path, monkeypatch):
@@ -113,7 +113,12 @@ def test_bad_input(idpg, folders, tmp_path, capsys):
     for options, message in (
         ([*of_text, text], f"{text} line 2 has 159 tokens, and this model takes [0-9]+ beside its prompt"),
         ([*of_text, pair], f"{pair} line 1 is a pair of sentences, and this model was trained on single"),
-        ([*of_text, "no.txt"], "no.txt does not exist or is not a file"),
+        ([*of_text, "no.txt"], "--text no.txt is not a file: name one with a sentence in each line, or give - and the"),
+        ([*of_text, "A film of note. " * 20], "--text A film .* is not a file"),
+        ([*of_text, text, "--out", "-"], "--out - is no file: leave it out, and what --text gives goes to standard"),
+        ([*of_text, text, "--out", singles[1], "--format", "csv"], "is the file of --path, which it would replace"),
+        ([folder, *singles, "--out", folder / "predictions.tsv"], "lies in the data folder .*, which is read: name"),
+        ([folder, *singles, *out, "--split", ""], "has no input0/.idx"),
         ([*of_text, text, "--out", "o.txt"], "--out o.txt: give it the suffix .tsv, .csv, .jsonl, or give --format"),
         ([*of_text, text, "--out", tmp_path], "is a folder: name a file"),
         ([*of_text, pair, "--out", pair], f"--out {pair} is the file of --text, which it would replace: name another"),

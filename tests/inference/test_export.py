@@ -241,6 +241,8 @@ def test_only_folders_to_share_are_replaced(shared_copy, idpg, tmp_path):
     (tmp_path / "mine" / "thesis.tex").write_text("x")
     with pytest.raises(InputError, match="is something else than a folder to share"):
         export(str(idpg("singles")), str(tmp_path / "mine"), overwrite=True)
+    with pytest.raises(InputError, match="thesis.tex is a file: name another folder$"):
+        export(str(idpg("singles")), str(tmp_path / "mine" / "thesis.tex" / "shared"))
     export(str(idpg("singles")), str(shared_copy), overwrite=True)
     assert config_of(shared_copy)["data"]["pairs"] is False and (tmp_path / "mine" / "thesis.tex").exists()
 

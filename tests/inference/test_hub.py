@@ -73,6 +73,11 @@ def test_other_tokens_are_refused(hub, tokens):
         model.encode("one")
 
 
+def test_tokens_of_no_text_are_refused(hub):
+    with pytest.raises(InputError, match="^row 2 of the tokens has a sentence without any token of this model"):
+        hub("singles").predict("sentence_classification_head", torch.tensor([[0, 5, 2], [0, 2, 1]]))
+
+
 def test_tokens_are_never_cut(hub):
     model = hub("singles")
     with pytest.raises(

@@ -75,6 +75,9 @@ def test_what_is_no_input_is_refused(idpg):
         (pairs, [("red", "cat", "dog")], "input 1 is 3 sentences"),
         (singles, ["red", None], "input 2 is not text: None"),
         (singles, ["red", "\ud800"], "input 2 is not text"),
+        (singles, ["red", ""], "^input 2: an empty sentence: give text$"),
+        (singles, [" \t"], "^input 1: a sentence of white space: give text$"),
+        (pairs, [("red", "cat"), ("red", " ")], "^input 2: the second sentence is empty: give text$"),
         (singles, ["cat " * 40], "input 1 has [0-9]+ tokens, and this model takes [0-9]+ beside its prompt"),
     ):
         with pytest.raises(InputError, match=message):

@@ -23,7 +23,7 @@ READ = {
     ("jsonl", b'["a", "b"]\n{"idx": 0, "sentence2": "d", "sentence1": "c"}\n'): [("a", "b"), ("c", "d")],
 }
 REFUSED = {
-    ("lines", b"one\n\nthree\n"): "line 2: an empty line: mend the line",
+    ("lines", b"one\n\nthree\n"): "line 2: an empty sentence: mend the line",
     ("lines", b"one\n \t\n"): "line 2: a sentence of white space",
     ("lines", b"one\ntwo \xff\n"): "line 2: byte 0xff is not UTF-8",
     ("lines", b"one\nt\0wo\n"): "line 2 has a NUL byte",
@@ -33,7 +33,7 @@ REFUSED = {
     ("tab", b"a\tb\tc\n"): "line 1: 3 columns instead",
     ("tab", b"a\t \n"): "line 1: the second sentence is empty",
     ("tab", b"\tb\n"): "line 1: the first sentence is empty",
-    ("jsonl", b'"a"\n\n'): "line 2: an empty line",
+    ("jsonl", b'"a"\n\n'): "line 2: an empty sentence",
     ("jsonl", b'"a"\n{"sentence": \n'): "line 2: not JSON",
     ("jsonl", b'{"sentence": 3}\n'): "line 1: not a string, a list of two",
     ("jsonl", b'{"text": "a"}\n'): "line 1: not a string",
@@ -109,5 +109,5 @@ def test_standard_input_is_read_as_it_comes(monkeypatch):
                 assert [line.text for line in next(chunks)] == found
         os.write(writes, b"five\n\n")
         os.close(writes)
-        with pytest.raises(InputError, match="standard input line 6: an empty line"):
+        with pytest.raises(InputError, match="standard input line 6: an empty sentence"):
             next(chunks)

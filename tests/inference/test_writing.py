@@ -34,6 +34,12 @@ def test_tab_separated():
     assert written("tsv", SCORES) == "score\tsentence1\tsentence2\n3.250000\ta\tb, c\n-0.000000\td\te\n"
 
 
+def test_a_tasks_name_with_a_tab_is_one_column():
+    (prediction, *_) = CLASSES
+    header, row, _ = written("tsv", [{"a\tb": prediction}]).split("\n")
+    assert header.split("\t") == ["a b.label", "a b.probability", "sentence"] and row.count("\t") == 2
+
+
 def test_comma_separated():
     rows = list(csv.DictReader(io.StringIO(written("csv", CLASSES), newline="")))
     assert rows[0] == {"label": "1", "probability": "0.750000", "sentence": CLASSES[0].text}

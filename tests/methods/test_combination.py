@@ -254,7 +254,8 @@ def test_counts_add_up():
         ("adapter+adapter", "adapter and adapter share --adapter-hidden-size"),
         ("adapter+head-only", "head-only injects nothing"),
         ("prompt-tunning", "did you mean prompt-tuning"),
-        ("adapter+", "--method  is unknown"),
+        ("prompt-tuning+", "^--method 'prompt-tuning\\+': give a name, or several with a \\+ and no space between$"),
+        ("prompt-tuning + lora", "^--method 'prompt-tuning \\+ lora': give a name, or several"),
     ],
 )
 def test_refused(name, message):

@@ -94,6 +94,7 @@ def test_command(folders, in_tmp, capsys):
 def test_numbers_go_through_a_link(folders, in_tmp):
     (in_tmp / "numbers.json").symlink_to(in_tmp / "other.json")
     assert run(["stats", str(folders["pairs"]), "--no-plot", "--json", "numbers.json"]) == 0
+    assert run(["stats", str(folders["pairs"]), "--no-plot", "--json", str(folders["pairs"] / "sha256.txt")]) == 1
     assert (in_tmp / "numbers.json").is_symlink() and "pairs" in json.loads((in_tmp / "other.json").read_text())
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from preprocess import writing
 from preprocess.errors import InputError
-from preprocess.writing import new_file, new_folder, scratch_folder
+from preprocess.writing import check_replaces_nothing, new_file, new_folder, scratch_folder
 from tests.folders import write_folder
 from tests.preprocess.commands import run
 
@@ -180,6 +180,14 @@ def test_errors_name_what_was_asked_for(kind, number, tmp_path):
     assert names(tmp_path) == []
 
 
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_a_name_too_long_for_a_hidden_one_is_told_of_as_it_is(kind, tmp_path):
+    path = tmp_path / ("x" * 250)
+    with pytest.raises(OSError) as error, MAKERS[kind](path):
+        pass
+    assert error.value.filename == str(path) and names(tmp_path) == []
+
+
 def test_few_shot_on_a_full_disk_names_its_own_folder(tmp_path, capsys, monkeypatch):
     source = write_folder(tmp_path / "source-bin", splits={"train": 40, "valid": 7})
 
@@ -233,6 +241,26 @@ def test_output_that_cannot_be_written(tmp_path, monkeypatch, use):
     with pytest.raises(InputError, match="--out .*file cannot be written to .No space left on device.: make room"):
         use(tmp_path / "file", "--out")
     assert (tmp_path / "file").read_text() == "old" and os.listdir(tmp_path) == ["file"]
+
+
+def test_output_in_the_place_of_what_is_read(tmp_path):
+    """By whatever name; a new file, or one in a folder that is no data, is not in the way."""
+    (tmp_path / "data-bin" / "input0").mkdir(parents=True)
+    (tmp_path / "model.pt").write_text("x")
+    (tmp_path / "linked.pt").symlink_to("model.pt")
+    read = {"DATA-bin": [tmp_path / "data-bin"], "--path": [None, str(tmp_path / "model.pt"), tmp_path]}
+    for name, said in (
+        ("model.pt", "is the file of --path, which it would replace: name another$"),
+        ("linked.pt", "is the file of --path"),
+        (
+            "data-bin/input0/test.bin",
+            f"lies in the data folder {tmp_path}/data-bin, which is read: name another place$",
+        ),
+        ("data-bin/new.tsv", "lies in the data folder"),
+    ):
+        with pytest.raises(InputError, match=f"^--out {tmp_path}/{name} {said}"):
+            check_replaces_nothing(tmp_path / name, "--out", read)
+    check_replaces_nothing(tmp_path / "new.tsv", "--out", read)
 
 
 def test_output_that_is_a_folder_or_protected(tmp_path, monkeypatch):

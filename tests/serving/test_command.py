@@ -111,7 +111,7 @@ def test_a_thousand_requests_at_once(one, checkpoints):
     assert len(answers) == 1000
     for text, (status, value) in zip(asked, answers):
         if not text:
-            assert (status, value) == (400, {"error": "text 1: an empty line"})
+            assert (status, value) == (400, {"error": "text 1: an empty sentence"})
             continue
         (row,) = value["predictions"]
         assert status == 200 and row["sentence"] == text

@@ -43,7 +43,7 @@ def test_questions():
         ({"texts": ["a", ["b"]]}, "text 2: not a string, a list of two"),
         ({"texts": ["a", ["b", "c", "d"]]}, "text 2"),
         ({"texts": ["a", {"sentence": "b", "sentence2": "c"}]}, "text 2"),
-        ({"texts": [""]}, "text 1: an empty line"),
+        ({"texts": [""]}, "text 1: an empty sentence"),
         ({"texts": [["a", " "]]}, "text 1: the second sentence is empty"),
         ({"texts": ["a"] * 4}, "4 texts are too many: give 3"),
         ({"texts": ["a"], "task": "x"}, "the key 'task' is unknown: give some of texts, tasks"),

@@ -92,6 +92,11 @@ def test_found_before_the_first_run(checked, keys, said):
     assert said in checked("--dry-run", **keys)
 
 
+def test_settings_of_slurm_are_found_by_a_dry_run_too(checked):
+    assert "--slurm goes with --cluster slurm: leave it out" in checked("--dry-run", "--slurm", "time=5")
+    assert "--slurm time is no KEY=VALUE" in checked("--dry-run", "--cluster", "slurm", "--slurm", "time")
+
+
 def test_a_backbone_of_another_kind(checked, world, tmp_path):
     other = write_backbone(tmp_path / "other.pt", words=60)
     assert "the data's dictionary has 55 symbols but the backbone" in checked(backbone=str(other))

@@ -1,7 +1,7 @@
 """``--criterion sentence_prediction_idpg``: fairseq's, with metrics that are exact with any number of processes.
 
 While a method is trained that has a term of its own, such as SMoP's load balance, the gradient is that of loss + term;
-``method_loss`` is the term, and ``loss`` stays the loss alone.
+``method_loss`` is the term for an example, and ``loss`` stays the loss alone, which fairseq logs divided by ln 2.
 
 fairseq sums what each process logs, which lists of predictions cannot be: --report-mcc, --report-acc-and-f1 and
 --report-pearson-and-spearman end in an error with two processes. Here each process puts its predictions into a row of

@@ -71,7 +71,7 @@ class Method(nn.Module, ABC):
         representation: the kind of M(x) that ``injection`` wants, None if it wants none.
         representation_dropout: whether the backbone's dropout stays on while M(x) is computed in training.
         second_pass: whether every training pass is run twice, each with its own draws but one M(x), and the two are
-            ``compare``d.
+            ``compare``d; the loss, and what methods add to it besides, is that of the first.
         adds_loss: the option that has ``extra_loss`` added to the loss, as it is typed; None if nothing is.
         extra: what a training pass adds to the loss, from that pass until ``extra_loss`` has given it.
         training_only: names (their beginnings) of tensors that are not needed once the method is trained.

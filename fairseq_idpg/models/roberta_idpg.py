@@ -203,7 +203,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
 
         x, extra = run()
         if method is not None and method.second_pass and self.training and classification_head_name is not None:
-            method.compare(x, run()[0] if x.size(-1) > 1 else x)  # scores are no distributions to compare
+            method.compare(x, again(method, run) if x.size(-1) > 1 else x)  # scores are no distributions to compare
         return x, extra
 
     def _with_room(
@@ -218,6 +218,15 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
                 "--task sentence_prediction_idpg"
             )
         return prompted_tokens, Room(prompt_offset, self.prompt_length, src_tokens)
+
+
+def again(method: Method, run: Callable[[], Tuple[Tensor, Dict[str, Any]]]) -> Tensor:
+    """The logits of a second pass; what methods add to the loss stays what the first, whose loss it is, has left."""
+    left = [(part, part.extra) for part in method.modules() if isinstance(part, Method)]
+    logits, _ = run()
+    for part, extra in left:
+        part.extra = extra
+    return logits
 
 
 def brings_every_weight(backbone: Backbone, args: argparse.Namespace) -> bool:

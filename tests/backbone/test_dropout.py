@@ -39,6 +39,11 @@ def test_rate_and_scale(p, seed):
     assert scale == pytest.approx(1 / (1 - p), rel=2e-3)
 
 
+def test_rates_are_rounded_to_the_nearest_step():
+    """0.1 of 2^16 are 6553.6 steps."""
+    assert threshold_and_scale(0.1) == (6554, 2**16 / (2**16 - 6554))
+
+
 def test_a_rate_just_below_1_leaves_something():
     torch.manual_seed(0)
     out = quick(1 - 1e-7)(torch.ones(2**20))

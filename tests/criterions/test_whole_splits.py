@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
-from fairseq_idpg.criterions.whole_splits import fetched_columns
+from fairseq_idpg.criterions.whole_splits import fetched_columns, split_score
 from fairseq_idpg.inference.folder import load_on_folder, predict_split
 from preprocess.data_folder import DataFolder
 from preprocess.split_scores import BY_CHOICE, METRICS, PARTS
@@ -121,6 +123,20 @@ REFUSED = [
 def test_what_cannot_be_scored(place, data, options, said, tmp_path):
     line = run(place, data, tmp_path / "x", *options, succeed=False).last_line
     assert all(part in line for part in said.split(".*")), line
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0]])
+def test_of_equally_likely_answers_the_first_of_the_folder_is_chosen(order):
+    """In whatever order batches and processes bring them."""
+    columns = {
+        "_id": [0, 1, 2],
+        "_answer": [1, 1, 1],
+        "_target": [1, 0, 0],
+        "_likely": [5, 5, 5],
+        "_question": [0, 0, 0],
+    }
+    meters = {name: SimpleNamespace(tensor=torch.tensor(values)[order]) for name, values in columns.items()}
+    assert split_score("choice_accuracy", "choice_accuracy")(meters) == 100
 
 
 def test_likelihoods_are_not_saturated():

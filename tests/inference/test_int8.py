@@ -96,6 +96,8 @@ def test_has_no_gradient():
     layer, x = Int8Linear(linear(8, 4)), torch.randn(2, 8, requires_grad=True)
     with pytest.raises(InputError, match="has no gradient"):
         layer(x)
+    with torch.no_grad():
+        assert torch.equal(layer(x), layer(x.detach()))
     assert not list(layer.parameters())
 
 

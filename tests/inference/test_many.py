@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from fairseq_idpg import load
+from fairseq_idpg.errors import ModelFault
 from fairseq_idpg.inference.sharing import check_same_backbone
 from preprocess.errors import InputError
 from tests.inference.saved import write_checkpoint
@@ -99,17 +100,27 @@ def test_a_mixed_batch_is_as_alone(task, together, mixed):
 
 def test_each_text_is_represented_once(many):
     texts = [*inputs("pairs"), inputs("pairs")[3]]
-    rows = []
+    passes = []
     encoder = many["m-idpg"].model.encoder
-    hook = encoder.register_forward_hook(lambda module, given, out: rows.append(len(given[0])))
+    hook = encoder.register_forward_hook(lambda module, given, out: passes.append(given[0].shape))
     try:
         found = many.predict(texts, batch_size=40)
     finally:
         hook.remove()
+    rows, lengths = zip(*passes)
     kinds = {"backbone", "mean-pooled", "last-states"}
     assert sum(rows) == len(kinds) * len(set(texts)) + len(texts) * len(MIXED)
-    assert rows[:3] == [len(set(texts))] * 3  # a pass for each kind
+    assert rows[:3] == (len(set(texts)),) * 3 and max(rows) <= 40  # a pass for each kind
+    assert list(lengths[3:]) == sorted(lengths[3:], reverse=True) and lengths[3] > lengths[-1]  # alike run together
     assert of_task(found[-1:], "mean") == pytest.approx(of_task(found[3:4], "mean"), abs=1e-5)
+
+
+def test_a_prediction_that_is_not_finite_names_its_task(saved):
+    many = load({name: saved("pairs", name, *MIXED[name]) for name in ("late", "head")}, device="cpu")
+    many["head"].head.out_proj.bias.data.fill_(float("nan"))
+    with pytest.raises(ModelFault, match="the prediction of task head: input 1 is not finite: give another checkpoint"):
+        many.predict(inputs("pairs")[:1])
+    assert len(many.predict(inputs("pairs"), "late")) == 16
 
 
 def test_one_backbone_in_memory(many):

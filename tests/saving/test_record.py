@@ -143,6 +143,9 @@ def test_a_model_that_is_trained_on_has_the_length_of_its_new_folder(before, now
 def test_another_position_is_named(caplog):
     kept(training=False, prompt_position=1).load_state_dict(asdict(OURS))
     assert "--prompt-position 1: this checkpoint was trained with 0" in caplog.text
+    caplog.clear()
+    kept(training=False, prompt_position=None).load_state_dict(asdict(OURS))
+    assert not caplog.text
 
 
 @pytest.mark.parametrize(("scale", "told"), [(None, True), (5.0, False)])

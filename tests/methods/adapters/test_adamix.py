@@ -165,6 +165,22 @@ def test_joined_with_prompts():
     assert model.method.adds_loss == "--adamix-consistency 1.0" and model.method.extra_loss() >= 0
 
 
+def test_what_other_methods_add_to_the_loss_is_of_the_first_pass():
+    """The released code's task loss is; each pass chooses among SMoP's prompts anew."""
+    model = tiny_model(method="smop+adamix", smop_balance=0.5, adamix_consistency=0.25, prompt_init="normal")
+    enlarge(model.method)
+    smop, adamix = model.train().method.parts
+    drawn, passes = iter((torch.zeros(3, 4), torch.randn(3, 4))), []
+    smop.draw = lambda logits: next(drawn)
+    smop.weights = lambda noisy, old=smop.weights: passes.append(noisy) or old(noisy)
+    logits(model, pair_batch())
+    first, second = (0.5 * smop.imbalance(noisy) for noisy in passes)
+    assert (first - second).abs() > 1e-3
+    consistency = adamix.extra
+    assert consistency > 0 and smop.extra.requires_grad
+    torch.testing.assert_close(model.method.extra_loss(), first + consistency)
+
+
 def test_initial_values():
     method = tiny_model(method="adamix", adapter_hidden_size=16).method
     for weight in (method.experts["down"].weight, method.up):

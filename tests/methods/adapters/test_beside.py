@@ -9,6 +9,7 @@ from torch import nn
 from fairseq_idpg import count
 from fairseq_idpg.backbone.injection import UNCHANGED
 from fairseq_idpg.errors import InputError
+from fairseq_idpg.methods.adapters.drop import parse_drop
 from tests.helpers import PAD, enlarge, logits, pair_batch, stock_twin, tiny_model
 from tests.methods.adapters.presets import PARALLEL, adapted
 from tests.plain import plain_embedding, plain_layer, plain_parallel, relu
@@ -110,6 +111,10 @@ def test_first_layers_have_no_adapters(drop, left):
     method = tiny_model(method="adapter-drop", adapter_drop=drop).method
     assert with_adapters(method) == list(method.layers) == left
     assert method.down.shape[0] == 2 * len(left)
+
+
+def test_the_paper_drops_5_of_12():
+    assert [parse_drop("auto", layers) for layers in (24, 12, 8, 4)] == [10, 5, 3, 1]
 
 
 def test_a_layer_is_drawn_for_each_training_batch():

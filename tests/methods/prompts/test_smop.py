@@ -92,6 +92,11 @@ def test_load_balance_of_even_and_of_single_choices():
     assert method.imbalance(1e3 * torch.eye(4)[:1].expand(9, 4)).item() == 4
 
 
+def test_load_balance_is_not_computed_in_half_precision():
+    method, logits = model_of(smop_noise="none").method, torch.randn(9, 4).half()
+    assert torch.equal(method.imbalance(logits), method.imbalance(logits.float()))
+
+
 def test_without_load_balance_nothing_is_kept():
     for options, training in (({}, True), ({"smop_balance": 0.1}, False)):
         method = model_of(**options).method.train(training)

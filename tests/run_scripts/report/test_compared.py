@@ -7,7 +7,7 @@ import pytest
 from preprocess.errors import InputError
 from run_scripts.report.__main__ import main
 from run_scripts.report.compared import compared_table, series_chart
-from run_scripts.report.costs import costs_table
+from run_scripts.report.costs import costs_table, seconds_text
 from run_scripts.report.papers import papers
 from run_scripts.report.runs import read_results
 from run_scripts.report.scope import Choice
@@ -194,6 +194,7 @@ def test_seconds(tmp_path):
     whole = costs_table(papers().costs["idspam-15"], results, Choice())
     assert cells(whole, "lpt", "convergence", "ours")["RTE"] == "20"
     assert cells(whole, "lpt", "convergence", "paper")["RTE"] == "168"
+    assert [seconds_text(value) for value in (9.5, 10.0, 1234.5)] == ["9.500", "10", "1,234"]
 
 
 def test_the_command(tmp_path, capsys):

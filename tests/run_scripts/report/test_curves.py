@@ -71,6 +71,15 @@ def test_half_is_the_nearest_validation(tmp_path):
     run = made.run("adapter", "CR", 1, dev_curve=[[640, 50.0], [800, 60.0], [1563, 70.0]])
     ((cells,),) = curve_chart(Results(tmp_path, (run,)), Choice()).table.groups
     assert cells[3:6] == ["50.0", "60.0", "70.0"]
+    run = made.run("adapter", "CR", 1, dev_curve=[[8, 50.0], [12, 60.0], [21, 70.0]])  # 10.5 is nearer to 12
+    ((cells,),) = curve_chart(Results(tmp_path, (run,)), Choice()).table.groups
+    assert cells[4] == "60.0"
+
+
+def test_of_equally_good_validations_the_best_is_the_first(tmp_path):
+    run = made.run("adapter", "CR", 1, dev_curve=curve(50.0, 70.0, 70.0, 60.0))
+    ((cells,),) = curve_chart(Results(tmp_path, (run,)), Choice()).table.groups
+    assert cells[5:7] == ["70.0", "20"]
 
 
 def test_few_shot_runs(tmp_path):

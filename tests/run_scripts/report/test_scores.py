@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel, wilcoxon
 
-from run_scripts.report.scores import choose, mean_over, paired_test, rows_of, std_of_mean
+from run_scripts.report.scores import Comparison, choose, mean_over, paired_test, rows_of, std_of_mean
 
 from . import made
 
@@ -148,3 +148,10 @@ def test_differences_that_are_all_the_same_prove_nothing(test):
     assert str(paired_test(row({"CR": ours}), row({"CR": theirs}), test)) == "+0.3 (p=-, n=2)"
     assert str(paired_test(row({"CR": [2, 3]}), row({"CR": [1, 2]}), test)) == "+1.0 (p=-, n=2)"
     assert str(paired_test(row({"CR": [2, 3.001]}), row({"CR": [1, 2]}))) == "+1.0 (p<0.001*, n=2)"
+
+
+@pytest.mark.parametrize(
+    ("p", "shown"), [(0.05, "p=0.050"), (0.0499, "p=0.050*"), (0.001, "p=0.001*"), (0.0009, "p<0.001*")]
+)
+def test_limits_of_significance(p, shown):
+    assert str(Comparison(1.0, p, 3)) == f"+1.0 ({shown}, n=3)"

@@ -15,7 +15,7 @@ NO_BPE = {"encoder.json": '{"\u0120red": 0, "\u0120blue": 1}', "vocab.bpe": "#ve
     ("script", "words", "said"),
     [
         (many_tasks, ["x.pt", "--text", "none.txt", "--rounds", "0"], "error: --rounds 0 is too small: give 1 or more"),
-        (many_tasks, ["x.pt", "--text", "none.txt"], "error: none.txt does not exist or is not a file"),
+        (many_tasks, ["x.pt", "--text", "none.txt"], "error: --text none.txt is not a file: name one"),
         (preprocess_time, ["--rounds", "0"], "error: --rounds 0 is too small: give 1 or more"),
         (preprocess_time, ["--vocab", "none"], "/none/encoder.json: No such file or directory"),
     ],

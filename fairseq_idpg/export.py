@@ -25,6 +25,7 @@ from preprocess.checksums import content_digest
 from preprocess.writing import new_folder
 
 from .errors import InputError, logged_command
+from .inference.values import check_switches
 from .methods.base import Geometry, Method
 from .methods.registry import find_preset
 from .models.config import fill_method_options, open_options
@@ -64,6 +65,7 @@ def export(
     Raises:
         InputError: the checkpoint is no such one; there is something at ``folder``.
     """
+    check_switches(overwrite=overwrite, paths=paths)
     target = Path(os.path.abspath(folder))
     if not is_utf8(f"{folder} {target.name}"):
         raise InputError(f"{folder} is not UTF-8, as its card is: name another folder")

@@ -12,6 +12,7 @@ from ..errors import InputError
 from .examples import text_examples
 from .load import open_checkpoint
 from .predictor import Predictor
+from .values import check_switches
 
 Span = Tuple[int, int]  # of the tokens of a sentence and its </s>: the first, and the one after the last
 
@@ -65,6 +66,7 @@ class IDPGHubInterface(nn.Module):
         Raises:
             InputError: the model reads them in a template, and so has states of other tokens.
         """
+        check_switches(return_all_hiddens=return_all_hiddens)
         if self.predictor.template is not None:
             raise InputError(
                 f"this model reads sentences in a template, {self.model.args.template}, and has no states of these "
@@ -84,6 +86,7 @@ class IDPGHubInterface(nn.Module):
         Raises:
             InputError: the model has no such head.
         """
+        check_switches(return_logits=return_logits)
         if head not in self.model.classification_heads:
             known = ", ".join(self.model.classification_heads)
             raise InputError(f"head {head!r} is none of this model's: give {known}")

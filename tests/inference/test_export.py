@@ -215,6 +215,14 @@ def test_what_cannot_be_shared_is_refused(place, folders, tmp_path):
     assert not (tmp_path / "shared").exists()
 
 
+@pytest.mark.parametrize("switch", ["overwrite", "paths"])
+def test_switches_are_true_or_false(switch, idpg, shared_copy):
+    before = config_of(shared_copy)
+    with pytest.raises(InputError, match=f"^{switch} 'no' is neither True nor False: give one of them$"):
+        export(str(idpg("singles")), str(shared_copy), **{"overwrite": True, switch: "no"})
+    assert config_of(shared_copy) == before
+
+
 def test_a_name_that_is_not_utf_8_is_refused(idpg, tmp_path):
     with pytest.raises(SystemExit, match=r"b\\udce9 is not UTF-8, as its card is: name another folder"):
         main([str(idpg("singles")), os.fsdecode(b"%s/b\xe9" % os.fsencode(tmp_path))])

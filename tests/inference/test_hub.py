@@ -86,6 +86,15 @@ def test_tokens_are_never_cut(hub):
         model.predict(HEAD, model.encode("cat " * 40))
 
 
+def test_switches_are_true_or_false(hub):
+    model = hub("singles")
+    tokens = model.encode("cat")
+    with pytest.raises(InputError, match="^return_logits 'no' is neither True nor False: give one of them$"):
+        model.predict(HEAD, tokens, return_logits="no")
+    with pytest.raises(InputError, match="^return_all_hiddens 'no' is neither True nor False: give one of them$"):
+        model.extract_features(tokens, return_all_hiddens="no")
+
+
 def test_another_head(hub):
     model = hub("singles")
     with pytest.raises(InputError, match=f"head 'other' is none of this model's: give {HEAD}$"):

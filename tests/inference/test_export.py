@@ -255,6 +255,14 @@ def test_only_folders_to_share_are_replaced(shared_copy, idpg, tmp_path):
     assert config_of(shared_copy)["data"]["pairs"] is False and (tmp_path / "mine" / "thesis.tex").exists()
 
 
+def test_a_link_to_a_folder_to_share_stays(shared_copy, idpg, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(shared_copy)
+    export(str(idpg("singles")), str(link), overwrite=True)
+    assert link.is_symlink() and config_of(shared_copy)["data"]["pairs"] is False
+    assert answers(link, "singles") == answers(idpg("singles"), "singles")
+
+
 def test_no_training_goes_on_from_one(shared_folder):
     with pytest.raises(InputError, match="no training can go on"):
         load_state(str(shared_folder), "--restore-file", builds=False)

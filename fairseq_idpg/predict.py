@@ -28,7 +28,17 @@ from .inference.sharing import name_and_path
 from .inference.writing import FORMATS, Writer, printable, standard_output
 
 CHUNK = 8192  # texts that are sorted by length together
-OTHER_FORMATS = {f".{form}" for form in FORMATS} - {".tsv"}
+OTHER_FORMATS = {f".{form}" for form in FORMATS} - {".tsv"} | {".json"}
+# suffix of --text -> what a file of that name holds, with lines that are no sentences, and how it is read
+NO_SENTENCES = {
+    **dict.fromkeys(
+        (".csv", ".tsv", ".tab"),
+        ("a table", "give --pairs tab for two columns of a pair, a .txt file of sentences alone, or JSON lines"),
+    ),
+    **dict.fromkeys(
+        (".json", ".ndjson"), ("JSON", "give --jsonl, if each line has a value of its own, or a .txt file of sentences")
+    ),
+}
 OF_FOLDERS = ("split", "choose", "representation_cache", "state_cache")
 OF_TEXT = ("pairs", "jsonl", "format", "vocab", "vectors", "fp16")
 
@@ -67,15 +77,14 @@ def check(args: argparse.Namespace) -> None:
             raise InputError(f"{flag_name(name)} goes with {needed}: leave it out")
     if args.data is not None and args.out is None:
         raise InputError("--out is missing: name the file of the predictions")
-    if args.data is not None and args.out.suffix in OTHER_FORMATS:
+    if args.data is not None and args.out.suffix.lower() in OTHER_FORMATS:
         raise InputError(f"--out {args.out}: of a folder predictions are columns, tabs between: name it .tsv")
     if args.data is not None and len(args.path) > 1:
         raise InputError(f"--path {' '.join(args.path)}: several tasks read --text; for a folder give one")
-    table = Path((args.text or "").removesuffix(".gz")).suffix.lower()
-    if table in (".csv", ".tsv") and not args.pairs and not args.jsonl:
+    if args.text is not None and layout_of(args) == "lines" and (suffix := suffix_of(args.text)) in NO_SENTENCES:
+        kind, remedy = NO_SENTENCES[suffix]
         raise InputError(
-            f"--text {args.text} is a table by its name, and a whole line of it would be taken for a sentence: give "
-            "--pairs tab for two columns of a pair, a .txt file of sentences alone, or JSON lines"
+            f"--text {args.text} is {kind} by its name, and a whole line of it would be taken for a sentence: {remedy}"
         )
     if args.pairs and args.jsonl:
         raise InputError("--pairs tab and --jsonl are two layouts: give one")
@@ -86,11 +95,16 @@ def check(args: argparse.Namespace) -> None:
         check_replaces_nothing(args.out, "--out", {"DATA-bin": [args.data], "--text": [args.text], **read})
 
 
+def suffix_of(text: str) -> str:
+    """Of --text in lower case, before that of gzip."""
+    return Path(text.removesuffix(".gz")).suffix.lower()
+
+
 def layout_of(args: argparse.Namespace) -> str:
     """How --text is read."""
     if args.pairs:
         return "tab"
-    return "jsonl" if args.jsonl or args.text.removesuffix(".gz").endswith(".jsonl") else "lines"
+    return "jsonl" if args.jsonl or suffix_of(args.text) == ".jsonl" else "lines"
 
 
 def format_of(args: argparse.Namespace) -> str:

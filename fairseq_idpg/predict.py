@@ -91,7 +91,8 @@ def check(args: argparse.Namespace) -> None:
     if args.out is not None:
         if str(args.out) == STANDARD_INPUT:
             raise InputError("--out - is no file: leave it out, and what --text gives goes to standard output")
-        read = {"--path": [name_and_path(path)[1] for path in args.path], "--backbone": [args.backbone]}
+        read = {"--path": [name_and_path(path)[1] for path in args.path]}
+        read.update({"--backbone": [args.backbone], "--vectors": [args.vectors]})
         check_replaces_nothing(args.out, "--out", {"DATA-bin": [args.data], "--text": [args.text], **read})
 
 
@@ -126,13 +127,7 @@ def predict_texts(args: argparse.Namespace) -> None:
         check_output(args.out, "--out")
         output = open_output(args.out, "--out")
     model: Any = open_model(args)
-    if len(args.path) == 1:
-        readers = {f"--path {args.path[0]}": model}
-    else:
-        readers = {f"--path: task {name}": task for name, task in model.tasks.items()}
-    for what, reader in readers.items():
-        if texts.layout == "lines" and reader.record.pairs and reader.description is None:
-            raise InputError(f"{what} was trained on pairs of sentences: give --pairs tab, or JSON lines")
+    check_readers(args, model, texts.layout)
     start = time.perf_counter()
     with output as file, tqdm(unit=" texts", disable=True if args.out is None else None) as bar:
         writer = Writer(file, form)
@@ -147,6 +142,21 @@ def predict_texts(args: argparse.Namespace) -> None:
         report(args.out, writer.written, args.text, start)
 
 
+def check_readers(args: argparse.Namespace, model: Any, layout: str) -> None:
+    """Refuses sentences for a task of pairs, and a result in the place of what a task's text is read with."""
+    if len(args.path) == 1:
+        readers = {f"--path {args.path[0]}": model}
+    else:
+        readers = {f"--path: task {name}": task for name, task in model.tasks.items()}
+    for what, reader in readers.items():
+        if layout == "lines" and reader.record.pairs and reader.description is None:
+            raise InputError(f"{what} was trained on pairs of sentences: give --pairs tab, or JSON lines")
+        if args.out is not None:
+            read = {"its backbone": [reader.model.args.backbone], "its encoder": reader.text.encoder.files}
+            of_reader = {f"{what}, {part}": files for part, files in read.items()}
+            check_replaces_nothing(args.out, "--out", of_reader)
+
+
 def predict_folder(args: argparse.Namespace) -> None:
     """Writes predictions of a split of a folder."""
     split = "test" if args.split is None else args.split
@@ -154,6 +164,7 @@ def predict_folder(args: argparse.Namespace) -> None:
     changed = {"backbone": args.backbone} if args.backbone else {}
     caches = {"representation_cache": args.representation_cache, "state_cache": args.state_cache}
     model, task = load_on_folder(args.path[0], args.data, args.cpu, args.int8, args.truncate, **caches, **changed)
+    check_replaces_nothing(args.out, "--out", {f"--path {args.path[0]}, its backbone": [model.args.backbone]})
     questions = questions_of(task, split, "--choose") if args.choose else None
     start = time.perf_counter()
     predictions = predict_split(model, task, split, args.batch_size, progress=True)

@@ -93,6 +93,21 @@ def test_json_lines_by_any_spelling_of_their_suffix(idpg, tmp_path, capsys):
         assert [row["sentence"] for row in table(capsys.readouterr().out)] == ["red cat"]
 
 
+def test_results_take_the_place_of_nothing_that_a_model_reads(idpg, folders, place, tmp_path):
+    (tmp_path / "x.txt").write_text("red cat\n")
+    backbone, encoder = place / "backbone" / "model.pt", place / "vocab" / "vocab.bpe"
+    before = backbone.read_bytes(), encoder.read_bytes()
+    of_text = ["--text", tmp_path / "x.txt", "--format", "tsv"]
+    for options, out, part in (
+        (of_text, backbone, "backbone"),
+        (of_text, encoder, "encoder"),
+        ([folders["singles"], "--split", "valid"], backbone, "backbone"),
+    ):
+        with pytest.raises(SystemExit, match=f"--out {out} is the file of --path .*, its {part}, which it would repl"):
+            predict(*options, "--path", idpg("singles"), "--out", out)
+    assert (backbone.read_bytes(), encoder.read_bytes()) == before
+
+
 def test_closed_streams(idpg, tmp_path, monkeypatch):
     (tmp_path / "x.txt").write_text("red cat\n")
     monkeypatch.setattr(sys, "stdout", None)

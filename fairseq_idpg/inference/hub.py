@@ -9,6 +9,7 @@ from fairseq import utils
 from torch import Tensor, nn
 
 from ..errors import InputError
+from ..saving.shared_folder import CONFIG
 from .examples import text_examples
 from .load import open_checkpoint
 from .predictor import Predictor
@@ -18,8 +19,9 @@ Span = Tuple[int, int]  # of the tokens of a sentence and its </s>: the first, a
 
 
 def from_pretrained(path: Union[str, Path], checkpoint_file: str, **options: Any) -> "IDPGHubInterface":
-    """The model in ``path/checkpoint_file``, on the CPU; ``options`` as of ``load``."""
-    return IDPGHubInterface(open_checkpoint(str(Path(path, checkpoint_file)), "checkpoint", device="cpu", **options))
+    """The model in ``path/checkpoint_file``, or of a folder to share, on the CPU; ``options`` as of ``load``."""
+    checkpoint = path if Path(path, CONFIG).is_file() else Path(path, checkpoint_file)
+    return IDPGHubInterface(open_checkpoint(str(checkpoint), "checkpoint", device="cpu", **options))
 
 
 class IDPGHubInterface(nn.Module):
@@ -114,10 +116,15 @@ class IDPGHubInterface(nn.Module):
         """Where the sentences stand among T tokens, their ``</s>`` included.
 
         Raises:
-            InputError: these are not the tokens of what the model reads.
+            InputError: these are not the tokens of what the model reads; there are pads elsewhere than at their end.
         """
         dictionary, cfg, pairs = self.predictor.text.dictionary, self.task.cfg, bool(self.predictor.record.pairs)
-        ids = row[row.ne(dictionary.pad())].tolist()
+        ids = row[: int(row.ne(dictionary.pad()).sum())].tolist()
+        if dictionary.pad() in ids:
+            raise InputError(f"{name}: there is a pad before the last of them: put pads at the end")
+        strange = next((token for token in ids if not 0 <= token < len(dictionary)), None)
+        if strange is not None:
+            raise InputError(f"{name}: {strange} is none of the {len(dictionary)} symbols: make them with encode")
         first = ids.index(dictionary.eos()) + 1 if dictionary.eos() in ids else 0
         between = [] if cfg.separator_token is None or not pairs else [cfg.separator_token]
         spans = [(1, first), (first + len(between), len(ids))][: 2 if pairs else 1]

@@ -134,10 +134,12 @@ class Predictor:
 
         Raises:
             InputError: an input is not what the model reads, or too long for it; a number or a switch is none; a
-                prediction is not finite; the backbone's file was written to.
+                prediction is not finite; the backbone's file was written to; the model is in training mode.
         """
         check_switches(features=features, prompts=prompts, progress=progress)
         batch_size, words = whole_number("batch_size", batch_size), whole_number("words", words)
+        if self.model.training:
+            raise InputError("the model is in training mode, where dropout changes answers: call its eval() first")
         if prompts:
             check_has_rows(self.model)
         inputs = self.check(texts, name)

@@ -84,7 +84,7 @@ def export(
 
 def check_target(target: Path, overwrite: bool) -> None:
     """Raises InputError where something is in the way that must not be replaced."""
-    if target.parent.is_file():
+    if target.parent.exists() and not target.parent.is_dir():
         raise InputError(f"{target.parent} is a file: name another folder")
     if not os.path.lexists(target):
         return

@@ -251,6 +251,8 @@ def test_only_folders_to_share_are_replaced(shared_copy, idpg, tmp_path):
         export(str(idpg("singles")), str(tmp_path / "mine"), overwrite=True)
     with pytest.raises(InputError, match="thesis.tex is a file: name another folder$"):
         export(str(idpg("singles")), str(tmp_path / "mine" / "thesis.tex" / "shared"))
+    with pytest.raises(InputError, match="^/dev/null is a file: name another folder$"):
+        export(str(idpg("singles")), "/dev/null/shared")
     export(str(idpg("singles")), str(shared_copy), overwrite=True)
     assert config_of(shared_copy)["data"]["pairs"] is False and (tmp_path / "mine" / "thesis.tex").exists()
 

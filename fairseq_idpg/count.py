@@ -19,6 +19,7 @@ from .tasks import sentence_prediction_idpg  # noqa: F401 (registers what --arch
 
 GLOVE_WIDTH = 300
 ROBERTA_SYMBOLS = 50265
+SYMBOLS = {"roberta_idpg_minilm": 30522}  # of a dictionary with <mask>, where it is not RoBERTa's
 
 
 def architecture(name: str, method: str, **options: Any) -> argparse.Namespace:
@@ -86,7 +87,7 @@ def backbone_sizes(args: argparse.Namespace, symbols: int = ROBERTA_SYMBOLS) -> 
 def count_preset(arch: str, preset: str, **options: Any) -> Count:
     """Of one preset, or several joined by +, in one architecture, with ``options`` in the place of the preset's."""
     args = architecture(arch, preset, **options)
-    method, sizes = method_of(args), backbone_sizes(args)
+    method, sizes = method_of(args), backbone_sizes(args, SYMBOLS.get(arch, ROBERTA_SYMBOLS))
     trained = [
         size for name, size in sizes.items() if args.no_freeze_backbone or (method is not None and method.trains(name))
     ]

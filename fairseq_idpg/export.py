@@ -15,7 +15,7 @@ import sys
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional, Sequence
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 import torch
 from fairseq.dataclass.configs import DatasetConfig
@@ -25,13 +25,14 @@ from preprocess.checksums import content_digest
 from preprocess.writing import new_folder
 
 from .errors import InputError, logged_command
+from .inference.values import check_switches
 from .methods.base import Geometry, Method
 from .methods.registry import find_preset
 from .models.config import fill_method_options, open_options
 from .saving.card import card_text, use_lines
 from .saving.configuration import as_options, buildable, check_is_ours, shown
 from .saving.reading import is_utf8, load_state, read_file
-from .saving.record import saved_record
+from .saving.record import Record, saved_record
 from .saving.resuming import data_fingerprints
 from .saving.shared_folder import CARD, CONFIG, FILES, SECTIONS, TENSORS, write_shared
 from .saving.tensors import ENCODER, EXTRA_STATE, FINGERPRINT, STACK, as_digest
@@ -64,37 +65,16 @@ def export(
     Raises:
         InputError: the checkpoint is no such one; there is something at ``folder``.
     """
+    check_switches(overwrite=overwrite, paths=paths)
     target = Path(os.path.abspath(folder))
     if not is_utf8(f"{folder} {target.name}"):
         raise InputError(f"{folder} is not UTF-8, as its card is: name another folder")
     check_target(target, overwrite)
-    if not os.path.isfile(checkpoint):
-        raise InputError(f"checkpoint {checkpoint} is not a file: give a checkpoint that fairseq-train saved")
-    what = f"checkpoint {checkpoint}"
-    state = read_file(checkpoint, "checkpoint")
-    check_is_ours(state, what)
-    kept, cfg = saved_record(state["model"], what), buildable(state, what)
-    if kept is None or FINGERPRINT not in state["model"]:
-        raise InputError(f"{what} is of an earlier version, which recorded nothing of its data: train it again")
+    state, kept, cfg = read_recorded(checkpoint)
     sections = {section: as_options(cfg[section]) for section in SECTIONS}
-    method = trained_method(sections["model"], what)
-    tensors = shared_tensors(state["model"], method)
-    backbone, vocab = as_text(str(sections["model"]["backbone"])), kept.vocab and as_text(kept.vocab)
-    options = {
-        section: {n: v for n, v in values.items() if n not in FILES[section]} for section, values in sections.items()
-    }
-    config = {
-        "method": options["model"].pop("method"),
-        "data": {**asdict(kept), "vocab": vocab if paths else vocab and Path(vocab).name},
-        "backbone": {
-            "name": f"{Path(backbone).parent.name or 'backbone'}/{Path(backbone).name}",
-            "path": backbone if paths else None,
-            "tensors_sha256": as_digest(state["model"][FINGERPRINT]),
-        },
-        "run": run_facts(state, sections["task"].get("data"), cfg["dataset"] or {}, record or beside(checkpoint)),
-        "versions": versions(),
-        "options": {**options, "model": {**options["model"], "save_full_model": False}},
-    }
+    tensors = shared_tensors(state["model"], trained_method(sections["model"], f"checkpoint {checkpoint}"))
+    run = run_facts(state, sections["task"].get("data"), cfg["dataset"] or {}, record or beside(checkpoint))
+    config = description(state["model"], kept, sections, run, paths)
     with new_folder(target, overwrite) as work:
         write_shared(work, tensors, config)
         numbers = sum(value.numel() for value in tensors.values())
@@ -104,7 +84,7 @@ def export(
 
 def check_target(target: Path, overwrite: bool) -> None:
     """Raises InputError where something is in the way that must not be replaced."""
-    if target.parent.is_file():
+    if target.parent.exists() and not target.parent.is_dir():
         raise InputError(f"{target.parent} is a file: name another folder")
     if not os.path.lexists(target):
         return
@@ -113,6 +93,49 @@ def check_target(target: Path, overwrite: bool) -> None:
         raise InputError(f"{target} is something else than a folder to share: name another")
     if not overwrite:
         raise InputError(f"{target} exists already: name another folder, or give --overwrite")
+
+
+def read_recorded(checkpoint: str) -> Tuple[Dict[str, Any], Record, Dict[str, Any]]:
+    """What a checkpoint holds, what it records of its data, and its checked configuration.
+
+    Raises:
+        InputError: it is missing, damaged, none of this package, or records nothing.
+    """
+    what = f"checkpoint {checkpoint}"
+    if not os.path.isfile(checkpoint):
+        raise InputError(f"{what} is not a file: give a checkpoint that fairseq-train saved")
+    state = read_file(checkpoint, "checkpoint")
+    check_is_ours(state, what)
+    kept, cfg = saved_record(state["model"], what), buildable(state, what)
+    if kept is None or FINGERPRINT not in state["model"]:
+        raise InputError(f"{what} is of an earlier version, which recorded nothing of its data: train it again")
+    return state, kept, cfg
+
+
+def description(
+    model_state: Mapping[str, Any],
+    kept: Record,
+    sections: Mapping[str, Dict[str, Any]],
+    run: Dict[str, Any],
+    paths: bool,
+) -> Dict[str, Any]:
+    """What config.json says; see ``export`` for ``paths``."""
+    backbone, vocab = as_text(str(sections["model"]["backbone"])), kept.vocab and as_text(kept.vocab)
+    options = {
+        section: {n: v for n, v in values.items() if n not in FILES[section]} for section, values in sections.items()
+    }
+    return {
+        "method": options["model"].pop("method"),
+        "data": {**asdict(kept), "vocab": vocab if paths else vocab and Path(vocab).name},
+        "backbone": {
+            "name": f"{Path(backbone).parent.name or 'backbone'}/{Path(backbone).name}",
+            "path": backbone if paths else None,
+            "tensors_sha256": as_digest(model_state[FINGERPRINT]),
+        },
+        "run": run,
+        "versions": versions(),
+        "options": {**options, "model": {**options["model"], "save_full_model": False}},
+    }
 
 
 def as_text(path: str) -> str:

@@ -28,7 +28,17 @@ from .inference.sharing import name_and_path
 from .inference.writing import FORMATS, Writer, printable, standard_output
 
 CHUNK = 8192  # texts that are sorted by length together
-OTHER_FORMATS = {f".{form}" for form in FORMATS} - {".tsv"}
+OTHER_FORMATS = {f".{form}" for form in FORMATS} - {".tsv"} | {".json"}
+# suffix of --text -> what a file of that name holds, with lines that are no sentences, and how it is read
+NO_SENTENCES = {
+    **dict.fromkeys(
+        (".csv", ".tsv", ".tab"),
+        ("a table", "give --pairs tab for two columns of a pair, a .txt file of sentences alone, or JSON lines"),
+    ),
+    **dict.fromkeys(
+        (".json", ".ndjson"), ("JSON", "give --jsonl, if each line has a value of its own, or a .txt file of sentences")
+    ),
+}
 OF_FOLDERS = ("split", "choose", "representation_cache", "state_cache")
 OF_TEXT = ("pairs", "jsonl", "format", "vocab", "vectors", "fp16")
 
@@ -67,30 +77,35 @@ def check(args: argparse.Namespace) -> None:
             raise InputError(f"{flag_name(name)} goes with {needed}: leave it out")
     if args.data is not None and args.out is None:
         raise InputError("--out is missing: name the file of the predictions")
-    if args.data is not None and args.out.suffix in OTHER_FORMATS:
+    if args.data is not None and args.out.suffix.lower() in OTHER_FORMATS:
         raise InputError(f"--out {args.out}: of a folder predictions are columns, tabs between: name it .tsv")
     if args.data is not None and len(args.path) > 1:
         raise InputError(f"--path {' '.join(args.path)}: several tasks read --text; for a folder give one")
-    table = Path((args.text or "").removesuffix(".gz")).suffix.lower()
-    if table in (".csv", ".tsv") and not args.pairs and not args.jsonl:
+    if args.text is not None and layout_of(args) == "lines" and (suffix := suffix_of(args.text)) in NO_SENTENCES:
+        kind, remedy = NO_SENTENCES[suffix]
         raise InputError(
-            f"--text {args.text} is a table by its name, and a whole line of it would be taken for a sentence: give "
-            "--pairs tab for two columns of a pair, a .txt file of sentences alone, or JSON lines"
+            f"--text {args.text} is {kind} by its name, and a whole line of it would be taken for a sentence: {remedy}"
         )
     if args.pairs and args.jsonl:
         raise InputError("--pairs tab and --jsonl are two layouts: give one")
     if args.out is not None:
         if str(args.out) == STANDARD_INPUT:
             raise InputError("--out - is no file: leave it out, and what --text gives goes to standard output")
-        read = {"--path": [name_and_path(path)[1] for path in args.path], "--backbone": [args.backbone]}
+        read = {"--path": [name_and_path(path)[1] for path in args.path]}
+        read.update({"--backbone": [args.backbone], "--vectors": [args.vectors]})
         check_replaces_nothing(args.out, "--out", {"DATA-bin": [args.data], "--text": [args.text], **read})
+
+
+def suffix_of(text: str) -> str:
+    """Of --text in lower case, before that of gzip."""
+    return Path(text.removesuffix(".gz")).suffix.lower()
 
 
 def layout_of(args: argparse.Namespace) -> str:
     """How --text is read."""
     if args.pairs:
         return "tab"
-    return "jsonl" if args.jsonl or args.text.removesuffix(".gz").endswith(".jsonl") else "lines"
+    return "jsonl" if args.jsonl or suffix_of(args.text) == ".jsonl" else "lines"
 
 
 def format_of(args: argparse.Namespace) -> str:
@@ -112,13 +127,7 @@ def predict_texts(args: argparse.Namespace) -> None:
         check_output(args.out, "--out")
         output = open_output(args.out, "--out")
     model: Any = open_model(args)
-    if len(args.path) == 1:
-        readers = {f"--path {args.path[0]}": model}
-    else:
-        readers = {f"--path: task {name}": task for name, task in model.tasks.items()}
-    for what, reader in readers.items():
-        if texts.layout == "lines" and reader.record.pairs and reader.description is None:
-            raise InputError(f"{what} was trained on pairs of sentences: give --pairs tab, or JSON lines")
+    check_readers(args, model, texts.layout)
     start = time.perf_counter()
     with output as file, tqdm(unit=" texts", disable=True if args.out is None else None) as bar:
         writer = Writer(file, form)
@@ -133,6 +142,21 @@ def predict_texts(args: argparse.Namespace) -> None:
         report(args.out, writer.written, args.text, start)
 
 
+def check_readers(args: argparse.Namespace, model: Any, layout: str) -> None:
+    """Refuses sentences for a task of pairs, and a result in the place of what a task's text is read with."""
+    if len(args.path) == 1:
+        readers = {f"--path {args.path[0]}": model}
+    else:
+        readers = {f"--path: task {name}": task for name, task in model.tasks.items()}
+    for what, reader in readers.items():
+        if layout == "lines" and reader.record.pairs and reader.description is None:
+            raise InputError(f"{what} was trained on pairs of sentences: give --pairs tab, or JSON lines")
+        if args.out is not None:
+            read = {"its backbone": [reader.model.args.backbone], "its encoder": reader.text.encoder.files}
+            of_reader = {f"{what}, {part}": files for part, files in read.items()}
+            check_replaces_nothing(args.out, "--out", of_reader)
+
+
 def predict_folder(args: argparse.Namespace) -> None:
     """Writes predictions of a split of a folder."""
     split = "test" if args.split is None else args.split
@@ -140,6 +164,7 @@ def predict_folder(args: argparse.Namespace) -> None:
     changed = {"backbone": args.backbone} if args.backbone else {}
     caches = {"representation_cache": args.representation_cache, "state_cache": args.state_cache}
     model, task = load_on_folder(args.path[0], args.data, args.cpu, args.int8, args.truncate, **caches, **changed)
+    check_replaces_nothing(args.out, "--out", {f"--path {args.path[0]}, its backbone": [model.args.backbone]})
     questions = questions_of(task, split, "--choose") if args.choose else None
     start = time.perf_counter()
     predictions = predict_split(model, task, split, args.batch_size, progress=True)

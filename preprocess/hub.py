@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO, Callable, Iterator
+from typing import Any, BinaryIO, Callable, Iterator
 
 from .errors import InputError
 from .json_examples import Record
@@ -22,29 +22,16 @@ def hub_split(dataset: str, name: str, hub_name: str, columns: Columns, strict: 
     """One split of ``DATASET`` or ``DATASET:CONFIG``; class numbers are written as the names of the classes.
 
     Raises:
-        InputError: `datasets` is not installed, or cannot load the data set.
+        InputError: see ``_load``; it lacks a column.
     """
-    try:
-        import datasets
-    except ImportError:
-        raise InputError("--from-hub needs the package datasets: pip install datasets") from None
-    if int(datasets.__version__.partition(".")[0]) < LEAST:
-        raise InputError(
-            f"--from-hub: datasets {datasets.__version__} runs scripts of data sets: pip install 'datasets>={LEAST}'"
-        )
-    path, _, config = dataset.partition(":")
-    try:
-        data = datasets.load_dataset(path, config or None, split=hub_name)
-    except Exception as error:  # datasets raises many kinds: no network, no such data set, no such split
-        reason = " ".join(str(error).split())[:200]
-        raise InputError(f"--from-hub {dataset}, split {hub_name}: {reason}: check the name and the network") from None
+    data = _load(dataset, hub_name)
+    test = name.startswith("test")
     missing = [column for column in [*columns.texts, columns.label] if column and column not in data.column_names]
-    if missing and not (missing == [columns.label] and name.startswith("test")):
+    if missing and not (missing == [columns.label] and test):
         raise InputError(f"--from-hub {dataset} has no column {missing[0]}: it has {', '.join(data.column_names)}")
-    label = data.features.get(columns.label)
-    names = getattr(label, "names", None)
-    hidden = name.startswith("test") and not missing and all(row[columns.label] == HIDDEN for row in data)
-    columns = columns._replace(label_optional=name.startswith("test"))
+    hidden = test and not missing and all(row[columns.label] == HIDDEN for row in data)
+    names = getattr(data.features.get(columns.label), "names", None)
+    columns = columns._replace(label_optional=test)
     source = Source(f"hub:{dataset}/{hub_name}", None, _no_file)
     source.sha256 = f"fingerprint {data._fingerprint}"
     malformed = Malformed(source.name, strict)
@@ -62,3 +49,25 @@ def hub_split(dataset: str, name: str, hub_name: str, columns: Columns, strict: 
         return record_rows(enumerate(map(record, data), start=1), columns, malformed)
 
     return Split(name, source, read, malformed)
+
+
+def _load(dataset: str, hub_name: str) -> Any:
+    """The rows of a split, as `datasets` has them.
+
+    Raises:
+        InputError: `datasets` is not installed, or cannot load the data set.
+    """
+    try:
+        import datasets
+    except ImportError:
+        raise InputError("--from-hub needs the package datasets: pip install datasets") from None
+    if int(datasets.__version__.partition(".")[0]) < LEAST:
+        raise InputError(
+            f"--from-hub: datasets {datasets.__version__} runs scripts of data sets: pip install 'datasets>={LEAST}'"
+        )
+    path, _, config = dataset.partition(":")
+    try:
+        return datasets.load_dataset(path, config or None, split=hub_name)
+    except Exception as error:  # datasets raises many kinds: no network, no such data set, no such split
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"--from-hub {dataset}, split {hub_name}: {reason}: check the name and the network") from None

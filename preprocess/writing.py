@@ -28,15 +28,18 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 def new_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
     """A hidden folder beside ``path`` to fill; it takes the name ``path`` when the block ends without an error.
 
+    Where ``path`` is a link, it stays, and what it leads to is made or replaced; so it is with files.
+
     Raises:
         InputError: ``path`` exists and ``overwrite`` is not set; a file is in its way.
         OSError: of whatever cannot be written, under the name ``path``.
     """
     if path.parent.exists() and not path.parent.is_dir():
         raise InputError(f"{path.parent} is a file: name a folder with --out")
+    given, path = path, Path(os.path.realpath(path)) if path.is_symlink() else path
     sweep(path)
     if path.exists() and not overwrite:
-        raise InputError(f"{path} exists already: remove it, name another --out, or give --overwrite")
+        raise InputError(f"{given} exists already: remove it, name another --out, or give --overwrite")
     with scratch_folder(path) as work:
         filled, replaced = work / "new", work / "old"
         filled.mkdir()

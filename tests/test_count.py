@@ -52,7 +52,9 @@ def test_command(capsys, monkeypatch):
     count.main()
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1 + len(PRESETS)
-    assert any(re.fullmatch(r"m-idpg-phm +22,032 +0 +0\.\d+% *", line) for line in lines)
+    assert any(re.fullmatch(r"m-idpg-phm +22,032 +0 +0\.098% *", line) for line in lines)
+    # all-MiniLM-L6-v2 as fairseq-train counts it: BERT's 30,522 symbols, 514 positions
+    assert any(re.fullmatch(r"fine-tuning +0 +22,565,376 +100\.000% *", line) for line in lines)
     assert any(re.fullmatch(r"prefix-tuning +[\d,]+ +0 +[\d.]+% +92,160 *", line) for line in lines)  # 2 · 6 · 20 · 384
 
 

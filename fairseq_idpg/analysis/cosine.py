@@ -8,6 +8,7 @@ counted in groups of equal width. A prompt trained on pairs stands in a single s
 import argparse
 import json
 import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, Optional, Sequence
@@ -124,6 +125,8 @@ def check_options(args: argparse.Namespace, pairs: int) -> None:
             raise InputError(f"{option} {value}: give {most} or less")
     if args.out:
         plots.check_format(args.out)
+    if args.out and args.json and os.path.realpath(args.out) == os.path.realpath(args.json):
+        raise InputError(f"--out {args.out} and --json {args.json} are one file: name another for one of them")
     for option, path in (("--out", args.out), ("--json", args.json)):
         if path is not None:
             read = {"--path": [args.path], "--baseline": [args.baseline], "--backbone": [args.backbone]}

@@ -9,16 +9,19 @@ from fairseq import utils
 from torch import Tensor, nn
 
 from ..errors import InputError
+from ..saving.shared_folder import CONFIG
 from .examples import text_examples
 from .load import open_checkpoint
 from .predictor import Predictor
+from .values import check_switches
 
 Span = Tuple[int, int]  # of the tokens of a sentence and its </s>: the first, and the one after the last
 
 
 def from_pretrained(path: Union[str, Path], checkpoint_file: str, **options: Any) -> "IDPGHubInterface":
-    """The model in ``path/checkpoint_file``, on the CPU; ``options`` as of ``load``."""
-    return IDPGHubInterface(open_checkpoint(str(Path(path, checkpoint_file)), "checkpoint", device="cpu", **options))
+    """The model in ``path/checkpoint_file``, or of a folder to share, on the CPU; ``options`` as of ``load``."""
+    checkpoint = path if Path(path, CONFIG).is_file() else Path(path, checkpoint_file)
+    return IDPGHubInterface(open_checkpoint(str(checkpoint), "checkpoint", device="cpu", **options))
 
 
 class IDPGHubInterface(nn.Module):
@@ -65,6 +68,7 @@ class IDPGHubInterface(nn.Module):
         Raises:
             InputError: the model reads them in a template, and so has states of other tokens.
         """
+        check_switches(return_all_hiddens=return_all_hiddens)
         if self.predictor.template is not None:
             raise InputError(
                 f"this model reads sentences in a template, {self.model.args.template}, and has no states of these "
@@ -84,6 +88,7 @@ class IDPGHubInterface(nn.Module):
         Raises:
             InputError: the model has no such head.
         """
+        check_switches(return_logits=return_logits)
         if head not in self.model.classification_heads:
             known = ", ".join(self.model.classification_heads)
             raise InputError(f"head {head!r} is none of this model's: give {known}")
@@ -111,10 +116,15 @@ class IDPGHubInterface(nn.Module):
         """Where the sentences stand among T tokens, their ``</s>`` included.
 
         Raises:
-            InputError: these are not the tokens of what the model reads.
+            InputError: these are not the tokens of what the model reads; there are pads elsewhere than at their end.
         """
         dictionary, cfg, pairs = self.predictor.text.dictionary, self.task.cfg, bool(self.predictor.record.pairs)
-        ids = row[row.ne(dictionary.pad())].tolist()
+        ids = row[: int(row.ne(dictionary.pad()).sum())].tolist()
+        if dictionary.pad() in ids:
+            raise InputError(f"{name}: there is a pad before the last of them: put pads at the end")
+        strange = next((token for token in ids if not 0 <= token < len(dictionary)), None)
+        if strange is not None:
+            raise InputError(f"{name}: {strange} is none of the {len(dictionary)} symbols: make them with encode")
         first = ids.index(dictionary.eos()) + 1 if dictionary.eos() in ids else 0
         between = [] if cfg.separator_token is None or not pairs else [cfg.separator_token]
         spans = [(1, first), (first + len(between), len(ids))][: 2 if pairs else 1]

@@ -24,6 +24,7 @@ from .int8 import check_int8, put_in_int8
 from .many import ManyTasks
 from .predictor import Predictor
 from .text import TextEncoder, find_text_encoder
+from .values import check_switches
 
 Device = Union[None, str, torch.device]
 File = Union[None, str, Path]
@@ -63,7 +64,8 @@ def load(
         int8: compute in int8, on a CPU that has instructions for it: faster, with other rounding; see ``int8.py``.
 
     Raises:
-        InputError: a file is missing, damaged, or not the one that the model was trained with.
+        InputError: a file is missing, damaged, or not the one that the model was trained with; a switch is neither True
+            nor False.
     """
     options: Dict[str, Any] = {"device": device, "fp16": fp16, "truncate": truncate, "int8": int8}
     options.update(backbone=backbone, vocab=vocab, vectors=vectors)
@@ -112,6 +114,7 @@ def open_checkpoint(
         shares: the backbone is for several tasks, so that no method is merged into it, and ``vectors`` are for those
             that read some.
     """
+    check_switches(fp16=fp16, truncate=truncate, int8=int8)
     what, target = f"{option} {path}", find_device(device, fp16)
     if int8:
         check_int8(target)

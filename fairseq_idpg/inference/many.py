@@ -9,8 +9,9 @@ from tqdm import tqdm
 from ..errors import InputError
 from .joint_pass import JointPass, Reading
 from .prediction import Prediction, Text
-from .predictor import Predictor, check_finite, check_list, numbered, whole_number
+from .predictor import Predictor, check_finite, check_list, numbered
 from .sharing import check_same_backbone, check_shares, share
+from .values import check_switches, whole_number
 
 Answers = Dict[str, Prediction]  # by the names of tasks
 
@@ -45,18 +46,23 @@ class ManyTasks:
         """Adds the task of a checkpoint, and returns its name: ``name``, or what the checkpoint records.
 
         Raises:
-            InputError: see ``load``; there is a task of this name; the backbone is another, or is trained.
+            InputError: see ``load``; the name is no string, or that of another task; the backbone is another, or is
+                trained.
         """
         what = f"{self.option} {checkpoint}"
+        if not isinstance(name, (str, type(None))):
+            raise InputError(f"{what}: the name {name!r:.60} of its task is no text: give a string")
         predictor = self.open_checkpoint(str(checkpoint))
         task = name or predictor.record.task
         if not task:
-            raise InputError(f"{what} does not record the name of its task: give it one, as in NAME={checkpoint}")
+            raise InputError(
+                f"{what} does not record the name of its task: give it one, as in {self._named(checkpoint)}"
+            )
         check_shares(predictor, what)
         with self.lock:
             if task in self.tasks:
                 raise InputError(
-                    f"{what}: there is a task {task} already: give it another name, as in NAME={checkpoint}"
+                    f"{what}: there is a task {task} already: give it another name, as in {self._named(checkpoint)}"
                 )
             if self.first is not None:
                 check_same_backbone(predictor, self.first, what)
@@ -64,6 +70,12 @@ class ManyTasks:
             self.first = self.first or predictor
             self.tasks = {**self.tasks, task: predictor}
         return task
+
+    def _named(self, checkpoint: Any) -> str:
+        """How whoever named a checkpoint gives its task a name: at the command line, or in Python."""
+        if self.option.startswith("--"):
+            return f"NAME={checkpoint}"
+        return "load({'NAME': CHECKPOINT}) or add(CHECKPOINT, 'NAME')"
 
     def drop(self, name: str) -> None:
         """Forgets a task. The backbone stays.
@@ -107,6 +119,7 @@ class ManyTasks:
             InputError: an input is not what a task reads, or too long for it; a prediction is not finite; there is no
                 such task; the backbone's file was written to.
         """
+        check_switches(progress=progress)
         batch_size = whole_number("batch_size", batch_size)
         chosen = self._chosen(tasks)
         check_list(texts)

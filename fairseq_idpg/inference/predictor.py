@@ -1,7 +1,6 @@
 """A trained model that reads sentences."""
 
 import functools
-from numbers import Integral
 from types import SimpleNamespace
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
@@ -26,6 +25,7 @@ from .prediction import Prediction, Text
 from .prompts import SeenRows, check_has_rows, prompt_rows
 from .reading import check_filled
 from .text import TextEncoder
+from .values import check_switches, whole_number
 
 ONE = {1: "a single sentence", 2: "a pair of sentences"}
 MANY = {1: "single sentences", 2: "pairs of sentences"}
@@ -42,17 +42,6 @@ class Input(NamedTuple):
 def numbered(number: int) -> str:
     """The name of an input, for errors."""
     return f"input {number + 1}"
-
-
-def whole_number(name: str, value: Any) -> int:
-    """An argument that counts something, of any type of whole numbers.
-
-    Raises:
-        InputError: it is none, or less than 1.
-    """
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise InputError(f"{name} {value!r:.60} is no size: give a whole number, 1 or more")
-    return int(value)
 
 
 def check_list(texts: Any) -> None:
@@ -144,10 +133,13 @@ class Predictor:
             name: of an input by its number, counted from 0, for errors.
 
         Raises:
-            InputError: an input is not what the model reads, or too long for it; a prediction is not finite; the
-                backbone's file was written to.
+            InputError: an input is not what the model reads, or too long for it; a number or a switch is none; a
+                prediction is not finite; the backbone's file was written to; the model is in training mode.
         """
+        check_switches(features=features, prompts=prompts, progress=progress)
         batch_size, words = whole_number("batch_size", batch_size), whole_number("words", words)
+        if self.model.training:
+            raise InputError("the model is in training mode, where dropout changes answers: call its eval() first")
         if prompts:
             check_has_rows(self.model)
         inputs = self.check(texts, name)

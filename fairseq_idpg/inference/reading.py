@@ -15,6 +15,7 @@ from .prediction import Text
 
 STANDARD_INPUT = "-"
 KEYS = ("sentence", "sentence1", "sentence2")  # GLUE's
+HEADERS = (KEYS[0], KEYS[1:])  # the names of the columns, as a first line
 JSON_FORM = 'a string, a list of two, {"sentence": ...} or {"sentence1": ..., "sentence2": ...}'
 
 
@@ -90,7 +91,7 @@ class TextFile:
         """All texts.
 
         Raises:
-            InputError: a line is not text, is empty, or is not of the layout.
+            InputError: a line is not text, is empty, is a header, or is not of the layout.
         """
         read, kind = LAYOUTS[self.layout], None
         for number, line in self.source.lines():
@@ -99,6 +100,10 @@ class TextFile:
                 check_filled(text)
             except ValueError as error:
                 raise InputError(f"{self.name(number)}: {error}: mend the line") from None
+            if number == 1 and text in HEADERS and self.layout != "jsonl":  # its answer would move all others
+                raise InputError(
+                    f"{self.name(number)} names columns: leave it out, or give JSON lines if it is a text of its own"
+                )
             if kind not in (None, type(text)):
                 raise InputError(f"{self.name(number)}: sentences and pairs of sentences are mixed: give one kind")
             kind = type(text)

@@ -103,7 +103,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         """fairseq's hub interface of a trained model, with its method: ``encode``, ``extract_features``, ``predict``.
 
         Args:
-            model_name_or_path: the folder of ``checkpoint_file``.
+            model_name_or_path: the folder of ``checkpoint_file``, or a folder to share.
             data_name_or_path: a folder that records what text is encoded with; else the checkpoint does.
             options: as of ``fairseq_idpg.load``.
         """

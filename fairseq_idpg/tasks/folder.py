@@ -46,9 +46,16 @@ def check_files(data: str, split: str, regression: Optional[bool], combine: bool
     """Every file of a split (``combine``: and of split1, split2 ..., as fairseq reads them) must be undamaged.
 
     ``regression``: whether labels are scores; None: whether the folder has any.
+
+    Raises:
+        InputError: also for a path, which leads from input0, from input1 and from label to different things.
     """
     with reading_data():
         folder = DataFolder(Path(data), regression)
+        if os.sep in split:
+            raise InputError(
+                f"split {split} is a path: give the name of one that {data} has, {' or '.join(folder.splits)}"
+            )
         for number in itertools.count():
             name = f"{split}{number}" if number else split
             if number and not (combine and name in folder.splits):

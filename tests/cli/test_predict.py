@@ -60,11 +60,19 @@ def test_bad_input(trained, pairs, backbone, tmp_path):
     usual = [str(pairs), "--path", checkpoint, "--out", str(tmp_path / "out.tsv"), "--cpu"]
     for options, message in (
         (["--split", "test"], "has no input0/test.idx"),
+        (
+            ["--split", "../input0/valid"],
+            "split ../input0/valid is a path: give the name of one that .*, train or valid$",
+        ),
+        (["--split", str(pairs / "input0" / "valid")], "input0/valid is a path: give the name of one that "),
         (["--path", "nowhere.pt"], "nowhere.pt: several tasks read --text; for a folder give one"),
         (["--backbone", "gone.pt"], "gone.pt is not a file"),
         (["--batch-size", "0"], "--batch-size 0"),
         (["--split", "valid", "--out", "out.csv"], "--out out.csv: of a folder predictions are columns, tabs between"),
-        (["--split", "valid", "--out", "out.jsonl"], "--out out.jsonl: of a folder predictions are columns"),
+        *(
+            (["--split", "valid", "--out", f"out{end}"], f"--out out{end}: of a folder predictions are columns")
+            for end in (".jsonl", ".json", ".CSV")
+        ),
     ):
         with pytest.raises(SystemExit, match=message):
             main([*usual, *options])

@@ -85,6 +85,29 @@ def test_standard_output_is_utf_8_whatever_the_locale(idpg, tmp_path, monkeypatc
     assert found == (tmp_path / "\u2192.tsv").read_text(encoding="utf-8").splitlines() and "\u2192 grün" in found[1]
 
 
+def test_json_lines_by_any_spelling_of_their_suffix(idpg, tmp_path, capsys):
+    """A line that was taken for a sentence would be answered without a word."""
+    for name, options in (("x.JSONL", []), ("x.Jsonl", []), ("x.json", ["--jsonl"])):
+        (tmp_path / name).write_text('{"sentence": "red cat"}\n')
+        predict("--path", idpg("singles"), "--text", tmp_path / name, *options)
+        assert [row["sentence"] for row in table(capsys.readouterr().out)] == ["red cat"]
+
+
+def test_results_take_the_place_of_nothing_that_a_model_reads(idpg, folders, place, tmp_path):
+    (tmp_path / "x.txt").write_text("red cat\n")
+    backbone, encoder = place / "backbone" / "model.pt", place / "vocab" / "vocab.bpe"
+    before = backbone.read_bytes(), encoder.read_bytes()
+    of_text = ["--text", tmp_path / "x.txt", "--format", "tsv"]
+    for options, out, part in (
+        (of_text, backbone, "backbone"),
+        (of_text, encoder, "encoder"),
+        ([folders["singles"], "--split", "valid"], backbone, "backbone"),
+    ):
+        with pytest.raises(SystemExit, match=f"--out {out} is the file of --path .*, its {part}, which it would repl"):
+            predict(*options, "--path", idpg("singles"), "--out", out)
+    assert (backbone.read_bytes(), encoder.read_bytes()) == before
+
+
 def test_closed_streams(idpg, tmp_path, monkeypatch):
     (tmp_path / "x.txt").write_text("red cat\n")
     monkeypatch.setattr(sys, "stdout", None)
@@ -123,7 +146,14 @@ def test_bad_input(idpg, folders, tmp_path, capsys):
         ([*of_text, text, "--out", tmp_path], "is a folder: name a file"),
         ([*of_text, pair, "--out", pair], f"--out {pair} is the file of --text, which it would replace: name another"),
         ([*of_text, text, "--pairs", "tab", "--jsonl"], "two layouts: give one"),
-        *(([*of_text, f"x{end}"], f"x{end} is a table by its name, and a whole line") for end in (".tsv", ".csv.gz")),
+        *(
+            ([*of_text, f"x{end}"], f"x{end} is a table by its name, and a whole")
+            for end in (".tsv", ".csv.gz", ".TAB")
+        ),
+        *(
+            ([*of_text, f"x{end}"], f"x{end} is JSON by its name, and .*: give --jsonl,")
+            for end in (".json", ".NDJSON")
+        ),
         (["--path", f"mine={singles[1]}", *out, "--text", text], "a single checkpoint has no name: give "),
         ([*of_text, text, "--split", "test"], "--split goes with a binarized folder"),
         ([*of_text, text, "--batch-size", 0], "--batch-size 0"),

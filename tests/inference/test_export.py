@@ -215,6 +215,14 @@ def test_what_cannot_be_shared_is_refused(place, folders, tmp_path):
     assert not (tmp_path / "shared").exists()
 
 
+@pytest.mark.parametrize("switch", ["overwrite", "paths"])
+def test_switches_are_true_or_false(switch, idpg, shared_copy):
+    before = config_of(shared_copy)
+    with pytest.raises(InputError, match=f"^{switch} 'no' is neither True nor False: give one of them$"):
+        export(str(idpg("singles")), str(shared_copy), **{"overwrite": True, switch: "no"})
+    assert config_of(shared_copy) == before
+
+
 def test_a_name_that_is_not_utf_8_is_refused(idpg, tmp_path):
     with pytest.raises(SystemExit, match=r"b\\udce9 is not UTF-8, as its card is: name another folder"):
         main([str(idpg("singles")), os.fsdecode(b"%s/b\xe9" % os.fsencode(tmp_path))])
@@ -243,8 +251,18 @@ def test_only_folders_to_share_are_replaced(shared_copy, idpg, tmp_path):
         export(str(idpg("singles")), str(tmp_path / "mine"), overwrite=True)
     with pytest.raises(InputError, match="thesis.tex is a file: name another folder$"):
         export(str(idpg("singles")), str(tmp_path / "mine" / "thesis.tex" / "shared"))
+    with pytest.raises(InputError, match="^/dev/null is a file: name another folder$"):
+        export(str(idpg("singles")), "/dev/null/shared")
     export(str(idpg("singles")), str(shared_copy), overwrite=True)
     assert config_of(shared_copy)["data"]["pairs"] is False and (tmp_path / "mine" / "thesis.tex").exists()
+
+
+def test_a_link_to_a_folder_to_share_stays(shared_copy, idpg, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(shared_copy)
+    export(str(idpg("singles")), str(link), overwrite=True)
+    assert link.is_symlink() and config_of(shared_copy)["data"]["pairs"] is False
+    assert answers(link, "singles") == answers(idpg("singles"), "singles")
 
 
 def test_no_training_goes_on_from_one(shared_folder):

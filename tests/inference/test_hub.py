@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from fairseq_idpg import load
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from preprocess.errors import InputError
 from tests.helpers import TINY
@@ -73,6 +74,36 @@ def test_other_tokens_are_refused(hub, tokens):
         model.encode("one")
 
 
+@pytest.mark.parametrize("row", [[1, 0, 5, 6, 2], [0, 5, 1, 6, 2], [1, 0, 5, 2, 1]])
+def test_pads_stand_at_the_end(hub, row):
+    """Elsewhere they would move the tokens, and give other answers."""
+    model, tokens = hub("singles"), torch.tensor([[0, 5, 6, 7, 2], row])
+    for read in (model.extract_features, lambda tokens: model.predict(HEAD, tokens)):
+        with pytest.raises(InputError, match="^row 2 of .*: there is a pad before the last of them: put pads at the"):
+            read(tokens)
+
+
+@pytest.mark.parametrize("token", [-1, 100_000])
+def test_tokens_of_another_dictionary_are_refused(hub, token):
+    with pytest.raises(InputError, match=f"^row 1 of the tokens: {token} is none of the [0-9]+ symbols: make them"):
+        hub("singles").extract_features(torch.tensor([0, token, 2]))
+
+
+def test_predictions_of_sentences_are_without_dropout(hub):
+    model = hub("singles")
+    expected = model.predictor.predict(["red cat"])
+    model.train()
+    with pytest.raises(InputError, match=r"^the model is in training mode, .*: call its eval\(\) first$"):
+        model.predictor.predict(["red cat"])
+    model.eval()
+    assert model.predictor.predict(["red cat"]) == expected
+
+
+def test_a_folder_to_share(shared_folder, idpg):
+    one, other = RobertaIDPGModel.from_pretrained(shared_folder), load(idpg("pairs"), device="cpu")
+    assert one.predictor.predict(inputs("pairs")) == other.predict(inputs("pairs"))
+
+
 def test_tokens_of_no_text_are_refused(hub):
     with pytest.raises(InputError, match="^row 2 of the tokens has a sentence without any token of this model"):
         hub("singles").predict("sentence_classification_head", torch.tensor([[0, 5, 2], [0, 2, 1]]))
@@ -84,6 +115,15 @@ def test_tokens_are_never_cut(hub):
         InputError, match="row 1 of the tokens has [0-9]+ tokens, and this model .* prompt: shorten it$"
     ):
         model.predict(HEAD, model.encode("cat " * 40))
+
+
+def test_switches_are_true_or_false(hub):
+    model = hub("singles")
+    tokens = model.encode("cat")
+    with pytest.raises(InputError, match="^return_logits 'no' is neither True nor False: give one of them$"):
+        model.predict(HEAD, tokens, return_logits="no")
+    with pytest.raises(InputError, match="^return_all_hiddens 'no' is neither True nor False: give one of them$"):
+        model.extract_features(tokens, return_all_hiddens="no")
 
 
 def test_another_head(hub):

@@ -20,6 +20,7 @@ from tests.inference.test_predictor import inputs
 
 PHM = ["--phm-n", 4]
 LATE = ["--prompt-insertion", "late", "--prompt-layers"]
+IN_PYTHON = r"load\({'NAME': CHECKPOINT}\) or add\(CHECKPOINT, 'NAME'\)"
 MIXED = {  # name: options; different lengths, positions and places
     "m-idpg": ["--method", "m-idpg-phm", *PHM],
     "m-idpg of <s>": ["--method", "m-idpg-dnn", "--representation", "backbone", "--prompt-position", 2],
@@ -196,7 +197,8 @@ def test_what_cannot_share_is_refused(saved, place, folders, tmp_path):
     torch.save(state, other)
     single = saved("singles", "late", *MIXED["late"])
     for paths, message in (
-        ([tuned, late], f"{late}: there is a task pairs already: give it another name"),
+        ([tuned, late], f"{late}: there is a task pairs already: give it another name, as in {IN_PYTHON}$"),
+        ({7: tuned}, f"^checkpoint {tuned}: the name 7 of its task is no text: give a string$"),
         ([], "the list is empty"),
         ([tuned, saved("pairs", "bitfit", "--method", "bitfit")], "--method bitfit trains weights of the backbone"),
         (
@@ -254,6 +256,8 @@ def test_command_line(saved, tmp_path, capsys):
     found = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
     assert [row["sentence1"] for row in found] == [a for a, _ in texts]
     assert found[0]["tasks"]["same"].keys() == {"label", "probability", "probabilities"}
+    with pytest.raises(SystemExit, match=f"there is a task pairs already: give it another name, as in NAME={pairs}$"):
+        predict(*usual[:4], "--path", pairs, pairs)
     with pytest.raises(SystemExit, match="several tasks read --text; for a folder give one"):
         predict("data-bin", "--path", pairs, scores, "--out", tmp_path / "o")
     with pytest.raises(SystemExit, match="--path: task same was trained on pairs of sentences: give --pairs tab"):

@@ -103,6 +103,20 @@ def test_sizes_of_any_type_of_whole_numbers(idpg):
         many.predict(["red"], batch_size=2.5)
 
 
+@pytest.mark.parametrize("value", ["no", "false", "", 0, 1, None])
+def test_switches_are_true_or_false(idpg, value):
+    """A string is true in Python, whatever it says."""
+    refused = f" {value!r} is neither True nor False: give one of them$"
+    for name in ("truncate", "fp16", "int8"):
+        with pytest.raises(InputError, match=f"^{name}{refused}"):
+            load(idpg("singles"), device="cpu", **{name: value})
+    alone, many = (load(given, device="cpu") for given in (idpg("singles"), {"own": idpg("singles")}))
+    for model, name in ((alone, "features"), (alone, "prompts"), (alone, "progress"), (many, "progress")):
+        with pytest.raises(InputError, match=f"^{name}{refused}"):
+            model.predict(["red"], **{name: value})
+    assert alone.predict(["red"], features=np.True_)[0].features is not None
+
+
 @pytest.mark.parametrize("given", [None, 5, b"x.pt"])
 def test_what_is_no_checkpoint_is_refused(given):
     with pytest.raises(InputError, match=f"^load takes a checkpoint, a list of some or .*, not {given!r}$"):

@@ -20,10 +20,14 @@ READ = {
     ("lines", "\ufeffone\nohne Ende: ä".encode()): ["one", "ohne Ende: ä"],
     ("tab", b"a b\tc\nd\te f\n"): [("a b", "c"), ("d", "e f")],
     ("jsonl", b'"a\\nb"\n{"sentence": "c", "label": 1}\n'): ["a\nb", "c"],
+    ("lines", b"a\nsentence\n"): ["a", "sentence"],
+    ("jsonl", b'["sentence1", "sentence2"]\n'): [("sentence1", "sentence2")],
     ("jsonl", b'["a", "b"]\n{"idx": 0, "sentence2": "d", "sentence1": "c"}\n'): [("a", "b"), ("c", "d")],
 }
 REFUSED = {
     ("lines", b"one\n\nthree\n"): "line 2: an empty sentence: mend the line",
+    ("lines", b"sentence\none\n"): "line 1 names columns: leave it out, or give JSON lines if it is a text of its own",
+    ("tab", b"\xef\xbb\xbfsentence1\tsentence2\r\na\tb\n"): "line 1 names columns: leave it out, or give JSON lines",
     ("lines", b"one\n \t\n"): "line 2: a sentence of white space",
     ("lines", b"one\ntwo \xff\n"): "line 2: byte 0xff is not UTF-8",
     ("lines", b"one\nt\0wo\n"): "line 2 has a NUL byte",

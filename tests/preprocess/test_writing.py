@@ -94,6 +94,18 @@ def test_a_folder_is_replaced_when_the_new_one_is_whole(tmp_path):
     assert (tmp_path / "f" / "x").read_text() == "2" and names(tmp_path) == ["f"]
 
 
+def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to("elsewhere/f")
+    for content in ("1", "2"):
+        with new_folder(link, overwrite=True) as work:
+            (work / "x").write_text(content)
+        assert link.is_symlink() and (tmp_path / "elsewhere" / "f" / "x").read_text() == content
+    with pytest.raises(InputError, match=f"^{link} exists already"), new_folder(link):
+        pass
+    assert names(tmp_path) == ["elsewhere", "link"] and names(tmp_path / "elsewhere") == ["f"]
+
+
 def test_a_strangers_folder_stays(tmp_path):
     for name in (".x-bin.notes", ".x-bin.0123abcd", ".y-bin.0123abcd", ".x-bin.0123ABCD"):
         (tmp_path / name).mkdir()

@@ -149,6 +149,26 @@ def on_other_backbone(options: Dict[str, Any], tensors: Dict[str, Tensor], words
     return theirs is not None and not torch.equal(theirs, ours.cpu())
 
 
+def check_same_kind(method: Any, path: str, options: Dict[str, Any]) -> None:
+    """Raises InputError for rows where keys and values are wanted, or the reverse: t of each are shaped as 2 t rows."""
+    insertion = str(options.get("prompt_insertion") or method.insertion)
+    if insertion != method.insertion and any("key-value" in each for each in (insertion, method.insertion)):
+        raise InputError(
+            f"--prompt-init-from {path} holds a prompt for --prompt-insertion {insertion}, and this run's is for "
+            f"{method.insertion}: give the same, or another checkpoint"
+        )
+
+
+def warn_of(path: str, other: List[str]) -> None:
+    """Tells what the values of a checkpoint were fitted to and this run has otherwise, if there is any."""
+    if other:
+        logger.warning(
+            "--prompt-init-from %s was trained %s, which this run has otherwise: give the same, unless this is meant",
+            path,
+            ", ".join(other),
+        )
+
+
 def load_saved(method: Any, path: Optional[str], cfg: Any, words: Optional[WordEmbeddings] = None) -> None:
     """Takes all of a method's values from the checkpoint of another task, where it may have been joined with others.
 
@@ -161,12 +181,7 @@ def load_saved(method: Any, path: Optional[str], cfg: Any, words: Optional[WordE
     if not path:
         raise InputError("--prompt-init saved needs a checkpoint: --prompt-init-from PATH/checkpoint_best.pt")
     options, tensors = read_checkpoint(path, "--prompt-init-from")
-    insertion = str(options.get("prompt_insertion") or method.insertion)
-    if insertion != method.insertion and any("key-value" in each for each in (insertion, method.insertion)):
-        raise InputError(  # t keys and t values have the shape of 2 t rows
-            f"--prompt-init-from {path} holds a prompt for --prompt-insertion {insertion}, and this run's is for "
-            f"{method.insertion}: give the same, or another checkpoint"
-        )
+    check_same_kind(method, path, options)
     own = method.state_dict()
     nearest: List[str] = []
     for state in saved_methods(tensors):
@@ -174,16 +189,9 @@ def load_saved(method: Any, path: Optional[str], cfg: Any, words: Optional[WordE
             state = {name: value for name, value in state.items() if not name.startswith("reparameterization.")}
         differing = differing_names(own, state)
         if not differing:
-            other = other_meaning(method, cfg, options)
-            if on_other_backbone(options, tensors, words):
-                other.insert(0, "on another backbone or with another --predict-with")
-            if other:
-                logger.warning(
-                    "--prompt-init-from %s was trained %s, which this run has otherwise: give the same, unless this is "
-                    "meant",
-                    path,
-                    ", ".join(other),
-                )
+            elsewhere = on_other_backbone(options, tensors, words)
+            other = ["on another backbone or with another --predict-with"] if elsewhere else []
+            warn_of(path, other + other_meaning(method, cfg, options))
             method.load_state_dict(state)
             return
         nearest = min(nearest or differing, differing, key=len)

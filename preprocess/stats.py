@@ -18,7 +18,7 @@ from .data_folder import DataFolder
 from .errors import InputError
 from .split_facts import class_counts, count_examples
 from .stats_plot import save_plot
-from .writing import check_replaces_nothing, write_output
+from .writing import check_apart, check_replaces_nothing, write_output
 
 LONGEST_INPUT = 512  # what RoBERTa takes
 TRAIN = "train"
@@ -144,6 +144,8 @@ def main(argv: Sequence[str]) -> None:
     named = short_names(list(dict.fromkeys(args.data)))
     if args.json:
         check_replaces_nothing(args.json, "--json", {"DIR": args.data})
+        if not args.no_plot:
+            check_apart("--plot", args.plot, "--json", args.json)
     folders = {name: describe_folder(DataFolder(path)) for name, path in named.items()}
     print(table(folders))
     if args.json:

@@ -132,6 +132,12 @@ def check_replaces_nothing(path: Path, option: str, read: Mapping[str, Iterable[
                 raise InputError(f"{option} {path} lies in the data folder {source}, which is read: name another place")
 
 
+def check_apart(option: str, path: Path, other_option: str, other: Path) -> None:
+    """Raises InputError where two results would stand in one file, the second in the place of the first."""
+    if os.path.realpath(path) == os.path.realpath(other):
+        raise InputError(f"{option} {path} and {other_option} {other} are one file: name another for one of them")
+
+
 def write_output(path: Path, text: str, option: str) -> None:
     """A result, completely or not at all; see ``open_output``."""
     with open_output(path, option) as file:

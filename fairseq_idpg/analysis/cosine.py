@@ -8,7 +8,6 @@ counted in groups of equal width. A prompt trained on pairs stands in a single s
 import argparse
 import json
 import math
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, Optional, Sequence
@@ -19,7 +18,7 @@ import torch.nn.functional as F
 
 from preprocess.columns import aligned
 from preprocess.data_folder import DataFolder
-from preprocess.writing import check_output, check_replaces_nothing, write_output
+from preprocess.writing import check_apart, check_output, check_replaces_nothing, write_output
 
 from ..errors import InputError
 from ..models.config import predicts_words
@@ -125,8 +124,8 @@ def check_options(args: argparse.Namespace, pairs: int) -> None:
             raise InputError(f"{option} {value}: give {most} or less")
     if args.out:
         plots.check_format(args.out)
-    if args.out and args.json and os.path.realpath(args.out) == os.path.realpath(args.json):
-        raise InputError(f"--out {args.out} and --json {args.json} are one file: name another for one of them")
+    if args.out and args.json:
+        check_apart("--out", args.out, "--json", args.json)
     for option, path in (("--out", args.out), ("--json", args.json)):
         if path is not None:
             read = {"--path": [args.path], "--baseline": [args.baseline], "--backbone": [args.backbone]}

@@ -98,6 +98,14 @@ def test_numbers_go_through_a_link(folders, in_tmp):
     assert (in_tmp / "numbers.json").is_symlink() and "pairs" in json.loads((in_tmp / "other.json").read_text())
 
 
+def test_plot_and_numbers_are_two_files(folders, in_tmp, capsys):
+    both = ["stats", str(folders["pairs"]), "--plot", "x.png", "--json"]
+    for one in ("x.png", f"../{in_tmp.name}/x.png"):
+        assert run([*both, one]) == 1 and not Path("x.png").exists()
+        assert f"--plot x.png and --json {one} are one file: name another for one of them" in capsys.readouterr().err
+    assert run([*both, "x.png", "--no-plot"]) == 0 and "pairs" in json.loads(Path("x.png").read_text())
+
+
 @needs_matplotlib
 def test_plot_of_single_sentences_alone(folders, in_tmp):
     assert run(["stats", str(folders["single"]), "--plot", "one.png"]) == 0

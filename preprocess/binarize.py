@@ -55,35 +55,53 @@ def binarize(
     ``on_bytes`` is told of the bytes read.
 
     Raises:
-        InputError: bad input; a split without examples.
+        InputError: bad input; a split without examples, or with labels or numbers of some alone.
     """
     for split in splits:
-        chunks, numbered = _chunks(split.rows(on_bytes)), 0
-        with ExitStack() as files:
-            writers: list[IndexedWriter] = []
-            for rows, encoded in encode_stream(encoder, encoding, chunks):
-                if not writers:
-                    prefixes = [folder / f"input{number}" / split.name for number in range(len(encoded))]
-                    writers = [files.enter_context(IndexedWriter(path, len(encoder.symbols))) for path in prefixes]
-                    split.tokens = [0] * len(writers)
-                labels.add(split, rows)
-                _write(split, encoded, writers, encoding.max_length)
-                numbers = [f"{row.number}\n" for row in rows if row.number is not None]
-                numbered += _append(folder / number_file(split.name), numbers)
-                questions = [question_line(row.question, row.answer) for row in rows if row.question is not None]
-                _append(folder / question_file(split.name), questions)
-        if not split.examples:
-            first = "".join(f", and line {line} is none: {reason}" for line, reason in split.malformed.lines[:1])
-            raise InputError(
-                f"{split.source.name} has no examples{first}: name the right file, or leave out split {split.name}"
-            )
-        if len(labels.splits[split.name]) not in (0, split.examples):
-            raise InputError(f"{split.source.name} has labels in some lines only: give every line its label")
-        if numbered not in (0, split.examples):
-            raise InputError(f"{split.source.name} has a number in some lines only: give every line its own")
+        numbered = _binarize_split(split, labels, encoder, encoding, folder, on_bytes)
+        _check_whole(split, labels, numbered)
     for part in sorted(folder.glob("input*")):
         (part / "dict.txt").write_bytes(encoder.dictionary_bytes())
     labels.write(folder / "label")
+
+
+def _binarize_split(
+    split: Split,
+    labels: Labels,
+    encoder: Encoder,
+    encoding: Encoding,
+    folder: Path,
+    on_bytes: Callable[[int], object],
+) -> int:
+    """Writes the inputs, numbers and questions of a split and collects its labels; how many examples have a number."""
+    writers: list[IndexedWriter] = []
+    numbered = 0
+    with ExitStack() as files:
+        for rows, encoded in encode_stream(encoder, encoding, _chunks(split.rows(on_bytes))):
+            if not writers:
+                prefixes = [folder / f"input{number}" / split.name for number in range(len(encoded))]
+                writers = [files.enter_context(IndexedWriter(path, len(encoder.symbols))) for path in prefixes]
+                split.tokens = [0] * len(writers)
+            labels.add(split, rows)
+            _write(split, encoded, writers, encoding.max_length)
+            numbers = [f"{row.number}\n" for row in rows if row.number is not None]
+            numbered += _append(folder / number_file(split.name), numbers)
+            questions = [question_line(row.question, row.answer) for row in rows if row.question is not None]
+            _append(folder / question_file(split.name), questions)
+    return numbered
+
+
+def _check_whole(split: Split, labels: Labels, numbered: int) -> None:
+    """Refuses a split without examples, and one of which only some have a label or a number."""
+    if not split.examples:
+        first = "".join(f", and line {line} is none: {reason}" for line, reason in split.malformed.lines[:1])
+        raise InputError(
+            f"{split.source.name} has no examples{first}: name the right file, or leave out split {split.name}"
+        )
+    if len(labels.splits[split.name]) not in (0, split.examples):
+        raise InputError(f"{split.source.name} has labels in some lines only: give every line its label")
+    if numbered not in (0, split.examples):
+        raise InputError(f"{split.source.name} has a number in some lines only: give every line its own")
 
 
 def _chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:

@@ -18,11 +18,11 @@ from typing import Any, Sequence
 
 from preprocess.errors import InputError, command_line
 from preprocess.tasks import find_task
-from preprocess.writing import new_file
+from preprocess.writing import check_output, check_replaces_nothing, new_file
 
 from .report.runs import NEEDED, Results, Run, has_finished, read_results
 from .run.fairseq_train import dev_curve, training_facts
-from .run.records import read_records
+from .run.records import FILE, read_records, results_file
 
 KEPT = (  # in this order; nothing else is published
     *("run", "row", "task", "method", "arch", "setting", "k", "seed", "lr", "selection", "dev_examples"),
@@ -81,6 +81,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = parser.parse_args(argv)
     if args.out.suffix != ".jsonl":
         raise InputError(f"--out {args.out}: name a file that ends with .jsonl")
+    check_replaces_nothing(args.out, "--out", {"RESULTS": [results_file(args.results)]})
+    if args.out.name == FILE:  # another sweep's, whose commands and predictions no record of ours holds
+        raise InputError(f"--out {args.out}: a sweep keeps its own runs under that name: name another")
+    check_output(args.out, "--out")
     results = read_results(args.results)
     lines = {run["run"]: run for run in read_records(args.out)}
     for run in (*results.runs, *results.continued, *results.supplementary):

@@ -15,7 +15,7 @@ from typing import Mapping, Sequence
 from preprocess.errors import InputError, command_line
 from preprocess.flags import flag_name, positive, random_seed
 from preprocess.tasks import SETTINGS, WHOLE_MODEL, Settings, Task, find_task
-from preprocess.writing import check_output, new_file
+from preprocess.writing import check_output, check_replaces_nothing, new_file
 
 from .run.command import MAX_TOKENS, learning_rates, with_few_shot_input
 from .run.experiment import SELECTIONS, Experiment
@@ -170,6 +170,9 @@ def listed_scores(scores: Mapping[str, float], without: Sequence[str] = ()) -> s
 def run(task: Task, words: Sequence[str]) -> None:
     args, options = parser(task, "--supplementary" in words).parse_known_args(words)
     experiment = experiment_of(task, args, options)
+    if args.out:
+        starts = ("backbone", "init_prompts_from", "init_head_from", "data")
+        check_replaces_nothing(args.out, "--out", {flag_name(name): [getattr(experiment, name)] for name in starts})
     further = list(continued([experiment], args.eval_k or ()))
     check([experiment, *further])
     if args.out:

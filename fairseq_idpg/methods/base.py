@@ -68,7 +68,8 @@ class Method(nn.Module, ABC):
         hides_pass: whether the head sees nothing of what others inject; no method with slots is joined.
         layers: the layers in which it fills those that are within the layers.
         prompt_length: rows that the task reserves in every example; 0 when the input is not lengthened.
-        representation: the kind of M(x) that ``injection`` wants, None if it wants none.
+        representation: the kind of M(x) that ``injection`` wants, None if it wants none: a name in
+            ``representations.kinds.READERS`` (``backbone``: the last ``<s>`` state), or ``glove``.
         representation_dropout: whether the backbone's dropout stays on while M(x) is computed in training.
         second_pass: whether every training pass is run twice, each with its own draws but one M(x), and the two are
             ``compare``d; the loss, and what methods add to it besides, is that of the first.

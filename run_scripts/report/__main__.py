@@ -11,7 +11,8 @@ from typing import Callable, Iterable, Sequence
 from preprocess.errors import InputError, command_line
 from preprocess.flags import flag_name
 from preprocess.tasks import find_task
-from preprocess.writing import new_file, write_output
+from preprocess.writing import check_replaces_nothing, new_file, write_output
+from run_scripts.run.records import results_file
 
 from .compared import compared_table, series_chart
 from .costs import costs_table
@@ -197,6 +198,8 @@ def deliver(made: Table | Chart, out: Path | None, form: str | None) -> None:
 def main(argv: Sequence[str] | None = None) -> None:
     args = parser().parse_args(argv)
     refuse_useless(args)
+    if args.out:
+        check_replaces_nothing(args.out, "--out", {"RESULTS": [results_file(args.results)]})
     deliver(make(args, read_results(args.results), choice_of(args)), args.out, args.format)
 
 

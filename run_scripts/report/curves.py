@@ -12,7 +12,7 @@ from .notes import failures, fewer_seeds, protocol, seeds_of
 from .render import MISSING, Chart, Panel, Series, Table
 from .runs import Results, task_label
 from .scope import Choice, take_runs
-from .scores import RowScores, Score, rows_of
+from .scores import DIGITS, RowScores, Score, rows_of
 from .tables import score_text
 
 HEADER = ["task", "method", "lr", "first", "half", "best", "at update", "last", "updates"]
@@ -75,7 +75,7 @@ def _cells(row: RowScores, task: str) -> list[str]:
     if not curve:
         return [MISSING] * (len(HEADER) - 2)
     last, end = curve[-1]
-    at, best = max(curve, key=lambda point: (point[1], -point[0]))
+    at, best = max(curve, key=lambda point: (round(point[1], DIGITS), -point[0]))
     _, half = min(curve, key=lambda point: abs(point[0] - last / 2))
     scores = [curve[0][1], half, best]
     return [f"{row[task].lr:g}", *map(score_text, scores), f"{at:,}", score_text(end), f"{last:,}"]

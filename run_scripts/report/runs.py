@@ -275,6 +275,8 @@ def _refuse_damage(run: Run, where: str) -> None:
             text = repr(run[key])
             value = text if len(text) < 80 else f"{text[:76]} ..."
             raise InputError(f"{where}: {key} {value} is no {wanted}: {remedy}")
+    if status == "done" and not _backbone(run)["sha256"]:  # two such would pass for the same backbone
+        raise InputError(f"{where}: backbone {_backbone(run)['path']} has no sha256: {remedy}")
     task = TASKS.get(run["task"])
     if task is None:
         raise InputError(f"{where} is of task {run['task']}, which is unknown: remove its line")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from .notes import failures, incomplete, protocol, seeds_of
 from .paper import GENERATOR, Block, PaperRow, paper
@@ -93,22 +93,17 @@ def score_table(
     seeds, beside_paper = seeds_of(scope), scope.stands_beside_paper(choice)
     kinds = ["values"] if beside_paper or voting else []  # else all values are ours
     groups = []
-    for k, printed in blocks.items():
-        for name in dict.fromkeys([*printed, *(row for of_k, row in rows if of_k == k)]):
-            if not (choice.shows(name) if beside_paper or choice.rows else (k, name) in rows):
-                continue
-            row = rows.get((k, name), {})
-            voted = votes.of(row) if voting or not spec.by_task else {}
-            lines = _lines(row, voted, printed.get(name) if beside_paper else None, columns, tasks, len(seeds))
-            if not voting:
-                del lines["voting"]
-            for values, cells in lines.items():
-                cells += [
-                    _difference(row, rows.get((k, other), {}), test) if values == "ours" else ""
-                    for other in significance
-                ]
-            names = [str(k), name] if k else [name]
-            groups.append([[*names, *([values] if kinds else []), *cells] for values, cells in lines.items()])
+    for k, name in _shown(blocks, rows, choice, beside_paper):
+        row, printed = rows.get((k, name), {}), blocks[k].get(name) if beside_paper else None
+        voted = votes.of(row) if voting or not spec.by_task else {}
+        lines = _lines(row, voted, printed, columns, tasks, len(seeds))
+        if not voting:
+            del lines["voting"]
+        differences = [_difference(row, rows.get((k, other), {}), test) for other in significance]
+        for values, cells in lines.items():
+            cells += differences if values == "ours" else [""] * len(significance)
+        names = [str(k), name] if k else [name]
+        groups.append([[*names, *([values] if kinds else []), *cells] for values, cells in lines.items()])
     names = [*([] if None in blocks else ["K"]), "method", *kinds]
     header = [*names, *columns, *map(MINUS.format, significance)]
     notes = [*protocol(scope, tasks, "ours" if kinds else "scores"), _average_note(tasks, beside_paper)]
@@ -116,6 +111,19 @@ def score_table(
     notes += [] if beside_paper else [LEFT_OUT]
     notes += [*incomplete(rows, seeds), *votes.notes, *failures(scope.failed)]
     return Table(spec.title, len(names), header, groups, notes)
+
+
+def _shown(
+    blocks: Mapping[int | None, Block], rows: Collection[tuple[int | None, str]], choice: Choice, beside_paper: bool
+) -> Iterator[tuple[int | None, str]]:
+    """K and row of each group of lines: the paper's, then others that have runs.
+
+    Without the paper's values beside them only rows that have runs, unless they were asked for.
+    """
+    for k, printed in blocks.items():
+        for name in dict.fromkeys([*printed, *(row for of_k, row in rows if of_k == k)]):
+            if choice.shows(name) if beside_paper or choice.rows else (k, name) in rows:
+                yield k, name
 
 
 def _lines(

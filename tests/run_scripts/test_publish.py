@@ -116,6 +116,19 @@ def test_older_records_are_filled_from_logs(tmp_path):
     assert "data_sha256" not in found
 
 
+def test_the_runs_of_a_sweep_stay_as_they_are(results, tmp_path):
+    own, link = results / "results.jsonl", tmp_path / "link.jsonl"
+    other = made.write(tmp_path / "other", [made.run("adapter", "MR")]) / "results.jsonl"
+    link.symlink_to(own)
+    before = [file.read_bytes() for file in (own, other)]
+    for source, out in ((results, own), (own, own), (results, link)):
+        with pytest.raises(SystemExit, match=f"--out {out} is the file of RESULTS, which it would replace: name ano"):
+            publish(source, out)
+    with pytest.raises(SystemExit, match=f"--out {other}: a sweep keeps its own runs under that name: name another"):
+        publish(results, other)
+    assert [file.read_bytes() for file in (own, other)] == before and link.is_symlink()
+
+
 @pytest.mark.parametrize("name", ["out", "out.json"])
 def test_the_file_has_its_suffix(results, tmp_path, name):
     with pytest.raises(SystemExit, match="--out .*: name a file that ends with .jsonl"):

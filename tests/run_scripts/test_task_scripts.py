@@ -172,6 +172,18 @@ def test_where_the_checkpoint_goes_is_tried_before_the_training(world, monkeypat
         train.main(["RTE", *ARGUMENTS, *words])
 
 
+def test_the_checkpoint_takes_the_place_of_nothing_that_the_training_starts_from(world, monkeypatch, tmp_path):
+    monkeypatch.chdir(world.folder)
+    monkeypatch.setattr(train, "perform", lambda *_, **__: pytest.fail("it has begun"))
+    before = (world.folder / "backbone" / "model.pt").read_bytes()
+    words = ["RTE", *ARGUMENTS, "--phm-n", "4", "--results", str(tmp_path), "--out"]
+    with pytest.raises(SystemExit, match="--out backbone/model.pt is the file of --backbone, which it would replace"):
+        train.main([*words, "backbone/model.pt"])
+    with pytest.raises(SystemExit, match="--out data/RTE-bin/x.pt lies in the data folder .*, which is read"):
+        train.main([*words, "data/RTE-bin/x.pt"])
+    assert (world.folder / "backbone" / "model.pt").read_bytes() == before
+
+
 @pytest.mark.parametrize("words", [["--k", "8"], ["--dev", "4"], ["--eval-tasks", "SNLI", "--eval-k", "8"]])
 def test_supplementary_training_draws_no_examples(world, monkeypatch, tmp_path, words):
     monkeypatch.chdir(world.folder)

@@ -130,7 +130,7 @@ class PromptMethod(Method):
         reads_words: whether the input's rows are made from the text's word embeddings.
         shared: what ``initial_rows`` are, in words; None where inputs share no rows.
         shows_no_example: why analyses show those of no single example, in words that follow the method's name; None
-            where they do.
+            where they do. A method whose rows depend on the input replaces both.
     """
 
     reads_words = False
@@ -156,7 +156,11 @@ class PromptMethod(Method):
 
     @abstractmethod
     def begin_pass(self, representation: Optional[Tensor]) -> PromptAt:
-        """Begins one forward pass on M(x) (B x d, or None) and returns what gives each place its rows."""
+        """Begins one forward pass and returns what gives each place its rows.
+
+        Args:
+            representation: M(x), B x d, None without a ``representation`` of the method; as for ``injection``.
+        """
 
     def injection(self, representation: Optional[Tensor]) -> Injection:
         """Rows for the input now, rows for the layers when they are reached."""

@@ -54,7 +54,8 @@ class LowRankRows(nn.Module):
 class DePT(TaskPrompts):
     """P = table, and E_j + alpha / sqrt(r) (A B)_j for the word embedding of token j < M.
 
-    Trainable parameters: s d + r (M + d), where s = t is the prompt's length. The prompt enters where any other does.
+    The prompt enters where any other does.
+    Trainable parameters: places rows d + r (M + d).
     """
 
     config = DePTConfig

@@ -7,6 +7,9 @@ low-rank: see ``dpt``
 
 Differs from the papers in: P-tuning's prompts stand where --prompt-position says instead of within a written template,
 its language model stays frozen, and a head is trained.
+
+E is t x d, from N(0, 1), as all that have it draw it; m is --reparameterization-hidden-size; out is the places of a
+prompt times d, or 2 d with keys and values.
 """
 
 from typing import Callable, Dict
@@ -48,7 +51,7 @@ class MLPNetwork(nn.Module):
 class DeepMLPNetwork(nn.Module):
     """P = W3 ReLU(W2 ReLU(W1 E + b1) + b2) + b3, t x (places d) or t x (places 2 d).
 
-    t d + d h + h + h^2 + h + h out + out parameters.
+    t d + d m + m + m^2 + m + m out + out parameters.
     """
 
     def __init__(self, length: int, width: int, out: int, hidden: int):
@@ -63,7 +66,7 @@ class DeepMLPNetwork(nn.Module):
 
 
 class PrefixMLPNetwork(nn.Module):
-    """P = W2 tanh(W1 E + b1) + b2, t x (places d) or t x (places 2 d). t d + d h + h + h out + out parameters."""
+    """P = W2 tanh(W1 E + b1) + b2, t x (places d) or t x (places 2 d). t d + d m + m + m out + out parameters."""
 
     def __init__(self, length: int, width: int, out: int, hidden: int):
         super().__init__()

@@ -125,6 +125,14 @@ def test_every_prompt_method_is_in_the_table():
     assert kinds(generator["method"] for generator in GENERATORS) == kinds(PRESETS)
 
 
+@pytest.mark.parametrize("generator", GENERATORS, ids=name_of)
+def test_what_is_made_from_the_input_is_not_called_the_same_for_every_input(generator):
+    for part in tiny_model(**small(generator), **SIZES).method.modules():
+        if isinstance(part, PromptMethod) and (part.representation or part.reads_words):
+            assert part.shared != PromptMethod.shared
+            assert part.shows_no_example != PromptMethod.shows_no_example
+
+
 @pytest.mark.parametrize(("generator", "insertion", "layers"), CELLS, ids=name_of)
 def test_cell(generator, insertion, layers):
     line = refusal(generator, insertion, layers)

@@ -82,6 +82,13 @@ def test_of_equally_good_validations_the_best_is_the_first(tmp_path):
     assert cells[5:7] == ["70.0", "20"]
 
 
+def test_means_that_only_rounding_tells_apart_are_equally_good(tmp_path):
+    """72.2 both, of which floats make 72.19999999999999 and 72.2."""
+    seeds = {1: curve(72.1, 72.0, 60.0), 2: curve(72.3, 72.4, 60.0)}
+    found = tuple(made.run("adapter", "CR", seed, dev_curve=own) for seed, own in seeds.items())
+    assert curve_chart(Results(tmp_path, found), Choice()).table.lines[0][5:7] == ["72.2", "10"]
+
+
 def test_few_shot_runs(tmp_path):
     found = chart(tmp_path, k=100, rows=("adapter",))
     assert [panel.title for panel in found.panels] == ["MR with K = 100"]

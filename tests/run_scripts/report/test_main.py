@@ -178,6 +178,15 @@ def test_bad_options_are_one_line(results, monkeypatch, tmp_path, arguments, sai
     assert list(tmp_path.iterdir()) == []
 
 
+def test_records_are_not_replaced_by_their_table(results, tmp_path):
+    records = tmp_path / "records.txt"
+    records.write_bytes((results / "results.jsonl").read_bytes())
+    said = "--out .*records.txt is the file of RESULTS, which it would replace: name another"
+    with pytest.raises(SystemExit, match=said):
+        main([str(records), "--out", str(records)])
+    assert records.read_bytes() == (results / "results.jsonl").read_bytes()
+
+
 @pytest.mark.parametrize("name", ["table.md", "figure.png"])
 def test_places_that_cannot_be_written(results, tmp_path, name):
     (tmp_path / "file").write_text("")

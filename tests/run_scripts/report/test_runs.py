@@ -111,6 +111,13 @@ def test_a_failed_run_may_know_the_path_of_its_backbone_alone(tmp_path):
     assert len(take_runs(results, Choice(backbones=("ab12",))).failed) == 1
 
 
+@pytest.mark.parametrize("backbone", ["/models/x.pt", {"path": "/models/x.pt", "sha256": ""}])
+def test_a_finished_run_knows_the_fingerprint_of_its_backbone(tmp_path, backbone):
+    """Two of different backbones would be averaged."""
+    made.write(tmp_path, [made.run("a", "CR"), made.run("a", "CR", 2, backbone=backbone)])
+    assert "backbone /models/x.pt has no sha256: repeat it or remove its line" in error(tmp_path, "--table", 1)
+
+
 def test_the_architecture_of_a_command_that_is_cut_short():
     for command in (["fairseq-train", "--arch"], [], None):
         assert architecture({"command": command, "arch": "roberta_idpg_base"}) == "roberta_idpg_base"

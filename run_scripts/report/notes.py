@@ -102,12 +102,15 @@ def _examples(runs: Iterable[Run]) -> str:
 def sizes_note(runs: Iterable[Run]) -> list[str]:
     """Of development and test sets, as far as records say: of a small training set less is left to choose with."""
     found: dict[str, list[str]] = {}
-    for run in (run for run in runs if run.get("examples")):
-        places = found.setdefault("{dev:,} and {test:,}".format(**run["examples"]), [])
-        place = task_label(run["task"], run["k"])
-        places += [place] if place not in places else []
+    unknown = []
+    for place, group in grouped(runs, lambda run: task_label(run["task"], run["k"])).items():
+        known = dict.fromkeys("{dev:,} and {test:,}".format(**run["examples"]) for run in group if run.get("examples"))
+        for both in known:
+            found.setdefault(both, []).append(place)
+        unknown += [] if known else [place]
     sizes = [f"{both} ({', '.join(places)})" for both, places in found.items()]
-    return [f"examples to choose with and to test on: {'; '.join(sizes)}"] if sizes else []
+    sizes += [f"not recorded of {', '.join(unknown)}"] if unknown else []
+    return [f"examples to choose with and to test on: {'; '.join(sizes)}"] if found else []
 
 
 def settings_note(seeds: Collection[int], scores: str = "scores") -> str:

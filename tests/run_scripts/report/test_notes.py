@@ -161,7 +161,9 @@ def test_sizes_of_what_is_chosen_with_and_tested_on(tmp_path):
         made.run("a", task, k=500, examples={"dev": dev, "test": test}, **FEW) for task, (dev, test) in sizes.items()
     ]
     said = "1,000 and 500 (MR with K = 500, CR with K = 500); 601 and 500 (MRPC with K = 500)"
-    assert sizes_note([*runs, made.run("a", "RTE")]) == [f"examples to choose with and to test on: {said}"]
+    said = f"examples to choose with and to test on: {said}"
+    assert sizes_note([*runs, made.run("b", "MR", k=500, **FEW)]) == [said]  # an older record of the same examples
+    assert sizes_note([*runs, made.run("a", "RTE")]) == [f"{said}; not recorded of RTE"]
     assert sizes_note(runs)[0] in methods_table(Results(tmp_path, tuple(runs)), Choice(k=500)).notes
     assert sizes_note([made.run("a", "RTE")]) == []  # an older record
 

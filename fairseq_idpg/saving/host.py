@@ -12,6 +12,7 @@ from fairseq import checkpoint_utils
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.file_io import PathManager
 from fairseq.optim import AMPOptimizer, FairseqOptimizer
+from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 from fairseq.trainer import Trainer
 from omegaconf import OmegaConf, open_dict
 from torch.multiprocessing import ProcessRaisedException
@@ -21,6 +22,7 @@ from preprocess.writing import check_output, new_file
 
 from ..arguments import SAID_BY_FAIRSEQ, TASK, check_arguments, check_configuration, trains
 from ..divergence import clip_grad_norm
+from ..optim.plateau import go_on, load_plateau, state_of_plateau
 from ..optim.without_compiler import import_no_compiler
 from .checksum import with_progress_checksums
 from .lock import hold
@@ -48,6 +50,7 @@ def install() -> None:
     - ``checkpoint_utils.verify_checkpoint_directory``: it ends in a traceback where --save-dir is a file.
     - ``FairseqOptimizer.load_state_dict``: weight decay, betas and the like are those of the checkpoint, not those that
       the options say today, which its own docstring prefers.
+    - ``ReduceLROnPlateauLRSchedule.state_dict`` and ``load_state_dict``: see ``optim/plateau.py``.
     - ``Trainer.load_checkpoint``: of whatever is wrong with the weights it says that they cannot be loaded.
     - ``Trainer.save_checkpoint``: whatever ends a training step leaves a crash.pt.
     - ``Trainer.train_step``: it leaves a whole group of --update-freq out of the count where its last batch is none.
@@ -69,6 +72,8 @@ def install() -> None:
     _replace(checkpoint_utils, "load_checkpoint", _start)
     _replace(checkpoint_utils, "verify_checkpoint_directory", _verify_folder)
     _replace(FairseqOptimizer, "load_state_dict", _load_optimizer)
+    _replace(ReduceLROnPlateauLRSchedule, "state_dict", state_of_plateau)
+    _replace(ReduceLROnPlateauLRSchedule, "load_state_dict", load_plateau)
     _replace(Trainer, "load_checkpoint", _load_weights)
     _replace(Trainer, "save_checkpoint", _save_training)
     _replace(Trainer, "clip_grad_norm", clip_grad_norm)
@@ -188,7 +193,10 @@ def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
         kept.update(run=KeptOptions(trainer.cfg, resumes), patience=KeptPatience(resumes))
     for command in loaded_commands("should_stop_early"):
         _replace(command, "train", _train)
-    return theirs(cfg, trainer, **iterator)
+    extra_state, epoch_itr = theirs(cfg, trainer, **iterator)
+    if resumes:
+        go_on(trainer, extra_state, anew=cfg.reset_lr_scheduler)
+    return extra_state, epoch_itr
 
 
 def _train(theirs: Callable, cfg: Any, trainer: Any, task: Any, epoch_itr: Any) -> Any:

@@ -53,6 +53,7 @@ CHANGEABLE = {
 WHOLE = ("optimizer", "lr_scheduler")  # sections whose options are all changeable, but not their names
 NAMES = ("optimizer", "lr_scheduler", "criterion")
 PRECISION = "an optimizer of"
+PLATEAU = "reduce_lr_on_plateau"
 BEST, RUNS = "best", "num_runs"  # fairseq keeps both as attributes of its function should_stop_early
 
 
@@ -79,6 +80,8 @@ class KeptOptions:
             PRECISION: optimizer_precision(options["common"]),
             **data_fingerprints(options["task"]["data"], options["dataset"]),
         }
+        if named["--lr-scheduler"] == PLATEAU and not self.renewed:  # whose rate is the one that the checkpoint holds
+            self.fixed["--lr"] = options["optimization"]["lr"]
         whole = {section: [name for name in options[section] if name != "_name"] for section in WHOLE}
         self.changeable = {**by_flag(options, whole), **by_flag(options, CHANGEABLE)}
 

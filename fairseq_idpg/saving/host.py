@@ -85,6 +85,7 @@ def install() -> None:
 
 
 REPLACED_BY = "replaced_by"
+PROGRESS = ("params", "lr", "lr_old")  # what is no option in a group; nag remembers the rate of its last update
 
 
 def _replace(owner: Any, name: str, ours: Callable, kind: Callable = lambda function: function) -> None:
@@ -224,7 +225,7 @@ def _load_optimizer(
             "give the options it was trained with (to --no-decay-biases of an earlier version those of adapters were "
             "weights), --reset-optimizer, or another --save-dir"
         )
-    own = [{name: group[name] for name in group if name not in ("params", "lr")} for group in optimizer.param_groups]
+    own = [{name: group[name] for name in group if name not in PROGRESS} for group in optimizer.param_groups]
     theirs(optimizer, state_dict, optimizer_overrides)
     for group, options in zip(optimizer.param_groups, own):
         group.update({**options, **(optimizer_overrides or {})})

@@ -107,6 +107,15 @@ def test_the_optimizer_goes_on_as_the_options_say(pairs, backbone, run, override
     assert {moment["step"] for moment in moments.values()} == {6}  # 3 of each epoch
 
 
+def test_momentum_goes_on_with_the_rate_that_it_had(pairs, backbone, tmp_path):
+    """--optimizer nag scales its momentum by how the rate changes from an update to the next."""
+    options = ["--backbone", backbone, "--optimizer", "nag", "--warmup-updates", 6, "--max-epoch"]
+    train(pairs, tmp_path / "whole", *options, 2)
+    for epochs in (1, 2):
+        train(pairs, tmp_path / "parts", *options, epochs)
+    assert same_tensors(model(tmp_path / "parts"), model(tmp_path / "whole"))
+
+
 def test_a_start_from_the_weights_may_be_any(pairs, backbone, run, tmp_path):
     reset = ["--reset-optimizer", "--reset-dataloader", "--reset-meters", "--reset-lr-scheduler"]
     started = ["--restore-file", run / "checkpoint_last.pt", *reset, "--prompt-position", 1, "--seed", 3]

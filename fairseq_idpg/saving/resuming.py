@@ -53,6 +53,7 @@ CHANGEABLE = {
 WHOLE = ("optimizer", "lr_scheduler")  # sections whose options are all changeable, but not their names
 NAMES = ("optimizer", "lr_scheduler", "criterion")
 PRECISION = "an optimizer of"
+FINETUNE = "--finetune-from-model"
 PLATEAU = "reduce_lr_on_plateau"
 BEST, RUNS = "best", "num_runs"  # fairseq keeps both as attributes of its function should_stop_early
 
@@ -217,23 +218,23 @@ def will_resume(cfg: Any, suffix: str) -> bool:
         suffix: what names of checkpoints end with in this process.
 
     Raises:
-        InputError: --restore-file or --finetune-from-model is missing, where fairseq starts anew without a word.
+        InputError: --restore-file, --continue-once or --finetune-from-model is missing, where fairseq starts anew
+            without a word.
     """
     named, option = cfg.restore_file.replace(".pt", f"{suffix}.pt"), "--restore-file"
     if cfg.restore_file == CheckpointConfig.restore_file:
         last = os.path.join(cfg.save_dir, named)
         if os.path.lexists(last) and not os.path.isfile(last):
             raise InputError(f"{last} is not a file: remove it, or give another --save-dir")
-        if os.path.exists(last) or not cfg.finetune_from_model:
-            named = None
-        else:
-            named, option = cfg.finetune_from_model, "--finetune-from-model"
+        others = {"--continue-once": cfg.continue_once, FINETUNE: cfg.finetune_from_model}  # fairseq takes the first
+        begins = [(flag, path) for flag, path in others.items() if path and not os.path.exists(last)]
+        option, named = begins[0] if begins else (option, None)
     if named is not None and not os.path.isfile(named):
         raise InputError(
             f"{option} {named} is not a file: give the path of a checkpoint, or leave it out to go on from --save-dir "
             f"{cfg.save_dir}"
         )
-    return option == "--restore-file" and not (cfg.reset_optimizer or cfg.reset_dataloader)
+    return option != FINETUNE and not (cfg.reset_optimizer or cfg.reset_dataloader)
 
 
 def loaded_commands(function: str) -> Iterator[ModuleType]:

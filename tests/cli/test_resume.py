@@ -50,9 +50,21 @@ def test_a_missing_restore_file(pairs, backbone, tmp_path):
     options = ["--backbone", backbone, "--restore-file", tmp_path / "nowhere.pt"]
     refused = train(pairs, tmp_path / "run", *options, succeed=False)
     assert f"--restore-file {tmp_path}/nowhere.pt is not a file: give the path" in refused.last_line
-    options = ["--backbone", backbone, "--finetune-from-model", tmp_path / "nowhere.pt"]
-    refused = train(pairs, tmp_path / "run", *options, succeed=False)
-    assert f"--finetune-from-model {tmp_path}/nowhere.pt is not a file" in refused.last_line
+    for option in ("--finetune-from-model", "--continue-once"):
+        options = ["--backbone", backbone, option, tmp_path / "nowhere.pt"]
+        refused = train(pairs, tmp_path / "run", *options, succeed=False)
+        assert f"{option} {tmp_path}/nowhere.pt is not a file" in refused.last_line
+
+
+def test_going_on_in_another_folder(pairs, backbone, run, tmp_path):
+    """fairseq prefers --continue-once to --finetune-from-model, and checkpoint_last.pt to both."""
+    options = ["--backbone", backbone, "--continue-once", run / "checkpoint_last.pt"]
+    options += ["--finetune-from-model", tmp_path / "nowhere.pt", "--max-epoch", 2]
+    refused = train(pairs, tmp_path / "other", *options, "--prompt-position", 1, succeed=False)
+    assert "was trained with --prompt-position 0, now 1" in refused.last_line
+    assert train(pairs, tmp_path / "other", *options).log("epoch") == [2, 2]
+    shutil.rmtree(run)
+    assert train(pairs, tmp_path / "other", *options, "--max-epoch", 3).log("epoch") == [3, 3]
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,8 @@ def install() -> None:
       latter starts a process for each GPU, and fails where their batches are not as many, and evaluates whatever
       --model-overrides says, and passes over names in it that are no options.
     - ``fairseq_cli.train.train`` (replaced by our ``load_checkpoint``, as it may not be imported earlier): a training
-      with --max-update or --patience, started again after its end, makes one more update or epoch and saves it.
+      with --max-update, --stop-time-hours or --patience, started again after its end, makes one more update or epoch
+      and saves it.
     - what torch makes of its optimizers for its compiler, until there is one (``import_no_compiler``).
     - ``sys.excepthook``, if one of fairseq's commands runs in this process: they end in a traceback for bad input too.
     """
@@ -197,11 +198,13 @@ def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
     extra_state, epoch_itr = theirs(cfg, trainer, **iterator)
     if resumes:
         go_on(trainer, extra_state, anew=cfg.reset_lr_scheduler)
+    else:
+        trainer._previous_training_time = 0  # fairseq adds that of the training whose weights are the start
     return extra_state, epoch_itr
 
 
 def _train(theirs: Callable, cfg: Any, trainer: Any, task: Any, epoch_itr: Any) -> Any:
-    reason = ended(cfg, trainer.get_num_updates())
+    reason = ended(cfg, trainer.get_num_updates(), trainer._previous_training_time / 3600)
     if reason is None:
         most = max(cfg.optimization.update_freq)
         if cfg.optimization.skip_remainder_batch and len(epoch_itr) <= most:

@@ -250,10 +250,17 @@ def _counters() -> Iterator[Dict[str, Any]]:
         yield vars(command.should_stop_early)
 
 
-def ended(cfg: Any, updates: int) -> Optional[str]:
-    """Why a training is over before it goes on, if it is: fairseq would make one more update, or epoch, and save it."""
+def ended(cfg: Any, updates: int, hours: float) -> Optional[str]:
+    """Why a training is over before it goes on, if it is: fairseq would make one more update, or epoch, and save it.
+
+    Args:
+        updates: made so far.
+        hours: of which its checkpoint says that they have passed; those since then differ from process to process.
+    """
     if 0 < cfg.optimization.max_update <= updates:
         return f"{updates} updates are made, --max-update {cfg.optimization.max_update}"
+    if 0 < cfg.optimization.stop_time_hours < hours:
+        return f"it took {hours:.2f} hours, --stop-time-hours {cfg.optimization.stop_time_hours:g}"
     runs = max(
         (getattr(command.should_stop_early, RUNS, 0) for command in loaded_commands("should_stop_early")), default=0
     )

@@ -7,6 +7,7 @@ import shutil
 import pytest
 import torch
 
+from fairseq_idpg.saving.checksum import with_progress_checksums
 from tests.folders import same_tensors, train, write_folder
 from tests.saving.test_lock import another_process
 
@@ -44,6 +45,18 @@ def test_an_ended_training_is_left_as_it_is(pairs, backbone, tmp_path):
     again = train(pairs, tmp_path / "updates", "--backbone", backbone, "--max-update", 4)
     assert "this training has ended already: 4 updates are made, --max-update 4" in again.output
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pt")} == before
+
+
+def test_hours_are_those_of_the_training_itself(pairs, backbone, run, tmp_path):
+    state = torch.load(run / "checkpoint_last.pt", weights_only=True)
+    state["extra_state"]["previous_training_time"] = 7200.0
+    torch.save(with_progress_checksums(state), run / "checkpoint_last.pt")
+    before = (run / "checkpoint_last.pt").read_bytes()
+    options = ["--backbone", backbone, "--stop-time-hours", 1, "--max-epoch", 2]
+    assert "has ended already: it took 2.00 hours, --stop-time-hours 1" in train(pairs, run, *options).output
+    assert (run / "checkpoint_last.pt").read_bytes() == before
+    begun = train(pairs, tmp_path / "other", *options, "--finetune-from-model", run / "checkpoint_last.pt")
+    assert begun.log("train_num_updates") == [3, 6]
 
 
 def test_a_missing_restore_file(pairs, backbone, tmp_path):

@@ -151,6 +151,8 @@ def test_refused_when_composed_by_hydra(given):
         ("--required-seq-len-multiple", ["8"]),
         ("--num-shards", ["2"]),
         ("--shard-id", ["1"]),
+        ("--max-valid-steps", ["5"]),
+        ("--update-ordered-indices-seed", []),
         ("--use-plasma-view", []),
         ("--amp-init-scale", ["64"]),
         ("--amp-scale-window", ["64"]),

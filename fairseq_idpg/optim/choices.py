@@ -51,6 +51,12 @@ def check_optimization(args: Namespace) -> None:
                 f"{flag_name(option)} {name} is not supported: a command line cannot give groups of "
                 "parameters optimizers of their own: give --optimizer adam, or grouped_adam for two learning rates"
             )
+    for option in ("relative_step", "warmup_init"):
+        if args.optimizer == "adafactor" and getattr(args, option):
+            raise InputError(
+                f"{flag_name(option)} is not supported: fairseq gives adafactor the rate of --lr in any case, and it "
+                "takes one of them: leave it out"
+            )
     _check_schedule(args.lr_scheduler, args)
 
 

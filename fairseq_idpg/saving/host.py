@@ -12,6 +12,7 @@ from fairseq import checkpoint_utils
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.file_io import PathManager
 from fairseq.optim import AMPOptimizer, FairseqOptimizer
+from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 from fairseq.trainer import Trainer
 from omegaconf import OmegaConf, open_dict
 from torch.multiprocessing import ProcessRaisedException
@@ -21,6 +22,7 @@ from preprocess.writing import check_output, new_file
 
 from ..arguments import SAID_BY_FAIRSEQ, TASK, check_arguments, check_configuration, trains
 from ..divergence import clip_grad_norm
+from ..optim.plateau import go_on, load_plateau, state_of_plateau
 from ..optim.without_compiler import import_no_compiler
 from .checksum import with_progress_checksums
 from .lock import hold
@@ -48,6 +50,7 @@ def install() -> None:
     - ``checkpoint_utils.verify_checkpoint_directory``: it ends in a traceback where --save-dir is a file.
     - ``FairseqOptimizer.load_state_dict``: weight decay, betas and the like are those of the checkpoint, not those that
       the options say today, which its own docstring prefers.
+    - ``ReduceLROnPlateauLRSchedule.state_dict`` and ``load_state_dict``: see ``optim/plateau.py``.
     - ``Trainer.load_checkpoint``: of whatever is wrong with the weights it says that they cannot be loaded.
     - ``Trainer.save_checkpoint``: whatever ends a training step leaves a crash.pt.
     - ``Trainer.train_step``: it leaves a whole group of --update-freq out of the count where its last batch is none.
@@ -57,7 +60,8 @@ def install() -> None:
       latter starts a process for each GPU, and fails where their batches are not as many, and evaluates whatever
       --model-overrides says, and passes over names in it that are no options.
     - ``fairseq_cli.train.train`` (replaced by our ``load_checkpoint``, as it may not be imported earlier): a training
-      with --max-update or --patience, started again after its end, makes one more update or epoch and saves it.
+      with --max-update, --stop-time-hours or --patience, started again after its end, makes one more update or epoch
+      and saves it.
     - what torch makes of its optimizers for its compiler, until there is one (``import_no_compiler``).
     - ``sys.excepthook``, if one of fairseq's commands runs in this process: they end in a traceback for bad input too.
     """
@@ -69,6 +73,8 @@ def install() -> None:
     _replace(checkpoint_utils, "load_checkpoint", _start)
     _replace(checkpoint_utils, "verify_checkpoint_directory", _verify_folder)
     _replace(FairseqOptimizer, "load_state_dict", _load_optimizer)
+    _replace(ReduceLROnPlateauLRSchedule, "state_dict", state_of_plateau)
+    _replace(ReduceLROnPlateauLRSchedule, "load_state_dict", load_plateau)
     _replace(Trainer, "load_checkpoint", _load_weights)
     _replace(Trainer, "save_checkpoint", _save_training)
     _replace(Trainer, "clip_grad_norm", clip_grad_norm)
@@ -80,6 +86,7 @@ def install() -> None:
 
 
 REPLACED_BY = "replaced_by"
+PROGRESS = ("params", "lr", "lr_old")  # what is no option in a group; nag remembers the rate of its last update
 
 
 def _replace(owner: Any, name: str, ours: Callable, kind: Callable = lambda function: function) -> None:
@@ -188,11 +195,16 @@ def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
         kept.update(run=KeptOptions(trainer.cfg, resumes), patience=KeptPatience(resumes))
     for command in loaded_commands("should_stop_early"):
         _replace(command, "train", _train)
-    return theirs(cfg, trainer, **iterator)
+    extra_state, epoch_itr = theirs(cfg, trainer, **iterator)
+    if resumes:
+        go_on(trainer, extra_state, anew=cfg.reset_lr_scheduler)
+    else:
+        trainer._previous_training_time = 0  # fairseq adds that of the training whose weights are the start
+    return extra_state, epoch_itr
 
 
 def _train(theirs: Callable, cfg: Any, trainer: Any, task: Any, epoch_itr: Any) -> Any:
-    reason = ended(cfg, trainer.get_num_updates())
+    reason = ended(cfg, trainer.get_num_updates(), trainer._previous_training_time / 3600)
     if reason is None:
         most = max(cfg.optimization.update_freq)
         if cfg.optimization.skip_remainder_batch and len(epoch_itr) <= most:
@@ -216,7 +228,7 @@ def _load_optimizer(
             "give the options it was trained with (to --no-decay-biases of an earlier version those of adapters were "
             "weights), --reset-optimizer, or another --save-dir"
         )
-    own = [{name: group[name] for name in group if name not in ("params", "lr")} for group in optimizer.param_groups]
+    own = [{name: group[name] for name in group if name not in PROGRESS} for group in optimizer.param_groups]
     theirs(optimizer, state_dict, optimizer_overrides)
     for group, options in zip(optimizer.param_groups, own):
         group.update({**options, **(optimizer_overrides or {})})

@@ -53,6 +53,8 @@ CHANGEABLE = {
 WHOLE = ("optimizer", "lr_scheduler")  # sections whose options are all changeable, but not their names
 NAMES = ("optimizer", "lr_scheduler", "criterion")
 PRECISION = "an optimizer of"
+FINETUNE = "--finetune-from-model"
+PLATEAU = "reduce_lr_on_plateau"
 BEST, RUNS = "best", "num_runs"  # fairseq keeps both as attributes of its function should_stop_early
 
 
@@ -79,6 +81,8 @@ class KeptOptions:
             PRECISION: optimizer_precision(options["common"]),
             **data_fingerprints(options["task"]["data"], options["dataset"]),
         }
+        if named["--lr-scheduler"] == PLATEAU and not self.renewed:  # whose rate is the one that the checkpoint holds
+            self.fixed["--lr"] = options["optimization"]["lr"]
         whole = {section: [name for name in options[section] if name != "_name"] for section in WHOLE}
         self.changeable = {**by_flag(options, whole), **by_flag(options, CHANGEABLE)}
 
@@ -214,23 +218,23 @@ def will_resume(cfg: Any, suffix: str) -> bool:
         suffix: what names of checkpoints end with in this process.
 
     Raises:
-        InputError: --restore-file or --finetune-from-model is missing, where fairseq starts anew without a word.
+        InputError: --restore-file, --continue-once or --finetune-from-model is missing, where fairseq starts anew
+            without a word.
     """
     named, option = cfg.restore_file.replace(".pt", f"{suffix}.pt"), "--restore-file"
     if cfg.restore_file == CheckpointConfig.restore_file:
         last = os.path.join(cfg.save_dir, named)
         if os.path.lexists(last) and not os.path.isfile(last):
             raise InputError(f"{last} is not a file: remove it, or give another --save-dir")
-        if os.path.exists(last) or not cfg.finetune_from_model:
-            named = None
-        else:
-            named, option = cfg.finetune_from_model, "--finetune-from-model"
+        others = {"--continue-once": cfg.continue_once, FINETUNE: cfg.finetune_from_model}  # fairseq takes the first
+        begins = [(flag, path) for flag, path in others.items() if path and not os.path.exists(last)]
+        option, named = begins[0] if begins else (option, None)
     if named is not None and not os.path.isfile(named):
         raise InputError(
             f"{option} {named} is not a file: give the path of a checkpoint, or leave it out to go on from --save-dir "
             f"{cfg.save_dir}"
         )
-    return option == "--restore-file" and not (cfg.reset_optimizer or cfg.reset_dataloader)
+    return option != FINETUNE and not (cfg.reset_optimizer or cfg.reset_dataloader)
 
 
 def loaded_commands(function: str) -> Iterator[ModuleType]:
@@ -246,10 +250,17 @@ def _counters() -> Iterator[Dict[str, Any]]:
         yield vars(command.should_stop_early)
 
 
-def ended(cfg: Any, updates: int) -> Optional[str]:
-    """Why a training is over before it goes on, if it is: fairseq would make one more update, or epoch, and save it."""
+def ended(cfg: Any, updates: int, hours: float) -> Optional[str]:
+    """Why a training is over before it goes on, if it is: fairseq would make one more update, or epoch, and save it.
+
+    Args:
+        updates: made so far.
+        hours: of which its checkpoint says that they have passed; those since then differ from process to process.
+    """
     if 0 < cfg.optimization.max_update <= updates:
         return f"{updates} updates are made, --max-update {cfg.optimization.max_update}"
+    if 0 < cfg.optimization.stop_time_hours < hours:
+        return f"it took {hours:.2f} hours, --stop-time-hours {cfg.optimization.stop_time_hours:g}"
     runs = max(
         (getattr(command.should_stop_early, RUNS, 0) for command in loaded_commands("should_stop_early")), default=0
     )

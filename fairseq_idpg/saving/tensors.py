@@ -68,7 +68,8 @@ def check_same_heads(state: State, whole: State, ours: bool) -> None:
     sizes = [shapes[name]["out_proj.weight"] for shapes in (theirs, own)]
     raise InputError(
         f"this checkpoint's head {name} has {sizes[0][0]} outputs of width {sizes[0][-1]}, but the model's has "
-        f"{sizes[1][0]} of width {sizes[1][-1]}: give the --num-classes that it was trained with"
+        f"{sizes[1][0]} of width {sizes[1][-1]}: give the --num-classes that it was trained with, or, to "
+        "train for other classes, start from it with --backbone, or from its prompt with --prompt-init-from"
     )
 
 

@@ -7,6 +7,7 @@ import shutil
 import pytest
 import torch
 
+from fairseq_idpg.saving.checksum import with_progress_checksums
 from tests.folders import same_tensors, train, write_folder
 from tests.saving.test_lock import another_process
 
@@ -46,13 +47,37 @@ def test_an_ended_training_is_left_as_it_is(pairs, backbone, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pt")} == before
 
 
+def test_hours_are_those_of_the_training_itself(pairs, backbone, run, tmp_path):
+    state = torch.load(run / "checkpoint_last.pt", weights_only=True)
+    state["extra_state"]["previous_training_time"] = 7200.0
+    torch.save(with_progress_checksums(state), run / "checkpoint_last.pt")
+    before = (run / "checkpoint_last.pt").read_bytes()
+    options = ["--backbone", backbone, "--stop-time-hours", 1, "--max-epoch", 2]
+    assert "has ended already: it took 2.00 hours, --stop-time-hours 1" in train(pairs, run, *options).output
+    assert (run / "checkpoint_last.pt").read_bytes() == before
+    begun = train(pairs, tmp_path / "other", *options, "--finetune-from-model", run / "checkpoint_last.pt")
+    assert begun.log("train_num_updates") == [3, 6]
+
+
 def test_a_missing_restore_file(pairs, backbone, tmp_path):
     options = ["--backbone", backbone, "--restore-file", tmp_path / "nowhere.pt"]
     refused = train(pairs, tmp_path / "run", *options, succeed=False)
     assert f"--restore-file {tmp_path}/nowhere.pt is not a file: give the path" in refused.last_line
-    options = ["--backbone", backbone, "--finetune-from-model", tmp_path / "nowhere.pt"]
-    refused = train(pairs, tmp_path / "run", *options, succeed=False)
-    assert f"--finetune-from-model {tmp_path}/nowhere.pt is not a file" in refused.last_line
+    for option in ("--finetune-from-model", "--continue-once"):
+        options = ["--backbone", backbone, option, tmp_path / "nowhere.pt"]
+        refused = train(pairs, tmp_path / "run", *options, succeed=False)
+        assert f"{option} {tmp_path}/nowhere.pt is not a file" in refused.last_line
+
+
+def test_going_on_in_another_folder(pairs, backbone, run, tmp_path):
+    """fairseq prefers --continue-once to --finetune-from-model, and checkpoint_last.pt to both."""
+    options = ["--backbone", backbone, "--continue-once", run / "checkpoint_last.pt"]
+    options += ["--finetune-from-model", tmp_path / "nowhere.pt", "--max-epoch", 2]
+    refused = train(pairs, tmp_path / "other", *options, "--prompt-position", 1, succeed=False)
+    assert "was trained with --prompt-position 0, now 1" in refused.last_line
+    assert train(pairs, tmp_path / "other", *options).log("epoch") == [2, 2]
+    shutil.rmtree(run)
+    assert train(pairs, tmp_path / "other", *options, "--max-epoch", 3).log("epoch") == [3, 3]
 
 
 @pytest.mark.parametrize(
@@ -105,6 +130,15 @@ def test_the_optimizer_goes_on_as_the_options_say(pairs, backbone, run, override
     assert group["weight_decay"] == overrides.get("weight_decay", 0.5)
     assert tuple(group["betas"]) == (0.5, 0.75) and group["lr"] == 2e-3
     assert {moment["step"] for moment in moments.values()} == {6}  # 3 of each epoch
+
+
+def test_momentum_goes_on_with_the_rate_that_it_had(pairs, backbone, tmp_path):
+    """--optimizer nag scales its momentum by how the rate changes from an update to the next."""
+    options = ["--backbone", backbone, "--optimizer", "nag", "--warmup-updates", 6, "--max-epoch"]
+    train(pairs, tmp_path / "whole", *options, 2)
+    for epochs in (1, 2):
+        train(pairs, tmp_path / "parts", *options, epochs)
+    assert same_tensors(model(tmp_path / "parts"), model(tmp_path / "whole"))
 
 
 def test_a_start_from_the_weights_may_be_any(pairs, backbone, run, tmp_path):

@@ -25,6 +25,8 @@ STAGES = ("--lr-scheduler", "tri_stage")
         ),
         (["--optimizer", "composite"], "--optimizer composite is not supported: a command line cannot give groups"),
         (["--lr-scheduler", "pass_through"], "--lr-scheduler pass_through is not supported: a command line cannot"),
+        (["--optimizer", "adafactor", "--relative-step"], "--relative-step is not supported: fairseq gives adafactor"),
+        (["--optimizer", "adafactor", "--warmup-init"], "--warmup-init is not supported: fairseq gives adafactor"),
         ([*COSINE, "--max-update", "9", "--lr", "1e-3,1e-4"], "--lr 0.001,0.0001 with --lr-scheduler cosine, which"),
         (
             ["--lr-scheduler", "inverse_sqrt", "--warmup-updates", "0"],
@@ -55,6 +57,7 @@ def test_refused(given, message):
         [*STAGES, "--decay-steps", "9"],
         [*STAGES, "--phase-ratio", "(0.5,0.1,0.4)", "--max-update", "9"],
         ["--lr", "1e-3,1e-4"],
+        ["--optimizer", "adafactor", "--scale-parameter"],
     ],
 )
 def test_taken(given):

@@ -173,9 +173,10 @@ def test_all_shards_are_training_data(tmp_path):
 # --- early stopping ------------------------------------------------------------------------------
 
 
-def options(patience, maximise=True, max_update=0):
+def options(patience, maximise=True, max_update=0, stop_time_hours=0):
     checkpoint = SimpleNamespace(patience=patience, maximize_best_checkpoint_metric=maximise)
-    return SimpleNamespace(checkpoint=checkpoint, optimization=SimpleNamespace(max_update=max_update))
+    optimization = SimpleNamespace(max_update=max_update, stop_time_hours=stop_time_hours)
+    return SimpleNamespace(checkpoint=checkpoint, optimization=optimization)
 
 
 def validations(scores, patience, stops=()):
@@ -228,8 +229,10 @@ def test_damage():
         (options(-1), 5, None),
         (options(2), 5, "the last 2 validations were no better, --patience 2"),
         (options(3), 5, None),
+        (options(-1, stop_time_hours=1.2), 5, "it took 1.25 hours, --stop-time-hours 1.2"),
+        (options(-1, stop_time_hours=1.25), 5, None),
     ],
 )
 def test_a_training_that_has_ended(cfg, updates, reason):
     KeptPatience(resumes=True).load_state_dict({"best": 1.0, "num_runs": 2})
-    assert ended(cfg, updates) == reason
+    assert ended(cfg, updates, hours=1.25) == reason

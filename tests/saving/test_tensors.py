@@ -56,7 +56,10 @@ CHANGES = {
         "head",
     ),
     "three classes": (another_class, "has 3 outputs of width 16, but the model's has 2 of width 16"),
-    "a wider head": (put(f"{HEAD}dense.weight", torch.zeros(32, 16)), "give the --num-classes"),
+    "a wider head": (
+        put(f"{HEAD}dense.weight", torch.zeros(32, 16)),
+        "for other classes, start from it with --backbone",
+    ),
     "a part of the method": (drop("method.bias"), "--method m-idpg-phm or its options differ .*method.bias"),
     "no method": (drop("method."), "--method m-idpg-phm or its options differ"),
     "more of the method": (put("method.more", torch.zeros(2)), "its options differ .*method.more"),

@@ -91,6 +91,8 @@ def own_splits(args: argparse.Namespace) -> tuple[list[Split], Labels]:
             f"--text-columns {args.label_column} is the column of the labels, which a model would read: name the "
             "text's, and the labels' with --label-column"
         )
+    if len(set(texts)) < len(texts):
+        raise InputError(f"--text-columns {' '.join(args.text_columns)}: a pair has two columns, and these are one")
     columns = Columns(texts, label, header=not args.no_header, unused_fields=args.no_header)
     if args.from_hub:
         splits = [hub_split(args.from_hub, *pair, columns, args.strict) for pair in _pairs("hub", args.splits or HUB)]

@@ -50,7 +50,7 @@ class Labels:
         for row in rows:
             if row.label is None:
                 continue
-            kept.append(self._code(split, row) if self.scale is None else self._score(split, row) / self.scale)
+            kept.append(self._code(split, row) if self.scale is None else self._score(split, row, self.scale))
 
     def _code(self, split: Split, row: Row) -> int:
         assert row.label is not None
@@ -70,7 +70,7 @@ class Labels:
             code = self.codes[row.label] = len(self.codes)
         return code
 
-    def _score(self, split: Split, row: Row) -> float:
+    def _score(self, split: Split, row: Row, scale: float) -> float:
         text = row.label or ""
         try:
             score = float("nan" if "_" in text else text)  # Python reads 4_5 as 45
@@ -80,7 +80,9 @@ class Labels:
             raise InputError(
                 f"{split.source.name} line {row.line}: score {row.label!r} is not a number: correct the line"
             )
-        return score
+        if not np.isfinite(score / scale):
+            raise InputError(f"--regression {scale}: {row.label} divided by it is too large: give another scale")
+        return score / scale
 
     def write(self, folder: Path) -> None:
         """``label/``: dict.txt and an id for each example, or SPLIT.label with a score in each line."""

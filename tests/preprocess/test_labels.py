@@ -41,3 +41,9 @@ def test_the_labels_found_are_told(commands):
     assert "; 2.25: 1; and 3 classes more\n" in commands.capsys.readouterr().out
     commands.ok("x", "--from-tsv", f"train={scores}", *COLUMNS, "--overwrite", "--regression")
     assert "labels of train: 0 to 3\n" in commands.capsys.readouterr().out
+
+
+def test_a_scale_that_makes_infinite_scores(commands):
+    path = commands.write("x.tsv", table("0", "1e300"))
+    said = commands.fails("x", "--from-tsv", f"train={path}", *COLUMNS, "--regression", "1e-300")
+    assert "--regression 1e-300: 1e300 divided by it is too large" in said

@@ -46,6 +46,7 @@ SIZES = {
     "encoder_attention_heads": "num_attention_heads",
 }
 REQUIRED = (*SIZES.values(), "vocab_size", "max_position_embeddings")
+FRACTIONS = ("layer_norm_eps", "hidden_dropout_prob", "attention_probs_dropout_prob")
 # Hugging Face's name -> the only values that fairseq's RoBERTa can compute.
 CHOICES = {
     "model_type": tuple(FAMILIES),
@@ -61,20 +62,34 @@ def read_config(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise InputError(f"{path}: missing; SRC must be a folder saved by transformers")
     config = read_json(path)
+    if not isinstance(config, dict):
+        raise InputError(f"{path}: holds no settings by name; save the model again")
+    config = {name: value for name, value in config.items() if value is not None}  # null: the default
     absent = [name for name in ("model_type", *REQUIRED) if name not in config]
     if absent:
         raise InputError(f"{path}: lacks {', '.join(absent)}; save the model again")
     for name, supported in CHOICES.items():
-        value = config.get(name)
-        if value is not None and value not in supported:
+        if name in config and config[name] not in supported:
             choices = ", ".join(map(str, supported))
-            raise InputError(f"{path}: {name} = {value!r} is not supported; choose a model with {choices}")
+            raise InputError(f"{path}: {name} = {config[name]!r} is not supported; choose a model with {choices}")
+    check_numbers(path, config)
     width, heads = config["hidden_size"], config["num_attention_heads"]
     if width % heads:
         raise InputError(
             f"{path}: num_attention_heads = {heads} does not divide hidden_size = {width}; correct the wrong one"
         )
     return config
+
+
+def check_numbers(path: Path, config: dict[str, Any]) -> None:
+    """Refuse sizes and fractions that are none: model.pt would keep them, and fail wherever it is used."""
+    for name in REQUIRED:
+        if type(config[name]) is not int or config[name] < 1:
+            raise InputError(f"{path}: {name} = {config[name]!r} is no whole number above 0; correct it")
+    for name in FRACTIONS:
+        value = config.get(name, 0)
+        if type(value) not in (int, float) or not 0 <= value < 1:
+            raise InputError(f"{path}: {name} = {value!r} is no number from 0 to below 1; correct it")
 
 
 def check_vocabulary(vocabulary: Vocabulary, config: dict[str, Any], order: list[int]) -> None:
@@ -95,8 +110,9 @@ def check_vocabulary(vocabulary: Vocabulary, config: dict[str, Any], order: list
 def fairseq_args(config: dict[str, Any], max_positions: int) -> argparse.Namespace:
     """Return the options of the checkpoint: plain values, so that it loads with weights_only."""
     source = {"model_type": config["model_type"]}
-    if config.get("_name_or_path") and not os.path.isabs(config["_name_or_path"]):
-        source["name"] = config["_name_or_path"]
+    name = config.get("_name_or_path")
+    if isinstance(name, str) and name and not os.path.isabs(name):
+        source["name"] = name
     return argparse.Namespace(
         arch="roberta",
         task="masked_lm",

@@ -32,7 +32,7 @@ from fairseq_idpg.saving.checksum import with_progress_checksums
 from fairseq_idpg.saving.configuration import declared, typed
 from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig
 from preprocess.errors import InputError, command_line
-from preprocess.writing import new_file
+from preprocess.writing import check_replaces_nothing, new_file
 
 HEAD = "sentence_classification_head"
 HEADS = "classification_heads."
@@ -138,6 +138,7 @@ def main(argv: list[str] | None = None) -> None:
     args = parser.parse_args(argv)
     if args.target.exists() and not args.force:
         raise InputError(f"{args.target} exists already: remove it or give --force")
+    check_replaces_nothing(args.target, "DST", {"SRC": [args.source], "--backbone": [args.backbone]})
     checkpoint = convert(args.source, args.backbone)
     with new_file(args.target) as work:
         torch.save(checkpoint, work)

@@ -47,12 +47,15 @@ if [ "$name" = gpt2_bpe ]; then
     by_hand="fetch its files on another machine and put them into $target"
 fi
 
-first=${needed%% *}
-if [ -f "$target/$first" ]; then
+lacking=
+for file in $needed; do
+    [ -f "$target/$file" ] || lacking+="${lacking:+, }$file"
+done
+if [ -z "$lacking" ]; then
     echo "$target is already there"
     exit 0
 fi
-[ ! -e "$target" ] || fail "$target exists but has no $first; move it away and try again"
+[ ! -e "$target" ] || fail "$target exists but has no $lacking; move it away and try again"
 
 mkdir -p "$dest"
 work=$dest/.$name.tmp-$$

@@ -26,7 +26,7 @@ def build(args: argparse.Namespace, arguments: Sequence[str]) -> Path:
     encoding = Encoding(args.bpe, vocab_folder(args.bpe, args.vocab), args.max_length, args.workers)
     target = args.out / f"{args.task}-bin"
     write_folder(target, args.task, splits, labels, encoding, arguments, args.overwrite)
-    print(f"{target} in {time.monotonic() - started:.1f} s\n{summary(splits)}")
+    print(f"{target} in {time.monotonic() - started:.1f} s\n{summary(splits, labels)}")
     return target
 
 
@@ -66,4 +66,4 @@ def write_folder(
     total = None if None in sizes else sum(size * split.passes for size, split in zip(sizes, splits) if size)
     with new_folder(target, overwrite) as folder, progress(total, target.name) as on_bytes:
         binarize(splits, labels, encoder, encoding, folder, on_bytes)
-        write_records(folder, task, splits, labels.scale, encoder, encoding, arguments)
+        write_records(folder, task, splits, labels, encoder, encoding, arguments)

@@ -82,7 +82,9 @@ def _task_split(task: Task, name: str, source: Source, layout: str, strict: bool
 
 def own_splits(args: argparse.Namespace) -> tuple[list[Split], Labels]:
     """The splits named as SPLIT=FILE with --from-tsv, --from-csv or --from-jsonl, or those of a hub data set."""
-    if not args.text_columns or len(args.text_columns) > 2:
+    if len(args.text_columns or ()) > 2:
+        raise InputError(f"--text-columns {' '.join(args.text_columns)}: give one column, or the two of a pair")
+    if not args.text_columns:
         raise InputError("--text-columns is missing: name the column of the sentence, or the two columns of a pair")
     texts = [_column(name, args.no_header) for name in args.text_columns]
     label = _column(args.label_column, args.no_header)
@@ -91,6 +93,8 @@ def own_splits(args: argparse.Namespace) -> tuple[list[Split], Labels]:
             f"--text-columns {args.label_column} is the column of the labels, which a model would read: name the "
             "text's, and the labels' with --label-column"
         )
+    if len(set(texts)) < len(texts):
+        raise InputError(f"--text-columns {' '.join(args.text_columns)}: a pair has two columns, and these are one")
     columns = Columns(texts, label, header=not args.no_header, unused_fields=args.no_header)
     if args.from_hub:
         splits = [hub_split(args.from_hub, *pair, columns, args.strict) for pair in _pairs("hub", args.splits or HUB)]

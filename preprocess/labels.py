@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from array import array
+from decimal import Decimal
 from pathlib import Path
 from typing import Sequence
 
@@ -12,6 +15,9 @@ from .dictionary import EOS, FILLER, MASK, SPECIAL, by_frequency, label_dictiona
 from .errors import InputError
 from .indexed import IndexedWriter
 from .rows import Row, Split, unknown_label
+
+NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")
+SHOWN = 10  # classes of a line about them
 
 
 class Labels:
@@ -30,19 +36,21 @@ class Labels:
         self.keep_order = keep_order
         self.scale = scale
         self.codes: dict[str, int] = {name: code for code, name in enumerate(names or ())}
+        self.spellings: dict[str | Decimal, str] = {}  # of the classes that the training split has
         self.splits: dict[str, array] = {}
 
     def add(self, split: Split, rows: Sequence[Row]) -> None:
         """Notes the labels of the next rows of a split; a split has labels in all its rows or in none.
 
         Raises:
-            InputError: a label that is not known, a score that is not a number, a label with a space in it.
+            InputError: a label that is not known, a score that is not a number, a label with a space in it, or one that
+                is another in a second spelling.
         """
         kept = self.splits.setdefault(split.name, array("i" if self.scale is None else "d"))
         for row in rows:
             if row.label is None:
                 continue
-            kept.append(self._code(split, row) if self.scale is None else self._score(split, row) / self.scale)
+            kept.append(self._code(split, row) if self.scale is None else self._score(split, row, self.scale))
 
     def _code(self, split: Split, row: Row) -> int:
         assert row.label is not None
@@ -53,10 +61,16 @@ class Labels:
                 raise unknown_label(where, row.label, self.codes)
             if unfit(row.label):
                 raise InputError(f"{where}: label {row.label!r} {unfit(row.label)}")
+            first = self.spellings.setdefault(said_by(row.label), row.label)
+            if first != row.label:
+                raise InputError(
+                    f"{where}: label {row.label!a} is {first!a} in another spelling: write both alike, or name all "
+                    "classes with --labels if these are two"
+                )
             code = self.codes[row.label] = len(self.codes)
         return code
 
-    def _score(self, split: Split, row: Row) -> float:
+    def _score(self, split: Split, row: Row, scale: float) -> float:
         text = row.label or ""
         try:
             score = float("nan" if "_" in text else text)  # Python reads 4_5 as 45
@@ -66,7 +80,9 @@ class Labels:
             raise InputError(
                 f"{split.source.name} line {row.line}: score {row.label!r} is not a number: correct the line"
             )
-        return score
+        if not np.isfinite(score / scale):
+            raise InputError(f"--regression {scale}: {row.label} divided by it is too large: give another scale")
+        return score / scale
 
     def write(self, folder: Path) -> None:
         """``label/``: dict.txt and an id for each example, or SPLIT.label with a score in each line."""
@@ -77,18 +93,41 @@ class Labels:
                 digits = score_digits(np.asarray(scores))
                 (folder / f"{split}.label").write_text("".join(f"{score:.{digits}g}\n" for score in scores))
             return
-        names = list(self.codes)
-        counts = np.bincount(np.asarray(labelled.get("train", []), int), minlength=len(names))
-        order = names if self.keep_order or not counts.any() else by_frequency(dict(zip(names, counts.tolist())))
-        (folder / "dict.txt").write_text(
-            label_dictionary(order, [int(counts[self.codes[name]]) for name in order]), encoding="utf-8"
-        )
-        ids = np.asarray([len(SPECIAL) + order.index(name) for name in names], int)
+        counts = self.class_counts()
+        order = list(counts)
+        (folder / "dict.txt").write_text(label_dictionary(order, list(counts.values())), encoding="utf-8")
+        ids = np.asarray([len(SPECIAL) + order.index(name) for name in self.codes], int)
         size = len(SPECIAL) + len(order)
         for split, codes in labelled.items():
             with IndexedWriter(folder / split, size) as writer:
                 rows = np.column_stack([ids[np.asarray(codes)], np.full(len(codes), EOS)])
                 writer.write(rows.ravel(), np.full(len(codes), 2))
+
+    def class_counts(self) -> dict[str, int]:
+        """Training examples of each class, in the order of the ids."""
+        counts = np.bincount(np.asarray(self.splits.get("train", []), int), minlength=len(self.codes)).tolist()
+        of_class = dict(zip(self.codes, counts))
+        if self.keep_order or not any(counts):
+            return of_class
+        return {name: of_class[name] for name in by_frequency(of_class)}
+
+    def described(self) -> str:
+        """A line about the training split's labels, where a header that was read as an example and a column of
+        something else show; empty without such a split."""
+        trained = self.splits.get("train")
+        if not trained:
+            return ""
+        if self.scale is not None:
+            return f"labels of train: {min(trained):g} to {max(trained):g}"
+        counts = self.class_counts()
+        shown = "; ".join(f"{name}: {count:,}" for name, count in list(counts.items())[:SHOWN])
+        rest = f"; and {len(counts) - SHOWN:,} classes more" if len(counts) > SHOWN else ""
+        return f"labels of train: {shown}{rest}"
+
+
+def said_by(label: str) -> str | Decimal:
+    """The same for all spellings of a label: 1, 01 and 1.0; Yes and yes; an accent on its letter, or beside it."""
+    return Decimal(label) if NUMBER.fullmatch(label) else unicodedata.normalize("NFC", label).casefold()
 
 
 def score_digits(scores: np.ndarray) -> int:

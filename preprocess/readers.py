@@ -60,6 +60,9 @@ def _table(rows: Iterator[tuple[int, list[str]]], columns: Columns, malformed: M
             malformed.add(line, f"{len(fields)} fields instead of {wanted}")
             continue
         gold = None if label is None else fields[label].strip()
+        if number is not None and not fields[number].strip().isdecimal():
+            malformed.add(line, f"{columns.number} {fields[number]!r} is no number")
+            continue
         yield Row(line, pick(fields), gold, None if number is None else fields[number].strip())
 
 

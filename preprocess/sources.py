@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Callable, Iterator, Sequence, Union
 
 from .errors import InputError
-from .tasks import FOLDERS, Task
+from .tasks import FOLDERS, TASKS, Task
 
 BOM = "\ufeff"
 BLOCK = 1 << 20  # bytes read at a time
@@ -154,10 +154,15 @@ def find_source(raw: Path, task: Task, split: str) -> Source | None:
     """The task's file of a split below ``raw``: in the task's folder, in ``raw`` itself, or in a zip archive.
 
     Returns None when there is none; ``places`` says where it was looked for.
+
+    Raises:
+        InputError: the file is in ``raw`` itself, which is another task's folder; a damaged archive.
     """
     file = task.files[split]
     for name in places(task, split):
         if (raw / name).is_file():
+            if name == file:
+                check_folder(raw, task)
             return Source.file(raw / name)
         if task.layout == FOLDERS and TextFolders.are_there(raw / name, task.labels):
             return TextFolders(raw / name, task.labels)
@@ -170,9 +175,21 @@ def find_source(raw: Path, task: Task, split: str) -> Source | None:
             raise InputError(f"{archive} is damaged or cannot be read ({reason}): fetch it again") from None
         for member in members:
             parts = member.filename.split("/")
-            if parts[-1] == file and len(parts) > 1 and parts[-2] in {Path(folder).name for folder in task.folders}:
+            if parts[-1] == file and len(parts) > 1 and parts[-2] in folder_names(task):
                 return Source.member(archive, member)
     return None
+
+
+def check_folder(raw: Path, task: Task) -> None:
+    """Refuses the folder of another task, whose files may have the same names, columns and labels: CR's for MR."""
+    folder = raw.resolve().name
+    of = [other.name for other in TASKS.values() if folder in folder_names(other)]
+    if of and folder not in folder_names(task):
+        raise InputError(f"--raw {raw} is the folder of {of[0]}, not of {task.name}: name that, or the one above")
+
+
+def folder_names(task: Task) -> set[str]:
+    return {Path(folder).name for folder in task.folders}
 
 
 def places(task: Task, split: str) -> list[str]:

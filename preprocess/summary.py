@@ -13,20 +13,21 @@ from .binarize import Encoding
 from .checksums import FOLDER_FACTS, sha256, write_checksums
 from .columns import aligned
 from .encoders import Encoder
+from .labels import Labels
 from .rows import Split
 
 SHOWN = 5  # malformed lines on the terminal; the log has all
 COLUMNS = ("split", "examples", "tokens", "unknown", ">512", "truncated", "empty", "malformed")
 
 
-def summary(splits: Sequence[Split]) -> str:
-    """A table with a line for each split, and the first malformed lines of each."""
+def summary(splits: Sequence[Split], labels: Labels) -> str:
+    """A table with a line for each split, the labels, what is trained and judged on, and the first malformed lines."""
     rows: list[tuple[str, ...]] = [COLUMNS]
     for split in splits:
         tokens = " + ".join(f"{count:,}" for count in split.tokens)
         counts = (split.unknown, split.too_long, split.truncated, split.empty, len(split.malformed.lines))
         rows.append((split.name, f"{split.examples:,}", tokens, *(f"{count:,}" for count in counts)))
-    lines = aligned(rows, left=())
+    lines = [*aligned(rows, left=()), *filter(None, [labels.described()]), *trained_and_judged_on(splits)]
     for split in splits:
         bad = split.malformed.lines
         if bad:
@@ -36,7 +37,17 @@ def summary(splits: Sequence[Split]) -> str:
     return "\n".join(lines)
 
 
-def log_text(splits: Sequence[Split], encoder: Encoder, arguments: Sequence[str]) -> str:
+def trained_and_judged_on(splits: Sequence[Split]) -> list[str]:
+    """A line for each other split that was read from the bytes of a training split."""
+    trained = {split.source.sha256: split.name for split in splits if split.name.startswith("train")}
+    return [
+        f"{split.name} is the text of {trained[split.source.sha256]}: its scores tell nothing about other sentences"
+        for split in splits
+        if split.source.sha256 in trained and not split.name.startswith("train")
+    ]
+
+
+def log_text(splits: Sequence[Split], labels: Labels, encoder: Encoder, arguments: Sequence[str]) -> str:
     """Versions, the command, checksums of all that was read, the summary and every malformed line."""
     versions = {name: metadata.version(name) for name in ("numpy", "tokenizers", "sentencepiece") if _installed(name)}
     lines = [
@@ -46,7 +57,7 @@ def log_text(splits: Sequence[Split], encoder: Encoder, arguments: Sequence[str]
         *(f"sha256 {sha256(path)} {path}" for path in encoder.files),
         *(f"sha256 {split.source.sha256} {split.source.name}" for split in splits),
         "",
-        summary(splits),
+        summary(splits, labels),
     ]
     for split in splits:
         lines += [f"malformed: {split.source.name} line {line}: {reason}" for line, reason in split.malformed.lines]
@@ -65,7 +76,7 @@ def write_records(
     folder: Path,
     task: str,
     splits: Sequence[Split],
-    scale: float | None,
+    labels: Labels,
     encoder: Encoder,
     encoding: Encoding,
     arguments: Sequence[str],
@@ -75,13 +86,13 @@ def write_records(
     Checkpoints keep the task, the encoder's fingerprint, what scores were divided by (None: classes) and how many
     tokens of a sentence were kept (None: all).
     """
-    (folder / "preprocess.log").write_text(log_text(splits, encoder, arguments), encoding="utf-8")
+    (folder / "preprocess.log").write_text(log_text(splits, labels, encoder, arguments), encoding="utf-8")
     record = {
         "task": task,
         "bpe": encoding.bpe,
         "vocab": str(encoding.vocab.resolve()),
         "vocab_sha256": encoder.fingerprint(),
-        "scale": scale,
+        "scale": labels.scale,
         "max_length": encoding.max_length,
     }
     (folder / FOLDER_FACTS).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -38,7 +38,7 @@ def read_json(path: Path) -> Any:
     """Parse a JSON file; errors name it."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not valid JSON ({error})") from error
 
 

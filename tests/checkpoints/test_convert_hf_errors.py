@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -93,6 +94,15 @@ WIDER = torch.zeros(24, 17)
 CASES = {
     "no config": ("bert", remove("config.json"), "config.json: missing; SRC must be a folder"),
     "bad config": ("bert", write("config.json", "{"), "config.json: not valid JSON"),
+    "a number for a config": ("bert", write("config.json", "5"), "config.json: holds no settings by name"),
+    "deep config": ("bert", write("config.json", "[" * 100_000), "config.json: not valid JSON"),
+    "text for a size": ("bert", config(hidden_size="8"), "hidden_size = '8' is no whole number above 0"),
+    "fraction for a size": ("bert", config(num_hidden_layers=2.0), "num_hidden_layers = 2.0 is no whole"),
+    "no heads": ("bert", config(num_attention_heads=0), "num_attention_heads = 0 is no whole number above 0"),
+    "fewer than no heads": ("bert", config(num_attention_heads=-2), "num_attention_heads = -2 is no whole"),
+    "text for eps": ("bert", config(layer_norm_eps="1e-12"), "layer_norm_eps = '1e-12' is no number from 0"),
+    "NaN for eps": ("bert", config(layer_norm_eps=float("nan")), "layer_norm_eps = nan is no number from 0"),
+    "all dropped": ("roberta", config(attention_probs_dropout_prob=1), "attention_probs_dropout_prob = 1 is no"),
     "type": ("bert", config(model_type="albert"), "model_type = 'albert'.* roberta, xlm-roberta"),
     "no type": ("bert", config(model_type=None), "lacks model_type"),
     "no size": ("bert", config(hidden_size=None), "lacks hidden_size"),
@@ -159,6 +169,17 @@ def test_refused(case, source, tmp_path):
     line = str(caught.value)
     assert line.startswith("convert_hf: ") and "\n" not in line and "weights_only" not in line
     assert not list((tmp_path / "deep").glob("*"))
+
+
+def test_settings_that_say_nothing(source, tmp_path):
+    """null is the default, and a name that is none is left out."""
+    folder = source("bert")
+    silent = dict.fromkeys(("layer_norm_eps", "hidden_act", "attention_probs_dropout_prob"))
+    settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    hf_folders.write_json(folder / "config.json", {**settings, **silent, "_name_or_path": 5})
+    args = convert_hf.convert(folder, tmp_path / "out")["args"]
+    assert (args.layer_norm_eps, args.activation_fn, args.attention_dropout) == (1e-12, "gelu", 0.1)
+    assert args.source == {"model_type": "bert"}
 
 
 def test_script_prints_one_line(tmp_path):

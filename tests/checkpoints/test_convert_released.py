@@ -59,6 +59,14 @@ def test_prompts_only_with_the_backbone(place, capsys):
         main([str(place / "released.pt"), str(target)])
 
 
+@pytest.mark.parametrize(("target", "of"), [("released.pt", "SRC"), ("model.pt", "--backbone")])
+def test_what_is_read_stays(place, target, of):
+    before = (place / target).read_bytes()
+    with pytest.raises(SystemExit, match=f"DST .*{target} is the file of {of}, which it would replace"):
+        main([str(place / "released.pt"), str(place / target), "--backbone", str(place / "model.pt"), "--force"])
+    assert (place / target).read_bytes() == before
+
+
 def test_both_forms_validate_alike(place):
     losses = []
     for name, options in (("with", ["--backbone", str(place / "model.pt")]), ("whole", [])):

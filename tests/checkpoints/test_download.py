@@ -93,6 +93,13 @@ def test_unpacks_and_skips(name, server, tmp_path):
     assert again.returncode == 0 and "already there" in again.stdout
 
 
+def test_a_file_of_a_folder_that_is_there_lacks(tmp_path):
+    (tmp_path / NAME).mkdir()
+    (tmp_path / NAME / "model.pt").write_text("model")
+    result = download(NAME, tmp_path)
+    assert result.returncode == 1 and "exists but has no dict.txt; move it away" in one_line(result.stderr)
+
+
 def test_either_client(path_with_client, server, tmp_path):
     www, url = server
     archive(www, "model.pt", "dict.txt")

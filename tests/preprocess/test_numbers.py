@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
 from preprocess.tasks import TASKS, TEST_SETS
 
@@ -32,6 +33,14 @@ def test_numbers_of_glue(name, commands):
     data = commands.ok(name, "--raw", commands.raw, "--splits", "test")
     assert data.numbers("test") == [(0,), (1,), (7,)] and not data.has_labels("test")
     assert commands.texts(data, "test") == ["A."] * 3
+
+
+@pytest.mark.parametrize("number", ["x", "", "-1", "1.0"])
+def test_numbers_of_glue_that_are_none(number, commands):
+    commands.write("RTE/test.tsv", f"index\tsentence1\tsentence2\n0\tA.\tB.\n{number}\tC.\tD.\n")
+    data = commands.ok("RTE", "--raw", commands.raw, "--splits", "test")
+    assert data.numbers("test") == [(0,)] and commands.texts(data, "test") == ["A."]
+    assert f"skipped line 3: index {number!r} is no number" in commands.capsys.readouterr().out
 
 
 def test_numbers_of_both_test_sets_of_mnli(commands):
@@ -92,13 +101,14 @@ def test_numbers_that_are_none(idx, commands):
 
 
 def test_a_damaged_file_of_numbers(commands):
-    commands.write("RTE/test.tsv", "index\tsentence1\tsentence2\nnone\tA\tB\n")
+    commands.write("RTE/test.tsv", "index\tsentence1\tsentence2\n7\tA\tB\n")
     data = commands.ok("RTE", "--raw", commands.raw, "--splits", "test")
-    with pytest.raises(InputError, match="number/test.txt is damaged, or holds something else than numbers"):
-        data.numbers("test")
-    (data.path / "number" / "test.txt").write_text("0\n")
+    (data.path / "number" / "test.txt").write_text("none\n")
     with pytest.raises(InputError, match="number/test.txt is not what preprocess wrote"):
         data.numbers("test")
+    (data.path / "sha256.txt").unlink()
+    with pytest.raises(InputError, match="number/test.txt is damaged, or holds something else than numbers"):
+        DataFolder(data.path).numbers("test")
     (data.path / "number" / "test.txt").unlink()
     with pytest.raises(InputError, match="number/test.txt is missing"):
         data.numbers("test")

@@ -199,6 +199,8 @@ def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
     for command in loaded_commands("should_stop_early"):
         _replace(command, "train", _train)
     extra_state, epoch_itr = theirs(cfg, trainer, **iterator)
+    if trainer.cfg.dataset.curriculum:  # fairseq's one loader for all epochs would shuffle none of them
+        epoch_itr.reuse_dataloader = False
     if resumes:
         go_on(trainer, extra_state, anew=cfg.reset_lr_scheduler)
     else:

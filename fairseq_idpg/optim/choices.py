@@ -1,9 +1,12 @@
 """Optimizers and schedules of fairseq with options that no training can go with."""
 
 import ast
+import math
 from argparse import Namespace
 from importlib.util import find_spec
 from typing import Tuple
+
+from fairseq.optim.lr_scheduler.manual_lr_scheduler import ManualSchedule
 
 from preprocess.flags import flag_name
 
@@ -76,6 +79,22 @@ def _check_schedule(name: str, args: Namespace) -> None:
         )
     if name == "tri_stage":
         _check_stages(schedule, args)
+    if name == "manual":
+        for option in ("epoch2lr", "update2lr"):
+            _check_rates(flag_name(option), getattr(args, option))
+
+
+def _check_rates(flag: str, text: str) -> None:
+    """Raises InputError unless fairseq's schedule reads rates out of the text."""
+    try:
+        rates = ManualSchedule.parse_manuallr_args(None, text).values()
+    except (AttributeError, ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        rates = [math.nan]
+    if not all(0 <= rate < math.inf for rate in rates):
+        raise InputError(
+            f"{flag} {text:.80} gives no rates: give some, and their numbers in quotes, such as "
+            "\"{'1': 0.001, '3-5': 0.0001}\""
+        )
 
 
 def _check_stages(schedule: str, args: Namespace) -> None:

@@ -24,6 +24,7 @@ from ..arguments import SAID_BY_FAIRSEQ, TASK, check_arguments, check_configurat
 from ..divergence import clip_grad_norm
 from ..optim.plateau import go_on, load_plateau, state_of_plateau
 from ..optim.without_compiler import import_no_compiler
+from ..out_of_memory import validate_batch
 from .checksum import with_progress_checksums
 from .lock import hold
 from .overrides import parse_overrides
@@ -54,6 +55,7 @@ def install() -> None:
     - ``Trainer.load_checkpoint``: of whatever is wrong with the weights it says that they cannot be loaded.
     - ``Trainer.save_checkpoint``: whatever ends a training step leaves a crash.pt.
     - ``Trainer.train_step``: it leaves a whole group of --update-freq out of the count where its last batch is none.
+    - ``Trainer.valid_step``: it ends in a traceback where a batch does not fit into memory.
     - ``AMPOptimizer.step``: it divides the gradient by the loss scale a second time.
     - ``Trainer.clip_grad_norm``: what follows a gradient that is not finite is a crash.pt and a traceback.
     - ``convert_namespace_to_omegaconf`` in fairseq-train and fairseq-validate, the first that sees all arguments; the
@@ -79,6 +81,7 @@ def install() -> None:
     _replace(Trainer, "save_checkpoint", _save_training)
     _replace(Trainer, "clip_grad_norm", clip_grad_norm)
     _replace(Trainer, "train_step", _train_step)
+    _replace(Trainer, "valid_step", validate_batch)
     _replace(AMPOptimizer, "step", _step_of_amp)
     for command in loaded_commands("convert_namespace_to_omegaconf"):
         _replace(command, "convert_namespace_to_omegaconf", _convert)
@@ -196,6 +199,8 @@ def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
     for command in loaded_commands("should_stop_early"):
         _replace(command, "train", _train)
     extra_state, epoch_itr = theirs(cfg, trainer, **iterator)
+    if trainer.cfg.dataset.curriculum:  # fairseq's one loader for all epochs would shuffle none of them
+        epoch_itr.reuse_dataloader = False
     if resumes:
         go_on(trainer, extra_state, anew=cfg.reset_lr_scheduler)
     else:

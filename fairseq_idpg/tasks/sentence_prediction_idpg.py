@@ -1,5 +1,6 @@
 """Sentence prediction with a prompt in each example."""
 
+import contextlib
 import os
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,6 +26,7 @@ from ..errors import InputError
 from ..models.config import predicts_words
 from ..models.prepare import DataFacts, complete_options, prepare_model
 from ..optim.half_precision import KeptHalfPrecision
+from ..out_of_memory import refuse_batch, refuse_to_skip
 from ..representations.fill import fill_cache, fill_states
 from ..representations.key import SplitText
 from ..representations.states import EXACT, StateCache, check_room, find_state_caches
@@ -43,7 +45,6 @@ from .folder import (
 )
 from .labels import LabelOrder, check_kind, check_labelled, check_scored, load_labels
 from .ordering import arrangement, share_of_batch, share_of_tokens
-from .out_of_memory import refuse_to_skip
 from .phrasing import placed
 from .prompt_position import check_position
 from .prompted_dataset import PromptedDataset, place_prompts, separators
@@ -279,7 +280,11 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         return AllWords(criterion) if self.all_words else criterion
 
     def valid_step(self, sample: Any, model: Any, criterion: Any):
-        loss, sample_size, logging_output = super().valid_step(sample, model, self.loss(criterion))
+        smaller = "give a smaller --batch-size or --max-tokens"
+        # in training fairseq tries a batch again that does not fit, and our part of its trainer says so
+        fits = refuse_batch(sample, "the validation", smaller) if self.judges else contextlib.nullcontext()
+        with fits:
+            loss, sample_size, logging_output = super().valid_step(sample, model, self.loss(criterion))
         if self.judges and not torch.isfinite(loss):
             lines = sample["id"] + 1
             raise InputError(

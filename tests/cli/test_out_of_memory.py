@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.tasks.out_of_memory import refuse_to_skip
-from tests.folders import ROOT, train
+from fairseq_idpg.out_of_memory import refuse_to_skip
+from tests.folders import ROOT, train, validate
 
 PLUGIN = """
 import sys
@@ -23,21 +23,45 @@ steps = iter(range(1000))
 @register_criterion("no_room_once", dataclass=SentencePredictionConfig)
 class NoRoomOnce(SentencePredictionIDPGCriterion):
     def forward(self, model, sample, reduce=True):
-        if model.training and next(steps) == 1:
+        if {where}:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
         return super().forward(model, sample, reduce)
 """
 
 
-def test_a_run_that_would_skip_a_batch_fails(pairs, backbone, tmp_path):
-    plugin = tmp_path / "plugin_without_room"
+def without_room(folder, where):
+    """Options of a criterion that finds no memory ``where``."""
+    plugin = folder / "plugin_without_room"
     plugin.mkdir()
-    (plugin / "__init__.py").write_text(PLUGIN.format(root=str(ROOT)))
-    options = ["--user-dir", plugin, "--criterion", "no_room_once", "--backbone", backbone, "--max-epoch", 2]
+    (plugin / "__init__.py").write_text(PLUGIN.format(root=str(ROOT), where=where))
+    return ["--user-dir", plugin, "--criterion", "no_room_once"]
+
+
+def test_a_run_that_would_skip_a_batch_fails(pairs, backbone, tmp_path):
+    options = [*without_room(tmp_path, "model.training and next(steps) == 1"), "--backbone", backbone, "--max-epoch", 2]
     finished = train(pairs, tmp_path / "run", *options, succeed=False)
     assert finished.last_line.startswith("fairseq_idpg: update 2: a batch of 8 x "), finished.output[-2000:]
     assert "(CUDA out of memory. Tried to allocate 2.00 GiB.): give --update-freq 2" in finished.last_line
     assert "attempting to recover" not in finished.output and not list((tmp_path / "run").glob("*.pt"))
+
+
+def test_a_validation_without_room(pairs, backbone, trained, tmp_path):
+    """fairseq tries such a batch again first, with memory that others have freed."""
+    options = [*without_room(tmp_path, "not model.training"), "--backbone", backbone, "--max-epoch", 1]
+    finished = train(pairs, tmp_path / "run", *options, succeed=False)
+    assert "retrying batch" in finished.output and "Traceback" not in finished.output
+    assert finished.last_line.startswith("fairseq_idpg: the validation after update 3: a batch of 8 x ")
+    assert finished.last_line.endswith("2.00 GiB.): give a smaller --batch-size-valid or --max-tokens-valid")
+    assert not list((tmp_path / "run").glob("*.pt"))
+    validated = validate(pairs, trained[1] / "checkpoint_last.pt", *options[:4], succeed=False)
+    assert validated.last_line.startswith("fairseq_idpg: the validation: a batch of 5 x ")
+    assert validated.last_line.endswith("GiB.): give a smaller --batch-size or --max-tokens")
+
+
+def test_a_batch_that_fits_at_the_second_try(pairs, backbone, tmp_path):
+    options = without_room(tmp_path, "not model.training and next(steps) == 1")
+    finished = train(pairs, tmp_path / "run", *options, "--backbone", backbone, "--max-epoch", 1)
+    assert "retrying batch" in finished.output and len(finished.log("valid_accuracy")) == 1
 
 
 def test_other_errors_pass():

@@ -28,6 +28,15 @@ def run(stopped, tmp_path):
     return shutil.copytree(stopped, tmp_path / "run")
 
 
+def test_batches_are_shuffled_after_the_epochs_of_a_curriculum(pairs, backbone, tmp_path):
+    """In a training that is never stopped too, whose loader fairseq keeps from epoch to epoch."""
+    options = ["--backbone", backbone, "--curriculum", 2]
+    train(pairs, tmp_path / "whole", *options, "--max-epoch", 3)
+    for epochs in (2, 3):
+        train(pairs, tmp_path / "twice", *options, "--max-epoch", epochs)
+    assert same_tensors(model(tmp_path / "twice"), model(tmp_path / "whole"))
+
+
 def test_patience_counts_over_a_resume(pairs, backbone, tmp_path):
     options = ["--backbone", backbone, "--lr", 0, "--patience", 2]
     train(pairs, tmp_path, *options, "--max-epoch", 2)

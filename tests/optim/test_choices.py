@@ -23,6 +23,11 @@ STAGES = ("--lr-scheduler", "tri_stage")
             (["--adam-betas", text], f"--adam-betas {text} is no pair of")
             for text in ("(0.9,", "(0.9, 1)", "0.9", "f()")
         ),
+        *(
+            (["--lr-scheduler", "manual", option, text], f"{option} {text} gives no rates: give some, and their")
+            for option in ("--epoch2lr", "--update2lr")
+            for text in ("{1: 0.1}", "{'1': -1}", "{'1': 1e999}", "{'a': 1}", "{'1'", "0.1", "f()")
+        ),
         (["--optimizer", "composite"], "--optimizer composite is not supported: a command line cannot give groups"),
         (["--lr-scheduler", "pass_through"], "--lr-scheduler pass_through is not supported: a command line cannot"),
         (["--optimizer", "adafactor", "--relative-step"], "--relative-step is not supported: fairseq gives adafactor"),
@@ -57,6 +62,7 @@ def test_refused(given, message):
         [*STAGES, "--decay-steps", "9"],
         [*STAGES, "--phase-ratio", "(0.5,0.1,0.4)", "--max-update", "9"],
         ["--lr", "1e-3,1e-4"],
+        ["--lr-scheduler", "manual", "--update2lr", "{'1': 0.1, '2,4': 0, '5-9': 0.01}"],
         ["--optimizer", "adafactor", "--scale-parameter"],
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fairseq_idpg import divergence
-from fairseq_idpg.tasks.out_of_memory import refuse_to_skip
+from fairseq_idpg.out_of_memory import refuse_to_skip
 from preprocess.errors import InputError
 from run_scripts.run import perform
 from run_scripts.run.experiment import Experiment

@@ -16,6 +16,7 @@ from .tasks import FOLDERS, Column
 
 Lines = Iterator["tuple[int, str]"]
 csv.field_size_limit(1 << 30)
+QUOTES_REMEDY = "mend the file, or, of CR, MR, SUBJ and MPQA, give --csv-quotes keep if quotes are ordinary characters"
 
 # --- tables --------------------------------------------------------------------------------------
 
@@ -87,13 +88,12 @@ def _csv_fields(lines: Lines, malformed: Malformed) -> Iterator[tuple[int, list[
         except csv.Error as error:
             if "unexpected end of data" in str(error):
                 raise InputError(
-                    f"{malformed.source} line {line}: a quote is opened and never closed: mend the file, or give "
-                    "--csv-quotes keep if quotes are ordinary characters"
+                    f"{malformed.source} line {line}: a quote is opened and never closed: {QUOTES_REMEDY}"
                 ) from None
             if reader.line_num > line:
                 raise InputError(
                     f"{malformed.source} line {line}: a quote is opened that line {reader.line_num} closes by mistake "
-                    f"({error}): mend the file, or give --csv-quotes keep if quotes are ordinary characters"
+                    f"({error}): {QUOTES_REMEDY}"
                 ) from None
             malformed.add(line, f"not csv ({error})")
             continue

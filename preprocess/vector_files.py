@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import io
 import zipfile
+from codecs import BOM_UTF8
 from pathlib import Path
 from tokenize import TokenError
 from typing import Iterable, Sequence, cast
@@ -93,6 +94,8 @@ def from_lines(lines: Iterable[bytes], source: Path, words: Sequence[str]) -> tu
     vectors, known = np.empty((0, 0)), np.zeros(len(words), bool)
     dim = -1
     for number, line in enumerate(lines, start=1):
+        if number == 1:
+            line = line.removeprefix(BOM_UTF8)
         word, _, numbers = line.rstrip().partition(b" ")
         fields = numbers.count(b" ") + 1 if numbers else 0
         if fields != dim:

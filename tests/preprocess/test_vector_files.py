@@ -29,7 +29,7 @@ def as_zip_member(folder):
 
 
 def as_windows_text(folder):
-    (folder / "v.txt").write_bytes(glove_text().replace(b"\n", b"\r\n"))
+    (folder / "v.txt").write_bytes(b"\xef\xbb\xbf" + glove_text().replace(b"\n", b"\r\n"))
     return folder / "v.txt"
 
 

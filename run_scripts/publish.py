@@ -82,8 +82,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.out.suffix != ".jsonl":
         raise InputError(f"--out {args.out}: name a file that ends with .jsonl")
     check_replaces_nothing(args.out, "--out", {"RESULTS": [results_file(args.results)]})
-    if args.out.name == FILE:  # another sweep's, whose commands and predictions no record of ours holds
-        raise InputError(f"--out {args.out}: a sweep keeps its own runs under that name: name another")
+    if args.out.name == FILE and args.out.exists():  # another's, whose commands and predictions no record of ours holds
+        raise InputError(f"--out {args.out} exists, and a sweep keeps its own runs under that name: name another")
     check_output(args.out, "--out")
     results = read_results(args.results)
     lines = {run["run"]: run for run in read_records(args.out)}

@@ -124,7 +124,7 @@ def test_the_runs_of_a_sweep_stay_as_they_are(results, tmp_path):
     for source, out in ((results, own), (own, own), (results, link)):
         with pytest.raises(SystemExit, match=f"--out {out} is the file of RESULTS, which it would replace: name ano"):
             publish(source, out)
-    with pytest.raises(SystemExit, match=f"--out {other}: a sweep keeps its own runs under that name: name another"):
+    with pytest.raises(SystemExit, match=f"--out {other} exists, and a sweep keeps its own runs under that name: name"):
         publish(results, other)
     assert [file.read_bytes() for file in (own, other)] == before and link.is_symlink()
 

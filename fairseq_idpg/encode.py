@@ -17,6 +17,7 @@ from preprocess.data_folder import DataFolder
 from .backbone.loading import backbone_path, read_backbone, recorded_sizes
 from .errors import InputError, logged_command
 from .models.config import open_options
+from .out_of_memory import put_on
 from .representations.fill import fill_cache
 from .saving.configuration import LARGEST
 from .tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig, SentencePredictionIDPGTask
@@ -87,9 +88,8 @@ def model_options(args: argparse.Namespace) -> argparse.Namespace:
 def encode(data: DataFolder, args: argparse.Namespace, options: argparse.Namespace) -> None:
     """Fills the cache of every split of a folder."""
     task = task_of(data, args)
-    model: Any = task.build_model(options).eval().to(args.precision)
-    if torch.cuda.is_available() and not args.cpu:
-        model.cuda()
+    device = torch.device("cpu" if args.cpu or not torch.cuda.is_available() else "cuda")
+    model = put_on(device, task.build_model(options).eval().to(args.precision), f"--backbone {args.backbone}")
     for split in args.splits or filter(data.has_labels, data.splits):
         # combined as fairseq-train does
         dataset = task.load_dataset(split, combine=split == "train", need_labels=False)

@@ -92,7 +92,9 @@ def check_target(target: Path, overwrite: bool) -> None:
     if not ours:
         raise InputError(f"{target} is something else than a folder to share: name another")
     if not overwrite:
-        raise InputError(f"{target} exists already: name another folder, or give --overwrite")
+        raise InputError(
+            f"{target} exists already: name another folder, or replace it (--overwrite; in Python overwrite=True)"
+        )
 
 
 def read_recorded(checkpoint: str) -> Tuple[Dict[str, Any], Record, Dict[str, Any]]:

@@ -1,35 +1,48 @@
-"""What happens when a batch does not fit into memory: the run ends with one line."""
+"""What happens when a model or a batch does not fit into memory: it ends with one line."""
 
 import contextlib
+import traceback
 from typing import Any, Callable, Dict, Iterator
 
-from .arguments import TASK
-from .errors import InputError
+import torch
+from torch import Tensor
 
-OUT_OF_MEMORY = "out of memory"  # by these words fairseq knows the error too
+from .arguments import TASK
+from .errors import ModelFault
+
+# of a GPU, by which words fairseq knows it too, of its libraries, and of a CPU
+OUT_OF_MEMORY = ("out of memory", "STATUS_ALLOC_FAILED", "can't allocate memory")
+ON_CPU = "(--cpu; in Python device='cpu')"
+WITHOUT_GPU = f"free some of it, or do without the GPU {ON_CPU}"
 
 
 @contextlib.contextmanager
-def refuse_batch(sample: Dict[str, Any], where: str, remedy: str) -> Iterator[None]:
-    """Around a pass over the batch of ``sample``.
-
-    Args:
-        where: what the line begins with.
-        remedy: what it ends with.
+def taking_memory(what: str, remedy: str) -> Iterator[None]:
+    """Around what may not fit into memory.
 
     Raises:
-        InputError: a RuntimeError inside speaks of memory.
+        ModelFault: a RuntimeError inside speaks of memory. What was computed until then is let go.
     """
     try:
         yield
     except RuntimeError as error:
-        if OUT_OF_MEMORY not in str(error):
+        if not any(words in str(error) for words in OUT_OF_MEMORY):
             raise
-        rows, tokens = sample["net_input"]["src_tokens"].shape
-        raise InputError(
-            f"{where}: a batch of {rows} x {tokens} tokens does not fit into memory "
-            f"({str(error).strip().splitlines()[0]}): {remedy}"
-        ) from error
+        traceback.clear_frames(error.__traceback__)
+        reason = str(error).strip().splitlines()[0]
+        raise ModelFault(f"{what} does not fit into memory ({reason}): {remedy}") from error
+
+
+def refuse_batch(tokens: Tensor, remedy: str, where: str = "") -> contextlib.AbstractContextManager[None]:
+    """Around a pass over B x T tokens; ``where``: what the line begins with."""
+    rows, length = tokens.shape
+    return taking_memory(f"{where}a batch of {rows} x {length} tokens", remedy)
+
+
+def put_on(device: torch.device, model: Any, what: str) -> Any:
+    """The model, moved to the device; ``what``: its file, for errors."""
+    with taking_memory(f"{what}: the model", WITHOUT_GPU):
+        return model.to(device)
 
 
 def refuse_to_skip(sample: Dict[str, Any], update: int) -> contextlib.AbstractContextManager[None]:
@@ -43,7 +56,7 @@ def refuse_to_skip(sample: Dict[str, Any], update: int) -> contextlib.AbstractCo
         "give --update-freq 2 and half the --batch-size (with --total-batch-size --update-freq 2 alone), which makes "
         "the same updates of smaller batches"
     )
-    return refuse_batch(sample, f"update {update + 1}", remedy)
+    return refuse_batch(sample["net_input"]["src_tokens"], remedy, f"update {update + 1}: ")
 
 
 def validate_batch(theirs: Callable, trainer: Any, sample: Any, raise_oom: bool = False) -> Any:
@@ -51,6 +64,7 @@ def validate_batch(theirs: Callable, trainer: Any, sample: Any, raise_oom: bool 
     if getattr(trainer.cfg.task, "_name", None) != TASK:
         return theirs(trainer, sample, raise_oom)
     run = sample or trainer._dummy_batch  # a process that has fewer batches than others runs that one
-    where = f"the validation after update {trainer.get_num_updates()}"
-    with refuse_batch(run, where, "give a smaller --batch-size-valid or --max-tokens-valid"):
+    smaller = "give a smaller --batch-size-valid or --max-tokens-valid"
+    where = f"the validation after update {trainer.get_num_updates()}: "
+    with refuse_batch(run["net_input"]["src_tokens"], smaller, where):
         return theirs(trainer, sample, raise_oom)

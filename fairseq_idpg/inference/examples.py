@@ -23,7 +23,7 @@ def text_examples(
     parts: Sequence[List[Tensor]],
     prompt_length: int,
     name: Callable[[int], str],
-    whole: bool = False,
+    cut_by: Optional[str] = None,
     template: Optional[Template] = None,
 ) -> PromptedDataset:
     """Examples of one sentence or two.
@@ -32,7 +32,7 @@ def text_examples(
         cfg: the task's options.
         parts: ids of the N first sentences and, for pairs, of the N second ones, each closed by ``</s>``.
         name: of an input, for errors.
-        whole: no text may be cut, whatever the options say.
+        cut_by: what lets texts be cut, for errors; None where none may be, whatever the options say.
         template: what the sentences are put into, if the model predicts words.
 
     Raises:
@@ -42,8 +42,8 @@ def text_examples(
     a, b = lengths[0], lengths[1] if len(lengths) == 2 else None
     check_some(lengths, name)
     phrased = None if template is None else placed(template, lengths, [parts])
-    if whole or not cuts(cfg):
-        remedy = "" if whole else ", or let texts be cut at their ends with --truncate"
+    if cut_by is None or not cuts(cfg):
+        remedy = "" if cut_by is None else f", or let texts be cut at their ends with {cut_by}"
         check_lengths(cfg, a, b, prompt_length, name, f"shorten it{remedy}", phrased)
     places = place_prompts(cfg, dictionary, NAME, a, b, prompt_length, phrased)
     tokens = PrependTokenDataset(listed(parts[0]), cfg.init_token)

@@ -14,6 +14,7 @@ from preprocess.questions import Questions, question_file
 from preprocess.split_scores import chosen
 
 from ..errors import InputError
+from ..out_of_memory import put_on, refuse_batch
 from ..representations.cache import NO_CACHES
 from ..saving.configuration import check_is_ours
 from ..saving.reading import check_is_there, load_state
@@ -76,7 +77,7 @@ def load_on_folder(
     check_is_there(checkpoint, f"--path {checkpoint}")
     device = torch.device("cpu" if cpu or not torch.cuda.is_available() else "cuda")
     if int8:
-        check_int8(device, [name for name in NO_CACHES if overrides.get(name)])
+        check_int8(device, f"--path {checkpoint}", [name for name in NO_CACHES if overrides.get(name)])
     changed = {"data": data, **NO_CACHES, **overrides}
     state = load_state(checkpoint, "--path", changed)
     check_is_ours(state, f"--path {checkpoint}")
@@ -90,7 +91,7 @@ def load_on_folder(
     model.merge_method()
     if int8:
         put_in_int8(model.encoder.sentence_encoder)
-    return model.to(device).eval(), task
+    return put_on(device, model, f"--path {checkpoint}").eval(), task
 
 
 def questions_of(task: Any, split: str, option: str) -> Questions:
@@ -113,7 +114,11 @@ def questions_of(task: Any, split: str, option: str) -> Questions:
 
 @torch.no_grad()
 def predict_split(model: Any, task: Any, split: str, batch_size: int = 64, progress: bool = False) -> SplitPredictions:
-    """Runs a loaded model over a split, in batches of similar length."""
+    """Runs a loaded model over a split, in batches of similar length.
+
+    Raises:
+        InputError: a batch does not fit into memory; a prediction is not finite; the backbone's file was written to.
+    """
     dataset = task.load_dataset(split, need_labels=False)
     head = task.cfg.classification_head_name
     task.begin_valid_epoch(0, model)
@@ -123,7 +128,8 @@ def predict_split(model: Any, task: Any, split: str, batch_size: int = 64, progr
     targets: Dict[int, float] = {}
     for sample in tqdm(batches, desc=split, unit="batch", disable=None if progress else True):
         inputs = utils.move_to_cuda(sample["net_input"], device) if device.type == "cuda" else sample["net_input"]
-        logits, _ = model(**inputs, features_only=True, classification_head_name=head)
+        with refuse_batch(inputs["src_tokens"], "give a smaller --batch-size", f"split {split}: "):
+            logits, _ = model(**inputs, features_only=True, classification_head_name=head)
         ids = sample["id"].tolist()
         outputs.update(zip(ids, logits.float().cpu().numpy()))
         if "target" in sample:

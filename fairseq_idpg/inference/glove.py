@@ -18,6 +18,7 @@ from ..errors import InputError
 from ..representations.kinds import GLOVE
 from ..saving.record import Record
 from .text import TextEncoder
+from .values import spelled
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +74,7 @@ class MeanVectors:
         if vectors.shape[1] != self.width:
             raise InputError(
                 f"the vectors in {self.source} have {vectors.shape[1]} numbers, and this model was trained on vectors "
-                f"of {self.width}: name these with --vectors"
+                f"of {self.width}: name the file of these"
             )
         self.numbers.update({word: number for number, word in enumerate(new, start=len(self.numbers))})
         self.vectors, self.known = np.concatenate([self.vectors, vectors]), np.concatenate([self.known, known])
@@ -84,29 +85,32 @@ def reads_vectors(model: Any) -> bool:
     return model.method is not None and model.method.representation == GLOVE
 
 
-def find_vectors(source: Optional[str], model: Any, record: Record, text: TextEncoder) -> Optional[MeanVectors]:
+def find_vectors(
+    source: Optional[str], model: Any, record: Record, text: TextEncoder, what: str
+) -> Optional[MeanVectors]:
     """The word vectors that a model reads; None for one that reads none.
 
     Args:
         source: the file of vectors, if somebody has named it.
+        what: the checkpoint, for errors.
 
     Raises:
         InputError: it is needed and was not named, or the reverse; it is not there, or another than in training.
     """
-    method = model.args.method
+    method, named = model.args.method, spelled("vectors", what)
     if not reads_vectors(model):
         if source is not None:
-            raise InputError(f"--vectors {source} has no effect: --method {method} reads no word vectors: leave it out")
+            raise InputError(f"{named} {source} has no effect: --method {method} reads no word vectors: leave it out")
         return None
     if source is None:
         raise InputError(
             f"--method {method} reads word vectors: name the file that its data was made with, such as "
-            "glove.6B.300d.txt, with --vectors"
+            f"glove.6B.300d.txt, with {named}"
         )
     files = vector_files(Path(source))
     if record.vectors is None:
-        logger.warning("--vectors %s: whether the model was trained on these is not recorded and not checked", source)
+        logger.warning(f"{named} {source}: whether the model was trained on these is not recorded and not checked")
     elif sorted(map(sha256, files)) != sorted(record.vectors.values()):
         names = ", ".join(record.vectors)
-        raise InputError(f"--vectors {source} is not what this model was trained on ({names}): name that")
+        raise InputError(f"{named} {source} is not what this model was trained on ({names}): name that")
     return MeanVectors(Path(source), text, model.args.representation_width)

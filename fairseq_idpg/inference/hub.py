@@ -103,7 +103,7 @@ class IDPGHubInterface(nn.Module):
         parts = [[row[start:end].cpu() for row, (start, end) in zip(rows, spans)] for spans in zip(*of_rows)]
         text, means, length = self.predictor.text, self.predictor.means, self.model.prompt_length
         template = self.predictor.template
-        examples = text_examples(self.task.cfg, text.dictionary, parts, length, names.__getitem__, True, template)
+        examples = text_examples(self.task.cfg, text.dictionary, parts, length, names.__getitem__, None, template)
         net_input = examples.collater([examples[i] for i in range(len(rows))])["net_input"]
         if means is not None:
             net_input["representation"] = means.rows(parts)

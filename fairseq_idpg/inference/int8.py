@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from preprocess.flags import flag_name
 
 from ..errors import InputError
+from ..out_of_memory import ON_CPU
+from .values import spelled
 
 LARGEST = 127
 LINEARS = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.out_proj", "fc1", "fc2")
@@ -79,20 +81,22 @@ def multiplies_exactly() -> bool:
     )
 
 
-def check_int8(device: torch.device, caches: Sequence[str] = ()) -> None:
+def check_int8(device: torch.device, what: str, caches: Sequence[str] = ()) -> None:
     """Raises InputError where the model cannot predict in int8.
 
     Args:
         device: where the model will be.
+        what: the checkpoint, for errors.
         caches: options of caches on disk, which hold what float32 gives.
     """
+    named = spelled("int8", what)
     if device.type != "cpu":
         raise InputError(
-            "--int8 is for a CPU, and this model would be on a GPU: leave it out, or do without the GPU (--cpu)"
+            f"{named} is for a CPU, and this model would be on a GPU: leave it out, or do without the GPU {ON_CPU}"
         )
     if caches:
-        raise InputError(f"--int8 and {flag_name(caches[0])}, which holds float32's states: leave one of them out")
+        raise InputError(f"{named} and {flag_name(caches[0])}, which holds float32's states: leave one of them out")
     if not multiplies_exactly():
         raise InputError(
-            "--int8 needs a CPU with instructions for it (VNNI, AMX), which this one has not: leave it out"
+            f"{named} needs a CPU with instructions for it (VNNI, AMX), which this one has not: leave it out"
         )

@@ -47,10 +47,10 @@ class Representations:
 
     def of(self, kind: str, texts: Sequence[Tensor]) -> Any:
         """n x d (or ``States``) of n texts of the kind."""
-        rows, numbers = self.rows[kind], self.numbers[kind]
+        rows = self.rows[kind]
+        index = torch.tensor([self.numbers[kind][key(tokens)] for tokens in texts])
         if not isinstance(rows, States):
-            return rows[torch.tensor([numbers[key(tokens)] for tokens in texts], device=rows.device)]
-        index = torch.tensor([numbers[key(tokens)] for tokens in texts], device=rows.x.device)
+            return rows[index]
         return States(rows.x[:, index], None if rows.padding is None else rows.padding[index])
 
 
@@ -72,6 +72,7 @@ class JointPass:
     """
 
     def __init__(self, owner: Predictor, readings: Sequence[Reading]):
+        self.owner = owner
         self.encoder = owner.model.encoder
         self.device = owner.device
         self.pad = self.encoder.dictionary.pad()
@@ -95,10 +96,10 @@ class JointPass:
         """U x d, or the ``States`` of U texts."""
         tokens = data_utils.collate_tokens(texts, self.pad)
         padded = bool(tokens.eq(self.pad).any())
-        parts = [
-            sentence_representation(self.encoder, some.to(self.device), kind=kind, padded=padded)
-            for some in tokens.split(size)
-        ]
+        parts = []
+        for some in tokens.split(size):
+            with self.owner.batch_of(some):
+                parts.append(sentence_representation(self.encoder, some.to(self.device), kind=kind, padded=padded))
         if not isinstance(parts[0], States):
             return torch.cat(parts)
         return States(torch.cat([p.x for p in parts], 1), torch.cat([p.padding for p in parts]) if padded else None)
@@ -146,11 +147,12 @@ class JointPass:
         padded = bool(tokens.eq(self.pad).any())
         tokens = tokens.to(self.device)
         grouped = GroupedPass(self.encoder.sentence_encoder, tokens, groups)
-        features, _ = self.encoder(
-            tokens,
-            features_only=True,
-            token_embeddings=grouped.token_embeddings(),
-            injection=grouped.injection(),
-            padded=padded,
-        )
+        with self.owner.batch_of(tokens):
+            features, _ = self.encoder(
+                tokens,
+                features_only=True,
+                token_embeddings=grouped.token_embeddings(),
+                injection=grouped.injection(),
+                padded=padded,
+            )
         return features

@@ -11,6 +11,7 @@ import torch
 from ..analysis.loaded import LoadedModel, build_trained
 from ..errors import InputError
 from ..models.config import predicts_words
+from ..out_of_memory import put_on
 from ..representations.cache import NO_CACHES
 from ..saving.configuration import check_is_ours
 from ..saving.reading import check_is_there, load_state
@@ -24,7 +25,7 @@ from .int8 import check_int8, put_in_int8
 from .many import ManyTasks
 from .predictor import Predictor
 from .text import TextEncoder, find_text_encoder
-from .values import check_switches
+from .values import check_switches, spelled
 
 Device = Union[None, str, torch.device]
 File = Union[None, str, Path]
@@ -65,7 +66,7 @@ def load(
 
     Raises:
         InputError: a file is missing, damaged, or not the one that the model was trained with; a switch is neither True
-            nor False.
+            nor False; the model does not fit into memory.
     """
     options: Dict[str, Any] = {"device": device, "fp16": fp16, "truncate": truncate, "int8": int8}
     options.update(backbone=backbone, vocab=vocab, vectors=vectors)
@@ -89,7 +90,8 @@ def open_many(checkpoints: Iterable[Tuple[Optional[str], Any]], option: str, **o
     if not many.tasks:
         raise InputError(f"{option}: the list is empty: give one checkpoint or more")
     if options.get("vectors") is not None and not any(task.means for task in many.tasks.values()):
-        raise InputError(f"--vectors {options['vectors']} has no effect: no task reads word vectors: leave it out")
+        named = f"{spelled('vectors', option)} {options['vectors']}"
+        raise InputError(f"{named} has no effect: no task reads word vectors: leave it out")
     return many
 
 
@@ -115,9 +117,10 @@ def open_checkpoint(
             that read some.
     """
     check_switches(fp16=fp16, truncate=truncate, int8=int8)
-    what, target = f"{option} {path}", find_device(device, fp16)
+    what = f"{option} {path}"
+    target = find_device(device, fp16, what)
     if int8:
-        check_int8(target)
+        check_int8(target, what)
     moved = {name: str(place) for name, place in (("backbone", backbone), ("data", data)) if place is not None}
     state, record = read_trained(path, option, {**NO_CACHES, **moved})
     cfg = state["cfg"]
@@ -130,11 +133,11 @@ def open_checkpoint(
         vectors = vectors if reads_vectors(loaded.model) else None
     else:
         loaded.model.merge_method()
-    means = find_vectors(None if vectors is None else str(vectors), loaded.model, record, text)
-    model = (loaded.model.half() if fp16 else loaded.model).to(target)
+    means = find_vectors(None if vectors is None else str(vectors), loaded.model, record, text, what)
+    model = put_on(target, loaded.model.half() if fp16 else loaded.model, what)
     if int8:
         put_in_int8(model.encoder.sentence_encoder)
-    return Predictor(model.eval(), loaded.task, record, text, means, template)
+    return Predictor(model.eval(), loaded.task, record, text, means, template, option)
 
 
 def read_trained(path: str, option: str, changes: Dict[str, Any]) -> Tuple[Dict[str, Any], Record]:
@@ -169,8 +172,8 @@ def put_words(loaded: LoadedModel, cfg: Any, record: Record, text: TextEncoder) 
     return loaded.task.template
 
 
-def find_device(device: Device, fp16: bool) -> torch.device:
-    """The device that is named, or a GPU if there is one.
+def find_device(device: Device, fp16: bool, what: str) -> torch.device:
+    """The device that is named, or a GPU if there is one; ``what``: the checkpoint, for errors.
 
     Raises:
         InputError: there is no such device, or it does not compute in half precision.
@@ -183,14 +186,15 @@ def find_device(device: Device, fp16: bool) -> torch.device:
         reason = " ".join(str(error).split())[:120]
         raise InputError(f"device {device} cannot be used ({reason}): name another, such as cpu") from None
     if fp16 and found.type == "cpu":
-        raise InputError("--fp16 is for a GPU, and this model would be on the CPU: leave it out")
+        raise InputError(f"{spelled('fp16', what)} is for a GPU, and this model would be on the CPU: leave it out")
     return found
 
 
 def check_backbone(cfg: Any, what: str) -> None:
     """Raises InputError where the backbone of a checkpoint without one in it is gone."""
     if not os.path.isfile(cfg.backbone) and not (cfg.save_full_model or cfg.no_freeze_backbone):
-        raise InputError(f"the backbone of {what}, {cfg.backbone}, is not there: say with --backbone where it is now")
+        named = spelled("backbone", what)
+        raise InputError(f"the backbone of {what}, {cfg.backbone}, is not there: say with {named} where it is now")
 
 
 def usual_places(path: str, cfg: Any) -> Iterator[Path]:

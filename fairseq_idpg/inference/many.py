@@ -116,8 +116,8 @@ class ManyTasks:
             name: of an input by its number, counted from 0, for errors.
 
         Raises:
-            InputError: an input is not what a task reads, or too long for it; a prediction is not finite; there is no
-                such task; the backbone's file was written to.
+            InputError: an input is not what a task reads, or too long for it; a prediction is not finite; a batch does
+                not fit into memory; there is no such task; the backbone's file was written to.
         """
         check_switches(progress=progress)
         batch_size = whole_number("batch_size", batch_size)

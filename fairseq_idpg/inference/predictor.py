@@ -1,6 +1,7 @@
 """A trained model that reads sentences."""
 
 import functools
+from contextlib import AbstractContextManager
 from types import SimpleNamespace
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
@@ -15,6 +16,7 @@ from preprocess.readers import is_text
 from ..analysis.neighbours import NearestWords
 from ..analysis.vocabulary import Vocabulary
 from ..errors import InputError, ModelFault
+from ..out_of_memory import refuse_batch
 from ..saving.record import Record
 from ..tasks.prompted_dataset import PromptedDataset
 from ..tasks.template import Template
@@ -25,7 +27,7 @@ from .prediction import Prediction, Text
 from .prompts import SeenRows, check_has_rows, prompt_rows
 from .reading import check_filled
 from .text import TextEncoder
-from .values import check_switches, whole_number
+from .values import check_switches, spelled, whole_number
 
 ONE = {1: "a single sentence", 2: "a pair of sentences"}
 MANY = {1: "single sentences", 2: "pairs of sentences"}
@@ -74,6 +76,7 @@ class Predictor:
         text: the checkpoint's own way from text to ids.
         means: M(x) of a method that reads word vectors.
         template: what texts are put into, if the model predicts words.
+        option: what named the checkpoint, for errors.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class Predictor:
         text: TextEncoder,
         means: Optional[MeanVectors] = None,
         template: Optional[Template] = None,
+        option: str = "checkpoint",
     ):
         self.model = model
         self.task = task
@@ -93,6 +97,7 @@ class Predictor:
         self.text = text
         self.means = means
         self.template = template
+        self.option = option
         self.description = find_description(record)
 
     @property
@@ -109,6 +114,10 @@ class Predictor:
     def device(self) -> torch.device:
         """Where the model is."""
         return next(self.model.parameters()).device
+
+    def batch_of(self, tokens: Tensor) -> AbstractContextManager[None]:
+        """Around a pass over B x T tokens, see ``refuse_batch``."""
+        return refuse_batch(tokens, f"give a smaller {spelled('batch_size', self.option)}")
 
     def predict(
         self,
@@ -134,7 +143,8 @@ class Predictor:
 
         Raises:
             InputError: an input is not what the model reads, or too long for it; a number or a switch is none; a
-                prediction is not finite; the backbone's file was written to; the model is in training mode.
+                prediction is not finite; a batch does not fit into memory; the backbone's file was written to; the
+                model is in training mode.
         """
         check_switches(features=features, prompts=prompts, progress=progress)
         batch_size, words = whole_number("batch_size", batch_size), whole_number("words", words)
@@ -199,9 +209,8 @@ class Predictor:
     ) -> Tuple[PromptedDataset, Optional[Tensor]]:
         """Checked inputs, of which there are some, as batches are made of them; N x w M(x) of word vectors, if read."""
         parts = [self.text.encode(part) for part in zip(*(each.sentences for each in inputs))]
-        examples = text_examples(
-            self.options, self.text.dictionary, parts, self.model.prompt_length, name, template=self.template
-        )
+        length, cut_by = self.model.prompt_length, spelled("truncate", self.option)
+        examples = text_examples(self.options, self.text.dictionary, parts, length, name, cut_by, self.template)
         return examples, None if self.means is None else self.means.rows(parts)
 
     @torch.no_grad()
@@ -210,13 +219,14 @@ class Predictor:
     ) -> Tuple[Tensor, Optional[Tensor], Optional[Tensor]]:
         """Batch -> B x classes logits, on request B x d last states of ``<s>`` and B x t x d prompt rows."""
         seen = SeenRows()
-        logits, extra = self.model(
-            **utils.apply_to_sample(lambda tensor: tensor.to(self.device), net_input),
-            features_only=True,
-            classification_head_name=self.options.classification_head_name,
-            return_all_hiddens=features,
-            inspect=seen if prompts else None,
-        )
+        with self.batch_of(net_input["src_tokens"]):
+            logits, extra = self.model(
+                **utils.apply_to_sample(lambda tensor: tensor.to(self.device), net_input),
+                features_only=True,
+                classification_head_name=self.options.classification_head_name,
+                return_all_hiddens=features,
+                inspect=seen if prompts else None,
+            )
         states = copied(extra["inner_states"][-1][0]) if features else None
         rows = copied(seen.rows.expand(len(logits), -1, -1)) if seen.rows is not None else None
         return logits.float().cpu(), states, rows

@@ -91,7 +91,7 @@ class TextFile:
         """All texts.
 
         Raises:
-            InputError: a line is not text, is empty, is a header, or is not of the layout.
+            InputError: a line is not text, is empty, or is not of the layout; the first is a header, or of a table.
         """
         read, kind = LAYOUTS[self.layout], None
         for number, line in self.source.lines():
@@ -103,6 +103,11 @@ class TextFile:
             if number == 1 and text in HEADERS and self.layout != "jsonl":  # its answer would move all others
                 raise InputError(
                     f"{self.name(number)} names columns: leave it out, or give JSON lines if it is a text of its own"
+                )
+            if number == 1 and "\t" in text and self.layout == "lines":
+                raise InputError(
+                    f"{self.name(number)} has a tab, as those of a table have: give --pairs tab for the two columns of "
+                    "a pair, a sentence alone in each line, or JSON lines if the tab is part of it"
                 )
             if kind not in (None, type(text)):
                 raise InputError(f"{self.name(number)}: sentences and pairs of sentences are mixed: give one kind")

@@ -16,6 +16,7 @@ from preprocess.encoders.base import Encoder
 
 from ..errors import InputError
 from ..saving.record import Record, symbols_fingerprint
+from .values import spelled
 
 
 class TextEncoder:
@@ -78,11 +79,13 @@ def find_text_encoder(record: Record, named: Optional[str], others: Iterable[Pat
     if named is None and record.bpe is None:
         raise InputError(
             f"{what} does not record how its text was encoded, its data was not made with python -m preprocess: name "
-            "the folder of the encoder's files with --vocab"
+            f"the folder of the encoder's files with {spelled('vocab', what)}"
         )
     folders = likely_folders(record, others) if named is None else [Path(named)]
     if named is not None and not is_open(folders[0]):
-        raise InputError(f"--vocab {named} is no folder that can be read: name that of the encoder's files")
+        raise InputError(
+            f"{spelled('vocab', what)} {named} is no folder that can be read: name that of the encoder's files"
+        )
     lacking, strangers = [], []
     for folder in filter(is_open, folders):
         for bpe in [record.bpe] if record.bpe in ENCODERS else ENCODERS:
@@ -102,7 +105,7 @@ def find_text_encoder(record: Record, named: Optional[str], others: Iterable[Pat
     places = ", ".join(map(str, folders))
     raise InputError(
         f"the encoder of {what} ({record.bpe or 'its data records none'}) is not in {places}: name the folder of its "
-        f"files with --vocab{f' ({reasons[0]})' if reasons else ''}"
+        f"files with {spelled('vocab', what)}{f' ({reasons[0]})' if reasons else ''}"
     )
 
 
@@ -124,10 +127,10 @@ def check_same_encoder(record: Record, encoder: Encoder, what: str) -> None:
     if record.dictionary not in (None, symbols):
         raise InputError(
             f"the dictionary of {encoder.files[0].parent} (SHA-256 of its symbols {symbols:.12}) is not the one that "
-            f"{what} was trained with ({record.dictionary:.12}): name its own with --vocab"
+            f"{what} was trained with ({record.dictionary:.12}): name its own with {spelled('vocab', what)}"
         )
     if record.bpe_sha256 not in (None, encoder.fingerprint()):
         raise InputError(
             f"the encoder in {encoder.files[0].parent} (SHA-256 {encoder.fingerprint():.12}) is not the one that the "
-            f"data of {what} was made with ({record.bpe_sha256:.12}): name its own with --vocab"
+            f"data of {what} was made with ({record.bpe_sha256:.12}): name its own with {spelled('vocab', what)}"
         )

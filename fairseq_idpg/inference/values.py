@@ -5,7 +5,17 @@ from typing import Any
 
 import numpy as np
 
+from preprocess.flags import flag_name
+
 from ..errors import InputError
+
+
+def spelled(name: str, checkpoint: str) -> str:
+    """An argument of ``load`` or ``predict``, as it is given where errors call a ``checkpoint`` so.
+
+    ``--vocab`` beside ``--path FILE`` of a command line, ``vocab`` in Python.
+    """
+    return flag_name(name) if checkpoint.startswith("--") else name
 
 
 def whole_number(name: str, value: Any) -> int:

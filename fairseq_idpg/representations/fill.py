@@ -10,6 +10,7 @@ from fairseq.models.roberta.model import RobertaEncoder
 from torch import Tensor
 from tqdm import tqdm
 
+from ..out_of_memory import WITHOUT_GPU, refuse_batch
 from .cache import RepresentationCache, RowCache
 from .kinds import evaluating, sentence_representation
 from .states import StateCache
@@ -84,7 +85,8 @@ def _fill(
     def encode(index: np.ndarray) -> Tensor:
         tokens = tokens_of(index)
         bar.update(len(index))
-        return compute(index, tokens.to(device), bool(tokens.eq(encoder.dictionary.pad()).any()))
+        with refuse_batch(tokens, WITHOUT_GPU, f"{cache.option}, split {split}: "):
+            return compute(index, tokens.to(device), bool(tokens.eq(encoder.dictionary.pad()).any()))
 
     with bar, exact_products(), evaluating(encoder), torch.no_grad():
         cache.fill(encode, length_sorted_batches(sizes, TOKENS_AT_A_TIME))

@@ -282,8 +282,8 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     def valid_step(self, sample: Any, model: Any, criterion: Any):
         smaller = "give a smaller --batch-size or --max-tokens"
         # in training fairseq tries a batch again that does not fit, and our part of its trainer says so
-        fits = refuse_batch(sample, "the validation", smaller) if self.judges else contextlib.nullcontext()
-        with fits:
+        judged = refuse_batch(sample["net_input"]["src_tokens"], smaller, "the validation: ")
+        with judged if self.judges else contextlib.nullcontext():
             loss, sample_size, logging_output = super().valid_step(sample, model, self.loss(criterion))
         if self.judges and not torch.isfinite(loss):
             lines = sample["id"] + 1

@@ -178,7 +178,7 @@ def test_the_backbone_and_the_encoder_are_found(idpg, place, tmp_path, monkeypat
     expected = answers(idpg("singles"), "singles")
     export(str(idpg("singles")), str(tmp_path / "there" / "shared"), paths=False)
     folder = tmp_path / "there" / "shared"
-    with pytest.raises(InputError, match="backbone/model.pt, is not there: say with --backbone"):
+    with pytest.raises(InputError, match="backbone/model.pt, is not there: say with backbone"):
         load(folder)
     named = {"backbone": place / "backbone" / "model.pt", "vocab": place / "vocab"}
     assert answers(folder, "singles", **named) == expected
@@ -235,14 +235,14 @@ def test_a_backbone_whose_name_is_not_utf_8(place, folders, tmp_path):
     path = write_checkpoint(tmp_path / "x.pt", folders["pairs"], named / "model.pt", "--method", "m-idpg-phm")
     export(str(path), str(tmp_path / "shared"))
     assert config_of(tmp_path / "shared")["backbone"]["name"] == "b?/model.pt"
-    with pytest.raises(InputError, match=r"b\?/model.pt, is not there: say with --backbone"):
+    with pytest.raises(InputError, match=r"b\?/model.pt, is not there: say with backbone"):
         load(tmp_path / "shared")
     assert answers(tmp_path / "shared", "pairs", backbone=named / "model.pt") == answers(path, "pairs")
 
 
 def test_only_folders_to_share_are_replaced(shared_copy, idpg, tmp_path):
     before = config_of(shared_copy)
-    with pytest.raises(SystemExit, match="exists already: name another folder, or give --overwrite"):
+    with pytest.raises(SystemExit, match="exists already: name another folder, or replace it \\(--overwrite; in "):
         main([str(idpg("singles")), str(shared_copy)])
     assert config_of(shared_copy) == before
     (tmp_path / "mine").mkdir()

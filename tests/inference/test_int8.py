@@ -173,13 +173,13 @@ def test_caches_keep_what_float32_gives(option, idpg, folders, tmp_path):
 
 
 def test_on_a_gpu_it_is_refused(idpg):
-    with pytest.raises(InputError, match="--int8 is for a CPU, and this model would be on a GPU"):
+    with pytest.raises(InputError, match="^int8 is for a CPU, and this model would be on a GPU"):
         load(idpg("singles"), device="meta", int8=True)
 
 
 def test_a_cpu_without_its_instructions_is_refused(idpg, monkeypatch):
     monkeypatch.setattr(int8, "multiplies_exactly", lambda: False)
-    with pytest.raises(InputError, match="--int8 needs a CPU with instructions for it"):
+    with pytest.raises(InputError, match="^int8 needs a CPU with instructions for it"):
         load(idpg("singles"), device="cpu", int8=True)
 
 

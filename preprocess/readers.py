@@ -40,7 +40,10 @@ def _numbers(columns: Columns, names: Sequence[str] | None, source: str) -> tupl
     if missing:
         empty = "its first line is empty" if names else "it has no header"
         known = f"it has {', '.join(names)}" if names and any(names) else empty
-        raise InputError(f"{source} has no column {missing[0]}: {known}; name columns of the file")
+        remedy = "name columns of the file"
+        if names and len(names) == 1 and str(missing[0]) in names[0]:
+            remedy = "separate its columns with tabs for tsv, with commas for csv"
+        raise InputError(f"{source} has no column {missing[0]}: {known}; {remedy}")
     return [found for found in texts if found is not None], label
 
 
@@ -183,6 +186,11 @@ def json_records(lines: Lines, malformed: Malformed) -> Iterator[tuple[int, Reco
     for line, text in lines:
         if not text.strip():
             continue
+        if line == 1 and text.lstrip().startswith("["):
+            raise InputError(
+                f"{malformed.source} is one JSON list: write an object in each line, as pandas does with "
+                "orient='records', lines=True"
+            )
         try:
             record = json.loads(text, object_pairs_hook=distinct)
         except (ValueError, RecursionError) as error:

@@ -56,6 +56,22 @@ def test_csv_fields_behind_a_space(commands):
     assert commands.texts(data, "train") == ["one, two", "three, four"]
 
 
+@pytest.mark.parametrize(("kind", "sign"), [("csv", ";"), ("csv", "\t"), ("tsv", ",")])
+def test_columns_with_another_sign_between_them(commands, kind, sign):
+    path = commands.write(f"x.{kind}", f"\ufefftext{sign}label\r\none{sign}1\r\n")
+    said = commands.fails("x", f"--from-{kind}", f"train={path}", "--text-columns", "text")
+    assert said.endswith("; separate its columns with tabs for tsv, with commas for csv\n")
+    said = commands.fails("x", f"--from-{kind}", f"train={path}", "--text-columns", "t2")
+    assert said.endswith("; name columns of the file\n")
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_list_for_json_lines(commands, indent):
+    path = commands.write("x.json", json.dumps([{"text": "a", "label": 1}], indent=indent))
+    said = commands.fails("x", "--from-jsonl", f"train={path}", "--text-columns", "text")
+    assert f"{path} is one JSON list: write an object in each line" in said
+
+
 def test_columns_by_number_and_gzip(commands):
     path = commands.raw / "x.tsv.gz"
     with gzip.open(path, "wt", encoding="utf-8") as file:

@@ -11,7 +11,6 @@ from .rows import Columns, Malformed, Row, Split
 from .sources import Source
 
 LEAST = 4  # the first version of `datasets` that runs no scripts of data sets (its release notes)
-HIDDEN = -1  # the hub's sign for a label that is not known: of a class, or of all scores of a test set
 
 
 def _no_file() -> BinaryIO:
@@ -29,7 +28,6 @@ def hub_split(dataset: str, name: str, hub_name: str, columns: Columns, strict: 
     missing = [column for column in [*columns.texts, columns.label] if column and column not in data.column_names]
     if missing and not (missing == [columns.label] and test):
         raise InputError(f"--from-hub {dataset} has no column {missing[0]}: it has {', '.join(data.column_names)}")
-    hidden = test and not missing and all(row[columns.label] == HIDDEN for row in data)
     names = getattr(data.features.get(columns.label), "names", None)
     columns = columns._replace(label_optional=test)
     source = Source(f"hub:{dataset}/{hub_name}", None, _no_file)
@@ -38,8 +36,6 @@ def hub_split(dataset: str, name: str, hub_name: str, columns: Columns, strict: 
 
     def record(row: Record) -> Record:
         number = row.get(columns.label)
-        if hidden:
-            return {**row, columns.label: None}
         if names is None or number is None:
             return row
         return {**row, columns.label: names[number] if number >= 0 else None}  # -1, and no other counts from the end

@@ -13,7 +13,14 @@ from .readers import LAYOUTS
 from .rows import Columns, Malformed, Row, Split
 from .sources import Source, find_source, places
 from .tasks import Task
-from .transforms import ENTAILED, NOT_ENTAILED, efl_descriptions, entailment_pairs, swapped_pairs_appended
+from .transforms import (
+    ENTAILED,
+    NOT_ENTAILED,
+    efl_descriptions,
+    entailment_pairs,
+    hidden_labels_left_out,
+    swapped_pairs_appended,
+)
 
 REQUIRED = ("train", "valid")
 
@@ -144,7 +151,10 @@ def _own_split(layout: str, name: str, file: Path, columns: Columns, strict: boo
 def transformed(
     splits: list[Split], labels: Labels, name: str, inputs: int, classes: tuple[str, ...], args: argparse.Namespace
 ) -> tuple[list[Split], Labels]:
-    """The same splits with --efl and --swap-pairs applied."""
+    """The same splits without hidden labels, with --efl and --swap-pairs applied."""
+    for split in splits:
+        if split.name.startswith("test"):
+            split.rows = hidden_labels_left_out(split.rows, labels.codes)
     if args.efl:
         descriptions = efl_descriptions(name, inputs, classes)
         for split in splits:

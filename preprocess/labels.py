@@ -111,18 +111,20 @@ class Labels:
             return of_class
         return {name: of_class[name] for name in by_frequency(of_class)}
 
-    def described(self) -> str:
+    def described(self) -> list[str]:
         """A line about the training split's labels, where a header that was read as an example and a column of
-        something else show; empty without such a split."""
+        something else show, and one for each split without labels."""
+        none = [f"labels of {split}: none" for split, kept in self.splits.items() if not kept]
         trained = self.splits.get("train")
-        if not trained:
-            return ""
+        return [f"labels of train: {self._found(trained)}", *none] if trained else none
+
+    def _found(self, trained: array) -> str:
         if self.scale is not None:
-            return f"labels of train: {min(trained):g} to {max(trained):g}"
+            return f"{min(trained):g} to {max(trained):g}"
         counts = self.class_counts()
         shown = "; ".join(f"{name}: {count:,}" for name, count in list(counts.items())[:SHOWN])
         rest = f"; and {len(counts) - SHOWN:,} classes more" if len(counts) > SHOWN else ""
-        return f"labels of train: {shown}{rest}"
+        return shown + rest
 
 
 def said_by(label: str) -> str | Decimal:

@@ -16,6 +16,7 @@ from .tasks import FOLDERS, Column
 
 Lines = Iterator["tuple[int, str]"]
 csv.field_size_limit(1 << 30)
+TWICE = "there a second time"
 QUOTES_REMEDY = "mend the file, or, of CR, MR, SUBJ and MPQA, give --csv-quotes keep if quotes are ordinary characters"
 
 # --- tables --------------------------------------------------------------------------------------
@@ -39,7 +40,10 @@ def _numbers(columns: Columns, names: Sequence[str] | None, source: str) -> tupl
     if missing:
         empty = "its first line is empty" if names else "it has no header"
         known = f"it has {', '.join(names)}" if names and any(names) else empty
-        raise InputError(f"{source} has no column {missing[0]}: {known}; name columns of the file")
+        remedy = "name columns of the file"
+        if names and len(names) == 1 and str(missing[0]) in names[0]:
+            remedy = "separate its columns with tabs for tsv, with commas for csv"
+        raise InputError(f"{source} has no column {missing[0]}: {known}; {remedy}")
     return [found for found in texts if found is not None], label
 
 
@@ -56,15 +60,19 @@ def _table(rows: Iterator[tuple[int, list[str]]], columns: Columns, malformed: M
         first = list(islice(rows, 1))
         wanted, rows = max([wanted, *(len(fields) for _, fields in first)]), chain(first, rows)
     pick = itemgetter(*texts) if len(texts) > 1 else lambda fields: (fields[texts[0]],)
+    seen: set[str] = set()
     for line, fields in rows:
         if len(fields) < wanted or (len(fields) > wanted and not columns.trailing_fields):
             malformed.add(line, f"{len(fields)} fields instead of {wanted}")
             continue
         gold = None if label is None else fields[label].strip()
-        if number is not None and not fields[number].strip().isdecimal():
-            malformed.add(line, f"{columns.number} {fields[number]!r} is no number")
+        own = None if number is None else fields[number].strip()
+        if own is not None and (not own.isdecimal() or own in seen):
+            malformed.add(line, f"{columns.number} {own!r} is {TWICE if own in seen else 'no number'}")
             continue
-        yield Row(line, pick(fields), gold, None if number is None else fields[number].strip())
+        if own is not None:
+            seen.add(own)
+        yield Row(line, pick(fields), gold, own)
 
 
 def tsv_rows(lines: Lines, columns: Columns, malformed: Malformed) -> Iterator[Row]:
@@ -73,12 +81,12 @@ def tsv_rows(lines: Lines, columns: Columns, malformed: Malformed) -> Iterator[R
 
 
 def csv_rows(lines: Lines, columns: Columns, malformed: Malformed) -> Iterator[Row]:
-    """Comma-separated fields, quoted where they hold commas, quotes or line ends."""
+    """Comma-separated fields, quoted where they hold commas, quotes or line ends; a space may stand before one."""
     return _table(_csv_fields(lines, malformed), columns, malformed)
 
 
 def _csv_fields(lines: Lines, malformed: Malformed) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader((text + "\n" for _, text in lines), strict=True)
+    reader = csv.reader((text + "\n" for _, text in lines), strict=True, skipinitialspace=True)
     while True:
         line = reader.line_num + 1
         try:
@@ -143,6 +151,7 @@ def record_rows(
     A record of which a part is malformed is left out as a whole: half a question has no right answer.
     """
     asked = 0
+    seen: set[str | None] = set()
     for line, record in records:
         try:
             examples = list(make(record, columns))
@@ -150,11 +159,15 @@ def record_rows(
         except (KeyError, TypeError, AttributeError) as error:
             malformed.add(line, f"no field {error}" if isinstance(error, KeyError) else f"not such a record ({error})")
             continue
+        own = {example.number for example in examples} - {None}
         if not all(is_text(text) for example in examples for text in example.texts):
             malformed.add(line, "a sentence that is not text")
         elif None in labels and columns.label is not None and not columns.label_optional:
             malformed.add(line, f"no field {columns.label!r}")
+        elif own & seen:
+            malformed.add(line, f"{columns.number} {min(filter(None, own & seen))!r} is {TWICE}")
         else:
+            seen |= own
             for example, label in zip(examples, labels):
                 question = None if example.question is None else asked + example.question
                 yield Row(line, example.texts, label, example.number, question, example.answer)
@@ -173,6 +186,11 @@ def json_records(lines: Lines, malformed: Malformed) -> Iterator[tuple[int, Reco
     for line, text in lines:
         if not text.strip():
             continue
+        if line == 1 and text.lstrip().startswith("["):
+            raise InputError(
+                f"{malformed.source} is one JSON list: write an object in each line, as pandas does with "
+                "orient='records', lines=True"
+            )
         try:
             record = json.loads(text, object_pairs_hook=distinct)
         except (ValueError, RecursionError) as error:

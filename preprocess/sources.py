@@ -117,7 +117,7 @@ class Source:
             line = lines_before + raw.count(b"\n", 0, error.start) + 1
             raise InputError(
                 f"{self.name} line {line}: byte {raw[error.start]:#04x} is not UTF-8: convert the file, e.g. with "
-                "iconv -f latin1 -t utf-8"
+                "iconv -f cp1252 -t utf-8"
             ) from None
 
 

@@ -27,7 +27,7 @@ def summary(splits: Sequence[Split], labels: Labels) -> str:
         tokens = " + ".join(f"{count:,}" for count in split.tokens)
         counts = (split.unknown, split.too_long, split.truncated, split.empty, len(split.malformed.lines))
         rows.append((split.name, f"{split.examples:,}", tokens, *(f"{count:,}" for count in counts)))
-    lines = [*aligned(rows, left=()), *filter(None, [labels.described()]), *trained_and_judged_on(splits)]
+    lines = [*aligned(rows, left=()), *labels.described(), *trained_and_judged_on(splits)]
     for split in splits:
         bad = split.malformed.lines
         if bad:

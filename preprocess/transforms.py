@@ -1,14 +1,16 @@
-"""Changes to the rows of a split before they are encoded: exchanged pairs, and the entailment form of EFL."""
+"""Changes to the rows of a split before they are encoded: labels that are hidden, exchanged pairs, and the entailment
+form of EFL."""
 
 from __future__ import annotations
 
-from typing import Callable, Iterator
+from typing import Callable, Collection, Iterator
 
 from .errors import InputError
 from .rows import Row, unknown_label
 
 Read = Callable[[Callable[[int], object]], Iterator[Row]]
 
+HIDDEN = (None, "", "-1", "-1.0")  # in the place of a test set's labels, as a file or the Hugging Face hub has them
 NOT_ENTAILED, ENTAILED = "not_entailment", "entailment"
 
 # EFL (Wang et al., 2021): a sentence entails the description of its class. A class that has one gives a pair for each
@@ -21,6 +23,17 @@ EFL_DESCRIPTIONS: dict[str, dict[str, str]] = {
     "SUBJ": {"1": "It was objective"},
     "CoLA": {"1": "It was correct"},
 }
+
+
+def hidden_labels_left_out(read: Read, classes: Collection[str]) -> Read:
+    """The same rows; without labels if all of them are hidden. A sign for that is none if it is one of the classes."""
+
+    def rows(on_bytes: Callable[[int], object]) -> Iterator[Row]:
+        hidden = set(HIDDEN).difference(classes)
+        known = any(row.label not in hidden for row in read(lambda count: None))
+        return read(on_bytes) if known else (row._replace(label=None) for row in read(on_bytes))
+
+    return rows
 
 
 def swapped_pairs_appended(read: Read) -> Read:

@@ -43,6 +43,16 @@ def test_numbers_of_glue_that_are_none(number, commands):
     assert f"skipped line 3: index {number!r} is no number" in commands.capsys.readouterr().out
 
 
+def test_a_number_of_glue_that_two_examples_have(commands):
+    commands.write("RTE/test.tsv", "index\tsentence1\tsentence2\n0\tA.\tB.\n0\tC.\tD.\n1\tE.\tF.\n")
+    assert "line 3: index '0' is there a second time" in commands.fails(
+        "RTE", "--raw", commands.raw, "--splits", "test", "--strict"
+    )
+    data = commands.ok("RTE", "--raw", commands.raw, "--splits", "test")
+    assert data.numbers("test") == [(0,), (1,)] and commands.texts(data, "test") == ["A.", "E."]
+    assert "skipped line 3: index '0' is there a second time" in commands.capsys.readouterr().out
+
+
 def test_numbers_of_both_test_sets_of_mnli(commands):
     for file in ("test_matched", "test_mismatched"):
         commands.write(f"MNLI/{file}.tsv", f"index\tsentence1\tsentence2\n{len(file)}\tA\tB\n")
@@ -82,6 +92,16 @@ def test_numbers_of_super_glue(name, commands):
     data = commands.ok(name, "--raw", commands.raw, "--splits", "test")
     assert data.numbers("test") == numbers and data.has_labels("test") == name.startswith("AX")
     assert sorted(data.label_names) == sorted(task.labels)
+
+
+@pytest.mark.parametrize("name", list(NUMBERED_RECORDS))
+def test_numbers_of_super_glue_that_two_records_have(name, commands):
+    record, numbers = NUMBERED_RECORDS[name]
+    task = {**TASKS, **TEST_SETS}[name]
+    commands.write(f"{task.folders[0]}/{task.files['test']}", (json.dumps(record) + "\n") * 2)
+    data = commands.ok(name, "--raw", commands.raw, "--splits", "test")
+    said = f"skipped line 2: idx '{' '.join(map(str, numbers[0]))}' is there a second time"
+    assert data.numbers("test") == numbers and said in commands.capsys.readouterr().out
 
 
 def test_numbers_in_some_lines_only(commands):

@@ -46,6 +46,32 @@ def test_csv_field_over_several_lines(commands):
     assert commands.texts(data, "train") == ["two\nlines", "next"]
 
 
+def test_csv_fields_behind_a_space(commands):
+    path = commands.write("x.csv", 'text, label\n"one, two", a\n"say ""yes""", b\nthree, "a"\n')
+    data = commands.ok("x", "--from-csv", f"train={path}", "--text-columns", "text")
+    assert commands.texts(data, "train") == ["one, two", 'say "yes"', "three"]
+    assert commands.labels(data, "train") == ["a", "b", "a"]
+    path = commands.write("y.csv", '1, "one, two"\n0, "three, four"\n')
+    data = commands.ok("y", "--from-csv", f"train={path}", "--no-header", "--text-columns", "2", "--label-column", "1")
+    assert commands.texts(data, "train") == ["one, two", "three, four"]
+
+
+@pytest.mark.parametrize(("kind", "sign"), [("csv", ";"), ("csv", "\t"), ("tsv", ",")])
+def test_columns_with_another_sign_between_them(commands, kind, sign):
+    path = commands.write(f"x.{kind}", f"\ufefftext{sign}label\r\none{sign}1\r\n")
+    said = commands.fails("x", f"--from-{kind}", f"train={path}", "--text-columns", "text")
+    assert said.endswith("; separate its columns with tabs for tsv, with commas for csv\n")
+    said = commands.fails("x", f"--from-{kind}", f"train={path}", "--text-columns", "t2")
+    assert said.endswith("; name columns of the file\n")
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_list_for_json_lines(commands, indent):
+    path = commands.write("x.json", json.dumps([{"text": "a", "label": 1}], indent=indent))
+    said = commands.fails("x", "--from-jsonl", f"train={path}", "--text-columns", "text")
+    assert f"{path} is one JSON list: write an object in each line" in said
+
+
 def test_columns_by_number_and_gzip(commands):
     path = commands.raw / "x.tsv.gz"
     with gzip.open(path, "wt", encoding="utf-8") as file:
@@ -150,6 +176,42 @@ def test_scores_that_the_hub_hides_are_none(commands, monkeypatch, hidden):
     chosen = ["--splits", *(f"{name}={name}" for name in splits), "--text-columns", "text", "--regression", "5"]
     data = commands.ok("x", "--from-hub", "glue:stsb", *chosen)
     assert data.targets("train") == data.targets("test1") == ["0.5", "-0.2"] and not data.has_labels("test")
+
+
+HIDDEN = {  # a test set as `datasets` writes it, and as people do who keep its labels to themselves
+    "csv": "text,label\nc,-1\nd,-1\n",
+    "tsv": "text\tlabel\nc\t\nd\t\n",
+    "jsonl": '{"text": "c", "label": -1}\n{"text": "d", "label": -1}\n',
+}
+
+
+@pytest.mark.parametrize("kind", list(HIDDEN))
+@pytest.mark.parametrize("options", [["--labels", "0", "1"], [], ["--regression", "5"]])
+def test_a_test_file_whose_labels_are_hidden(commands, kind, options):
+    known = commands.write(f"train.{kind}", HIDDEN[kind].replace("-1", "1").replace("\t\n", "\t1\n"))
+    hidden = commands.write(f"test.{kind}", HIDDEN[kind])
+    files = [f"--from-{kind}", f"train={known}", f"test={hidden}"]
+    data = commands.ok("x", *files, "--text-columns", "text", *options)
+    assert commands.texts(data, "test") == ["c", "d"] and not data.has_labels("test") and data.has_labels("train")
+    assert "labels of test: none" in commands.capsys.readouterr().out.split("\n")
+
+
+def test_scores_of_minus_one_that_are_hidden(commands):
+    path, hidden = commands.write("x.tsv", "t\tlabel\na\t2.5\n"), commands.write("h.tsv", "t\tlabel\na\t-1.0\n")
+    files = ["--from-tsv", f"train={path}", f"test={hidden}", "--text-columns", "t", "--regression"]
+    assert not commands.ok("x", *files).has_labels("test")
+
+
+def test_a_class_that_looks_like_a_hidden_label(commands):
+    path, other = commands.write("x.tsv", "t\tlabel\na\t1\nb\t-1\n"), commands.write("y.tsv", "t\tlabel\nc\t-1\n")
+    data = commands.ok("x", "--from-tsv", f"train={path}", f"test={other}", "--text-columns", "t")
+    assert commands.labels(data, "test") == ["-1"]
+
+
+def test_labels_of_which_some_are_hidden(commands):
+    path, some = commands.write("x.tsv", "t\tlabel\na\t1\n"), commands.write("y.tsv", "t\tlabel\nb\t1\nc\t-1\n")
+    said = commands.fails("x", "--from-tsv", f"train={path}", f"test={some}", "--text-columns", "t")
+    assert "y.tsv line 3: label '-1' is unknown (known: 1): correct it" in said
 
 
 @pytest.mark.parametrize("number", [-1, -2])

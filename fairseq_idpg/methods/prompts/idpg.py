@@ -155,6 +155,7 @@ class IDPG(PromptMethod):
     def begin_pass(self, representation: Optional[Tensor]) -> PromptAt:
         c0: Any = None if representation is None else self.dropout(representation)
         generators = [generator.ready() for generator in self.generators]
+        biases = self.bias.unbind()  # not indexing: its gradient is one stack instead of N tensors of the whole size
         row_of = {place: row for row, place in enumerate(self.places)}
 
         def prompt_at(place: int, states: Any) -> Tensor:
@@ -162,7 +163,7 @@ class IDPG(PromptMethod):
             # a copy: a view kept for W1's gradient would keep the layer's whole output
             c = states.sentence.clone() if place and self.from_previous_layer else c0
             prompt = generators[row % len(generators)](c).view(c.size(0), self.rows, -1)
-            prompt = prompt + self.bias[row % len(self.bias)]
+            prompt = prompt + biases[row % len(biases)]
             return prompt if place else self._refine(prompt, c0)
 
         return prompt_at

@@ -130,7 +130,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--bpe", choices=list(ENCODERS), help="encoder of the symbols (default: what the folder was made with)")
     add("--vocab", type=Path, metavar="DIR", help="folder of the encoder's files")
     add("--top", type=int, default=5, metavar="N", help="words for each row (default: 5)")
-    add("--layer", type=int, default=0, metavar="L", help="whose prompt; above 0 it is added to hidden states")
+    add("--layer", type=int, default=0, metavar="L", help="whose prompt; above 0 it enters hidden states, not words")
     add("--data", metavar="DATA-bin", help="show the prompts generated from the first examples of this folder")
     add("--split", default="valid")
     add("--examples", type=int, default=3, metavar="N", help="how many (default: 3)")

@@ -211,7 +211,7 @@ class OpenTransformerEncoder(TransformerEncoder):
         elif words is not None:
             x = add_to_words(x, words)
         if rows is not None:
-            x = replace_rows(x, rows, room.rows)
+            x = replace_rows(x, rows, room.numbers)
         return x.transpose(0, 1)
 
 

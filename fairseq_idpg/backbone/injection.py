@@ -4,6 +4,7 @@ A generator (WHAT) and a slot (WHERE) meet here as plain values; the encoder (HO
 """
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple, Union
 
 import torch
@@ -50,7 +51,8 @@ class Start(NamedTuple):
     x: Tensor
 
 
-class Room(NamedTuple):
+@dataclass(frozen=True)
+class Room:
     """Where the task has made room for a prompt.
 
     ``offset``: B, index of each example's first prompt row in the lengthened sequence; ``length``: t, rows of the
@@ -61,10 +63,15 @@ class Room(NamedTuple):
     length: int
     text: Tensor
 
-    @property
-    def rows(self) -> Tensor:
-        """B x t, the indices of the prompt's rows."""
-        return self.offset[:, None] + torch.arange(self.length, device=self.offset.device)
+    @cached_property
+    def numbers(self) -> Tensor:
+        """B x t, see ``row_numbers``: of the prompt's rows, once for all layers of a pass."""
+        return row_numbers(self.offset[:, None] + torch.arange(self.length, device=self.offset.device))
+
+
+def row_numbers(at: Tensor) -> Tensor:
+    """The numbers of the tokens ``at`` (B x n) among the T*B rows of T x B x d states: B x n."""
+    return at * len(at) + torch.arange(len(at), device=at.device)[:, None]
 
 
 NO_ROOM = Room(torch.empty(0, dtype=torch.long), 0, torch.empty(0, 0, dtype=torch.long))
@@ -163,27 +170,25 @@ def filled_fields(injection: Injection) -> Dict[str, Any]:
     return {name: value for name, value in values.items() if value is not getattr(NOTHING, name)}
 
 
-def _numbered(x: Tensor, rows: Tensor, at: Tensor) -> Tuple[Tensor, Tensor]:
-    """(B*n numbers of the tokens ``at`` among the T*B rows of T x B x d ``x``, the B*n x d ``rows`` for them)."""
-    batch = x.size(1)
-    numbers = at * batch + torch.arange(batch, device=at.device)[:, None]
-    return numbers.flatten(), rows.type_as(x).expand(batch, -1, -1).flatten(0, 1)
+def _of_each(x: Tensor, rows: Tensor) -> Tensor:
+    """``rows`` (B or 1, n, d) for the examples of T x B x d ``x``: B*n x d."""
+    return rows.type_as(x).expand(x.size(1), -1, -1).flatten(0, 1)
 
 
-def replace_rows(x: Tensor, rows: Tensor, at: Tensor) -> Tensor:
-    """T x B x d ``x`` with the tokens ``at`` (B x n) overwritten by ``rows`` (B or 1, n, d)."""
-    return x.flatten(0, 1).index_copy(0, *_numbered(x, rows, at)).view_as(x)
+def replace_rows(x: Tensor, rows: Tensor, numbers: Tensor) -> Tensor:
+    """T x B x d ``x`` with the tokens of B x n ``numbers`` overwritten by ``rows`` (B or 1, n, d)."""
+    return x.flatten(0, 1).index_copy(0, numbers.flatten(), _of_each(x, rows)).view_as(x)
 
 
-def add_rows(x: Tensor, rows: Tensor, at: Tensor) -> Tensor:
-    """T x B x d ``x`` with ``rows`` (B or 1, n, d) added to the tokens ``at`` (B x n)."""
-    return x.flatten(0, 1).index_add(0, *_numbered(x, rows, at)).view_as(x)
+def add_rows(x: Tensor, rows: Tensor, numbers: Tensor) -> Tensor:
+    """T x B x d ``x`` with ``rows`` (B or 1, n, d) added to the tokens of B x n ``numbers``."""
+    return x.flatten(0, 1).index_add(0, numbers.flatten(), _of_each(x, rows)).view_as(x)
 
 
 # (T x B x d states, what ``hidden`` gives, its place) -> the states as they go on
 INSERTIONS: Dict[str, Callable[[Tensor, Tensor, Room], Tensor]] = {
-    "add": lambda x, rows, room: add_rows(x, rows, room.rows),
-    "replace": lambda x, rows, room: replace_rows(x, rows, room.rows),
+    "add": lambda x, rows, room: add_rows(x, rows, room.numbers),
+    "replace": lambda x, rows, room: replace_rows(x, rows, room.numbers),
     "whole": lambda x, states, room: states,
 }
 
@@ -223,4 +228,4 @@ def add_to_prompted_words(x: Tensor, rows: Tensor, room: Room, tokens: Tensor, p
     index = torch.arange(count, device=tokens.device)[None]
     at = (index + block * (index >= begin)).clamp(max=tokens.size(1) - 1)
     rows = rows if rows.dim() == 3 else rows[None]
-    return add_rows(x, rows[:, :count] * (index < in_text)[..., None], at)
+    return add_rows(x, rows[:, :count] * (index < in_text)[..., None], row_numbers(at))

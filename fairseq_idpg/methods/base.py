@@ -61,12 +61,13 @@ class Method(nn.Module, ABC):
     """A module built from (filled options, ``Geometry``); its parameters are trained and saved as ``method.*``.
 
     It enters the backbone through ``injection``, through ``trains``, or both. All but ``describe`` have a default.
+    Options that make no module, such as a size of 0, end its construction with InputError.
 
     Attributes:
         config: dataclass of the options that the method understands.
         slots: the fields of an ``Injection`` that ``injection`` fills; no two methods of a combination share one.
         hides_pass: whether the head sees nothing of what others inject; no method with slots is joined.
-        layers: the layers in which it fills those that are within the layers.
+        layers: those in which it fills its slots that are within the layers; see ``first_layer``.
         prompt_length: rows that the task reserves in every example; 0 when the input is not lengthened.
         representation: the kind of M(x) that ``injection`` wants, None if it wants none: a name in
             ``representations.kinds.READERS`` (``backbone``: the last ``<s>`` state), or ``glove``.

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from fairseq_idpg.backbone.injection import NO_ROOM, Additions, Injection, Prefix, add_rows, replace_rows
+from fairseq_idpg.backbone.injection import NO_ROOM, Additions, Injection, Prefix, add_rows, replace_rows, row_numbers
 from tests.backbone.plain_pass import (
     COUNT,
     LAYERS,
@@ -192,7 +192,7 @@ def test_rows_without_room_are_an_error(model, slot):
 
 def test_rows_reach_only_their_places():
     """T x B x d, whichever way it lies in memory; the second example has rows of its own."""
-    at = torch.tensor([[1, 2], [3, 4]])
+    at = row_numbers(torch.tensor([[1, 2], [3, 4]]))
     for x in (torch.zeros(6, 2, 3), torch.zeros(2, 6, 3).transpose(0, 1)):
         for write in (add_rows, replace_rows):
             out = write(x, torch.ones(1, 2, 3), at).transpose(0, 1)

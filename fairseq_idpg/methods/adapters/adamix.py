@@ -97,7 +97,7 @@ class AdaMix(AdapterMethod):
         self.second_pass = self.consistency > 0
         self.adds_loss = f"--adamix-consistency {self.consistency}" if self.second_pass else None
         self.count_of_experts = cfg.adamix_experts
-        self.experts = nn.ModuleDict()
+        self.experts: Any = nn.ModuleDict()  # of the sides that are drawn
         for side, inner, outer in zip(SIDES, (self.width, self.hidden), (self.hidden, self.width)):
             if side == str(cfg.adamix_shared):
                 setattr(self, side, nn.Parameter(drawn_matrices(cfg, self.count, inner, outer)))
@@ -136,17 +136,16 @@ class AdaMix(AdapterMethod):
 
     def _drawn(self, side: str) -> Tuple[Tensor, Tensor]:
         if side in self.experts:
-            experts: Any = self.experts[side]
-            return experts.chosen(self.draw())
+            return self.experts[side].chosen(self.draw())
         return getattr(self, side), getattr(self, f"{side}_bias")
 
     @torch.no_grad()
     def fold(self) -> None:
         """Puts the means of the experts into the tensors that evaluation reads."""
         if not self.folded:
-            for side, (weight, bias) in ((side, experts.parameters()) for side, experts in self.experts.items()):
-                getattr(self, side).copy_(weight.mean(0))
-                getattr(self, f"{side}_bias").copy_(bias.mean(0))
+            for side, experts in self.experts.items():
+                getattr(self, side).copy_(experts.weight.mean(0))
+                getattr(self, f"{side}_bias").copy_(experts.bias.mean(0))
 
     def train(self, mode: bool = True) -> "AdaMix":
         if not mode:

@@ -45,7 +45,7 @@ class AdapterMethod(Method):
     Attributes:
         layers: the layers that have adapters.
         trains_layer_norms: whether every LayerNorm of the backbone is trained too.
-        down_bias, up_bias: N x m and N x d, zero at the start.
+        down_bias, up_bias: N x m and N x d, zero at the start unless a subclass draws them.
         sublayers: those of a layer that have an adapter, ``attention`` or ``FFN``; N = len(sublayers) * len(layers).
         drops_hidden, drops_output: where dropout falls.
         stands: where an adapter is, seen from its sublayer, for the log.

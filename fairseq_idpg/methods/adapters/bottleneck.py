@@ -7,9 +7,10 @@ adapter-pfeiffer: "AdapterFusion: Non-Destructive Task Composition for Transfer 
 
 Differs from the papers in:
 - adapter: the backbone's LayerNorms stay frozen, as in the IDPG paper; --train-layer-norms true trains them, as
-  Houlsby et al. do. m = 16 is the IDPG paper's. The released IDPG code starts from N(0, 0.02^2), not near the
-  identity, and drops 0.1 of the adapter's output: --adapter-init-std 0.02 --adapter-dropout 0.1 (here every draw
-  is cut at two standard deviations).
+  Houlsby et al. do. m = 16 is the IDPG paper's. The standard deviation of 1e-3 is that of Houlsby et al.'s code
+  (https://github.com/google-research/adapter-bert); their paper has 1e-2. The released IDPG code starts from
+  N(0, 0.02^2), not near the identity, and drops 0.1 of the adapter's output: --adapter-init-std 0.02 --adapter-dropout
+  0.1 (here every draw is cut at two standard deviations).
 - adapter-pfeiffer: m = 16, so that the adapters are the other method's size. The released IDPG code puts a new
   frozen LayerNorm in front of this adapter; ours is the layer's own, as in AdapterHub.
 """

@@ -48,9 +48,9 @@ class PromptConfig(FairseqDataclass):
     prompt_insertion: Filled[Insertion] = option(
         "add",
         "how a prompt enters: as rows of the input, above it 'add'ed to the hidden states at the prompt's places "
-        "(paper) or 'replace'ing them; as t keys and t values of each layer, 'key-value' after projection (prefix "
-        "tuning) or 'key-value-input' before it (the released code's insert mode 2); or 'late', as t rows that join "
-        "the hidden states before each layer of --prompt-layers, without position or LayerNorm (LPT)",
+        "(IDPG's released code) or 'replace'ing them; as t keys and t values of each layer, 'key-value' after "
+        "projection (prefix tuning) or 'key-value-input' before it (the released code's insert mode 2); or 'late', as "
+        "t rows that join the hidden states before each layer of --prompt-layers, without position or LayerNorm (LPT)",
     )
     prompt_init: Filled[Initial] = option(
         "normal",

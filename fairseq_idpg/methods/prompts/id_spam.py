@@ -3,7 +3,8 @@
 Paper: "Leveraging Self-Attention for Input-Dependent Soft Prompting in LLMs" (Muppidi et al., ACL 2025),
 https://arxiv.org/abs/2506.05629; no code was published.
 
-Its m is --prompt-layers with --prompt-insertion late, and --prompt-insertion add --prompt-layers first for m = 0.
+Its m is --prompt-layers with --prompt-insertion late, and --prompt-insertion add --prompt-layers first for m = 0. Best
+are 11 to 13 of RoBERTa-large (Figure 2): --prompt-layers middle is 13.
 
 Where the paper leaves a choice or contradicts itself:
 - biases: the text has them, the counts of its Tables 12 and 13 have none: none, or --generator-bias true;

@@ -3,10 +3,13 @@
 Paper: "IDPG: An Instance-Dependent Prompt Generation Method" (Wu et al., NAACL 2022),
 https://arxiv.org/abs/2204.04497, Section 3, ablations of Section 4.5.3 and Appendix A.5.1.
 
-Differs from the paper in: nothing by default. Differs from the released code in: M(x) is computed without
-dropout unless --representation-dropout; S-IDPG-PHM shares one A between W1 and W2, as the paper counts it,
-unless --phm-shared-a false; the residual's LayerNorms are those of Appendix A.5.1 unless --generator-residual-norm
-released.
+Differs from the paper in: above the input a layer's prompt is added to the hidden states at the prompt's places, as in
+the released code; Section 3.2.2 says prepended, which --prompt-insertion replace and key-value are. b_i is that of W2,
+t d wide, as A.1.2 counts it; Section 3.2.2 has it in R^m. GELU, dropout and starting values, of which the paper says
+nothing, are the released code's.
+Differs from the released code in: M(x) is computed without dropout unless --representation-dropout; S-IDPG-PHM shares
+one A between W1 and W2, as the paper counts it, unless --phm-shared-a false; the residual's LayerNorms are those of
+Appendix A.5.1 unless --generator-residual-norm released.
 """
 
 from dataclasses import dataclass
@@ -71,8 +74,8 @@ class IDPGConfig(GeneratorConfig):
 class IDPG(PromptMethod):
     """P_l = reshape(W2 drop(GELU(W1 c_l + b1)) + b_l) to t x d, for each place l.
 
-    c_0 = drop(M(x)); above the input c_l = c_0 (``backbone``) or the ``<s>`` state below layer l, undropped
-    (``previous-layer``). Sharing over places: S one (W1, W2, b1) and one b; M one (W1, W2, b1) and b per place;
+    c_0 = drop(M(x)); above the input c_l = c_0 or, with ``previous-layer``, the ``<s>`` state below layer l, undropped.
+    Sharing over places: S one (W1, W2, b1) and one b; M one (W1, W2, b1) and b per place;
     L everything per place.
 
     Table 7 (Appendix A.5.1), at the input prompt only:
@@ -152,6 +155,7 @@ class IDPG(PromptMethod):
     def begin_pass(self, representation: Optional[Tensor]) -> PromptAt:
         c0: Any = None if representation is None else self.dropout(representation)
         generators = [generator.ready() for generator in self.generators]
+        biases = self.bias.unbind()  # not indexing: its gradient is one stack instead of N tensors of the whole size
         row_of = {place: row for row, place in enumerate(self.places)}
 
         def prompt_at(place: int, states: Any) -> Tensor:
@@ -159,7 +163,7 @@ class IDPG(PromptMethod):
             # a copy: a view kept for W1's gradient would keep the layer's whole output
             c = states.sentence.clone() if place and self.from_previous_layer else c0
             prompt = generators[row % len(generators)](c).view(c.size(0), self.rows, -1)
-            prompt = prompt + self.bias[row % len(self.bias)]
+            prompt = prompt + biases[row % len(biases)]
             return prompt if place else self._refine(prompt, c0)
 
         return prompt_at

@@ -1,6 +1,7 @@
 """Networks that make a task prompt while it is trained, and are folded into a plain table afterwards.
 
-lstm, mlp: "GPT Understands, Too" (P-tuning, Liu et al., 2021), https://arxiv.org/abs/2103.10385
+lstm, mlp: "GPT Understands, Too" (P-tuning, Liu et al., 2021), https://arxiv.org/abs/2103.10385;
+their code (https://github.com/THUDM/P-tuning) has this LSTM for LAMA, and one of d each way, or mlp, for SuperGLUE
 deep-mlp: P-tuning's MLP as peft has it (``PromptEncoder``), the one of ID-SPAM's baseline
 prefix-mlp: "Prefix-Tuning" (Li and Liang, 2021), Section 4.3, https://arxiv.org/abs/2101.00190
 low-rank: see ``dpt``

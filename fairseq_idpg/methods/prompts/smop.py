@@ -116,6 +116,7 @@ class SMoP(PromptMethod):
 
     def begin_pass(self, representation: Optional[Tensor]) -> PromptAt:
         chosen: List[Tensor] = []  # of the whole pass
+        tables = self.table.unbind()  # not indexing: its gradient is one stack instead of N tensors of the whole size
 
         def prompt_at(place: int, states: Any) -> Tensor:
             if not chosen:
@@ -124,7 +125,7 @@ class SMoP(PromptMethod):
                 if self.balance and self.training:
                     self.extra = self.balance * self.imbalance(logits)
             (weights,) = chosen
-            prompts = self.table[self.places.index(place)].view(self.prompts, -1)
+            prompts = tables[self.places.index(place)].view(self.prompts, -1)
             return (weights @ prompts).view(len(weights), self.rows, -1)
 
         return prompt_at

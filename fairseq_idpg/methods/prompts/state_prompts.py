@@ -105,13 +105,15 @@ class StatePrompts(PromptMethod):
 
     def begin_pass(self, representation: Any) -> PromptAt:
         """``representation``: the last ``States``, or None."""
+        # unbind, not indexing: its gradient is one stack instead of N tensors of the whole size
+        biases = None if self.bias is None else self.bias.unbind()
 
         def prompt_at(place: int, states: Any) -> Tensor:
             number = self.places.index(place)
             read = self.read(states) if representation is None else representation
             prompt = self.generators[number % len(self.generators)](read)
-            if self.bias is not None:
-                bias = self.bias[number % len(self.bias)]
+            if biases is not None:
+                bias = biases[number % len(biases)]
                 prompt = prompt + bias.repeat_interleave(self.rows // len(bias), 0)
             return self.dropout(self.activation(prompt))
 

@@ -5,8 +5,8 @@
 #
 # PARTs, by default all: few-shot few-shot-more k1000 full position length sharing. Runs go to results/evidence, records
 # to run_scripts/results. The same command goes on after an interruption. --print shows the commands, --dry-run checks
-# everything and lists the runs that are missing. roberta-large: the whole data sets, on a GPU; Table 3's backbone is
-# roberta.large.mnli, as in run_scripts/configs/table3.yaml.
+# everything and lists the runs that are missing. roberta-large: the whole data sets, on a GPU, with the paper's learning
+# rates; Table 3's backbone is roberta.large.mnli. All of Table 3's rows and tasks: run_scripts/configs/table3.yaml.
 set -euo pipefail
 HERE=$(dirname "${BASH_SOURCE[0]}")
 source "$HERE/python.sh"
@@ -20,8 +20,7 @@ case ${1:-} in -h | --help) usage; exit ;; --print) run=echo; shift ;; esac
 backbone=${1:-}
 case $backbone in
   minilm) changes=() ;;
-  roberta-large)
-    changes=(--set arch=roberta_idpg_large data=data options.fp16=true "lrs=[5.0e-4,1.0e-4]") ;;
+  roberta-large) changes=(--set arch=roberta_idpg_large data=data options.fp16=true lrs=null dev_examples=null) ;;
   "") die "name a backbone: minilm or roberta-large" ;;
   *) die "$backbone is no backbone: name minilm or roberta-large" ;;
 esac
@@ -38,6 +37,10 @@ for part in ${parts:-$PARTS}; do
   if [ "$backbone" = roberta-large ]; then
     more+=(backbone="checkpoints/roberta.large$([ "$part" = full ] || echo .mnli)/model.pt")
     case $part in few-shot*) more+=("tasks=[CR,MR,STS-B,MRPC]") ;; esac
+    case $part in  # those of the files have rates and word vectors of MiniLM's
+      few-shot-more) more+=("rows=[s-idpg-phm,s-idpg-dnn,m-idpg-phm-glove,compacter,lora,id-spam,fine-tuning]") ;;
+      k1000 | full) more+=("rows=[prompt-tuning,p-tuning-v2,m-idpg-phm,fine-tuning]") ;;
+    esac
   fi
   $run "$PYTHON" -m run_scripts.sweep "$HERE/configs/evidence/$part.yaml" --results "results/evidence/$name" \
     ${changes[@]+"${changes[@]}"} ${more[@]+"${more[@]}"} "$@"

@@ -24,7 +24,7 @@ from .run.metrics import ACC_AND_MACRO_F1, MACRO_F1
 from .run.options import checked
 from .run.perform import perform
 from .run.preflight import check
-from .run.records import BEST_CHECKPOINT, Record, append_record, read_records, run_folder
+from .run.records import BEST_CHECKPOINT, Record, append_record, check_place, read_records, run_folder
 from .run.transfer import arrow, continued, with_others
 
 LARGE = "checkpoints/roberta.large/model.pt"
@@ -169,6 +169,7 @@ def listed_scores(scores: Mapping[str, float], without: Sequence[str] = ()) -> s
 
 def run(task: Task, words: Sequence[str]) -> None:
     args, options = parser(task, "--supplementary" in words).parse_known_args(words)
+    check_place(args.results)
     experiment = experiment_of(task, args, options)
     if args.out:
         starts = ("backbone", "init_prompts_from", "init_head_from", "data")

@@ -14,6 +14,7 @@ from .notes import (
     incomplete,
     options_note,
     rates_notes,
+    rates_tried,
     seeds_of,
     selection_notes,
     settings_note,
@@ -48,6 +49,7 @@ class Found:
         over = f"{AVERAGE}: mean of {', '.join(self.columns)}; the paper's as printed, or of its printed values"
         return [
             f"{settings_note(seeds, scores)}, {CHOSEN_BY}",
+            *rates_tried(self.scope.done),
             *rates_notes(by_k),
             *selection_notes(self.scope.done),
             *([] if spec.transfers else sizes_note(self.scope.done)),

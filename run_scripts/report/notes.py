@@ -9,6 +9,7 @@ from typing import Any, Callable, Collection, Iterable, Mapping
 from preprocess.tasks import TASKS
 
 from .alike import CHOSEN, FINGERPRINTS, LENGTH, TESTED, versions_of_data
+from .phrases import distinct, of_rows, places_of, rows_by_place
 from .runs import (
     PROMPT,
     Run,
@@ -52,6 +53,7 @@ def protocol(scope: Scope, tasks: Collection[str], scores: str = "ours") -> list
     return [
         f"{settings_note(seeds_of(scope), scores)}, at the learning rate with the best mean dev score of each row and "
         "task",
+        *rates_tried(scope.done),
         *rates_notes(rows_of(scope.done, itemgetter("k", "row", *PROMPT), scope.failed)),
         *selection_notes(scope.done),
         *sizes_note(scope.done),
@@ -77,11 +79,35 @@ def rates_notes(rows: Mapping[Any, RowScores]) -> list[str]:
                 if shared and (there := other.dev_on(shared)) > (here := score.dev_on(shared)):
                     better.append(f"{row} on {place}, lr {other.lr:g}: {there:.1f} and not {here:.1f}")
     several = len(compared) > 1
-    on = [f"{seeds} ({_rows_by_place(places)})" if several else seeds for seeds, places in compared.items()]
+    on = [f"{seeds} ({rows_by_place(places)})" if several else seeds for seeds, places in compared.items()]
     return [
         *([f"learning rates without all of these seeds were compared on {', on '.join(on)}"] if on else []),
         *([f"better there, and left out for want of seeds: {'; '.join(better)}"] if better else []),
     ]
+
+
+def rates_tried(runs: Iterable[Run], name: Callable[[Run], str] = itemgetter("task")) -> list[str]:
+    """The learning rates of finished runs, as most cells of a table have them, and where others were tried.
+
+    Args:
+        name: of a run's task, as the table has it.
+    """
+    counts: Counter[str] = Counter()
+    found: dict[str, dict[str, list[str]]] = {}
+    for row, of_row in grouped(runs, itemgetter("row")).items():
+        tried = _rates_by_place(of_row, name)
+        counts.update(tried.values())
+        for place, rates in tried.items():
+            rows = found.setdefault(rates, {}).setdefault(place if len(set(tried.values())) > 1 else "", [])
+            rows += [row] if row not in rows else []
+    usual = max(counts, key=counts.__getitem__)
+    others = [f"{rates} ({rows_by_place(places)})" for rates, places in found.items() if rates != usual]
+    return [f"learning rates tried: {'; '.join([usual, *others])}"]
+
+
+def _rates_by_place(of_row: Collection[Run], name: Callable[[Run], str]) -> dict[str, str]:
+    cells = grouped(of_row, lambda run: task_label(name(run), run["k"]) + places_of(run, of_row))
+    return {place: ", ".join(f"{lr:g}" for lr in sorted({run["lr"] for run in cell})) for place, cell in cells.items()}
 
 
 def selection_notes(runs: Iterable[Run]) -> list[str]:
@@ -132,14 +158,14 @@ def variants_note(runs: Iterable[Run], chosen: str = "not as in the paper: ") ->
     """Backbones, what prompts the runs have, and what was chosen of their settings, behind the words ``chosen``."""
     runs = list(runs)
     prompted = list(filter(is_prompted, runs))
-    parts = [f"{_distinct(runs, architecture)} with backbone {_distinct(runs, backbone_label)}"]
+    parts = [f"{distinct(runs, architecture)} with backbone {of_rows(runs, backbone_label)}"]
     for kind, group in grouped(prompted, lambda run: kind_of(run["task"])).items():
-        parts.append(f"prompt position of {kind} {_distinct(group, itemgetter('position'))}")
+        parts.append(f"prompt position of {kind} {distinct(group, itemgetter('position'))}")
     if prompted:
-        parts.append(f"prompt length {_distinct(prompted, itemgetter('prompt_length'))}")
+        parts.append(f"prompt length {distinct(prompted, itemgetter('prompt_length'))}")
     supplemented = [run for run in runs if run["supplementary_position"] is not None]
     for row, group in grouped(supplemented, lambda run: run["row"]).items():
-        places = _distinct(group, itemgetter("supplementary_position"))
+        places = distinct(group, itemgetter("supplementary_position"))
         parts.append(f"{row} after supplementary training, position {places}")
     settings = [_setting(runs, key) for key in CHOSEN if any(run.get(key) is not None for run in runs)]
     return "; ".join([*parts, *([chosen + "; ".join(settings)] if settings else [])])
@@ -151,7 +177,7 @@ def _setting(runs: list[Run], key: str) -> str:
     others = [run for run in runs if run.get(key) is None]
     rows = {run["row"] for run in others}
     where = dict.fromkeys(cell_label(run) if run["row"] in rows else run["row"] for run in given)
-    values = f"{key.replace('_', ' ')} {_distinct(given, itemgetter(key))}"
+    values = f"{key.replace('_', ' ')} {distinct(given, itemgetter(key))}"
     return f"{values} ({', '.join(where)})" if others else values
 
 
@@ -169,7 +195,7 @@ def options_note(runs: Iterable[Run]) -> list[str]:
             found.append((f"{row} on {task}", by_task - by_row))
             for group in grouped(of_task, itemgetter("k", *PROMPT)).values():
                 rest = {option for option in _given_to_all(group) - by_task if not option.startswith(LENGTH)}
-                found.append((cell_label(group[0]) + _places(group[0], of_task), rest))
+                found.append((cell_label(group[0]) + places_of(group[0], of_task), rest))
     where: dict[tuple[str, ...], list[str]] = {}
     for name, options in found:
         if options:
@@ -197,7 +223,7 @@ def data_note(runs: Iterable[Run], name: Callable[[Run], str] = itemgetter("task
             known = [run[key] for run in version for key in (TESTED, FINGERPRINTS[0]) if run.get(key) in fingerprints]
             certain = certain and bool(known)
             found = known[0] if known else version[0][FINGERPRINTS[1]]
-            parts.append(f"{found[:8]} of {_rows_by_place(_places_of_rows(version, of_task, name))}")
+            parts.append(f"{found[:8]} of {rows_by_place(_places_of_rows(version, of_task, name))}")
     said = "not the same data for all runs of a task"
     if not certain:
         said = f"perhaps {said}, or not the same word vectors beside it, which older fingerprints cover"
@@ -219,20 +245,10 @@ def _places_of_rows(some: Iterable[Run], runs: Collection[Run], name: Callable[[
         others = [run for run in runs if (run["row"], name(run)) == (row, task)]
         apart = len(others) > len(of_row)
         for run in of_row:
-            place = task_label(task, run["k"]) + _places(run, others) if apart else task
+            place = task_label(task, run["k"]) + places_of(run, others) if apart else task
             rows = found.setdefault(place, [])
             rows += [row] if row not in rows else []
     return found
-
-
-def _places(run: Run, runs: Collection[Run]) -> str:
-    """What of a run's prompt others of ``runs`` have otherwise."""
-    differing = [key for key in PROMPT if len({other[key] for other in runs}) > 1]
-    return "".join(f", {key.replace('_', ' ')} {run[key]}" for key in differing)
-
-
-def _distinct(runs: Iterable[Run], value: Callable[[Run], Any]) -> str:
-    return ", ".join(map(str, sorted({value(run) for run in runs})))
 
 
 def incomplete(rows: Mapping[tuple[int | None, str], RowScores], seeds: Collection[int]) -> list[str]:
@@ -243,7 +259,7 @@ def incomplete(rows: Mapping[tuple[int | None, str], RowScores], seeds: Collecti
             if absent := sorted(set(seeds).difference(score.seeds)):
                 without = f"{task_label(task, k)} without {', '.join(map(str, absent))}"
                 lacking.setdefault(without, []).append(name)
-    return [f"(n=...): fewer seeds; {_rows_by_place(lacking)}"] if lacking else []
+    return [f"(n=...): fewer seeds; {rows_by_place(lacking)}"] if lacking else []
 
 
 def fewer_seeds(scope: Scope) -> list[str]:
@@ -256,13 +272,9 @@ def fewer_seeds(scope: Scope) -> list[str]:
         differ = len(set(without)) > 1
         for score, absent in zip(scores if differ else scores[:1], without):
             if absent:
-                where = task_label(task, k) + _places(score.runs[0], runs if differ else [])
+                where = task_label(task, k) + places_of(score.runs[0], runs if differ else [])
                 lacking.setdefault(f"{where} without {absent}", []).append(row)
-    return [f"fewer seeds: {_rows_by_place(lacking)}"] if lacking else []
-
-
-def _rows_by_place(found: Mapping[str, list[str]]) -> str:
-    return "; ".join(f"{', '.join(rows)} on {place}" for place, rows in found.items())
+    return [f"fewer seeds: {rows_by_place(lacking)}"] if lacking else []
 
 
 def failures(runs: Collection[Run]) -> list[str]:
@@ -277,7 +289,7 @@ def failures(runs: Collection[Run]) -> list[str]:
 def _hopeless(runs: Iterable[Run]) -> list[str]:
     by_rate = grouped(runs, lambda run: (run["reason"], cell_label(run), run["lr"]))
     named = "; ".join(
-        f"{where}, lr {lr:g}, seed {_distinct(group, itemgetter('seed'))}: {reason}"
+        f"{where}, lr {lr:g}, seed {distinct(group, itemgetter('seed'))}: {reason}"
         for (reason, where, lr), group in by_rate.items()
     )
     return [f"learning rates that are out, and missing where no other is left: {named}"] if named else []

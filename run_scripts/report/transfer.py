@@ -19,6 +19,7 @@ from .notes import (
     metrics_note,
     options_note,
     rates_notes,
+    rates_tried,
     seeds_of,
     selection_notes,
     settings_note,
@@ -123,13 +124,18 @@ def transfer_table(results: Results, choice: Choice) -> Table:
         for place in pair.rows:
             if score := pair.score(*place):
                 by_k.setdefault(place, {})[pair.name] = score
-    notes = [settings_note(seeds), *NOTES, *rates_notes(by_k), *selection_notes(both.done)]
+    notes = [settings_note(seeds), *NOTES, *rates_tried(both.done, pair_of), *rates_notes(by_k)]
+    notes += selection_notes(both.done)
     notes += [metrics_note([pair.target for pair in pairs])]
     notes += [variants_note(both.done), *options_note(both.done)]
-    notes += data_note(both.done, lambda run: arrow(run["source_task"], run["task"]))
+    notes += data_note(both.done, pair_of)
     notes += versions_note(both.done)
     notes += [*incomplete(by_k, seeds), *failures(both.failed)]
     return Table("Transfer between tasks", 3, HEADER, groups, notes)
+
+
+def pair_of(run: Run) -> str:
+    return arrow(run["source_task"], run["task"])
 
 
 def cells(score: Score | None, seeds: int) -> list[str]:

@@ -7,10 +7,12 @@ import fcntl
 import json
 import os
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, Iterator
 
 from preprocess.errors import InputError
+from preprocess.writing import named
 
 FILE = "results.jsonl"
 EXPERIMENT, LOG, RECORD = "experiment.json", "train.log", "record.json"  # what a run leaves in its folder
@@ -73,13 +75,29 @@ def append_record(results: Path, record: Record) -> None:
     """Adds a line; what a kill tore before is cut off first."""
     path = results_file(results)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a+b") as file:
+    with named(path), open(path, "a+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         file.truncate(file.read().rfind(b"\n") + 1)
         file.write(json.dumps(record).encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
+
+
+def check_place(results: Path) -> None:
+    """Finds out before the work whether results can be written; nothing is made or left.
+
+    Raises:
+        InputError: a file is in the way, or nothing can be written there.
+    """
+    try:
+        there = next(place for place in (results, *results.absolute().parents) if place.exists())
+        with tempfile.TemporaryFile(dir=there) as file:
+            file.write(bytes(4096))
+    except OSError as error:
+        raise InputError(
+            f"--results {results} cannot be written to ({error.strerror}): make room or name another folder"
+        ) from None
 
 
 @contextlib.contextmanager

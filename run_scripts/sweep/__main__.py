@@ -19,7 +19,7 @@ from preprocess.errors import InputError, command_line
 from ..run.experiment import Experiment
 from ..run.perform import finished
 from ..run.preflight import check, check_heads
-from ..run.records import BEST_CHECKPOINT, only_one, results_file, run_folder
+from ..run.records import BEST_CHECKPOINT, check_place, only_one, results_file, run_folder
 from ..run.splits import split_key, splits_of
 from ..run.transfer import continued
 from .choosing import Rates, rates_of, undecided, with_chosen_rates
@@ -89,8 +89,7 @@ def command(args: argparse.Namespace) -> int:
         raise InputError(f"--jobs {args.jobs}: give 1 or more")
     CLUSTERS[args.cluster].read_settings(args.slurm)
     results = (args.results or Path("results") / name_of(args.config)).absolute()
-    if results.exists() and not results.is_dir():
-        raise InputError(f"--results {results} is a file: name a folder")
+    check_place(results)
     named = [(key, getattr(args, key)) for key in ("eval_tasks", "eval_k")]
     sweep = read_sweep(args.config, [*(f"{key}=[{','.join(words)}]" for key, words in named if words), *args.set])
     first, second = first_stage(sweep), experiments(sweep, {})

@@ -10,6 +10,7 @@ from run_scripts.report.notes import (
     fewer_seeds,
     options_note,
     rates_notes,
+    rates_tried,
     selection_notes,
     sizes_note,
     variants_note,
@@ -151,7 +152,46 @@ def test_rates_that_were_compared_on_some_of_the_seeds(tmp_path, runs, said):
     """A sweep that was stopped shows a rate that has all seeds beside a better one that has not."""
     assert rates_notes(rows_of(runs, lambda run: (run["k"], run["row"]))) == said
     notes = methods_table(Results(tmp_path, tuple(runs)), Choice()).notes
-    assert notes[1 : 1 + len(said)] == said and notes[1 + len(said)].startswith("setting full")
+    assert notes[2 : 2 + len(said)] == said and notes[2 + len(said)].startswith("setting full")
+
+
+BOTH = {1e-3: {1: 70}, 1e-2: {1: 69}}
+
+
+@pytest.mark.parametrize(
+    ("runs", "said"),
+    [
+        (rates("a", "CR", BOTH), "0.001, 0.01"),
+        (
+            [*rates("a", "CR", BOTH), *rates("a", "MR", BOTH), *rates("b", "CR", {3e-5: {1: 70}})],
+            "0.001, 0.01; 3e-05 (b)",
+        ),
+        (
+            [*rates("a", "CR", BOTH), *rates("b", "CR", BOTH), *rates("b", "MR", {1e-2: {1: 70}})],
+            "0.001, 0.01; 0.01 (b on MR)",
+        ),
+        (
+            [made.run("a", "MR", k=k, lr=lr, **FEW) for k, lr in ((100, 1e-3), (100, 1e-2), (500, 1e-3))],
+            "0.001, 0.01; 0.001 (a on MR with K = 500)",
+        ),
+        (
+            [made.run("a", "MR"), made.run("b", "MR"), long("a"), {**long("a"), "lr": 1e-2}],
+            "0.001; 0.001, 0.01 (a on MR, prompt length 20)",
+        ),
+    ],
+)
+def test_rows_for_which_other_rates_were_tried_are_named(runs, said):
+    """The best of one rate, beside the best of several, is no choice of dev."""
+    assert rates_tried(runs) == [f"learning rates tried: {said}"]
+
+
+def test_rows_of_another_backbone_are_named():
+    """Table 1 has EFL on roberta.large.mnli."""
+    one, other = ({"path": f"/m/{name}/model.pt", "sha256": name * 8} for name in ("large", "mnli"))
+    runs = [made.run("a", "CR", backbone=one), made.run("b", "CR", backbone=one)]
+    assert " with backbone large/model.pt (largelar); prompt" in variants_note(runs)
+    said = " with backbone large/model.pt (largelar) (a, b), mnli/model.pt (mnlimnli) (efl); prompt"
+    assert said in variants_note([*runs, made.run("efl", "CR", backbone=other)])
 
 
 def test_sizes_of_what_is_chosen_with_and_tested_on(tmp_path):

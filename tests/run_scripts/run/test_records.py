@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
+import os
 
 import pytest
 
 from preprocess.errors import InputError
-from run_scripts.run.records import append_record, failure, only_one, read_records
+from run_scripts.run import records
+from run_scripts.run.records import append_record, check_place, failure, only_one, read_records
 
 
 def test_the_latest_line_of_a_run_counts(tmp_path):
@@ -54,6 +57,29 @@ def test_a_folder_is_held_by_one(tmp_path):
             pass
     with only_one(tmp_path):
         pass
+
+
+def refuse(number):
+    def refusing(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    return refusing
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
+def test_a_place_that_takes_nothing_is_found_before_the_work(tmp_path, monkeypatch, number):
+    check_place(tmp_path / "new" / "results")
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(records.tempfile, "TemporaryFile", refuse(number))
+    with pytest.raises(InputError, match="--results .*results cannot be written to .*: make room or name another"):
+        check_place(tmp_path / "new" / "results")
+
+
+def test_a_full_disk_is_said_to_be_that_of_the_results(tmp_path, monkeypatch):
+    monkeypatch.setattr(records.os, "fsync", refuse(errno.ENOSPC))
+    with pytest.raises(OSError) as raised:
+        append_record(tmp_path, {"run": "a"})
+    assert raised.value.filename == str(tmp_path / "results.jsonl")
 
 
 def test_a_folder_does_not_say_why_a_run_failed():

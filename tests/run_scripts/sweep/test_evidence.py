@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from fairseq_idpg.methods.registry import find_preset
 from fairseq_idpg.models.prepare import check_effects
 from preprocess.tasks import TASKS
 from run_scripts.report.__main__ import parser
+from run_scripts.run.command import learning_rates
 from run_scripts.sweep.choosing import by_cell, rates_of
 from run_scripts.sweep.config import read_sweep
 from run_scripts.sweep.plan import experiments
@@ -114,6 +117,23 @@ def test_the_script_names_the_commands_of_every_part(backbone):
     assert published == [
         f"{backbone}-{name}" for name in ("few-shot", "few-shot", "k1000", "full", "position", "length", "sharing")
     ]
+
+
+def test_the_script_has_the_papers_settings_for_the_papers_backbone(files):
+    """Its learning rates, generators and numbers of examples to choose with, which MiniLM's sweeps have changed."""
+    for task in TASKS:
+        Path(f"data/{task}-bin").mkdir()
+    for name in ("roberta.large", "roberta.large.mnli"):
+        Path("checkpoints", name).mkdir(parents=True)
+        Path("checkpoints", name, "model.pt").touch()
+    for command in said("--print", "roberta-large"):
+        if ".sweep " in command:
+            words = shlex.split(command)
+            runs = experiments(read_sweep(ROOT / words[3], words[words.index("--set") + 1 :]), {})
+            for cell, of_cell in by_cell(runs).items():
+                assert {run.lr for run in of_cell} == {*learning_rates(cell)}
+                assert "--fp16" in cell.options and "--phm-n" not in cell.options and cell.dev_examples is None
+                assert (".mnli/" in cell.backbone) == (cell.k is not None)
 
 
 def test_the_script_takes_parts_and_options_of_the_sweep():

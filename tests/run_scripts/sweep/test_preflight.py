@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import os
 import shutil
+import tempfile
 
 import pytest
 import torch
@@ -188,6 +191,23 @@ def test_a_dry_run_lists_what_is_missing_and_leaves_nothing(world, tmp_path, cap
     assert "MNLI m-idpg-phm, position 0, lr 1e-05, seed 1" in said[0]
     assert said[-1] == "and then 4 runs that start from what these leave"
     assert not results.exists()
+
+
+def test_a_place_for_results_that_takes_none_is_found_by_a_dry_run_too(checked, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    said = checked("--dry-run")
+    assert said.endswith("results cannot be written to (Read-only file system): make room or name another folder")
+
+
+@pytest.mark.parametrize("within", ["", "results"])
+def test_a_file_in_the_way_of_the_results(world, tmp_path, within):
+    (tmp_path / "file").touch()
+    results = tmp_path / "file" / within
+    with pytest.raises(SystemExit, match=f"--results {results} cannot be written to .Not a directory.: make room or"):
+        sweep.main([str(world.config(tmp_path)), "--results", str(results), "--dry-run"])
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from preprocess.split_scores import METRICS as SPLIT_METRICS
 from preprocess.split_scores import PARTS
 
 from .errors import InputError
-from .optim.choices import check_optimization, parse_betas
+from .optim.choices import PAIRS, check_optimization, literal, parse_pair
 
 TASK = "sentence_prediction_idpg"
 # option -> its least value; with these values fairseq ends in a traceback, or trains nothing without a word
@@ -28,8 +28,11 @@ LEAST = {
     **dict.fromkeys(("max_epoch", "max_update", "init_token", "separator_token", "save_interval_updates"), 0),
     **dict.fromkeys(("batch_size", "batch_size_valid", "max_tokens", "max_tokens_valid", "update_freq"), 1),
     **dict.fromkeys(("save_interval", "validate_interval", "log_interval", "required_batch_size_multiple"), 1),
-    "total_num_update": 1,
+    **dict.fromkeys(("total_num_update", "fp16_init_scale", "fp16_scale_window"), 1),
+    "momentum": 0,
 }
+# options of which fairseq-train reads Python out of a text, as their defaults are those of others -> their kind
+UNTYPED = {"max_tokens_valid": int, "batch_size_valid": int, "update_epoch_batch_itr": bool}
 REPORT = "report_"  # and a metric of preprocess/split_scores.py: the option that has it logged
 # metric of the best checkpoint -> what has it logged
 METRICS = {
@@ -55,6 +58,8 @@ UNSUPPORTED = {
     **dict.fromkeys(("ema_update_freq", "ema_fp32"), EMA),
     **dict.fromkeys(("model_parallel_size", "pipeline_model_parallel", "pipeline_balance"), PARTS_OF_A_MODEL),
     **dict.fromkeys(("pipeline_devices", "pipeline_chunks", "pipeline_checkpoint"), PARTS_OF_A_MODEL),
+    **dict.fromkeys(("pipeline_encoder_balance", "pipeline_encoder_devices"), PARTS_OF_A_MODEL),
+    **dict.fromkeys(("pipeline_decoder_balance", "pipeline_decoder_devices"), PARTS_OF_A_MODEL),
     **dict.fromkeys(("num_shards", "shard_id", "max_valid_steps"), "training and validation read whole splits"),
     "update_ordered_indices_seed": "a training that goes on would draw other batches than one that was never stopped",
     "quantization_config_path": "it would change the frozen weights",
@@ -72,6 +77,8 @@ UNSUPPORTED_OF_TASK = {  # flags of fairseq's sentence_prediction
 }
 TRAIN = "train"  # and more: the splits whose pairs are swapped, and whose questions need not stay together
 LAUNCHERS = ("MASTER_ADDR", "SLURM_JOB_ID")  # variables of what starts several processes: torchrun, Slurm
+FOR_GPUS_ALONE = ("nccl", "c10d", "pytorch_ddp")
+ON_CPUS = {"distributed_backend": "gloo", "ddp_backend": "legacy_ddp"}  # of several processes
 BACKENDS = ("c10d", "pytorch_ddp", "no_c10d", "legacy_ddp")
 # message of the ValueError with which fairseq ends as it reads arguments, before anybody else sees them -> our line
 SAID_BY_FAIRSEQ = {
@@ -103,6 +110,7 @@ def check_arguments(args: Namespace, gpu: Optional[bool] = None) -> None:
     if getattr(args, "task", None) != TASK:
         return
     for name, value in vars(args).items():
+        value = _as_typed(name, value)
         if isinstance(value, str) and (value == "???" or "${" in value):
             raise InputError(f"{flag_name(name)} {value}: omegaconf takes ??? and ${{ for its own: give another")
         for number in _numbers(value):
@@ -116,8 +124,9 @@ def check_arguments(args: Namespace, gpu: Optional[bool] = None) -> None:
         raise InputError(f"--seed {args.seed} is too large: give {LARGEST_SEED} or less")
     if not args.batch_size and not args.max_tokens:
         raise InputError("--batch-size is missing: give it, or --max-tokens")
-    if isinstance(getattr(args, "adam_betas", None), str):
-        parse_betas(args.adam_betas)
+    for option in PAIRS:
+        if isinstance(getattr(args, option, None), str):
+            parse_pair(option, getattr(args, option))
     if trains(args):
         check_optimization(args)
         if ":" in args.data:
@@ -136,6 +145,17 @@ def check_configuration(cfg: Any) -> None:
     sections = {name: part for name, part in whole.items() if isinstance(part, dict) or OmegaConf.is_dict(part)}
     parts = {name: part["_name"] for name, part in sections.items() if "_name" in part}
     check_arguments(Namespace(**{key: value for part in sections.values() for key, value in part.items()} | parts))
+
+
+def _as_typed(name: str, value: Any) -> Any:
+    """The value of an option, of those too whose text fairseq's parser leaves as it is."""
+    if name not in UNTYPED or not isinstance(value, str):
+        return value
+    found = literal(value)
+    if type(found) is UNTYPED[name]:
+        return found
+    kind = "neither True nor False: give one of them" if UNTYPED[name] is bool else "no whole number: give one"
+    raise InputError(f"{flag_name(name)} {value:.80} is {kind}")
 
 
 def _numbers(value: Any) -> List[float]:
@@ -269,6 +289,12 @@ def _check_gpu(args: Namespace, gpu: bool) -> None:
             f"--distributed-world-size {size} with {gpus} GPUs on this machine: give less, or start each process "
             "yourself with --distributed-init-method and --distributed-rank (benchmarks/README.md, Several processes)"
         )
+    for name, remedy in ON_CPUS.items() if trains(args) and size > 1 and not gpu else ():
+        if getattr(args, name) in FOR_GPUS_ALONE:
+            raise InputError(
+                f"{given(args, name)} of {size} processes is for GPUs alone: give {flag_name(name)} {remedy}, or "
+                "--distributed-world-size 1"
+            )
     started = int(os.environ.get("WORLD_SIZE", "1"))
     if trains(args) and size == 1 < started and args.distributed_init_method is None:
         raise InputError(

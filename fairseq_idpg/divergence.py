@@ -44,8 +44,8 @@ def clip_grad_norm(theirs: Callable, trainer: Any, clip_norm: float) -> Tensor:
     except OverflowError:
         if not trainer.cuda:  # fairseq would make a tensor on a GPU
             raise InputError(
-                f"update {update}: a batch overflowed with --fp16, and fairseq skips such batches on a GPU only: give "
-                f"a smaller --fp16-init-scale than {before:g}, a lower --lr, or --bf16"
+                f"update {update}: a gradient of --fp16 is not finite, and fairseq skips such batches on a GPU only: "
+                f"give a smaller --fp16-init-scale than {before:g}, a lower --lr, or --bf16"
             ) from None
         # --threshold-loss-scale: the scale stays, and the same batches would overflow for ever
         unchanged = before is not None and scaler.loss_scale == before

@@ -117,10 +117,10 @@ def write_backbone(path: Path, seed: int = 0, words: int = WORDS, **size) -> Pat
 
 
 class Finished:
-    """A command that has ended: its status, its output, and what its json log lines say."""
+    """A command that has ended: its status, its output, that of its other processes, and what json log lines say."""
 
-    def __init__(self, status: int, output: str):
-        self.status, self.output = status, output
+    def __init__(self, status: int, output: str, others: str = ""):
+        self.status, self.output, self.others = status, output, others
         self.last_line = (output.strip().splitlines() or [""])[-1]
 
     def log(self, key: str) -> list[float]:
@@ -166,8 +166,8 @@ def run(
         for process in started:
             process.join()
         statuses = [process.exitcode for process in started]
-        finished = Finished(max(statuses, key=abs), outputs[0].read())
         others = "".join(output.read() for output in outputs[1:])
+        finished = Finished(max(statuses, key=abs), outputs[0].read(), others)
     assert (finished.status == 0) == succeed, (finished.output + others)[-3000:]
     return finished
 

@@ -24,11 +24,12 @@ from tests.folders import ROOT, TRAINING
 from tests.helpers import dictionary
 
 DICTIONARY = dictionary()
+ON_CPUS = ("--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp")
 
 
 def parsed(*more):
     usual = ["DATA", "--user-dir", ROOT / "fairseq_idpg", "--task", "sentence_prediction_idpg", *TRAINING, "--cpu"]
-    usual += ["--criterion", "sentence_prediction", "--init-token", 0]
+    usual += ["--criterion", "sentence_prediction", "--init-token", 0, "--distributed-world-size", 1]
     parser = options.get_training_parser()
     return options.parse_args_and_arch(parser, input_args=[str(part) for part in (*usual, *more)])
 
@@ -76,6 +77,13 @@ def test_usual_arguments_pass():
         (["--d2v2-multi"], "--d2v2-multi is not supported: it names what a batch holds as data2vec reads it: leave"),
         (["--train-subset", "dev"], "--train-subset dev is not taken for training: give a name that begins with train"),
         (["--valid-subset", "valid,train"], "--valid-subset valid,train is not supported: train is read as training"),
+        (["--update-epoch-batch-itr", "true"], "--update-epoch-batch-itr true is neither True nor False: give one"),
+        (["--max-tokens-valid", "4k"], "--max-tokens-valid 4k is no whole number: give one"),
+        (["--batch-size-valid", "2.5"], "--batch-size-valid 2.5 is no whole number: give one"),
+        (["--batch-size-valid", "0"], "--batch-size-valid 0 is too small: give 1 or more"),
+        (["--fp16-init-scale", "0"], "--fp16-init-scale 0 is too small: give 1 or more"),
+        (["--fp16-scale-window", "0"], "--fp16-scale-window 0 is too small: give 1 or more"),
+        (["--optimizer", "sgd", "--momentum", "-1"], "--momentum -1.0 is too small: give 0 or more"),
         (["--criterion", "cross_entropy"], "--criterion cross_entropy does not fit --task sentence_prediction_idpg"),
     ],
 )
@@ -93,6 +101,10 @@ def test_the_checkpoint_that_is_kept_is_the_best():
         args.maximize_best_checkpoint_metric = not highest
         with pytest.raises(InputError, match=f"--best-checkpoint-metric {metric} .* would keep the worst checkpoint"):
             check_arguments(args)
+
+
+def test_options_whose_text_is_python():
+    check_arguments(parsed("--update-epoch-batch-itr", "True", "--batch-size-valid", 64, "--max-tokens-valid", 512))
 
 
 def test_a_folder_whose_name_fairseq_would_cut():
@@ -147,6 +159,8 @@ def test_refused_when_composed_by_hydra(given):
         ("--pipeline-devices", ["[0]"]),
         ("--pipeline-chunks", ["2"]),
         ("--pipeline-checkpoint", ["always"]),
+        ("--pipeline-encoder-balance", ["[1]"]),
+        ("--pipeline-decoder-devices", ["[0]"]),
         ("--quantization-config-path", ["A.yaml"]),
         ("--required-seq-len-multiple", ["8"]),
         ("--num-shards", ["2"]),
@@ -276,13 +290,23 @@ def test_processes_that_nothing_starts(monkeypatch):
     for name in LAUNCHERS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    args = parsed("--distributed-world-size", "3")
+    args = parsed("--distributed-world-size", "3", *ON_CPUS)
     with pytest.raises(InputError, match="--distributed-world-size 3 with 2 GPUs on this machine: give less, or start"):
         check_arguments(args)
-    check_arguments(parsed("--distributed-world-size", "2"))
-    check_arguments(parsed("--distributed-world-size", "3", "--distributed-init-method", "tcp://localhost:9"))
+    check_arguments(parsed("--distributed-world-size", "2", *ON_CPUS))
+    check_arguments(parsed("--distributed-world-size", "3", "--distributed-init-method", "tcp://localhost:9", *ON_CPUS))
     monkeypatch.setenv(LAUNCHERS[0], "localhost")
     check_arguments(args)
+
+
+@pytest.mark.parametrize(("option", "value"), [ON_CPUS[:2], ON_CPUS[2:]])
+def test_several_processes_without_a_gpu(option, value):
+    usual = [part for part in ON_CPUS if part not in (option, value)]
+    several = parsed("--distributed-world-size", "2", "--distributed-init-method", "tcp://localhost:9", *usual)
+    with pytest.raises(InputError, match=f"^{option} [a-z_]+ of 2 processes is for GPUs alone: give {option} {value}"):
+        check_arguments(several)
+    several.cpu = False
+    check_arguments(several, gpu=True)
 
 
 def test_processes_that_would_each_train_alone(monkeypatch):

@@ -1,10 +1,11 @@
 """Optimizers and schedules of fairseq with options that no training can go with."""
 
 import ast
+import contextlib
 import math
 from argparse import Namespace
 from importlib.util import find_spec
-from typing import Tuple
+from typing import Any, Mapping, Tuple
 
 from fairseq.optim.lr_scheduler.manual_lr_scheduler import ManualSchedule
 
@@ -14,22 +15,44 @@ from ..errors import InputError
 
 PACKAGES = {"cpu_adam": "deepspeed", "lamb": "apex"}  # optimizer -> the package that it is of
 COMPOSITE = {"optimizer": "composite", "lr_scheduler": "pass_through"}
+PAIRS = {"adam_betas": "(0.9, 0.98)", "adamax_betas": "(0.9, 0.999)", "adafactor_eps": "(1e-30, 1e-3)"}
 ONE_RATE = ("cosine", "inverse_sqrt", "reduce_lr_on_plateau", "tri_stage", "triangular")
 
 
-def parse_betas(text: str) -> Tuple[float, float]:
-    """The two numbers of --adam-betas, a text that fairseq runs as Python, whatever it is.
+def literal(text: str) -> Any:
+    """The value that a text is as Python writes it, of which nothing is executed; None of any other text."""
+    with contextlib.suppress(ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return ast.literal_eval(text)
+    return None
+
+
+def parse_pair(option: str, text: str) -> Tuple[float, float]:
+    """The two numbers of one of ``PAIRS``, a text that fairseq runs as Python, whatever it is.
 
     Raises:
         InputError: it is no pair of shares.
     """
-    try:
-        first, second = ast.literal_eval(text)
+    with contextlib.suppress(TypeError, ValueError):  # of other values than two numbers
+        first, second = literal(text)
         if 0 <= first < 1 and 0 <= second < 1:
             return float(first), float(second)
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-        pass
-    raise InputError(f"--adam-betas {text:.80} is no pair of shares: give two below 1, such as '(0.9, 0.98)'")
+    flag, example = flag_name(option), PAIRS[option]
+    raise InputError(f"{flag} {text:.80} is no pair of shares: give two below 1, such as '{example}'")
+
+
+def check_optimizer_overrides(overrides: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    """Raises InputError for what is none of an optimizer's ``options``, or no value of its kind."""
+    for name, value in overrides.items():
+        if name not in options:
+            raise InputError(
+                f"--optimizer-overrides: {name!r:.80} is no option of this optimizer, which has "
+                f"{', '.join(options)}: leave it out"
+            )
+        kinds = (int, float) if isinstance(options[name], (int, float)) else type(options[name])
+        if options[name] is not None and not isinstance(value, kinds):
+            raise InputError(
+                f"--optimizer-overrides: {name} {value!r:.80} is no value like {options[name]!r}: give another"
+            )
 
 
 def check_optimization(args: Namespace) -> None:
@@ -41,6 +64,9 @@ def check_optimization(args: Namespace) -> None:
     for option in ("lr", "update_freq"):
         if not getattr(args, option):
             raise InputError(f"{flag_name(option)} is empty: give a number")
+    overrides = args.optimizer_overrides
+    if not isinstance(literal(overrides), dict):
+        raise InputError(f"--optimizer-overrides {overrides:.80} is no dictionary: write \"{{'weight_decay': 0.1}}\"")
     if args.stop_min_lr >= max(args.lr) > 0:
         raise InputError(f"--stop-min-lr {args.stop_min_lr} stops a training with --lr {max(args.lr)}: give less")
     if getattr(args, "optimizer", None) is None:

@@ -2,12 +2,10 @@
 
 import functools
 import logging
-import shutil
 import sys
 from pathlib import Path
-from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
-import torch
 from fairseq import checkpoint_utils
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.file_io import PathManager
@@ -18,18 +16,19 @@ from omegaconf import OmegaConf, open_dict
 from torch.multiprocessing import ProcessRaisedException
 
 from preprocess.errors import InputError, one_line, told
-from preprocess.writing import check_output, new_file
+from preprocess.writing import check_output
 
 from ..arguments import SAID_BY_FAIRSEQ, TASK, check_arguments, check_configuration, trains
 from ..divergence import clip_grad_norm
+from ..optim.choices import check_optimizer_overrides
 from ..optim.plateau import go_on, load_plateau, state_of_plateau
 from ..optim.without_compiler import import_no_compiler
 from ..out_of_memory import validate_batch
-from .checksum import with_progress_checksums
 from .lock import hold
 from .overrides import parse_overrides
 from .reading import load_state
-from .resuming import KeptOptions, KeptPatience, ended, loaded_commands, will_resume
+from .resuming import BEST, KeptOptions, KeptPatience, ended, loaded_commands, tell_of_other_files, will_resume
+from .whole_files import copy_whole, leftovers, save_whole
 
 logger = logging.getLogger(__name__)
 
@@ -68,8 +67,8 @@ def install() -> None:
     - ``sys.excepthook``, if one of fairseq's commands runs in this process: they end in a traceback for bad input too.
     """
     import_no_compiler()
-    _replace(PathManager, "copy", _copy, staticmethod)
-    _replace(checkpoint_utils, "torch_persistent_save", _save)
+    _replace(PathManager, "copy", copy_whole, staticmethod)
+    _replace(checkpoint_utils, "torch_persistent_save", save_whole)
     _replace(checkpoint_utils, "load_checkpoint_to_cpu", _load_checkpoint)
     _replace(checkpoint_utils, "load_model_ensemble_and_task", _load_models)
     _replace(checkpoint_utils, "load_checkpoint", _start)
@@ -89,6 +88,7 @@ def install() -> None:
 
 
 REPLACED_BY = "replaced_by"
+GLOO = "gloo/transport/"  # the file of torch that tells of a lost connection between processes
 PROGRESS = ("params", "lr", "lr_old")  # what is no option in a group; nag remembers the rate of its last update
 
 
@@ -104,51 +104,6 @@ def _replace(owner: Any, name: str, ours: Callable, kind: Callable = lambda func
 
     setattr(replacement, REPLACED_BY, ours)
     setattr(owner, name, kind(replacement))
-
-
-def _copy(theirs: Callable, src_path: str, dst_path: str, overwrite: bool = False) -> Any:
-    if PathManager.path_requires_pathmanager(dst_path) or PathManager.path_requires_pathmanager(src_path):
-        return theirs(src_path, dst_path, overwrite=overwrite)
-
-    def copy(file: BinaryIO) -> None:
-        with open(src_path, "rb") as original:
-            shutil.copyfileobj(original, file, 2**20)
-
-    _write_whole(dst_path, copy)
-    return True
-
-
-def _save(theirs: Callable, obj: Any, filename: str, async_write: bool = False) -> None:
-    if async_write or not PathManager.supports_rename(filename):
-        return theirs(with_progress_checksums(obj), filename, async_write=async_write)
-    state = with_progress_checksums(obj)
-    _write_whole(filename, lambda file: torch.save(state, file))
-
-
-def _write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
-    """Calls ``write`` on a new file that then takes the place of ``path``.
-
-    Raises:
-        InputError: the disk is full, or the folder cannot be written to; the old file is intact.
-    """
-    try:
-        with new_file(Path(path)) as work, open(work, "wb") as file:
-            write(file)
-    except (OSError, RuntimeError) as error:
-        reason = error.__context__ if isinstance(error, RuntimeError) else error  # torch makes a RuntimeError of it
-        if not isinstance(reason, OSError):
-            raise
-        raise InputError(
-            f"{path} could not be written ({reason.strerror or reason}): what stood there before is intact; make room "
-            "or give another --save-dir, and the same command goes on"
-        ) from None
-
-
-def _leftovers(folder: str) -> Iterator[Path]:
-    """What savings leave that were cut short: ours, and those of fairseq itself."""
-    for name in ("checkpoint", "crash"):
-        yield from Path(folder).glob(f".{name}*.pt.*.pt")
-        yield from Path(folder).glob(f"{name}*.pt.tmp")
 
 
 def _load_checkpoint(
@@ -190,12 +145,13 @@ def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
     resumes = will_resume(cfg, trainer.checkpoint_suffix)
     if not cfg.no_save and trainer.is_data_parallel_master:
         hold(cfg.save_dir)
-        for leftover in _leftovers(cfg.save_dir):
+        for leftover in leftovers(cfg.save_dir):
             leftover.unlink()
-    vars(checkpoint_utils.save_checkpoint).pop("best", None)  # of another training of this process
+    memory = vars(checkpoint_utils.save_checkpoint)
+    memory.pop(BEST, None)  # of another training of this process
     kept = getattr(trainer.get_model(), "kept", None)
     if kept is not None:
-        kept.update(run=KeptOptions(trainer.cfg, resumes), patience=KeptPatience(resumes))
+        kept.update(run=KeptOptions(trainer.cfg, resumes), patience=KeptPatience(resumes and not cfg.reset_meters))
     for command in loaded_commands("should_stop_early"):
         _replace(command, "train", _train)
     extra_state, epoch_itr = theirs(cfg, trainer, **iterator)
@@ -205,6 +161,9 @@ def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
         go_on(trainer, extra_state, anew=cfg.reset_lr_scheduler)
     else:
         trainer._previous_training_time = 0  # fairseq adds that of the training whose weights are the start
+        memory.pop(BEST, None)  # with --reset-dataloader alone it is that of other data
+    if not cfg.no_save and trainer.is_data_parallel_master:
+        tell_of_other_files(cfg, trainer.checkpoint_suffix, (extra_state or {}).get(BEST), memory.get(BEST))
     return extra_state, epoch_itr
 
 
@@ -234,6 +193,7 @@ def _load_optimizer(
             "weights), --reset-optimizer, or another --save-dir"
         )
     own = [{name: group[name] for name in group if name not in PROGRESS} for group in optimizer.param_groups]
+    check_optimizer_overrides(optimizer_overrides or {}, own[0])
     theirs(optimizer, state_dict, optimizer_overrides)
     for group, options in zip(optimizer.param_groups, own):
         group.update({**options, **(optimizer_overrides or {})})
@@ -264,6 +224,8 @@ def _say(theirs: Callable, kind: Any, error: BaseException, trace: Any) -> None:
     line = told(str(error)) if isinstance(error, ProcessRaisedException) else SAID_BY_FAIRSEQ.get(str(error))
     if isinstance(error, InputError):
         line = str(error)
+    elif isinstance(error, RuntimeError) and GLOO in str(error):
+        line = "another process of this training has ended, and says why"
     if line is None:
         return theirs(kind, error, trace)
     print(f"fairseq_idpg: {one_line(line)}", file=sys.stderr)

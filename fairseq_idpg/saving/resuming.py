@@ -41,8 +41,8 @@ FIXED = {
 # Another value of these may be meant. --max-epoch and the like are changed all the time and are not mentioned.
 CHANGEABLE = {
     "common": ("seed", "fp16", "bf16", "amp"),
-    "distributed_training": ("distributed_world_size",),
-    "dataset": ("batch_size", "max_tokens", "required_batch_size_multiple", "curriculum"),
+    "distributed_training": ("distributed_world_size", "fix_batches_to_gpus", "ddp_comm_hook"),
+    "dataset": ("batch_size", "max_tokens", "required_batch_size_multiple", "curriculum", "grouped_shuffling"),
     "optimization": ("lr", "update_freq", "clip_norm", "skip_remainder_batch"),
     "task": ("total_batch_size", "group_by_length", "no_shuffle", "representation_cache_dtype", "state_cache_dtype"),
     "model": (
@@ -54,6 +54,7 @@ WHOLE = ("optimizer", "lr_scheduler")  # sections whose options are all changeab
 NAMES = ("optimizer", "lr_scheduler", "criterion")
 PRECISION = "an optimizer of"
 FINETUNE = "--finetune-from-model"
+OF_FINETUNE = ("restore_file", "reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_dataloader")
 PLATEAU = "reduce_lr_on_plateau"
 BEST, RUNS = "best", "num_runs"  # fairseq keeps both as attributes of its function should_stop_early
 
@@ -219,15 +220,21 @@ def will_resume(cfg: Any, suffix: str) -> bool:
 
     Raises:
         InputError: --restore-file, --continue-once or --finetune-from-model is missing, where fairseq starts anew
-            without a word.
+            without a word; the last is given with what it leaves no choice of.
     """
+    chosen = next((name for name in OF_FINETUNE if getattr(cfg, name) != getattr(CheckpointConfig, name)), None)
+    if cfg.finetune_from_model is not None and chosen:
+        raise InputError(
+            f"{FINETUNE} with {flag_name(chosen)}: it starts from the weights alone by itself, and goes on with the "
+            "checkpoint in --save-dir once there is one: leave one of them out"
+        )
     named, option = cfg.restore_file.replace(".pt", f"{suffix}.pt"), "--restore-file"
     if cfg.restore_file == CheckpointConfig.restore_file:
         last = os.path.join(cfg.save_dir, named)
         if os.path.lexists(last) and not os.path.isfile(last):
             raise InputError(f"{last} is not a file: remove it, or give another --save-dir")
         others = {"--continue-once": cfg.continue_once, FINETUNE: cfg.finetune_from_model}  # fairseq takes the first
-        begins = [(flag, path) for flag, path in others.items() if path and not os.path.exists(last)]
+        begins = [(flag, path) for flag, path in others.items() if path is not None and not os.path.exists(last)]
         option, named = begins[0] if begins else (option, None)
     if named is not None and not os.path.isfile(named):
         raise InputError(
@@ -235,6 +242,30 @@ def will_resume(cfg: Any, suffix: str) -> bool:
             f"{cfg.save_dir}"
         )
     return option != FINETUNE and not (cfg.reset_optimizer or cfg.reset_dataloader)
+
+
+def tell_of_other_files(cfg: Any, suffix: str, recorded: Optional[float], best: Optional[float]) -> None:
+    """Warns where --save-dir holds other checkpoints than those that the training goes on with.
+
+    Args:
+        cfg, suffix: see ``will_resume``.
+        recorded: the best score of the checkpoint that was read; None where there is none.
+        best: the one that the next validation is compared with.
+    """
+    last_file, best_file = (os.path.join(cfg.save_dir, f"checkpoint_{name}{suffix}.pt") for name in ("last", "best"))
+    named = cfg.restore_file.replace(".pt", f"{suffix}.pt")
+    other = cfg.restore_file != CheckpointConfig.restore_file and os.path.exists(last_file)
+    if other and not os.path.samefile(last_file, named):
+        logger.warning(
+            "%s is left aside, as --restore-file %s is read each time; --continue-once and %s go on with it",
+            last_file,
+            named,
+            FINETUNE,
+        )
+    if best is None and recorded is not None and os.path.exists(best_file):
+        logger.warning("the best score so far, %s, is forgotten: the next validation replaces %s", recorded, best_file)
+    if best is not None and not os.path.exists(best_file):
+        logger.warning("the best score so far, %s, has no file here: a validation as good writes %s", best, best_file)
 
 
 def loaded_commands(function: str) -> Iterator[ModuleType]:
@@ -261,9 +292,7 @@ def ended(cfg: Any, updates: int, hours: float) -> Optional[str]:
         return f"{updates} updates are made, --max-update {cfg.optimization.max_update}"
     if 0 < cfg.optimization.stop_time_hours < hours:
         return f"it took {hours:.2f} hours, --stop-time-hours {cfg.optimization.stop_time_hours:g}"
-    runs = max(
-        (getattr(command.should_stop_early, RUNS, 0) for command in loaded_commands("should_stop_early")), default=0
-    )
+    runs = max((counter.get(RUNS, 0) for counter in _counters()), default=0)
     if 0 < cfg.checkpoint.patience <= runs:
         return f"the last {runs} validations were no better, --patience {cfg.checkpoint.patience}"
     return None

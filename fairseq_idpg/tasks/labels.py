@@ -183,17 +183,16 @@ def check_labelled(
 
 def check_labels(data: str, split: str, regression: bool, combine: bool, examples: int) -> None:
     """Every example must have a label."""
-    path = os.path.join(data, "label", split)
-    if regression:
-        path += ".label"
-        found = sum(1 for _ in open(path)) if os.path.isfile(path) else None
-    else:
-        path += ".idx"
-        found = len(data_utils.load_indexed_dataset(path[:-4], combine=combine)) if os.path.isfile(path) else None
-    if found is None:
+    path = os.path.join(data, "label", f"{split}.label" if regression else f"{split}.idx")
+    if not os.path.isfile(path):
         raise InputError(
             f"split {split} of {data} has no labels ({path} is missing): python -m fairseq_idpg.predict takes it as it "
             "is; to train or to validate, name another subset"
         )
+    if regression:
+        with open(path) as file:
+            found = sum(1 for _ in file)
+    else:
+        found = len(data_utils.load_indexed_dataset(path.removesuffix(".idx"), combine=combine))
     if found != examples:
         raise InputError(f"{path} has {found} labels for {examples} examples: {PREPROCESS}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterable, Sequence
 
 from fairseq_idpg.models.architectures import SIZES
-from fairseq_idpg.optim.choices import parse_betas
+from fairseq_idpg.optim.choices import parse_pair
 from preprocess.errors import InputError
 from preprocess.flags import flag_name
 
@@ -69,4 +69,4 @@ def _plain_betas(words: Sequence[str]) -> Iterable[str]:
 
 def betas(value: str) -> str:
     """ "(0.9, 0.98)" of that text, or of a list of the two numbers."""
-    return repr(parse_betas(value.strip()))
+    return repr(parse_pair("adam_betas", value.strip()))

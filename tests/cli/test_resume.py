@@ -141,6 +141,33 @@ def test_the_optimizer_goes_on_as_the_options_say(pairs, backbone, run, override
     assert {moment["step"] for moment in moments.values()} == {6}  # 3 of each epoch
 
 
+def test_overrides_that_the_optimizer_does_not_have(pairs, backbone, run):
+    options = ["--backbone", backbone, "--max-epoch", 2, "--optimizer-overrides", "{'weigth_decay': 0.1}"]
+    refused = train(pairs, run, *options, succeed=False)
+    assert "--optimizer-overrides: 'weigth_decay' is no option of this optimizer, which has betas" in refused.last_line
+
+
+def test_the_best_score_of_another_training_is_no_best_score(pairs, backbone, run, tmp_path):
+    """Nor is it with --reset-dataloader, which fairseq reads as the same training on other data."""
+    state = torch.load(run / "checkpoint_last.pt", weights_only=True)
+    state["extra_state"]["best"] = 100.0
+    torch.save(with_progress_checksums(state), run / "checkpoint_last.pt")
+    options = ["--backbone", backbone, "--max-epoch", 2, "--lr", 0, "--restore-file", run / "checkpoint_last.pt"]
+    train(pairs, tmp_path / "other", *options, "--reset-dataloader")
+    assert (tmp_path / "other" / "checkpoint_best.pt").is_file()
+    went_on = train(pairs, tmp_path / "same", *options)
+    assert "the best score so far, 100.0, has no file here" in went_on.output
+    assert not (tmp_path / "same" / "checkpoint_best.pt").exists()
+
+
+def test_with_reset_meters_patience_is_forgotten_too(pairs, backbone, tmp_path):
+    options = ["--backbone", backbone, "--lr", 0, "--patience", 1, "--max-epoch", 6]
+    train(pairs, tmp_path, *options)
+    again = train(pairs, tmp_path, *options, "--reset-meters")
+    assert again.log("epoch")[-1] == 4  # the third validation is the best so far, the fourth no better
+    assert f"is forgotten: the next validation replaces {tmp_path}/checkpoint_best.pt" in again.output
+
+
 def test_momentum_goes_on_with_the_rate_that_it_had(pairs, backbone, tmp_path):
     """--optimizer nag scales its momentum by how the rate changes from an update to the next."""
     options = ["--backbone", backbone, "--optimizer", "nag", "--warmup-updates", 6, "--max-epoch"]
@@ -166,6 +193,14 @@ def test_a_folder_that_another_training_writes_to(pairs, backbone, tmp_path):
         assert f"belongs to a training that is still running (process {process} on" in refused.last_line
         train(pairs, tmp_path / "run", "--backbone", backbone, "--max-epoch", 1, "--no-save")
     assert not list((tmp_path / "run").glob("*.pt"))
+
+
+def test_all_processes_of_a_training_end_in_one_line(pairs, backbone, tmp_path):
+    with another_process(tmp_path):
+        refused = train(pairs, tmp_path, "--backbone", backbone, processes=2, succeed=False)
+    assert "belongs to a training that is still running" in refused.last_line
+    assert refused.others.splitlines()[-1].endswith("another process of this training has ended, and says why")
+    assert "Traceback" not in refused.others
 
 
 def test_a_save_dir_that_is_a_file(pairs, backbone, tmp_path):

@@ -23,6 +23,15 @@ STAGES = ("--lr-scheduler", "tri_stage")
             (["--adam-betas", text], f"--adam-betas {text} is no pair of")
             for text in ("(0.9,", "(0.9, 1)", "0.9", "f()")
         ),
+        (
+            ["--optimizer", "adamax", "--adamax-betas", "(0.9"],
+            "--adamax-betas (0.9 is no pair of shares: give",
+        ),
+        (["--optimizer", "adafactor", "--adafactor-eps", "(1e-30)"], "--adafactor-eps (1e-30) is no pair of shares"),
+        *(
+            (["--optimizer-overrides", text], f"--optimizer-overrides {text} is no dictionary: write")
+            for text in ("{bad", "[1]", "f()")
+        ),
         *(
             (["--lr-scheduler", "manual", option, text], f"{option} {text} gives no rates: give some, and their")
             for option in ("--epoch2lr", "--update2lr")
@@ -68,6 +77,15 @@ def test_refused(given, message):
 )
 def test_taken(given):
     check_arguments(parsed(*given))
+
+
+def test_overrides_of_an_optimizer():
+    options = {"betas": (0.9, 0.98), "weight_decay": 0.0, "amsgrad": False, "beta1": None}
+    for taken in ({}, {"betas": (0.5, 0.5)}, {"weight_decay": 1, "amsgrad": True}, {"beta1": 0.9}):
+        choices.check_optimizer_overrides(taken, options)
+    for refused in ({"lr": 0.1}, {"weigth_decay": 0.1}, {"weight_decay": "x"}, {"betas": 0.9}, {1: 2}):
+        with pytest.raises(InputError, match="^--optimizer-overrides: "):
+            choices.check_optimizer_overrides(refused, options)
 
 
 @pytest.mark.parametrize(("optimizer", "package"), [("cpu_adam", "deepspeed"), ("lamb", "apex")])

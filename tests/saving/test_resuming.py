@@ -23,6 +23,8 @@ from fairseq_idpg.saving.resuming import (
     data_fingerprints,
     ended,
     split_fingerprint,
+    tell_of_other_files,
+    will_resume,
 )
 from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig
 from tests.folders import write_folder
@@ -168,6 +170,48 @@ def test_all_shards_are_training_data(tmp_path):
     (folder / "input0" / "train1.bin").write_bytes(b"1")
     after = data_fingerprints(str(folder), dataset)
     assert [name for name in before if before[name] != after[name]] == ["the training data"]
+
+
+# --- the checkpoint that is read -----------------------------------------------------------------
+
+
+def reading(save_dir, **changed):
+    return CheckpointConfig(save_dir=str(save_dir), **{name: str(value) for name, value in changed.items()})
+
+
+@pytest.mark.parametrize("option", ["restore_file", "reset_optimizer", "reset_meters"])
+def test_a_start_from_weights_leaves_no_choice(tmp_path, option):
+    (tmp_path / "a.pt").touch()
+    cfg = reading(tmp_path, finetune_from_model=tmp_path / "a.pt")
+    assert not will_resume(cfg, "")
+    setattr(cfg, option, str(tmp_path / "a.pt") if option == "restore_file" else True)
+    with pytest.raises(InputError, match=f"^--finetune-from-model with --{option.replace('_', '-')}: it starts from"):
+        will_resume(cfg, "")
+
+
+@pytest.mark.parametrize("option", ["finetune_from_model", "continue_once"])
+def test_an_empty_name_is_no_file(tmp_path, option):
+    with pytest.raises(InputError, match=f"^--{option.replace('_', '-')}  is not a file: give the path"):
+        will_resume(reading(tmp_path, **{option: ""}), "")
+
+
+def test_files_that_are_not_those_of_the_training(tmp_path, caplog):
+    last, best, other = (tmp_path / f"{name}.pt" for name in ("checkpoint_last", "checkpoint_best", "other"))
+    other.touch()
+    tell_of_other_files(reading(tmp_path, restore_file=other), "", None, None)
+    assert not caplog.records
+    for file in (last, best):
+        file.touch()
+    for file in ("checkpoint_last.pt", last):
+        tell_of_other_files(reading(tmp_path, restore_file=file), "", 70.0, 70.0)
+    assert not caplog.records
+    tell_of_other_files(reading(tmp_path, restore_file=other), "", 70.0, 70.0)
+    assert f"{last} is left aside, as --restore-file {other} is read each time" in caplog.records.pop().message
+    tell_of_other_files(reading(tmp_path), "", 70.0, None)
+    assert caplog.records.pop().message.startswith("the best score so far, 70.0, is forgotten: the next validation")
+    best.unlink()
+    tell_of_other_files(reading(tmp_path), "", 70.0, 70.0)
+    assert caplog.records.pop().message.startswith("the best score so far, 70.0, has no file here: ")
 
 
 # --- early stopping ------------------------------------------------------------------------------

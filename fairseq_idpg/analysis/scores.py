@@ -48,7 +48,8 @@ def group_names(groups: int) -> List[str]:
 
 def count_groups(scores: np.ndarray, groups: int) -> List[int]:
     """How many scores lie in each group."""
-    return np.histogram(np.round(scores, 6), groups, (0, HIGHEST))[0].tolist()
+    edges = np.linspace(0, HIGHEST, groups + 1)  # 1.4 may be 1.4000000000000001 there
+    return np.histogram(np.round(scores, 6), np.round(edges, 6))[0].tolist()
 
 
 def correlations(cosines: np.ndarray, scores: np.ndarray) -> Dict[str, Optional[float]]:

@@ -117,7 +117,8 @@ class ManyTasks:
 
         Raises:
             InputError: an input is not what a task reads, or too long for it; a prediction is not finite; a batch does
-                not fit into memory; there is no such task; the backbone's file was written to.
+                not fit into memory; there is no such task; the backbone's file was written to; a model is in training
+                mode.
         """
         check_switches(progress=progress)
         batch_size = whole_number("batch_size", batch_size)
@@ -148,6 +149,7 @@ class ManyTasks:
         def of_task(number: int) -> str:
             return f"task {task}: {name(number)}"
 
+        predictor.check_mode()
         inputs = predictor.check(texts, of_task)
         return Reading(task, predictor, inputs, *predictor.examples(inputs, of_task))
 

@@ -148,8 +148,7 @@ class Predictor:
         """
         check_switches(features=features, prompts=prompts, progress=progress)
         batch_size, words = whole_number("batch_size", batch_size), whole_number("words", words)
-        if self.model.training:
-            raise InputError("the model is in training mode, where dropout changes answers: call its eval() first")
+        self.check_mode()
         if prompts:
             check_has_rows(self.model)
         inputs = self.check(texts, name)
@@ -175,6 +174,11 @@ class Predictor:
                 )
         self.model.check_backbone()
         return [predictions[number] for number in range(len(inputs))]
+
+    def check_mode(self) -> None:
+        """Raises InputError where the model draws dropout: in training mode, or its backbone, which may be shared."""
+        if self.model.training or self.model.encoder.training:
+            raise InputError("the model is in training mode, where dropout changes answers: call its eval() first")
 
     def check(self, texts: Iterable[Text], name: Callable[[int], str] = numbered) -> List[Input]:
         """Each text as the model reads it.

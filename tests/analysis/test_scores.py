@@ -28,8 +28,9 @@ def test_every_score_that_fifths_of_a_point_make_is_in_its_group():
     scores = [i / 25 for i in range(126)]
     for score in scores:
         read = float(f"{score / 5:.4f}") * 5
-        group = min(int(round(score * 1000)) // 1000, 4)
-        assert count_groups(np.array([read]), 5) == [int(i == group) for i in range(5)], score
+        for groups in (5, 25):
+            group = min(int(round(score * 1000)) * groups // 5000, groups - 1)
+            assert count_groups(np.array([read]), groups) == [int(i == group) for i in range(groups)], score
 
 
 def test_the_top_pairs():

@@ -133,6 +133,19 @@ def test_one_backbone_in_memory(many):
     assert not own[0] & own[1]
 
 
+def test_in_training_mode_no_task_of_the_backbone_answers(saved):
+    """Its dropout would be that of all of them."""
+    tasks = load({name: saved("pairs", name, *MIXED[name]) for name in ("head", "keys")}, device="cpu")
+    texts = inputs("pairs")[:3]
+    expected = tasks.predict(texts)
+    tasks["head"].model.train()
+    for ask in (tasks.predict, lambda texts: tasks.predict(texts, "keys"), tasks["keys"].predict):
+        with pytest.raises(InputError, match=r"^the model is in training mode, .*: call its eval\(\) first$"):
+            ask(texts)
+    tasks["head"].model.eval()
+    assert tasks.predict(texts) == expected
+
+
 def test_some_tasks_and_one_of_them(many, together):
     texts = inputs("pairs")[:5]
     found = many.predict(texts, tasks=["keys", "late"], batch_size=1)

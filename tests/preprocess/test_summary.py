@@ -14,3 +14,14 @@ def test_a_split_that_was_trained_on_is_told(commands):
     said = commands.capsys.readouterr().out
     assert "valid is the text of train: its scores tell nothing about other sentences\n" in said
     assert "test is the text" not in said
+
+
+def test_pairs_that_a_model_has_no_room_for_are_counted(commands):
+    """<s> A </s> </s> B </s> has four tokens more than the sentences."""
+    pairs = [(250, 258), (250, 259), (1, 511)]
+    path = commands.write("x.tsv", "a\tb\tlabel\n" + "".join(f"{'x' * a}\t{'y' * b}\t{a}\n" for a, b in pairs))
+    data = commands.ok("x", "--from-tsv", f"train={path}", "--text-columns", "a", "b")
+    assert [data.rows(part, "train").lengths.tolist() for part in data.inputs] == [[251, 251, 2], [259, 260, 512]]
+    lines = [line.split() for line in commands.capsys.readouterr().out.splitlines()]
+    header, counts = (next(line for line in lines if line[:1] == [name]) for name in ("split", "train"))
+    assert counts[header.index(">512") - len(header)] == "2"  # tokens of both sentences stand before it

@@ -86,6 +86,8 @@ def test_other_texts_have_other_digests(text, tmp_path):
     digests = {text.digest(), *(replace(text, **change).digest() for change in changes)}
     assert len(digests) == 1 + len(changes)
     assert text.digest() == replace(text, arrangement=[0, 2, False, np.arange(13)]).digest()
+    many, others = np.arange(5000), np.where(np.arange(5000) == 2500, 0, np.arange(5000))
+    assert replace(text, arrangement=[many]).digest() != replace(text, arrangement=[others]).digest()
 
 
 def test_names_stay():

@@ -117,14 +117,14 @@ def kept(training=True, **changed):
 
 
 def test_a_checkpoints_record_takes_the_place_of_the_folders():
-    theirs = asdict(replace(OURS, labels=["0", "1"], task="QQP", bpe=None))
+    theirs = asdict(replace(OURS, labels=["0", "1"], task="QQP", bpe=None, prompt_position=1))
     section = kept()
     assert section.state_dict() == asdict(OURS)
     section.load_state_dict(theirs)
     assert section.of_model == replace(OURS, labels=["0", "1"])  # trained on, the model is of this folder's task
     section = kept(training=False)
     section.load_state_dict(theirs)
-    assert section.of_model == replace(OURS, labels=["0", "1"], task="QQP")
+    assert section.of_model == replace(OURS, labels=["0", "1"], task="QQP", prompt_position=1)
 
 
 @pytest.mark.parametrize(("before", "now"), [(6, None), (None, 6), (6, 8)])

@@ -117,6 +117,7 @@ def test_rows_of_other_data_are_named(tmp_path, runs, said):
         [on("a", "CR", "1", "1"), on("b", "MR", "2", "2")],
         [on("a", "CR", "1", "1"), on("b", "CR", "1", "2"), on("vectors", "CR", "2", "2")],
         [on("a", "CR", "1", "1"), on("older", "CR", None, "2"), on("both", "CR", "1", "2")],
+        [on("both", "CR", "1", "2"), on("vectors", "CR", "1", "3"), on("older", "CR", None, "2")],
         [on("a", "CR", "1", "1"), on("silent", "CR", None, None)],
     ],
 )
@@ -134,6 +135,7 @@ BETTER = "better there, and left out for want of seeds: "
 CHOSEN_BY_ONE = rates("a", "CR", {1e-3: {1: 70, 2: 60}, 1e-2: {1: 69}})  # as lr_seeds has it
 STOPPED = rates("b", "CR", {1e-3: {1: 70, 2: 60, 3: 60}, 1e-2: {1: 60, 2: 80.5}})  # before the last of its runs
 APART = rates("c", "MR", {1e-3: {1: 70}, 1e-2: {2: 60}})
+LUCKY = rates("d", "CR", {1e-3: {1: 70, 2: 60, 3: 60}, 1e-2: {1: 65, 4: 95}})  # the best is a seed of its own
 
 
 @pytest.mark.parametrize(
@@ -145,6 +147,7 @@ APART = rates("c", "MR", {1e-3: {1: 70}, 1e-2: {2: 60}})
             STOPPED,
             [f"{ON}seeds 1, 2", "better there, and left out for want of seeds: b on CR, lr 0.01: 70.2 and not 65.0"],
         ),
+        (LUCKY, [f"{ON}seeds 1"]),
         ([*CHOSEN_BY_ONE, *APART], [f"{ON}seeds 1 (a on CR), on no seed (c on MR)"]),
     ],
 )

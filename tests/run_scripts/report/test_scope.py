@@ -41,6 +41,8 @@ def test_two_backbones_demand_a_choice(tmp_path):
     for name in ("ab12", "AB12AB12", "roberta.large/model.pt", "/models/roberta.large/model.pt"):
         assert taken(tmp_path, runs, Choice(backbones=(name,))) == [runs[0]["run"]]
     assert taken(tmp_path, runs, Choice(backbones=("ab12", "mnli/model.pt"))) == [run["run"] for run in runs]
+    for name in ("b12a", "large/model.pt"):
+        assert "holds no finished full run" in refusal(tmp_path, runs, Choice(backbones=(name,)))
 
 
 def test_the_same_backbone_at_two_paths_is_one(tmp_path):

@@ -213,7 +213,8 @@ def test_learning_rates():
     assert learning_rates(experiment) == (5e-3, 1e-3, 5e-4, 1e-4)
     assert learning_rates(replace(experiment, k=100)) == (5e-4, 1e-4, 5e-5, 1e-5)
     assert learning_rates(replace(experiment, method="efl", k=100)) == (1e-5, 2e-5, 3e-5)
-    assert learning_rates(replace(experiment, task="MNLI", supplementary=True)) == (1e-5,)
+    for method in ("m-idpg-phm", "fine-tuning"):
+        assert learning_rates(replace(experiment, task="MNLI", method=method, supplementary=True)) == (1e-5,)
     assert learning_rates(replace(experiment, task="MNLI")) == (5e-3, 1e-3, 5e-4, 1e-4)
 
 

@@ -14,6 +14,7 @@ from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
 from preprocess.glove_folder import write_facts
 from preprocess.split_facts import count_examples, token_digests
+from run_scripts.run import splits
 from run_scripts.run.experiment import Experiment, folder_digest
 from run_scripts.run.splits import splits_of
 from tests.folders import write_questions
@@ -62,6 +63,24 @@ def test_few_shot_with_less_than_1000_left_chooses_on_what_is_left(rte, tmp_path
     assert sizes(splits_of(replace(rte, k=20), tmp_path))["valid"] == 4
     with pytest.raises(InputError, match="has 24 training examples"):
         splits_of(replace(rte, k=24), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("examples", "more", "expected"),
+    [
+        (67_349, {}, (66_349, 1000, 0)),
+        (2490, {}, (2241, 249, 0)),
+        (9, {}, (8, 1, 0)),
+        (2490, {"dev_examples": 100}, (2390, 100, 0)),
+        (67_349, {"k": 100}, (100, 1000, 7)),
+        (1775, {"k": 1000}, (1000, 775, 7)),
+        (1775, {"k": 1000, "dev_examples": 50}, (1000, 50, 7)),
+    ],
+)
+def test_how_many_are_drawn_of_real_training_sets(rte, monkeypatch, examples, more, expected):
+    """Frozen: other sizes, or another seed for all methods, would silently change every result."""
+    monkeypatch.setattr(splits, "count_drawn", lambda source: examples)
+    assert splits.drawn(replace(rte, seed=7, **more), DataFolder(Path(rte.data))) == expected
 
 
 @pytest.mark.parametrize("dev", [24, 100])

@@ -14,9 +14,14 @@ PARTS="few-shot few-shot-more k1000 full position length sharing"
 
 die() { echo "evidence.sh: $*" >&2; exit 1; }
 usage() { sed -n '2,/^set/p' "${BASH_SOURCE[0]}" | sed -e '/^set/d' -e 's/^# \{0,1\}//'; }
+printed() {  # so that a shell takes it as it is
+  local word line=
+  for word in "$@"; do case $word in *[][{}\ ]*) line+=" '$word'" ;; *) line+=" $word" ;; esac; done
+  echo "${line# }"
+}
 
 run="" parts="" dry=""
-case ${1:-} in -h | --help) usage; exit ;; --print) run=echo; shift ;; esac
+case ${1:-} in -h | --help) usage; exit ;; --print) run=printed; shift ;; esac
 backbone=${1:-}
 case $backbone in
   minilm) changes=() ;;
@@ -38,7 +43,14 @@ for part in ${parts:-$PARTS}; do
     more+=(backbone="checkpoints/roberta.large$([ "$part" = full ] || echo .mnli)/model.pt")
     case $part in few-shot*) more+=("tasks=[CR,MR,STS-B,MRPC]") ;; esac
     case $part in  # those of the files have rates and word vectors of MiniLM's
-      few-shot-more) more+=("rows=[s-idpg-phm,s-idpg-dnn,m-idpg-phm-glove,compacter,lora,id-spam,fine-tuning]") ;;
+      few-shot-more)
+        rows="s-idpg-phm,s-idpg-dnn,m-idpg-phm-glove,compacter,lora,id-spam,fine-tuning"
+        for method in prompt-tuning p-tuning-v2; do
+          rows+=",{name: $method-no-dropout, method: $method, options: {dropout: 0, attention-dropout: 0}}"
+        done
+        rows+=",{name: m-idpg-phm-no-dropout, method: m-idpg-phm, "
+        rows+="options: {dropout: 0, attention-dropout: 0, generator-dropout: 0}}"
+        more+=("rows=[$rows]") ;;
       k1000 | full) more+=("rows=[prompt-tuning,p-tuning-v2,m-idpg-phm,fine-tuning]") ;;
     esac
   fi

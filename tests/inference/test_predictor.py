@@ -129,7 +129,7 @@ def test_a_text_is_no_split_that_may_be_cut(place, folders, method):
     options = ["--shorten-method", method, "--shorten-data-split-list", "train"]
     path = write_checkpoint(place / f"{method}.pt", folders["singles"], place / "backbone" / "model.pt", *options)
     with pytest.raises(
-        InputError, match="^input 2 has [0-9]+ tokens, .*: shorten it, or let texts be cut at .*--trunc"
+        InputError, match="^input 2 has [0-9]+ tokens, .*: shorten it, or let texts be cut at their ends with truncate"
     ):
         load(path, device="cpu").predict(["red", "cat " * 40])
     assert load(path, device="cpu", truncate=True).predict(["red", "cat " * 40])

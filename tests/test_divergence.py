@@ -19,6 +19,8 @@ from fairseq_idpg.optim.half_precision import KeptHalfPrecision
 from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGTask
 from tests.folders import train, write_backbone, write_folder
 
+BATCH = {"net_input": {"src_tokens": torch.zeros(1, 1, dtype=torch.long)}}
+
 
 def bare_task():
     task = object.__new__(SentencePredictionIDPGTask)
@@ -55,8 +57,8 @@ class Steps:
         """One update by the loss ``factor`` * sum(weight); raises what fairseq's trainer would see."""
         model = SimpleNamespace(train=lambda: None, set_num_updates=lambda n: None)
         self.optimizer.zero_grad()
-        criterion = lambda model, sample: (self.weight.sum() * sample, 1, {})  # noqa: E731
-        self.task.train_step(factor, model, criterion, self.optimizer, self.updates)
+        criterion = lambda model, sample: (self.weight.sum() * factor, 1, {})  # noqa: E731
+        self.task.train_step(BATCH, model, criterion, self.optimizer, self.updates)
         Trainer.clip_grad_norm(self.trainer, 0.0)
         self.optimizer.step()
         self.updates += 1
@@ -143,7 +145,7 @@ def test_a_step_reads_no_number_from_the_device():
     model.set_num_updates = lambda n: None
     criterion = lambda model, sample: (weight.sum(), 1, {})  # noqa: E731
     optimizer = FairseqAdam(OmegaConf.structured(FairseqAdamConfig(lr=[0.1], tpu=False)), [weight])
-    task.train_step({}, model, criterion, optimizer, 0)
+    task.train_step(BATCH, model, criterion, optimizer, 0)
     assert weight.grad.is_meta
 
 

@@ -16,6 +16,7 @@ from .tasks import Task
 from .transforms import (
     ENTAILED,
     NOT_ENTAILED,
+    csv_quoted_noted,
     efl_descriptions,
     entailment_pairs,
     hidden_labels_left_out,
@@ -142,7 +143,10 @@ def _own_split(layout: str, name: str, file: Path, columns: Columns, strict: boo
     source = Source.file(file)
     malformed = Malformed(source.name, strict)
     columns = columns._replace(label_optional=name.startswith("test"))
-    return Split(name, source, _reader(layout, source, columns, malformed), malformed)
+    split = Split(name, source, _reader(layout, source, columns, malformed), malformed)
+    if layout == "tsv":
+        split.rows = csv_quoted_noted(split.rows, split.csv_quoted)
+    return split
 
 
 # --- transforms ----------------------------------------------------------------------------------

@@ -54,6 +54,7 @@ class Split:
     empty: int = 0
     too_long: int = 0  # joined longer than RoBERTa's 512 positions
     truncated: int = 0
+    csv_quoted: set[int] = field(default_factory=set)  # lines of a tsv with a text that looks quoted as in csv
 
 
 class Columns(NamedTuple):

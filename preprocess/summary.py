@@ -34,6 +34,12 @@ def summary(splits: Sequence[Split], labels: Labels) -> str:
             shown = "; ".join(f"line {line}: {reason}" for line, reason in bad[:SHOWN])
             rest = f"; and {len(bad) - SHOWN} more (preprocess.log)" if len(bad) > SHOWN else ""
             lines.append(f"{split.source.name}: skipped {shown}{rest}")
+        if split.csv_quoted:
+            lines.append(
+                f"{split.source.name}: {len(split.csv_quoted):,} lines, the first {min(split.csv_quoted)}, have a text "
+                "that looks quoted as in csv, and keep its quotes; if they are not the text's, save the file with "
+                "commas and give --from-csv"
+            )
     return "\n".join(lines)
 
 

@@ -3,6 +3,7 @@ form of EFL."""
 
 from __future__ import annotations
 
+import re
 from typing import Callable, Collection, Iterator
 
 from .errors import InputError
@@ -11,6 +12,7 @@ from .rows import Row, unknown_label
 Read = Callable[[Callable[[int], object]], Iterator[Row]]
 
 HIDDEN = (None, "", "-1", "-1.0")  # in the place of a test set's labels, as a file or the Hugging Face hub has them
+CSV_QUOTED = re.compile('"[^"]*(""[^"]*)+"')
 NOT_ENTAILED, ENTAILED = "not_entailment", "entailment"
 
 # EFL (Wang et al., 2021): a sentence entails the description of its class. A class that has one gives a pair for each
@@ -32,6 +34,18 @@ def hidden_labels_left_out(read: Read, classes: Collection[str]) -> Read:
         hidden = set(HIDDEN).difference(classes)
         known = any(row.label not in hidden for row in read(lambda count: None))
         return read(on_bytes) if known else (row._replace(label=None) for row in read(on_bytes))
+
+    return rows
+
+
+def csv_quoted_noted(read: Read, lines: set[int]) -> Read:
+    """The same rows; notes the lines that have a text in quotes of which those inside are doubled."""
+
+    def rows(on_bytes: Callable[[int], object]) -> Iterator[Row]:
+        for row in read(on_bytes):
+            if any(CSV_QUOTED.fullmatch(text) for text in row.texts):
+                lines.add(row.line)
+            yield row
 
     return rows
 

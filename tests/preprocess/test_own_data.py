@@ -130,6 +130,17 @@ def test_bom_crlf_quotes_and_white_space(commands):
     assert commands.texts(data, "train") == ['"a" \u00e9', ""] and commands.labels(data, "train") == ["1", "0"]
 
 
+def test_a_tsv_that_is_quoted_as_csv(commands, capsys):
+    """As pandas and spreadsheets write it: a quote in a text is doubled, and the text stands in quotes."""
+    path = commands.write("x.tsv", 'text\tlabel\n"a ""b"" c"\t1\n"so" it "is"\t0\n"""d"""\t0\n""\t1\n')
+    data = commands.ok("x", "--from-tsv", f"train={path}", "--text-columns", "text")
+    note = f"{path}: 2 lines, the first 2, have a text that looks quoted as in csv, and keep its quotes; if they are"
+    assert note in capsys.readouterr().out and note in (data.path / "preprocess.log").read_text()
+    path = commands.write("x.tsv", 'text\tlabel\n"so" it "is"\t0\n""\t1\n')
+    commands.ok("y", "--from-tsv", f"train={path}", "--text-columns", "text")
+    assert "looks quoted" not in capsys.readouterr().out
+
+
 class FakeLabels:
     names = ["neg", "pos"]
 

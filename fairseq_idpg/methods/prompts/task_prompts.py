@@ -71,7 +71,11 @@ class TaskPrompts(PromptMethod):
         self.training_only = ("reparameterization.",)
 
     def make_network(self, cfg: Any, out: int) -> Optional[nn.Module]:
-        """What makes the table while it is trained, ``out`` numbers for each of the t rows; None: it is a parameter."""
+        """What makes the table while it is trained, ``out`` numbers for each of the t rows; None: it is a parameter.
+
+        Raises:
+            InputError: a size of it is below 1.
+        """
         if str(cfg.prompt_reparameterization) == "none":
             return None
         if cfg.reparameterization_hidden_size < 1:

@@ -15,7 +15,7 @@ from preprocess.glove import mean_vectors
 from preprocess.vector_files import read_vectors, vector_files
 from preprocess.words import SplitWords, text_words
 
-from ..errors import InputError, ModelLost
+from ..errors import InputError, ModelFault, ModelLost
 from ..representations.kinds import GLOVE
 from ..saving.record import Record
 from .text import TextEncoder
@@ -49,7 +49,7 @@ class MeanVectors:
         """N x width, of texts whose sentences have these ids, each closed by ``</s>``.
 
         Raises:
-            InputError: the file is gone or damaged, or has vectors of another width.
+            ModelFault: the file is gone or damaged, or has vectors of another width.
             ModelLost: it is no longer the file that was named.
         """
         sentences = [self.text.decode([ids[:-1].tolist() for ids in part]) for part in parts]
@@ -73,14 +73,18 @@ class MeanVectors:
         if len(self.numbers) + len(new) > MOST_WORDS:
             self._forget()
             new = words
-        vectors, known = read_vectors(self.source, new)
-        if versions(self.source) != self.opened:
+        try:
+            vectors, known = read_vectors(self.source, new)
+            changed = versions(self.source) != self.opened
+        except InputError as error:  # whatever is asked
+            raise ModelFault(str(error)) from None
+        if changed:
             raise ModelLost(
                 f"the vectors in {self.source} were written to, or others put in their place, while they were in use: "
                 "start again"
             )
         if vectors.shape[1] != self.width:
-            raise InputError(
+            raise ModelFault(
                 f"the vectors in {self.source} have {vectors.shape[1]} numbers, and this model was trained on vectors "
                 f"of {self.width}: name the file of these"
             )

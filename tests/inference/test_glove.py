@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fairseq_idpg import load
-from fairseq_idpg.errors import ModelLost
+from fairseq_idpg.errors import ModelFault, ModelLost
 from fairseq_idpg.inference import glove
 from fairseq_idpg.inference.folder import load_on_folder
 from preprocess.errors import InputError
@@ -63,6 +63,9 @@ def test_vectors_that_others_take_the_place_of_give_no_answer(checkpoint, vector
     other.replace(own)
     predictor.predict([("cat", "red")])  # words that it has met
     with pytest.raises(ModelLost, match="vectors.txt were written to, or others put in their place, while they were"):
+        predictor.predict([("red", "dog")])
+    own.unlink()
+    with pytest.raises(ModelFault, match="vectors.txt does not exist"):  # which a server does not blame its clients for
         predictor.predict([("red", "dog")])
 
 

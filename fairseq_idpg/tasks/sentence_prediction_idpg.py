@@ -256,8 +256,8 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         """Fills the caches before the first step reads them."""
         check_room(dataset.states for dataset in self.datasets.values() if dataset.states is not None)
         for split, dataset in self.datasets.items():
-            fill_cache(dataset.representations, model.encoder, dataset.raw_tokens, dataset.sizes, split)
-            fill_states(dataset.states, model.encoder, dataset.raw_tokens)
+            fill_cache(dataset.representations, model, dataset.raw_tokens, dataset.sizes, split)
+            fill_states(dataset.states, model, dataset.raw_tokens)
 
     begin_valid_epoch = begin_epoch
 

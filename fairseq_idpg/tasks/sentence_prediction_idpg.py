@@ -124,11 +124,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
     @classmethod
     def setup_task(cls, cfg: Any, from_checkpoint: bool = False, **kwargs: Any) -> "SentencePredictionIDPGTask":
-        """The task of a folder, which may lack label names that a checkpoint has (``from_checkpoint``).
-
-        Raises:
-            InputError: folder and options do not fit each other.
-        """
+        """``from_checkpoint``: the folder may lack label names. Raises InputError where it and options do not fit."""
         check_kind(cfg.data, cfg.regression_target, cfg.num_classes)
         check_folder(cfg.data, cfg.regression_target, may_lack_labels=from_checkpoint)
         check_position(cfg.prompt_position, has_pairs(cfg.data))
@@ -281,6 +277,8 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         judged = refuse_batch(sample["net_input"]["src_tokens"], smaller, "the validation: ")
         with judged if self.judges else contextlib.nullcontext():
             loss, sample_size, logging_output = super().valid_step(sample, model, self.loss(criterion))
+        if self.judges:
+            model.check_backbone()
         if self.judges and not torch.isfinite(loss):
             lines = sample["id"] + 1
             raise InputError(

@@ -10,7 +10,7 @@ import torch
 from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
 from fairseq.data import Dictionary
-from fairseq.dataclass.configs import FairseqConfig
+from fairseq.dataclass.configs import DistributedTrainingConfig, EMAConfig, FairseqConfig
 from omegaconf import OmegaConf
 from torch import nn
 
@@ -22,14 +22,16 @@ from .errors import InputError
 from .optim.choices import PAIRS, check_optimization, literal, parse_pair
 
 TASK = "sentence_prediction_idpg"
+SECTIONS: List[Any] = [f.type for f in fields(FairseqConfig) if is_dataclass(f.type)]  # of fairseq's options
+DEFAULTS = {f.name: f.default for section in SECTIONS for f in fields(section) if "${" not in str(f.default)}
 # option -> its least value; with these values fairseq ends in a traceback, or trains nothing without a word
 LEAST = {
     **dict.fromkeys(("lr", "weight_decay", "clip_norm", "adam_eps", "seed", "num_workers", "warmup_updates"), 0),
     **dict.fromkeys(("max_epoch", "max_update", "init_token", "separator_token", "save_interval_updates"), 0),
     **dict.fromkeys(("batch_size", "batch_size_valid", "max_tokens", "max_tokens_valid", "update_freq"), 1),
     **dict.fromkeys(("save_interval", "validate_interval", "log_interval", "required_batch_size_multiple"), 1),
-    **dict.fromkeys(("total_num_update", "fp16_init_scale", "fp16_scale_window"), 1),
     "momentum": 0,
+    **dict.fromkeys(("total_num_update", "fp16_init_scale", "fp16_scale_window"), 1),
 }
 # options of which fairseq-train reads Python out of a text, as their defaults are those of others -> their kind
 UNTYPED = {"max_tokens_valid": int, "batch_size_valid": int, "update_epoch_batch_itr": bool}
@@ -38,7 +40,7 @@ REPORT = "report_"  # and a metric of preprocess/split_scores.py: the option tha
 METRICS = {
     **dict.fromkeys(("loss", "nll_loss", "accuracy"), None),
     **dict.fromkeys(("f1", "acc_and_f1"), "report_acc_and_f1"),
-    **{"mcc": "report_mcc"},
+    "mcc": "report_mcc",
     **dict.fromkeys(("pearson", "spearman", "pearson_and_spearman"), "report_pearson_and_spearman"),
     **{part: REPORT + metric for metric, parts in PARTS.items() for part in parts},
 }
@@ -48,18 +50,15 @@ SHARDING = "frozen weights are not sharded, and the state of trained ones is sma
 EMA = "the average would be of the frozen weights too, and training could not go on from a checkpoint"
 PARTS_OF_A_MODEL = "this model is not divided among devices"
 OF_SLOWMO = "it is for --ddp-backend slowmo, which is not supported"
+PIPELINE = [f.name for f in fields(DistributedTrainingConfig) if f.name.startswith("pipeline_")]
 # options of fairseq -> why nothing but their default is taken: with other values a training ends in a traceback, trains
 # something else, or is the same without a word
 UNSUPPORTED = {
     **dict.fromkeys(("zero_sharding", "cpu_offload", "use_sharded_state", "no_reshard_after_forward"), SHARDING),
     **dict.fromkeys(("fp32_reduce_scatter", "not_fsdp_flatten_parameters", "checkpoint_shard_count"), SHARDING),
     **dict.fromkeys(("slowmo_momentum", "slowmo_base_algorithm", "localsgd_frequency"), OF_SLOWMO),
-    **dict.fromkeys(("store_ema", "ema_decay", "ema_start_update", "ema_seed_model"), EMA),
-    **dict.fromkeys(("ema_update_freq", "ema_fp32"), EMA),
-    **dict.fromkeys(("model_parallel_size", "pipeline_model_parallel", "pipeline_balance"), PARTS_OF_A_MODEL),
-    **dict.fromkeys(("pipeline_devices", "pipeline_chunks", "pipeline_checkpoint"), PARTS_OF_A_MODEL),
-    **dict.fromkeys(("pipeline_encoder_balance", "pipeline_encoder_devices"), PARTS_OF_A_MODEL),
-    **dict.fromkeys(("pipeline_decoder_balance", "pipeline_decoder_devices"), PARTS_OF_A_MODEL),
+    **dict.fromkeys((f.name for f in fields(EMAConfig) if f.name != "_name"), EMA),
+    **dict.fromkeys(("model_parallel_size", *PIPELINE), PARTS_OF_A_MODEL),
     **dict.fromkeys(("num_shards", "shard_id", "max_valid_steps"), "training and validation read whole splits"),
     "update_ordered_indices_seed": "a training that goes on would draw other batches than one that was never stopped",
     "quantization_config_path": "it would change the frozen weights",
@@ -164,11 +163,9 @@ def _numbers(value: Any) -> List[float]:
 
 
 def _check_supported(args: Namespace) -> None:
-    for section in (field.type for field in fields(FairseqConfig) if is_dataclass(field.type)):
-        for name, default in ((option.name, option.default) for option in fields(section)):
-            refused = name in UNSUPPORTED and getattr(args, name, default) != default
-            if refused and not str(default).startswith("${"):  # another section's
-                raise InputError(f"{given(args, name)} is not supported: {UNSUPPORTED[name]}: leave it out")
+    for name, reason in UNSUPPORTED.items():
+        if getattr(args, name, DEFAULTS[name]) != DEFAULTS[name]:
+            raise InputError(f"{given(args, name)} is not supported: {reason}: leave it out")
     _check_flags(args)
     if not args.train_subset.startswith(TRAIN):
         raise InputError(

@@ -95,7 +95,7 @@ def encode(data: DataFolder, args: argparse.Namespace, options: argparse.Namespa
         dataset = task.load_dataset(split, combine=split == "train", need_labels=False)
         stored: Any = dataset.representations  # there is a cache
         known = stored.complete
-        fill_cache(stored, model.encoder, dataset.raw_tokens, dataset.sizes, split)
+        fill_cache(stored, model, dataset.raw_tokens, dataset.sizes, split)
         print(f"{data.path} {split}: {len(dataset):,} rows {'were there' if known else 'written'}")
 
 

@@ -33,7 +33,11 @@ def logged_command(level: int = logging.INFO) -> Iterator[None]:
 
 @contextlib.contextmanager
 def reading_data() -> Iterator[None]:
-    """Around reading of a data folder: a file that cannot be read is bad input."""
+    """Around reading of a data folder.
+
+    Raises:
+        InputError: in the place of OSError, for a file that cannot be read.
+    """
     try:
         yield
     except OSError as error:

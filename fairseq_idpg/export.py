@@ -236,7 +236,7 @@ def was_trained_on(state: Mapping[str, Any], data: Any, dataset: Mapping[str, An
 
 
 def read_run_record(path: str) -> Dict[str, Any]:
-    """A record with ``scores``: {split: {name: value}}."""
+    """A record with ``scores``: {split: {name: value}}; raises InputError where it cannot be read, or is none."""
     try:
         record = json.loads(Path(path).read_text(encoding="utf-8"))
         scores = {

@@ -109,7 +109,7 @@ def layout_of(args: argparse.Namespace) -> str:
 
 
 def format_of(args: argparse.Namespace) -> str:
-    """How predictions of --text are written."""
+    """How predictions of --text are written; raises InputError for a suffix of --out that does not say so."""
     suffix = "" if args.out is None else args.out.suffix[1:]
     if args.format or not suffix:
         return args.format or "tsv"

@@ -113,7 +113,7 @@ def report(results: Dict[str, Any]) -> str:
 
 
 def check_options(args: argparse.Namespace, pairs: int) -> None:
-    """Refuses what would only be found out after the models have run."""
+    """Raises InputError for what would only be found out after the models have run."""
     for k in args.top_k or TOP:
         if not 1 <= k <= pairs:
             raise InputError(f"--top-k {k}: split {args.split} of {args.data} has {pairs} pairs, give 1 to {pairs}")
@@ -134,9 +134,10 @@ def check_options(args: argparse.Namespace, pairs: int) -> None:
 
 
 def refuse_other_states(cfg: Any) -> None:
-    """M(x) of a single sentence cannot be had from a folder that holds the word vectors of pairs.
+    """Raises InputError for models whose ``<s>`` state of a single sentence is none.
 
-    A model that predicts words was trained at ``<mask>``, in a template that is of pairs.
+    M(x) of one cannot be had from a folder that holds the word vectors of pairs. A model that predicts words was
+    trained at ``<mask>``, in a template that is of pairs.
     """
     if predicts_words(cfg):
         raise InputError(
@@ -151,7 +152,11 @@ def refuse_other_states(cfg: Any) -> None:
 
 
 def load_models(args: argparse.Namespace) -> Dict[str, LoadedModel]:
-    """The models to compare by the names they are shown under."""
+    """The models to compare by the names they are shown under.
+
+    Raises:
+        InputError: see ``load_trained`` and ``load_untrained``; --prompt-position has no effect.
+    """
     dictionary = load_dictionary(f"{args.data}/input0/dict.txt")
     overrides = {**parse_overrides(args.model_overrides), "data": args.data}
     named = {"--path": args.path, **({} if args.baseline is None else {"--baseline": args.baseline})}
@@ -200,7 +205,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Prints the tables and writes the files that were asked for."""
+    """Prints the tables and writes the files that were asked for.
+
+    Raises:
+        InputError: see ``gold_scores``, ``check_options`` and ``load_models``.
+    """
     if not 0 < args.largest_score < math.inf:
         raise InputError(f"--largest-score {args.largest_score:g}: give a positive number")
     scores = gold_scores(DataFolder(Path(args.data)), args.split, args.largest_score)

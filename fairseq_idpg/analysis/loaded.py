@@ -83,7 +83,7 @@ def load_trained(
 
 
 def build_trained(state: Dict[str, Any], path: str, option: str, dictionary: Dictionary) -> LoadedModel:
-    """The model of a checkpoint that was read, see ``load_trained``."""
+    """The model of a checkpoint that was read; arguments and errors are those of ``load_trained``."""
     cfg = state["cfg"]
     if cfg.task.init_token is None:
         raise InputError(f"{option} {path} was trained without --init-token, so that it has no <s> state: give another")

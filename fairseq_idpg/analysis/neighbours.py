@@ -43,6 +43,9 @@ class NearestWords:
 
         Args:
             what: names ``top`` in errors.
+
+        Raises:
+            InputError: there are not so many words.
         """
         if not 1 <= top <= len(self.candidates):
             raise InputError(f"{what} {top}: {self.vocabulary.path} has {len(self.candidates)} words, give 1 to that")
@@ -98,7 +101,11 @@ def check_method(cfg: Any, with_data: bool) -> None:
 
 
 def prompt_method(loaded: LoadedModel, layer: int) -> PromptMethod:
-    """The part of the model's method that makes prompts, at ``layer`` too."""
+    """The part of the model's method that makes prompts.
+
+    Raises:
+        InputError: none of them at ``layer``.
+    """
     method = next(part for part in loaded.model.method.modules() if isinstance(part, PromptMethod))
     if layer not in method.places:
         places = ", ".join(map(str, method.places))
@@ -109,7 +116,11 @@ def prompt_method(loaded: LoadedModel, layer: int) -> PromptMethod:
 def generated_sections(
     loaded: LoadedModel, method: PromptMethod, vocabulary: Vocabulary, args: argparse.Namespace
 ) -> List[Tuple[str, Tensor]]:
-    """(text, t x d generated rows) of the first examples of the split."""
+    """(text, t x d generated rows) of the first examples of the split.
+
+    Raises:
+        InputError: it has not so many.
+    """
     folder = DataFolder(Path(args.data))
     sentences = [folder.rows(part, args.split) for part in folder.inputs]
     if not 1 <= args.examples <= len(sentences[0]):
@@ -138,7 +149,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Prints a line for each row."""
+    """Prints a line for each row.
+
+    Raises:
+        InputError: no dictionary is named, or another than that of --data; see ``load_trained`` and ``check_method``.
+    """
     if args.dict is None and args.data is None:
         raise InputError("--dict is missing: name the backbone's dict.txt or a folder that was made with it")
     source = args.dict or Path(args.data)

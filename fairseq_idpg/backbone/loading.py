@@ -92,7 +92,11 @@ class Backbone:
 
 
 def backbone_path(named: str) -> str:
-    """The absolute path of --backbone, which must exist."""
+    """The absolute path of --backbone.
+
+    Raises:
+        InputError: none is named, or there is no such file.
+    """
     if not named or named == NO_BACKBONE:
         raise InputError(
             "--backbone is missing: give the path of a fairseq RoBERTa checkpoint (checkpoints/README.md says how to "
@@ -111,15 +115,21 @@ def read_checkpoint(path: str, option: str, **how: bool) -> Tuple[Dict[str, Any]
     """(model options, tensors) of a fairseq RoBERTa, this package's or fairseq's own; ``how``: see ``read_file``.
 
     ``option`` is the one that named the file, for the error. The options are as they stand in the file, of any type.
+
+    Raises:
+        InputError: see ``read_file`` and ``check_is_roberta``.
     """
     state = read_file(path, option, **how)
     return check_is_roberta(state, f"{option} {path}"), state["model"]
 
 
 def read_backbone(path: str) -> Backbone:
-    """Reads the backbone's checkpoint; one that holds only what was trained is refused.
+    """Reads the backbone's checkpoint.
 
     Its tensors stay in the file until they are needed, and a file that is known is not looked through again.
+
+    Raises:
+        InputError: see ``read_file``; it holds only what was trained.
     """
     known = recall(path)
     opened = os.stat(path) if is_archive(path) else None
@@ -192,7 +202,10 @@ def check_geometry(backbone: Backbone, args: Any, dictionary: Dictionary) -> Non
 
 
 def check_vocabulary(backbone: Backbone, dictionary: Dictionary, rows: int) -> None:
-    """The data's dictionary must be the backbone's: same size, and same symbols where dict.txt stands beside it."""
+    """Raises InputError unless the data's dictionary is the backbone's.
+
+    It must have the same size, and the same symbols where dict.txt stands beside it.
+    """
     if rows != len(dictionary):
         raise InputError(
             f"the data's dictionary has {len(dictionary)} symbols but the backbone {backbone.path} has {rows}: "

@@ -73,6 +73,10 @@ def load_on_folder(
 
     Args:
         truncate: cuts examples that are too long at their ends.
+
+    Raises:
+        InputError: see ``load_state``, ``check_is_ours`` and ``check_int8``; nothing says what the classes are called;
+            the model does not fit into memory.
     """
     check_is_there(checkpoint, f"--path {checkpoint}")
     device = torch.device("cpu" if cpu or not torch.cuda.is_available() else "cuda")

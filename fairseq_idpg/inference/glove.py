@@ -1,9 +1,10 @@
 """M(x) of methods that read word vectors: the mean vector of a text, as ``python -m preprocess glove`` makes it."""
 
 import logging
+import os
 import threading
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from preprocess.glove import mean_vectors
 from preprocess.vector_files import read_vectors, vector_files
 from preprocess.words import SplitWords, text_words
 
-from ..errors import InputError
+from ..errors import InputError, ModelFault, ModelLost
 from ..representations.kinds import GLOVE
 from ..saving.record import Record
 from .text import TextEncoder
@@ -41,13 +42,15 @@ class MeanVectors:
         self.text = text
         self.width = width
         self.lock = threading.Lock()
+        self.opened = versions(source)
         self._forget()
 
     def rows(self, parts: Sequence[List[Tensor]]) -> Tensor:
         """N x width, of texts whose sentences have these ids, each closed by ``</s>``.
 
         Raises:
-            InputError: the file is gone or damaged, or has vectors of another width.
+            ModelFault: the file is gone or damaged, or has vectors of another width.
+            ModelLost: it is no longer the file that was named.
         """
         sentences = [self.text.decode([ids[:-1].tolist() for ids in part]) for part in parts]
         texts = [text_words(" ".join(both)) for both in zip(*sentences)]
@@ -70,14 +73,29 @@ class MeanVectors:
         if len(self.numbers) + len(new) > MOST_WORDS:
             self._forget()
             new = words
-        vectors, known = read_vectors(self.source, new)
+        try:
+            vectors, known = read_vectors(self.source, new)
+            changed = versions(self.source) != self.opened
+        except InputError as error:  # whatever is asked
+            raise ModelFault(str(error)) from None
+        if changed:
+            raise ModelLost(
+                f"the vectors in {self.source} were written to, or others put in their place, while they were in use: "
+                "start again"
+            )
         if vectors.shape[1] != self.width:
-            raise InputError(
+            raise ModelFault(
                 f"the vectors in {self.source} have {vectors.shape[1]} numbers, and this model was trained on vectors "
                 f"of {self.width}: name the file of these"
             )
         self.numbers.update({word: number for number, word in enumerate(new, start=len(self.numbers))})
         self.vectors, self.known = np.concatenate([self.vectors, vectors]), np.concatenate([self.known, known])
+
+
+def versions(source: Path) -> List[Tuple[int, ...]]:
+    """What changes with the files of vectors, which are too large to be compared each time."""
+    found = map(os.stat, vector_files(source))
+    return [(file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns) for file in found]
 
 
 def reads_vectors(model: Any) -> bool:

@@ -134,7 +134,7 @@ class TextFile:
 
 
 def of_columns(line: str) -> Text:
-    """``first<tab>second``."""
+    """``first<tab>second``; raises ValueError for other lines."""
     fields = line.split("\t")
     if len(fields) != 2:
         raise ValueError(f"{len(fields)} columns instead of the 2 of a pair")
@@ -142,7 +142,7 @@ def of_columns(line: str) -> Text:
 
 
 def of_json(line: str) -> Text:
-    """See ``of_value``."""
+    """See ``of_value``; raises ValueError for what is not JSON, too."""
     try:
         value = json.loads(line, object_pairs_hook=distinct) if line.strip() else ""
     except (ValueError, RecursionError) as error:
@@ -151,7 +151,7 @@ def of_json(line: str) -> Text:
 
 
 def of_value(value: Any) -> Text:
-    """See ``JSON_FORM``; other keys of an object are left aside."""
+    """See ``JSON_FORM``; other keys of an object are left aside. Raises ValueError for values of other forms."""
     if isinstance(value, dict):
         value = of_object(value)
     if is_text(value):

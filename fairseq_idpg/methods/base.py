@@ -109,6 +109,9 @@ class Method(nn.Module, ABC):
         Args:
             representation: M(x), B x d (word vectors: B x their width; ``last-states``: ``States``), if there is a
                 ``representation``.
+
+        Raises:
+            InputError: it is trained, and the checkpoint that was loaded has left out what only training needs.
         """
         return NOTHING
 

@@ -116,7 +116,11 @@ def check_rate(cfg: Any, name: str) -> None:
 
 
 def parse_layers(flag: str, text: str, layers: int, words: str) -> Tuple[int, ...]:
-    """``0,4,8`` -> layer numbers in rising order; ``words`` are what else option ``flag`` takes, for the error."""
+    """``0,4,8`` -> layer numbers in rising order; ``words`` are what else option ``flag`` takes, for the error.
+
+    Raises:
+        InputError: it is no such list, or the backbone has no such layer.
+    """
     try:
         chosen = tuple(sorted({int(part) for part in text.split(",")}))
     except ValueError:
@@ -127,5 +131,5 @@ def parse_layers(flag: str, text: str, layers: int, words: str) -> Tuple[int, ..
 
 
 def some_layers(flag: str, text: str, layers: int) -> Tuple[int, ...]:
-    """``all`` | ``0,4,8`` -> layer numbers in rising order."""
+    """``all`` | ``0,4,8`` -> layer numbers in rising order; errors as of ``parse_layers``."""
     return tuple(range(layers)) if text == "all" else parse_layers(flag, text, layers, "all")

@@ -82,6 +82,9 @@ class SavesTrainableOnly(BaseFairseqModel):
         """Takes the encoder's weights from a checkpoint; heads and prompts in it are left aside.
 
         Those that are frozen become the file's own, so that no memory is spent on them; what is trained is copied.
+
+        Raises:
+            InputError: it does not fit --arch, or lacks what the model reads.
         """
         state = {
             name: value for name, value in backbone.weights.items() if not name.startswith("classification_heads.")
@@ -140,7 +143,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         return torch.nn.Module.load_state_dict(self, state, strict=False, assign=assign)
 
     def check_backbone(self) -> None:
-        """Raises InputError where the weights may have changed because somebody wrote into their file."""
+        """Raises ModelLost where the weights may have changed because somebody wrote into their file."""
         if self.shared_weights is not None:
             self.shared_weights.check(self)
 

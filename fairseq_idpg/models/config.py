@@ -2,14 +2,14 @@
 
 import argparse
 import contextlib
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from fairseq import utils
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import II, OmegaConf, open_dict
 
+from ..arguments import SECTIONS
 from ..methods.options import fill_options, joined_options, options_of
 from ..methods.registry import PRESETS, find_preset
 
@@ -84,10 +84,7 @@ def predicts_words(cfg: Any) -> bool:
 MethodConfig: Any = joined_options(
     "MethodConfig",
     configs=[method.config for preset in PRESETS.values() for method in preset.methods],
-    beside=[
-        *(BackboneConfig, PredictionConfig),
-        *(section.type for section in fields(FairseqConfig) if is_dataclass(section.type)),
-    ],
+    beside=[BackboneConfig, PredictionConfig, *SECTIONS],
 )
 METHOD_OPTIONS = options_of(MethodConfig)
 

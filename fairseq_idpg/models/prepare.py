@@ -113,7 +113,11 @@ def prepare_model(model: Any, data: DataFacts, training: bool) -> None:
 
 
 def set_initial_values(model: Any, data: DataFacts) -> None:
-    """Where the method starts, and the head if --head-init-from names a checkpoint."""
+    """Where the method starts, and the head if --head-init-from names a checkpoint.
+
+    Raises:
+        InputError: there is not one text for each class; see ``Method.set_initial_values`` and ``load_head``.
+    """
     cfg = model.args
     if str(getattr(cfg, "prompt_init", None)) == "class-labels" and cfg.prompt_init_text:
         texts, classes = cfg.prompt_init_text.split("|"), data.task_cfg.num_classes

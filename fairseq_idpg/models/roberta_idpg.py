@@ -71,7 +71,11 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
     @classmethod
     def build_model(cls, cfg: Any, task: Any) -> "RobertaIDPGModel":
         """Builds the model and fills it from ``cfg.backbone``; a model without its backbone is never returned
-        as ready (see ``SavesTrainableOnly`` for checkpoints that bring the whole backbone with them)."""
+        as ready (see ``SavesTrainableOnly`` for checkpoints that bring the whole backbone with them).
+
+        Raises:
+            InputError: options contradict each other; the backbone is missing, damaged or of another size.
+        """
         fill_method_options(cfg)
         options: Any = OmegaConf.to_container(cfg, resolve=True) if OmegaConf.is_config(cfg) else vars(cfg)
         args = argparse.Namespace(**options)
@@ -173,6 +177,9 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
 
         Returns:
             As fairseq's RobertaModel: (B x T' x d features or B x classes logits, extra).
+
+        Raises:
+            InputError: the backbone was not loaded; the batch does not say where the prompt goes, or lacks M(x).
         """
         if not self.backbone_loaded:
             raise InputError(

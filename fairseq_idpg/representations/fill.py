@@ -2,11 +2,10 @@
 
 import contextlib
 import logging
-from typing import Callable, Iterator, Optional
+from typing import Any, Callable, Iterator, Optional
 
 import numpy as np
 import torch
-from fairseq.models.roberta.model import RobertaEncoder
 from torch import Tensor
 from tqdm import tqdm
 
@@ -22,7 +21,7 @@ TOKENS_AT_A_TIME = 8192
 
 def fill_cache(
     stored: Optional[Stored],
-    encoder: RobertaEncoder,
+    model: Any,
     tokens_of: Callable[[np.ndarray], Tensor],
     sizes: np.ndarray,
     split: str,
@@ -30,7 +29,8 @@ def fill_cache(
     """Computes the missing rows of M(x), see ``_fill``; nothing to do without a cache.
 
     Args:
-        tokens_of: n example numbers -> n x T tokens, padded, as ``encoder`` reads them.
+        model: ``roberta_idpg``, whose backbone computes them.
+        tokens_of: n example numbers -> n x T tokens, padded, as the backbone reads them.
         sizes: N, tokens of each example.
         split: its name, for the log.
     """
@@ -38,30 +38,28 @@ def fill_cache(
         return
 
     def compute(index: np.ndarray, tokens: Tensor, padded: bool) -> Tensor:
-        return sentence_representation(encoder, tokens, kind=stored.key.kind, padded=padded)
+        return sentence_representation(model.encoder, tokens, kind=stored.key.kind, padded=padded)
 
-    _fill(stored, encoder, tokens_of, compute, sizes, "M(x)", split)
+    _fill(stored, model, tokens_of, compute, sizes, "M(x)", split)
 
 
-def fill_states(
-    cache: Optional[StateCache], encoder: RobertaEncoder, tokens_of: Callable[[np.ndarray], Tensor]
-) -> None:
+def fill_states(cache: Optional[StateCache], model: Any, tokens_of: Callable[[np.ndarray], Tensor]) -> None:
     """Computes the missing states, see ``_fill``; nothing to do without a cache."""
     if cache is None:
         return
     lengths = np.diff(cache.starts)
 
     def compute(index: np.ndarray, tokens: Tensor, padded: bool) -> Tensor:
-        states = encoder.sentence_encoder.states_before(cache.layer, tokens, padded).transpose(0, 1)
+        states = model.encoder.sentence_encoder.states_before(cache.layer, tokens, padded).transpose(0, 1)
         of_text = np.arange(tokens.size(1)) < lengths[index, None]  # numbered here: a device would be waited for
         return states.flatten(0, 1).index_select(0, torch.from_numpy(np.flatnonzero(of_text)).to(states.device))
 
-    _fill(cache, encoder, tokens_of, compute, lengths, "states", cache.split)
+    _fill(cache, model, tokens_of, compute, lengths, "states", cache.split)
 
 
 def _fill(
     cache: RowCache,
-    encoder: RobertaEncoder,
+    model: Any,
     tokens_of: Callable[[np.ndarray], Tensor],
     compute: Callable[[np.ndarray, Tensor, bool], Tensor],
     sizes: np.ndarray,
@@ -75,20 +73,26 @@ def _fill(
     Args:
         compute: example numbers, their tokens, whether there are pads among them -> their rows.
         what, split: for the log.
+
+    Raises:
+        InputError: see ``RowCache``; a batch does not fit into memory.
+        ModelLost: somebody has written into the backbone's file; what was computed since then is not kept.
     """
     if cache.complete:
         cache.open()
         return
-    device = next(encoder.parameters()).device
+    device, pad = next(model.encoder.parameters()).device, model.encoder.dictionary.pad()
     bar = tqdm(total=len(sizes), desc=f"{what} of {split}", unit=" examples", disable=None, leave=False)
 
     def encode(index: np.ndarray) -> Tensor:
         tokens = tokens_of(index)
         bar.update(len(index))
         with refuse_batch(tokens, WITHOUT_GPU, f"{cache.option}, split {split}: "):
-            return compute(index, tokens.to(device), bool(tokens.eq(encoder.dictionary.pad()).any()))
+            rows = compute(index, tokens.to(device), bool(tokens.eq(pad).any()))
+        model.check_backbone()
+        return rows
 
-    with bar, exact_products(), evaluating(encoder), torch.no_grad():
+    with bar, exact_products(), evaluating(model.encoder), torch.no_grad():
         cache.fill(encode, length_sorted_batches(sizes, TOKENS_AT_A_TIME))
     logger.info(f"split {split}: {what} of {len(sizes):,} examples in {cache.path('npy')}")
 

@@ -15,7 +15,11 @@ logger = logging.getLogger(__name__)
 
 
 def vectors_width(data: str, given: Optional[int]) -> int:
-    """Width of the folder's vectors, which --representation-width, if given, must agree with."""
+    """Width of the folder's vectors.
+
+    Raises:
+        InputError: it has none, or --representation-width is ``given`` and another.
+    """
     with reading_data():
         width = read_facts(Path(data))["dim"]
     if given and given != width:

@@ -24,7 +24,7 @@ def card_text(name: str, record: Record, config: Mapping[str, Any], trained: int
 
     Args:
         name: of the folder.
-        config: what ``config.json`` says, see ``shared.py``.
+        config: what ``config.json`` says, see ``shared_folder.py``.
         trained: numbers that the tensors hold.
     """
     run, backbone = config["run"], config["backbone"]

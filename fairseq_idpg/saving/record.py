@@ -121,18 +121,18 @@ def listed(labels: Optional[List[str]]) -> str:
     return ", ".join(labels[:8] + ["..."] * (len(labels) > 8)) if labels else "unknown"
 
 
+def _differ(one: Record, other: Record, name: str) -> bool:
+    a, b = getattr(one, name), getattr(other, name)
+    return a is not None and b is not None and a != b
+
+
 def check_same_data(theirs: Record, ours: Record, data: str) -> None:
     """Whether a model with the record ``theirs`` can read the folder ``data``, whose record is ``ours``.
 
     Raises:
         InputError: with the first reason why not. Label names are compared in ``LabelOrder``.
     """
-
-    def differ(name: str) -> bool:
-        a, b = getattr(theirs, name), getattr(ours, name)
-        return a is not None and b is not None and a != b
-
-    if differ("regression"):
+    if _differ(theirs, ours, "regression"):
         raise InputError(
             "this checkpoint was trained on scores, and this run is on classes: give --regression-target "
             f"--num-classes 1 and a folder with scores, or a checkpoint of classes ({data})"
@@ -140,7 +140,7 @@ def check_same_data(theirs: Record, ours: Record, data: str) -> None:
             else f"this checkpoint was trained on classes ({listed(theirs.labels)}), and --regression-target is for "
             "scores: leave it out, or give a checkpoint of scores"
         )
-    if differ("pairs"):
+    if _differ(theirs, ours, "pairs"):
         kinds = ("sentence pairs", "single sentences")
         trained, found = kinds if theirs.pairs else kinds[::-1]
         raise InputError(
@@ -152,25 +152,29 @@ def check_same_data(theirs: Record, ours: Record, data: str) -> None:
         if given != token:
             remedy = f"leave {option} out" if token is None else f"give {option} {token}"
             raise InputError(f"{option} is {given}, and this checkpoint was trained with {token}: {remedy}")
-    if differ("bpe"):
+    _check_same_encoder(theirs, ours, data)
+    if _differ(theirs, ours, "scale"):
+        raise InputError(
+            f"the scores of {data} are divided by {ours.scale:g}, those that this checkpoint was trained on by "
+            f"{theirs.scale:g}: preprocess them with the same scale"
+        )
+
+
+def _check_same_encoder(theirs: Record, ours: Record, data: str) -> None:
+    if _differ(theirs, ours, "bpe"):
         raise InputError(
             f"{data} was encoded with --bpe {ours.bpe}, and the data of this checkpoint with {theirs.bpe}: preprocess "
             f"it with --bpe {theirs.bpe}"
         )
-    if differ("dictionary"):
+    if _differ(theirs, ours, "dictionary"):
         raise InputError(
             f"the dictionary of {data} (SHA-256 of its symbols {ours.dictionary:.12}) is not the one that this "
             f"checkpoint was trained with ({theirs.dictionary:.12}): preprocess the data with that one"
         )
-    if differ("bpe_sha256"):
+    if _differ(theirs, ours, "bpe_sha256"):
         raise InputError(
             f"{data} was encoded with other files of --bpe {ours.bpe} (SHA-256 {ours.bpe_sha256:.12}) than the data of "
             f"this checkpoint ({theirs.bpe_sha256:.12}): preprocess it with the same --vocab"
-        )
-    if differ("scale"):
-        raise InputError(
-            f"the scores of {data} are divided by {ours.scale:g}, those that this checkpoint was trained on by "
-            f"{theirs.scale:g}: preprocess them with the same scale"
         )
 
 

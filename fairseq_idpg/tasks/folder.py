@@ -14,6 +14,7 @@ from preprocess.checksums import FOLDER_FACTS
 from preprocess.data_folder import DataFolder
 from preprocess.encoders import load_encoder
 from preprocess.encoders.base import Encoder
+from preprocess.few_shot import has_exchanged_pairs
 from preprocess.flags import flag_name
 from preprocess.glove_folder import read_facts
 from preprocess.questions import Questions, question_file
@@ -32,7 +33,7 @@ def has_pairs(data: str) -> bool:
 
 
 def check_folder(data: str, regression: bool, may_lack_labels: bool = False) -> None:
-    """The folder must hold input0 and, for classification, label, each with its dictionary, undamaged."""
+    """Raises InputError unless the folder holds input0 and, for classes, label, each with its dictionary, undamaged."""
     if not os.path.isdir(data):
         raise InputError(f"data folder {data} does not exist: give a binarized sentence-prediction folder")
     for part in ["input0"] if regression or may_lack_labels else ["input0", "label"]:
@@ -40,6 +41,21 @@ def check_folder(data: str, regression: bool, may_lack_labels: bool = False) -> 
             raise InputError(f"data folder {data} has no {part}/dict.txt: {PREPROCESS}")
     with reading_data():
         DataFolder(Path(data), regression)
+
+
+def check_swapped(data: str, training: bool) -> None:
+    """The folder must hold pairs that --swap-pairs append can exchange; before ``training`` in one order each.
+
+    Raises:
+        InputError: single sentences, or pairs in both orders.
+    """
+    if not has_pairs(data):
+        raise InputError(f"--swap-pairs append needs sentence pairs, but {data} has no input1: leave it out")
+    if training and has_exchanged_pairs(DataFolder(Path(data))):
+        raise InputError(
+            f"--swap-pairs append: {data} was made with --swap-pairs append and has each training pair in both orders: "
+            "leave it out"
+        )
 
 
 def check_files(data: str, split: str, regression: Optional[bool], combine: bool = False) -> None:
@@ -92,7 +108,11 @@ def find_questions(data: str, split: str, reports: Sequence[str], examples: int)
 def both_lengths(
     data: str, split: str, dictionary: Dictionary, combine: bool
 ) -> Tuple[np.ndarray, Optional[np.ndarray]]:
-    """Lengths of the first sentences of a split, and of the second ones, None without; see ``sentence_lengths``."""
+    """Lengths of the first sentences of a split, and of the second ones, None without; see ``sentence_lengths``.
+
+    Raises:
+        InputError: there are more of one kind than of the other; see ``read_sentences``.
+    """
     a = sentence_lengths(data, "input0", split, dictionary, combine)
     if not has_pairs(data):
         return a, None
@@ -109,7 +129,11 @@ def sentence_lengths(data: str, part: str, split: str, dictionary: Dictionary, c
 
 
 def read_sentences(data: str, part: str, split: str, dictionary: Dictionary, combine: bool) -> Any:
-    """fairseq's dataset of the sentences of ``part`` (input0 or input1), each closed by ``</s>``."""
+    """fairseq's dataset of the sentences of ``part`` (input0 or input1), each closed by ``</s>``.
+
+    Raises:
+        InputError: there is no such split, or nothing in it.
+    """
     path = os.path.join(data, part, split)
     if not os.path.isfile(path + ".idx"):
         raise InputError(f"data folder {data} has no {part}/{split}.idx: {PREPROCESS} or name another subset")
@@ -177,7 +201,11 @@ def vector_digests(data: str) -> Optional[Dict[str, str]]:
 
 
 def preprocess_facts(data: str) -> Record:
-    """What ``preprocess.json`` says: the task's name, the encoder, the scale of scores; nothing where there is none."""
+    """What ``preprocess.json`` says: the task's name, the encoder, the scale of scores; nothing where there is none.
+
+    Raises:
+        InputError: it is damaged.
+    """
     path = Path(data, FOLDER_FACTS)
     if not os.path.isfile(path):  # Path's own fails in a folder that one may not enter
         return Record()

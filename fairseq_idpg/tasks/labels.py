@@ -128,7 +128,7 @@ def check_kind(data: str, regression: bool, num_classes: int) -> None:
 
 
 def check_num_classes(data: str, num_classes: int, labels: Optional[Dictionary]) -> None:
-    """--num-classes must be what the label dictionary holds; ``labels`` is None for regression."""
+    """Raises InputError unless --num-classes is what the label dictionary holds; ``labels`` is None for regression."""
     if num_classes < 1:
         raise InputError(f"--num-classes {num_classes}: give the number of classes (1 for --regression-target)")
     if labels is None:
@@ -182,7 +182,7 @@ def check_labelled(
 
 
 def check_labels(data: str, split: str, regression: bool, combine: bool, examples: int) -> None:
-    """Every example must have a label."""
+    """Raises InputError unless every example has a label."""
     path = os.path.join(data, "label", f"{split}.label" if regression else f"{split}.idx")
     if not os.path.isfile(path):
         raise InputError(

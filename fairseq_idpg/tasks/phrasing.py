@@ -69,7 +69,7 @@ class Phrased:
         joined = torch.cat([tokens[:1], placed[0], between, *placed[1:], tokens[-1:]])
         cut = self.shorten(joined, index)
         kept = self.shorten.kept_a[index], None if kept_b is None else kept_b[index]
-        return self.template.join(split_sentences(cut, *kept, separators))[0]
+        return self.template.join(split_sentences(cut, *kept, separators))
 
 
 class Placed(NamedTuple):

@@ -4,7 +4,6 @@ import contextlib
 import os
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy as np
@@ -14,9 +13,6 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 from omegaconf import II
-
-from preprocess.data_folder import DataFolder
-from preprocess.few_shot import has_exchanged_pairs
 
 from ..arguments import TRAIN, check_task, check_tokens, reported
 from ..criterions.all_words import AllWords
@@ -36,6 +32,7 @@ from .folder import (
     both_lengths,
     check_files,
     check_folder,
+    check_swapped,
     encode_text,
     find_questions,
     folder_record,
@@ -127,17 +124,12 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
     @classmethod
     def setup_task(cls, cfg: Any, from_checkpoint: bool = False, **kwargs: Any) -> "SentencePredictionIDPGTask":
-        """``from_checkpoint``: the folder may lack label names, which the checkpoint has."""
+        """``from_checkpoint``: the folder may lack label names. Raises InputError where it and options do not fit."""
         check_kind(cfg.data, cfg.regression_target, cfg.num_classes)
         check_folder(cfg.data, cfg.regression_target, may_lack_labels=from_checkpoint)
         check_position(cfg.prompt_position, has_pairs(cfg.data))
-        if str(cfg.swap_pairs) == "append" and not has_pairs(cfg.data):
-            raise InputError(f"--swap-pairs append needs sentence pairs, but {cfg.data} has no input1: leave it out")
-        if str(cfg.swap_pairs) == "append" and not from_checkpoint and has_exchanged_pairs(DataFolder(Path(cfg.data))):
-            raise InputError(
-                f"--swap-pairs append: {cfg.data} was made with --swap-pairs append and has each training pair in both "
-                "orders: leave it out"
-            )
+        if str(cfg.swap_pairs) == "append":
+            check_swapped(cfg.data, training=not from_checkpoint)
         dictionary = cls.load_dictionary(os.path.join(cfg.data, "input0", "dict.txt"))
         check_tokens(cfg, dictionary)
         labels = load_labels(cfg, cls.load_dictionary, from_checkpoint)
@@ -260,8 +252,8 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         """Fills the caches before the first step reads them."""
         check_room(dataset.states for dataset in self.datasets.values() if dataset.states is not None)
         for split, dataset in self.datasets.items():
-            fill_cache(dataset.representations, model.encoder, dataset.raw_tokens, dataset.sizes, split)
-            fill_states(dataset.states, model.encoder, dataset.raw_tokens)
+            fill_cache(dataset.representations, model, dataset.raw_tokens, dataset.sizes, split)
+            fill_states(dataset.states, model, dataset.raw_tokens)
 
     begin_valid_epoch = begin_epoch
 
@@ -285,6 +277,8 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         judged = refuse_batch(sample["net_input"]["src_tokens"], smaller, "the validation: ")
         with judged if self.judges else contextlib.nullcontext():
             loss, sample_size, logging_output = super().valid_step(sample, model, self.loss(criterion))
+        if self.judges:
+            model.check_backbone()
         if self.judges and not torch.isfinite(loss):
             lines = sample["id"] + 1
             raise InputError(

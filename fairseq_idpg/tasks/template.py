@@ -44,25 +44,17 @@ class Template:
     start: int
     end: int
 
-    def __call__(self, sentences: Sequence[Tensor]) -> Tuple[Tensor, int]:
-        """The tokens of an example, ``<s>`` to ``</s>``, and the index of ``<mask>``.
-
-        Args:
-            sentences: one or two, each as it is encoded alone, without ``</s>``.
-        """
-        return self.join([self.place(number, sentence) for number, sentence in enumerate(sentences)])
-
     def place(self, number: int, sentence: Tensor) -> Tensor:
-        """The tokens that the sentence ``number`` has in its place."""
+        """The tokens that the sentence ``number`` has in its place, from those of it alone, without ``</s>``."""
         if number not in self.spaced:
             return sentence
         return torch.tensor(self.behind_space(sentence.tolist()), dtype=sentence.dtype)
 
-    def join(self, placed: Sequence[Tensor]) -> Tuple[Tensor, int]:
-        """As ``__call__``, of sentences as they are in their places, or as much of them as there is room for."""
+    def join(self, placed: Sequence[Tensor]) -> Tensor:
+        """The tokens of an example, ``<s>`` to ``</s>``, whose sentences are ``placed``, or as much as has room."""
         parts = [placed[part] if isinstance(part, int) else placed[0].new_tensor(part) for part in self.parts]
         ends = placed[0].new_tensor([self.start, self.end])
-        return torch.cat([ends[:1], *parts, ends[1:]]), self.mask_index([len(sentence) for sentence in placed])
+        return torch.cat([ends[:1], *parts, ends[1:]])
 
     def mask_index(self, lengths: Sequence[Any]) -> Any:
         """The index of ``<mask>`` beside sentences of these lengths, numbers or arrays of them."""

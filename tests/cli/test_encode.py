@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 import torch
@@ -57,6 +59,26 @@ def test_rows_of_float32_are_computed_without_tf32(pairs, backbone, tmp_path, mo
         assert seen == {"highest"} and torch.get_float32_matmul_precision() == "high"
     finally:
         torch.set_float32_matmul_precision("highest")
+
+
+def test_a_backbone_that_is_written_to_meanwhile_leaves_no_rows(pairs, tmp_path, monkeypatch):
+    """They would be found under the name of the old one for ever."""
+    backbone, other = write_backbone(tmp_path / "model.pt"), write_backbone(tmp_path / "other.pt", seed=1)
+    encode(pairs, backbone, tmp_path / "expected")
+    original = shutil.copy(backbone, tmp_path / "original.pt")
+
+    def computed(*args, **more):
+        shutil.copyfile(other, backbone)
+        return sentence_representation(*args, **more)
+
+    refused = pytest.raises(SystemExit, match=f"--backbone {backbone} was written to while it was in use")
+    with monkeypatch.context() as patch, refused:
+        patch.setattr(representation_cache, "sentence_representation", computed)
+        encode(pairs, backbone, tmp_path / "cache")
+    shutil.copyfile(original, backbone)
+    encode(pairs, backbone, tmp_path / "cache")
+    for path in (tmp_path / "expected").glob("*.npy"):
+        np.testing.assert_array_equal(np.load(path), np.load(tmp_path / "cache" / path.name))
 
 
 def test_options_that_change_the_rows(pairs, backbone, tmp_path):

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from fairseq_idpg.backbone.loading import read_backbone
+from fairseq_idpg.inference.folder import load_on_folder, predict_split
 from tests.folders import same_tensors, train, validate, write_backbone, write_folder
 
 HEAD = "classification_heads.sentence_classification_head"
@@ -67,9 +72,21 @@ def test_pairs_at_every_position(pairs, backbone, tmp_path, position):
     assert validate(pairs, tmp_path / "checkpoint_last.pt").log("valid_loss") == pytest.approx(loss, abs=1e-3)
 
 
+def predictions_at(checkpoint, folder, **changed):
+    model, task = load_on_folder(str(checkpoint), str(folder), cpu=True, **changed)
+    return predict_split(model, task, "valid")
+
+
 @pytest.mark.parametrize("position", [0, 1, 4])
 def test_singles_at_every_position(singles, backbone, tmp_path, position):
-    train(singles, tmp_path, "--backbone", backbone, "--max-update", 2, "--prompt-position", position)
+    finished = train(singles, tmp_path, "--backbone", backbone, "--max-update", 2, "--prompt-position", position)
+    assert f"from position {position};" in finished.output
+    own = predictions_at(tmp_path / "checkpoint_last.pt", singles)
+    loss = F.cross_entropy(torch.from_numpy(own.outputs), torch.from_numpy(own.targets).long()) / math.log(2)
+    assert finished.log("valid_loss")[-1] == pytest.approx(loss.item(), abs=1e-3)
+    for other in (0, 1, 4):
+        there = predictions_at(tmp_path / "checkpoint_last.pt", singles, prompt_position=other)
+        assert np.allclose(there.outputs, own.outputs, atol=1e-5) == (other == position)
 
 
 def test_pairs_without_a_separator_token(pairs, backbone, tmp_path):

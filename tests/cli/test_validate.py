@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+import shutil
 
-from tests.folders import run, validate
+import pytest
+from fairseq.criterions.sentence_prediction import SentencePredictionConfig, SentencePredictionCriterion
+
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.inference.folder import load_on_folder
+from tests.folders import run, validate, write_backbone
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +28,18 @@ def test_scores_that_the_training_did_not_log(pairs, checkpoint):
     assert found.log("valid_acc_and_macro_f1")[-1] == pytest.approx(
         (found.log("valid_accuracy")[-1] + found.log("valid_macro_f1")[-1]) / 2, abs=0.1
     )
+
+
+def test_a_backbone_that_is_written_to_meanwhile_gives_no_scores(pairs, checkpoint, backbone, tmp_path):
+    own = shutil.copy(backbone, tmp_path / "model.pt")
+    model, task = load_on_folder(str(checkpoint), str(pairs), cpu=True, backbone=str(own))
+    options = SentencePredictionConfig(classification_head_name="sentence_classification_head")
+    criterion, dataset = SentencePredictionCriterion(options, task), task.load_dataset("valid")
+    sample = dataset.collater([dataset[0], dataset[1]])
+    task.valid_step(sample, model, criterion)
+    shutil.copyfile(write_backbone(tmp_path / "other.pt", seed=1), own)
+    with pytest.raises(InputError, match=f"--backbone {own} was written to while it was in use"):
+        task.valid_step(sample, model, criterion)
 
 
 def test_no_checkpoint(pairs):

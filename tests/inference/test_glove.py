@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from fairseq_idpg import load
+from fairseq_idpg.errors import ModelFault, ModelLost
 from fairseq_idpg.inference import glove
 from fairseq_idpg.inference.folder import load_on_folder
 from preprocess.errors import InputError
@@ -49,6 +50,23 @@ def test_words_are_forgotten_when_there_are_many(checkpoint, vectors, monkeypatc
         monkeypatch.setattr(glove, "MOST_WORDS", 1000)
         assert torch.equal(rows, free.means.rows(ids))
         monkeypatch.setattr(glove, "MOST_WORDS", 3)
+
+
+def test_vectors_that_others_take_the_place_of_give_no_answer(checkpoint, vectors, tmp_path):
+    """Words are looked up as they come: later ones would get vectors that the model was not trained on."""
+    own = tmp_path / "vectors.txt"
+    shutil.copy(vectors, own)
+    predictor = load(checkpoint, device="cpu", vectors=own)
+    predictor.predict([("red", "cat")])
+    other = tmp_path / "other.txt"
+    other.write_text(vectors.read_text().replace("dog", "Dog").replace("blue", "dog"))
+    other.replace(own)
+    predictor.predict([("cat", "red")])  # words that it has met
+    with pytest.raises(ModelLost, match="vectors.txt were written to, or others put in their place, while they were"):
+        predictor.predict([("red", "dog")])
+    own.unlink()
+    with pytest.raises(ModelFault, match="vectors.txt does not exist"):  # which a server does not blame its clients for
+        predictor.predict([("red", "dog")])
 
 
 def test_other_vectors_are_refused(checkpoint, place, folders, vectors, tmp_path, caplog):

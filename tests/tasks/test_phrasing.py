@@ -37,7 +37,8 @@ def phrased(place, data, prompt_length=0, **options):
 
 def expected(task, encoder, row, swapped=False):
     sentences = [torch.from_numpy(encoder.encode([text])[0][:-1].astype(np.int64)) for text in row[:-1]]
-    return task.template(sentences[::-1] if swapped else sentences)[0].tolist()
+    in_order = sentences[::-1] if swapped else sentences
+    return task.template.join([task.template.place(*numbered) for numbered in enumerate(in_order)]).tolist()
 
 
 @pytest.mark.parametrize("position", [0, 1, 4])

@@ -38,7 +38,8 @@ def alone(encoder, text):
 
 def check(encoder, text, *sentences):
     template = encode_template(text, len(sentences) == 2, encoder, MASK, START, END)
-    tokens, at = template([alone(encoder, sentence) for sentence in sentences])
+    placed = [template.place(number, alone(encoder, sentence)) for number, sentence in enumerate(sentences)]
+    tokens, at = template.join(placed), template.mask_index([*map(len, placed)])
     whole = text
     for number, sentence in enumerate(sentences):
         whole = whole.replace(f"{{{number}}}", sentence.strip())
@@ -46,9 +47,7 @@ def check(encoder, text, *sentences):
     expected = [encoder.encode_joined([part])[:-1].tolist() for part in (left.rstrip(), right)]
     assert tokens.tolist() == [START, *expected[0], MASK, *expected[1], END]
     assert tokens[at] == MASK and at == 1 + len(expected[0])
-    assert len(tokens) == template.words + sum(
-        len(template.place(number, alone(encoder, sentence))) for number, sentence in enumerate(sentences)
-    )
+    assert len(tokens) == template.words + sum(map(len, placed))
 
 
 @settings(deadline=None, max_examples=200)

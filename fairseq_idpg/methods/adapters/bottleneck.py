@@ -41,7 +41,11 @@ class BottleneckConfig(AdapterConfig):
 
 
 def drawn_matrices(cfg: BottleneckConfig, count: int, inner: int, outer: int) -> Tensor:
-    """count x inner x outer from N(0, std^2), cut at two standard deviations."""
+    """count x inner x outer from N(0, std^2), cut at two standard deviations.
+
+    Raises:
+        InputError: the standard deviation is not positive.
+    """
     std = cfg.adapter_init_std
     if not std > 0:
         raise InputError(f"--adapter-init-std {std} would give the matrices no gradient: give more than 0")

@@ -72,7 +72,7 @@ class AdapterDrop(Houlsby):
 
 
 def parse_drop(text: str, layers: int) -> int:
-    """``auto`` or a number of layers that leaves some."""
+    """``auto`` | ``5`` -> a number of layers that leaves some; raises InputError for anything else."""
     if text == "auto":
         return 5 * layers // 12
     if not text.isdecimal() or int(text) >= layers:

@@ -41,7 +41,11 @@ class LoRAConfig(FairseqDataclass):
 
 
 def parse_projections(text: str) -> Tuple[str, ...]:
-    """``q,v`` -> the names of these Linears in a layer, in the order of the layer."""
+    """``q,v`` -> the names of these Linears in a layer, in the order of the layer.
+
+    Raises:
+        InputError: a layer has none of that name.
+    """
     asked = list(LINEARS) if text == "all" else [part.strip() for part in text.split(",")]
     strange = [part for part in asked if part not in LINEARS]
     if strange:

@@ -53,7 +53,7 @@ class ATTEMPTConfig(SourceConfig):
 
 
 def parse_temperature(text: str, width: int) -> float:
-    """``auto`` or a positive number."""
+    """``auto`` | ``50`` -> a positive number; raises InputError for anything else."""
     if text == "auto":
         return math.e * width
     try:
@@ -119,22 +119,25 @@ class ATTEMPT(PromptMethod):
             if str(cfg.attempt_init) == "source" and not saved:
                 self.table.copy_(self.sources[0])
 
-    def weights(self, words: States) -> Tensor:
-        """a: B x (n + 1), the table's last."""
-        prompts = torch.cat([self.sources, self.table[None]])
+    def prompts(self) -> Tensor:
+        """(n + 1) x places x rows x d, the sources and the table."""
+        return torch.cat([self.sources, self.table[None]])
+
+    def weights(self, words: States, prompts: Tensor) -> Tensor:
+        """a: B x (n + 1)."""
         query = self.layer_norm(self.up(F.silu(self.down(largest_of_tokens(words)))))
         return (query @ prompts.flatten(1, 2).amax(1).t() / self.temperature).softmax(1)
 
     def begin_pass(self, representation: Optional[Tensor]) -> PromptAt:
         mixed: List[Tensor] = []  # of the whole pass
+        prompts = self.prompts()
+        of_places = dict(zip(self.places, prompts.unbind(1)))  # not indexed: the gradient is one stack
 
         def prompt_at(place: int, states: Any) -> Tensor:
             if not mixed:
-                mixed.append(self.weights(words_of(states)))
-            number, (weights,) = self.places.index(place), mixed
-            own = self.table[number]
-            prompts = torch.cat([self.sources[:, number], own[None]])
-            return own + (weights @ prompts.flatten(1)).unflatten(1, own.shape)
+                mixed.append(self.weights(words_of(states), prompts))
+            (weights,), rows = mixed, of_places[place]
+            return rows[-1] + (weights @ rows.flatten(1)).unflatten(1, rows.shape[1:])
 
         return prompt_at
 

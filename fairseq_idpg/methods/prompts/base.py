@@ -101,6 +101,9 @@ def parse_places(text: str, layers: int, needs_input: bool = True) -> Tuple[int,
     Place 0 is the input, or the states that enter layer 0; place i > 0 is the hidden states between layer i - 1 and
     layer i. There is no place after the last layer: no layer would read it. ``needs_input``: whether places above read
     rows that the input's prompt makes.
+
+    Raises:
+        InputError: see ``parse_layers``; place 0 is missing where it is needed.
     """
     if text == "first":
         return (0,)

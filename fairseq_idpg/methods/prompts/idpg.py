@@ -180,7 +180,11 @@ def _layer_norm(width: int, present: bool) -> nn.Module:
 
 
 def make_generator(cfg: IDPGConfig, width: int, out: int) -> Generator:
-    """One generator, ``width`` -> ``out``, as the options say."""
+    """One generator, ``width`` -> ``out``, as the options say.
+
+    Raises:
+        InputError: a size is below 1, or n does not divide one of them.
+    """
     hidden, dropout = cfg.generator_hidden_size, cfg.generator_dropout
     check_sizes(cfg, "generator_hidden_size")
     if str(cfg.generator) == "dnn":

@@ -31,7 +31,7 @@ NO_WORD = re.compile(rf"\[unused\d+\]|{FILLER}\d+")  # BERT's dictionary begins 
 
 
 def pieces(text: str, words: WordEmbeddings) -> Tensor:
-    """Embeddings of a text's pieces: n x d."""
+    """Embeddings of a text's pieces: n x d; raises InputError where it has none."""
     ids = words.encode(text)
     if not ids:
         raise InputError(f"--prompt-init-text: {text!r} has no words: write some")
@@ -52,7 +52,11 @@ def vocabulary_rows(text: Optional[str], words: WordEmbeddings, count: int) -> T
 
 
 def class_label_rows(text: Optional[str], words: WordEmbeddings, count: int) -> Tensor:
-    """A row for each class, the mean of its text's pieces, and sampled words after them: count x d."""
+    """A row for each class, the mean of its text's pieces, and sampled words after them: count x d.
+
+    Raises:
+        InputError: there are no texts, a text without pieces, or more texts than rows.
+    """
     if not text:
         raise InputError("--prompt-init class-labels needs the classes' texts: --prompt-init-text 'terrible|great'")
     means = torch.stack([pieces(label, words).mean(0) for label in text.split("|")])
@@ -62,7 +66,7 @@ def class_label_rows(text: Optional[str], words: WordEmbeddings, count: int) -> 
 
 
 def text_rows(text: Optional[str], words: WordEmbeddings, count: int) -> Tensor:
-    """Embeddings of a text's pieces, cut to, or repeated up to, count x d."""
+    """Embeddings of a text's pieces, cut to, or repeated up to, count x d; raises InputError where there are none."""
     if not text:
         raise InputError("--prompt-init text needs a text: --prompt-init-text 'It was great'")
     return torch.stack(list(islice(cycle(pieces(text, words)), count)))
@@ -82,6 +86,9 @@ def set_initial_rows(method: Any, cfg: Any, words: WordEmbeddings, rows: Optiona
 
     Words are for the rows of the input, which stand among word embeddings, and for those that join late at the first
     place, as LPT does; rows of later layers keep what they are drawn from on construction.
+
+    Raises:
+        InputError: there are no such rows, or rows of another kind; see ``WORDS`` and ``load_saved``.
     """
     init, rows = str(cfg.prompt_init), method.initial_rows if rows is None else rows
     if rows is None and init not in ("normal", "saved"):
@@ -177,6 +184,9 @@ def load_saved(method: Any, path: Optional[str], cfg: Any, words: Optional[WordE
 
     Args:
         words: of this run's backbone; None before it is read.
+
+    Raises:
+        InputError: no checkpoint is named; it cannot be read, or holds another method or other sizes.
     """
     if not path:
         raise InputError("--prompt-init saved needs a checkpoint: --prompt-init-from PATH/checkpoint_best.pt")

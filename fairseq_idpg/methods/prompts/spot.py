@@ -116,7 +116,11 @@ class SPoT(TaskPrompts):
         self.table.copy_(torch.einsum("n,nptd->ptd", weights / weights.sum(), sources[chosen]))
 
     def cosines(self, cfg: Any, words: WordEmbeddings, sources: Tensor) -> Tensor:
-        """n similarities to the target's own prompt."""
+        """n similarities to the target's own prompt.
+
+        Raises:
+            InputError: the target's is not named, or not as many prompts to compare; see ``read_sources``.
+        """
         if not cfg.spot_target:
             raise InputError(
                 f"--source-prompts names {len(sources)}: give --spot-target, a checkpoint of prompt-tuning on this "

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from ...errors import InputError
 from ..base import Geometry, WordEmbeddings
-from ..options import Filled, option
+from ..options import Filled, check_sizes, option
 from ..registry import register_preset
 from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod
 from .reparameterization import NETWORKS, LowRankNetwork
@@ -71,11 +71,14 @@ class TaskPrompts(PromptMethod):
         self.training_only = ("reparameterization.",)
 
     def make_network(self, cfg: Any, out: int) -> Optional[nn.Module]:
-        """What makes the table while it is trained, ``out`` numbers for each of the t rows; None: it is a parameter."""
+        """What makes the table while it is trained, ``out`` numbers for each of the t rows; None: it is a parameter.
+
+        Raises:
+            InputError: a size of it is below 1.
+        """
         if str(cfg.prompt_reparameterization) == "none":
             return None
-        if cfg.reparameterization_hidden_size < 1:
-            raise InputError(f"--reparameterization-hidden-size {cfg.reparameterization_hidden_size}: give 1 or more")
+        check_sizes(cfg, "reparameterization_hidden_size")
         network = NETWORKS[str(cfg.prompt_reparameterization)]
         return network(self.length, self.width, out, cfg.reparameterization_hidden_size)
 

@@ -17,7 +17,10 @@ usage() { sed -n '2,/^set/p' "${BASH_SOURCE[0]}" | sed -e '/^set/d' -e 's/^# \{0
 printed() {  # so that a shell takes it as it is
   local word line="" quote="'"
   for word in "$@"; do
-    case $word in *[!A-Za-z0-9_./:=,+%-]* | "") line+=" '${word//$quote/$quote\\$quote$quote}'" ;; *) line+=" $word" ;; esac
+    case $word in
+      *[!A-Za-z0-9_./:=,+%-]* | "") line+=" '${word//$quote/$quote\\$quote$quote}'" ;;
+      *) line+=" $word" ;;
+    esac
   done
   echo "${line# }"
 }
@@ -36,6 +39,7 @@ while [ $# -gt 0 ] && [ "${1#-}" = "$1" ]; do
   case " $PARTS " in *" $1 "*) parts+="$1 " ;; *) die "part $1 is unknown: $PARTS" ;; esac
   shift
 done
+[ -n "$run" ] || need_python
 for option in "$@"; do [ "$option" != --dry-run ] || dry=yes; done
 
 for part in ${parts:-$PARTS}; do

@@ -48,5 +48,6 @@ if [ -n "$positions" ]; then
   sweep+=(--set "positions=[$positions]" "rows=$(list ${methods:-prompt-tuning s-idpg-phm})")
 fi
 
+need_python
 "$PYTHON" "${sweep[@]}" --results "$results"
 if [ -z "$listed" ]; then exec "$PYTHON" -m run_scripts.report "$results" --figure 7; fi

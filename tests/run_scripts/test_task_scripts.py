@@ -70,6 +70,15 @@ def test_the_environment_of_the_repository_comes_first(shown):
     assert shown("rte.sh")[0] == str(shown.root / ".venv" / "bin" / "python")
 
 
+@pytest.mark.parametrize("words", [["rte.sh"], ["supplementary_pipeline.sh", "--dry-run"], ["evidence.sh", "minilm"]])
+def test_without_an_environment(shown, words):
+    """No python at all, or one without fairseq."""
+    (shown.root / "bin" / "python").write_text("#!/bin/sh\nexit 1\n")
+    said = shown(*words, succeed=False)
+    assert said.startswith("task.sh: " if words == ["rte.sh"] else f"{words[0]}: ") and said.count("\n") == 1
+    assert said.endswith(".venv is not there, nor a python with fairseq: bash run_scripts/setup_env.sh makes it\n")
+
+
 def test_where_a_shell_looks_for_folders_changes_nothing(shown):
     """``cd`` prints what it has found by CDPATH."""
     places = {"PATH": f"{shown.root / 'bin'}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": "", "CDPATH": "."}

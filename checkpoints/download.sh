@@ -37,7 +37,7 @@ gpt2_bpe) needed="encoder.json vocab.bpe dict.txt" ;;
 esac
 
 name=$1
-dest=${2:-$(cd "$(dirname "$0")" && pwd)}
+dest=${2:-$(CDPATH="" cd "$(dirname "$0")" && pwd)}
 target=$dest/$name
 models=${FAIRSEQ_MODELS_URL:-https://dl.fbaipublicfiles.com/fairseq/models}
 url=$models/$name.tar.gz

@@ -15,8 +15,13 @@ PARTS="few-shot few-shot-more k1000 full position length sharing"
 die() { echo "evidence.sh: $*" >&2; exit 1; }
 usage() { sed -n '2,/^set/p' "${BASH_SOURCE[0]}" | sed -e '/^set/d' -e 's/^# \{0,1\}//'; }
 printed() {  # so that a shell takes it as it is
-  local word line=
-  for word in "$@"; do case $word in *[][{}\ ]*) line+=" '$word'" ;; *) line+=" $word" ;; esac; done
+  local word line="" quote="'"
+  for word in "$@"; do
+    case $word in
+      *[!A-Za-z0-9_./:=,+%-]* | "") line+=" '${word//$quote/$quote\\$quote$quote}'" ;;
+      *) line+=" $word" ;;
+    esac
+  done
   echo "${line# }"
 }
 
@@ -34,6 +39,7 @@ while [ $# -gt 0 ] && [ "${1#-}" = "$1" ]; do
   case " $PARTS " in *" $1 "*) parts+="$1 " ;; *) die "part $1 is unknown: $PARTS" ;; esac
   shift
 done
+[ -n "$run" ] || need_python
 for option in "$@"; do [ "$option" != --dry-run ] || dry=yes; done
 
 for part in ${parts:-$PARTS}; do

@@ -2,6 +2,7 @@
 # From nothing to a table of test accuracies on movie reviews; see run_scripts/quickstart/__main__.py.
 #   bash run_scripts/quickstart.sh [--help]
 set -euo pipefail
+unset CDPATH  # by which cd prints what it finds
 HERE=$(dirname "${BASH_SOURCE[0]}")
 bash "$HERE/setup_env.sh"
 source "$HERE/python.sh"

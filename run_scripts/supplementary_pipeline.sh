@@ -15,6 +15,7 @@ source "$HERE/python.sh"
 die() { echo "supplementary_pipeline.sh: $*" >&2; exit 1; }
 usage() { sed -n '2,/^set/p' "${BASH_SOURCE[0]}" | sed -e '/^set/d' -e 's/^# \{0,1\}//'; }
 list() { local IFS=,; echo "[$*]"; }  # a b -> [a,b]
+quoted() { local quote="'"; echo "'${1//$quote/$quote$quote}'"; }  # a text of YAML
 
 results=results/figure7 methods="" positions="" listed=""
 sweep=(-m run_scripts.sweep "$HERE/configs/figure7.yaml")
@@ -24,7 +25,7 @@ while [ $# -gt 0 ]; do
     --dry-run) listed=yes; sweep+=("$1"); shift; continue ;;
     --*=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" ;;
   esac
-  [ $# -gt 1 ] || die "$1 needs a value; --help shows all options"
+  [[ ${2-} == *[![:space:]]* ]] || die "$1 needs a value; --help shows all options"
   # shellcheck disable=SC2086  # lists are words
   case $1 in
     --pairs)
@@ -34,8 +35,8 @@ while [ $# -gt 0 ]; do
       done ;;
     --methods) methods=$2 ;;
     --tasks | --seeds | --lrs) sweep+=(--set "${1#--}=$(list $2)") ;;
-    --backbone | --arch | --data) sweep+=(--set "${1#--}='$2'") ;;
-    --mnli) sweep+=(--set "supplementary.data='$2'") ;;
+    --backbone | --arch | --data) sweep+=(--set "${1#--}=$(quoted "$2")") ;;
+    --mnli) sweep+=(--set "supplementary.data=$(quoted "$2")") ;;
     --results) results=$2 ;;
     *) sweep+=("$1" "$2") ;;
   esac
@@ -47,5 +48,6 @@ if [ -n "$positions" ]; then
   sweep+=(--set "positions=[$positions]" "rows=$(list ${methods:-prompt-tuning s-idpg-phm})")
 fi
 
+need_python
 "$PYTHON" "${sweep[@]}" --results "$results"
 if [ -z "$listed" ]; then exec "$PYTHON" -m run_scripts.report "$results" --figure 7; fi

@@ -6,4 +6,5 @@
 # Paths are seen from where it is called.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/python.sh"
+need_python
 exec "$PYTHON" -m run_scripts.train "$@"

@@ -27,7 +27,7 @@ from .run.preflight import check
 from .run.records import BEST_CHECKPOINT, Record, append_record, check_place, read_records, run_folder
 from .run.transfer import arrow, continued, with_others
 
-LARGE = "checkpoints/roberta.large/model.pt"
+LARGE, MNLI = "checkpoints/roberta.large/model.pt", "checkpoints/roberta.large.mnli/model.pt"
 
 
 def about(task: Task, supplementary: bool) -> str:
@@ -65,7 +65,7 @@ def parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(script, description=about(task, supplementary), allow_abbrev=False)
     add = made.add_argument
     add("--method", default="m-idpg-phm", help="README lists them (default: m-idpg-phm)")
-    add("--backbone", default=LARGE, metavar="FILE", help=f"default: {LARGE}")
+    add("--backbone", default=LARGE, metavar="FILE", help=f"default: {LARGE}; with --k {MNLI} is the authors'")
     add("--arch", default="roberta_idpg_large", help="size of the backbone (default: roberta_idpg_large)")
     add("--data", metavar="DIR", help=f"binarized folder (default: data/{task.name}-bin)")
     add("--lr", type=lambda text: rate(text, "--lr"), help="default: the first of the above")
@@ -124,7 +124,10 @@ def experiment_of(task: Task, args: argparse.Namespace, options: Sequence[str]) 
 
 
 def refuse_useless(args: argparse.Namespace) -> None:
-    """Raises InputError where an option says how many examples are drawn, and none are."""
+    """Raises InputError where an option is empty, or says how many examples are drawn, and none are."""
+    for name in ("data", "init_prompts_from", "init_head_from"):  # whose lack would pass for a wish
+        if getattr(args, name) == "":
+            raise InputError(f"{flag_name(name)} is empty: name a path, or leave it out")
     whole = "--supplementary, which trains on the whole training set and chooses on valid"
     if args.supplementary:
         for name, value in (("--k", args.k), ("--dev", args.dev_examples), ("--eval-k", args.eval_k)):

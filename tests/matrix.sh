@@ -7,7 +7,7 @@
 #
 # An interpreter is pythonVERSION on the PATH, or pyenv's, or uv's. MATRIX: folder of the copies (default: .matrix).
 set -uo pipefail
-ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+ROOT=$(CDPATH="" cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 MATRIX=${MATRIX:-$ROOT/.matrix}
 WITHOUT_TORCH=(bad_input damaged_raw glove imdb label_counts meanings numbers own_data reference split_scores tasks vector_files)
 NEEDED="numpy scipy scikit-learn regex tokenizers sentencepiece tqdm pyarrow matplotlib pytest hypothesis"

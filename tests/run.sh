@@ -3,6 +3,7 @@
 # arguments go to pytest, which then runs in one process unless they say otherwise:
 #   bash tests/run.sh -k phm -x
 set -uo pipefail
+unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 trap 'exit 130' INT
 

@@ -31,16 +31,23 @@ def curve_of(score: Score) -> list[tuple[float, float]]:
 
 
 def unshared(rows: Mapping[str, RowScores]) -> list[str]:
-    """Where a mean leaves validations out: batches of at most so many tokens end epochs at a seed's own updates."""
-    parts = []
+    """Where a mean leaves validations out: batches of at most so many tokens end epochs at a seed's own updates.
+
+    And where there are none, as in old records.
+    """
+    parts, silent = [], []
     for row, of_row in rows.items():
         for task, score in of_row.items():
             most = max(len(run.get("dev_curve") or ()) for run in score.runs)
-            if (shared := len(curve_of(score))) < most:
+            if not most:
+                silent.append(f"{row} on {task}")
+            elif (shared := len(curve_of(score))) < most:
                 parts.append(f"{row} on {task} has {shared} of {most}")
-    return [f"validations that not all seeds have after the same updates are left out: {'; '.join(parts)}"] * bool(
-        parts
-    )
+    said = {
+        "validations that not all seeds have after the same updates are left out": parts,
+        "no line, as the records do not say the dev score over the updates": silent,
+    }
+    return [f"{what}: {'; '.join(where)}" for what, where in said.items() if where]
 
 
 def curve_chart(results: Results, choice: Choice) -> Chart:

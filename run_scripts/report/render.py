@@ -202,6 +202,7 @@ UNLABELLED = "_"  # matplotlib leaves such labels out of legends
 BARS = 0.8  # of the room between two groups
 CAPTION_WIDTH = 150  # characters for a panel
 COLUMNS = 3
+LEGEND_COLUMNS, LEGEND_LINES, LEGEND_LINE = 3, 5, 0.2  # lines that have room below a panel, and inches of a further one
 # words as words, which a viewer can search and a file holds in few bytes; the same chart is the same file
 SVG = {"svg.fonttype": "none", "svg.hashsalt": "fairseq_idpg"}
 
@@ -220,7 +221,9 @@ def draw(chart: Chart) -> Figure:
 
     count = min(len(chart.panels), COLUMNS)
     rows = -(-len(chart.panels) // COLUMNS)
-    figure = Figure(figsize=(8.5 * count, 7.0 * rows), layout="constrained")
+    lines_of_legend = -(-max(len(panel.series) for panel in chart.panels) // LEGEND_COLUMNS)
+    height = 7.0 + LEGEND_LINE * max(0, lines_of_legend - LEGEND_LINES)
+    figure = Figure(figsize=(8.5 * count, height * rows), layout="constrained")
     figure.suptitle(chart.table.title)
     places = figure.subplots(rows, count, squeeze=False).flat
     for axes, panel in itertools.zip_longest(places, chart.panels):
@@ -232,7 +235,8 @@ def draw(chart: Chart) -> Figure:
         axes.set_axisbelow(True)
         (_paint_bars if panel.groups else _paint_lines)(axes, panel)
         if panel.series:
-            axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3, fontsize=8, handlelength=4)
+            below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.13)}
+            axes.legend(**below, ncols=LEGEND_COLUMNS, fontsize=8, handlelength=4)
         else:
             axes.text(0.5, 0.5, "no such runs", ha="center", transform=axes.transAxes)
     lines = [line for note in chart.table.notes for line in textwrap.wrap(note, CAPTION_WIDTH * count)]

@@ -282,5 +282,10 @@ def _refuse_damage(run: Run, where: str) -> None:
         raise InputError(f"{where} is of task {run['task']}, which is unknown: remove its line")
     if run.get("metric") not in (None, task.metric):
         raise InputError(f"{where}: metric {run['metric']} is not that of {task.name}: {remedy}")
+    for split in ("dev", "test"):
+        score, parts = run.get(split), (run.get("scores") or {}).get(split) or {}
+        if parts.get(task.metric, score) != score:
+            said = f"{split} {score} is not the {task.metric} {parts[task.metric]} of its scores"
+            raise InputError(f"{where}: {said}: {remedy}")
     if (run["k"] is None) != (run["setting"] == "full"):
         raise InputError(f"{where}: setting {run['setting']} does not go with k {run['k']}: {remedy}")

@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+import yaml
 
 from run_scripts import train
 from run_scripts.run.experiment import backbone_digest
@@ -69,6 +70,24 @@ def test_the_environment_of_the_repository_comes_first(shown):
     assert shown("rte.sh")[0] == str(shown.root / ".venv" / "bin" / "python")
 
 
+@pytest.mark.parametrize("words", [["rte.sh"], ["supplementary_pipeline.sh", "--dry-run"], ["evidence.sh", "minilm"]])
+def test_without_an_environment(shown, words):
+    """No python at all, or one without fairseq."""
+    (shown.root / "bin" / "python").write_text("#!/bin/sh\nexit 1\n")
+    said = shown(*words, succeed=False)
+    assert said.startswith("task.sh: " if words == ["rte.sh"] else f"{words[0]}: ") and said.count("\n") == 1
+    assert said.endswith(".venv is not there, nor a python with fairseq: bash run_scripts/setup_env.sh makes it\n")
+
+
+def test_where_a_shell_looks_for_folders_changes_nothing(shown):
+    """``cd`` prints what it has found by CDPATH."""
+    places = {"PATH": f"{shown.root / 'bin'}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": "", "CDPATH": "."}
+    done = subprocess.run(
+        ["bash", "run_scripts/rte.sh"], env={**os.environ, **places}, cwd=shown.root, capture_output=True, text=True
+    )
+    assert done.stdout.splitlines()[1:] == [*[str(shown.root)] * 2, "-m", "run_scripts.train", "RTE"]
+
+
 def test_supplementary_training_is_a_task(shown):
     _, arguments = shown("mnli_supplementary.sh", "--position", "4", "--out", "x.pt")
     assert arguments == ["-m", "run_scripts.train", "MNLI", "--supplementary", "--position", "4", "--out", "x.pt"]
@@ -103,9 +122,18 @@ def test_the_pipeline_takes_values_behind_an_equals_sign(shown):
     ]
 
 
+def test_the_pipeline_takes_a_path_with_an_apostrophe(shown):
+    _, arguments = shown("supplementary_pipeline.sh", "--dry-run", "--backbone", "it's a.pt", "--mnli", "'m'")
+    found = {key: yaml.safe_load(value) for key, value in (word.split("=", 1) for word in arguments if "=" in word)}
+    assert found == {"backbone": "it's a.pt", "supplementary.data": "'m'"}
+
+
 def test_the_pipeline_refuses_what_is_no_pair(shown):
     assert "--pairs 0-1: write two positions" in shown("supplementary_pipeline.sh", "--pairs", "0-1", succeed=False)
     assert "--pairs needs a value" in shown("supplementary_pipeline.sh", "--pairs", succeed=False)
+    for empty in ("", " "):  # a variable that is not set: not all pairs of the configuration
+        words = ["supplementary_pipeline.sh", "--dry-run", "--pairs", empty]
+        assert "--pairs needs a value" in shown(*words, succeed=False)
     said = shown("supplementary_pipeline.sh", "--dry-run", "--methods", "s-idpg-phm", succeed=False)
     assert "--methods s-idpg-phm needs the positions of each: add --pairs" in said
     assert "--methods" in shown("supplementary_pipeline.sh", "--help")
@@ -154,6 +182,9 @@ def test_bad_input_of_a_task(monkeypatch, tmp_path, words, said):
         (["--dev", "4", "--selection", "paper"], "--dev 4 has no effect with --selection paper"),
         (["--supplementary-position", "-1"], "--supplementary-position -1 is unknown: choose from 0, 1, 2, 3, 4"),
         (["--k", "40", "--phm-n", "4"], "has 24 training examples, not 41"),
+        (["--init-prompts-from", ""], "--init-prompts-from is empty: name a path, or leave it out"),
+        (["--init-head-from="], "--init-head-from is empty: name a path, or leave it out"),
+        (["--data", ""], "--data is empty: name a path, or leave it out"),
     ],
 )
 def test_bad_options_of_a_task(world, monkeypatch, tmp_path, words, said):

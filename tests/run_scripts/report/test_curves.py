@@ -96,6 +96,13 @@ def test_few_shot_runs(tmp_path):
     assert any(note.startswith("setting few-shot with K = 100; selection clean") for note in found.table.notes)
 
 
+def test_a_row_whose_records_do_not_say(tmp_path):
+    """Which a figure would lack without a word."""
+    notes = chart(tmp_path, tasks=("CR", "MR")).table.notes
+    assert "no line, as the records do not say the dev score over the updates: lora on MR" in notes
+    assert not any(note.startswith("no line") for note in chart(tmp_path, tasks=("CR",)).table.notes)
+
+
 def test_records_that_do_not_say(tmp_path):
     with pytest.raises(InputError, match="its records do not say the dev score over the updates: sweep again"):
         chart(tmp_path, tasks=("MR",))

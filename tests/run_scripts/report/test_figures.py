@@ -46,6 +46,18 @@ def legend(axes) -> list[str]:
     return [text.get_text() for text in axes.get_legend().get_texts()]
 
 
+@pytest.mark.parametrize("rows", [3, 40])
+def test_a_legend_covers_nothing(rows):
+    series = [Series(f"adapter-multihead-parallel-{row}", [(1.0, row), (2.0, row)], row) for row in range(rows)]
+    figure = draw(Chart([Panel("CR", "updates", "score", series)], Table("Title", 1, ["a"], [[["b"]]], ["note"] * 20)))
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    places = (axes.get_legend(), axes.xaxis.label, axes.yaxis.label, axes, figure.texts[-1])
+    box, xlabel, ylabel, panel, caption = (place.get_window_extent() for place in places)
+    assert caption.y1 <= box.y0 and box.y1 <= xlabel.y0 and ylabel.height < panel.height
+    assert panel.height > 0.4 * figure.dpi * 7
+
+
 def lines(axes, label: str) -> list[tuple[float, float]]:
     (line,) = [line for line in axes.lines if line.get_label() == label]
     return [tuple(map(float, point)) for point in line.get_xydata()]

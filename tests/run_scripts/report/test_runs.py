@@ -57,6 +57,17 @@ def test_a_value_of_another_kind(tmp_path, key, value, what):
     assert said.endswith((": repeat it or remove its line", ": remove its line"))
 
 
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_a_score_that_is_not_that_of_its_parts(tmp_path, split):
+    """One table reads the one, another table the other."""
+    scores = {name: {"accuracy": 70.0, "f1": 80.0, "acc_and_f1": 75.0} for name in ("dev", "test")}
+    whole = made.run("adapter", "MRPC", dev=75.0, test=75.0, scores=scores)
+    made.write(tmp_path, [whole])
+    assert read_results(tmp_path).runs
+    made.write(tmp_path, [{**whole, split: 0.75}])
+    assert f"{split} 0.75 is not the acc_and_f1 75.0 of its scores: repeat it" in error(tmp_path, "--table", 1)
+
+
 @pytest.mark.parametrize("key", ["row", "task", "seed", "lr", "selection", "setting"])
 def test_a_failed_run_knows_what_it_was(tmp_path, key):
     made.write(tmp_path, [made.run("adapter", "CR"), {**made.failed("adapter", "CR", 2), key: None}])

@@ -19,6 +19,18 @@ def test_the_latest_line_of_a_run_counts(tmp_path):
     assert [(r["run"], r["test"]) for r in read_records(tmp_path)] == [("a", 3), ("b", 2)]
 
 
+def test_a_run_with_two_scores_is_told(tmp_path, capsys):
+    """Of two machines that have both made it."""
+    done = {"run": "a", "status": "done", "test": 71.0}
+    for record in ({"run": "a", "status": "failed", "test": None}, done, {**done, "transfer": {}}):
+        append_record(tmp_path, record)
+    assert len(read_records(tmp_path)) == 1 and not capsys.readouterr().err
+    append_record(tmp_path, {**done, "test": 71.2})
+    assert [record["test"] for record in read_records(tmp_path)] == [71.2]
+    said = "results.jsonl line 4: run a has test 71.2, and 71.0 above: the last line counts\n"
+    assert capsys.readouterr().err.endswith(said)
+
+
 @pytest.mark.parametrize("torn", [b'{"run": "b", "te', b'{"run": "b"}', b"\x00\x00"])
 def test_a_torn_last_line_is_left_out_and_cut_off(tmp_path, capsys, torn):
     append_record(tmp_path, {"run": "a"})

@@ -148,6 +148,11 @@ def test_the_script_takes_parts_and_options_of_the_sweep():
     assert len(dry) == 2 and all(command.endswith("--dry-run") for command in dry)
 
 
+def test_the_script_prints_words_as_a_shell_takes_them():
+    words = ["--set", "rows=[{name: it's}]", "data='R&D (new)'", "arch=$HOME", "*", ""]
+    assert shlex.split(said("--print", "minilm", "k1000", *words)[0])[-len(words) :] == words
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

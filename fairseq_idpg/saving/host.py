@@ -4,7 +4,7 @@ import functools
 import logging
 import sys
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from fairseq import checkpoint_utils
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
@@ -157,6 +157,9 @@ def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
     extra_state, epoch_itr = theirs(cfg, trainer, **iterator)
     if trainer.cfg.dataset.curriculum:  # fairseq's one loader for all epochs would shuffle none of them
         epoch_itr.reuse_dataloader = False
+    _check_whole_updates(epoch_itr, trainer.cfg.optimization.update_freq)
+    history = trainer._optim_history if resumes else []  # the count itself needs the optimizer's state
+    trainer.updates_before = max((part["num_updates"] for part in history[-1:]), default=0)
     if resumes:
         go_on(trainer, extra_state, anew=cfg.reset_lr_scheduler)
     else:
@@ -167,8 +170,20 @@ def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
     return extra_state, epoch_itr
 
 
+def _check_whole_updates(epoch_itr: Any, update_freq: Sequence[int]) -> None:
+    """From within an update, fairseq would leave out the last batch of the epoch, and then train the whole of it."""
+    epoch, batches = epoch_itr.epoch, epoch_itr.iterations_in_epoch
+    frequency = update_freq[min(epoch, len(update_freq)) - 1]
+    if batches % frequency:
+        raise InputError(
+            f"the checkpoint to go on from stands after {batches} batches of epoch {epoch}, within an update of "
+            f"--update-freq {frequency}: give the one it was trained with, or another --save-dir"
+        )
+
+
 def _train(theirs: Callable, cfg: Any, trainer: Any, task: Any, epoch_itr: Any) -> Any:
-    reason = ended(cfg, trainer.get_num_updates(), trainer._previous_training_time / 3600)
+    updates = max(trainer.get_num_updates(), trainer.updates_before)
+    reason = ended(cfg, updates, trainer._previous_training_time / 3600)
     if reason is None:
         most = max(cfg.optimization.update_freq)
         if cfg.optimization.skip_remainder_batch and len(epoch_itr) <= most:

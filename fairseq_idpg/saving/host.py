@@ -40,6 +40,8 @@ def install() -> None:
       checkpoint_last.pt, with which training cannot go on.
     - ``checkpoint_utils.torch_persistent_save``: it renames a file whose bytes may not have reached the disk, and on a
       full disk it writes three times into the same file. Checksums of the training's progress are added here.
+    - ``checkpoint_utils.checkpoint_paths``: it does not see the files of scores below 0, a correlation's, so that
+      --keep-best-checkpoints keeps them all.
     - ``checkpoint_utils.load_checkpoint_to_cpu``: what it reads is built as it says, strings in it evaluated as Python;
       fairseq-validate asks nobody in between.
     - ``checkpoint_utils.load_model_ensemble_and_task``: it ends in a traceback where --path is missing, and keeps the
@@ -69,6 +71,7 @@ def install() -> None:
     import_no_compiler()
     _replace(PathManager, "copy", copy_whole, staticmethod)
     _replace(checkpoint_utils, "torch_persistent_save", save_whole)
+    _replace(checkpoint_utils, "checkpoint_paths", _checkpoint_paths)
     _replace(checkpoint_utils, "load_checkpoint_to_cpu", _load_checkpoint)
     _replace(checkpoint_utils, "load_model_ensemble_and_task", _load_models)
     _replace(checkpoint_utils, "load_checkpoint", _start)
@@ -104,6 +107,12 @@ def _replace(owner: Any, name: str, ours: Callable, kind: Callable = lambda func
 
     setattr(replacement, REPLACED_BY, ours)
     setattr(owner, name, kind(replacement))
+
+
+def _checkpoint_paths(
+    theirs: Callable, path: str, pattern: str = r"checkpoint(\d+)\.pt", keep_match: bool = False
+) -> Any:
+    return theirs(path, pattern.replace(r"(\d+\.?\d*)", r"(-?\d+\.?\d*)"), keep_match)
 
 
 def _load_checkpoint(

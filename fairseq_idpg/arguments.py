@@ -79,10 +79,14 @@ LAUNCHERS = ("MASTER_ADDR", "SLURM_JOB_ID")  # variables of what starts several 
 FOR_GPUS_ALONE = ("nccl", "c10d", "pytorch_ddp")
 ON_CPUS = {"distributed_backend": "gloo", "ddp_backend": "legacy_ddp"}  # of several processes
 BACKENDS = ("c10d", "pytorch_ddp", "no_c10d", "legacy_ddp")
-# message of the ValueError with which fairseq ends as it reads arguments, before anybody else sees them -> our line
+# message with which fairseq ends where nobody else sees what is wrong -> our line
 SAID_BY_FAIRSEQ = {
     "Cannot combine --fp16 and --tpu, use --bf16 on TPUs": "--fp16 with --bf16 or --tpu: a run has one precision: "
     "leave one out",
+    "Cannot resume training due to dataloader mismatch, please report this to the fairseq developers. You can relaunch "
+    "training with `--reset-dataloader` and it should work.": "the checkpoint to go on from stands in the middle of an "
+    "epoch, after more batches than an epoch has now: give the --batch-size or --max-tokens, and the number of "
+    "processes, that it was trained with, or another --save-dir",
 }
 
 

@@ -4,7 +4,7 @@ import functools
 import logging
 import sys
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from fairseq import checkpoint_utils
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
@@ -40,6 +40,8 @@ def install() -> None:
       checkpoint_last.pt, with which training cannot go on.
     - ``checkpoint_utils.torch_persistent_save``: it renames a file whose bytes may not have reached the disk, and on a
       full disk it writes three times into the same file. Checksums of the training's progress are added here.
+    - ``checkpoint_utils.checkpoint_paths``: it does not see the files of scores below 0, a correlation's, so that
+      --keep-best-checkpoints keeps them all.
     - ``checkpoint_utils.load_checkpoint_to_cpu``: what it reads is built as it says, strings in it evaluated as Python;
       fairseq-validate asks nobody in between.
     - ``checkpoint_utils.load_model_ensemble_and_task``: it ends in a traceback where --path is missing, and keeps the
@@ -69,6 +71,7 @@ def install() -> None:
     import_no_compiler()
     _replace(PathManager, "copy", copy_whole, staticmethod)
     _replace(checkpoint_utils, "torch_persistent_save", save_whole)
+    _replace(checkpoint_utils, "checkpoint_paths", _checkpoint_paths)
     _replace(checkpoint_utils, "load_checkpoint_to_cpu", _load_checkpoint)
     _replace(checkpoint_utils, "load_model_ensemble_and_task", _load_models)
     _replace(checkpoint_utils, "load_checkpoint", _start)
@@ -104,6 +107,12 @@ def _replace(owner: Any, name: str, ours: Callable, kind: Callable = lambda func
 
     setattr(replacement, REPLACED_BY, ours)
     setattr(owner, name, kind(replacement))
+
+
+def _checkpoint_paths(
+    theirs: Callable, path: str, pattern: str = r"checkpoint(\d+)\.pt", keep_match: bool = False
+) -> Any:
+    return theirs(path, pattern.replace(r"(\d+\.?\d*)", r"(-?\d+\.?\d*)"), keep_match)
 
 
 def _load_checkpoint(
@@ -157,6 +166,9 @@ def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
     extra_state, epoch_itr = theirs(cfg, trainer, **iterator)
     if trainer.cfg.dataset.curriculum:  # fairseq's one loader for all epochs would shuffle none of them
         epoch_itr.reuse_dataloader = False
+    _check_whole_updates(epoch_itr, trainer.cfg.optimization.update_freq)
+    history = trainer._optim_history if resumes else []  # the count itself needs the optimizer's state
+    trainer.updates_before = max((part["num_updates"] for part in history[-1:]), default=0)
     if resumes:
         go_on(trainer, extra_state, anew=cfg.reset_lr_scheduler)
     else:
@@ -167,8 +179,20 @@ def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
     return extra_state, epoch_itr
 
 
+def _check_whole_updates(epoch_itr: Any, update_freq: Sequence[int]) -> None:
+    """From within an update, fairseq would leave out the last batch of the epoch, and then train the whole of it."""
+    epoch, batches = epoch_itr.epoch, epoch_itr.iterations_in_epoch
+    frequency = update_freq[min(epoch, len(update_freq)) - 1]
+    if batches % frequency:
+        raise InputError(
+            f"the checkpoint to go on from stands after {batches} batches of epoch {epoch}, within an update of "
+            f"--update-freq {frequency}: give the one it was trained with, or another --save-dir"
+        )
+
+
 def _train(theirs: Callable, cfg: Any, trainer: Any, task: Any, epoch_itr: Any) -> Any:
-    reason = ended(cfg, trainer.get_num_updates(), trainer._previous_training_time / 3600)
+    updates = max(trainer.get_num_updates(), trainer.updates_before)
+    reason = ended(cfg, updates, trainer._previous_training_time / 3600)
     if reason is None:
         most = max(cfg.optimization.update_freq)
         if cfg.optimization.skip_remainder_batch and len(epoch_itr) <= most:

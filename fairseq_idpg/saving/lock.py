@@ -50,6 +50,7 @@ def hold(folder: str) -> None:
     with contextlib.suppress(OSError):  # a full disk: the lock holds all the same
         os.ftruncate(file, 0)
         os.write(file, json.dumps(about).encode())
+        os.fchmod(file, 0o666)  # whoever may write to the folder may go on with the training
 
 
 def _holder(file: int) -> str:

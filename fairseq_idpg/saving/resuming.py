@@ -262,8 +262,9 @@ def tell_of_other_files(cfg: Any, suffix: str, recorded: Optional[float], best: 
             named,
             FINETUNE,
         )
-    if best is None and recorded is not None and os.path.exists(best_file):
-        logger.warning("the best score so far, %s, is forgotten: the next validation replaces %s", recorded, best_file)
+    if best is None and os.path.exists(best_file):
+        why = "no best score is known" if recorded is None else f"the best score so far, {recorded}, is forgotten"
+        logger.warning("%s: the next validation replaces %s", why, best_file)
     if best is not None and not os.path.exists(best_file):
         logger.warning("the best score so far, %s, has no file here: a validation as good writes %s", best, best_file)
 

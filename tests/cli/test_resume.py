@@ -47,12 +47,15 @@ def test_patience_counts_over_a_resume(pairs, backbone, tmp_path):
 def test_an_ended_training_is_left_as_it_is(pairs, backbone, tmp_path):
     options = ["--backbone", backbone, "--lr", 0, "--patience", 1, "--max-epoch", 6]
     train(pairs, tmp_path / "patience", *options)
-    train(pairs, tmp_path / "updates", "--backbone", backbone, "--max-update", 4)
+    updates = ["--backbone", backbone, "--max-update", 4]
+    train(pairs, tmp_path / "updates", *updates)
+    train(pairs, tmp_path / "stateless", *updates, "--no-save-optimizer-state")
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pt")}
     again = train(pairs, tmp_path / "patience", *options)
     assert "this training has ended already: the last 1 validations were no better, --patience 1" in again.output
-    again = train(pairs, tmp_path / "updates", "--backbone", backbone, "--max-update", 4)
-    assert "this training has ended already: 4 updates are made, --max-update 4" in again.output
+    for folder, more in (("updates", []), ("stateless", ["--no-save-optimizer-state"])):
+        again = train(pairs, tmp_path / folder, *updates, *more)
+        assert "this training has ended already: 4 updates are made, --max-update 4" in again.output
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.pt")} == before
 
 
@@ -127,6 +130,17 @@ def test_what_may_be_meant_is_one_warning_with_both_values(pairs, backbone, run)
     for change in ("--seed 1, now 5", "--lr 0.001, now 0.002", "--batch-size 8, now 4", "--dropout 0.1, now 0.2"):
         assert change in line
     assert "max-epoch" not in line and "fixed" not in line
+
+
+def test_going_on_within_an_epoch_of_other_batches(pairs, backbone, tmp_path):
+    train(pairs, tmp_path, "--backbone", backbone, "--max-update", 1)
+    for options, message in (
+        (["--update-freq", 2], "stands after 1 batches of epoch 1, within an update of --update-freq 2: give the one"),
+        (["--batch-size", 24], "stands in the middle of an epoch, after more batches than an epoch has now: give the"),
+    ):
+        refused = train(pairs, tmp_path, "--backbone", backbone, "--max-epoch", 2, *options, succeed=False)
+        assert refused.last_line.startswith(f"fairseq_idpg: the checkpoint to go on from {message}")
+        assert "Traceback" not in refused.output
 
 
 @pytest.mark.parametrize("overrides", [{}, {"weight_decay": 0.25}])

@@ -90,6 +90,13 @@ def test_a_folder_made_again(tmp_path):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def test_another_user_of_the_folder_may_go_on(tmp_path):
+    before = os.umask(0o022)
+    lock.hold(str(tmp_path))
+    os.umask(before)
+    assert (tmp_path / lock.NAME).stat().st_mode & 0o777 == 0o666
+
+
 def test_a_holder_that_could_not_say_who_it_is(tmp_path):
     with open(tmp_path / lock.NAME, "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

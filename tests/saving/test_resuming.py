@@ -209,6 +209,9 @@ def test_files_that_are_not_those_of_the_training(tmp_path, caplog):
     assert f"{last} is left aside, as --restore-file {other} is read each time" in caplog.records.pop().message
     tell_of_other_files(reading(tmp_path), "", 70.0, None)
     assert caplog.records.pop().message.startswith("the best score so far, 70.0, is forgotten: the next validation")
+    last.unlink()  # --no-last-checkpoints
+    tell_of_other_files(reading(tmp_path), "", None, None)
+    assert caplog.records.pop().message == f"no best score is known: the next validation replaces {best}"
     best.unlink()
     tell_of_other_files(reading(tmp_path), "", 70.0, 70.0)
     assert caplog.records.pop().message.startswith("the best score so far, 70.0, has no file here: ")

@@ -56,7 +56,7 @@ class TaskPrompts(PromptMethod):
     """
 
     config = TaskPromptConfig
-    folded_remedy = "train on with --prompt-reparameterization none"
+    folded_remedy = "train on with --finetune-from-model and --prompt-reparameterization none in another --save-dir"
 
     def __init__(self, cfg: TaskPromptConfig, geometry: Geometry):
         super().__init__(cfg, geometry)

@@ -123,10 +123,11 @@ def test_folded_away_where_training_does_not_go_on(place, tmp_path):
     assert checkpoint.stat().st_size < (tmp_path / "unfolded" / "checkpoint_last.pt").stat().st_size / 2
     checked = validate(place / "data", checkpoint)
     assert checked.log("valid_loss") == pytest.approx(unfolded.log("valid_loss")[-1:], abs=1e-3)
-    options = ["--restore-file", checkpoint, "--reset-optimizer", "--reset-dataloader", "--reset-meters"]
-    refused = run(place, tmp_path / "on", *options, "--max-epoch", 3, succeed=False)
-    assert "holds a folded prompt" in refused.last_line and "--prompt-reparameterization none" in refused.last_line
-    run(place, tmp_path / "on", *options, "--max-epoch", 3, "--prompt-reparameterization", "none")
+    refused = run(place, tmp_path / "folded", "--max-epoch", 3, succeed=False)
+    remedy = "--finetune-from-model and --prompt-reparameterization none in another --save-dir"
+    assert "holds a folded prompt" in refused.last_line and remedy in refused.last_line
+    options = ["--finetune-from-model", checkpoint, "--prompt-reparameterization", "none"]
+    run(place, tmp_path / "on", *options, "--max-epoch", 1)
 
 
 @pytest.mark.parametrize(

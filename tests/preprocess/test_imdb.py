@@ -6,7 +6,7 @@ import pytest
 
 from preprocess.checksums import content_digest
 from tests.preprocess.commands import install_hub
-from tests.preprocess.test_own_data import FakeDataset, FakeLabels
+from tests.preprocess.test_hub import FakeDataset, FakeLabels
 
 IMDB = {  # README of aclImdb: ID_RATING.txt below pos and neg, in train and test; unsup has ratings of 0
     "train/neg/0_3.txt": "Dull.<br /><br />Long.",

@@ -57,12 +57,17 @@ class Ranking:
 
 
 def rank(loaded: LoadedModel, name: str, args: argparse.Namespace) -> Ranking:
-    """Encodes the sentences of all pairs and compares the two of each."""
+    """Encodes the sentences of all pairs and compares the two of each.
+
+    Raises:
+        ModelLost: somebody has written into the backbone's file meanwhile.
+    """
     position = single_position(loaded, args.prompt_position)
     if torch.cuda.is_available() and not args.cpu:
         loaded.model.cuda()
     both = [sentence_dataset(loaded, args.data, part, args.split, position) for part in ("input0", "input1")]
     one, other = (sentence_states(loaded, dataset, args.batch_size).double() for dataset in both)
+    loaded.check_backbone()
     cosines = F.cosine_similarity(one, other, dim=1).numpy()
     shown = position if loaded.prompt_length else None
     return Ranking(name, loaded.path, shown, cosines, sum(map(cut_sentences, both)))

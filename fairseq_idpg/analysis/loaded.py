@@ -43,6 +43,11 @@ class LoadedModel:
         """Rows that every input must have room for; fairseq's own models take none."""
         return getattr(self.model, "prompt_length", 0)
 
+    def check_backbone(self) -> None:
+        """Raises ModelLost where somebody has written into the backbone's file; fairseq's own models read none."""
+        if isinstance(self.model, RobertaIDPGModel):
+            self.model.check_backbone()
+
 
 def load_dictionary(path: str) -> Dictionary:
     """A dict.txt as the task reads it, <mask> at its end.

@@ -153,6 +153,7 @@ def run(args: argparse.Namespace) -> None:
 
     Raises:
         InputError: no dictionary is named, or another than that of --data; see ``load_trained`` and ``check_method``.
+        ModelLost: somebody has written into the backbone's file meanwhile.
     """
     if args.dict is None and args.data is None:
         raise InputError("--dict is missing: name the backbone's dict.txt or a folder that was made with it")
@@ -174,4 +175,5 @@ def run(args: argparse.Namespace) -> None:
     lines = [f"{args.checkpoint}: {loaded.name}, layer {args.layer}; nearest words and their cosines"]
     for title, rows in sections:
         lines += [title, *words.lines(rows, args.top)]
+    loaded.check_backbone()
     print("\n".join(lines))

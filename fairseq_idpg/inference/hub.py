@@ -67,6 +67,7 @@ class IDPGHubInterface(nn.Module):
 
         Raises:
             InputError: the model reads them in a template, and so has states of other tokens.
+            ModelLost: somebody has written into the backbone's file.
         """
         check_switches(return_all_hiddens=return_all_hiddens)
         if self.predictor.template is not None:
@@ -77,6 +78,7 @@ class IDPGHubInterface(nn.Module):
         rows = tokens.unsqueeze(0) if tokens.dim() == 1 else tokens
         net_input, kept = self._batch(rows)
         features, extra = self.model(**net_input, features_only=True, return_all_hiddens=return_all_hiddens)
+        self.model.check_backbone()
         states = [inner.transpose(0, 1) for inner in extra["inner_states"]] if return_all_hiddens else [features]
         of_text = [every[kept].view(len(rows), -1, every.size(2)) for every in states]
         padded = [F.pad(every, (0, 0, 0, rows.size(1) - every.size(1))) for every in of_text]
@@ -87,6 +89,7 @@ class IDPGHubInterface(nn.Module):
 
         Raises:
             InputError: the model has no such head.
+            ModelLost: somebody has written into the backbone's file.
         """
         check_switches(return_logits=return_logits)
         if head not in self.model.classification_heads:
@@ -94,6 +97,7 @@ class IDPGHubInterface(nn.Module):
             raise InputError(f"head {head!r} is none of this model's: give {known}")
         net_input, _ = self._batch(tokens.unsqueeze(0) if tokens.dim() == 1 else tokens)
         logits, _ = self.model(**net_input, features_only=True, classification_head_name=head)
+        self.model.check_backbone()
         return logits if return_logits else F.log_softmax(logits, dim=-1)
 
     def _batch(self, rows: Tensor) -> Tuple[Dict[str, Any], Tensor]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 
 import numpy as np
 import pytest
 import torch
 
+from fairseq_idpg.analysis import cosine as cosine_module
 from fairseq_idpg.analysis.__main__ import main
 from fairseq_idpg.analysis.cosine import Ranking, numbers, report
 from fairseq_idpg.analysis.loaded import load_dictionary, load_trained, load_untrained
@@ -255,6 +258,14 @@ def test_a_backbone_that_has_moved(pairs, idpg, tmp_path, numbers_of):
     backbone = f"{{'backbone': '{idpg.parents[1] / 'backbone' / 'model.pt'}'}}"
     again = numbers_of(pairs, "--path", moved, "--top-k", 5, "--model-overrides", backbone)["models"][0]
     assert again["cosines"] == there["cosines"]
+
+
+def test_a_backbone_that_is_written_to_meanwhile(pairs, idpg, monkeypatch, tmp_path):
+    own = shutil.copy(idpg.parents[1] / "backbone" / "model.pt", tmp_path)
+    states = cosine_module.sentence_states
+    monkeypatch.setattr(cosine_module, "sentence_states", lambda *given: [states(*given), os.utime(own, ns=(0, 0))][0])
+    with pytest.raises(SystemExit, match=f"--backbone {own} was written to while it was in use"):
+        cosine(pairs, "--path", edited(idpg, tmp_path / "x.pt", backbone=own), "--top-k", 5)
 
 
 def test_data_of_another_dictionary(tuned, tmp_path):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 
 import pytest
 import torch
@@ -150,6 +152,13 @@ def test_methods_without_rows(pairs, idpg, tuned, stock, task_prompt, tmp_path):
     ):
         with pytest.raises(SystemExit, match=message):
             neighbours(path, "--dict", pairs)
+
+
+def test_a_backbone_that_is_written_to_meanwhile(pairs, idpg, monkeypatch, tmp_path):
+    own = shutil.copy(idpg.parents[1] / "backbone" / "model.pt", tmp_path)
+    monkeypatch.setattr(NearestWords, "lines", lambda *given: os.utime(own, ns=(0, 0)) or [])
+    with pytest.raises(SystemExit, match=f"--backbone {own} was written to while it was in use"):
+        neighbours(edited(idpg, tmp_path / "x.pt", backbone=own), "--dict", pairs)
 
 
 def test_bad_options(place, pairs, idpg, task_prompt, tmp_path):

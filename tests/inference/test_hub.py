@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -130,3 +133,15 @@ def test_another_head(hub):
     model = hub("singles")
     with pytest.raises(InputError, match=f"head 'other' is none of this model's: give {HEAD}$"):
         model.predict("other", model.encode("cat"))
+
+
+@pytest.mark.parametrize("ask", ["extract_features", "predict"])
+def test_a_backbone_that_is_written_to_is_noticed(ask, idpg, tmp_path):
+    own = shutil.copy(idpg("singles").parents[1] / "backbone" / "model.pt", tmp_path)
+    model = RobertaIDPGModel.from_pretrained(idpg("singles").parent, "checkpoint_last.pt", backbone=own)
+    given = {"extract_features": (), "predict": (HEAD,)}[ask]
+    row = model.encode("red cat")
+    getattr(model, ask)(*given, row)
+    os.utime(own, ns=(0, 0))
+    with pytest.raises(InputError, match=f"--backbone {own} was written to while it was in use"):
+        getattr(model, ask)(*given, row)

@@ -13,6 +13,7 @@ import pytest
 
 from fairseq_idpg.methods.registry import PRESETS
 from fairseq_idpg.options_table import options_markdown
+from preprocess.tasks import TASKS, TEST_SETS
 from tests import page_commands
 from tests.folders import ROOT
 from tests.methods.prompts.test_counts import OF_BACKBONE, PAPER
@@ -64,6 +65,10 @@ def test_methods_table_states_the_counts():
     families = re.findall(r"^- \*\*.*?(?=^- |^$)", README.split("## Methods")[1].split("## Layout")[0], re.M | re.S)
     named = re.findall(r"`([\w-]+)`", "".join(families))
     assert sorted(named) == sorted(PRESETS)
+
+
+def test_the_page_of_preprocess_counts_the_tasks():
+    assert f"# {len(TASKS)} tasks, {len(TEST_SETS)} test sets" in PAGES["preprocess/README.md"]
 
 
 def test_the_readmes_test_command_is_what_ci_runs():

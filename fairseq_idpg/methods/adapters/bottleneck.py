@@ -11,8 +11,9 @@ Differs from the papers in:
   (https://github.com/google-research/adapter-bert); their paper has 1e-2. The released IDPG code starts from
   N(0, 0.02^2), not near the identity, and drops 0.1 of the adapter's output: --adapter-init-std 0.02 --adapter-dropout
   0.1 (here every draw is cut at two standard deviations).
-- adapter-pfeiffer: m = 16, so that the adapters are the other method's size. The released IDPG code puts a new
-  frozen LayerNorm in front of this adapter; ours is the layer's own, as in AdapterHub.
+- adapter-pfeiffer: m = 16, so that the adapters are the other method's size; matrices start from N(0, 0.02^2), cut at
+  two standard deviations. The released IDPG code puts a new frozen LayerNorm in front of this adapter; ours is the
+  layer's own, as in AdapterHub.
 """
 
 from dataclasses import dataclass

@@ -55,8 +55,8 @@ class SMoPConfig(PromptConfig):
 class SMoP(PromptMethod):
     """P_l = sum over the k largest p_i of p_i P_l,i;  p = softmax(W x), x: B x d, the mean word embedding of an input.
 
-    ``table``: places x (n rows) x d, prompt after prompt; ``router``: W, n x d, starts orthogonal. The chosen p are not
-    made to sum to 1: they alone give W a gradient.
+    ``table``: places x (n rows) x d, prompt after prompt, from N(0, 1) in ``smop``, as released; ``router``: W, n x d,
+    starts orthogonal. The chosen p are not made to sum to 1: they alone give W a gradient.
     Trainable parameters: places n rows d + n d.
     """
 

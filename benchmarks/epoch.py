@@ -16,7 +16,6 @@ folders.
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import sys
 import tempfile
@@ -28,11 +27,11 @@ from epoch_cases import METHODS, REFERENCE
 from epoch_folder import Folder, measure, merged
 from epoch_report import tables
 from epoch_runs import Setting, check_methods
+from step_measure import write_json
 
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError, command_line
 from preprocess.flags import flag_name
-from preprocess.writing import new_file
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -103,8 +102,7 @@ def main(arguments: list[str] | None = None) -> None:
     for folder in folders:
         print("\n".join([f"\n{folder.data.path.name}", *tables(folder.parts())]))
     if args.json:
-        with new_file(args.json) as file:
-            file.write_text(json.dumps(merged(folders), indent=1) + "\n", encoding="utf-8")
+        write_json(args.json, merged(folders))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Dict, Optional
 
-from preprocess.writing import new_file
+from preprocess.writing import write_text
 
 VARIABLE, OFF = "FAIRSEQ_IDPG_CACHE", "off"
 VERSION = 1  # raised when what is checked of a file, or what its digests are of, changes
@@ -64,8 +64,8 @@ class KnownFile:
         if folder is None or time.time_ns() - newest < SETTLED * 1e9 or not self.is_same():
             return
         self.digests[of_what] = digest
-        with contextlib.suppress(OSError), new_file(note_of(folder, self.path)) as work:
-            work.write_text(json.dumps({**asdict(self), "version": VERSION}), encoding="utf-8")
+        with contextlib.suppress(OSError):
+            write_text(note_of(folder, self.path), json.dumps({**asdict(self), "version": VERSION}))
 
 
 def recall(path: str) -> Optional[KnownFile]:

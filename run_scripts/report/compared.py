@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Iterator
 
 from preprocess.errors import InputError
-from run_scripts.run.transfer import arrow
+from run_scripts.run.experiment import ARROW
 
 from .notes import (
     data_note,
@@ -22,13 +22,13 @@ from .notes import (
     variants_note,
     versions_note,
 )
-from .papers import ARROW, PaperSeries, PaperTable, Printed, ScoreColumns
+from .papers import PaperSeries, PaperTable, Printed, ScoreColumns
 from .render import NOTHING, Chart, Panel, Series, Table
 from .runs import Results, Run, architecture, grouped, has_finished
 from .scope import Choice, Scope, take_runs
 from .scores import RowScores, mean_over, mean_test, rows_of
 from .tables import AVERAGE, score_text, signed_difference
-from .transfer import answers
+from .transfer import answers, pair_of
 
 CHOSEN_BY = (
     "at the learning rate with the best mean dev score by the same metric; checkpoints by each task's own metric"
@@ -89,7 +89,7 @@ def find_runs(spec: ScoreColumns, results: Results, choice: Choice) -> Found:
 def _by_metric(spec: ScoreColumns, results: Results) -> Iterator[Run]:
     """Runs whose task is the column, and whose scores are by its metric: None where a run does not say."""
     for run in answers(results) if spec.transfers else results.runs:
-        column = arrow(run["source_task"], run["task"]) if spec.transfers else run["task"]
+        column = pair_of(run) if spec.transfers else run["task"]
         if column not in spec.columns or run["k"] != spec.k:
             continue
         metric, scores = spec.metrics[column], run.get("scores") or {}

@@ -167,7 +167,7 @@ def make_splits(sdist: Path, folder: Path, sizes: dict[str, int], seed: int) -> 
 
 def preprocess(reviews: Path, model: Path, folder: Path) -> None:
     """TSV splits -> fairseq's binary data in FOLDER/{input0,label}, ids 0 and 1 for the labels."""
-    name = folder.name[: -len("-bin")]  # python -m preprocess adds it
+    name = folder.name.removesuffix("-bin")  # python -m preprocess adds it
     files = [f"{split}={reviews / split}.tsv" for split in SPLITS]
     columns = ["--no-header", "--text-columns", "2", "--label-column", "1", "--labels", *LABELS]
     encoder = ["--bpe", "bert", "--vocab", str(model)]

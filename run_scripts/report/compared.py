@@ -27,7 +27,7 @@ from .render import NOTHING, Chart, Panel, Series, Table
 from .runs import Results, Run, architecture, grouped, has_finished
 from .scope import Choice, Scope, take_runs
 from .scores import RowScores, mean_over, mean_test, rows_of
-from .tables import AVERAGE, score_text, signed_difference
+from .tables import AVERAGE, score_text, seeds_text, signed_difference
 from .transfer import answers, pair_of
 
 CHOSEN_BY = (
@@ -136,9 +136,8 @@ def _lines(found: Found, name: str, printed: Printed | None) -> dict[str, list[s
     """What the values are -> cells of the columns and of their average."""
     row, seeds, columns = found.rows.get(name, {}), len(seeds_of(found.scope)), (*found.columns, AVERAGE)
     ours = {column: score.test for column, score in row.items()} | {AVERAGE: mean_test(row, found.columns)}
-    std = {column: score.std for column, score in row.items()}
-    few = {column: f" (n={len(score.seeds)})" for column, score in row.items() if len(score.seeds) < seeds}
-    lines = {"ours": [score_text(ours.get(column), std.get(column)) + few.get(column, "") for column in columns]}
+    texts = {column: seeds_text(score, seeds) for column, score in row.items()}
+    lines = {"ours": [texts.get(column) or score_text(ours.get(column)) for column in columns]}
     if printed is not None and printed.says_something:
         whole = printed.avg is not None and printed.mean.keys() == set(found.columns)
         average = printed.avg if whole else mean_over(printed.mean, found.columns)

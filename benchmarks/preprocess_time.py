@@ -26,12 +26,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywher
 
 import numpy as np
 from epoch_process import reason
-from step_measure import write_json
+from step_measure import ROOT, write_json
 from step_settings import positive
 
 from preprocess.errors import InputError, command_line
 
-ROOT = Path(__file__).resolve().parents[1]
 PEAK = (
     "import resource, runpy, sys; sys.argv = sys.argv[1:]\ntry: runpy.run_module('preprocess', run_name='__main__')\n"
 )

@@ -16,7 +16,6 @@ folders.
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import sys
 import tempfile
@@ -28,11 +27,11 @@ from epoch_cases import METHODS, REFERENCE
 from epoch_folder import Folder, measure, merged
 from epoch_report import tables
 from epoch_runs import Setting, check_methods
+from step_measure import check_folder, write_json
 
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError, command_line
 from preprocess.flags import flag_name
-from preprocess.writing import new_file
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -65,18 +64,17 @@ def check(args: argparse.Namespace) -> list[tuple[DataFolder, str]]:
             raise InputError(f"{flag_name(name)} {getattr(args, name)} is too small: give {least} or more")
     if not args.backbone.is_file():
         raise InputError(f"--backbone {args.backbone} is not a file: give a fairseq RoBERTa model.pt")
-    if args.json and not args.json.resolve().parent.is_dir():
-        raise InputError(f"--json {args.json}: its folder does not exist")
+    check_folder("--json", args.json)
     if args.json and args.json.is_dir():
         raise InputError(f"--json {args.json} is a folder: name a file")
     names = [path.resolve().name for path in args.data]
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"{name} is the name of two folders: give folders whose names differ")
-    return [check_folder(path.resolve(), args.split) for path in args.data]
+    return [folder_and_split(path.resolve(), args.split) for path in args.data]
 
 
-def check_folder(path: Path, wanted: str | None) -> tuple[DataFolder, str]:
+def folder_and_split(path: Path, wanted: str | None) -> tuple[DataFolder, str]:
     data = DataFolder(path)
     labelled = [split for split in data.splits if data.has_labels(split)]
     split = wanted or next((name for name in ("test", "valid") if name in labelled), "valid")
@@ -103,8 +101,7 @@ def main(arguments: list[str] | None = None) -> None:
     for folder in folders:
         print("\n".join([f"\n{folder.data.path.name}", *tables(folder.parts())]))
     if args.json:
-        with new_file(args.json) as file:
-            file.write_text(json.dumps(merged(folders), indent=1) + "\n", encoding="utf-8")
+        write_json(args.json, merged(folders))
 
 
 if __name__ == "__main__":

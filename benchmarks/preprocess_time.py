@@ -26,11 +26,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywher
 
 import numpy as np
 from epoch_process import reason
+from step_measure import ROOT, write_json
 from step_settings import positive
 
 from preprocess.errors import InputError, command_line
 
-ROOT = Path(__file__).resolve().parents[1]
 PEAK = (
     "import resource, runpy, sys; sys.argv = sys.argv[1:]\ntry: runpy.run_module('preprocess', run_name='__main__')\n"
 )
@@ -128,7 +128,7 @@ def main() -> None:
     print(f"peak memory {peak:.0f} MiB; {large:.0f} MiB for four times the lines")
     if args.json:
         figures = {"fairseq_s": theirs, "ours_s": ours, "ratio": theirs / ours, "peak_mib": peak, "peak_4x_mib": large}
-        args.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+        write_json(args.json, figures)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from scaling_report import LABELS
+from step_measure import check_folder
 from step_settings import Settings
 
 from preprocess.errors import InputError
+from preprocess.writing import new_file
 
 FORMATS = (".png", ".svg", ".pdf")
 PANEL = (4.6, 3.3)  # inches
@@ -61,8 +63,7 @@ def check_plot(path: Path | None) -> None:
         return
     if path.suffix not in FORMATS:
         raise InputError(f"--plot {path}: name a file that ends in {', '.join(FORMATS)}")
-    if not path.resolve().parent.is_dir():
-        raise InputError(f"--plot {path}: its folder does not exist")
+    check_folder("--plot", path)
     if find_spec("matplotlib") is None:
         raise InputError("--plot needs matplotlib: pip install matplotlib, or leave it out")
 
@@ -86,10 +87,8 @@ def draw(saved: dict[str, Any], quantity: str, path: Path) -> None:
     figure.suptitle(f"{shown.title}\nbase (grey): {Settings(**saved['base'])}{bars}", fontsize=9)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize="small")
-    beside = path.with_name(f"{path.stem}.new{path.suffix}")
-    with rc_context({"svg.fonttype": "none"}):  # letters, not their outlines
-        figure.savefig(beside, dpi=150)
-    beside.replace(path)
+    with rc_context({"svg.fonttype": "none"}), new_file(path) as work:  # letters, not their outlines
+        figure.savefig(work, dpi=150)
 
 
 def draw_panel(panel: Any, axis: str, points: list[dict[str, Any]], shown: Quantity, base: int) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from fnmatch import filter as filter_names
 from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from preprocess.errors import InputError
+from preprocess.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from fairseq_idpg.methods.registry import Preset
@@ -155,8 +154,7 @@ def chosen(patterns: list[str]) -> list[Case]:
     """
     for pattern in patterns:
         if not filter_names(all_cases(), pattern):
-            near = get_close_matches(pattern, all_cases(), 1)
-            hint = f"did you mean {near[0]}? " if near else ""
+            hint = did_you_mean(pattern, all_cases())
             raise InputError(f"--cases {pattern} is unknown: {hint}--list names all cases")
     found = {name for pattern in patterns for name in filter_names(all_cases(), pattern)}
     return [case for name, case in all_cases().items() if name in found]

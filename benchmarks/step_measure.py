@@ -18,6 +18,7 @@ from step_report import Figures, step_seconds
 from step_settings import Settings
 
 from preprocess.errors import InputError
+from preprocess.writing import write_text
 
 ROOT = Path(__file__).resolve().parents[1]
 PEERS = ROOT / "benchmarks" / ".peers"
@@ -161,10 +162,7 @@ def check_folder(option: str, path: Path | None) -> None:
 
 
 def write_json(path: Path, found: Any) -> None:
-    """Complete or not at all."""
-    beside = path.with_name(path.name + ".new")
-    beside.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    beside.replace(path)
+    write_text(path, json.dumps(found, indent=1) + "\n")
 
 
 def progress(text: str) -> None:

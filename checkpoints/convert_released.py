@@ -30,13 +30,13 @@ from fairseq_idpg.models.config import RobertaIDPGConfig, fill_method_options
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from fairseq_idpg.saving.checksum import with_progress_checksums
 from fairseq_idpg.saving.configuration import declared, typed
+from fairseq_idpg.saving.tensors import HEADS
 from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig
 from preprocess.errors import InputError, command_line
 from preprocess.writing import check_replaces_nothing, new_file
 
 HEAD = "sentence_classification_head"
-HEADS = "classification_heads."
-HEAD_OUTPUT = f"classification_heads.{HEAD}.out_proj.weight"
+HEAD_OUTPUT = f"{HEADS}{HEAD}.out_proj.weight"
 
 HISTORY = {
     "criterion_name": "SentencePredictionCriterion",
@@ -57,16 +57,8 @@ def configuration(args: dict[str, Any], classes: int, backbone: str | None, what
     }
     task = typed(task, declared(SentencePredictionIDPGConfig), what)
     parser = fairseq_options.get_training_parser()
-    command = [
-        ".",
-        "--task",
-        "sentence_prediction_idpg",
-        "--arch",
-        "roberta_idpg",
-        "--criterion",
-        "sentence_prediction",
-    ]
-    cfg = convert_namespace_to_omegaconf(fairseq_options.parse_args_and_arch(parser, command))
+    command = ". --task sentence_prediction_idpg --arch roberta_idpg --criterion sentence_prediction"
+    cfg = convert_namespace_to_omegaconf(fairseq_options.parse_args_and_arch(parser, command.split()))
     with open_dict(cfg):
         cfg.model.update(options)
         fill_method_options(cfg.model)

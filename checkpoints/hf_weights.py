@@ -140,7 +140,7 @@ def _check_tensors(path: Path, state: Any) -> None:
 def _modern(name: str) -> str:
     for old, new in OLD_NAMES.items():
         if name.endswith(old):
-            return name[: -len(old)] + new
+            return name.removesuffix(old) + new
     return name
 
 

@@ -26,26 +26,25 @@ SECTIONS: List[Any] = [f.type for f in fields(FairseqConfig) if is_dataclass(f.t
 DEFAULTS = {f.name: f.default for section in SECTIONS for f in fields(section) if "${" not in str(f.default)}
 # option -> its least value; with these values fairseq ends in a traceback, or trains nothing without a word
 LEAST = {
-    **dict.fromkeys(("lr", "weight_decay", "clip_norm", "adam_eps", "seed", "num_workers", "warmup_updates"), 0),
-    **dict.fromkeys(("max_epoch", "max_update", "init_token", "separator_token", "save_interval_updates"), 0),
+    **dict.fromkeys(("lr", "weight_decay", "clip_norm", "adam_eps", "momentum", "num_workers", "warmup_updates"), 0),
+    **dict.fromkeys(("seed", "max_epoch", "max_update", "init_token", "separator_token", "save_interval_updates"), 0),
     **dict.fromkeys(("batch_size", "batch_size_valid", "max_tokens", "max_tokens_valid", "update_freq"), 1),
     **dict.fromkeys(("save_interval", "validate_interval", "log_interval", "required_batch_size_multiple"), 1),
     **dict.fromkeys(("total_num_update", "fp16_init_scale", "fp16_scale_window"), 1),
-    "momentum": 0,
 }
 # options of which fairseq-train reads Python out of a text, as their defaults are those of others -> their kind
 UNTYPED = {"max_tokens_valid": int, "batch_size_valid": int, "update_epoch_batch_itr": bool}
 REPORT = "report_"  # and a metric of preprocess/split_scores.py: the option that has it logged
-# metric of the best checkpoint -> what has it logged
+# metric of the best checkpoint -> what has it logged; OURS: those that fairseq's criterion does not log
+OURS = {part: REPORT + metric for metric, parts in PARTS.items() for part in parts}
 METRICS = {
     **dict.fromkeys(("loss", "nll_loss", "accuracy"), None),
     **dict.fromkeys(("f1", "acc_and_f1"), "report_acc_and_f1"),
     "mcc": "report_mcc",
     **dict.fromkeys(("pearson", "spearman", "pearson_and_spearman"), "report_pearson_and_spearman"),
-    **{part: REPORT + metric for metric, parts in PARTS.items() for part in parts},
+    **OURS,
 }
 LOSSES = ("loss", "nll_loss")  # of which the lowest is best; of all others the highest
-OURS = {part for parts in PARTS.values() for part in parts}  # what fairseq's criterion does not log
 SHARDING = "frozen weights are not sharded, and the state of trained ones is small"
 EMA = "the average would be of the frozen weights too, and training could not go on from a checkpoint"
 PARTS_OF_A_MODEL = "this model is not divided among devices"
@@ -201,11 +200,9 @@ def _check_flags(cfg: Any) -> None:
 
 def _check_criterion(name: str) -> None:
     own = CRITERION_REGISTRY.get(TASK, SentencePredictionCriterion)
-    if name != "sentence_prediction" and not issubclass(CRITERION_REGISTRY.get(name, object), own):
-        raise InputError(
-            f"--criterion {name} does not fit --task {TASK}: give --criterion sentence_prediction or "
-            "sentence_prediction_idpg"
-        )
+    if name == "sentence_prediction" or issubclass(CRITERION_REGISTRY.get(name, object), own):
+        return
+    raise InputError(f"--criterion {name} does not fit --task {TASK}: give --criterion sentence_prediction or {TASK}")
 
 
 def _check_metric(args: Namespace) -> None:
@@ -213,10 +210,9 @@ def _check_metric(args: Namespace) -> None:
     metric, own = getattr(args, "best_checkpoint_metric", "loss"), args.criterion in ("sentence_prediction", TASK)
     if metric not in METRICS and own:
         raise InputError(f"--best-checkpoint-metric {metric} is unknown: give one of {', '.join(METRICS)}")
-    needed = METRICS.get(metric)
     if metric in OURS and args.criterion == "sentence_prediction":
         raise InputError(f"--best-checkpoint-metric {metric} is none of this --criterion: give --criterion {TASK}")
-    if needed and not getattr(args, needed, True):
+    if (needed := METRICS.get(metric)) and not getattr(args, needed, True):
         raise InputError(f"--best-checkpoint-metric {metric} needs {flag_name(needed)}: give it too")
     if metric == "accuracy" and args.regression_target:
         raise InputError("--best-checkpoint-metric accuracy with --regression-target: give loss or spearman")

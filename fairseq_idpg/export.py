@@ -6,14 +6,12 @@ it in the place of the checkpoint.
 """
 
 import argparse
-import contextlib
 import json
 import math
 import os
 import platform
 import sys
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
@@ -22,6 +20,7 @@ from fairseq.dataclass.configs import DatasetConfig
 from torch import Tensor
 
 from preprocess.checksums import content_digest
+from preprocess.summary import installed_versions
 from preprocess.writing import new_folder
 
 from .errors import InputError, logged_command
@@ -266,11 +265,7 @@ def plain(value: Any) -> Any:
 
 def versions() -> Dict[str, str]:
     """Of Python and of the packages that are installed."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        with contextlib.suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+    return {"python": platform.python_version(), **installed_versions(PACKAGES)}
 
 
 # --- command line ---------------------------------------------------------------------------------------

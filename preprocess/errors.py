@@ -6,7 +6,8 @@ import contextlib
 import errno
 import os
 import sys
-from typing import Iterator
+from difflib import get_close_matches
+from typing import Iterable, Iterator
 
 
 class InputError(Exception):
@@ -48,6 +49,13 @@ def command_line(program: str, unfinished: str = "nothing written") -> Iterator[
         room = "; make room there" if error.errno == errno.ENOSPC else ""
         line = f"{error.filename or 'writing'}: {error.strerror or error}{room}; {unfinished}"
     sys.exit(f"{program}: {one_line(line)}")
+
+
+def did_you_mean(name: str, known: Iterable[str], any_case: bool = False) -> str:
+    """What an error says where one of the known names is near; ``any_case``: in upper and lower case it is the same."""
+    by_key = {each.lower() if any_case else each: each for each in known}
+    near = get_close_matches(name.lower() if any_case else name, by_key, 1)
+    return f"did you mean {by_key[near[0]]}? " if near else ""
 
 
 def one_line(message: str) -> str:

@@ -128,10 +128,8 @@ def labels_text(labels: dict[str, Any] | None) -> str:
 def short_names(paths: Sequence[Path]) -> dict[str, Path]:
     """Folder names without -bin; the whole path where two folders have the same name."""
     names = [path.resolve().name for path in paths]
-    return {
-        (name[: -len("-bin")] if name.endswith("-bin") else name) if names.count(name) == 1 else str(path): path
-        for name, path in zip(names, paths)
-    }
+    shown = [name.removesuffix("-bin") if names.count(name) == 1 else str(path) for name, path in zip(names, paths)]
+    return dict(zip(shown, paths))
 
 
 def main(argv: Sequence[str]) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import platform
 import sys
-from importlib import metadata
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Sequence
+from typing import Iterable, Sequence
 
 from .binarize import Encoding
 from .checksums import FOLDER_FACTS, sha256, write_checksums
@@ -55,11 +56,11 @@ def trained_and_judged_on(splits: Sequence[Split]) -> list[str]:
 
 def log_text(splits: Sequence[Split], labels: Labels, encoder: Encoder, arguments: Sequence[str]) -> str:
     """Versions, the command, checksums of all that was read, the summary and every malformed line."""
-    versions = {name: metadata.version(name) for name in ("numpy", "tokenizers", "sentencepiece") if _installed(name)}
+    versions = installed_versions(("numpy", "tokenizers", "sentencepiece"))
     lines = [
         f"command: python -m preprocess {' '.join(arguments)}",
         f"python {platform.python_version()} on {sys.platform}, "
-        + ", ".join(f"{name} {version}" for name, version in versions.items()),
+        + ", ".join(f"{name} {number}" for name, number in versions.items()),
         *(f"sha256 {sha256(path)} {path}" for path in encoder.files),
         *(f"sha256 {split.source.sha256} {split.source.name}" for split in splits),
         "",
@@ -70,12 +71,13 @@ def log_text(splits: Sequence[Split], labels: Labels, encoder: Encoder, argument
     return "\n".join(lines) + "\n"
 
 
-def _installed(name: str) -> bool:
-    try:
-        metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
+def installed_versions(names: Iterable[str]) -> dict[str, str]:
+    """Of those packages that are there."""
+    found = {}
+    for name in names:
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def write_records(

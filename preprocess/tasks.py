@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 from typing import Any, Mapping, Sequence, Union
 
 from .columns import aligned
-from .errors import InputError
+from .errors import InputError, did_you_mean
 from .label_counts import label_order
 from .meanings import MEANINGS
 
@@ -192,8 +191,7 @@ def find_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
     by_lower = {known.lower(): task for known, task in tasks.items()}
     if name.lower() in by_lower:
         return by_lower[name.lower()]
-    near = get_close_matches(name.lower(), by_lower, 1)
-    hint = f"did you mean {by_lower[near[0]].name}? " if near else ""
+    hint = did_you_mean(name, tasks, any_case=True)
     raise InputError(
         f"task {name} is unknown: {hint}Known: {', '.join(tasks)}; for your own data give --from-tsv, --from-csv, "
         "--from-jsonl or --from-hub"

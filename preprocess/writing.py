@@ -93,6 +93,12 @@ def new_file(path: Path) -> Iterator[Path]:
                     work.unlink()
 
 
+def write_text(path: Path, text: str) -> None:
+    """A file of text, completely or not at all; see ``new_file``."""
+    with new_file(path) as work:
+        work.write_text(text, encoding="utf-8")
+
+
 def check_output(path: Path, option: str) -> None:
     """Finds out before the work whether its result can be written; what stands there is left alone.
 

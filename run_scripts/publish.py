@@ -18,7 +18,7 @@ from typing import Any, Sequence
 
 from preprocess.errors import InputError, command_line
 from preprocess.tasks import find_task
-from preprocess.writing import check_output, check_replaces_nothing, new_file
+from preprocess.writing import check_output, check_replaces_nothing, write_text
 
 from .report.runs import NEEDED, Results, Run, has_finished, read_results
 from .run.fairseq_train import dev_curve, training_facts
@@ -90,10 +90,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for run in (*results.runs, *results.continued, *results.supplementary):
         if has_finished(run) or lines.get(run["run"], {}).get("status") != "done":
             lines[run["run"]] = published(run, results)
-    with new_file(args.out) as work:
-        work.write_text(
-            "".join(f"{json.dumps(run, separators=(',', ':'))}\n" for run in lines.values()), encoding="utf-8"
-        )
+    write_text(args.out, "".join(f"{json.dumps(run, separators=(',', ':'))}\n" for run in lines.values()))
     print(f"{args.out}: {len(lines)} runs", file=sys.stderr)
 
 

@@ -53,11 +53,8 @@ def about(task: Task, supplementary: bool) -> str:
 
 
 def _described(settings: Settings) -> str:
-    return f"batch {settings.batch_size}, {settings.max_epoch} epochs, learning rates {_rates(settings)}"
-
-
-def _rates(settings: Settings) -> str:
-    return ", ".join(f"{rate:g}" for rate in settings.learning_rates)
+    rates = ", ".join(f"{rate:g}" for rate in settings.learning_rates)
+    return f"batch {settings.batch_size}, {settings.max_epoch} epochs, learning rates {rates}"
 
 
 def parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:

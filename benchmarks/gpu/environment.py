@@ -6,7 +6,6 @@ import os
 import platform
 import subprocess
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # installed or not
 import torch
 from gpu.looking import parse_look
 from step_measure import ROOT, write_json
+
+from preprocess.summary import installed_versions
 
 LIBRARIES = ("torch", "fairseq", "fairseq-fixed", "numpy", "transformers", "peft", "adapters", "triton", "pytest")
 SAME = ("hardware", "torch")  # what figures of one folder share
@@ -28,16 +29,6 @@ def asked(*command: str) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
-
-
-def installed() -> dict[str, str]:
-    found = {}
-    for name in LIBRARIES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def of_the_gpu() -> dict[str, Any]:
@@ -63,7 +54,7 @@ def environment(device: str) -> dict[str, Any]:
         "python": platform.python_version(),
         "system": platform.platform(),
         "cpus": os.cpu_count(),
-        "libraries": installed(),
+        "libraries": installed_versions(LIBRARIES),
         "commit": asked("git", "rev-parse", "HEAD"),
     }
 

@@ -10,7 +10,7 @@ from ..errors import InputError
 from .joint_pass import JointPass, Reading
 from .prediction import Prediction, Text
 from .predictor import Predictor, check_finite, check_list, numbered
-from .sharing import check_same_backbone, check_shares, share
+from .sharing import check_same_backbone, check_shares
 from .values import check_switches, whole_number
 
 Answers = Dict[str, Prediction]  # by the names of tasks
@@ -66,7 +66,7 @@ class ManyTasks:
                 )
             if self.first is not None:
                 check_same_backbone(predictor, self.first, what)
-                share(predictor, self.first.model.encoder)
+                predictor.model.encoder = self.first.model.encoder  # the memory of its own is free then
             self.first = self.first or predictor
             self.tasks = {**self.tasks, task: predictor}
         return task

@@ -1,12 +1,13 @@
 """Whether a trained model can do its work on another one's backbone, and which name its task has."""
 
 import os
-from typing import Any, Optional, Tuple
+from typing import Optional, Tuple
 
 import torch
 
 from ..backbone.loading import GEOMETRY
 from ..errors import InputError
+from ..models.config import predicts_words
 from ..saving.record import symbols_fingerprint
 from .predictor import Predictor
 
@@ -31,7 +32,7 @@ def check_shares(predictor: Predictor, what: str) -> None:
         raise InputError(
             f"{what}: {trained} trains weights of the backbone, which cannot be shared with other tasks: {LOAD_ALONE}"
         )
-    if str(getattr(cfg, "predict_with", "head")) != "head":
+    if predicts_words(cfg):
         raise InputError(f"{what}: --predict-with {cfg.predict_with} shares no backbone with other tasks: {LOAD_ALONE}")
 
 
@@ -58,8 +59,3 @@ def check_same_backbone(predictor: Predictor, first: Predictor, what: str) -> No
                 f"{what}: its {of_what}, in {predictor.text.folder} (SHA-256 {own:.12}), is not that of the other "
                 f"tasks, in {first.text.folder} ({theirs:.12}): {LOAD_ALONE}"
             )
-
-
-def share(predictor: Predictor, encoder: Any) -> None:
-    """Gives a model the backbone ``encoder`` in the place of its own, whose memory is free then."""
-    predictor.model.encoder = encoder

@@ -24,7 +24,9 @@ def check_divisible(what: str, value: int, divisor: int, flag: str = "--phm-n") 
     """The factor n of Kronecker products, option ``flag``, must divide every side of the matrices they build.
 
     Raises:
-        InputError: it does not divide ``value``, which is ``what``.
+        InputError: it is below 1, or does not divide ``value``, which is ``what``.
     """
+    if divisor < 1:
+        raise InputError(f"{flag} {divisor} is no factor: give 1 or more")
     if value % divisor:
         raise InputError(f"{flag} {divisor} does not divide {what} = {value}: choose an n that divides it")

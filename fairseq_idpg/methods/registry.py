@@ -5,9 +5,9 @@ together, such as m-idpg-phm+adapter.
 """
 
 from dataclasses import Field, dataclass
-from difflib import get_close_matches
 from typing import Any, Dict, Optional, Tuple, Type
 
+from preprocess.errors import did_you_mean
 from preprocess.flags import flag_name
 
 from ..errors import InputError
@@ -121,7 +121,6 @@ def find_preset(name: str) -> Preset:
 
 def _registered(name: str) -> Preset:
     if name not in PRESETS:
-        near = get_close_matches(name, PRESETS, 1)
-        hint = f"did you mean {near[0]}? " if near else ""
+        hint = did_you_mean(name, PRESETS)
         raise InputError(f"--method {name} is unknown: {hint}choose from {', '.join(sorted(PRESETS))}")
     return PRESETS[name]

@@ -24,6 +24,7 @@ from ..saving.tensors import (
     ENCODER,
     EXTRA_STATE,
     FINGERPRINT,
+    HEADS,
     LM_HEAD,
     OLD_FINGERPRINT,
     STACK,
@@ -86,9 +87,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         Raises:
             InputError: it does not fit --arch, or lacks what the model reads.
         """
-        state = {
-            name: value for name, value in backbone.weights.items() if not name.startswith("classification_heads.")
-        }
+        state = {name: value for name, value in backbone.weights.items() if not name.startswith(HEADS)}
         state.setdefault(VERSION, self._everything()[VERSION])
         super().upgrade_state_dict_named(state, "")  # renames what older fairseq versions wrote
         state = {name: value for name, value in state.items() if name.startswith(ENCODER) and name != TIED}

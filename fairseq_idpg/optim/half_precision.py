@@ -94,9 +94,8 @@ def restore_weights(optimizer: Any, saved: Any) -> List[str]:
     weights = float32_weights(optimizer)
     if not weights:
         return []
-    if not isinstance(saved, list) or len(saved) != len(weights):
-        return ["float32 weights"]
-    if not all(rounds_to(value, half) for value, half in zip(saved, optimizer.fp16_params)):
+    as_many = isinstance(saved, list) and len(saved) == len(weights)
+    if not as_many or not all(map(rounds_to, saved, optimizer.fp16_params)):
         return ["float32 weights"]
     for weight, value in zip(weights, saved):
         weight.data.copy_(value)

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from preprocess.checksums import sha256
 from preprocess.vector_files import UNREADABLE, open_array
-from preprocess.writing import locked, new_file
+from preprocess.writing import locked, write_text
 
 from ..errors import InputError
 from .key import CacheKey
@@ -154,8 +154,7 @@ class RowCache:
         rows.flush()
         del rows, marks
         made_from = {**asdict(self.key), "sha256": sha256(Path(self.path("partial.npy")))}
-        with new_file(Path(self.path("json"))) as work:
-            work.write_text(json.dumps(made_from, indent=1), encoding="utf-8")
+        write_text(Path(self.path("json")), json.dumps(made_from, indent=1))
         os.replace(self.path("partial.npy"), self.path("npy"))
         os.remove(self.path("done.npy"))
         self._compared = True

@@ -59,8 +59,7 @@ def digest_of(value: Any) -> str:
 
 def carry_checksum(model_state: Dict[str, Any]) -> None:
     """Puts the checksum into a state dict, in place."""
-    extra = {name: value for name, value in model_state.get(EXTRA_STATE, {}).items() if name != CHECKSUM}
-    model_state[EXTRA_STATE] = {**extra, CHECKSUM: checksum(model_state)}
+    model_state[EXTRA_STATE] = {**model_state.get(EXTRA_STATE, {}), CHECKSUM: checksum(model_state)}
 
 
 def tensors_digest(tensors: Dict[str, Tensor]) -> str:

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Dict, Optional
 
-from preprocess.writing import new_file
+from preprocess.writing import write_text
 
 VARIABLE, OFF = "FAIRSEQ_IDPG_CACHE", "off"
 VERSION = 1  # raised when what is checked of a file, or what its digests are of, changes
@@ -38,7 +38,7 @@ class KnownFile:
         path: absolute, links followed.
         changed: nanoseconds, of the contents and of the entry in the file system.
         records: SHA-256 of the archive's directory, which holds the CRC-32 of each record.
-        digests: of its tensors, by what they are of. Empty: nothing is known of the file.
+        digests: of its tensors, by what they are of; no part of a comparison. Empty: nothing is known of the file.
     """
 
     path: str
@@ -47,7 +47,7 @@ class KnownFile:
     changed: int
     entry_changed: int
     records: str
-    digests: Dict[str, str] = field(default_factory=dict)
+    digests: Dict[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def checked(self) -> bool:
@@ -56,7 +56,7 @@ class KnownFile:
 
     def is_same(self) -> bool:
         """Whether the file is still the one that was looked at."""
-        return same_file(self, look(self.path))
+        return self == look(self.path)
 
     def keep(self, of_what: str, digest: str) -> None:
         """Notes a digest of the file, unless it has changed meanwhile or is too new to tell."""
@@ -64,19 +64,18 @@ class KnownFile:
         if folder is None or time.time_ns() - newest < SETTLED * 1e9 or not self.is_same():
             return
         self.digests[of_what] = digest
-        with contextlib.suppress(OSError), new_file(note_of(folder, self.path)) as work:
-            work.write_text(json.dumps({**asdict(self), "version": VERSION}), encoding="utf-8")
+        with contextlib.suppress(OSError):
+            write_text(note_of(folder, self.path), json.dumps({**asdict(self), "version": VERSION}))
 
 
 def recall(path: str) -> Optional[KnownFile]:
     """The file, with what is known of it; None where there are no notes, or it is no zip archive."""
-    folder, found = notes_folder(), None
-    if folder is not None:
-        found = look(path)
+    folder = notes_folder()
+    found = None if folder is None else look(path)
     if folder is None or found is None:
         return None
     noted = read_note(note_of(folder, found.path))
-    return noted if noted is not None and same_file(noted, found) else found
+    return noted if noted == found else found
 
 
 def look(path: str) -> Optional[KnownFile]:
@@ -99,10 +98,6 @@ def look(path: str) -> Optional[KnownFile]:
         for status in (before, after)
     )
     return found if found == again else None
-
-
-def same_file(one: KnownFile, other: Optional[KnownFile]) -> bool:
-    return other is not None and {**asdict(one), "digests": {}} == {**asdict(other), "digests": {}}
 
 
 def notes_folder() -> Optional[Path]:

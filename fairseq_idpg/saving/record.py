@@ -253,12 +253,11 @@ class KeptRecord:
             labels = labels_here(theirs, self.ours, self.training)
             self.follow(labels)
             theirs = replace(theirs, labels=labels) if self.training else theirs
-        if not self.training and None not in (theirs.prompt_position, self.ours.prompt_position):
-            if theirs.prompt_position != self.ours.prompt_position:
-                logger.warning(
-                    f"--prompt-position {self.ours.prompt_position}: this checkpoint was trained with "
-                    f"{theirs.prompt_position}"
-                )
+        if not self.training and _differ(theirs, self.ours, "prompt_position"):
+            logger.warning(
+                f"--prompt-position {self.ours.prompt_position}: this checkpoint was trained with "
+                f"{theirs.prompt_position}"
+            )
         if not self.training and theirs.regression and theirs.scale is None and self.ours.scale is not None:
             logger.warning(
                 "this checkpoint does not record what the scores of its training were divided by: its outputs are "

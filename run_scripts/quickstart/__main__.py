@@ -30,11 +30,12 @@ from typing import Any, Dict, NoReturn, Sequence
 from preprocess.columns import aligned
 from preprocess.errors import command_line
 from preprocess.flags import positive
+from preprocess.writing import write_text
 
 from .. import PARENT, ROOT, module
 from ..run.records import BEST_CHECKPOINT, RECORD, run_folder
 from . import data
-from .files import Settings, lock, read_json, run_logged, run_step, run_visible, say, write_json, write_text
+from .files import Settings, lock, read_json, run_logged, run_step, run_visible, say, write_json
 from .runs import DEFAULT, HYPERS, Run, finish_run
 
 COLUMNS = ("method", "test accuracy", "trainable*", "of backbone", "s/epoch", "checkpoint")

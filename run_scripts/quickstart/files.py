@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Sequence
 
 from preprocess.errors import InputError
-from preprocess.writing import new_file
+from preprocess.writing import write_text
 
 from .. import ROOT
 from ..run.fairseq_train import follow, stop
@@ -33,11 +33,6 @@ def say(message: str) -> None:
 
 
 # --- files ---------------------------------------------------------------------------------------
-
-
-def write_text(path: Path, text: str) -> None:
-    with new_file(path) as work:
-        work.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, value: object) -> None:

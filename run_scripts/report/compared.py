@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Iterator
 
 from preprocess.errors import InputError
-from run_scripts.run.transfer import arrow
+from run_scripts.run.experiment import ARROW
 
 from .notes import (
     data_note,
@@ -22,13 +22,13 @@ from .notes import (
     variants_note,
     versions_note,
 )
-from .papers import ARROW, PaperSeries, PaperTable, Printed, ScoreColumns
+from .papers import PaperSeries, PaperTable, Printed, ScoreColumns
 from .render import NOTHING, Chart, Panel, Series, Table
 from .runs import Results, Run, architecture, grouped, has_finished
 from .scope import Choice, Scope, take_runs
 from .scores import RowScores, mean_over, mean_test, rows_of
-from .tables import AVERAGE, score_text, signed_difference
-from .transfer import answers
+from .tables import AVERAGE, score_text, seeds_text, signed_difference
+from .transfer import answers, pair_of
 
 CHOSEN_BY = (
     "at the learning rate with the best mean dev score by the same metric; checkpoints by each task's own metric"
@@ -89,7 +89,7 @@ def find_runs(spec: ScoreColumns, results: Results, choice: Choice) -> Found:
 def _by_metric(spec: ScoreColumns, results: Results) -> Iterator[Run]:
     """Runs whose task is the column, and whose scores are by its metric: None where a run does not say."""
     for run in answers(results) if spec.transfers else results.runs:
-        column = arrow(run["source_task"], run["task"]) if spec.transfers else run["task"]
+        column = pair_of(run) if spec.transfers else run["task"]
         if column not in spec.columns or run["k"] != spec.k:
             continue
         metric, scores = spec.metrics[column], run.get("scores") or {}
@@ -136,9 +136,8 @@ def _lines(found: Found, name: str, printed: Printed | None) -> dict[str, list[s
     """What the values are -> cells of the columns and of their average."""
     row, seeds, columns = found.rows.get(name, {}), len(seeds_of(found.scope)), (*found.columns, AVERAGE)
     ours = {column: score.test for column, score in row.items()} | {AVERAGE: mean_test(row, found.columns)}
-    std = {column: score.std for column, score in row.items()}
-    few = {column: f" (n={len(score.seeds)})" for column, score in row.items() if len(score.seeds) < seeds}
-    lines = {"ours": [score_text(ours.get(column), std.get(column)) + few.get(column, "") for column in columns]}
+    texts = {column: seeds_text(score, seeds) for column, score in row.items()}
+    lines = {"ours": [texts.get(column) or score_text(ours.get(column)) for column in columns]}
     if printed is not None and printed.says_something:
         whole = printed.avg is not None and printed.mean.keys() == set(found.columns)
         average = printed.avg if whole else mean_over(printed.mean, found.columns)

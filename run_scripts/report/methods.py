@@ -15,7 +15,7 @@ from .render import MISSING, NOTHING, Table
 from .runs import Results, Run, has_finished, task_label
 from .scope import Choice, take_runs
 from .scores import RowScores, Score, rows_of
-from .tables import score_text
+from .tables import seeds_text
 
 COST_HEADER = ["trainable", "s/update", "peak MiB"]
 COSTS = (
@@ -68,10 +68,7 @@ def _preset_order(runs: Iterable[Run]) -> Callable[[str], int]:
 
 def _scores(scores: list[Score | None], seeds: int) -> list[str]:
     """Of each task; a row all of whose rates are out has none."""
-    cells = []
-    for score in scores:
-        few = f" (n={len(score.seeds)})" if score and len(score.seeds) < seeds else ""
-        cells.append(score_text(score.test, score.std) + few if score else MISSING)
+    cells = [seeds_text(score, seeds) if score else MISSING for score in scores]
     if len(scores) == 1:
         cells.append(f"{scores[0].lr:g}" if scores[0] else MISSING)
     return cells

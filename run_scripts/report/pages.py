@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Sequence
 
 from preprocess.errors import command_line
-from preprocess.writing import new_file
+from preprocess.writing import write_text
 
 from .__main__ import main as report
 
@@ -55,9 +55,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser("python -m run_scripts.report.pages", description=(__doc__ or "").split(":")[0])
     parser.add_argument("pages", metavar="PAGE", type=Path, nargs="+")
     for page in parser.parse_args(argv).pages:
-        text = renewed(page.read_text(encoding="utf-8"), drawn=True)
-        with new_file(page) as work:
-            work.write_text(text, encoding="utf-8")
+        write_text(page, renewed(page.read_text(encoding="utf-8"), drawn=True))
 
 
 if __name__ == "__main__":

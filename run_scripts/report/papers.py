@@ -11,10 +11,10 @@ from typing import Any, Iterator, Mapping, Sequence
 import yaml
 
 from preprocess.tasks import TASKS
+from run_scripts.run.experiment import ARROW
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 VALUES = "paper_values.yaml"
-ARROW = " → "  # in a column of transfer: the task trained on, the task tested on
 
 
 @dataclass(frozen=True)

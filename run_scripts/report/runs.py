@@ -11,7 +11,7 @@ from typing import Any, Callable, Hashable, Iterable
 
 from preprocess.errors import InputError
 from preprocess.tasks import TASKS
-from run_scripts.run.experiment import SELECTIONS
+from run_scripts.run.experiment import ARROW, SELECTIONS
 from run_scripts.run.records import LOG, REASONS, read_records, results_file, run_folder
 
 Run = dict[str, Any]  # a line of results.jsonl
@@ -109,7 +109,7 @@ def is_prompted(run: Run) -> bool:
 
 def kind_of(task: str) -> str:
     """Of a task; of transfer between two, which are of one kind."""
-    return PAIRS if TASKS[task.split(" → ")[-1]].pairs else SINGLE
+    return PAIRS if TASKS[task.split(ARROW)[-1]].pairs else SINGLE
 
 
 def task_label(task: str, k: int | None) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Callable, Collection, Iterable, Iterator
 
-from preprocess.errors import InputError
+from preprocess.errors import InputError, did_you_mean
 from preprocess.flags import flag_name
 
 from ..run.experiment import SELECTIONS
@@ -129,9 +128,7 @@ class Choice:
 def check_row(option: str, name: str, rows: Collection[str]) -> None:
     """Refuses a row that is not among ``rows``; the nearest is suggested."""
     if name not in rows:
-        near = get_close_matches(name, rows, 1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise InputError(f"{option} {name}: {hint}choose from the rows {', '.join(rows)}")
+        raise InputError(f"{option} {name}: {did_you_mean(name, rows)}choose from the rows {', '.join(rows)}")
 
 
 def _is_of_backbone(run: Run, name: str) -> bool:

@@ -11,7 +11,7 @@ from .paper import GENERATOR, Block, PaperRow, paper
 from .render import MISSING, NOTHING, Table, signed
 from .runs import Results, Run, backbone_label, grouped, has_finished
 from .scope import Choice, check_row, take_runs
-from .scores import LEVEL, TESTS, RowScores, mean_over, mean_test, paired_test, rows_of
+from .scores import LEVEL, TESTS, RowScores, Score, mean_over, mean_test, paired_test, rows_of
 from .votes import Votes
 
 MINUS = "minus {}"  # column of how rows differ from one
@@ -142,11 +142,10 @@ def _lines(
     """
     of_votes = mean_over(votes, tasks)
     ours = {task: score.test for task, score in row.items()} | {AVERAGE: mean_test(row, tasks), VOTING: of_votes}
-    std = {task: score.std for task, score in row.items()}
-    few = {task: f" (n={len(score.seeds)})" for task, score in row.items() if len(score.seeds) < seeds}
+    texts = {task: seeds_text(score, seeds) for task, score in row.items()}
     voted = {**votes, AVERAGE: of_votes, VOTING: of_votes}
     lines = {
-        "ours": [score_text(ours.get(column), std.get(column)) + few.get(column, "") for column in columns],
+        "ours": [texts.get(column) or score_text(ours.get(column)) for column in columns],
         "voting": [score_text(voted.get(column)) for column in columns],
     }
     if printed is not None:
@@ -160,6 +159,12 @@ def score_text(score: float | None, std: float | None = None, unknown: str = MIS
     if score is None:
         return unknown
     return f"{score:.1f}" if std is None else f"{score:.1f}±{std:.1f}"
+
+
+def seeds_text(score: Score, seeds: int) -> str:
+    """Of a table with so many seeds, which a cell may have fewer of."""
+    few = f" (n={len(score.seeds)})" if len(score.seeds) < seeds else ""
+    return score_text(score.test, score.std) + few
 
 
 def signed_difference(ours: float | None, papers: float | None) -> str:

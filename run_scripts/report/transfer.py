@@ -30,7 +30,7 @@ from .render import MISSING, NOTHING, Table
 from .runs import Results, Run, grouped, has_finished
 from .scope import Choice, Scope, settle, take_runs
 from .scores import RowScores, Score, rows_of
-from .tables import score_text
+from .tables import score_text, seeds_text
 
 HEADER = ["transfer", "K", "method", "test", "accuracy", "macro F1", "mean of both", "lr"]
 NOTES = (
@@ -142,9 +142,8 @@ def cells(score: Score | None, seeds: int) -> list[str]:
     """Of the header, from the score on."""
     if score is None:
         return [MISSING] * (len(HEADER) - 3)
-    few = f" (n={len(score.seeds)})" if len(score.seeds) < seeds else ""
     parts = [mean_of(score, part) for part in ("accuracy", MACRO_F1, ACC_AND_MACRO_F1)]
-    return [score_text(score.test, score.std) + few, *(score_text(part) for part in parts), f"{score.lr:g}"]
+    return [seeds_text(score, seeds), *(score_text(part) for part in parts), f"{score.lr:g}"]
 
 
 def mean_of(score: Score, part: str) -> float | None:

@@ -24,6 +24,7 @@ METRICS_OF_OLD = ("accuracy", "acc_and_f1", "pearson_and_spearman", "mcc")  # wh
 PATHS = ("data", "backbone", "init_prompts_from", "init_head_from")
 AFTERWARDS = ("eval_tasks", "eval_data")  # change nothing of what was trained
 READ = ("--source-prompts", "--spot-target", "--spot-embeddings", "--finetune-from-model")  # options that name files
+ARROW = " → "  # between the task that was trained on and the one that is answered
 LATER = ("source_run", "source_task", "warm_up")  # identities of runs without them are older than these
 REMEDIES = {
     "data": "make it with python -m preprocess {} --raw DIR --out data, or name another folder",
@@ -177,7 +178,7 @@ class Experiment:
         few = "" if self.k is None else f" K={self.k}"
         before = "" if self.supplementary_position is None else f"{self.supplementary_position}:"
         place = f"position {before}{self.prompt_position}"
-        task = f"{self.source_task} → {self.task}" if self.source_task else self.task
+        task = f"{self.source_task}{ARROW}{self.task}" if self.source_task else self.task
         return f"{task}{few} {self.row or self.method}, {place}, lr {self.lr:g}, seed {self.seed}"
 
 

@@ -162,11 +162,6 @@ def _seconds(attempt: str) -> float:
     return (times[-1] - times[0]).total_seconds()
 
 
-def is_whole(checkpoint: Path) -> bool:
-    """Whether a checkpoint was written to its end (a zip archive has its directory there)."""
-    return zipfile.is_zipfile(str(checkpoint))
-
-
 def repair_last(folder: Path) -> None:
     """Undoes a checkpoint_last.pt that was cut short, as a training of an early version leaves it when it is killed.
 
@@ -174,9 +169,9 @@ def repair_last(folder: Path) -> None:
     fairseq_idpg/saving/host.py has replaced that.
     """
     best, last = folder / BEST_CHECKPOINT, folder / LAST_CHECKPOINT
-    if not last.exists() or is_whole(last):
+    if not last.exists() or zipfile.is_zipfile(last):  # an archive that was written to its end has its directory there
         return
-    if best.exists() and is_whole(best):
+    if zipfile.is_zipfile(best):
         with new_file(last) as work:
             shutil.copyfile(best, work)
     else:

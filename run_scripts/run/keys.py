@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import MISSING, Field, field, fields
-from difflib import get_close_matches
 from typing import Any, Callable, Iterable, TypeVar
 
 from omegaconf import OmegaConf, read_write
 from omegaconf.errors import OmegaConfBaseException
 
-from preprocess.errors import InputError
+from preprocess.errors import InputError, did_you_mean
 from preprocess.flags import LARGEST_SEED
 
 Check = Callable[[Any, str], Any]  # (value, where it stands) -> the value as it is used, or an InputError
@@ -138,8 +137,7 @@ def one_of(known: Iterable[str]) -> Check:
 
 def unknown(what: str, name: object, known: Iterable[str]) -> InputError:
     """The error for a name that is none of the known ones."""
-    by_lower = {item.lower(): item for item in known}
-    near = get_close_matches(str(name).lower(), by_lower, 1)
-    hint = f"did you mean {by_lower[near[0]]}? " if near else ""
+    known = list(known)
+    hint = did_you_mean(str(name), known, any_case=True)
     shown = name if str(name).isprintable() else repr(name)
-    return InputError(f"{what} {shown} is unknown: {hint}Known: {', '.join(by_lower.values())}")
+    return InputError(f"{what} {shown} is unknown: {hint}Known: {', '.join(known)}")

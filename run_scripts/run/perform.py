@@ -16,7 +16,7 @@ from typing import Any, Iterator
 
 from fairseq_idpg.export import versions
 from preprocess.errors import InputError
-from preprocess.writing import new_file
+from preprocess.writing import write_text
 
 from .. import PARENT, ROOT
 from .command import cache_of, source_checkpoint, training_command, trains_whole_model
@@ -53,12 +53,12 @@ def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whol
     with held(folder):
         record = finished(results, run)
         if record is None:
-            write(folder / EXPERIMENT, experiment.to_json())
+            write_text(folder / EXPERIMENT, experiment.to_json())
             record = make_record(experiment, run, results, echo)
-            write(folder / RECORD, json.dumps(record))
+            write_text(folder / RECORD, json.dumps(record))
         if not is_whole(record, experiment):
             record = {**record, "transfer": answer_others(experiment, record, folder, cache_of(experiment, results))}
-            write(folder / RECORD, json.dumps(record))
+            write_text(folder / RECORD, json.dumps(record))
         (folder / LAST_CHECKPOINT).unlink(missing_ok=True)
         if trains_whole_model(experiment) and not keep_whole_model:
             (folder / BEST_CHECKPOINT).unlink(missing_ok=True)
@@ -185,11 +185,6 @@ def held(folder: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX)
         os.set_inheritable(file.fileno(), True)
         yield
-
-
-def write(path: Path, text: str) -> None:
-    with new_file(path) as work:
-        work.write_text(text, encoding="utf-8")
 
 
 def revision() -> str | None:

@@ -6,7 +6,6 @@ import contextlib
 import io
 from argparse import Namespace
 from dataclasses import MISSING, fields, replace
-from difflib import get_close_matches
 from functools import lru_cache
 from itertools import product
 from math import lcm
@@ -31,7 +30,7 @@ from fairseq_idpg.tasks.folder import folder_record, preprocess_facts
 from fairseq_idpg.tasks.prompt_position import POSITIONS, check_position
 from preprocess.data_folder import DataFolder
 from preprocess.dictionary import MASK
-from preprocess.errors import InputError
+from preprocess.errors import InputError, did_you_mean
 from preprocess.few_shot import check_source
 from preprocess.flags import flag_name
 from preprocess.questions import question_file
@@ -223,12 +222,8 @@ def parse(command: list[str]) -> Namespace:
             raise
         raise InputError(SAID_BY_FAIRSEQ[str(error)]) from None
     if left:
-        near = get_close_matches(left[0].partition("=")[0], parser._option_string_actions, 1)
-        hint = (
-            f"did you mean {near[0]}?"
-            if near
-            else "fairseq_idpg/OPTIONS.md lists the plugin's, fairseq-train --help its own"
-        )
+        near = did_you_mean(left[0].partition("=")[0], parser._option_string_actions).rstrip()
+        hint = near or "fairseq_idpg/OPTIONS.md lists the plugin's, fairseq-train --help its own"
         raise InputError(f"option {left[0]} is unknown to fairseq-train: {hint}")
     for item in fields(RobertaIDPGConfig):
         if item.default is not MISSING:

@@ -12,14 +12,14 @@ from preprocess.errors import InputError
 from preprocess.meanings import counterparts
 from preprocess.tasks import Task, find_task
 
-from .experiment import Experiment
+from .experiment import ARROW, Experiment
 
 START = "--finetune-from-model"
 
 
 def arrow(source: str, target: str) -> str:
     """What the pair is called."""
-    return f"{source} → {target}"
+    return f"{source}{ARROW}{target}"
 
 
 def check_pair(option: str, source: Task, target: Task) -> None:

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Sequence
 
 from preprocess.errors import InputError, command_line
+from preprocess.writing import write_text
 
 from .. import module
 from ..run.experiment import Experiment
 from ..run.fairseq_train import child_environment
-from ..run.perform import perform, write
+from ..run.perform import perform
 from ..run.records import EXPERIMENT, Record, failure, run_folder
 from .stage import Request
 
@@ -56,7 +57,7 @@ class Local:
 
     def _start(self, request: Request, slot: int, lock: int) -> LocalJob:
         request.folder.mkdir(parents=True, exist_ok=True)
-        write(request.folder / EXPERIMENT, request.experiment.to_json())
+        write_text(request.folder / EXPERIMENT, request.experiment.to_json())
         options = ["--keep-whole-model"] if request.keep_whole_model else []
         with open(request.folder / "job.log", "w") as log:
             process = subprocess.Popen(

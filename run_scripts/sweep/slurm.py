@@ -9,10 +9,11 @@ from typing import Any, Sequence
 import submitit
 
 from preprocess.errors import InputError
+from preprocess.writing import write_text
 
 from .. import PARENT, ROOT
 from ..run.experiment import Experiment
-from ..run.perform import perform, write
+from ..run.perform import perform
 from ..run.records import Record, failure
 from .stage import Request
 
@@ -51,7 +52,7 @@ class Slurm:
         number = request.folder / "slurm_job"
         job = self._left_behind(number) or self._submit(request)
         request.folder.mkdir(parents=True, exist_ok=True)
-        write(number, job.job_id)
+        write_text(number, job.job_id)
         self.running.append(job)
         return SlurmJob(job, request)
 

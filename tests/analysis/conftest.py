@@ -35,8 +35,11 @@ def write_pairs(path: Path, seed: int) -> Path:
 
 @pytest.fixture(scope="session")
 def place(tmp_path_factory):
-    """A folder with vocab/ and backbone/model.pt."""
-    folder = tmp_path_factory.mktemp("analysis")
+    return vocab_and_backbone(tmp_path_factory.mktemp("analysis"))
+
+
+def vocab_and_backbone(folder: Path) -> Path:
+    """The folder, with vocab/ and backbone/model.pt."""
     write_vocab(folder / "vocab")
     enlarge(write_backbone(folder / "backbone" / "model.pt", words=BYTES))
     return folder

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from fairseq_idpg.export import export
-from tests.analysis.conftest import BYTES, REGRESSION, enlarge
-from tests.folders import train, write_backbone
+from tests.analysis.conftest import REGRESSION, vocab_and_backbone
+from tests.folders import train
 from tests.preprocess.commands import run as preprocess
-from tests.preprocess.commands import write_vocab
 
 WORDS = "red blue cat dog sat ran fast far".split()
 KINDS = {"singles": 1, "pairs": 2, "scores": 2}
@@ -52,11 +51,7 @@ SPLITS = ("train", "valid")
 
 @pytest.fixture(scope="session")
 def place(tmp_path_factory):
-    """A folder with vocab/ and backbone/model.pt."""
-    folder = tmp_path_factory.mktemp("inference")
-    write_vocab(folder / "vocab")
-    enlarge(write_backbone(folder / "backbone" / "model.pt", words=BYTES))
-    return folder
+    return vocab_and_backbone(tmp_path_factory.mktemp("inference"))
 
 
 @pytest.fixture(scope="session")

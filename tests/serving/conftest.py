@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analysis.conftest import BYTES, enlarge
-from tests.folders import write_backbone
+from tests.analysis.conftest import vocab_and_backbone
 from tests.inference.conftest import make_folder
 from tests.inference.saved import write_checkpoint
-from tests.preprocess.commands import write_vocab
 
 OPTIONS = {
     "singles": ["--method", "m-idpg-dnn", "--prompt-length", 3],
@@ -18,10 +16,7 @@ OPTIONS = {
 
 @pytest.fixture(scope="session")
 def place(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("serving")
-    write_vocab(folder / "vocab")
-    enlarge(write_backbone(folder / "backbone" / "model.pt", words=BYTES))
-    return folder
+    return vocab_and_backbone(tmp_path_factory.mktemp("serving"))
 
 
 @pytest.fixture(scope="session")

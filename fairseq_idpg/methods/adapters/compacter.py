@@ -19,7 +19,6 @@ from typing import Tuple
 import torch
 from torch import Tensor, nn
 
-from ...errors import InputError
 from ..base import Geometry
 from ..options import Filled, option
 from ..phm import check_divisible, kronecker_sum
@@ -55,8 +54,6 @@ class Compacter(AdapterMethod):
     def __init__(self, cfg: CompacterConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
         n = cfg.compacter_n
-        if n < 1:
-            raise InputError(f"--compacter-n {n} is no factor: give 1 or more")
         check_divisible("the width d", self.width, n, "--compacter-n")
         check_divisible("--adapter-hidden-size m", self.hidden, n, "--compacter-n")
         self.a = nn.Parameter(torch.empty(self.sets_of_a(), n, n, n))

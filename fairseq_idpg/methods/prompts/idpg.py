@@ -189,8 +189,6 @@ def make_generator(cfg: IDPGConfig, width: int, out: int) -> Generator:
     check_sizes(cfg, "generator_hidden_size")
     if str(cfg.generator) == "dnn":
         return DenseGenerator(width, hidden, out, dropout)
-    if cfg.phm_n < 1:
-        raise InputError(f"--phm-n {cfg.phm_n} is no factor: give 1 or more")
     return PHMGenerator(width, hidden, out, dropout, cfg.phm_n, str(cfg.phm_shared_a) == "true")
 
 

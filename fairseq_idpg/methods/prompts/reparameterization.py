@@ -42,41 +42,33 @@ class MLPNetwork(nn.Module):
     def __init__(self, length: int, width: int, out: int, hidden: int):
         super().__init__()
         self.embedding = nn.Parameter(torch.randn(length, width))
-        self.mlp = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, out))
+        self.mlp = self.layers(width, out, hidden)
+
+    def layers(self, width: int, out: int, hidden: int) -> nn.Sequential:
+        """... x d -> ... x out."""
+        return nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, out))
 
     def forward(self) -> Tensor:
         """t x out."""
         return self.mlp(self.embedding)
 
 
-class DeepMLPNetwork(nn.Module):
+class DeepMLPNetwork(MLPNetwork):
     """P = W3 ReLU(W2 ReLU(W1 E + b1) + b2) + b3, t x (places d) or t x (places 2 d).
 
     t d + d m + m + m^2 + m + m out + out parameters.
     """
 
-    def __init__(self, length: int, width: int, out: int, hidden: int):
-        super().__init__()
-        self.embedding = nn.Parameter(torch.randn(length, width))
+    def layers(self, width: int, out: int, hidden: int) -> nn.Sequential:
         first, second, last = nn.Linear(width, hidden), nn.Linear(hidden, hidden), nn.Linear(hidden, out)
-        self.mlp = nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), last)
-
-    def forward(self) -> Tensor:
-        """t x out."""
-        return self.mlp(self.embedding)
+        return nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), last)
 
 
-class PrefixMLPNetwork(nn.Module):
+class PrefixMLPNetwork(MLPNetwork):
     """P = W2 tanh(W1 E + b1) + b2, t x (places d) or t x (places 2 d). t d + d m + m + m out + out parameters."""
 
-    def __init__(self, length: int, width: int, out: int, hidden: int):
-        super().__init__()
-        self.embedding = nn.Parameter(torch.randn(length, width))
-        self.mlp = nn.Sequential(nn.Linear(width, hidden), nn.Tanh(), nn.Linear(hidden, out))
-
-    def forward(self) -> Tensor:
-        """t x out."""
-        return self.mlp(self.embedding)
+    def layers(self, width: int, out: int, hidden: int) -> nn.Sequential:
+        return nn.Sequential(nn.Linear(width, hidden), nn.Tanh(), nn.Linear(hidden, out))
 
 
 class LowRankNetwork(nn.Module):

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from preprocess.errors import InputError
+from preprocess.writing import write_text
 from run_scripts.quickstart.files import (
     is_done,
     lock,
@@ -17,7 +18,6 @@ from run_scripts.quickstart.files import (
     run_visible,
     tool,
     write_json,
-    write_text,
 )
 
 

@@ -10,7 +10,8 @@ import pytest
 from fairseq_idpg.models.architectures import SIZES
 from preprocess.tasks import TASKS
 from run_scripts.report.costs import counted
-from run_scripts.report.papers import ARROW, papers
+from run_scripts.report.papers import papers
+from run_scripts.run.experiment import ARROW
 from run_scripts.run.metrics import ACC_AND_MACRO_F1, METRICS
 from tests.folders import ROOT
 

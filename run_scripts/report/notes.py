@@ -67,6 +67,7 @@ def protocol(scope: Scope, tasks: Collection[str], scores: str = "ours") -> list
 
 def rates_notes(rows: Mapping[Any, RowScores]) -> list[str]:
     """How learning rates were compared that have not all the seeds of the chosen one; by (K, row, ...) and task."""
+    counts: Counter[str] = Counter()
     compared: dict[str, dict[str, list[str]]] = {}
     better = []
     for (k, row, *_), of_row in rows.items():
@@ -74,14 +75,15 @@ def rates_notes(rows: Mapping[Any, RowScores]) -> list[str]:
             for other in score.others:
                 shared, place = sorted({*score.seeds} & {*other.seeds}), task_label(task, k)
                 seeds = f"seeds {', '.join(map(str, shared))}" if shared else "no seed"
+                counts[seeds] += 1
                 names = compared.setdefault(seeds, {}).setdefault(place, [])
                 names += [row] if row not in names else []
                 if shared and (there := other.dev_on(shared)) > (here := score.dev_on(shared)):
                     better.append(f"{row} on {place}, lr {other.lr:g}: {there:.1f} and not {here:.1f}")
-    several = len(compared) > 1
-    on = [f"{seeds} ({rows_by_place(places)})" if several else seeds for seeds, places in compared.items()]
+    usual = [seeds for seeds, _ in counts.most_common(1)]
+    on = [*usual, *(f"{seeds} ({rows_by_place(places)})" for seeds, places in compared.items() if seeds not in usual)]
     return [
-        *([f"learning rates without all of these seeds were compared on {', on '.join(on)}"] if on else []),
+        *([f"learning rates without all of these seeds were compared on {'; '.join(on)}"] if on else []),
         *([f"better there, and left out for want of seeds: {'; '.join(better)}"] if better else []),
     ]
 

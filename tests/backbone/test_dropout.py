@@ -26,7 +26,7 @@ def quick(p: float, training: bool = True) -> QuickDropout:
     return QuickDropout(p).train(training)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.floats(0.01, 0.99), st.integers(0, 2**31))
 def test_rate_and_scale(p, seed):
     torch.manual_seed(seed)

@@ -55,7 +55,7 @@ def test_words_around_a_prompt(model, text, position, count):
     check(model, wide, Injection(words=rows, input=reader), expected, [rows, *reader.parameters()], room)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     lengths=st.lists(st.integers(1, 6), min_size=1, max_size=4),
     position=st.sampled_from([0, 1, 4]),

@@ -23,7 +23,7 @@ def state_after(count: int, before: int) -> torch.Tensor:
     return generator.get_state()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(count=st.integers(3 * WORDS, 200 * WORDS), before=st.integers(0, 2 * WORDS))
 def test_jumping_is_drawing(count, before):
     generator = torch.Generator().manual_seed(7)

@@ -48,7 +48,7 @@ def by_hand(of: nn.Linear, x: np.ndarray) -> np.ndarray:
 
 
 @needs_instructions
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     seed=st.integers(0, 1000),
     sizes=st.tuples(st.integers(1, 40), st.integers(1, 70), st.integers(1, 70)),

@@ -8,7 +8,7 @@ import os
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_idpg.inference.reading import TextFile, of_json
@@ -71,7 +71,6 @@ def test_bad_lines_are_named(layout, content, tmp_path):
     assert str(error.value).startswith(f"{path} {REFUSED[layout, content]}")
 
 
-@settings(deadline=None)
 @given(st.one_of(TEXT, st.tuples(TEXT, TEXT)))
 def test_json_is_read_back(text):
     values = [text] if isinstance(text, str) else [list(text)]
@@ -79,7 +78,6 @@ def test_json_is_read_back(text):
     assert {of_json(json.dumps(value)) for value in (*values, keys)} == {text}
 
 
-@settings(deadline=None)
 @given(st.lists(TEXT.map(lambda text: " ".join(text.split()) or "x").filter(lambda text: "\0" not in text), max_size=7))
 def test_chunks_hold_every_line_once(tmp_path_factory, lines):
     path = tmp_path_factory.getbasetemp() / "lines.txt"

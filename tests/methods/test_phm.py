@@ -14,7 +14,7 @@ from fairseq_idpg.methods.phm import check_divisible, kronecker_sum
 SIDE = st.integers(1, 4)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(n=SIDE, p=SIDE, q=SIDE, r=SIDE, s=SIDE, seed=st.integers(0, 2**31))
 def test_kronecker_sum(n, p, q, r, s, seed):
     generator = torch.Generator().manual_seed(seed)
@@ -24,7 +24,7 @@ def test_kronecker_sum(n, p, q, r, s, seed):
     np.testing.assert_allclose(kronecker_sum(a, b).numpy(), expected, atol=1e-12)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(n=st.integers(1, 6), value=st.integers(1, 60))
 def test_divisibility(n, value):
     if value % n == 0:

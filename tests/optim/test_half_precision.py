@@ -113,7 +113,7 @@ PRECISIONS = {
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     overflows=st.lists(st.booleans(), min_size=2, max_size=9),
     stop=st.integers(1, 8),

@@ -230,7 +230,7 @@ PIECES = [
 
 
 @pytest.mark.parametrize("layout", list(LAYOUTS))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.one_of(st.binary(), st.lists(st.sampled_from(PIECES)).map(lambda parts: "".join(parts).encode())))
 def test_readers_survive_anything(layout, content, tmp_path):
     """Rows of the right shape, or a InputError; every other exception is a bug."""

@@ -62,7 +62,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.lists(st.sampled_from(PIECES)).map("".join), min_size=1, max_size=5))
 def test_any_text(vocab, tmp_path_factory, texts):
     folder = write_data(tmp_path_factory.mktemp("any") / "any-bin", vocab, train=texts)

@@ -26,7 +26,7 @@ def write(prefix, rows, vocabulary, cut):
             writer.write(ids, np.asarray([len(row) for row in part], np.int64))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(ROWS, st.integers(0, 8), st.sampled_from([100, 65499, 65500, 250002]))
 def test_same_bytes_as_fairseq(tmp_path_factory, rows, cut, vocabulary):
     folder = tmp_path_factory.mktemp("indexed")

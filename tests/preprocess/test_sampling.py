@@ -20,7 +20,7 @@ def source(tmp_path_factory):
     return DataFolder(write_folder(folder, splits={"train": TRAIN, "valid": 7}, classes=CLASSES))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, TRAIN), st.integers(1, TRAIN), st.integers(0, 2**32 - 1))
 def test_disjoint_of_the_right_size_and_nested(source, k, dev, seed):
     if k + dev > TRAIN:
@@ -35,7 +35,7 @@ def test_disjoint_of_the_right_size_and_nested(source, k, dev, seed):
     assert largest[:k].tolist() == train.tolist()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, TRAIN // CLASSES), st.integers(1, TRAIN - 1), st.integers(0, 1000))
 def test_per_class(source, k, dev, seed):
     classes = source.classes("train")

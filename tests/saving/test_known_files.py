@@ -177,7 +177,7 @@ def test_a_damaged_note_is_none(notes, backbone, garbage, work):
     assert note.read_bytes() == whole
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_note_with_anything_changed_is_none(notes, backbone, data):
     read_backbone(str(backbone)).fingerprint()

@@ -168,7 +168,7 @@ def test_going_on_with_less(old, tmp_path):
     assert "this checkpoint holds no head but the model has the head sentence_classification_head" in line
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.floats(width=16), max_size=20), st.sampled_from([torch.float16, torch.bfloat16, torch.float64]))
 def test_finite_is_what_torch_says(numbers, dtype):
     tensor = torch.tensor(numbers, dtype=dtype)

@@ -86,7 +86,7 @@ def test_batches_say_whether_they_have_pads(folders, prompt_length):
             assert net_input[name].eq(PAD).any().item() is padded
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(sentences=st.integers(1, 20), multiple=st.integers(1, 9), tokens=st.sampled_from([None, 60, 200]))
 def test_no_example_is_dropped_by_batching(folders, sentences, multiple, tokens):
     """fairseq drops the last batch when its size is no multiple of --required-batch-size-multiple.

@@ -44,7 +44,7 @@ def test_prompts_stand_where_they_belong(folder, position):
     assert_prompts_in_place(task, task.load_dataset("train"), position)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(seed=st.integers(1, 100), no_shuffle=st.booleans())
 def test_order_holds_every_example_once(folder, seed, no_shuffle):
     dataset = make_task(folder, swap_pairs="append", seed=seed, no_shuffle=no_shuffle).load_dataset("train")

@@ -50,7 +50,7 @@ def check(encoder, text, *sentences):
     assert len(tokens) == template.words + sum(map(len, placed))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(a=SENTENCE, b=SENTENCE)
 def test_tokens_are_those_of_the_text(roberta, a, b):
     assume(a.strip() and b.strip() and "<mask>" not in a + b and "{" not in a + b)

@@ -45,7 +45,7 @@ def test_equations(name, layers):
             torch.testing.assert_close(features[example, : len(x)], x, atol=1e-4, rtol=1e-4)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(n=SIDE, r=SIDE, s=SIDE, batch=SIDE, shared=st.booleans(), seed=st.integers(0, 2**31))
 def test_batched_kronecker_sum_of_rank_one_matrices(n, r, s, batch, shared, seed):
     generator = torch.Generator().manual_seed(seed)

@@ -17,7 +17,7 @@ def pads(length: int, examples: int = 4):
     return st.lists(row, min_size=1, max_size=examples)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(padding=st.integers(1, 17).flatmap(pads), bins=st.integers(1, 9))
 def test_bins_are_torchs(padding, bins):
     """Pads may stand anywhere: late rows join behind them. More bins than tokens, too."""

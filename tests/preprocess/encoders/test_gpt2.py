@@ -88,13 +88,13 @@ def test_tricky_text(small):
     assert ours(small[0], TRICKY) == theirs(*small, TRICKY)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.text(), max_size=5))
 def test_any_text(small, lines):
     assert ours(small[0], lines) == theirs(*small, lines)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(st.sampled_from("the er in 'stm   aC0\t\n\x0b\x1c\x1f.é😀")))
 def test_text_that_meets_the_merges(small, line):
     assert ours(small[0], [line, line]) == theirs(*small, [line, line])
@@ -105,7 +105,7 @@ def test_ascii_words_are_the_same_by_either_pattern(line):
     assert ASCII_WORD.findall(line) == ANY_WORD.findall(line)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text())
 def test_decoding_gives_the_text_back(small, line):
     encoder = small[0]

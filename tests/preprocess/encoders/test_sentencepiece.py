@@ -96,13 +96,13 @@ def test_ids_of_transformers(encoder, transformers_ids):
     assert ids_of(encoder, lines) == [transformers_ids(line) for line in lines]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(line=UNICODE | LIKELY)
 def test_any_text_as_fairseq(encoder, fairseq_ids, line):
     assert ids_of(encoder, [line]) == [fairseq_ids(line)]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(line=NO_MARKS | LIKELY)
 def test_any_text_as_transformers(encoder, transformers_ids, line):
     assume(not any(special in line for special in XLMR_SPECIAL))
@@ -136,7 +136,7 @@ def test_decode(encoder):
     assert encoder.decode(ids_of(encoder, ["the 𝄞 cat"])) == ["the  \u2047  cat"]  # SentencePiece's mark
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(line=LIKELY)
 def test_decoded_text_has_the_same_ids(encoder, line):
     rows = ids_of(encoder, [line])

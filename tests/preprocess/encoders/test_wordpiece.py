@@ -65,13 +65,13 @@ def test_ids_of_the_python_tokenizer(bert, slow):
     assert ids_of(load_encoder("bert", bert), lines) == [moved(bert, slow_ids(slow, line)) for line in lines]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(line=UNICODE | LIKELY)
 def test_any_text(bert, fast, encoder, line):
     assert ids_of(encoder, [line]) == [moved(bert, transformers_ids(fast, line))]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(line=LIKELY)
 def test_likely_text_as_the_python_tokenizer(bert, slow, encoder, line):
     """Not on all of Unicode: the Python code drops characters that its Unicode version does not know yet."""
@@ -98,7 +98,7 @@ def test_decode(encoder, bert):
     assert encoder.decode(ids_of(encoder, ["the cating  (cats)", "", "😀"])) == ["the cating ( cats )", "", "<unk>"]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(line=LIKELY)
 def test_decoded_text_has_the_same_ids(encoder, line):
     rows = [[number for number in ids_of(encoder, [line])[0] if number != 3]]

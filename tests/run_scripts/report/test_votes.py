@@ -169,7 +169,7 @@ def whole(tmp_path_factory):
     return folder, saved(folder, "CR", [SAID], RIGHT)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.data())
 def test_damaged_predictions_have_no_vote_or_the_same(whole, data):
     """Bytes changed, or the end cut off."""

@@ -67,7 +67,7 @@ def test_a_limit_that_is_no_number(world, option):
         batches_of_epoch(run, DataFolder(path), 4)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.integers(1, 3), st.integers(1, 3), st.sampled_from([60, 120, 1000]))
 def test_tokens_are_of_an_update_like_examples(world, processes, update_freq, tokens):
     parts = processes * update_freq

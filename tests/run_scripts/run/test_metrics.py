@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from run_scripts.run.metrics import METRICS, score
@@ -12,7 +12,6 @@ from run_scripts.run.metrics import METRICS, score
 CLASSES = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=30)
 
 
-@settings(deadline=None)
 @given(CLASSES)
 def test_accuracy_and_f1(pairs):
     predictions, targets = np.array(pairs).T

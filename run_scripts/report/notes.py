@@ -147,7 +147,8 @@ def settings_note(seeds: Collection[int], scores: str = "scores") -> str:
 
 
 def seeds_of(scope: Scope) -> list[int]:
-    return sorted({run["seed"] for run in (*scope.done, *scope.failed)})
+    """Of the runs, and those that were asked for: a score without one of them says so."""
+    return sorted({*scope.seeds, *(run["seed"] for run in (*scope.done, *scope.failed))})
 
 
 def metrics_note(tasks: Collection[str]) -> str:

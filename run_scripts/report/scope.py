@@ -140,10 +140,11 @@ def _is_of_backbone(run: Run, name: str) -> bool:
 
 @dataclass(frozen=True)
 class Scope:
-    """The runs of a table."""
+    """The runs of a table, and the seeds that were asked for."""
 
     done: list[Run]
     failed: list[Run]
+    seeds: tuple[int, ...] = ()
 
     def stands_beside_paper(self, choice: Choice) -> bool:
         """Whether the paper's values belong beside these runs: its backbone, or somebody asks for them."""
@@ -154,7 +155,7 @@ class Scope:
         groups = grouped(self.done, _row_and_task)
         vary = {place for place, runs in groups.items() if len({tuple(run[key] for key in keys) for run in runs}) > 1}
         done, failed = ([run for run in runs if _row_and_task(run) in vary] for runs in (self.done, self.failed))
-        return Scope(done, failed)
+        return Scope(done, failed, self.seeds)
 
 
 def _row_and_task(run: Run) -> tuple[str, str]:
@@ -189,7 +190,7 @@ def take_runs(
         )
     done = settle(done, choice, results, [dimension.key for dimension in DIMENSIONS if dimension.key not in free])
     check_alike(done, results)
-    return Scope(done, still_failed(failed, done))
+    return Scope(done, still_failed(failed, done), choice.seeds)
 
 
 def settle(runs: list[Run], choice: Choice, results: Results, keys: Collection[str]) -> list[Run]:

@@ -112,7 +112,9 @@ def transfer_table(results: Results, choice: Choice) -> Table:
     """
     pairs = pairs_of(results, choice)
     names = choice.pick(name for pair in pairs for _, name in pair.rows)
-    both = Scope([run for pair in pairs for run in pair.scope.done], [run for p in pairs for run in p.scope.failed])
+    both = Scope(
+        [run for pair in pairs for run in pair.scope.done], [run for p in pairs for run in p.scope.failed], choice.seeds
+    )
     seeds, groups = seeds_of(both), []
     for pair in pairs:
         for k in sorted({k for k, _ in pair.rows}, key=lambda k: k or 0):

@@ -209,6 +209,9 @@ def test_seeds_that_are_asked_for(tmp_path):
     found = table(tmp_path, 1, runs, Choice(seeds=(1, 2)))
     assert cells(found, "efl", "ours")["CR"] == "91.0±1.4" and cells(found, "adapter", "ours")["CR"] == "82.0±2.8"
     assert any("over seeds 1, 2," in note for note in found.notes) and not any("(n=" in note for note in found.notes)
+    with_one_never_run = table(tmp_path, 1, runs, Choice(seeds=(1, 7)))
+    assert cells(with_one_never_run, "efl", "ours")["CR"] == "90.0 (n=1)"
+    assert "(n=...): fewer seeds; efl, adapter on CR without 7" in with_one_never_run.notes
     with pytest.raises(InputError, match="no finished full run for this with --seeds 7 8: run it first"):
         table(tmp_path, 1, runs, Choice(seeds=(7, 8)))
 

@@ -32,7 +32,7 @@ def position_or_none(text: str) -> int | str:
 def add_choice_options(group: Any) -> None:
     """The options of a ``Choice`` that reports and submissions have in common, to a group of a parser."""
     add = group.add_argument
-    add("--selection", choices=SELECTIONS)
+    add("--selection", choices=SELECTIONS, help="what their checkpoints were chosen on, see a task's script")
     add("--backbone", nargs="+", action="extend", metavar="NAME", help="path or SHA-256 (or its end or beginning)")
     add(
         "--position", nargs="+", action="extend", type=int, metavar="P", help="of all tasks, or of singles and of pairs"

@@ -67,6 +67,12 @@ class Choice:
     k: int | None = None
     beside_paper: bool = False
 
+    def __post_init__(self) -> None:
+        if len(self.positions) > 2:
+            raise InputError(
+                f"--position {' '.join(map(str, self.positions))}: give one position, or one for singles and pairs"
+            )
+
     @property
     def shown_tasks(self) -> tuple[str, ...]:
         return self.tasks or paper().tasks

@@ -4,7 +4,7 @@ Nothing is loaded or allocated: the modules are built on torch's meta device. He
 """
 
 import argparse
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
@@ -102,12 +102,14 @@ def counts(arch: str) -> List[Count]:
 
 
 @logged_command()
-def main() -> None:
+def main(argv: Optional[Sequence[str]] = None) -> None:
     choices = sorted(name for name, model in ARCH_MODEL_REGISTRY.items() if name.startswith("roberta_idpg"))
-    parser = argparse.ArgumentParser("python -m fairseq_idpg.count", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--arch", choices=choices, default="roberta_idpg_large")
+    parser = argparse.ArgumentParser("python -m fairseq_idpg.count", description=(__doc__ or "").split(":")[0])
+    default = "roberta_idpg_large"
+    parser.add_argument("--arch", choices=choices, default=default, help=f"size of the backbone (default: {default})")
+    args = parser.parse_args(argv)
     print(f"{'method':28}{'own':>14}{'of backbone':>14}{'share':>10}{'folded':>12}{'paper':>8}")
-    for row in counts(parser.parse_args().arch):
+    for row in counts(args.arch):
         folded = f"{row.folded:,}" if row.folded != row.own else ""
         print(f"{row.preset:28}{row.own:14,}{row.of_backbone:14,}{row.share:10.3%}{folded:>12}{row.paper:>8}")
 

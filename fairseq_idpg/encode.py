@@ -26,19 +26,20 @@ KINDS = ("backbone", "mean-pooled", "token-mean")
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser("python -m fairseq_idpg.encode", description=(__doc__ or "").split("\n")[0])
+    made = argparse.ArgumentParser("python -m fairseq_idpg.encode", description=(__doc__ or "").split(":")[0])
     add = made.add_argument
     add("data", metavar="DATA-bin", nargs="+", help="binarized folders")
     add("--backbone", required=True, metavar="FILE", help="the model.pt of the training runs")
     add("--representation-cache", required=True, metavar="DIR", help="folder of the rows")
-    add("--representation-cache-dtype", choices=["float32", "float16"], default="float32")
-    add("--representation", choices=KINDS, default="backbone", help="previous-layer reads the rows of 'backbone'")
-    add("--splits", nargs="+", action="extend", help="default: all that have labels")
-    add("--separator-token", type=int, default=2)
-    add("--max-positions", type=int, default=512)
-    add("--shorten-method", choices=["none", "truncate"], default="none")
-    add("--prompt-length", type=int, default=5, help="room left for the prompt: matters to examples that are cut")
-    add("--swap-pairs", choices=["none", "append"], default="none")
+    add("--representation-cache-dtype", choices=["float32", "float16"], default="float32", help="default: float32")
+    add("--representation", choices=KINDS, default="backbone", help="default: backbone, which previous-layer reads too")
+    add("--splits", nargs="+", action="extend", metavar="SPLIT", help="default: all that have labels")
+    add("--separator-token", type=int, default=2, metavar="N", help="default: 2")
+    add("--max-positions", type=int, default=512, metavar="N", help="default: 512")
+    add("--shorten-method", choices=["none", "truncate"], default="none", help="default: none")
+    room = "rows of the prompt, 2 more at --prompt-position 4: matters where examples are cut (default: 5)"
+    add("--prompt-length", type=int, default=5, metavar="N", help=room)
+    add("--swap-pairs", choices=["none", "append"], default="none", help="default: none")
     half = made.add_mutually_exclusive_group()
     for option, precision in (("--fp16", torch.float16), ("--bf16", torch.bfloat16)):
         half.add_argument(

@@ -272,7 +272,7 @@ def versions() -> Dict[str, str]:
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser("python -m fairseq_idpg.export", description=(__doc__ or "").split("\n")[0])
+    made = argparse.ArgumentParser("python -m fairseq_idpg.export", description=(__doc__ or "").split(":")[0])
     add = made.add_argument
     add("checkpoint", metavar="CHECKPOINT", help="what fairseq-train saved")
     add("folder", metavar="DIR", help="folder to make")

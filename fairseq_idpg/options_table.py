@@ -3,8 +3,10 @@
 ``fairseq-train --help`` shows no options of plugins, so OPTIONS.md holds this table; a test compares them.
 """
 
+import re
 from dataclasses import Field, fields
-from typing import Any, List
+from enum import Enum
+from typing import Any, List, get_args
 
 from fairseq.criterions.sentence_prediction import SentencePredictionConfig as CriterionConfig
 from fairseq.optim.adam import FairseqAdamConfig
@@ -40,7 +42,20 @@ def _text(value: Any) -> str:
 
 
 def _rows(chosen: List[Field]) -> List[str]:
-    return [f"| `{flag_name(f.name)}` | {_default(f)} | {f.metadata['help'].replace('|', BAR)} |" for f in chosen]
+    return [f"| `{flag_name(f.name)}` | {_default(f)} | {_help(f).replace('|', BAR)} |" for f in chosen]
+
+
+def values_of(field: Field) -> List[str]:
+    """Those that an option with a choice takes; none for others."""
+    kind: Any = next(iter(get_args(field.type)), field.type)
+    return [str(value.value) for value in kind] if isinstance(kind, type) and issubclass(kind, Enum) else []
+
+
+def _help(field: Field) -> str:
+    """The help, and the values that it leaves to be guessed."""
+    said, values = field.metadata["help"], values_of(field)
+    guessed = [value for value in values if value != _default(field) and not re.search(rf"\b{value}\b", said)]
+    return f"{said}: {', '.join(values)}" if guessed else said
 
 
 def _preset_rows() -> List[str]:

@@ -53,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
     text = made.add_argument_group("sentences")
     text.add_argument("--text", metavar="FILE|-", help="file of sentences, one in each line; -: standard input")
     text.add_argument("--pairs", choices=["tab"], help="tab: the two sentences of a pair in each line, a tab between")
-    text.add_argument("--jsonl", action="store_true", help=f"each line is JSON (FILE.jsonl is without it): {JSON_FORM}")
+    text.add_argument("--jsonl", action="store_true", help=f"each line is JSON, as in FILE.jsonl: {JSON_FORM}")
     text.add_argument("--format", choices=list(FORMATS), help="default: by the suffix of --out, or tsv")
     add_reading_options(text)
     folder = made.add_argument_group("a binarized folder")

@@ -32,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
     several: dict[str, Any] = {"nargs": "+", "action": "extend"}  # given twice, both count
     add("--splits", **several, metavar="SPLIT", help="make only these (default: all, test only where it is there)")
     add("--bpe", choices=list(ENCODERS), default="gpt2", help="pieces of the backbone (default: gpt2, RoBERTa's)")
-    add("--vocab", type=Path, metavar="DIR", help="folder of the encoder's files (default: checkpoints/gpt2_bpe)")
+    add("--vocab", type=Path, metavar="DIR", help="the encoder's files (default, of gpt2: checkpoints/gpt2_bpe)")
     add("--workers", type=int, default=1, metavar="N", help="processes that encode (default: 1)")
     add("--max-length", type=int, metavar="N", help="cut sentences to N tokens (default: no cut)")
     add(
@@ -47,8 +47,9 @@ def parser() -> argparse.ArgumentParser:
         own.add_argument(f"--from-{kind}", **several, metavar="SPLIT=FILE", help="train=a valid=b test=c")
     own.add_argument("--from-hub", metavar="NAME[:CONFIG]", help="a Hugging Face data set; --splits train=train ...")
     own.add_argument("--text-columns", **several, metavar="COLUMN", help="one column, or two for pairs")
-    own.add_argument("--label-column", metavar="COLUMN", default=LABEL)
-    own.add_argument("--labels", **several, metavar="LABEL", help="the classes, in the order of their ids")
+    own.add_argument("--label-column", metavar="COLUMN", default=LABEL, help=f"default: {LABEL}")
+    classes = "the classes, in the order of their ids (default: the most frequent first)"
+    own.add_argument("--labels", **several, metavar="LABEL", help=classes)
     own.add_argument("--regression", type=float, nargs="?", const=1.0, metavar="SCALE", help="scores, divided by SCALE")
     own.add_argument("--no-header", action="store_true", help="files have no header: columns are numbers from 1")
     return made

@@ -2,7 +2,7 @@
 
     python -m run_scripts.publish results/short --out run_scripts/results/short.jsonl
 
-A line of JSON for each run, which ``python -m run_scripts.report FILE`` reads like the folder of a sweep: no
+A line of JSON for each run, which python -m run_scripts.report FILE reads like the folder of a sweep: no
 predictions, commands or logs, no data or checkpoints, and of paths the last two parts. Runs that FILE has and RESULTS
 has not stay, and those that have finished there and failed here, so that it may be written while a sweep is at work,
 and from several folders.

@@ -4,8 +4,8 @@
 
 TEXT/TASK/{train,valid}.tsv: label TAB sentence, or label TAB sentence TAB sentence, without a header. Examples of more
 words than the task's limit are left out; the others are drawn in a fixed order. The reported examples are drawn from
-both files before the training set, but for MR: RTE and MRPC have few short ones in ``valid``, and CR's classes are far
-more unequal in ``train`` than in ``valid``, so that scores would tell a model's bias, not what it has learnt.
+both files before the training set, but for MR: RTE and MRPC have few short ones in valid.tsv, and CR's classes are far
+more unequal in train.tsv than in valid.tsv, so that scores would tell a model's bias, not what it has learnt.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         "python -m run_scripts.short_tasks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("text", metavar="TEXT", type=Path)
+    parser.add_argument("text", metavar="TEXT", type=Path, help="folder of the TASK folders")
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="where the TASK-bin folders go")
     parser.add_argument("--tasks", nargs="+", action="extend", choices=list(SIZES), help="default: all")
     parser.add_argument("--bpe", default="gpt2", help="as of python -m preprocess, and --vocab too")

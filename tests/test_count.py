@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 
@@ -67,3 +68,16 @@ def test_whoever_reads_it_may_leave(module):
         process.stdout.close()
         said = process.stderr.read().decode()
     assert process.returncode == 1 and "Traceback" not in said
+
+
+OURS = ("count", "encode", "export", "predict", "serve", "analysis.__main__")
+OF_RUNS = ("publish", "short_tasks", "report.__main__", "submit.__main__", "sweep.__main__")
+COMMANDS = [*(f"fairseq_idpg.{name}" for name in OURS), *(f"run_scripts.{name}" for name in OF_RUNS), "preprocess.cli"]
+
+
+@pytest.mark.parametrize("module", COMMANDS)
+def test_help_comes_first_and_has_no_markup(module, capsys):
+    with pytest.raises(SystemExit) as ended:
+        import_module(module).main(["--help"])
+    said = capsys.readouterr().out
+    assert ended.value.code == 0 and said.startswith("usage: ") and "``" not in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import shlex
@@ -10,8 +11,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from fairseq.dataclass.utils import gen_parser_from_dataclass
 
 from fairseq_idpg.methods.registry import PRESETS
+from fairseq_idpg.models.config import RobertaIDPGConfig
 from fairseq_idpg.options_table import options_markdown
 from preprocess.tasks import TASKS, TEST_SETS
 from tests import page_commands
@@ -45,6 +48,19 @@ def between(marker: str, page: str) -> str:
 def test_options_table_is_the_dataclasses():
     said = between("options", "fairseq_idpg/OPTIONS.md")
     assert said == options_markdown(), "run: python -m fairseq_idpg.options_table"
+
+
+def test_options_page_names_every_value():
+    page = between("options", "fairseq_idpg/OPTIONS.md")
+    rows = re.findall(r"^\| `(--[\w-]+)` \| (.*?) \| (.*) \|$", page, re.MULTILINE)
+    said = {option: (default, text) for option, default, text in rows}
+    parser = argparse.ArgumentParser()
+    gen_parser_from_dataclass(parser, RobertaIDPGConfig())
+    choices = {action.option_strings[0]: action.choices for action in parser._actions if action.choices}
+    assert len(choices.keys() & said.keys()) > 20
+    for option in choices.keys() & said.keys():
+        default, text = said[option]
+        assert not [each for each in choices[option] if each != default and not re.search(rf"\b{each}\b", text)], option
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -185,7 +185,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     other = parser.add_mutually_exclusive_group()
     other.add_argument("--baseline", metavar="FILE", help="checkpoint to compare with, such as one of fine-tuning")
     other.add_argument("--backbone", metavar="FILE", help="compare with this model.pt as it is, not fine-tuned")
-    add("--split", default="valid")
+    add("--split", default="valid", help="default: valid")
     add("--top-k", type=int, nargs="+", action="extend", metavar="K", help=f"default: {' '.join(map(str, TOP))}")
     add("--groups", type=int, default=5, metavar="N", help="groups of gold scores (default: 5)")
     add(

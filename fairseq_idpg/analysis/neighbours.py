@@ -141,9 +141,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--bpe", choices=list(ENCODERS), help="encoder of the symbols (default: what the folder was made with)")
     add("--vocab", type=Path, metavar="DIR", help="folder of the encoder's files")
     add("--top", type=int, default=5, metavar="N", help="words for each row (default: 5)")
-    add("--layer", type=int, default=0, metavar="L", help="whose prompt; above 0 it enters hidden states, not words")
+    layer = "whose prompt (default: 0); above 0 it enters hidden states, not words"
+    add("--layer", type=int, default=0, metavar="L", help=layer)
     add("--data", metavar="DATA-bin", help="show the prompts generated from the first examples of this folder")
-    add("--split", default="valid")
+    add("--split", default="valid", help="default: valid")
     add("--examples", type=int, default=3, metavar="N", help="how many (default: 3)")
     add("--model-overrides", metavar="DICT", help="as of fairseq-validate: \"{'backbone': 'NEW/model.pt'}\"")
 

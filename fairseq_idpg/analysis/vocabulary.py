@@ -40,8 +40,8 @@ class Vocabulary:
             bpe, vocab: what --bpe and --vocab name; they win.
 
         Raises:
-            InputError: no dictionary; symbols are numbers and no encoder was named; an encoder of another dictionary.
-            InputError: the encoder's files are missing or damaged.
+            InputError: no dictionary; symbols are numbers and no encoder was named; an encoder of another dictionary,
+                or one whose files are missing or damaged.
         """
         path = source / "input0" / "dict.txt" if source.is_dir() else source
         dictionary = load_dictionary(str(path))

@@ -19,9 +19,12 @@ Span = Tuple[int, int]  # of the tokens of a sentence and its </s>: the first, a
 
 
 def from_pretrained(path: Union[str, Path], checkpoint_file: str, **options: Any) -> "IDPGHubInterface":
-    """The model in ``path/checkpoint_file``, or of a folder to share, on the CPU; ``options`` as of ``load``."""
+    """The model in ``path/checkpoint_file``, or of a folder to share.
+
+    ``options``: as of ``load``; on the CPU unless they name a ``device``.
+    """
     checkpoint = path if Path(path, CONFIG).is_file() else Path(path, checkpoint_file)
-    return IDPGHubInterface(open_checkpoint(str(checkpoint), "checkpoint", device="cpu", **options))
+    return IDPGHubInterface(open_checkpoint(str(checkpoint), "checkpoint", **{"device": "cpu", **options}))
 
 
 class IDPGHubInterface(nn.Module):
@@ -63,7 +66,7 @@ class IDPGHubInterface(nn.Module):
     def extract_features(self, tokens: Tensor, return_all_hiddens: bool = False) -> Union[Tensor, List[Tensor]]:
         """B x T x d, the last layer's states of the tokens (T, or B x T with pads at their ends).
 
-        With ``return_all_hiddens`` the states before the first and after each layer. Pads have zeros where all have.
+        With ``return_all_hiddens`` the states before the first and after each layer. Columns of pads alone are 0.
 
         Raises:
             InputError: the model reads them in a template, and so has states of other tokens.
@@ -88,13 +91,15 @@ class IDPGHubInterface(nn.Module):
         """B x classes log-probabilities, or the logits (of a model of scores: B x 1, as they were trained).
 
         Raises:
-            InputError: the model has no such head.
+            InputError: the model has no such head, or gives scores, of which there are no log-probabilities.
             ModelLost: somebody has written into the backbone's file.
         """
         check_switches(return_logits=return_logits)
         if head not in self.model.classification_heads:
             known = ", ".join(self.model.classification_heads)
             raise InputError(f"head {head!r} is none of this model's: give {known}")
+        if self.predictor.record.regression and not return_logits:
+            raise InputError("this model gives scores, which have no log-probabilities: give return_logits=True")
         net_input, _ = self._batch(tokens.unsqueeze(0) if tokens.dim() == 1 else tokens)
         logits, _ = self.model(**net_input, features_only=True, classification_head_name=head)
         self.model.check_backbone()

@@ -15,7 +15,7 @@ READING = ("backbone", "vocab", "vectors", "fp16", "truncate", "int8")  # argume
 def add_model_options(parser: Any) -> None:
     """Which checkpoints, and on what they are run."""
     add = parser.add_argument
-    what = "checkpoint of fairseq-train, or a folder to share"
+    what = "checkpoint of fairseq-train, or a folder to share; of several on one backbone NAME=FILE names the task"
     add("--path", required=True, nargs="+", action="extend", metavar="FILE", help=what)
     add("--backbone", metavar="FILE", help="where the backbone is now, if it has moved")
     add("--cpu", action="store_true", help="do not use a GPU")

@@ -1,7 +1,7 @@
 """Checkpoints that hold what was trained, and never load onto the wrong backbone.
 
-A checkpoint of RoBERTa-large with a prompt is a few hundred kB instead of 1.4 GB: trainable tensors, the head,
-and the SHA-256 of the backbone's tensors (the path of its file stands in the checkpoint's configuration).
+Beside RoBERTa-large's 1.4 GB a checkpoint of M-IDPG-PHM has 14 MB, two thirds of it Adam's state: trainable tensors,
+the head, and the SHA-256 of the backbone's tensors (the path of its file stands in the checkpoint's configuration).
 """
 
 import logging

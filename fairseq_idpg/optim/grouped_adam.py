@@ -27,11 +27,11 @@ GROUP = "param_group"  # the attribute of a parameter
 class GroupedAdamConfig(FairseqAdamConfig):
     """Adam's options, and those of the groups."""
 
-    head_lr: float = field(default=1.0, metadata={"help": "learning rate of the classification head, times --lr"})
-    prompt_lr: float = field(default=1.0, metadata={"help": "learning rate of the method's parameters, times --lr"})
+    head_lr: float = field(default=1.0, metadata={"help": "factor of --lr for the classification head"})
+    prompt_lr: float = field(default=1.0, metadata={"help": "factor of --lr for the method's parameters"})
     words_lr: float = field(
         default=1.0,
-        metadata={"help": "learning rate of what dept and ept add to the word embeddings, times --lr, not --prompt-lr"},
+        metadata={"help": "factor of --lr, not of --prompt-lr, for what dept and ept add to the word embeddings"},
     )
     no_decay_biases: bool = field(
         default=False, metadata={"help": "no weight decay for biases, LayerNorms and a learned --adapter-scale"}

@@ -106,8 +106,7 @@ class SentencePredictionIDPGConfig(SentencePredictionConfig):
 class SentencePredictionIDPGTask(SentencePredictionTask):
     """Reads ordinary sentence_prediction folders; knows both lengths, so it says where the prompt goes.
 
-    The model that is built says how many rows it needs; without one (or with a method that inserts nothing)
-    batches are fairseq's own.
+    The model that is built says how many rows it needs; for a method that inserts nothing examples are fairseq's own.
     """
 
     prompt_length = 0

@@ -138,10 +138,6 @@ def refuse_useless(args: argparse.Namespace) -> None:
             raise InputError(f"{flag_name(name)} means nothing to {shown}: leave it out")
     if args.significance_test and not args.significance:
         raise InputError("--significance-test means nothing without --significance: name a row with that")
-    if args.position and len(args.position) > 2:
-        raise InputError(
-            f"--position {' '.join(map(str, args.position))}: give one position, or one for singles and pairs"
-        )
     suffixes = (*TEXTS, *(IMAGES if args.figure else ()))
     if args.out and args.out.suffix not in ("", *suffixes):
         raise InputError(f"--out {args.out}: name a file that ends with {', '.join(suffixes)}")

@@ -32,7 +32,7 @@ def position_or_none(text: str) -> int | str:
 def add_choice_options(group: Any) -> None:
     """The options of a ``Choice`` that reports and submissions have in common, to a group of a parser."""
     add = group.add_argument
-    add("--selection", choices=SELECTIONS)
+    add("--selection", choices=SELECTIONS, help="what their checkpoints were chosen on, see a task's script")
     add("--backbone", nargs="+", action="extend", metavar="NAME", help="path or SHA-256 (or its end or beginning)")
     add(
         "--position", nargs="+", action="extend", type=int, metavar="P", help="of all tasks, or of singles and of pairs"
@@ -66,6 +66,12 @@ class Choice:
     seeds: tuple[int, ...] = ()
     k: int | None = None
     beside_paper: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.positions) > 2:
+            raise InputError(
+                f"--position {' '.join(map(str, self.positions))}: give one position, or one for singles and pairs"
+            )
 
     @property
     def shown_tasks(self) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="K",
         help="and is then trained on so many examples of each, and answers it again",
     )
-    add("--cluster", choices=list(CLUSTERS), default="local")
+    add("--cluster", choices=list(CLUSTERS), default="local", help="where runs are started (default: local)")
     add("--jobs", type=int, help="runs at a time (default: one for each GPU, or one; on Slurm 100)")
     add("--slurm", **many, help="for sbatch: partition=gpu time=600 ...")
     add("--dry-run", action="store_true", help="check everything, list the runs that are missing, and run nothing")

@@ -49,6 +49,18 @@ def test_as_from_sentences(kind, hub):
             assert torch.allclose(model.predict(HEAD, row)[0], expected, atol=1e-5)
 
 
+def test_scores_have_no_log_probabilities(hub):
+    """fairseq's softmax over one number would be 0 for all."""
+    model = hub("scores")
+    with pytest.raises(InputError, match="^this model gives scores, .*: give return_logits=True$"):
+        model.predict(HEAD, model.encode("red cat", "dog"))
+
+
+def test_options_are_those_of_load(idpg):
+    model = RobertaIDPGModel.from_pretrained(idpg("singles").parent, "checkpoint_last.pt", device="cpu", truncate=True)
+    assert model.device.type == "cpu" and len(model.predictor.predict(["cat " * 40])) == 1
+
+
 def test_the_task_makes_the_same_tokens(hub, folders):
     model = hub("pairs")
     model.task.cfg.data = str(folders["pairs"])

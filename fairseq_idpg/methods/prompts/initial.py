@@ -1,7 +1,7 @@
 """Where prompt rows start: numbers, words of the vocabulary, a text, or the prompt of another task.
 
 Words: "The Power of Scale for Parameter-Efficient Prompt Tuning" (Lester et al., 2021), Section 2.1,
-https://arxiv.org/abs/2104.08691; transfer: Section 5 there and IDPG's supplementary training.
+https://arxiv.org/abs/2104.08691; transfer: SPoT, see ``spot``, and IDPG's supplementary training (Appendix A.4).
 
 Differs from the IDPG paper in: nothing by default; its code writes uniform(-0.5, 0.5) but draws every table again from
 N(0, 0.02^2) when the model is built.

@@ -38,7 +38,7 @@ class TaskPromptConfig(PromptConfig):
     """Options of task prompts."""
 
     prompt_reparameterization: Filled[Network] = option(
-        "none", "network that makes the prompt while it is trained; saved checkpoints hold the folded prompt too"
+        "none", "network that makes the prompt while it is trained (checkpoints hold the folded prompt too)"
     )
     reparameterization_hidden_size: Filled[int] = option(
         512,

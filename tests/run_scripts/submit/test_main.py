@@ -241,6 +241,7 @@ def test_a_backbone_that_has_moved(world, tmp_path, capsys):
     [
         (["--out", "x.tsv"], "--out x.tsv: name a file that ends with .zip"),
         (["--batch-size", "0"], "--batch-size 0 is no size: give 1 or more"),
+        (["--position", "0", "1", "4"], "--position 0 1 4: give one position, or one for singles and pairs"),
     ],
 )
 def test_bad_options(options, message, world, tmp_path, capsys):

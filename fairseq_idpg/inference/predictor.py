@@ -67,7 +67,7 @@ def copied(values: Tensor) -> Tensor:
 class Predictor:
     """A model in evaluation mode, and what its text was encoded with. Several threads may use one.
 
-    Nothing of torch's global state is changed, nor is anything logged.
+    Nothing of torch's global state is changed; what is logged, such as that texts were cut, is of level INFO.
 
     Args:
         model: ``roberta_idpg``, its method merged where it can be.

@@ -33,6 +33,7 @@ from preprocess.encoders.hugging_face import (
     read_vocabulary,
 )
 from preprocess.errors import InputError, command_line
+from preprocess.flags import named_path
 from preprocess.writing import scratch_folder, sweep
 
 FILES = ("dict.txt", "model.pt")  # in the order of moving: a model never lacks its dictionary
@@ -247,8 +248,8 @@ def report(checkpoint: dict[str, Any], config: dict[str, Any], target: Path) -> 
 @command_line("convert_hf")
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("source", metavar="SRC", type=Path, help="folder saved by transformers")
-    parser.add_argument("target", metavar="DST", type=Path, help="folder for model.pt and dict.txt")
+    parser.add_argument("source", metavar="SRC", type=named_path, help="folder saved by transformers")
+    parser.add_argument("target", metavar="DST", type=named_path, help="folder for model.pt and dict.txt")
     parser.add_argument("--verify", action="store_true", help="compare with transformers' own model")
     parser.add_argument("--force", action="store_true", help="replace DST's model.pt and dict.txt")
     options = parser.parse_args(argv)

@@ -33,6 +33,7 @@ from fairseq_idpg.saving.configuration import declared, typed
 from fairseq_idpg.saving.tensors import HEADS
 from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig
 from preprocess.errors import InputError, command_line
+from preprocess.flags import named_path
 from preprocess.writing import check_replaces_nothing, new_file
 
 HEAD = "sentence_classification_head"
@@ -123,9 +124,9 @@ def convert(source: Path, backbone: Path | None = None) -> dict[str, Any]:
 @command_line("fairseq_idpg")
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="convert_released", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("source", metavar="SRC.pt", type=Path)
-    parser.add_argument("target", metavar="DST.pt", type=Path)
-    parser.add_argument("--backbone", type=Path, metavar="FILE", help="model.pt that SRC was trained on")
+    parser.add_argument("source", metavar="SRC.pt", type=named_path)
+    parser.add_argument("target", metavar="DST.pt", type=named_path)
+    parser.add_argument("--backbone", type=named_path, metavar="FILE", help="model.pt that SRC was trained on")
     parser.add_argument("--force", action="store_true", help="replace DST.pt")
     args = parser.parse_args(argv)
     if args.target.exists() and not args.force:

@@ -17,7 +17,7 @@ from typing import Any, Optional, Sequence
 
 from tqdm import tqdm
 
-from preprocess.flags import flag_name
+from preprocess.flags import flag_name, named_path
 from preprocess.writing import check_output, check_replaces_nothing, open_output, write_output
 
 from .errors import InputError, logged_command
@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("data", metavar="DATA-bin", nargs="?", help="binarized folder, in the place of --text")
     add_model_options(made)
-    add("--out", metavar="FILE", type=Path, help="file of the predictions (default, of --text: standard output)")
+    add("--out", metavar="FILE", type=named_path, help="file of the predictions (default, of --text: standard output)")
     add("--batch-size", type=int, default=64, metavar="N", help="default: 64")
     text = made.add_argument_group("sentences")
     text.add_argument("--text", metavar="FILE|-", help="file of sentences, one in each line; -: standard input")

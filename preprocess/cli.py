@@ -11,7 +11,7 @@ from typing import Any, Sequence
 
 from .encoders import ENCODERS
 from .errors import InputError, command_line
-from .flags import flag_name
+from .flags import flag_name, named_path
 
 LABEL = "label"  # the column of labels
 COMMANDS = ("few-shot", "glove", "stats", "tasks")
@@ -28,11 +28,11 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("task", metavar="TASK")
     add("--raw", metavar="DIR", help="folder of the raw files, or a zip archive of GLUE or SuperGLUE")
-    add("--out", metavar="DIR", type=Path, required=True, help="where TASK-bin goes")
+    add("--out", metavar="DIR", type=named_path, required=True, help="where TASK-bin goes")
     several: dict[str, Any] = {"nargs": "+", "action": "extend"}  # given twice, both count
     add("--splits", **several, metavar="SPLIT", help="make only these (default: all, test only where it is there)")
     add("--bpe", choices=list(ENCODERS), default="gpt2", help="pieces of the backbone (default: gpt2, RoBERTa's)")
-    add("--vocab", type=Path, metavar="DIR", help="the encoder's files (default, of gpt2: checkpoints/gpt2_bpe)")
+    add("--vocab", type=named_path, metavar="DIR", help="the encoder's files (default, of gpt2: checkpoints/gpt2_bpe)")
     add("--workers", type=int, default=1, metavar="N", help="processes that encode (default: 1)")
     add("--max-length", type=int, metavar="N", help="cut sentences to N tokens (default: no cut)")
     add(

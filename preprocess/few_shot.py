@@ -22,7 +22,7 @@ from .cli import main as build_task
 from .data_folder import DataFolder
 from .dictionary import read_dictionary
 from .errors import InputError
-from .flags import positive, random_seed
+from .flags import named_path, positive, random_seed
 from .glove_folder import GLOVE_FACTS, read_facts, read_means, write_facts
 from .indexed import IndexedWriter
 from .questions import question_file
@@ -148,9 +148,9 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("task", metavar="TASK", help="names the folders: OUT/TASK-K100-seed1-bin")
     source = made.add_mutually_exclusive_group(required=True)
-    source.add_argument("--data", metavar="DIR", type=Path, help="binarized folder to sample from")
+    source.add_argument("--data", metavar="DIR", type=named_path, help="binarized folder to sample from")
     source.add_argument("--raw", metavar="DIR", help="raw files; options of `python -m preprocess TASK` go with it")
-    add("--out", metavar="DIR", type=Path, required=True, help="where the folders go")
+    add("--out", metavar="DIR", type=named_path, required=True, help="where the folders go")
     add("--k", metavar="K", type=positive, nargs="+", action="extend", help="training examples (default: 100 500 1000)")
     add("--dev", metavar="N", type=positive, default=1000, help="validation examples (default: 1000)")
     add("--seed", metavar="S", type=random_seed, nargs="+", action="extend", help="one sample for each (default: 1)")

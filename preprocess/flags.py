@@ -1,8 +1,9 @@
-"""Options of command lines: how their names are typed, and the kinds of numbers that they take."""
+"""Options of command lines: how their names are typed, and the kinds of values that they take."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 LARGEST_SEED = 2**32 - 1  # numpy's
 
@@ -24,3 +25,10 @@ def random_seed(text: str) -> int:
     if not text.isdecimal() or int(text) > LARGEST_SEED:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 2^32 - 1")
     return int(text)
+
+
+def named_path(text: str) -> Path:
+    """A path, for argparse; the empty text of a shell's variable that is not set would be the current folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("is empty: name a path")
+    return Path(text)

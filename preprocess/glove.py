@@ -18,6 +18,7 @@ from .checksums import sha256
 from .data_folder import DataFolder
 from .encoders import ENCODERS, load_encoder
 from .errors import InputError
+from .flags import named_path
 from .glove_folder import write_facts
 from .split_facts import token_digests
 from .vector_files import read_vectors, vector_files
@@ -96,10 +97,10 @@ def report(data: DataFolder, splits: dict[str, dict[str, int]], source: Path) ->
 def main(argv: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m preprocess glove", description=(__doc__ or "").split("\n")[0])
     add = parser.add_argument
-    add("--vectors", metavar="FILE", type=Path, required=True, help="glove.6B.300d.txt, .gz, .zip, or a folder")
-    add("--data", metavar="DIR", type=Path, nargs="+", action="extend", required=True, help="binarized folders")
+    add("--vectors", metavar="FILE", type=named_path, required=True, help="glove.6B.300d.txt, .gz, .zip, or a folder")
+    add("--data", metavar="DIR", type=named_path, nargs="+", action="extend", required=True, help="binarized folders")
     add("--bpe", choices=list(ENCODERS), help="encoder of the folders (default: the one they record, or gpt2)")
-    add("--vocab", metavar="DIR", type=Path, help="its files (default: the folder that the data records)")
+    add("--vocab", metavar="DIR", type=named_path, help="its files (default: the folder that the data records)")
     add("--overwrite", action="store_true", help="replace DATA/glove where it is there")
     args = parser.parse_args(argv)
     sources = vector_files(args.vectors)

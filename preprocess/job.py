@@ -145,7 +145,7 @@ def _own_split(layout: str, name: str, file: Path, columns: Columns, strict: boo
     columns = columns._replace(label_optional=name.startswith("test"))
     split = Split(name, source, _reader(layout, source, columns, malformed), malformed)
     if layout == "tsv":
-        split.rows = csv_quoted_noted(split.rows, split.csv_quoted)
+        split.rows = csv_quoted_noted(split.rows, split.csv_quoted, malformed)
     return split
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from .columns import aligned
 from .data_folder import DataFolder
 from .errors import InputError
+from .flags import named_path
 from .split_facts import class_counts, count_examples
 from .stats_plot import save_plot
 from .writing import check_apart, check_replaces_nothing, write_output
@@ -134,10 +135,10 @@ def short_names(paths: Sequence[Path]) -> dict[str, Path]:
 
 def main(argv: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m preprocess stats", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("data", metavar="DIR", type=Path, nargs="+", help="binarized folders")
-    parser.add_argument("--plot", metavar="FILE", type=Path, default=Path("stats.png"), help="default: stats.png")
+    parser.add_argument("data", metavar="DIR", type=named_path, nargs="+", help="binarized folders")
+    parser.add_argument("--plot", metavar="FILE", type=named_path, default=Path("stats.png"), help="default: stats.png")
     parser.add_argument("--no-plot", action="store_true", help="print the table only")
-    parser.add_argument("--json", metavar="FILE", type=Path, help="the table's numbers in full precision")
+    parser.add_argument("--json", metavar="FILE", type=named_path, help="the table's numbers in full precision")
     args = parser.parse_args(argv)
     named = short_names(list(dict.fromkeys(args.data)))
     if args.json:

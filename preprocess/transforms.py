@@ -7,7 +7,7 @@ import re
 from typing import Callable, Collection, Iterator
 
 from .errors import InputError
-from .rows import Row, unknown_label
+from .rows import Malformed, Row, unknown_label
 
 Read = Callable[[Callable[[int], object]], Iterator[Row]]
 
@@ -38,14 +38,20 @@ def hidden_labels_left_out(read: Read, classes: Collection[str]) -> Read:
     return rows
 
 
-def csv_quoted_noted(read: Read, lines: set[int]) -> Read:
-    """The same rows; notes the lines that have a text in quotes of which those inside are doubled."""
+def csv_quoted_noted(read: Read, lines: set[int], malformed: Malformed) -> Read:
+    """The same rows; notes the lines that have a text in quotes of which those inside are doubled, or a part of a text
+    that goes over several lines: with one quote of two, beside a malformed line."""
 
     def rows(on_bytes: Callable[[int], object]) -> Iterator[Row]:
+        parts = set()
         for row in read(on_bytes):
             if any(CSV_QUOTED.fullmatch(text) for text in row.texts):
                 lines.add(row.line)
+            if any(text.count('"') % 2 for text in row.texts):
+                parts.add(row.line)
             yield row
+        broken = {line for line, _ in malformed.lines}
+        lines.update(line for line in parts if {line - 1, line + 1} & broken)
 
     return rows
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Sequence
 
 from preprocess.errors import InputError, command_line
+from preprocess.flags import named_path
 from preprocess.tasks import find_task
 from preprocess.writing import check_output, check_replaces_nothing, write_text
 
@@ -76,8 +77,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         epilog=more,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("results", metavar="RESULTS", type=Path, help="the folder of a sweep, or its results.jsonl")
-    parser.add_argument("--out", metavar="FILE", type=Path, required=True, help="run_scripts/results/NAME.jsonl")
+    parser.add_argument(
+        "results", metavar="RESULTS", type=named_path, help="the folder of a sweep, or its results.jsonl"
+    )
+    parser.add_argument("--out", metavar="FILE", type=named_path, required=True, help="run_scripts/results/NAME.jsonl")
     args = parser.parse_args(argv)
     if args.out.suffix != ".jsonl":
         raise InputError(f"--out {args.out}: name a file that ends with .jsonl")

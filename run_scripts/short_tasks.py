@@ -20,6 +20,7 @@ from typing import Sequence
 
 from preprocess import cli
 from preprocess.errors import command_line
+from preprocess.flags import named_path
 from preprocess.sources import Source
 from preprocess.tasks import TASKS
 from preprocess.writing import new_folder
@@ -78,8 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         "python -m run_scripts.short_tasks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("text", metavar="TEXT", type=Path, help="folder of the TASK folders")
-    parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="where the TASK-bin folders go")
+    parser.add_argument("text", metavar="TEXT", type=named_path, help="folder of the TASK folders")
+    parser.add_argument("--out", metavar="DIR", type=named_path, required=True, help="where the TASK-bin folders go")
     parser.add_argument("--tasks", nargs="+", action="extend", choices=list(SIZES), help="default: all")
     parser.add_argument("--bpe", default="gpt2", help="as of python -m preprocess, and --vocab too")
     parser.add_argument("--vocab", default="checkpoints/gpt2_bpe")

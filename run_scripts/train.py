@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Mapping, Sequence
 
 from preprocess.errors import InputError, command_line
-from preprocess.flags import flag_name, positive, random_seed
+from preprocess.flags import flag_name, named_path, positive, random_seed
 from preprocess.tasks import SETTINGS, WHOLE_MODEL, Settings, Task, find_task
 from preprocess.writing import check_output, check_replaces_nothing, new_file
 
@@ -97,10 +97,10 @@ def parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:
         metavar="K",
         help="and once more, trained on K examples of each",
     )
-    add("--eval-data", type=Path, metavar="DIR", help="where their TASK-bin are (default: beside --data)")
+    add("--eval-data", type=named_path, metavar="DIR", help="where their TASK-bin are (default: beside --data)")
     add("--row", default="", help="name in reports (default: the method)")
-    add("--results", type=Path, default=Path("results"), metavar="DIR", help="of all runs (default: results)")
-    add("--out", type=Path, metavar="FILE", help="leave the best checkpoint there too")
+    add("--results", type=named_path, default=Path("results"), metavar="DIR", help="of all runs (default: results)")
+    add("--out", type=named_path, metavar="FILE", help="leave the best checkpoint there too")
     return made
 
 

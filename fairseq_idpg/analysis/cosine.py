@@ -18,6 +18,7 @@ import torch.nn.functional as F
 
 from preprocess.columns import aligned
 from preprocess.data_folder import DataFolder
+from preprocess.flags import named_path
 from preprocess.writing import check_apart, check_output, check_replaces_nothing, write_output
 
 from ..errors import InputError
@@ -202,8 +203,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help=f"what the largest score, {HIGHEST:g}, is in the folder's label files (default: 1)",
     )
-    add("--out", type=Path, metavar="FILE", help="bar plot: .png, .svg or .pdf")
-    add("--json", type=Path, metavar="FILE", help="the numbers, with all cosines and scores")
+    add("--out", type=named_path, metavar="FILE", help="bar plot: .png, .svg or .pdf")
+    add("--json", type=named_path, metavar="FILE", help="the numbers, with all cosines and scores")
     add("--batch-size", type=int, default=64, metavar="N", help="sentences at a time (default: 64)")
     add("--model-overrides", metavar="DICT", help="as of fairseq-validate: \"{'backbone': 'NEW/model.pt'}\"")
     add("--cpu", action="store_true", help="do not use a GPU")

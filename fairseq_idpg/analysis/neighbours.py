@@ -17,6 +17,7 @@ from torch import Tensor
 from preprocess.columns import aligned
 from preprocess.data_folder import DataFolder
 from preprocess.encoders import ENCODERS
+from preprocess.flags import named_path
 
 from ..backbone.injection import States
 from ..errors import InputError
@@ -137,9 +138,9 @@ def generated_sections(
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("checkpoint", metavar="CHECKPOINT.pt", help="checkpoint of a model with prompts in the input")
-    add("--dict", type=Path, metavar="FILE|DATA-bin", help="dictionary of the backbone (default: that of --data)")
+    add("--dict", type=named_path, metavar="FILE|DATA-bin", help="dictionary of the backbone (default: that of --data)")
     add("--bpe", choices=list(ENCODERS), help="encoder of the symbols (default: what the folder was made with)")
-    add("--vocab", type=Path, metavar="DIR", help="folder of the encoder's files")
+    add("--vocab", type=named_path, metavar="DIR", help="folder of the encoder's files")
     add("--top", type=int, default=5, metavar="N", help="words for each row (default: 5)")
     layer = "whose prompt (default: 0); above 0 it enters hidden states, not words"
     add("--layer", type=int, default=0, metavar="L", help=layer)

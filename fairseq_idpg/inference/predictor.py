@@ -67,7 +67,7 @@ def copied(values: Tensor) -> Tensor:
 class Predictor:
     """A model in evaluation mode, and what its text was encoded with. Several threads may use one.
 
-    Nothing of torch's global state is changed, and nothing is logged but how many texts were cut.
+    Nothing of torch's global state is changed. That texts were cut is logged as a warning.
 
     Args:
         model: ``roberta_idpg``, its method merged where it can be.

@@ -127,10 +127,11 @@ def fit(
     too_long = np.flatnonzero(lengths > room)
     method, only = str(cfg.shorten_method), cfg.shorten_data_split_list
     if len(too_long) and (method == "none" or only and split not in only.split(",")):
+        remedy = "--shorten-method truncate" if method == "none" else f"--shorten-data-split-list {only},{split}"
         raise InputError(
             f"{len(too_long)} examples of split {split} are too long: the first, line {too_long[0] + 1}, has "
             f"{lengths[too_long[0]]} tokens, and --max-positions {cfg.max_positions} with --prompt-length "
-            f"{prompt_length} leaves room for {room}: give --shorten-method truncate (predict: --truncate) or "
+            f"{prompt_length} leaves room for {room}: give {remedy} (predict: --truncate) or "
             f"{shorter(words)}"
         )
     if len(too_long):

@@ -29,7 +29,7 @@ from typing import Any, Dict, NoReturn, Sequence
 
 from preprocess.columns import aligned
 from preprocess.errors import command_line
-from preprocess.flags import positive
+from preprocess.flags import named_path, positive
 from preprocess.writing import write_text
 
 from .. import PARENT, ROOT, module
@@ -80,7 +80,7 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
     )
     add = parser.add_argument
     names = list(HYPERS)
-    add("--out", type=Path, default=(Path() if PARENT else ROOT) / "quickstart", help="folder of all products")
+    add("--out", type=named_path, default=(Path() if PARENT else ROOT) / "quickstart", help="folder of all products")
     add("--methods", type=method_name, nargs="+", action="extend", metavar="METHOD", help=f"default: {' '.join(names)}")
     add("--train-examples", type=positive, default=2000, metavar="N", help="default: 2000")
     add("--valid-examples", type=positive, default=400, metavar="N", help="default: 400")

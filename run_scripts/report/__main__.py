@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Callable, Iterable, Sequence
 
 from preprocess.errors import InputError, command_line
-from preprocess.flags import flag_name
+from preprocess.flags import flag_name, named_path
 from preprocess.tasks import find_task
 from preprocess.writing import check_replaces_nothing, new_file, write_output
 from run_scripts.run.records import results_file
@@ -94,12 +94,12 @@ def parser() -> argparse.ArgumentParser:
         "python -m run_scripts.report", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = made.add_argument
-    add("results", metavar="RESULTS", type=Path, help="the folder of a sweep, or a file of published records")
+    add("results", metavar="RESULTS", type=named_path, help="the folder of a sweep, or a file of published records")
     what = made.add_mutually_exclusive_group()
     what.add_argument("--table", type=number_or_word, choices=NAMES, metavar="NAME", help=listed(NAMES))
     what.add_argument("--figure", type=number_or_word, choices=FIGURES, metavar="NAME", help=listed(FIGURES))
     add("--format", choices=list(FORMATS), help="default: by the suffix of --out (.md, .tex, .csv), else terminal")
-    add("--out", metavar="FILE", type=Path, help="write there; figures are drawn in .png, .svg and .pdf files")
+    add("--out", metavar="FILE", type=named_path, help="write there; figures are drawn in .png, .svg and .pdf files")
     add(
         "--tasks",
         nargs="+",

@@ -17,10 +17,10 @@ import contextlib
 import io
 import re
 import shlex
-from pathlib import Path
 from typing import Sequence
 
 from preprocess.errors import command_line
+from preprocess.flags import named_path
 from preprocess.writing import write_text
 
 from .__main__ import main as report
@@ -53,7 +53,7 @@ def printed(arguments: Sequence[str]) -> str:
 @command_line("run_scripts")
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser("python -m run_scripts.report.pages", description=(__doc__ or "").split(":")[0])
-    parser.add_argument("pages", metavar="PAGE", type=Path, nargs="+")
+    parser.add_argument("pages", metavar="PAGE", type=named_path, nargs="+")
     for page in parser.parse_args(argv).pages:
         write_text(page, renewed(page.read_text(encoding="utf-8"), drawn=True))
 

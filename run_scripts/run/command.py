@@ -31,6 +31,7 @@ from .splits import Splits
 
 MAX_TOKENS, MAX_POSITIONS = 4400, 512
 VALID_BATCH = 64
+DECAY = "polynomial_decay"
 REPORTS = {
     "acc_and_f1": ["--report-acc-and-f1"],
     "pearson_and_spearman": ["--report-pearson-and-spearman"],
@@ -85,7 +86,7 @@ def training_command(experiment: Experiment, splits: Splits, folder: Path, cache
         *("--prompt-position", str(experiment.prompt_position), "--valid-subset", splits.dev),
         *("--arch", architecture(experiment.arch, "arch"), "--method", experiment.method),
         *("--backbone", experiment.backbone, "--clip-norm", "0.0", "--lr", repr(experiment.lr)),
-        *("--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--adam-eps", "1e-6", "--weight-decay", "0.1"),
+        *optimizer(experiment),
         *("--dropout", "0.1", "--attention-dropout", "0.1"),
         *schedule(experiment, splits),
         *(*chosen_by(experiment), *REPORTS.get(experiment.facts.metric, [])),
@@ -132,6 +133,13 @@ def source_checkpoint(experiment: Experiment, folder: Path) -> Path:
     return folder.parent / str(experiment.source_run) / BEST_CHECKPOINT
 
 
+def optimizer(experiment: Experiment) -> list[str]:
+    """The paper's; one that is given in its place has its own options, but for the weight decay, which all have."""
+    given = option_value(experiment, "--optimizer") or "adam"
+    of_adam = ["--adam-betas", "(0.9, 0.98)", "--adam-eps", "1e-6"] if given.endswith("adam") else []
+    return ["--optimizer", "adam", *of_adam, "--weight-decay", "0.1"]
+
+
 def starts(experiment: Experiment, folder: Path) -> Iterable[str]:
     if experiment.source_run:
         yield from ("--finetune-from-model", str(source_checkpoint(experiment, folder)))
@@ -148,6 +156,9 @@ def schedule(experiment: Experiment, splits: Splits) -> list[str]:
 
     Whole models make all their epochs. For all else the authors' scripts also limit the updates, to as many as batches
     of full size would make: on RTE, whose long examples make more, training ends after 38 of the 50 epochs.
+
+    Raises:
+        InputError: ``warm_up`` with an --lr-scheduler that rises and falls in its own way.
     """
     settings = settings_of(experiment)
     batch, epochs = experiment.batch_size or settings.batch_size, experiment.max_epoch or settings.max_epoch
@@ -157,13 +168,18 @@ def schedule(experiment: Experiment, splits: Splits) -> list[str]:
     if not (trains_whole_model(experiment) or experiment.max_epoch or experiment.max_update):
         most = -(-count_examples(splits.folder, "train") * epochs // batch)
     limits += ["--max-update", str(most)] if most else []
-    if not trains_whole_model(experiment) and experiment.warm_up is None:
+    given = option_value(experiment, "--lr-scheduler") or DECAY
+    if given != DECAY and experiment.warm_up is not None:
+        raise InputError(
+            f"warm_up {experiment.warm_up} is for --lr-scheduler {DECAY}, not {given}: leave one of them out"
+        )
+    if given != DECAY or not trains_whole_model(experiment) and experiment.warm_up is None:
         return [*batch_options(batch), *limits, "--lr-scheduler", "fixed"]
     rising = WARM_UP if experiment.warm_up is None else experiment.warm_up
     updates = batches_of_epoch(experiment, splits.folder, batch) * epochs
     updates = most if "--max-epoch" not in limits else min(updates, most or updates)
     warm_up = ["--total-num-update", str(updates), "--warmup-updates", str(round(rising * updates))]
-    return [*batch_options(batch), *limits, "--lr-scheduler", "polynomial_decay", *warm_up]
+    return [*batch_options(batch), *limits, "--lr-scheduler", DECAY, *warm_up]
 
 
 def precision(experiment: Experiment) -> tuple[str, ...]:

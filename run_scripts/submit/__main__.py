@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Mapping, Sequence
 
 from preprocess.errors import InputError, command_line
+from preprocess.flags import named_path
 from preprocess.writing import check_output, new_file
 
 from ..report.render import Table, terminal
@@ -30,11 +31,11 @@ def parser() -> argparse.ArgumentParser:
     )
     add = made.add_argument
     add("benchmark", choices=list(BENCHMARKS))
-    add("--runs", required=True, metavar="RESULTS", type=Path, help="the folder of a sweep")
-    add("--out", required=True, metavar="FILE.zip", type=Path)
+    add("--runs", required=True, metavar="RESULTS", type=named_path, help="the folder of a sweep")
+    add("--out", required=True, metavar="FILE.zip", type=named_path)
     add("--row", metavar="ROW", help="the system to submit, where RESULTS holds several rows")
     add("--incomplete", action="store_true", help="leave out the files for which something is missing")
-    add("--data", metavar="DIR", type=Path, help="folder of TASK-bin (default: where the data of the runs was)")
+    add("--data", metavar="DIR", type=named_path, help="folder of TASK-bin (default: where the data of the runs was)")
     add("--backbone-file", metavar="FILE", help="where the backbone is now, if it has moved")
     add("--batch-size", type=int, default=64, metavar="N", help="default: 64")
     add("--cpu", action="store_true", help="do not use a GPU")

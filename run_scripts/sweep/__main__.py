@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Iterable, Mapping, NoReturn, Sequence
 
 from preprocess.errors import InputError, command_line
+from preprocess.flags import named_path
 
 from ..run.experiment import Experiment
 from ..run.perform import finished
@@ -38,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     many = {"nargs": "+", "action": "extend", "default": [], "metavar": "KEY=VALUE"}
     add("config", type=config_file, metavar="CONFIG.yaml", help="a file, or the name of one in run_scripts/configs")
-    add("--results", type=Path, metavar="DIR", help="default: results/CONFIG, such as results/idspam/table2")
+    add("--results", type=named_path, metavar="DIR", help="default: results/CONFIG, such as results/idspam/table2")
     add("--set", **many, help="instead of what the file says: seeds=[1,2] options.cpu=true ...")
     add(
         "--eval-tasks",

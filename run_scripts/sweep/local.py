@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Sequence
 
 from preprocess.errors import InputError, command_line
+from preprocess.flags import named_path
 from preprocess.writing import write_text
 
 from .. import module
@@ -108,7 +109,7 @@ def cores() -> int:
 @command_line("run_scripts", "the same command goes on")
 def main(argv: Sequence[str] | None = None) -> None:
     made = argparse.ArgumentParser("python -m run_scripts.sweep.local", description="The job of a sweep: one run.")
-    made.add_argument("results", type=Path, metavar="RESULTS")
+    made.add_argument("results", type=named_path, metavar="RESULTS")
     made.add_argument("run", metavar="RUN", help="its experiment is in RESULTS/runs/RUN/experiment.json")
     made.add_argument("--keep-whole-model", action="store_true", help="keep checkpoints that hold the backbone")
     args = made.parse_args(argv)

@@ -138,6 +138,25 @@ def test_a_tsv_that_is_quoted_as_csv(commands, capsys):
     assert "looks quoted" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ('text\tlabel\nso\t0\n"one\ntwo\nthree"\t1\n', 5),  # its first line is malformed, its last is not
+        ('label\ttext\n0\tso\n1\t"one\ntwo"\n', 3),
+    ],
+)
+def test_a_text_over_several_lines_of_a_tsv(commands, capsys, text, first):
+    """As csv writes it; a part of it would be an example without a word."""
+    path = commands.write("x.tsv", text)
+    commands.ok("x", "--from-tsv", f"train={path}", "--text-columns", "text")
+    assert f"{path}: 1 lines, the first {first}, have a text that looks quoted as in csv" in capsys.readouterr().out
+    commands.write("x.tsv", text.replace('"', "'"))
+    commands.ok("y", "--from-tsv", f"train={path}", "--text-columns", "text")
+    commands.write("x.tsv", 'text\tlabel\n5" wide\t0\nnarrow\t1\nbroken\n')
+    commands.ok("z", "--from-tsv", f"train={path}", "--text-columns", "text")
+    assert "looks quoted" not in capsys.readouterr().out
+
+
 def test_swapped_pairs_follow_the_pairs(commands):
     path = commands.write("x.tsv", PAIRS)
     options = ["--text-columns", "first", "second", "--label-column", "id", "--swap-pairs", "append"]

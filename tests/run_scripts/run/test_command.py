@@ -13,6 +13,7 @@ from run_scripts.run import command as commands
 from run_scripts.run.command import cache_of, learning_rates, training_command, with_few_shot_input
 from run_scripts.run.experiment import Experiment
 from run_scripts.run.options import checked
+from run_scripts.run.preflight import parse
 from run_scripts.run.splits import Splits
 
 
@@ -142,6 +143,27 @@ def test_prompts_warm_up_and_decay_where_a_paper_says_so(command):
     assert (options["--total-num-update"], options["--warmup-updates"]) == ("90", "9")
     assert command(warm_up=0.0)["--warmup-updates"] == "0" and command()["--lr-scheduler"] == "fixed"
     assert command(method="fine-tuning", warm_up=0.5)["--warmup-updates"] == "10"
+
+
+@pytest.mark.parametrize("method", ["m-idpg-phm", "fine-tuning"])
+@pytest.mark.parametrize("name", ["sgd", "nag", "adagrad", "adadelta", "adafactor", "adamax", "grouped_adam"])
+def test_another_optimizer_has_its_own_options(command, method, name):
+    """fairseq refuses those of Adam there."""
+    options = command(method=method, options=("--optimizer", name))
+    assert (options["--optimizer"], options["--weight-decay"]) == (name, "0.1")
+    assert ("--adam-betas" in options, "--adam-eps" in options) == (name == "grouped_adam",) * 2
+    words = [word for option, value in options.items() for word in (option, *([] if value is None else [value]))]
+    assert parse(["fairseq-train", "data", *words]).optimizer == name
+
+
+@pytest.mark.parametrize("method", ["m-idpg-phm", "fine-tuning"])
+@pytest.mark.parametrize("name", ["fixed", "inverse_sqrt", "cosine", "reduce_lr_on_plateau", "tri_stage"])
+def test_another_schedule_has_its_own_options(command, method, name):
+    options = command(method=method, options=(f"--lr-scheduler={name}", "--warmup-updates", "2"))
+    assert "--total-num-update" not in options and options["--warmup-updates"] == "2"
+    with pytest.raises(InputError, match=f"warm_up 0.1 is for --lr-scheduler polynomial_decay, not {name}: leave one"):
+        command(method=method, warm_up=0.1, options=("--lr-scheduler", name))
+    assert command(warm_up=0.1, options=("--lr-scheduler", "polynomial_decay"))["--total-num-update"]
 
 
 @pytest.mark.parametrize(

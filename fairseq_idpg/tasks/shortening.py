@@ -135,7 +135,7 @@ def fit(
             f"{shorter(words)}"
         )
     if len(too_long):
-        logger.info("split %s: shortening %d examples to %d tokens of text", split, len(too_long), room)
+        logger.warning("split %s: shortening %d examples to %d tokens of text", split, len(too_long), room)
     return Shortener(a, b, *kept_lengths(a, b, room), separators, method == "random_crop", cfg.seed)
 
 

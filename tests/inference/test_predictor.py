@@ -124,7 +124,7 @@ def test_what_is_no_checkpoint_is_refused(given):
 
 
 @pytest.mark.parametrize("method", ["truncate", "random_crop"])
-def test_a_text_is_no_split_that_may_be_cut(place, folders, method):
+def test_a_text_is_no_split_that_may_be_cut(place, folders, method, caplog):
     """A model that cut the examples of its training split alone takes whole texts; each is called by its name."""
     options = ["--shorten-method", method, "--shorten-data-split-list", "train"]
     path = write_checkpoint(place / f"{method}.pt", folders["singles"], place / "backbone" / "model.pt", *options)
@@ -133,6 +133,8 @@ def test_a_text_is_no_split_that_may_be_cut(place, folders, method):
     ):
         load(path, device="cpu").predict(["red", "cat " * 40])
     assert load(path, device="cpu", truncate=True).predict(["red", "cat " * 40])
+    (warning,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert "shortening 1 examples to" in warning.getMessage()
 
 
 def test_where_training_drew_windows_prediction_keeps_beginnings(tmp_path):

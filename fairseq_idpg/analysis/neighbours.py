@@ -7,7 +7,6 @@ of its own rows what they are (``PromptMethod.shared``).
 
 import argparse
 from functools import partial
-from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
 import torch
@@ -122,7 +121,7 @@ def generated_sections(
     Raises:
         InputError: it has not so many.
     """
-    folder = DataFolder(Path(args.data))
+    folder = DataFolder(args.data)
     sentences = [folder.rows(part, args.split) for part in folder.inputs]
     if not 1 <= args.examples <= len(sentences[0]):
         raise InputError(
@@ -144,7 +143,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--top", type=int, default=5, metavar="N", help="words for each row (default: 5)")
     layer = "whose prompt (default: 0); above 0 it enters hidden states, not words"
     add("--layer", type=int, default=0, metavar="L", help=layer)
-    add("--data", metavar="DATA-bin", help="show the prompts generated from the first examples of this folder")
+    data = "show the prompts generated from the first examples of this folder"
+    add("--data", type=named_path, metavar="DATA-bin", help=data)
     add("--split", default="valid", help="default: valid")
     add("--examples", type=int, default=3, metavar="N", help="how many (default: 3)")
     add("--model-overrides", metavar="DICT", help="as of fairseq-validate: \"{'backbone': 'NEW/model.pt'}\"")
@@ -159,14 +159,14 @@ def run(args: argparse.Namespace) -> None:
     """
     if args.dict is None and args.data is None:
         raise InputError("--dict is missing: name the backbone's dict.txt or a folder that was made with it")
-    source = args.dict or Path(args.data)
+    source = args.dict or args.data
     vocabulary = Vocabulary.read(source, args.bpe, args.vocab)
-    folder = args.data or (str(source) if source.is_dir() else None)
+    folder = args.data or (source if source.is_dir() else None)
     if args.data and load_dictionary(f"{args.data}/input0/dict.txt").symbols != vocabulary.dictionary.symbols:
         raise InputError(
             f"--data {args.data} was made with another dictionary than {vocabulary.path}: leave --dict out"
         )
-    overrides = {**parse_overrides(args.model_overrides), **({"data": folder} if folder else {})}
+    overrides = {**parse_overrides(args.model_overrides), **({"data": str(folder)} if folder else {})}
     check = partial(check_method, with_data=args.data is not None)
     loaded = load_trained(args.checkpoint, "CHECKPOINT", vocabulary.dictionary, overrides, check)
     method = prompt_method(loaded, args.layer)

@@ -14,6 +14,7 @@ import pytest
 
 from run_scripts.report.__main__ import main as report
 from run_scripts.report.pages import MARK, main, renewed
+from run_scripts.report.paper import paper
 from run_scripts.report.runs import grouped
 from tests.folders import ROOT
 
@@ -34,6 +35,34 @@ def test_a_page_shows_what_its_commands_print(page, monkeypatch):
     monkeypatch.chdir(ROOT)
     assert PAGES[page] == renewed(PAGES[page]), f"run: python -m run_scripts.report.pages {page}"
     assert len(MARK.findall(PAGES[page])) == PAGES[page].count("<!-- printed by: ")
+
+
+def difference(k: int, row: str, reference: str) -> str:
+    """As the first table of RESULTS.md that has K and row prints it: ``+4.3 (p<0.001*, n=25)``."""
+    header: list[str] = []
+    for line in PAGES["run_scripts/RESULTS.md"].splitlines():
+        cells = re.split(r" {2,}", line.strip())
+        if cells[:2] == ["K", "method"]:
+            header = cells
+        if cells[:2] == [str(k), row]:
+            return dict(zip(header, cells))[f"minus {reference}"]
+    raise AssertionError(f"no table has {row} with K = {k}")
+
+
+def test_the_summary_of_results_is_that_of_its_tables():
+    lines = re.findall(r"^\| (.+) minus (.+?) \| (.+) \|$", PAGES["run_scripts/RESULTS.md"], re.MULTILINE)
+    assert len(lines) == 5
+    for label, reference, cells in lines:
+        row = {"P-tuning v2": "p-tuning-v2", "M-IDPG (`<s>`)": "m-idpg-phm", "M-IDPG (mean)": "m-idpg-phm-mean"}[label]
+        other = reference.lower().replace(" ", "-")
+        *ours, papers = cells.split(" | ")
+        for k, cell in zip((100, 500, 1000), ours):
+            if cell != "not run":
+                number, p = re.fullmatch(r"(\S+) \(p[= ]?(<?\d\.\d+)\*?, n=\d+\)", difference(k, row, other)).groups()
+                assert cell == f"{number} ({p.replace('<', '< ')})"
+        rows = paper().blocks[3].values()
+        printed = [f"{of_k[row].avg - of_k[other].avg:+.1f}" for of_k in rows if row in of_k]
+        assert papers == (", ".join(printed) or "-")
 
 
 def arguments_of(drawn: tuple[str, re.Match]) -> list[str]:

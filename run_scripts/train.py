@@ -64,7 +64,7 @@ def parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:
     add("--method", default="m-idpg-phm", help="README lists them (default: m-idpg-phm)")
     add("--backbone", default=LARGE, metavar="FILE", help=f"default: {LARGE}; with --k {MNLI} is the authors'")
     add("--arch", default="roberta_idpg_large", help="size of the backbone (default: roberta_idpg_large)")
-    add("--data", type=named_path, metavar="DIR", help=f"binarized folder (default: data/{task.name}-bin)")
+    add("--data", metavar="DIR", help=f"binarized folder (default: data/{task.name}-bin)")
     add("--lr", type=lambda text: rate(text, "--lr"), help="default: the first of the above")
     add("--seed", type=random_seed, default=1, help="default: 1")
     add("--k", type=positive, metavar="K", help="few-shot: training examples, a new sample for each seed")
@@ -113,7 +113,7 @@ def experiment_of(task: Task, args: argparse.Namespace, options: Sequence[str]) 
     refuse_useless(args)
     known = {item.name for item in fields(Experiment)} - {"lr", "options"}
     chosen = {name: value for name, value in vars(args).items() if name in known}
-    chosen.update(task=task.name, data=str(args.data or f"data/{task.name}-bin"))
+    chosen.update(task=task.name, data=args.data or f"data/{task.name}-bin")
     del chosen["eval_tasks"], chosen["eval_data"]
     named = Experiment(**chosen, lr=0.0, options=checked(options))
     experiment = with_few_shot_input(with_others(named, "--eval-tasks", other_folders(args, named.data)).absolute())

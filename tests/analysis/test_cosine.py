@@ -203,7 +203,7 @@ def test_bad_options(pairs, idpg, tuned, tmp_path):
         (["--json", tmp_path], "--json .* is a folder: name a file"),
         (["--json", "/"], "--json / is a folder: name a file"),
         (["--json", idpg], "--json .* is the file of --path, which it would replace: name another"),
-        (["--json", ""], "--json . is a folder: name a file"),
+        (["--json", "."], "--json . is a folder: name a file"),
         (
             ["--out", tmp_path / "x.png", "--json", tmp_path / ".." / tmp_path.name / "x.png"],
             "--out .*x.png and --json .*x.png are one file: name another for one of them",

@@ -155,8 +155,8 @@ class RowCache:
         del rows, marks
         made_from = {**asdict(self.key), "sha256": sha256(Path(self.path("partial.npy")))}
         write_text(Path(self.path("json")), json.dumps(made_from, indent=1))
+        os.remove(self.path("done.npy"))  # first: nobody looks for it beside whole rows
         os.replace(self.path("partial.npy"), self.path("npy"))
-        os.remove(self.path("done.npy"))
         self._compared = True
 
     def _numbers(self, index: np.ndarray) -> np.ndarray:

@@ -78,6 +78,24 @@ def test_a_kill_loses_one_batch_at_most(tmp_path):
     np.testing.assert_array_equal(cache.rows(EVERYTHING), TRUE.numpy())
 
 
+@pytest.mark.parametrize("call", ["remove", "replace"])
+def test_a_kill_at_the_end_leaves_no_other_files(tmp_path, monkeypatch, call):
+    def killed(*paths):
+        raise KeyboardInterrupt
+
+    def last_written(path, text):
+        path.write_text(text, encoding="utf-8")
+        patched.setattr(cache_module.os, call, killed)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(cache_module, "write_text", last_written)
+        RepresentationCache(str(tmp_path / "a"), key()).fill(encode, batches())
+    RepresentationCache(str(tmp_path / "a"), key()).fill(encode, batches())
+    RepresentationCache(str(tmp_path / "b"), key()).fill(encode, batches())
+    left = [{path.name: path.read_bytes() for path in (tmp_path / run).iterdir()} for run in "ab"]
+    assert left[0] == left[1]
+
+
 @pytest.mark.parametrize("ending", ["partial.npy", "done.npy"])
 @pytest.mark.parametrize("damage", ["cut", "gone"])
 def test_a_damaged_part_is_made_again(tmp_path, ending, damage):

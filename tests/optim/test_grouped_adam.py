@@ -38,12 +38,15 @@ def one_step(model, cfg):
     return {n: (p.detach() - before[n], before[n]) for n, p in model.named_parameters() if p.requires_grad}
 
 
-def test_learning_rates_and_decay():
-    options = {"head_lr": 3.0, "prompt_lr": 0.5, "no_decay_biases": True, "no_decay_prompts": True}
-    changes = one_step(marked_model(), config(**options))
+@pytest.mark.parametrize("biases", [False, True])
+@pytest.mark.parametrize("prompts", [False, True])
+def test_learning_rates_and_decay(biases, prompts):
+    model = marked_model()
+    enlarge(model)  # decay of what is 0 would not show
+    changes = one_step(model, config(head_lr=3.0, prompt_lr=0.5, no_decay_biases=biases, no_decay_prompts=prompts))
     for name, (change, value) in changes.items():
         lr = 0.1 * (3.0 if name.startswith("classification_heads") else 0.5)
-        undecayed = name == "method.bias" or value.dim() == 1
+        undecayed = prompts if name == "method.bias" else biases and value.dim() == 1
         expected = -lr - (0.0 if undecayed else lr * 0.5 * value)
         assert torch.allclose(change, torch.as_tensor(expected).expand_as(change), atol=1e-6), name
 

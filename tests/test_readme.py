@@ -91,6 +91,13 @@ def test_methods_table_states_the_counts():
     assert sorted(named) == sorted(PRESETS)
 
 
+def test_the_page_of_the_paper_names_the_file_of_every_method():
+    methods = (ROOT / "fairseq_idpg" / "methods").glob("*/*.py")
+    files = [path for path in methods if "register_preset" in path.read_text(encoding="utf-8")]
+    named = PAGES["fairseq_idpg/PAPER.md"]
+    assert len(files) > 15 and not [path for path in files if f"{path.parent.name}/{path.name}" not in named]
+
+
 def test_the_page_of_preprocess_counts_the_tasks():
     assert f"# {len(TASKS)} tasks, {len(TEST_SETS)} test sets" in PAGES["preprocess/README.md"]
 

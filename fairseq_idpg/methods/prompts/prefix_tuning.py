@@ -18,7 +18,8 @@ here is the paper's for XSum. ``run_scripts/README.md`` has its prefix with LoRA
 alpha = 204 and 408.
 
 Differs from the papers in:
-- the text keeps its positions. P-tuning v2's code, not theirs, drops 0.1 of keys and values: --prefix-dropout 0.1.
+- the text keeps the positions that it has without a prefix, as in He et al.'s code; peft shifts them. P-tuning v2's
+  code, not theirs, drops 0.1 of keys and values: --prefix-dropout 0.1.
 - infix: keys and values have no position, so only rows of the input can stand behind a sentence. They replace the
   states in their places; the released code adds trained keys and values to theirs. Both sentences see them here, in a
   language model only y does.

@@ -63,14 +63,22 @@ def test_options_page_names_every_value():
         assert not [each for each in choices[option] if each != default and not re.search(rf"\b{each}\b", text)], option
 
 
+def anchors(text: str) -> set[str]:
+    """What GitHub calls the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_files_that_a_page_names_are_there(page):
     text = PAGES[page]
     folders = "fairseq_idpg|preprocess|checkpoints|run_scripts|benchmarks|tests"
     named = set(re.findall(rf"\b((?:{folders})/[\w./-]+\.(?:py|sh|yaml|md))\b", text))
-    linked = set(re.findall(r"\]\(([\w./-]+)\)", text))
+    linked = set(re.findall(r"\]\(([\w./-]*)(?:#([\w-]+))?\)", text))
     assert not [file for file in named if not (ROOT / file).is_file()]
-    assert not [link for link in linked if not ((ROOT / page).parent / link).is_file()]
+    for file, anchor in linked:
+        path = (ROOT / page).parent / file if file else ROOT / page
+        assert path.is_file() and (not anchor or anchor in anchors(path.read_text(encoding="utf-8"))), (file, anchor)
 
 
 def test_methods_table_states_the_counts():
@@ -81,6 +89,13 @@ def test_methods_table_states_the_counts():
     families = re.findall(r"^- \*\*.*?(?=^- |^$)", README.split("## Methods")[1].split("## Layout")[0], re.M | re.S)
     named = re.findall(r"`([\w-]+)`", "".join(families))
     assert sorted(named) == sorted(PRESETS)
+
+
+def test_the_page_of_the_paper_names_the_file_of_every_method():
+    methods = (ROOT / "fairseq_idpg" / "methods").glob("*/*.py")
+    files = [path for path in methods if "register_preset" in path.read_text(encoding="utf-8")]
+    named = PAGES["fairseq_idpg/PAPER.md"]
+    assert len(files) > 15 and not [path for path in files if f"{path.parent.name}/{path.name}" not in named]
 
 
 def test_the_page_of_preprocess_counts_the_tasks():

@@ -106,6 +106,7 @@ def test_only_a_warm_cache_is_filled_before_the_run(measured):
 
 def test_grouping_saves_padding(measured):
     padding, cases = measured[0]["padding"], measured[0]["epoch"]
+    assert {f"{method}-grouped" for method in padding} == {name for name in VARIANTS if name.endswith("-grouped")}
     for method, found in padding.items():
         assert 0 <= found["padding_grouped"] < found["padding"] < 1
         assert found["padding_grouped"] == cases[f"{method}-grouped"]["padding"]

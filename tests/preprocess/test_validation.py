@@ -113,19 +113,21 @@ def test_damaged_folders_are_refused_or_identical(sources, tmp_path, kind):
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_damaged_folders_without_checksums_are_never_a_traceback(sources, tmp_path, kind):
     """Nothing tells an id from another there; whatever passes is well-formed."""
-    expected = meaning(sources[kind])
+    expected, verdicts = meaning(sources[kind]), []
     for seed in range(120):
         draw = random.Random(f"{kind} {seed}")
         broken = shutil.copytree(sources[kind], tmp_path / str(seed))
         (broken / RECORD).unlink()
         files = sorted(file for file in broken.rglob("*") if file.is_file())
         damage(draw, draw.choice(files), files)
-        if verdict(broken, expected) == "changed":
+        verdicts.append(verdict(broken, expected))
+        if verdicts[-1] == "changed":
             data = DataFolder(broken)
             for part, split in itertools.product(data.inputs, SPLITS):
                 rows = data.rows(part, split)
                 assert all(rows[i][-1] == 2 <= rows[i].min() for i in range(len(rows)))
                 assert all(rows[i].max() < data.vocabulary for i in range(len(rows)))
+    assert {"changed", "error"} <= set(verdicts)
 
 
 # --- each rule, without checksums ----------------------------------------------------------------

@@ -28,12 +28,10 @@ def test_dropout_only_on_request():
 
 def test_mode_is_put_back_after_an_error():
     model = tiny_model(method="head-only").train()
-    try:
-        with evaluating(model.encoder):
-            assert not model.encoder.training
-            raise KeyError
-    except KeyError:
-        assert model.encoder.training
+    with pytest.raises(KeyError), evaluating(model.encoder):
+        assert not model.encoder.training
+        raise KeyError
+    assert model.encoder.training
 
 
 def text_of(row):

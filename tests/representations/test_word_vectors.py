@@ -139,7 +139,7 @@ def test_vectors_damaged_at_random(folder, recorded, tmp_path):
         except InputError as error:
             assert "\n" not in str(error)
             verdicts.append("error")
-    assert not recorded or "changed" not in verdicts
+    assert verdicts.count("error") > 20 and not (recorded and "changed" in verdicts)
 
 
 def test_training_and_validation(folder, tmp_path):

@@ -68,7 +68,7 @@ def test_a_kill_releases_it_even_if_a_worker_lives_on(tmp_path, worker):
 def test_names_of_one_folder_are_one_folder(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    with another_process(tmp_path / "real"), pytest.raises(InputError):
+    with another_process(tmp_path / "real"), pytest.raises(InputError, match="belongs to a training that is still run"):
         lock.hold(str(tmp_path / "link"))
 
 

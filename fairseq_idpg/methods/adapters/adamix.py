@@ -1,14 +1,17 @@
 """AdaMix: several adapters in the place of each, one of them drawn for each batch, their mean in prediction.
 
 Paper: "AdaMix: Mixture-of-Adaptations for Parameter-efficient Model Tuning" (Wang et al., EMNLP 2022),
-https://arxiv.org/abs/2205.12410; code: https://github.com/microsoft/AdaMix
+https://arxiv.org/abs/2205.12410; code: https://github.com/microsoft/AdaMix (f3b6e99, ``expert_soup.py`` and
+``modeling_roberta.py``), which is followed in m, M, the one up projection (``sharing_up 1``), GELU, the draw of each
+layer for a whole batch, the mean of the weights in evaluation (``inference_level 3``), and the second pass with its
+divergence. Folded it has 811,392 parameters at RoBERTa-large's size, the paper's 0.8M.
 
 Differs from the paper in:
 - The adapter reads the feed-forward's output behind its dropout, and its own output is not dropped; in the released
   code the dropout stands behind the adapter. Without dropout both are the same.
 - Matrices start from N(0, 0.02^2) cut at two standard deviations; released without the cut.
-- Its mixture of LoRA, for generation, is not here.
-- Scores below 0 stay; the released code raises them to 0 for STS-B.
+- Its mixture of LoRA, for generation, and learned weights of the adapters are not here.
+- Scores below 0 stay; the released code raises them to 0 for STS-B. Its divergence of scores is 0: no second pass here.
 """
 
 from dataclasses import dataclass

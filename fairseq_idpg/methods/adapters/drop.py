@@ -4,7 +4,8 @@ Paper: "AdapterDrop: On the Efficiency of Adapters in Transformers" (Rücklé et
 https://arxiv.org/abs/2010.11918
 
 Differs from the paper in: the paper drops 5 of 12 layers; other depths keep the proportion. The LayerNorms stay
-frozen, as with ``adapter``.
+frozen, as with ``adapter``. With --adapter-drop-random AdapterHub draws 0 to L - 2 and evaluates with all adapters:
+--adapter-drop 0.
 """
 
 from dataclasses import dataclass, replace

@@ -2,7 +2,8 @@
 
 Paper: "LoRA: Low-Rank Adaptation of Large Language Models" (Hu et al., ICLR 2022), https://arxiv.org/abs/2106.09685
 
-lora adapts the query and value projections, as the authors do; lora-all all six matrices of a layer.
+lora adapts the query and value projections, as the authors do; lora-all all six matrices of a layer. ``predict`` adds
+the change to the matrices, in memory alone, unless another method reads M(x).
 
 Differs from the paper in: A starts as the authors' code draws it, Kaiming-uniform; the paper says Gaussian.
 """

@@ -1,8 +1,8 @@
 """Multi-head parallel adapter: a small one beside each head of attention, from the head's own queries.
 
 Paper: "Towards a Unified View of Parameter-Efficient Transfer Learning" (He et al., ICLR 2022),
-https://arxiv.org/abs/2110.04366, Table 1. It changes what prefix tuning changes, the outputs of the heads, at the same
-size. Code: ``MHAdapter_Layer`` of https://github.com/jxhe/unify-parameter-efficient-tuning
+https://arxiv.org/abs/2110.04366, Table 1, which says only that it changes what prefix tuning changes, the outputs of
+the heads, at the same size. Code: ``MHAdapter_Layer`` of https://github.com/jxhe/unify-parameter-efficient-tuning
 
 Differs from the released code in: no LayerNorm of its own in front; W_up starts at 0, not at N(0, 0.02^2). There
 ``cross_attn_relu`` is called multi-head adapter too: ReLU(q K^T / sqrt(w)) V, K and V made by a prefix's network.

@@ -8,7 +8,7 @@ Differs from the released code in:
 - beside attention the adapter is added to the sublayer's output, as the paper's table has it. There it stands in front
   of the output projection, behind a LayerNorm of its own and without s; on RoBERTa it stops with an error.
 - two adapters a layer are built there, of which one is used.
-- s is 1 or 4 in the presets; its GLUE script takes s = 2. m = 16 is that script's.
+- s is 1 or 4 in the presets; its GLUE script takes s = 2, and leaves the head as it was drawn. m = 16 is that script's.
 - all start with W_up = 0, as its scaled ones; its scripts draw the others' matrices from N(0, 0.02^2).
 - its sequential adapter behind attention has a LayerNorm in front and stands before the sublayer's dropout.
 """

@@ -1,13 +1,16 @@
 """ATTEMPT: a mixture of other tasks' frozen prompts and the task's own, weighted for each input.
 
 Paper: "ATTEMPT: Parameter-Efficient Multi-task Tuning via Attentional Mixtures of Soft Prompts" (Asai et al., EMNLP
-2022), https://arxiv.org/abs/2205.11961; code: https://github.com/AkariAsai/ATTEMPT
+2022), https://arxiv.org/abs/2205.11961; code: https://github.com/AkariAsai/ATTEMPT (613f700, ``modeling_t5.py`` with
+``attn_method`` sub), from which t, m, the missing biases and all starting values are.
 
 Differs from the paper in:
 - One task is trained: its attention network is its own, or starts from another task's run of this method (--prompt-init
   saved). Training one network on several tasks at once is not here.
+- T is e d, what the learned temperature of the code begins with, and 2087 for d = 768, the number of its script for one
+  task; 2000 is its default. RoBERTa's word embeddings are smaller than T5's, so that the weights are nearly even there;
+  at --attempt-temperature 10 they are not.
 - The largest value of each width is taken over an input's tokens alone; the released code pads to 256 and counts pads.
-- Rows stand after ``<s>`` (or at another --prompt-position), not in front of it; a head is trained on RoBERTa.
 - Prompts above the input, late ones, keys and values are mixed by the same weights, a prompt's key then being the
   largest values of its rows at all places.
 """

@@ -1,4 +1,9 @@
-"""What every prompt method has in common: which layers get a prompt, how long it is, how it enters."""
+"""What every prompt method has in common: which layers get a prompt, how long it is, how it enters.
+
+Differs from the papers of all of them in: rows of the input stand after ``<s>`` (or at another --prompt-position), not
+in front of it, where the classification head would read the first of them, and their positions are counted as those of
+words are; the backbone is a frozen RoBERTa, and a head is trained on it.
+"""
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace

@@ -5,11 +5,12 @@ https://arxiv.org/abs/2309.05173; code: https://github.com/ZhengxiangShi/Decompo
 
 Differs from the paper in:
 - A B has the factor alpha / sqrt(r) of the released code, of which the paper does not speak; --words-alpha.
-- A starts Kaiming-uniform and B at 0, as released. The prompt starts from N(0, 0.02^2); released: from "Classify this
-  text is postive or not:" again and again, --prompt-init text, or from N(0, 1), --prompt-init standard-normal.
+- A starts Kaiming-uniform and B at 0, as released. The prompt starts from N(0, 0.02^2); released: from a text again and
+  again, the same for any data, --prompt-init text --prompt-init-text "Classify this text is postive or not:" (its
+  spelling), or from N(0, 1), --prompt-init standard-normal.
 - Texts need not be padded to M tokens: tokens after the M-th get nothing, and pads neither.
 - The released wrapper for classification leaves A and B out; its language models, which add them, are followed.
-- Rows stand after ``<s>`` (or at another --prompt-position), not in front of it.
+The pair has its own learning rate there: here with --optimizer grouped_adam --words-lr.
 """
 
 import math

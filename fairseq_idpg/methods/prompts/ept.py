@@ -5,15 +5,15 @@ https://arxiv.org/abs/2405.11464; no code was published.
 
 Where the paper leaves a choice or contradicts itself:
 - fusion: its einsum bpl,bpd->bpd sums the softmax over l, so that P_f = 2 P_s ('printed'); the words around it speak of
-  what the low-rank rows know, so that P_f = P_s + softmax(P_s (A B)^T / sqrt d) (A B) ('lowrank', here the default);
-- A and B come from an SVD of a long prompt that is "aligned" with M rows: with rows of zeros, or repeated
-  (--ept-init-align); the singular values go to A, to both, or to neither (--ept-init-split);
-- the experts' inner width is written with the letter of the longest input: --ept-hidden-size;
+  what the low-rank rows know, so that P_f = P_s + softmax(P_s (A B)^T / sqrt d) (A B) ('lowrank', here the default), of
+  all M rows, however short a text is; P_f is said to have M rows, and has s, as what it is added to;
+- A B has no factor, unlike DePT's; A and B come from an SVD of a long prompt of 100 frequent words that is "aligned"
+  with M rows: with rows of zeros, or repeated (--ept-init-align); the singular values go to A, to both, or to neither
+  (--ept-init-split);
+- the experts' inner width is written with the letter of the longest input: --ept-hidden-size, 256. Its 76.8K parameters
+  are counted without them: P is folded after training, and --no-save-optimizer-state keeps P, A and B alone;
 - an ablation without fusion leaves P_f = P_s, one without experts P_amend = 0, one without decomposition adds nothing
-  to the words.
-
-Differs from the paper in: rows stand after ``<s>`` (or at another --prompt-position), not in front of it; a head is
-trained.
+  to the words, and has no A B to attend to.
 """
 
 import math

@@ -3,17 +3,19 @@
 Paper: "Leveraging Self-Attention for Input-Dependent Soft Prompting in LLMs" (Muppidi et al., ACL 2025),
 https://arxiv.org/abs/2506.05629; no code was published.
 
-Its m is --prompt-layers with --prompt-insertion late, and --prompt-insertion add --prompt-layers first for m = 0. Best
-are 11 to 13 of RoBERTa-large (Figure 2): --prompt-layers middle is 13.
+Its m is --prompt-layers with --prompt-insertion late, and --prompt-insertion add --prompt-layers first for m = 0 (or
+--prompt-layers 0: behind the embeddings' LayerNorm, without positions). Best are 11 to 13 of RoBERTa-large (Figure 2):
+--prompt-layers middle is 13.
 
 Where the paper leaves a choice or contradicts itself:
 - biases: the text has them, the counts of its Tables 12 and 13 have none: none, or --generator-bias true;
 - the ReLU after W_up: equation (2) has it, the text has none: it is there, or --id-spam-output linear;
-- pads: it does not say; they are left out of the softmax and of the mean;
-- its counts fit t = 5, c = 64, not the t = 10 of its text; where its dropout is: on the rows;
+- the text resizes to d x t: here the flat vector is read as t rows;
+- pads: it does not say; they are left out of the softmax and of the mean, since a prompt would otherwise depend on the
+  longest example of its batch;
+- its counts fit t = 5, c = 64, and no c fits the t = 10 of its text; where its dropout is: on the rows;
 - E are the token embeddings: without positions, or --generator-input embeddings. What it reads at an inner layer is
   these too; --generator-input states reads the states below that layer.
-Differs from the paper in: rows stand after ``<s>`` (or at another --prompt-position), not in front of it.
 """
 
 from dataclasses import dataclass

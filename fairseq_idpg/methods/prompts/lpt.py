@@ -6,9 +6,12 @@ https://arxiv.org/abs/2210.11292; code: https://github.com/xyltt/LPT
 Its k counts layers from 1 and joins after layer k: --prompt-layers k, because that counts from 0 and joins before.
 Its code runs k = 12 of 24, its best is 13, which is --prompt-layers middle.
 
-Differs from the paper in: a classification head is trained, in place of the masked language model's with verbalisers.
-Differs from its code in: a generator may stand at k = 0 too, where that has None to join; the generators' pooling runs
-for the whole batch at once; rows stand behind the text instead of in front, which is the same without positions.
+Differs from the paper in: a classification head is trained; --predict-with mlm: the masked language model's with
+verbalisers, as published.
+Differs from its code in: at k = 0, where that has nothing to join, rows join too, but for NPG, for which ``<s>`` is the
+same in every input; the generators' pooling runs for the whole batch at once; rows stand behind the text instead of in
+front, which is the same without positions; --prompt-init vocabulary, the other start of lpt-naive, draws no special
+tokens.
 """
 
 from dataclasses import dataclass

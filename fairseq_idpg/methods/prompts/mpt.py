@@ -1,15 +1,16 @@
 """MPT: a prompt shared by tasks, times a rank-one matrix of the task's own.
 
 Paper: "Multitask Prompt Tuning Enables Parameter-Efficient Transfer Learning" (Wang et al., ICLR 2023),
-https://arxiv.org/abs/2303.02861; code of its target stage: huggingface/peft, ``multitask_prompt_tuning``.
+https://arxiv.org/abs/2303.02861; code of its target stage, by its authors: huggingface/peft 0.17.1,
+``multitask_prompt_tuning``.
 
 Differs from the paper in:
 - The source stage, in which the shared prompt is distilled from the prompts of several tasks while all of them are
   trained, is not here: a run trains one task. The shared prompt starts from one source prompt, from the mean of several
-  (--source-prompts), or as --prompt-init says, and is trained with the matrix as in the target stage.
+  (--source-prompts), or as --prompt-init says, and is trained with the matrix as in the target stage. --prompt-init
+  saved takes prompt and matrix of one task over (peft's EXACT_SOURCE_TASK).
 - The matrix starts with ones, so that training begins with the shared prompt itself; peft's starts from N(0, 0.02^2)
   (--mpt-init normal), the paper's from those of the source tasks.
-- Rows stand after ``<s>`` (or at another --prompt-position), not in front of it; a head is trained.
 """
 
 from dataclasses import dataclass

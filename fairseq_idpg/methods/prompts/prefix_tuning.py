@@ -4,7 +4,8 @@ prefix-tuning: "Prefix-Tuning: Optimizing Continuous Prompts for Generation" (Li
 https://arxiv.org/abs/2101.00190: t keys and t values in front of those of every layer, made by one network from t rows
 E: (K_1, V_1, ..., K_L, V_L) = W2 tanh(W1 E + b1) + b2, h hidden units, 512 in the authors' code
 (https://github.com/XiangLi1999/PrefixTuning). Trained: t d + d h + h + 2 L d (h + 1) numbers; folded: 2 L t d. t = 20
-is ours: the paper finds 10 best for tables and 200 for summaries, and has no classification. Its ablations are options:
+is ours: the paper finds 10 best for tables and 200 for summaries, and has no classification. E starts from N(0, 1), the
+network as torch draws it. Its ablations are options:
 
 - without network, rows from N(0, 1): --prompt-reparameterization none --prompt-init standard-normal;
 - embedding-only: --prompt-insertion add --prompt-layers first;
@@ -13,10 +14,12 @@ is ours: the paper finds 10 best for tables and 200 for summaries, and has no cl
 mam: "Towards a Unified View of Parameter-Efficient Transfer Learning" (He et al., ICLR 2022),
 https://arxiv.org/abs/2110.04366: a prefix, and the scaled parallel adapter beside the feed-forward. t = m = 16 and
 h = 800 are those of the GLUE script in https://github.com/jxhe/unify-parameter-efficient-tuning, whose s is 2; s = 4
-here is the paper's for XSum. Its prefix with LoRA is --method prefix-tuning+lora --lora-projections fc1,fc2
---lora-rank 102 --lora-alpha 204, s = 2.
+here is the paper's for XSum. ``run_scripts/README.md`` has its prefix with LoRA, whose s is alpha / r; its scripts have
+alpha = 204 and 408.
 
 Differs from the papers in:
+- the text keeps the positions that it has without a prefix, as in He et al.'s code; peft shifts them. P-tuning v2's
+  code, not theirs, drops 0.1 of keys and values: --prefix-dropout 0.1.
 - infix: keys and values have no position, so only rows of the input can stand behind a sentence. They replace the
   states in their places; the released code adds trained keys and values to theirs. Both sentences see them here, in a
   language model only y does.

@@ -2,12 +2,13 @@
 
 lstm, mlp: "GPT Understands, Too" (P-tuning, Liu et al., 2021), https://arxiv.org/abs/2103.10385;
 their code (https://github.com/THUDM/P-tuning) has this LSTM for LAMA, and one of d each way, or mlp, for SuperGLUE
-deep-mlp: P-tuning's MLP as peft has it (``PromptEncoder``), the one of ID-SPAM's baseline
+deep-mlp: P-tuning's MLP as peft has it (``PromptEncoder``): ID-SPAM's baseline, which names this option of peft, though
+it cites P-tuning v2; its hidden size is not stated, and peft takes the model's width
 prefix-mlp: "Prefix-Tuning" (Li and Liang, 2021), Section 4.3, https://arxiv.org/abs/2101.00190
 low-rank: see ``dpt``
 
 Differs from the papers in: P-tuning's prompts stand where --prompt-position says instead of within a written template,
-its language model stays frozen, and a head is trained.
+and its language model stays frozen.
 
 E is t x d, from N(0, 1), as all that have it draw it; m is --reparameterization-hidden-size; out is the places of a
 prompt times d, or 2 d with keys and values.

@@ -7,8 +7,7 @@ Differs from the paper in:
 - Its loss has no load-balancing term unless --smop-balance: the released code computes one, 0.01 times what
   ``imbalance`` gives, and adds it in one version (240e096) and not in another (34da5e2).
 - Each example has its own prompt in any batch; in the released code with k = 1 it is the sum of the chosen ones of the
-  whole batch, times its own weight.
-- Rows stand after ``<s>`` (or at another --prompt-position), not in front of it; a head is trained on RoBERTa.
+  whole batch, times its own weight. Its wrapper for classification ends with a TypeError; the other one is followed.
 - Prompts above the input, late ones, keys and values are chosen by the same weights.
 """
 

@@ -1,15 +1,16 @@
 """SPoT: a task prompt that starts from the most similar prompt of other tasks.
 
 Paper: "SPoT: Better Frozen Model Adaptation through Soft Prompt Transfer" (Vu et al., ACL 2022), Section 3,
-https://arxiv.org/abs/2110.07904
+https://arxiv.org/abs/2110.07904. The code published with it (google-research/prompt-tuning, ``prompt_tuning/spot`` at
+0803093) starts from one prompt and chooses none: what follows is the paper's text.
 
 A task is compared by its own prompt after a few updates (10,000 in the paper, as many for every task): train one with
-``prompt-tuning`` first, --spot-target. Of the paper's three ways to use the most similar sources, best of top k is a
-run for each of the k, with one --source-prompts; the weighted average is --spot-average k; the mixture of their data,
-which needs a training on several tasks, is not here.
+``prompt-tuning`` first, --spot-target, and, where the prompts that are taken over were trained longer, one for each of
+these, --spot-embeddings. Of the paper's three ways to use the most similar sources, best of top k is a run for each of
+the k, with one --source-prompts; the weighted average is --spot-average k; the mixture of their data, which needs a
+training on several tasks, is not here.
 
-Differs from the paper in: a head is trained; rows stand after ``<s>`` (or at another --prompt-position), not in front
-of it. Cosines of the weighted average must be positive: the paper's weights would not sum up rows otherwise.
+Differs from the paper in: the cosines that weight an average must be positive; with others it would be none.
 """
 
 import logging

@@ -6,8 +6,7 @@ p-tuning-v2, as the IDPG paper compares with it, and p-tuning-v2-kv: https://arx
 p-tuning: see ``reparameterization``
 
 Differs from the papers in:
-- prompt-tuning: rows stand after ``<s>`` (or at another --prompt-position), not in front of the sequence, and
-  take position embeddings, LayerNorm and dropout like words, as in the IDPG paper's code; a head is trained. They start
+- prompt-tuning: rows take position embeddings, LayerNorm and dropout like words, as in the IDPG paper's code, and start
   from N(0, 0.02^2); --prompt-init has the paper's three starts.
 - p-tuning-v2: rows are ADDED to the hidden states, t per layer, half the parameters of the original, which puts
   t keys and t values in front of every attention. The IDPG paper's code keeps t more rows that nothing reads;

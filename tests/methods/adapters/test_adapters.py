@@ -42,7 +42,7 @@ def test_equations(name, layers):
             x = plain_embedding(stack, row[row != PAD])
             for i, layer in enumerate(stack.layers):
                 x = plain_layer(layer, x, adapters=adapters.get(i, (None, None)))
-            torch.testing.assert_close(features[example, : len(x)], x, atol=1e-4, rtol=1e-4)
+            torch.testing.assert_close(features[example, : len(x)], x, atol=2e-5, rtol=2e-5)
 
 
 @settings(max_examples=40)
@@ -158,12 +158,12 @@ def test_dropout_follows_the_mode_and_stands_where_the_released_code_has_it(name
     with torch.no_grad():
         adapter = method.injection(None).sublayer(0)[0]
         expected = plain_adapter(method, 0, PLAIN[name][1])(f[:, 0])
-        torch.testing.assert_close((adapter(f, f, None) - f)[:, 0], expected, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close((adapter(f, f, None) - f)[:, 0], expected, atol=2e-5, rtol=2e-5)
         method.train()
         out = (adapter(f, f, None) - f)[:, 0]
         kept = out.abs() > 1e-6
         assert 0.3 < kept.float().mean() < 0.7
-        assert torch.allclose(out[kept], 2 * expected[kept], atol=1e-4) != on_hidden
+        assert torch.allclose(out[kept], 2 * expected[kept], atol=1e-5) != on_hidden
 
 
 @pytest.mark.parametrize("half", [True, False])
@@ -186,12 +186,12 @@ def test_matrices_are_built_once_per_pass(monkeypatch):
     assert len(calls) == 1
 
 
-def test_bfloat16():
-    for name in ADAPTERS:
-        model = tiny_model(method=name)
-        with torch.no_grad():
-            expected = logits(model, pair_batch())
-            torch.testing.assert_close(logits(model.bfloat16(), pair_batch()).float(), expected, atol=0.1, rtol=0)
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_bfloat16(name):
+    model = adapted(name)
+    with torch.no_grad():
+        expected = logits(model, pair_batch())
+        torch.testing.assert_close(logits(model.bfloat16(), pair_batch()).float(), expected, atol=0.04, rtol=0)
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_equations(name, sharing, representation, variant):
         read = sentence if place and representation == "previous-layer" else m_of_x
         ours = prompt_at(place, States(sentence[None])).detach().numpy()
         for example in range(2):
-            np.testing.assert_allclose(ours[example], plain_prompt(method, row, read[example].numpy()), atol=1e-4)
+            np.testing.assert_allclose(ours[example], plain_prompt(method, row, read[example].numpy()), atol=1e-5)
 
 
 @pytest.mark.parametrize(

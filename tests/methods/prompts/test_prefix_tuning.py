@@ -44,7 +44,7 @@ def check(model, *more):
     for example, row in enumerate(pair_batch()):
         ids = row[row != PAD]
         expected = plain_features(model, ids, *more)
-        torch.testing.assert_close(features[example, : len(ids)], expected, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(features[example, : len(ids)], expected, atol=2e-5, rtol=2e-5)
 
 
 @torch.no_grad()
@@ -98,7 +98,7 @@ def test_infix_replaces_the_states_of_its_rows(position):
             if i:
                 x = torch.cat([x[:at], rows[i], x[at + LENGTH :]])
             x = plain_layer(layer, x)
-        torch.testing.assert_close(features[example, : len(ids)], x, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(features[example, : len(ids)], x, atol=2e-5, rtol=2e-5)
 
 
 def test_embedding_only():

@@ -218,6 +218,7 @@ def test_the_command(tmp_path, capsys):
             main([str(tmp_path), *arguments])
     with pytest.raises(SystemExit):
         main([str(tmp_path), "--table", "idspam-13"])
+    assert "invalid choice: 'idspam-13'" in capsys.readouterr().err
 
 
 def test_options_and_selection_are_told(tmp_path):

@@ -22,6 +22,7 @@ from run_scripts.sweep import local
 from tests.run_scripts.tiny import IDPG, OPTIONS
 
 FAIRSEQ = Path(fairseq.__file__).parent
+RATE = st.floats() | st.integers()
 
 
 @pytest.fixture
@@ -160,7 +161,7 @@ def test_anything_else_is_refused(text):
     assert "--adam-betas" in refused(betas, text)
 
 
-@given(st.text())
+@given(st.text() | st.from_regex(r"[(\[][-+0-9.eEj_, ]{3,12}[)\]]", fullmatch=True) | st.tuples(RATE, RATE).map(str))
 def test_what_passes_is_two_numbers(text):
     try:
         found = betas(text)

@@ -30,6 +30,7 @@ class Prediction:
         label: the most probable class; None for scores.
         probabilities: of all classes by their names, in the order of the logits; empty for scores.
         score: in the scale of the task's own scores (STS-B: 0 to 5), not that of the training; None for classes.
+        cut: whether the text was too long, so that its end was not read.
         features: d, the last state of ``<s>``, on the CPU, where asked for.
         prompts: the rows of the prompt that this input got, where asked for.
     """
@@ -38,6 +39,7 @@ class Prediction:
     label: Optional[str] = None
     probabilities: Dict[str, float] = field(default_factory=dict)
     score: Optional[float] = None
+    cut: bool = False
     features: Optional[Tensor] = field(default=None, repr=False, compare=False)
     prompts: Optional[List[PromptRow]] = field(default=None, repr=False, compare=False)
 
@@ -47,10 +49,13 @@ class Prediction:
         return None if self.label is None else self.probabilities[self.label]
 
     def plain(self) -> Dict[str, Any]:
-        """Label, probability and probabilities, or score, and the words of the prompts: values that JSON knows."""
+        """Label, probability and probabilities, or score, ``cut`` where the text was, and the words of the prompts:
+        values that JSON knows."""
         values: Dict[str, Any] = {"score": self.score}
         if self.label is not None:
             values = {"label": self.label, "probability": self.probability, "probabilities": self.probabilities}
+        if self.cut:
+            values["cut"] = True
         if self.prompts is not None:
             values["prompts"] = [[{"word": word, "cosine": near} for word, near in row.words] for row in self.prompts]
         return values

@@ -30,18 +30,18 @@ class Prediction:
         label: the most probable class; None for scores.
         probabilities: of all classes by their names, in the order of the logits; empty for scores.
         score: in the scale of the task's own scores (STS-B: 0 to 5), not that of the training; None for classes.
-        cut: whether the text was too long, so that its end was not read.
         features: d, the last state of ``<s>``, on the CPU, where asked for.
         prompts: the rows of the prompt that this input got, where asked for.
+        cut: whether the text was too long, so that its end was not read.
     """
 
     text: Text
     label: Optional[str] = None
     probabilities: Dict[str, float] = field(default_factory=dict)
     score: Optional[float] = None
-    cut: bool = False
     features: Optional[Tensor] = field(default=None, repr=False, compare=False)
     prompts: Optional[List[PromptRow]] = field(default=None, repr=False, compare=False)
+    cut: bool = False
 
     @property
     def probability(self) -> Optional[float]:

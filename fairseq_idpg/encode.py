@@ -58,7 +58,7 @@ def task_of(data: DataFolder, args: argparse.Namespace) -> SentencePredictionIDP
     """The task of a training run on a folder."""
     cfg = SentencePredictionIDPGConfig(
         data=str(data.path),
-        num_classes=1 if data.regression else len(data.label_names),
+        num_classes=1 if data.regression else max(2, len(data.label_names)),  # of less, the line names the folder
         regression_target=data.regression,
         init_token=0,
         separator_token=args.separator_token,
@@ -87,11 +87,18 @@ def model_options(args: argparse.Namespace) -> argparse.Namespace:
 
 
 def encode(data: DataFolder, args: argparse.Namespace, options: argparse.Namespace) -> None:
-    """Fills the cache of every split of a folder."""
+    """Fills the cache of every split of a folder.
+
+    Raises:
+        InputError: none is named, and none has labels.
+    """
+    splits = args.splits or [*filter(data.has_labels, data.splits)]
+    if not splits:
+        raise InputError(f"{data.path} has no split with labels: name what to encode, --splits {' '.join(data.splits)}")
     task = task_of(data, args)
     device = torch.device("cpu" if args.cpu or not torch.cuda.is_available() else "cuda")
     model = put_on(device, task.build_model(options).eval().to(args.precision), f"--backbone {args.backbone}")
-    for split in args.splits or filter(data.has_labels, data.splits):
+    for split in splits:
         # combined as fairseq-train does
         dataset = task.load_dataset(split, combine=split == "train", need_labels=False)
         stored: Any = dataset.representations  # there is a cache

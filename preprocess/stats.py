@@ -65,13 +65,16 @@ def describe_split(data: DataFolder, split: str) -> dict[str, Any]:
 
 
 def trained_on(data: DataFolder) -> dict[str, int]:
-    """{split: examples whose sentences stand in ``train`` too, in this order, whatever the label}."""
-    if TRAIN not in data.splits:
+    """{split: examples whose sentences stand in ``train`` too, in this order, whatever the label}.
+
+    ``train`` is with ``train1``, ``train2`` ..., as fairseq reads it.
+    """
+    trained = [split for split in data.splits if split.rstrip("0123456789") == TRAIN]
+    if TRAIN not in trained:
         return {}
-    known = set(sentences(data, TRAIN))
-    return {
-        split: sum(example in known for example in sentences(data, split)) for split in data.splits if split != TRAIN
-    }
+    known = {example for split in trained for example in sentences(data, split)}
+    others = [split for split in data.splits if split not in trained]
+    return {split: sum(example in known for example in sentences(data, split)) for split in others}
 
 
 def sentences(data: DataFolder, split: str) -> Iterator[tuple[bytes, ...]]:

@@ -70,9 +70,7 @@ def sentence_dataset(loaded: LoadedModel, data: str, part: str, split: str, posi
 
 def cut_sentences(dataset: PromptedDataset) -> int:
     """How many sentences were too long."""
-    shorten = dataset.places.shorten
-    assert isinstance(shorten, Shortener)
-    return int((shorten.kept_a < shorten.a).sum())
+    return int(dataset.places.shorten.cut.sum())
 
 
 @torch.no_grad()

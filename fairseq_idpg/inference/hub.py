@@ -27,6 +27,14 @@ def from_pretrained(path: Union[str, Path], checkpoint_file: str, **options: Any
     return IDPGHubInterface(open_checkpoint(str(checkpoint), "checkpoint", **{"device": "cpu", **options}))
 
 
+def rows_of(tokens: Tensor) -> Tensor:
+    """B x T of T tokens, or of B x T; raises InputError for anything else."""
+    if isinstance(tokens, Tensor) and tokens.dim() in (1, 2) and tokens.numel() and not tokens.is_floating_point():
+        return tokens if tokens.dim() == 2 else tokens[None]
+    given = f"{tokens.dtype} {tuple(tokens.shape)}" if isinstance(tokens, Tensor) else repr(tokens)
+    raise InputError(f"{given:.60} is no row of tokens, and not some of them: make them with encode")
+
+
 class IDPGHubInterface(nn.Module):
     """A trained model by fairseq's names, for every method: ``encode``, ``extract_features``, ``predict``.
 
@@ -78,7 +86,7 @@ class IDPGHubInterface(nn.Module):
                 f"this model reads sentences in a template, {self.model.args.template}, and has no states of these "
                 "tokens alone: use predict"
             )
-        rows = tokens.unsqueeze(0) if tokens.dim() == 1 else tokens
+        rows = rows_of(tokens)
         net_input, kept = self._batch(rows)
         features, extra = self.model(**net_input, features_only=True, return_all_hiddens=return_all_hiddens)
         self.model.check_backbone()
@@ -100,7 +108,7 @@ class IDPGHubInterface(nn.Module):
             raise InputError(f"head {head!r} is none of this model's: give {known}")
         if self.predictor.record.regression and not return_logits:
             raise InputError("this model gives scores, which have no log-probabilities: give return_logits=True")
-        net_input, _ = self._batch(tokens.unsqueeze(0) if tokens.dim() == 1 else tokens)
+        net_input, _ = self._batch(rows_of(tokens))
         logits, _ = self.model(**net_input, features_only=True, classification_head_name=head)
         self.model.check_backbone()
         return logits if return_logits else F.log_softmax(logits, dim=-1)

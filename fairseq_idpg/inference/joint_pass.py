@@ -2,6 +2,7 @@
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from fairseq.data import data_utils
@@ -17,13 +18,15 @@ Item = Dict[str, Any]
 
 
 class Reading(NamedTuple):
-    """N texts as one task reads them; ``means``: N x w, M(x) of a task that reads word vectors."""
+    """N texts as one task reads them; ``means``: N x w, M(x) of a task that reads word vectors; ``cut``: N, which are
+    cut."""
 
     task: str
     predictor: Predictor
     inputs: List[Input]
     examples: PromptedDataset
     means: Optional[Tensor]
+    cut: np.ndarray
 
     @property
     def kind(self) -> str:

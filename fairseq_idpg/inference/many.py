@@ -164,4 +164,5 @@ class ManyTasks:
         predictor, inputs = reading.predictor, [reading.inputs[number] for number in numbers]
         check_finite(logits, numbers, lambda number: f"task {reading.task}: {name(number)}")
         answers = predictor.answers(logits, [each.labels for each in inputs])
-        return [Prediction(text=each.text, **answer) for each, answer in zip(inputs, answers)]
+        cut = reading.cut[numbers].tolist()
+        return [Prediction(text=each.text, **answer, cut=c) for each, answer, c in zip(inputs, answers, cut)]

@@ -32,6 +32,7 @@ class Prediction:
         score: in the scale of the task's own scores (STS-B: 0 to 5), not that of the training; None for classes.
         features: d, the last state of ``<s>``, on the CPU, where asked for.
         prompts: the rows of the prompt that this input got, where asked for.
+        cut: whether the text was too long, so that its end was not read.
     """
 
     text: Text
@@ -40,6 +41,7 @@ class Prediction:
     score: Optional[float] = None
     features: Optional[Tensor] = field(default=None, repr=False, compare=False)
     prompts: Optional[List[PromptRow]] = field(default=None, repr=False, compare=False)
+    cut: bool = False
 
     @property
     def probability(self) -> Optional[float]:
@@ -47,10 +49,13 @@ class Prediction:
         return None if self.label is None else self.probabilities[self.label]
 
     def plain(self) -> Dict[str, Any]:
-        """Label, probability and probabilities, or score, and the words of the prompts: values that JSON knows."""
+        """Label, probability and probabilities, or score, ``cut`` where the text was, and the words of the prompts:
+        values that JSON knows."""
         values: Dict[str, Any] = {"score": self.score}
         if self.label is not None:
             values = {"label": self.label, "probability": self.probability, "probabilities": self.probabilities}
+        if self.cut:
+            values["cut"] = True
         if self.prompts is not None:
             values["prompts"] = [[{"word": word, "cosine": near} for word, near in row.words] for row in self.prompts]
         return values

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from types import SimpleNamespace
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+import numpy as np
 import torch
 from fairseq import utils
 from omegaconf import OmegaConf
@@ -154,7 +155,7 @@ class Predictor:
         inputs = self.check(texts, name)
         if not inputs:
             return []
-        examples, means = self.examples(inputs, name)
+        examples, means, cut = self.examples(inputs, name)
         order = examples.ordered_indices().tolist()
         predictions: Dict[int, Prediction] = {}
         for start in tqdm(range(0, len(order), batch_size), unit="batch", disable=not progress):
@@ -169,6 +170,7 @@ class Predictor:
                 predictions[number] = Prediction(
                     text=inputs[number].text,
                     **answer,
+                    cut=bool(cut[number]),
                     features=None if states is None else states[place],
                     prompts=None if rows is None else prompt_rows(rows[place], self.nearest, words),
                 )
@@ -210,12 +212,14 @@ class Predictor:
 
     def examples(
         self, inputs: Sequence[Input], name: Callable[[int], str] = numbered
-    ) -> Tuple[PromptedDataset, Optional[Tensor]]:
-        """Checked inputs, of which there are some, as batches are made of them; N x w M(x) of word vectors, if read."""
-        parts = [self.text.encode(part) for part in zip(*(each.sentences for each in inputs))]
+    ) -> Tuple[PromptedDataset, Optional[Tensor], np.ndarray]:
+        """Checked inputs, of which there are some, as batches are made of them; N x w M(x) of word vectors, if read; N,
+        whether an input is cut."""
+        parts, cut = zip(*(self.text.beginnings(part) for part in zip(*(each.sentences for each in inputs))))
         length, cut_by = self.model.prompt_length, spelled("truncate", self.option)
         examples = text_examples(self.options, self.text.dictionary, parts, length, name, cut_by, self.template)
-        return examples, None if self.means is None else self.means.rows(parts)
+        means = None if self.means is None else self.means.rows(parts)
+        return examples, means, np.logical_or.reduce([*cut, examples.places.shorten.cut])
 
     @torch.no_grad()
     def run(

@@ -1,6 +1,7 @@
 """Files of sentences: a sentence in each line, a pair in two columns, or a JSON value; whatever else is refused."""
 
 import json
+import logging
 import os
 import select
 import sys
@@ -9,9 +10,12 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple
 
 from preprocess.readers import distinct, is_text
 from preprocess.sources import Source
+from preprocess.transforms import CSV_QUOTED
 
 from ..errors import InputError
 from .prediction import Text
+
+logger = logging.getLogger(__name__)
 
 STANDARD_INPUT = "-"
 KEYS = ("sentence", "sentence1", "sentence2")  # GLUE's
@@ -88,12 +92,12 @@ class TextFile:
         return f"{self.source.name} line {number}"
 
     def lines(self) -> Iterator[TextLine]:
-        """All texts.
+        """All texts; the first that looks quoted as in csv is told of.
 
         Raises:
             InputError: a line is not text, is empty, or is not of the layout; the first is a header, or of a table.
         """
-        read, kind = LAYOUTS[self.layout], None
+        read, kind, told = LAYOUTS[self.layout], None, self.layout == "jsonl"
         for number, line in self.source.lines():
             try:
                 text = read(line)
@@ -112,6 +116,12 @@ class TextFile:
             if kind not in (None, type(text)):
                 raise InputError(f"{self.name(number)}: sentences and pairs of sentences are mixed: give one kind")
             kind = type(text)
+            if not told and any(map(CSV_QUOTED.fullmatch, [text] if isinstance(text, str) else text)):
+                told = True
+                logger.warning(
+                    f"{self.name(number)} looks quoted as in csv, and texts keep their quotes; if these are not the "
+                    "texts' own, give JSON lines"
+                )
             yield TextLine(number, text)
 
     def chunks(self, size: int) -> Iterator[List[TextLine]]:
@@ -158,6 +168,8 @@ def of_value(value: Any) -> Text:
         return value
     if isinstance(value, list) and len(value) == 2 and all(map(is_text, value)):
         return (value[0], value[1])
+    if any(isinstance(part, str) and not is_text(part) for part in (value if isinstance(value, list) else [value])):
+        raise ValueError("it has half of a surrogate pair, which is no sign: cut texts between signs")
     raise ValueError(f"not {JSON_FORM}")
 
 

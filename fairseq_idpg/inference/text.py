@@ -1,10 +1,12 @@
 """Text to ids as the data of a checkpoint was encoded: its encoder is found again, and any other is refused."""
 
+import logging
 import os
 import threading
 from pathlib import Path
-from typing import Iterable, List, Optional, Sequence
+from typing import Iterable, List, Optional, Sequence, Tuple
 
+import numpy as np
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor
@@ -17,6 +19,8 @@ from preprocess.encoders.base import Encoder
 from ..errors import InputError
 from ..saving.record import Record, symbols_fingerprint
 from .values import spelled
+
+logger = logging.getLogger(__name__)
 
 
 class TextEncoder:
@@ -37,13 +41,21 @@ class TextEncoder:
 
     def encode(self, texts: Sequence[str]) -> List[Tensor]:
         """The ids of each text, closed by ``</s>``, as ``python -m preprocess`` writes them."""
-        if not texts:
-            return []
+        return self.beginnings(texts)[0] if texts else []
+
+    def beginnings(self, texts: Sequence[str]) -> Tuple[List[Tensor], np.ndarray]:
+        """The ids of each of N texts, see ``encode``, and N, whether it is longer than ``max_length``."""
         with self.lock:
             ids, lengths = self.encoder.encode(texts)
+        cut = np.zeros(len(texts), bool)
         if self.max_length is not None:
+            cut = lengths > self.max_length + 1
             ids, lengths = truncate(ids, lengths, self.max_length)
-        return list(torch.tensor(ids, dtype=torch.long).split(lengths.tolist()))
+        if cut.any():
+            logger.warning(
+                "shortening %d sentences to %d tokens, as those of the data were", cut.sum(), self.max_length
+            )
+        return list(torch.tensor(ids, dtype=torch.long).split(lengths.tolist())), cut
 
     def behind_space(self, row: Sequence[int]) -> List[int]:
         """The ids of a text as it is encoded behind another and a space, from those it has alone."""

@@ -22,7 +22,7 @@ def sentences(text: Text) -> Dict[str, str]:
 
 
 def row(found: Found) -> Dict[str, Any]:
-    """Label, probability and probabilities, or score (of several tasks: ``tasks``, these of each), and the text."""
+    """See ``Prediction.plain`` (of several tasks: ``tasks``, these of each), and the text."""
     if isinstance(found, Prediction):
         return {**found.plain(), **sentences(found.text)}
     tasks = {task: prediction.plain() for task, prediction in found.items()}
@@ -34,7 +34,7 @@ def cells(found: Found) -> Dict[str, str]:
     values = row(found)
     of_tasks = values.pop("tasks", {})
     columns = {f"{task}.{name}": value for task, answer in of_tasks.items() for name, value in answer.items()}
-    values = {name: value for name, value in {**columns, **values}.items() if not isinstance(value, dict)}
+    values = {name: value for name, value in {**columns, **values}.items() if not isinstance(value, (dict, bool))}
     return {name: value if isinstance(value, str) else f"{value:.6f}" for name, value in values.items()}
 
 

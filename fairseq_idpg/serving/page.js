@@ -50,6 +50,7 @@ function shown(found) {
     const rows = Object.entries(found.probabilities).map(([label, share]) => [label, share.toFixed(4), bar(share)]);
     parts.push(table("Probabilities", rows));
   }
+  if (found.cut) parts.push(made("p", "The text is too long: its end was not read."));
   if (found.prompts) {
     const near = (words) => words.map(({ word, cosine }) => `${word} ${cosine.toFixed(2)}`).join(", ");
     const rows = found.prompts.map((words, number) => [`row ${number + 1}`, near(words)]);

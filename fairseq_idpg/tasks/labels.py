@@ -195,4 +195,6 @@ def check_labels(data: str, split: str, regression: bool, combine: bool, example
     else:
         found = len(data_utils.load_indexed_dataset(path.removesuffix(".idx"), combine=combine))
     if found != examples:
-        raise InputError(f"{path} has {found} labels for {examples} examples: {PREPROCESS}")
+        joined = regression and combine and os.path.isfile(os.path.join(data, "input0", f"{split}1.idx"))
+        remedy = f"fairseq reads the scores of {split} alone, not of {split}1: preprocess all of them as {split}"
+        raise InputError(f"{path} has {found} labels for {examples} examples: {remedy if joined else PREPROCESS}")

@@ -51,6 +51,11 @@ class Phrased:
         return np.sum(self.kept, axis=0) + self.template.words
 
     @property
+    def cut(self) -> np.ndarray:
+        """As ``Shortener`` has it."""
+        return self.shorten.cut
+
+    @property
     def arrangement(self) -> List[Any]:
         """As ``Shortener`` has it."""
         return [*self.shorten.arrangement, self.template.parts, self.template.spaced]

@@ -37,7 +37,7 @@ def check_position(position: int, pairs: bool) -> None:
     if not pairs and position not in SINGLE_POSITIONS:
         raise InputError(
             f"--prompt-position {position} needs sentence pairs, but the data has single sentences (no input1): "
-            "choose 0, 1 or 4"
+            "choose 0, 1 or 4, or name data of pairs"
         )
 
 

@@ -49,6 +49,12 @@ class Shortener:
         return self.kept_a + special + (0 if self.kept_b is None else self.kept_b)
 
     @property
+    def cut(self) -> np.ndarray:
+        """N, whether an example loses tokens."""
+        cut = self.kept_a < self.a
+        return cut if self.b is None else cut | (self.kept_b < self.b)
+
+    @property
     def arrangement(self) -> List[Any]:
         """What changes the tokens, for the names of what is computed from them."""
         return [self.kept_a, self.kept_b]

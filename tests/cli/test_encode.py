@@ -29,6 +29,20 @@ def test_training_finds_the_rows(pairs, backbone, tmp_path, capsys):
     assert "train: 24 rows were there" in capsys.readouterr().out
 
 
+def test_a_folder_without_labels_or_with_one_class(backbone, tmp_path, capsys):
+    """There the first would be left out without a word, and the second has no option for its number of classes."""
+    data = write_folder(tmp_path / "data", splits={"test": 5})
+    for file in data.glob("label/test.*"):
+        file.unlink()
+    with pytest.raises(SystemExit, match=f"{data} has no split with labels: name what to encode, --splits test$"):
+        encode(data, backbone, tmp_path / "cache")
+    encode(data, backbone, tmp_path / "cache", "--splits", "test")
+    assert "test: 5 rows written" in capsys.readouterr().out
+    one = write_folder(tmp_path / "one", classes=1)
+    with pytest.raises(SystemExit, match=f"{one}/label/dict.txt, which has 1 labels .0.: preprocess it with two or"):
+        encode(one, backbone, tmp_path / "cache")
+
+
 @pytest.mark.parametrize("options", [["--fp16"], ["--bf16"]])
 def test_rows_for_half_precision(pairs, backbone, tmp_path, options):
     """The rows that such a run computes itself, bit for bit; runs in float32 never read them."""

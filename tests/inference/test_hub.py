@@ -89,6 +89,22 @@ def test_other_tokens_are_refused(hub, tokens):
         model.encode("one")
 
 
+@pytest.mark.parametrize(
+    "tokens, said",
+    [
+        ([0, 5, 2], r"\[0, 5, 2\]"),
+        (torch.tensor([0.0, 5.0, 2.0]), r"torch.float32 \(3,\)"),
+        (torch.zeros(1, 1, 3, dtype=torch.long), r"torch.int64 \(1, 1, 3\)"),
+        (torch.zeros(0, 3, dtype=torch.long), r"torch.int64 \(0, 3\)"),
+    ],
+)
+def test_what_is_no_tensor_of_tokens_is_refused(hub, tokens, said):
+    model = hub("singles")
+    for read in (model.extract_features, lambda tokens: model.predict(HEAD, tokens)):
+        with pytest.raises(InputError, match=f"^{said} is no row of tokens, and not some of them: make them with enc"):
+            read(tokens)
+
+
 @pytest.mark.parametrize("row", [[1, 0, 5, 6, 2], [0, 5, 1, 6, 2], [1, 0, 5, 2, 1]])
 def test_pads_stand_at_the_end(hub, row):
     """Elsewhere they would move the tokens, and give other answers."""

@@ -111,13 +111,16 @@ def test_options_of_the_task_that_are_newer_than_a_checkpoint(place, folders, tm
     assert [p.probabilities for p in load(path, device="cpu").predict(inputs("pairs"))] == expected
 
 
-def test_sentences_are_cut_as_the_data_was(place, tmp_path):
+def test_sentences_are_cut_as_the_data_was(place, tmp_path, caplog):
     shutil.copytree(place / "vocab", tmp_path / "vocab")
     data = make_folder(tmp_path, "singles", "--max-length", 6)
     path = write_checkpoint(tmp_path / "x.pt", data, place / "backbone" / "model.pt", "--method", "lora")
     model = load(path, device="cpu")
     assert [len(ids) for ids in model.text.encode(["red", "red cat sat"])] == [4, 7]
     assert model.predict(["red catastrophe"])[0].probabilities == model.predict(["red cat"])[0].probabilities
+    caplog.clear()
+    assert [found.cut for found in model.predict(["red catastrophe", "redcat", "red cat"])] == [True, False, True]
+    assert "shortening 2 sentences to 6 tokens, as those of the data were" in caplog.text
 
 
 STATE = """

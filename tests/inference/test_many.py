@@ -170,6 +170,16 @@ def test_scores_beside_classes(saved):
     assert {answer["scores"].label for answer in found} == {None}
 
 
+def test_each_task_cuts_to_its_own_room(saved):
+    names = {"short": 3, "long": 20}
+    options = {name: ["--method", "prompt-tuning", "--prompt-length", length] for name, length in names.items()}
+    many = load({name: saved("singles", f"cuts {name}", *options[name]) for name in names}, device="cpu", truncate=True)
+    texts = ["red", "red cat " * 6, "red cat " * 12]
+    found = [{task: answer.cut for task, answer in answers.items()} for answers in many.predict(texts)]
+    expected = (False, False), (False, True), (True, True)
+    assert found == [dict(zip(names, cut)) for cut in expected]
+
+
 def test_tasks_come_and_go_while_threads_predict(saved):
     first, second, single = (saved("pairs", n, *MIXED[n]) for n in ("late", "lora", "m-idpg"))
     many, texts = load({"first": first}, device="cpu"), inputs("pairs")

@@ -132,7 +132,8 @@ def test_a_text_is_no_split_that_may_be_cut(place, folders, method, caplog):
         InputError, match="^input 2 has [0-9]+ tokens, .*: shorten it, or let texts be cut at their ends with truncate"
     ):
         load(path, device="cpu").predict(["red", "cat " * 40])
-    assert load(path, device="cpu", truncate=True).predict(["red", "cat " * 40])
+    found = load(path, device="cpu", truncate=True).predict(["red", "cat " * 40])
+    assert [each.cut for each in found] == [False, True]
     (warning,) = [record for record in caplog.records if record.levelname == "WARNING"]
     assert "shortening 1 examples to" in warning.getMessage()
 

@@ -45,7 +45,9 @@ REFUSED = {
     ("jsonl", b'{"sentence": "a", "sentence2": "b"}\n'): "line 1: not a string",
     ("jsonl", b'["a"]\n'): "line 1: not a string",
     ("jsonl", b'{"sentence": "a", "sentence": "b"}\n'): "line 1: not JSON (a key is there twice)",
-    ("jsonl", b'["a", "\\ud800"]\n'): "line 1: not a string",
+    ("jsonl", b'["a", "\\ud800"]\n'): "line 1: it has half of a surrogate pair, which is no sign: cut texts between",
+    ("jsonl", b'{"sentence": "\\udc00"}\n'): "line 1: it has half of a surrogate pair",
+    ("jsonl", b'["a", "b", 3]\n'): "line 1: not a string",
     ("jsonl", b'"a"\n["a", "b"]\n'): "line 2: sentences and pairs of sentences are mixed",
     ("jsonl", b"[" * 100_000 + b"\n"): "line 1: not JSON",
 }
@@ -53,6 +55,23 @@ REFUSED = {
 
 def texts_of(path, layout: str, size: int = 2) -> list:
     return [line.text for chunk in TextFile(str(path), layout).chunks(size) for line in chunk]
+
+
+@pytest.mark.parametrize(
+    "layout, content, told",
+    [
+        ("lines", b'"red"\n"he said ""red"""\n"""red"" he said"\n', "line 2"),
+        ("tab", b'"a, b"\t"c"\nd\t"say ""e"""\n', "line 2"),
+        ("lines", b'"red", he said, "cat"\n"red"\n', None),
+        ("jsonl", b'"\\"say \\"\\"e\\"\\"\\""\n', None),
+    ],
+)
+def test_a_text_that_looks_quoted_as_in_csv_is_told_of(layout, content, told, tmp_path, caplog):
+    """Its quotes are read as its own, which they seldom are: once, for the first."""
+    (tmp_path / "x").write_bytes(content)
+    texts_of(tmp_path / "x", layout)
+    expected = f"{tmp_path / 'x'} {told} looks quoted as in csv, and texts keep their quotes"
+    assert [text.split(";")[0] for text in caplog.messages] == ([expected] if told else [])
 
 
 @pytest.mark.parametrize("layout, content", READ)

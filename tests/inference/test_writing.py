@@ -63,6 +63,15 @@ def test_json_lines():
     assert json.loads(written("jsonl", SCORES[:1])) == {"score": 3.25, "sentence1": "a", "sentence2": "b, c"}
 
 
+def test_that_a_text_was_cut_is_no_column():
+    """The first row names the columns, and it may have been read to its end."""
+    cut = Prediction("a b", "1", {"0": 0.25, "1": 0.75}, cut=True)
+    assert json.loads(written("jsonl", [cut]))["cut"] is True
+    assert json.loads(written("jsonl", [{"t": cut}]))["tasks"]["t"]["cut"] is True
+    for found, header in ((cut, "label\tprobability\tsentence"), ({"t": cut}, "t.label\tt.probability\tsentence")):
+        assert written("tsv", [found]).split("\n")[0] == header
+
+
 @pytest.mark.parametrize("form", ["tsv", "csv", "jsonl"])
 def test_nothing_for_nothing(form):
     assert written(form, []) == ""

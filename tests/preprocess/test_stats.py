@@ -142,10 +142,14 @@ def test_split_without_labels_and_empty_split(folders, tmp_path, capsys):
 
 
 def test_examples_that_are_trained_on_are_counted(tmp_path):
-    """Both sentences, in their order and token by token; twice in a split is twice, and labels are not looked at."""
+    """Both sentences, in their order and token by token; twice in a split is twice, and labels are not looked at.
+
+    fairseq-train reads train1 with train.
+    """
     folder, known = write_folder(tmp_path / "known-bin"), ([5, 6, 2], [7, 2])
     splits = {
-        "train": [known, ([8, 2], [9, 2])],
+        "train": [known],
+        "train1": [([8, 2], [9, 2])],
         "valid": [known, known, known[::-1], ([5, 2], [6, 7, 2]), ([5, 6, 2], [8, 2]), ([8, 2], [9, 2])],
     }
     for split, pairs in splits.items():

@@ -55,6 +55,12 @@ def test_what_the_model_refuses(one):
     assert predict(one, ["a"], tasks=["singles"]) == predict(one, ["a"])
 
 
+def test_a_text_that_was_cut_is_answered_so(checkpoints):
+    with command("--path", checkpoints["singles"], "--truncate") as running:
+        whole, cut = predict(running.port, ["red cat", "cat " * 40])
+    assert cut["cut"] is True and "cut" not in whole
+
+
 def test_several_tasks(two, checkpoints):
     many = load({kind: path for kind, path in checkpoints.items()}, device="cpu")
     pair = [["red", "cat"]]

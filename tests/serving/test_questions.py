@@ -35,7 +35,7 @@ def test_questions():
         (b"[" * 100_000, "the body is not JSON"),
         (b'{"texts": ["a"], "words": NaN}', "NaN is no number"),
         (b'{"texts": ["a"], "texts": ["b"]}', "a key is there twice"),
-        (b'{"texts": ["\\ud800"]}', "text 1: not a string"),
+        (b'{"texts": ["\\ud800"]}', "text 1: it has half of a surrogate pair"),
         (["a"], "the body is no JSON object"),
         ({}, "texts is missing"),
         ({"texts": "a"}, "texts is missing or no list"),

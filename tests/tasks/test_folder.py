@@ -70,6 +70,15 @@ def test_shards_are_checked_too(tmp_path):
         make_task(folder).load_dataset("train", combine=True)
 
 
+def test_shards_have_no_scores(tmp_path):
+    """fairseq reads the file of train alone, so that to make the same folder again would not help."""
+    splits = {"train": 6, "train1": 2, "valid": 6}
+    folder = write_folder(tmp_path / "d", splits=splits, regression=True)
+    task = make_task(folder, regression_target=True, num_classes=1)
+    with pytest.raises(InputError, match="train.label has 6 labels for 8 .* not of train1: .* as train$"):
+        task.load_dataset("train", combine=True)
+
+
 def test_questions_are_of_one_split(tmp_path):
     folder = write_folder(tmp_path / "d", splits={"train": 6, "valid": 6, "valid1": 4})
     make_task(folder).load_dataset("valid", combine=True)

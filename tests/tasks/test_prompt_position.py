@@ -63,7 +63,7 @@ def test_sentence_token_stays_first_for_the_head():
 
 @pytest.mark.parametrize("position", [2, 3])
 def test_positions_that_singles_do_not_have(position):
-    with pytest.raises(InputError, match=f"--prompt-position {position} needs sentence pairs"):
+    with pytest.raises(InputError, match=f"--prompt-position {position} needs sentence pairs.*or name data of pairs"):
         check_position(position, pairs=False)
 
 

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 STANDARD_INPUT = "-"
 KEYS = ("sentence", "sentence1", "sentence2")  # GLUE's
-HEADERS = (KEYS[0], KEYS[1:])  # the names of the columns, as a first line
+HEADERS = (KEYS[:1], KEYS[1:])  # the names of the columns, as a first line
 JSON_FORM = 'a string, a list of two, {"sentence": ...} or {"sentence1": ..., "sentence2": ...}'
 
 
@@ -104,7 +104,9 @@ class TextFile:
                 check_filled(text)
             except ValueError as error:
                 raise InputError(f"{self.name(number)}: {error}: mend the line") from None
-            if number == 1 and text in HEADERS and self.layout != "jsonl":  # its answer would move all others
+            parts = (text,) if isinstance(text, str) else text
+            names = tuple(part.lower() for part in parts)
+            if number == 1 and names in HEADERS and self.layout != "jsonl":  # its answer would move all others
                 raise InputError(
                     f"{self.name(number)} names columns: leave it out, or give JSON lines if it is a text of its own"
                 )
@@ -116,7 +118,7 @@ class TextFile:
             if kind not in (None, type(text)):
                 raise InputError(f"{self.name(number)}: sentences and pairs of sentences are mixed: give one kind")
             kind = type(text)
-            if not told and any(map(CSV_QUOTED.fullmatch, [text] if isinstance(text, str) else text)):
+            if not told and any(map(CSV_QUOTED.fullmatch, parts)):
                 told = True
                 logger.warning(
                     f"{self.name(number)} looks quoted as in csv, and texts keep their quotes; if these are not the "

@@ -105,8 +105,8 @@ class TextFile:
             except ValueError as error:
                 raise InputError(f"{self.name(number)}: {error}: mend the line") from None
             parts = (text,) if isinstance(text, str) else text
-            names = tuple(part.lower() for part in parts)
-            if number == 1 and names in HEADERS and self.layout != "jsonl":  # its answer would move all others
+            if number == 1 and self.layout != "jsonl" and tuple(map(str.lower, parts)) in HEADERS:
+                # its answer would move all others
                 raise InputError(
                     f"{self.name(number)} names columns: leave it out, or give JSON lines if it is a text of its own"
                 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Callable, TypeVar
 
@@ -50,6 +51,11 @@ class DataFolder:
         recorded = {name for name in self.record or () if name == FOLDER_FACTS or name.endswith("/dict.txt")}
         compare(path, sorted({*present, *recorded}), self.record)
         self.checked: dict[str, int] = {}
+
+    def joined(self, split: str) -> list[str]:
+        """What fairseq reads as one training set: train, train1, train2 ..., up to the first that is not there."""
+        numbered = (f"{split}{number}" for number in itertools.count(1))
+        return [split, *itertools.takewhile(self.splits.__contains__, numbered)]
 
     def rows(self, part: str, split: str) -> IndexedRows:
         """Token ids of one sentence of each example, ``</s>`` at the end of each row."""

@@ -60,11 +60,16 @@ def few_shot(
 
 
 def check_source(data: DataFolder) -> None:
-    """Raises InputError unless the folder has labelled examples to train on and to report on."""
+    """Raises InputError unless the folder has labelled examples to report on and, in one split, to train on."""
     for split in ("train", "valid"):
         count_examples(data, split)
         if not data.has_labels(split):
             raise InputError(f"{data.path} has no labels of {split}: few-shot copies need them")
+    if len(shards := data.joined("train")) > 1:
+        raise InputError(
+            f"{data.path} has its training examples in {', '.join(shards)}, and few-shot copies are drawn from train "
+            "alone: put the raw files together, and make the folder of them"
+        )
     if has_exchanged_pairs(data):
         raise InputError(
             f"{data.path} has every training pair a second time, exchanged (--swap-pairs append), so that examples to "

@@ -69,9 +69,9 @@ def trained_on(data: DataFolder) -> dict[str, int]:
 
     ``train`` is with ``train1``, ``train2`` ..., as fairseq reads it.
     """
-    trained = [split for split in data.splits if split.rstrip("0123456789") == TRAIN]
-    if TRAIN not in trained:
+    if TRAIN not in data.splits:
         return {}
+    trained = data.joined(TRAIN)
     known = {example for split in trained for example in sentences(data, split)}
     others = [split for split in data.splits if split not in trained]
     return {split: sum(example in known for example in sentences(data, split)) for split in others}

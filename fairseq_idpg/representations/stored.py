@@ -32,7 +32,7 @@ def stored_representations(task_cfg: Any, model: Any) -> Optional[Callable[[Spli
         return functools.partial(find_cache, task_cfg, model)
     if model.method is None or model.method.representation != GLOVE:
         return None
-    return lambda text: load_vectors(text.data, text.split, text.examples, model.args.representation_width)
+    return lambda text: load_vectors(text.data, text.split, model.args.representation_width, text.combine)
 
 
 def check_cacheable(task_cfg: Any, model: Any) -> bool:

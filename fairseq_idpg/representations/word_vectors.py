@@ -41,17 +41,21 @@ class WordVectors:
         return self.vectors[index % len(self.vectors)]
 
 
-def load_vectors(data: str, split: str, examples: int, width: int) -> WordVectors:
-    """The vectors of a split.
+def load_vectors(data: str, split: str, width: int, combine: bool = False) -> WordVectors:
+    """The vectors of a split; ``combine``: and of split1, split2 ..., as fairseq reads them.
 
     Raises:
         InputError: the file is missing, damaged, or made from other text or vectors of another width.
     """
     with reading_data():
-        vectors = read_means(DataFolder(Path(data)), split, logger.warning)
-    if vectors.shape != (examples, width):
-        raise InputError(
-            f"{data}/glove/{split}.npy has shape {vectors.shape}, not {(examples, width)}, examples x width: {REMEDY} "
-            f"{data} --overwrite"
-        )
-    return WordVectors(vectors)
+        folder = DataFolder(Path(data))
+        splits = folder.joined(split) if combine else [split]
+        parts = [read_means(folder, name, logger.warning) for name in splits]
+        shapes = [(len(folder.rows("input0", name)), width) for name in splits]
+    for name, part, shape in zip(splits, parts, shapes):
+        if part.shape != shape:
+            raise InputError(
+                f"{data}/glove/{name}.npy has shape {part.shape}, not {shape}, examples x width: {REMEDY} {data} "
+                "--overwrite"
+            )
+    return WordVectors(parts[0] if len(parts) == 1 else np.concatenate(parts))

@@ -1,6 +1,5 @@
 """The data folder of a task: a wrong one is refused by name, of a right one it is found out what it holds."""
 
-import itertools
 import json
 import os
 from dataclasses import replace
@@ -72,10 +71,7 @@ def check_files(data: str, split: str, regression: Optional[bool], combine: bool
             raise InputError(
                 f"split {split} is a path: give the name of one that {data} has, {' or '.join(folder.splits)}"
             )
-        for number in itertools.count():
-            name = f"{split}{number}" if number else split
-            if number and not (combine and name in folder.splits):
-                return
+        for name in folder.joined(split) if combine else [split]:
             if name in folder.splits:  # or else sentence_lengths says what there is to do
                 check_split(folder, name)
 

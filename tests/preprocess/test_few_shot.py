@@ -92,7 +92,7 @@ def test_word_vectors_follow_their_examples(tmp_path):
         ("valid", vectors["train"][chosen["valid_rows"]]),
         ("test", vectors["valid"]),
     ):
-        found = load_vectors(str(tmp_path / "few"), split, len(expected), 3)
+        found = load_vectors(str(tmp_path / "few"), split, 3)
         assert np.array_equal(found.rows(np.arange(len(expected))), expected)
     assert "splits" not in read_facts(tmp_path / "few")  # counts of the source's words
     tokens = data.path / "input0" / "train.bin"
@@ -241,6 +241,13 @@ def test_from_raw_files(commands):
     for file in (commands.out / "a").rglob("*.*"):
         if file.is_file():
             assert file.read_bytes() == (commands.out / "b" / file.relative_to(commands.out / "a")).read_bytes()
+
+
+def test_training_examples_in_shards_would_be_left_out(tmp_path, capsys):
+    source = DataFolder(write_folder(tmp_path / "shards-bin", splits={**SPLITS, "train1": 9}))
+    assert command(source, tmp_path / "out", "--k", 3, "--dev", 6) == 1
+    assert "has its training examples in train, train1, and few-shot copies are drawn" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("from_raw", [True, False])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -62,6 +63,23 @@ def test_every_example_brings_its_row(folder):
     assert "representation" not in plain.collater([plain[0]])["net_input"]
 
 
+def test_shards_bring_their_rows(folder):
+    """fairseq reads train, train1, ... as one training set: its examples are numbered through."""
+    for part in ("input0", "input1", "label"):
+        for suffix in ("bin", "idx"):
+            shutil.copy(folder / part / f"valid.{suffix}", folder / part / f"train1.{suffix}")
+    rows = write_vectors(folder)
+    task = make_task(folder)
+    task.stored = stored_representations(task.cfg, reads_word_vectors(WIDTH))
+    dataset = task.load_dataset("train", combine=True)
+    batch = dataset.collater([dataset[i] for i in (24, 3, 36)])["net_input"]["representation"]
+    assert torch.equal(batch, torch.from_numpy(np.stack([rows["train1"][0], rows["train"][3], rows["train1"][12]])))
+    assert len(load_vectors(str(folder), "train", WIDTH).vectors) == 24
+    (folder / "glove" / "train1.npy").unlink()
+    with pytest.raises(InputError, match="train1.npy is missing or damaged"):
+        load_vectors(str(folder), "train", WIDTH, combine=True)
+
+
 def test_width_is_the_folders(folder):
     with pytest.raises(InputError, match="glove.json is missing or damaged: run python -m preprocess glove"):
         vectors_width(str(folder), 0)
@@ -73,16 +91,16 @@ def test_width_is_the_folders(folder):
 
 def test_files_that_do_not_fit(folder):
     write_vectors(folder)
-    assert load_vectors(str(folder), "valid", 13, WIDTH).vectors.shape == (13, WIDTH)
+    assert load_vectors(str(folder), "valid", WIDTH).vectors.shape == (13, WIDTH)
     with pytest.raises(InputError, match=r"has shape \(13, 12\), not \(13, 8\)"):
-        load_vectors(str(folder), "valid", 13, 8)
+        load_vectors(str(folder), "valid", 8)
     (folder / "glove" / "valid.npy").write_bytes(b"damaged")
     with pytest.raises(InputError, match="valid.npy is missing or damaged"):
-        load_vectors(str(folder), "valid", 13, WIDTH)
+        load_vectors(str(folder), "valid", WIDTH)
     tokens = folder / "input0" / "train.bin"
     tokens.write_bytes(tokens.read_bytes()[::-1])
     with pytest.raises(InputError, match="train.npy was made from other text"):
-        load_vectors(str(folder), "train", 24, WIDTH)
+        load_vectors(str(folder), "train", WIDTH)
 
 
 def test_a_flipped_bit_is_found(folder):
@@ -92,7 +110,7 @@ def test_a_flipped_bit_is_found(folder):
     content[-2] ^= 1
     path.write_bytes(bytes(content))
     with pytest.raises(InputError, match="valid.npy is missing or damaged: run python -m preprocess glove"):
-        load_vectors(str(folder), "valid", 13, WIDTH)
+        load_vectors(str(folder), "valid", WIDTH)
 
 
 def test_vectors_of_an_earlier_version(folder, caplog):
@@ -102,12 +120,12 @@ def test_vectors_of_an_earlier_version(folder, caplog):
     facts = json.loads(path.read_text())
     del facts["means_sha256"]
     path.write_text(json.dumps(facts))
-    assert np.array_equal(load_vectors(str(folder), "valid", 13, WIDTH).vectors, rows["valid"])
+    assert np.array_equal(load_vectors(str(folder), "valid", WIDTH).vectors, rows["valid"])
     assert [record.message for record in caplog.records if "has no checksums of the vectors" in record.message]
     rows["valid"][3, 1] = np.nan
     np.save(folder / "glove" / "valid.npy", rows["valid"])
     with pytest.raises(InputError, match="valid.npy is missing or damaged"):
-        load_vectors(str(folder), "valid", 13, WIDTH)
+        load_vectors(str(folder), "valid", WIDTH)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +134,7 @@ def test_vectors_of_an_earlier_version(folder, caplog):
 def test_damaged_facts(folder, text):
     write_vectors(folder)
     (folder / "glove" / "glove.json").write_text(text)
-    for read in (lambda: vectors_width(str(folder), None), lambda: load_vectors(str(folder), "valid", 13, WIDTH)):
+    for read in (lambda: vectors_width(str(folder), None), lambda: load_vectors(str(folder), "valid", WIDTH)):
         with pytest.raises(InputError, match="glove.json is missing or damaged: run python -m preprocess glove"):
             read()
 
@@ -134,7 +152,7 @@ def test_vectors_damaged_at_random(folder, recorded, tmp_path):
         path.write_bytes(whole)
         damage(random.Random(seed), path, [path])
         try:
-            same = np.array_equal(load_vectors(str(folder), "valid", 13, WIDTH).vectors, rows["valid"])
+            same = np.array_equal(load_vectors(str(folder), "valid", WIDTH).vectors, rows["valid"])
             verdicts.append("identical" if same else "changed")
         except InputError as error:
             assert "\n" not in str(error)

@@ -2,11 +2,12 @@
 
 // Sends a sentence (or a pair) to /predict and shows the answer. All that was written by others - sentences, labels,
 // words - goes through textContent, and is never read as HTML.
-// ?sentence=...&sentence2=...&task=... fills the form and asks at once.
+// ?sentence=...&sentence2=...&task=... fills the form and asks at once, or as soon as the model is loaded.
 
 const field = (id) => document.getElementById(id);
 let tasks = [];
 let asked = 0;
+let wanted = false; // to ask as soon as the model is there
 
 function made(tag, text, ...children) {
   const element = document.createElement(tag);
@@ -93,16 +94,18 @@ async function start() {
   field("error").textContent = "";
   field("task").replaceChildren(...tasks.map((task) => made("option", task.task)));
   field("of-task").hidden = tasks.length < 2;
-  const query = new URLSearchParams(location.search);
-  for (const id of ["sentence", "sentence2"]) field(id).value = query.get(id) || "";
   if (tasks.some((task) => task.task === query.get("task"))) field("task").value = query.get("task");
   suit();
   field("task").addEventListener("change", suit);
-  field("question").addEventListener("submit", (event) => {
-    event.preventDefault();
-    predict();
-  });
-  if (field("sentence").value) await predict();
+  if (wanted) await predict();
 }
 
+const query = new URLSearchParams(location.search);
+for (const id of ["sentence", "sentence2"]) field(id).value = query.get(id) || "";
+wanted = field("sentence").value !== "";
+field("question").addEventListener("submit", (event) => {
+  event.preventDefault();
+  if (tasks.length) predict();
+  else wanted = true;
+});
 start();

@@ -22,12 +22,12 @@ from preprocess.flags import named_path
 from preprocess.writing import check_apart, check_output, check_replaces_nothing, write_output
 
 from ..errors import InputError
+from ..inference.trained import LoadedModel, load_dictionary, load_trained, load_untrained
 from ..models.config import predicts_words
 from ..representations.kinds import GLOVE
 from ..saving.overrides import parse_overrides
 from ..tasks.prompt_position import SINGLE_POSITIONS
 from . import plots
-from .loaded import LoadedModel, load_dictionary, load_trained, load_untrained
 from .scores import HIGHEST, correlations, count_groups, gold_scores, group_names
 from .sentences import cut_sentences, sentence_dataset, sentence_states, single_position
 

@@ -14,8 +14,6 @@ from tqdm import tqdm
 
 from preprocess.readers import is_text
 
-from ..analysis.neighbours import NearestWords
-from ..analysis.vocabulary import Vocabulary
 from ..errors import InputError, ModelFault
 from ..out_of_memory import refuse_batch
 from ..saving.record import Record
@@ -29,6 +27,7 @@ from .prompts import SeenRows, check_has_rows, prompt_rows
 from .reading import check_filled
 from .text import TextEncoder
 from .values import check_switches, spelled, whole_number
+from .vocabulary import NearestWords, Vocabulary
 
 ONE = {1: "a single sentence", 2: "a pair of sentences"}
 MANY = {1: "single sentences", 2: "pairs of sentences"}

@@ -25,8 +25,8 @@ from ..errors import InputError
 from ..inference.trained import LoadedModel, load_dictionary, load_trained, load_untrained
 from ..models.config import predicts_words
 from ..representations.kinds import GLOVE
-from ..saving.overrides import parse_overrides
 from ..tasks.prompt_position import SINGLE_POSITIONS
+from ..training.overrides import parse_overrides
 from . import plots
 from .scores import HIGHEST, correlations, count_groups, gold_scores, group_names
 from .sentences import cut_sentences, sentence_dataset, sentence_states, single_position

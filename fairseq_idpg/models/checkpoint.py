@@ -33,7 +33,7 @@ from ..saving.tensors import (
     as_digest,
     as_fingerprint,
     check_same_heads,
-    check_sizes,
+    check_shapes,
     is_ours,
     take_encoder,
 )
@@ -209,7 +209,7 @@ class SavesTrainableOnly(BaseFairseqModel):
                 logger.warning(UNRECORDED)
         else:
             take_encoder(state_dict, whole)
-        check_sizes(state_dict, whole)
+        check_shapes(state_dict, whole)
         if not all(key in state_dict for key in whole if key.startswith(self.parts_read)):
             self._check_same_backbone(state_dict[FINGERPRINT] if ours else None, old)
         if self.backbone_loaded and not (ours and self.args.save_full_model):

@@ -42,7 +42,7 @@ from .folder import (
 )
 from .labels import LabelOrder, check_kind, check_labelled, check_scored, load_labels
 from .ordering import arrangement, share_of_batch, share_of_tokens
-from .phrasing import placed
+from .phrasing import in_places
 from .prompt_position import check_position
 from .prompted_dataset import PromptedDataset, place_prompts, separators
 from .shortening import whole_sentences
@@ -210,11 +210,12 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             dataset = SwappedPairsAppended(dataset, a, b, separators(cfg), not cfg.no_shuffle, cfg.seed)
             a, b = np.concatenate([a, b]), np.concatenate([b, a])
         inputs = ["input0"] if b is None else ["input0", "input1"]
-        phrased = None
+        placed = None
         if self.template is not None:
             texts = [read_sentences(cfg.data, part, split, self.source_dictionary, combine) for part in inputs]
-            phrased = placed(self.template, [a] if b is None else [a, b], [texts, texts[::-1]] if swapped else [texts])
-        places = place_prompts(cfg, self.source_dictionary, split, a, b, self.prompt_length, phrased)
+            lengths, orders = [a] if b is None else [a, b], [texts, texts[::-1]] if swapped else [texts]
+            placed = in_places(self.template, lengths, orders)
+        places = place_prompts(cfg, self.source_dictionary, split, a, b, self.prompt_length, placed)
         arranged = [cfg.init_token, cfg.separator_token, swapped, *places.shorten.arrangement]
         text = SplitText(cfg.data, split, inputs, combine, examples, 2 if swapped else 1, arranged)
         self.datasets[split] = PromptedDataset(

@@ -140,7 +140,7 @@ def check_options(args: argparse.Namespace, pairs: int) -> None:
 
 
 def refuse_other_states(cfg: Any) -> None:
-    """Raises InputError for models whose ``<s>`` state of a single sentence is none.
+    """Raises InputError for models that have no ``<s>`` state of a single sentence, or one that says nothing of it.
 
     M(x) of one cannot be had from a folder that holds the word vectors of pairs. A model that predicts words was
     trained at ``<mask>``, in a template that is of pairs.

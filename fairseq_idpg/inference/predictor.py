@@ -212,8 +212,12 @@ class Predictor:
     def examples(
         self, inputs: Sequence[Input], name: Callable[[int], str] = numbered
     ) -> Tuple[PromptedDataset, Optional[Tensor], np.ndarray]:
-        """Checked inputs, of which there are some, as batches are made of them; N x w M(x) of word vectors, if read; N,
-        whether an input is cut."""
+        """N checked inputs, at least one, made into examples.
+
+        Returns:
+            The data set that makes batches of them; M(x), N x w, of a model that reads word vectors, else None; N,
+            whether an input was too long and lost its end.
+        """
         parts, cut = zip(*(self.text.beginnings(part) for part in zip(*(each.sentences for each in inputs))))
         length, cut_by = self.model.prompt_length, spelled("truncate", self.option)
         examples = text_examples(self.options, self.text.dictionary, parts, length, name, cut_by, self.template)

@@ -102,11 +102,18 @@ class PromptedDataset(FairseqDataset):
         class_of: the model's classes of the folder's, asked at each batch, or None.
         questions: which question each example answers, or None.
 
-    Batches: ``src_tokens`` B x T (raw, for M(x)), ``prompted_tokens`` B x T', ``prompt_offset`` B, ``mask_index`` B
-    with a template (in what the encoder reads), ``representation`` B x w if ``representations`` has them, ``states``
-    T x B x d if ``states`` has them; ``answers_question`` B, and ``answer_em`` and ``answer_f1`` B of answers that are
-    texts, if ``questions`` has them; ``padded``, whether there are pads (prompted or not: every example is lengthened
-    by as much).
+    A batch has in its ``net_input``
+
+        src_tokens        B x T, the text alone, from which M(x) is computed
+        padded            whether there are pads; a prompt makes all examples longer by as much and adds none
+        prompted_tokens   B x T', with a prompt in the input: the text with placeholders for its rows
+        prompt_offset     B, with a prompt in the input: where the first placeholder is
+        mask_index        B, with a template: where ``<mask>`` is in what the encoder reads
+        representation    B x w, if ``representations`` has them
+        states            T x B x d, if ``states`` has them
+
+    and beside it, with ``questions``, ``answers_question`` B and, of answers that are texts, ``answer_em`` and
+    ``answer_f1`` B.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ from ..errors import InputError
 from ..tasks.ordering import by_length
 from ..tasks.phrasing import Placed, in_places
 from ..tasks.prompt_position import prompt_block
-from ..tasks.prompted_dataset import PromptedDataset, place_prompts, separators, unlabelled
+from ..tasks.prompted_dataset import PromptedDataset, place_prompts, unlabelled
 from ..tasks.shortening import text_room
 from ..tasks.template import Template
 
@@ -96,7 +96,7 @@ def check_lengths(
     """Raises InputError for a text that is too long."""
     rows = len(prompt_block(cfg.prompt_position, prompt_length, 0, 0))
     words = None if placed is None else placed.template.words
-    room = text_room(cfg, b is not None, separators(cfg), prompt_length, rows, words)
+    room = text_room(cfg, b is not None, prompt_length, rows, words)
     a, b = (a, b) if placed is None else (placed.a, placed.b)
     lengths = a if b is None else a + b
     too_long = np.flatnonzero(lengths > room)

@@ -25,7 +25,7 @@ from ..representations.stored import Stored
 from .ordering import padding_waste
 from .phrasing import Phrased, Placed
 from .prompt_position import first_row, insertion_index, prompt_block
-from .shortening import Shortener, fit
+from .shortening import Shortener, fit, separators
 
 logger = logging.getLogger(__name__)
 
@@ -44,11 +44,6 @@ class PromptPlaces(NamedTuple):
     block: Tensor
     first_row: np.ndarray
     mask_index: Optional[np.ndarray] = None
-
-
-def separators(cfg: Any) -> int:
-    """``</s>`` between the sentences of a pair."""
-    return 1 if cfg.separator_token is None else 2
 
 
 def place_prompts(
@@ -72,11 +67,11 @@ def place_prompts(
     """
     block = prompt_block(cfg.prompt_position, prompt_length, dictionary.index(MASK), dictionary.eos())
     if placed is None:
-        shorten = fit(cfg, split, a, b, separators(cfg), prompt_length, rows=len(block))
+        shorten = fit(cfg, split, a, b, prompt_length, len(block))
         before = insertion_index(cfg.prompt_position, shorten.kept_a, shorten.kept_b, separators(cfg))
         return PromptPlaces(shorten, before, block, first_row(cfg.prompt_position, before))
     template = placed.template
-    cut = fit(cfg, split, placed.a, placed.b, separators(cfg), prompt_length, len(block), template.words)
+    cut = fit(cfg, split, placed.a, placed.b, prompt_length, len(block), template.words)
     phrased = Phrased(template, a, b, cut)
     before = insertion_index(cfg.prompt_position, phrased.sizes - 2, None)
     mask_index = phrased.mask_index + len(block) * (before <= phrased.mask_index)

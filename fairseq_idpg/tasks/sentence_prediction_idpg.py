@@ -44,8 +44,8 @@ from .labels import LabelOrder, check_kind, check_labelled, check_scored, load_l
 from .ordering import arrangement, share_of_batch, share_of_tokens
 from .phrasing import in_places
 from .prompt_position import check_position
-from .prompted_dataset import PromptedDataset, place_prompts, separators
-from .shortening import whole_sentences
+from .prompted_dataset import PromptedDataset, place_prompts
+from .shortening import separators, whole_sentences
 from .swapped_pairs import SwappedPairsAppended
 from .template import Template
 from .verbalisers import ClassWords, Phrasing, complete_phrasing, find_phrasing

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.models.config import RobertaIDPGConfig
-from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig
+from fairseq_idpg.tasks.config import SentencePredictionIDPGConfig
 from fairseq_idpg.training.kept_options import CHANGEABLE, FIXED, KeptOptions, data_fingerprints, split_fingerprint
 from tests.folders import write_folder
 

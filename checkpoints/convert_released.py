@@ -31,7 +31,7 @@ from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from fairseq_idpg.saving.checksum import with_progress_checksums
 from fairseq_idpg.saving.configuration import declared, typed
 from fairseq_idpg.saving.tensors import HEADS
-from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig
+from fairseq_idpg.tasks.config import SentencePredictionIDPGConfig
 from preprocess.errors import InputError, command_line
 from preprocess.flags import named_path
 from preprocess.writing import check_replaces_nothing, new_file

@@ -51,7 +51,7 @@ torch.serialization.add_safe_globals(_safe)
 # fairseq imports tasks/ and models/ of a --user-dir only if the package was not imported before.
 from . import criterions, models, optim, tasks  # noqa: E402, F401
 from .inference.load import load  # noqa: E402
-from .saving import host  # noqa: E402
+from .training import host  # noqa: E402
 
 __all__ = ["load"]
 

@@ -141,7 +141,7 @@ def check_arguments(args: Namespace, gpu: Optional[bool] = None) -> None:
 
 
 def check_configuration(cfg: Any) -> None:
-    """The same of a training that was composed by hydra, with a section for each part; see ``check_arguments``."""
+    """``check_arguments`` for a training that hydra has composed, whose options stand in a section for each part."""
     # a part that declares no dataclass, such as --optimizer sgd, has all arguments for its section
     whole = {name: vars(part) if isinstance(part, Namespace) else part for name, part in cfg.items()}
     sections = {name: part for name, part in whole.items() if isinstance(part, dict) or OmegaConf.is_dict(part)}

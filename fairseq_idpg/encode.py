@@ -20,7 +20,8 @@ from .models.config import open_options
 from .out_of_memory import put_on
 from .representations.fill import fill_cache
 from .saving.configuration import LARGEST
-from .tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig, SentencePredictionIDPGTask
+from .tasks.config import SentencePredictionIDPGConfig
+from .tasks.sentence_prediction_idpg import SentencePredictionIDPGTask
 
 KINDS = ("backbone", "mean-pooled", "token-mean")
 

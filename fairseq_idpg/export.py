@@ -32,9 +32,9 @@ from .saving.card import card_text, use_lines
 from .saving.configuration import as_options, buildable, check_is_ours, shown
 from .saving.reading import is_utf8, load_state, read_file
 from .saving.record import Record, saved_record
-from .saving.resuming import data_fingerprints
 from .saving.shared_folder import CARD, CONFIG, FILES, SECTIONS, TENSORS, write_shared
 from .saving.tensors import ENCODER, EXTRA_STATE, FINGERPRINT, STACK, as_digest
+from .training.kept_options import data_fingerprints
 
 PACKAGES = ("torch", "numpy", "fairseq-fixed", "fairseq", "fairseq_idpg")
 RUN_RECORD, SCORED = "record.json", "checkpoint_best.pt"  # what run_scripts leaves of a run: scores, and of what

@@ -20,7 +20,7 @@ from .methods.registry import PRESETS
 from .models.config import METHOD_OPTIONS, RobertaIDPGConfig
 from .optim.grouped_adam import GroupedAdamConfig
 from .places_table import places_markdown
-from .tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig
+from .tasks.config import SentencePredictionIDPGConfig
 
 BAR = r"\|"  # a bar inside a cell
 PLACES_SAY = (

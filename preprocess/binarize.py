@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Callable, Iterator, List, Sequence
+from typing import Iterator, List, Sequence
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from .indexed import IndexedWriter
 from .labels import Labels
 from .questions import question_file, question_line
 from .rows import Row, Split
+from .sources import OnBytes
 
 CHUNK = 2000  # examples
 MAX_POSITIONS = 512  # RoBERTa's
@@ -47,12 +48,10 @@ def binarize(
     encoder: Encoder,
     encoding: Encoding,
     folder: Path,
-    on_bytes: Callable[[int], object],
+    on_bytes: OnBytes,
 ) -> None:
     """Writes ``folder/{input0,input1,label}``, ``folder/number`` where test examples have numbers of their own, and
     ``folder/question`` where examples answer questions.
-
-    ``on_bytes`` is told of the bytes read.
 
     Raises:
         InputError: bad input; a split without examples, or with labels or numbers of some alone.
@@ -71,7 +70,7 @@ def _binarize_split(
     encoder: Encoder,
     encoding: Encoding,
     folder: Path,
-    on_bytes: Callable[[int], object],
+    on_bytes: OnBytes,
 ) -> int:
     """Writes the inputs, numbers and questions of a split and collects its labels; how many examples have a number."""
     writers: list[IndexedWriter] = []

@@ -7,13 +7,14 @@ import contextlib
 import sys
 import time
 from pathlib import Path
-from typing import Callable, Iterator, Sequence
+from typing import Iterator, Sequence
 
 from .binarize import Encoding, binarize
 from .encoders import vocab_folder
 from .job import own_splits, task_splits
 from .labels import Labels
 from .rows import Split
+from .sources import OnBytes
 from .summary import summary, write_records
 from .tasks import TASKS, TEST_SETS, find_task
 from .writing import new_folder
@@ -40,7 +41,7 @@ def splits_of(args: argparse.Namespace) -> tuple[list[Split], Labels]:
 
 
 @contextlib.contextmanager
-def progress(total: int | None, name: str) -> Iterator[Callable[[int], object]]:
+def progress(total: int | None, name: str) -> Iterator[OnBytes]:
     """A bar on a terminal, nothing elsewhere; gives the function that is told of the bytes read."""
     if not sys.stderr.isatty():
         yield lambda count: None

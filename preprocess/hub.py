@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, BinaryIO, Callable, Iterator
+from typing import Any, BinaryIO, Iterator
 
 from .errors import InputError
 from .json_examples import Record
 from .readers import record_rows
 from .rows import Columns, Malformed, Row, Split
-from .sources import Source
+from .sources import OnBytes, Source
 
 LEAST = 4  # the first version of `datasets` that runs no scripts of data sets (its release notes)
 
@@ -40,7 +40,7 @@ def hub_split(dataset: str, name: str, hub_name: str, columns: Columns, strict: 
             return row
         return {**row, columns.label: names[number] if number >= 0 else None}  # -1, and no other counts from the end
 
-    def read(on_bytes: Callable[[int], object]) -> Iterator[Row]:
+    def read(on_bytes: OnBytes) -> Iterator[Row]:
         malformed.lines.clear()
         return record_rows(enumerate(map(record, data), start=1), columns, malformed)
 

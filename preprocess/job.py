@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Callable, Iterator, Sequence
+from typing import Iterator, Sequence
 
 from .errors import InputError
 from .hub import hub_split
 from .labels import Labels
 from .readers import LAYOUTS
-from .rows import Columns, Malformed, Row, Split
-from .sources import Source, find_source, places
+from .rows import Columns, Malformed, Row, Rows, Split
+from .sources import OnBytes, Source, find_source, places
 from .tasks import Task
 from .transforms import (
     ENTAILED,
@@ -26,10 +26,10 @@ from .transforms import (
 REQUIRED = ("train", "valid")
 
 
-def _reader(layout: str, source: Source, columns: Columns, malformed: Malformed, skipped: Sequence[str] = ()):
+def _reader(layout: str, source: Source, columns: Columns, malformed: Malformed, skipped: Sequence[str] = ()) -> Rows:
     """A function that reads the rows of a source from its start."""
 
-    def read(on_bytes: Callable[[int], object]) -> Iterator[Row]:
+    def read(on_bytes: OnBytes) -> Iterator[Row]:
         malformed.lines.clear()
         rows = LAYOUTS[layout](source.lines(on_bytes), columns, malformed)
         return (row for row in rows if row.label not in skipped) if skipped else rows

@@ -7,7 +7,7 @@ from typing import Callable, Iterable, Iterator, NamedTuple, Sequence
 
 from .errors import InputError
 from .questions import AnswerText
-from .sources import Source
+from .sources import OnBytes, Source
 from .tasks import Column
 
 
@@ -36,7 +36,7 @@ class Malformed:
         self.lines.append((line, reason))
 
 
-Rows = Callable[[Callable[[int], object]], Iterator[Row]]  # reads a split anew; told to report the bytes it reads
+Rows = Callable[[OnBytes], Iterator[Row]]  # reads a split from its start
 
 
 @dataclass

@@ -30,6 +30,7 @@ DAMAGED = (
     *(ValueError, KeyError, RuntimeError, OverflowError, MemoryError),
 )
 Stream = Union[IO[bytes], gzip.GzipFile]
+OnBytes = Callable[[int], object]  # is told how many bytes each read has brought
 
 
 class Source:
@@ -59,7 +60,7 @@ class Source:
     def member(cls, archive: Path, member: zipfile.ZipInfo) -> Source:
         return cls(f"{archive}:{member.filename}", member.file_size, lambda: zipfile.ZipFile(archive).open(member))
 
-    def lines(self, on_bytes: Callable[[int], object] = lambda count: None) -> Iterator[tuple[int, str]]:
+    def lines(self, on_bytes: OnBytes = lambda count: None) -> Iterator[tuple[int, str]]:
         """(line number from 1, line without its end); a BOM and the CR of CRLF are dropped.
 
         Raises:
@@ -80,7 +81,7 @@ class Source:
                 yield number, line[:-1] if line.endswith("\r") else line
         self.sha256 = digest.hexdigest()
 
-    def _blocks(self, on_bytes: Callable[[int], object]) -> Iterator[bytes]:
+    def _blocks(self, on_bytes: OnBytes) -> Iterator[bytes]:
         """Whole lines, some BLOCK bytes at a time; the last may lack its end."""
         rest, lines = b"", 0
         try:
@@ -139,7 +140,7 @@ class TextFolders(Source):
     def _no_stream() -> Stream:
         raise TypeError("a folder of texts is read a file at a time")
 
-    def lines(self, on_bytes: Callable[[int], object] = lambda count: None) -> Iterator[tuple[int, str]]:
+    def lines(self, on_bytes: OnBytes = lambda count: None) -> Iterator[tuple[int, str]]:
         digest = hashlib.sha256()
         for number, (label, path) in enumerate(self.files, start=1):
             file = Source.file(path)

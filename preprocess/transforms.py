@@ -4,12 +4,11 @@ form of EFL."""
 from __future__ import annotations
 
 import re
-from typing import Callable, Collection, Iterator
+from typing import Collection, Iterator
 
 from .errors import InputError
-from .rows import Malformed, Row, unknown_label
-
-Read = Callable[[Callable[[int], object]], Iterator[Row]]
+from .rows import Malformed, Row, Rows, unknown_label
+from .sources import OnBytes
 
 HIDDEN = (None, "", "-1", "-1.0")  # in the place of a test set's labels, as a file or the Hugging Face hub has them
 CSV_QUOTED = re.compile('"[^"]*(""[^"]*)+"')
@@ -27,10 +26,10 @@ EFL_DESCRIPTIONS: dict[str, dict[str, str]] = {
 }
 
 
-def hidden_labels_left_out(read: Read, classes: Collection[str]) -> Read:
+def hidden_labels_left_out(read: Rows, classes: Collection[str]) -> Rows:
     """The same rows; without labels if all of them are hidden. A sign for that is none if it is one of the classes."""
 
-    def rows(on_bytes: Callable[[int], object]) -> Iterator[Row]:
+    def rows(on_bytes: OnBytes) -> Iterator[Row]:
         hidden = set(HIDDEN).difference(classes)
         known = any(row.label not in hidden for row in read(lambda count: None))
         return read(on_bytes) if known else (row._replace(label=None) for row in read(on_bytes))
@@ -38,11 +37,11 @@ def hidden_labels_left_out(read: Read, classes: Collection[str]) -> Read:
     return rows
 
 
-def csv_quoted_noted(read: Read, lines: set[int], malformed: Malformed) -> Read:
+def csv_quoted_noted(read: Rows, lines: set[int], malformed: Malformed) -> Rows:
     """The same rows; notes the lines that have a text in quotes of which those inside are doubled, or a part of a text
     that goes over several lines: with one quote of two, beside a malformed line."""
 
-    def rows(on_bytes: Callable[[int], object]) -> Iterator[Row]:
+    def rows(on_bytes: OnBytes) -> Iterator[Row]:
         parts = set()
         for row in read(on_bytes):
             if any(CSV_QUOTED.fullmatch(text) for text in row.texts):
@@ -56,10 +55,10 @@ def csv_quoted_noted(read: Read, lines: set[int], malformed: Malformed) -> Read:
     return rows
 
 
-def swapped_pairs_appended(read: Read) -> Read:
+def swapped_pairs_appended(read: Rows) -> Rows:
     """Every pair, and then every pair with its two sentences exchanged (IDPG, appendix A.4)."""
 
-    def both(on_bytes: Callable[[int], object]) -> Iterator[Row]:
+    def both(on_bytes: OnBytes) -> Iterator[Row]:
         yield from read(on_bytes)
         for row in read(on_bytes):
             if len(row.texts) != 2:
@@ -69,10 +68,10 @@ def swapped_pairs_appended(read: Read) -> Read:
     return both
 
 
-def entailment_pairs(read: Read, descriptions: dict[str, str], classes: tuple[str, ...], source: str) -> Read:
+def entailment_pairs(read: Rows, descriptions: dict[str, str], classes: tuple[str, ...], source: str) -> Rows:
     """(sentence, description of a class), labelled whether the sentence is of that class."""
 
-    def pairs(on_bytes: Callable[[int], object]) -> Iterator[Row]:
+    def pairs(on_bytes: OnBytes) -> Iterator[Row]:
         for row in read(on_bytes):
             if row.label is not None and row.label not in classes:
                 raise unknown_label(f"{source} line {row.line}", row.label, classes)

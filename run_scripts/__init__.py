@@ -1,4 +1,7 @@
-"""The paper's experiments: one run (run/), many (sweep/), their tables and figures (report/), and a quick start."""
+"""The paper's experiments: one run (run/), many (sweep/), their tables and figures (report/), submissions (submit/).
+
+And a quick start (quickstart/): three methods on a small encoder, from nothing to a table.
+"""
 
 from __future__ import annotations
 

@@ -22,6 +22,10 @@ ROOMS = {  # the same within run_scripts
     "sweep": {"report", "run"},  # seeds that choose a learning rate choose it as reports do
     "submit": {"report", "run"},
 }
+LAYERS = (  # of fairseq_idpg: each imports those in front of it alone; the commands, which lie flat there, stand above
+    *("errors", "divergence", "optim", "arguments", "out_of_memory", "saving", "backbone", "representations"),
+    *("methods", "models", "criterions", "tasks", "inference", "training", "serving", "analysis"),
+)
 
 
 def files(folder: str) -> list[Path]:
@@ -76,6 +80,22 @@ def test_direction_within_run_scripts(room):
         if name.startswith("run_scripts.") and name.split(".")[1] in above
     }
     assert not wrong
+
+
+def test_layers_of_the_plugin():
+    assert {path.name for path in (ROOT / "fairseq_idpg").iterdir() if (path / "__init__.py").exists()} <= {*LAYERS}
+    wrong = {
+        f"{module}: {name}"
+        for module, names in modules_of("fairseq_idpg").items()
+        for name in names
+        if (layer := part(module)) in LAYERS and part(name) not in LAYERS[: LAYERS.index(layer) + 1]
+    }
+    assert not wrong
+
+
+def part(module: str) -> str:
+    """What stands behind fairseq_idpg in the name of a module; empty for the package itself."""
+    return module.partition(".")[2].partition(".")[0]
 
 
 def modules_of(folder: str) -> dict[str, set[str]]:

@@ -22,12 +22,12 @@ from preprocess.flags import named_path
 from preprocess.writing import check_apart, check_output, check_replaces_nothing, write_output
 
 from ..errors import InputError
+from ..inference.trained import LoadedModel, load_dictionary, load_trained, load_untrained
 from ..models.config import predicts_words
 from ..representations.kinds import GLOVE
-from ..saving.overrides import parse_overrides
 from ..tasks.prompt_position import SINGLE_POSITIONS
+from ..training.overrides import parse_overrides
 from . import plots
-from .loaded import LoadedModel, load_dictionary, load_trained, load_untrained
 from .scores import HIGHEST, correlations, count_groups, gold_scores, group_names
 from .sentences import cut_sentences, sentence_dataset, sentence_states, single_position
 
@@ -140,7 +140,7 @@ def check_options(args: argparse.Namespace, pairs: int) -> None:
 
 
 def refuse_other_states(cfg: Any) -> None:
-    """Raises InputError for models whose ``<s>`` state of a single sentence is none.
+    """Raises InputError for models that have no ``<s>`` state of a single sentence, or one that says nothing of it.
 
     M(x) of one cannot be had from a folder that holds the word vectors of pairs. A model that predicts words was
     trained at ``<mask>``, in a template that is of pairs.

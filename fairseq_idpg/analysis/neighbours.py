@@ -10,55 +10,22 @@ from functools import partial
 from typing import Any, Dict, List, Tuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from preprocess.columns import aligned
 from preprocess.data_folder import DataFolder
 from preprocess.encoders import ENCODERS
 from preprocess.flags import named_path
 
 from ..backbone.injection import States
 from ..errors import InputError
+from ..inference.trained import LoadedModel, load_dictionary, load_trained
+from ..inference.vocabulary import NearestWords, Vocabulary
 from ..methods.prompts.base import PREFIX, PromptMethod
 from ..methods.registry import find_preset
 from ..representations.kinds import sentence_representation
-from ..saving.overrides import parse_overrides
-from .loaded import LoadedModel, load_dictionary, load_trained
-from .vocabulary import Vocabulary
+from ..training.overrides import parse_overrides
 
 REMEDY = "give a checkpoint with prompts in the input, such as of m-idpg-phm or prompt-tuning"
-
-
-class NearestWords:
-    """The words whose embeddings (V x d) point where a row of the same width points."""
-
-    def __init__(self, vocabulary: Vocabulary, embeddings: Tensor):
-        self.vocabulary = vocabulary
-        self.candidates = vocabulary.candidates()
-        self.directions = F.normalize(embeddings[self.candidates], dim=1)
-
-    def find(self, rows: Tensor, top: int, what: str = "--top") -> Tuple[Tensor, Tensor]:
-        """R x d rows -> cosines and ids of the nearest words, R x top each, nearest first.
-
-        Args:
-            what: names ``top`` in errors.
-
-        Raises:
-            InputError: there are not so many words.
-        """
-        if not 1 <= top <= len(self.candidates):
-            raise InputError(f"{what} {top}: {self.vocabulary.path} has {len(self.candidates)} words, give 1 to that")
-        cosines, places = (F.normalize(rows, dim=1) @ self.directions.T).topk(top, dim=1)
-        return cosines, self.candidates[places]
-
-    def lines(self, rows: Tensor, top: int) -> List[str]:
-        """A line for each row: its number, then words and cosines."""
-        cells = []
-        for number, (row, cosines, ids) in enumerate(zip(rows, *self.find(rows, top)), start=1):
-            near = [f"{self.vocabulary.word(i)} {cosine:.3f}" for i, cosine in zip(ids.tolist(), cosines.tolist())]
-            cells.append([f"  row {number}", *(near if row.any() else ["all zero", *[""] * (top - 1)])])
-        return aligned(cells, left=range(top + 1))
 
 
 def shared_rows(method: PromptMethod, layer: int) -> Tensor:

@@ -1,1 +1,1 @@
-"""fairseq's own RoBERTa encoder with its slots open; loading it; representations of a sentence."""
+"""fairseq's own RoBERTa encoder with its slots open; loading its weights; several methods in one pass."""

@@ -57,15 +57,11 @@ class Backbone:
     opened: Optional[os.stat_result] = None
 
     def fingerprint(self, parts: Tuple[str, ...] = (STACK,)) -> str:
-        """SHA-256 of the encoder's tensors, those of ``parts``: names, types, shapes and values.
-
-        The same weights in another file, of another version of torch or with other options or heads beside them, are
-        the same backbone; rounded to half precision they are another.
-        """
-        left_out, of_what = (VERSION, TIED), " ".join(parts)
+        """``weights_digest``, which is not made again for a file that is known."""
+        of_what = " ".join(parts)
         if self.known is not None and of_what in self.known.digests:
             return self.known.digests[of_what]
-        found = tensors_digest({n: v for n, v in self.weights.items() if n.startswith(parts) and n not in left_out})
+        found = weights_digest(self.weights, parts)
         if self.known is not None:
             self.known.keep(of_what, found)
         return found
@@ -89,6 +85,16 @@ class Backbone:
                 f"--predict-with mlm: the LM head of the backbone {self.path} has word embeddings of its own "
                 f"({TIED}): give one whose head shares those of the encoder, or --predict-with head"
             )
+
+
+def weights_digest(weights: Dict[str, Tensor], parts: Tuple[str, ...]) -> str:
+    """SHA-256 of those of RoBERTa's tensors whose names begin with one of ``parts``: names, types, shapes and values.
+
+    The same weights in another file, of another version of torch or with other options or heads beside them, are the
+    same backbone; rounded to half precision they are another.
+    """
+    left_out = (VERSION, TIED)
+    return tensors_digest({n: v for n, v in weights.items() if n.startswith(parts) and n not in left_out})
 
 
 def backbone_path(named: str) -> str:
@@ -225,7 +231,7 @@ def check_vocabulary(backbone: Backbone, dictionary: Dictionary, rows: int) -> N
 
 
 def _embedding(backbone: Backbone) -> Dict[str, Tensor]:
-    """The embedding tables, whichever of fairseq's prefixes (decoder. in old files) they stand under."""
+    """``embed_tokens.weight`` (V x d) and ``embed_positions.weight`` of the encoder."""
     found = {}
     for table in ("embed_tokens.weight", "embed_positions.weight"):
         names = [name for name in backbone.weights if name.endswith("sentence_encoder." + table)]

@@ -30,8 +30,10 @@ class SharedWeights(NamedTuple):
     """A file in which frozen weights of a model are, as long as the model is neither moved nor made half.
 
     Attributes:
-        path: of the file, and what it was when it was ``opened``.
-        name: of one of these weights, and the ``address`` at which it is read.
+        path: of the file.
+        opened: size, time of last change and the like of the file when it was opened.
+        name: of one of these weights.
+        address: where in memory that one is read.
     """
 
     path: str

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..tasks.ordering import by_length
-from ..tasks.phrasing import Placed, placed
+from ..tasks.phrasing import Placed, in_places
 from ..tasks.prompt_position import prompt_block
-from ..tasks.prompted_dataset import PromptedDataset, place_prompts, separators, unlabelled
+from ..tasks.prompted_dataset import PromptedDataset, place_prompts, unlabelled
 from ..tasks.shortening import text_room
 from ..tasks.template import Template
 
@@ -41,11 +41,11 @@ def text_examples(
     lengths = [np.array([len(ids) - 1 for ids in part], np.int64) for part in parts]
     a, b = lengths[0], lengths[1] if len(lengths) == 2 else None
     check_some(lengths, name)
-    phrased = None if template is None else placed(template, lengths, [parts])
+    placed = None if template is None else in_places(template, lengths, [parts])
     if cut_by is None or not cuts(cfg):
         remedy = "" if cut_by is None else f", or let texts be cut at their ends with {cut_by}"
-        check_lengths(cfg, a, b, prompt_length, name, f"shorten it{remedy}", phrased)
-    places = place_prompts(cfg, dictionary, NAME, a, b, prompt_length, phrased)
+        check_lengths(cfg, a, b, prompt_length, name, f"shorten it{remedy}", placed)
+    places = place_prompts(cfg, dictionary, NAME, a, b, prompt_length, placed)
     tokens = PrependTokenDataset(listed(parts[0]), cfg.init_token)
     if b is not None:
         second = listed(parts[1])
@@ -91,13 +91,13 @@ def check_lengths(
     prompt_length: int,
     name: Callable[[int], str],
     remedy: str,
-    phrased: Optional[Placed] = None,
+    placed: Optional[Placed] = None,
 ) -> None:
     """Raises InputError for a text that is too long."""
     rows = len(prompt_block(cfg.prompt_position, prompt_length, 0, 0))
-    words = None if phrased is None else phrased.template.words
-    room = text_room(cfg, b is not None, separators(cfg), prompt_length, rows, words)
-    a, b = (a, b) if phrased is None else (phrased.a, phrased.b)
+    words = None if placed is None else placed.template.words
+    room = text_room(cfg, b is not None, prompt_length, rows, words)
+    a, b = (a, b) if placed is None else (placed.a, placed.b)
     lengths = a if b is None else a + b
     too_long = np.flatnonzero(lengths > room)
     if len(too_long):

@@ -18,8 +18,12 @@ Item = Dict[str, Any]
 
 
 class Reading(NamedTuple):
-    """N texts as one task reads them; ``means``: N x w, M(x) of a task that reads word vectors; ``cut``: N, which are
-    cut."""
+    """N texts as one task reads them.
+
+    Attributes:
+        means: N x w, M(x) of a task that reads word vectors.
+        cut: N, whether a text was too long and lost its end.
+    """
 
     task: str
     predictor: Predictor

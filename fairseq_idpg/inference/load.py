@@ -8,7 +8,6 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 
 import torch
 
-from ..analysis.loaded import LoadedModel, build_trained
 from ..errors import InputError
 from ..models.config import predicts_words
 from ..out_of_memory import put_on
@@ -25,6 +24,7 @@ from .int8 import check_int8, put_in_int8
 from .many import ManyTasks
 from .predictor import Predictor
 from .text import TextEncoder, find_text_encoder
+from .trained import LoadedModel, build_trained
 from .values import check_switches, spelled
 
 Device = Union[None, str, torch.device]

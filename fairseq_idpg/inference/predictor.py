@@ -14,8 +14,6 @@ from tqdm import tqdm
 
 from preprocess.readers import is_text
 
-from ..analysis.neighbours import NearestWords
-from ..analysis.vocabulary import Vocabulary
 from ..errors import InputError, ModelFault
 from ..out_of_memory import refuse_batch
 from ..saving.record import Record
@@ -29,6 +27,7 @@ from .prompts import SeenRows, check_has_rows, prompt_rows
 from .reading import check_filled
 from .text import TextEncoder
 from .values import check_switches, spelled, whole_number
+from .vocabulary import NearestWords, Vocabulary
 
 ONE = {1: "a single sentence", 2: "a pair of sentences"}
 MANY = {1: "single sentences", 2: "pairs of sentences"}
@@ -213,8 +212,12 @@ class Predictor:
     def examples(
         self, inputs: Sequence[Input], name: Callable[[int], str] = numbered
     ) -> Tuple[PromptedDataset, Optional[Tensor], np.ndarray]:
-        """Checked inputs, of which there are some, as batches are made of them; N x w M(x) of word vectors, if read; N,
-        whether an input is cut."""
+        """N checked inputs, at least one, made into examples.
+
+        Returns:
+            The data set that makes batches of them; M(x), N x w, of a model that reads word vectors, else None; N,
+            whether an input was too long and lost its end.
+        """
         parts, cut = zip(*(self.text.beginnings(part) for part in zip(*(each.sentences for each in inputs))))
         length, cut_by = self.model.prompt_length, spelled("truncate", self.option)
         examples = text_examples(self.options, self.text.dictionary, parts, length, name, cut_by, self.template)

@@ -4,10 +4,10 @@ from typing import Any, List, Optional
 
 from torch import Tensor
 
-from ..analysis.neighbours import NearestWords
 from ..backbone.injection import Injection, filled_fields
 from ..errors import InputError
 from .prediction import PromptRow
+from .vocabulary import NearestWords
 
 SLOTS = ("input", "late")  # whose rows are states of their own; others are added to states, or keys and values
 

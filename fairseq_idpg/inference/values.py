@@ -11,9 +11,10 @@ from ..errors import InputError
 
 
 def spelled(name: str, checkpoint: str) -> str:
-    """An argument of ``load`` or ``predict``, as it is given where errors call a ``checkpoint`` so.
+    """An argument of ``load`` or ``predict`` as whoever named the checkpoint types it, for errors.
 
-    ``--vocab`` beside ``--path FILE`` of a command line, ``vocab`` in Python.
+    Args:
+        checkpoint: what errors call it: ``--path FILE`` at a command line, where ``vocab`` is typed ``--vocab``.
     """
     return flag_name(name) if checkpoint.startswith("--") else name
 

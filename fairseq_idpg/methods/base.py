@@ -46,8 +46,8 @@ class WordEmbeddings:
         embeddings: V x d, the backbone's word embeddings; the last symbol is <mask>.
         specials: ids below this are no words.
         encode: text -> ids.
-        fingerprint: of the backbone, as its checkpoints keep it; None where nobody has told.
-        symbols: V, the dictionary's; empty where nobody has told.
+        fingerprint: of the backbone, as checkpoints keep it; None: not known.
+        symbols: V, the dictionary's; empty: not known.
     """
 
     embeddings: Tensor
@@ -66,7 +66,8 @@ class Method(nn.Module, ABC):
     Attributes:
         config: dataclass of the options that the method understands.
         slots: the fields of an ``Injection`` that ``injection`` fills; no two methods of a combination share one.
-        hides_pass: whether the head sees nothing of what others inject; no method with slots is joined.
+        hides_pass: whether the head sees nothing of what other methods inject, so that none with slots may be joined
+            with it.
         layers: those in which it fills its slots that are within the layers; see ``first_layer``.
         prompt_length: rows that the task reserves in every example; 0 when the input is not lengthened.
         representation: the kind of M(x) that ``injection`` wants, None if it wants none: a name in
@@ -76,8 +77,8 @@ class Method(nn.Module, ABC):
             ``compare``d; the loss, and what methods add to it besides, is that of the first.
         adds_loss: the option that has ``extra_loss`` added to the loss, as it is typed; None if nothing is.
         extra: what a training pass adds to the loss, from that pass until ``extra_loss`` has given it.
-        training_only: names (their beginnings) of tensors that are not needed once the method is trained.
-        folded: whether a checkpoint without these was loaded.
+        training_only: beginnings of the names of those tensors that are not needed once the method is trained.
+        folded: whether a checkpoint without these tensors was loaded.
         merged: whether the method stands in the backbone's weights, see ``merge``.
     """
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 else:
     Filled = Optional
 
+# Of an option that some preset turns on: a flag, which can only be given, could not turn it off again.
 TrueFalse: Any = ChoiceEnum(["true", "false"])
 
 
@@ -32,7 +33,7 @@ def option(
     None is how an option left open is told from one that was typed with the default's value.
 
     Args:
-        only_with: another option and the values of it with which this one has an effect.
+        only_with: another option and those of its values with which this one has an effect.
         changeable: whether a training may go on with another value: starting values, dropout.
         formerly: what checkpoints that are older than the option were trained with, where it has an effect.
     """

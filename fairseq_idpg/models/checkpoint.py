@@ -33,7 +33,7 @@ from ..saving.tensors import (
     as_digest,
     as_fingerprint,
     check_same_heads,
-    check_sizes,
+    check_shapes,
     is_ours,
     take_encoder,
 )
@@ -63,8 +63,8 @@ class SavesTrainableOnly(BaseFairseqModel):
         backbone_fingerprint: 32 bytes, saved with every checkpoint.
         backbone_file: where the weights come from; version 0.1 knew backbones by the bytes of their files.
         shared_weights: those that are read from that file when they are needed; None where there are none.
-        parts_read: how the names of those of the backbone's tensors begin that are read: its LM head's only where that
-            predicts.
+        parts_read: beginnings of the names of those of the backbone's tensors that are read; the LM head's are among
+            them only where it predicts.
         kept: what else a checkpoint keeps, by name. It travels as torch's extra state of a module, because that goes
             wherever the weights go: resume, validation, other processes (fairseq hands a task's own state to
             validation alone).
@@ -183,7 +183,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         return super().state_dict()
 
     def upgrade_state_dict_named(self, state_dict: Dict[str, Any], name: str) -> None:
-        """Completes a checkpoint from the loaded backbone, in place; of one of fairseq's own the encoder is the start.
+        """Completes a checkpoint from the loaded backbone, in place; one of fairseq's own is a start for the encoder.
 
         A checkpoint is this package's if it holds a fingerprint. Then nothing but the frozen backbone may be missing:
         the head and the method that this model was built with are random.
@@ -209,7 +209,7 @@ class SavesTrainableOnly(BaseFairseqModel):
                 logger.warning(UNRECORDED)
         else:
             take_encoder(state_dict, whole)
-        check_sizes(state_dict, whole)
+        check_shapes(state_dict, whole)
         if not all(key in state_dict for key in whole if key.startswith(self.parts_read)):
             self._check_same_backbone(state_dict[FINGERPRINT] if ours else None, old)
         if self.backbone_loaded and not (ours and self.args.save_full_model):

@@ -228,7 +228,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
 
 
 def again(method: Method, run: Callable[[], Tuple[Tensor, Dict[str, Any]]]) -> Tensor:
-    """The logits of a second pass; what methods add to the loss stays what the first, whose loss it is, has left."""
+    """The logits of a second pass. What methods add to the loss stays what the first has left, whose loss it is."""
     left = [(part, part.extra) for part in method.modules() if isinstance(part, Method)]
     logits, _ = run()
     for part, extra in left:

@@ -36,7 +36,7 @@ class KnownFile:
 
     Attributes:
         path: absolute, links followed.
-        changed: nanoseconds, of the contents and of the entry in the file system.
+        changed, entry_changed: when the contents, and the entry in the file system, were changed last, in nanoseconds.
         records: SHA-256 of the archive's directory, which holds the CRC-32 of each record.
         digests: of its tensors, by what they are of; no part of a comparison. Empty: nothing is known of the file.
     """

@@ -104,7 +104,7 @@ def take_encoder(state: State, whole: State) -> None:
         del state[key]
 
 
-def check_sizes(state: State, whole: State) -> None:
+def check_shapes(state: State, whole: State) -> None:
     """Raises InputError where a tensor has another shape, or is of another kind of numbers, than the model's."""
     for key, own in whole.items():
         theirs = state.get(key)

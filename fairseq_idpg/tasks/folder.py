@@ -63,7 +63,8 @@ def check_files(data: str, split: str, regression: Optional[bool], combine: bool
     ``regression``: whether labels are scores; None: whether the folder has any.
 
     Raises:
-        InputError: also for a path, which leads from input0, from input1 and from label to different things.
+        InputError: a file is damaged, or ``split`` is a path, which would mean another place in each of input0, input1
+            and label.
     """
     with reading_data():
         folder = DataFolder(Path(data), regression)

@@ -78,30 +78,29 @@ class Phrased:
 
 
 class Placed(NamedTuple):
-    """N examples and their template: ``a``, ``b`` are the lengths of their sentences in their places."""
+    """N examples and their template: ``a``, ``b`` are N lengths of their sentences in their places in it."""
 
     template: Template
     a: np.ndarray
     b: Optional[np.ndarray]
 
 
-def placed(template: Template, own: Sequence[np.ndarray], orders: Sequence[Sequence[Any]]) -> Placed:
+def in_places(template: Template, own: Sequence[np.ndarray], orders: Sequence[Sequence[Any]]) -> Placed:
     """The template, with the lengths that sentences have in their places in it.
 
     Args:
         own: N lengths of the first sentences, with pairs of the second ones too.
-        orders: the tokens of these sentences, closed by ``</s>``: some in one order, others in another.
+        orders: the tokens of these sentences, closed by ``</s>``: one data set for each place. Exchanged pairs are a
+            second such list in the other order, whose examples follow the first's.
     """
     lengths = [
-        own[number]
-        if number not in template.spaced
-        else in_place(template, number, [order[number] for order in orders])
-        for number in range(len(own))
+        lengths_in_place(template, number, [order[number] for order in orders]) if number in template.spaced else alone
+        for number, alone in enumerate(own)
     ]
     return Placed(template, lengths[0], lengths[1] if len(own) == 2 else None)
 
 
-def in_place(template: Template, number: int, texts: Sequence[Any]) -> np.ndarray:
-    """Lengths of the sentences of all ``texts`` in the place of the sentence ``number``."""
+def lengths_in_place(template: Template, number: int, texts: Sequence[Any]) -> np.ndarray:
+    """Lengths that the sentences of all data sets ``texts`` have in the place of the sentence ``number``."""
     rows = (text[i][:-1] for text in texts for i in range(len(text)))
     return np.asarray([len(template.place(number, row)) for row in rows], np.int64)

@@ -25,7 +25,7 @@ from ..representations.stored import Stored
 from .ordering import padding_waste
 from .phrasing import Phrased, Placed
 from .prompt_position import first_row, insertion_index, prompt_block
-from .shortening import Shortener, fit
+from .shortening import Shortener, fit, separators
 
 logger = logging.getLogger(__name__)
 
@@ -44,11 +44,6 @@ class PromptPlaces(NamedTuple):
     block: Tensor
     first_row: np.ndarray
     mask_index: Optional[np.ndarray] = None
-
-
-def separators(cfg: Any) -> int:
-    """``</s>`` between the sentences of a pair."""
-    return 1 if cfg.separator_token is None else 2
 
 
 def place_prompts(
@@ -72,11 +67,11 @@ def place_prompts(
     """
     block = prompt_block(cfg.prompt_position, prompt_length, dictionary.index(MASK), dictionary.eos())
     if placed is None:
-        shorten = fit(cfg, split, a, b, separators(cfg), prompt_length, rows=len(block))
+        shorten = fit(cfg, split, a, b, prompt_length, len(block))
         before = insertion_index(cfg.prompt_position, shorten.kept_a, shorten.kept_b, separators(cfg))
         return PromptPlaces(shorten, before, block, first_row(cfg.prompt_position, before))
     template = placed.template
-    cut = fit(cfg, split, placed.a, placed.b, separators(cfg), prompt_length, len(block), template.words)
+    cut = fit(cfg, split, placed.a, placed.b, prompt_length, len(block), template.words)
     phrased = Phrased(template, a, b, cut)
     before = insertion_index(cfg.prompt_position, phrased.sizes - 2, None)
     mask_index = phrased.mask_index + len(block) * (before <= phrased.mask_index)
@@ -102,11 +97,18 @@ class PromptedDataset(FairseqDataset):
         class_of: the model's classes of the folder's, asked at each batch, or None.
         questions: which question each example answers, or None.
 
-    Batches: ``src_tokens`` B x T (raw, for M(x)), ``prompted_tokens`` B x T', ``prompt_offset`` B, ``mask_index`` B
-    with a template (in what the encoder reads), ``representation`` B x w if ``representations`` has them, ``states``
-    T x B x d if ``states`` has them; ``answers_question`` B, and ``answer_em`` and ``answer_f1`` B of answers that are
-    texts, if ``questions`` has them; ``padded``, whether there are pads (prompted or not: every example is lengthened
-    by as much).
+    A batch has in its ``net_input``
+
+        src_tokens        B x T, the text alone, from which M(x) is computed
+        padded            whether there are pads; a prompt makes all examples longer by as much and adds none
+        prompted_tokens   B x T', with a prompt in the input: the text with placeholders for its rows
+        prompt_offset     B, with a prompt in the input: where the first placeholder is
+        mask_index        B, with a template: where ``<mask>`` is in what the encoder reads
+        representation    B x w, if ``representations`` has them
+        states            T x B x d, if ``states`` has them
+
+    and beside it, with ``questions``, ``answers_question`` B and, of answers that are texts, ``answer_em`` and
+    ``answer_f1`` B.
     """
 
     def __init__(

@@ -2,17 +2,15 @@
 
 import contextlib
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy as np
 import torch
 from fairseq.data.iterators import EpochBatchIterator
-from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
-from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
-from omegaconf import II
+from fairseq.tasks.sentence_prediction import SentencePredictionTask
 
 from ..arguments import TRAIN, check_task, check_tokens, reported
 from ..criterions.all_words import AllWords
@@ -25,9 +23,10 @@ from ..optim.half_precision import KeptHalfPrecision
 from ..out_of_memory import refuse_batch, refuse_to_skip
 from ..representations.fill import fill_cache, fill_states
 from ..representations.key import SplitText
-from ..representations.states import EXACT, StateCache, check_room, find_state_caches
+from ..representations.states import StateCache, check_room, find_state_caches
 from ..representations.stored import Stored, stored_representations
 from ..saving.record import Record
+from .config import SentencePredictionIDPGConfig
 from .folder import (
     both_lengths,
     check_files,
@@ -42,64 +41,13 @@ from .folder import (
 )
 from .labels import LabelOrder, check_kind, check_labelled, check_scored, load_labels
 from .ordering import arrangement, share_of_batch, share_of_tokens
-from .phrasing import placed
+from .phrasing import in_places
 from .prompt_position import check_position
-from .prompted_dataset import PromptedDataset, place_prompts, separators
-from .shortening import whole_sentences
+from .prompted_dataset import PromptedDataset, place_prompts
+from .shortening import separators, whole_sentences
 from .swapped_pairs import SwappedPairsAppended
 from .template import Template
 from .verbalisers import ClassWords, Phrasing, complete_phrasing, find_phrasing
-
-SwapPairs: Any = ChoiceEnum(["none", "append"])
-CacheType: Any = ChoiceEnum(["float32", "float16"])
-StateType: Any = ChoiceEnum([EXACT, "float16"])
-
-
-@dataclass
-class SentencePredictionIDPGConfig(SentencePredictionConfig):
-    """Options of the task besides those of fairseq's sentence_prediction."""
-
-    prompt_position: int = field(
-        default=0,
-        metadata={
-            "help": "where the prompt enters (paper, Figure 6): 0 after <s>, 1 before the first </s>, 2 before the "
-            "second sentence, 3 before the last </s>, 4 after the end as '</s> prompt </s>'; single sentences: 0, 1, 4"
-        },
-    )
-    swap_pairs: SwapPairs = field(
-        default="none",
-        metadata={"help": "append: train on every pair a second time with its two sentences exchanged (paper, A.4)"},
-    )
-    representation_cache: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "folder that keeps M(x) of every example, so that a training step runs the backbone once; shared "
-            "by all runs on the same backbone and text"
-        },
-    )
-    representation_cache_dtype: CacheType = field(default="float32", metadata={"help": "numbers in the cache"})
-    state_cache: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "folder that keeps, for every token, the frozen states that enter the first layer in which or "
-            "before which anything is trained or injected, so that a training step begins there; needs dropout 0"
-        },
-    )
-    state_cache_dtype: StateType = field(
-        default="model",
-        metadata={"help": "numbers in it: as the 'model' computes them, or 'float16', half the room of float32"},
-    )
-    group_by_length: bool = field(
-        default=False, metadata={"help": "train on batches of examples of similar length: less padding"}
-    )
-    total_batch_size: Optional[int] = field(
-        default=None,
-        metadata={
-            "help": "examples of one update over all processes and --update-freq; takes the place of --batch-size in "
-            "training (validation has that), and --max-tokens is of one update, too"
-        },
-    )
-    update_freq: List[int] = II("optimization.update_freq")
 
 
 @register_task("sentence_prediction_idpg", dataclass=SentencePredictionIDPGConfig)
@@ -210,11 +158,12 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             dataset = SwappedPairsAppended(dataset, a, b, separators(cfg), not cfg.no_shuffle, cfg.seed)
             a, b = np.concatenate([a, b]), np.concatenate([b, a])
         inputs = ["input0"] if b is None else ["input0", "input1"]
-        phrased = None
+        placed = None
         if self.template is not None:
             texts = [read_sentences(cfg.data, part, split, self.source_dictionary, combine) for part in inputs]
-            phrased = placed(self.template, [a] if b is None else [a, b], [texts, texts[::-1]] if swapped else [texts])
-        places = place_prompts(cfg, self.source_dictionary, split, a, b, self.prompt_length, phrased)
+            lengths, orders = [a] if b is None else [a, b], [texts, texts[::-1]] if swapped else [texts]
+            placed = in_places(self.template, lengths, orders)
+        places = place_prompts(cfg, self.source_dictionary, split, a, b, self.prompt_length, placed)
         arranged = [cfg.init_token, cfg.separator_token, swapped, *places.shorten.arrangement]
         text = SplitText(cfg.data, split, inputs, combine, examples, 2 if swapped else 1, arranged)
         self.datasets[split] = PromptedDataset(

@@ -84,18 +84,23 @@ def special_tokens(pairs: bool, separators: int) -> int:
     return 2 + separators if pairs else 2
 
 
-def text_room(
-    cfg: Any, pairs: bool, separators: int, prompt_length: int, rows: int, words: Optional[int] = None
-) -> int:
-    """Tokens of text that an example may have beside special tokens and the ``rows`` of a prompt.
+def separators(cfg: Any) -> int:
+    """``</s>`` between the sentences of a pair."""
+    return 1 if cfg.separator_token is None else 2
+
+
+def text_room(cfg: Any, pairs: bool, prompt_length: int, rows: int, words: Optional[int] = None) -> int:
+    """Tokens of text that an example may have beside special tokens and a prompt.
 
     Args:
+        cfg: the task's options.
+        rows: tokens that the prompt adds, separators around it counted.
         words: tokens of a template, with ``<s>`` and ``</s>``, if the sentences stand in one.
 
     Raises:
         InputError: there is no room.
     """
-    room = cfg.max_positions - (special_tokens(pairs, separators) if words is None else words) - rows
+    room = cfg.max_positions - (special_tokens(pairs, separators(cfg)) if words is None else words) - rows
     if room < (2 if pairs else 1):
         raise InputError(
             f"--prompt-length {prompt_length} leaves no room for text within --max-positions {cfg.max_positions}: give "
@@ -114,21 +119,20 @@ def fit(
     split: str,
     a: np.ndarray,
     b: Optional[np.ndarray],
-    separators: int,
     prompt_length: int,
     rows: int,
     words: Optional[int] = None,
 ) -> Shortener:
-    """What cuts the sentences of a split to the room beside the ``rows`` of a prompt; nothing is ever cut silently.
+    """What cuts the sentences of a split to the room that a prompt leaves; nothing is ever cut silently.
 
     Args:
-        cfg: the task's options.
-        words: see ``text_room``.
+        cfg, rows, words: see ``text_room``.
+        a, b: N lengths of the sentences; ``b`` None for single ones.
 
     Raises:
         InputError: there is no room, or an example that is too long may not be cut.
     """
-    room = text_room(cfg, b is not None, separators, prompt_length, rows, words)
+    room = text_room(cfg, b is not None, prompt_length, rows, words)
     lengths = a if b is None else a + b
     too_long = np.flatnonzero(lengths > room)
     method, only = str(cfg.shorten_method), cfg.shorten_data_split_list
@@ -142,7 +146,7 @@ def fit(
         )
     if len(too_long):
         logger.warning("split %s: shortening %d examples to %d tokens of text", split, len(too_long), room)
-    return Shortener(a, b, *kept_lengths(a, b, room), separators, method == "random_crop", cfg.seed)
+    return Shortener(a, b, *kept_lengths(a, b, room), separators(cfg), method == "random_crop", cfg.seed)
 
 
 @contextlib.contextmanager

@@ -109,12 +109,16 @@ def versions_of_data(runs: Iterable[Run]) -> list[tuple[set[str], list[Run]]]:
 
 
 def still_failed(failed: Iterable[Run], done: Iterable[Run]) -> list[Run]:
-    """Failed runs without those of a cell whose finished ones were trained otherwise, or have that rate and seed."""
+    """The failed runs that are missing in a table.
+
+    Those whose cell has no finished run; or some that were trained alike, none of them at the same learning rate and
+    seed.
+    """
     cells = grouped(done, _cell)
-    return [run for run in failed if _cell(run) not in cells or _counts(run, cells[_cell(run)])]
+    return [run for run in failed if _cell(run) not in cells or _is_missing(run, cells[_cell(run)])]
 
 
-def _counts(failed: Run, done: Iterable[Run]) -> bool:
+def _is_missing(failed: Run, done: Iterable[Run]) -> bool:
     alike = [run for run in done if is_variant(failed, run)]
     return bool(alike) and all((failed["lr"], failed["seed"]) != (run["lr"], run["seed"]) for run in alike)
 
@@ -126,7 +130,7 @@ def _cell(run: Run) -> tuple[Any, ...]:
 def is_variant(failed: Run, done: Run) -> bool:
     """Whether a failed run is of the same table cell as one that has finished, and was to be trained alike.
 
-    It may not know all of itself.
+    A run that failed early does not know all of its settings; what it does not know may be those of the other.
     """
     known = _cell(failed) == _cell(done) and protocol_of(failed) == protocol_of(done)
     same_backbone = failed["backbone"]["sha256"] in ("", done["backbone"]["sha256"])
@@ -135,7 +139,7 @@ def is_variant(failed: Run, done: Run) -> bool:
 
 
 def _may_be_as_long(failed: Run, done: Run) -> bool:
-    """Of prompts: a run that failed before its model was there knows at most the length that it was asked for."""
+    """Whether the prompts may be equally long: a run that failed before its model was there knows options at most."""
     if failed.get("prompt_length") is not None:
         return failed["prompt_length"] == done["prompt_length"]
     if None in (failed.get("given_options"), done.get("given_options")):

@@ -66,7 +66,13 @@ def protocol(scope: Scope, tasks: Collection[str], scores: str = "ours") -> list
 
 
 def rates_notes(rows: Mapping[Any, RowScores]) -> list[str]:
-    """How learning rates were compared that have not all the seeds of the chosen one; by (K, row, ...) and task."""
+    """Notes on learning rates that do not have all the seeds of the chosen one: on which seeds they were compared.
+
+    And which of them was better on these seeds than the chosen one.
+
+    Args:
+        rows: scores by (K, row, ...) and task.
+    """
     counts: Counter[str] = Counter()
     compared: dict[str, dict[str, list[str]]] = {}
     better = []
@@ -266,7 +272,10 @@ def incomplete(rows: Mapping[tuple[int | None, str], RowScores], seeds: Collecti
 
 
 def fewer_seeds(scope: Scope) -> list[str]:
-    """The same of figures, whose numbers are not marked; with the prompt where others of a row and task lack others."""
+    """``incomplete`` for figures, whose numbers are not marked.
+
+    The prompt is named too, where another prompt of the same row and task lacks other seeds.
+    """
     seeds = set(seeds_of(scope))
     lacking: dict[str, list[str]] = {}
     for (row, task, k), runs in grouped(scope.done, itemgetter("row", "task", "k")).items():

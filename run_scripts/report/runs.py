@@ -25,9 +25,9 @@ class Results:
 
     Attributes:
         place: as it was named.
-        continued: runs that go on from those of another task; of no table of runs on a task alone.
-        supplementary: trainings of a backbone for other runs; of no table, as the split that they report has chosen
-            their checkpoint, whatever their selection.
+        continued: runs that go on from those of another task; in tables of transfer alone.
+        supplementary: trainings of a backbone for other runs; in no table but the overview, because their checkpoint
+            was chosen on the split that they report, whatever their selection.
     """
 
     place: Path

@@ -207,10 +207,10 @@ def option_value(experiment: Experiment, name: str) -> str | None:
 
 
 def number_given(experiment: Experiment, name: str, usual: int) -> int:
-    """The same of a whole number, or what is usual.
+    """The value of one of the experiment's further options, a whole number; ``usual`` where it is not given.
 
     Raises:
-        InputError: it is none.
+        InputError: it is no whole number.
     """
     value = option_value(experiment, name)
     try:

@@ -68,5 +68,5 @@ def _plain_betas(words: Sequence[str]) -> Iterable[str]:
 
 
 def betas(value: str) -> str:
-    """ "(0.9, 0.98)" of that text, or of a list of the two numbers."""
+    """The two numbers of a text, such as ``[0.9, 0.98]``, as fairseq reads them: ``(0.9, 0.98)``."""
     return repr(parse_pair("adam_betas", value.strip()))

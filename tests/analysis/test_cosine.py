@@ -13,9 +13,9 @@ import torch
 from fairseq_idpg.analysis import cosine as cosine_module
 from fairseq_idpg.analysis.__main__ import main
 from fairseq_idpg.analysis.cosine import Ranking, numbers, report
-from fairseq_idpg.analysis.loaded import load_dictionary, load_trained, load_untrained
 from fairseq_idpg.analysis.plots import bar_figure
 from fairseq_idpg.analysis.sentences import SINGLE_POSITION, cut_sentences, sentence_dataset
+from fairseq_idpg.inference.trained import load_dictionary, load_trained, load_untrained
 from preprocess.data_folder import DataFolder
 from tests.analysis.conftest import PAIRS, edited
 from tests.analysis.plain_pass import plain_cosine, plain_pearson, plain_ranks, plain_state

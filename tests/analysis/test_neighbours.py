@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from fairseq_idpg.analysis.__main__ import main
-from fairseq_idpg.analysis.loaded import load_dictionary, load_trained
-from fairseq_idpg.analysis.neighbours import NearestWords
-from fairseq_idpg.analysis.vocabulary import Vocabulary
+from fairseq_idpg.inference.trained import load_dictionary, load_trained
+from fairseq_idpg.inference.vocabulary import NearestWords, Vocabulary
 from preprocess.data_folder import DataFolder
 from preprocess.dictionary import FILLER
 from tests.analysis.conftest import edited

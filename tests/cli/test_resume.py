@@ -9,7 +9,7 @@ import torch
 
 from fairseq_idpg.saving.checksum import with_progress_checksums
 from tests.folders import same_tensors, train, write_folder
-from tests.saving.test_lock import another_process
+from tests.training.test_lock import another_process
 
 
 def model(folder, name="checkpoint_last.pt"):

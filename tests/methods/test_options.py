@@ -13,7 +13,7 @@ from fairseq_idpg.methods.options import fill_options, joined_options, option, o
 from fairseq_idpg.methods.registry import PRESETS, Preset, register_preset
 from fairseq_idpg.models.config import METHOD_OPTIONS, BackboneConfig
 from fairseq_idpg.optim.grouped_adam import GroupedAdamConfig
-from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGConfig
+from fairseq_idpg.tasks.config import SentencePredictionIDPGConfig
 
 
 @dataclass

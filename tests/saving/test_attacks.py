@@ -11,9 +11,9 @@ import torch
 from fairseq.models.roberta.model import RobertaClassificationHead
 
 from checkpoints.convert_released import convert
-from fairseq_idpg.analysis.loaded import load_dictionary, load_trained
 from fairseq_idpg.backbone.loading import read_backbone
 from fairseq_idpg.errors import InputError
+from fairseq_idpg.inference.trained import load_dictionary, load_trained
 from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.prompts.initial import load_saved
 from fairseq_idpg.methods.prompts.task_prompts import TaskPrompts

@@ -19,7 +19,7 @@ from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.saving import host
+from fairseq_idpg.training import host
 
 
 @contextlib.contextmanager

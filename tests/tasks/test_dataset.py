@@ -12,10 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.tasks.sentence_prediction_idpg import (
-    SentencePredictionIDPGConfig,
-    SentencePredictionIDPGTask,
-)
+from fairseq_idpg.tasks.config import SentencePredictionIDPGConfig
+from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGTask
 from tests.folders import write_folder
 from tests.helpers import EOS, PAD, prompted
 

@@ -74,10 +74,10 @@ def test_every_window_comes_up():
 
 @pytest.mark.parametrize(("pairs", "least"), [(True, 2), (False, 1)])
 def test_every_sentence_has_room_for_a_token(pairs, least):
-    cfg, rows = SimpleNamespace(max_positions=20), 20 - special_tokens(pairs, 2) - least
-    assert text_room(cfg, pairs, 2, 5, rows) == least
+    cfg, rows = SimpleNamespace(max_positions=20, separator_token=2), 20 - special_tokens(pairs, 2) - least
+    assert text_room(cfg, pairs, 5, rows) == least
     with pytest.raises(InputError, match="--prompt-length 5 leaves no room for text within --max-positions 20"):
-        text_room(cfg, pairs, 2, 5, rows + 1)
+        text_room(cfg, pairs, 5, rows + 1)
 
 
 def test_what_fits_is_untouched():

@@ -137,8 +137,8 @@ class PromptMethod(Method):
         in_input: whether the prompt has rows in the input.
         reads_words: whether the input's rows are made from the text's word embeddings.
         shared: what ``initial_rows`` are, in words; None where inputs share no rows.
-        shows_no_example: why analyses show those of no single example, in words that follow the method's name; None
-            where they do. A method whose rows depend on the input replaces both.
+        shows_no_example: why analyses cannot show the rows of a single example, in words that follow the method's name;
+            None where they can. A method whose rows depend on the input replaces both.
     """
 
     reads_words = False

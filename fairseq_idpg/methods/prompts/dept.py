@@ -51,6 +51,11 @@ class LowRankRows(nn.Module):
         """M x d."""
         return self.scale * (self.a @ self.b)
 
+    def describe(self) -> str:
+        """For the log."""
+        length, rank = self.a.shape
+        return f"rank {rank} added to the words of the first {length} tokens"
+
 
 class DePT(TaskPrompts):
     """P = table, and E_j + alpha / sqrt(r) (A B)_j for the word embedding of token j < M.
@@ -77,8 +82,7 @@ class DePT(TaskPrompts):
         return list(self.words.parameters())
 
     def describe(self) -> str:
-        length, rank = self.words.a.shape
-        return f"{super().describe()}; rank {rank} added to the words of the first {length} tokens"
+        return f"{super().describe()}; {self.words.describe()}"
 
 
 register_preset("dept", DePT, prompt_length=40)

@@ -33,7 +33,7 @@ from ..registry import register_preset
 from .base import TABLE_STD, PromptConfig
 from .dept import LowRankRows
 from .initial import load_saved, set_initial_rows
-from .task_prompts import TaskPrompts
+from .task_prompts import TRAIN_ON_WITH_IT, TaskPrompts
 
 
 def padded(rows: Tensor, count: int) -> Tensor:
@@ -150,7 +150,7 @@ class EPT(TaskPrompts):
     """
 
     config = EPTConfig
-    folded_remedy = "train on from a checkpoint that has it, written without --no-save-optimizer-state"
+    folded_remedy = TRAIN_ON_WITH_IT
 
     def __init__(self, cfg: EPTConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
@@ -225,10 +225,7 @@ class EPT(TaskPrompts):
         return [] if self.words is None else list(self.words.parameters())
 
     def describe(self) -> str:
-        if self.words is None:
-            return super().describe()
-        length, rank = self.words.a.shape
-        return f"{super().describe()}; rank {rank} added to the words of the first {length} tokens"
+        return super().describe() if self.words is None else f"{super().describe()}; {self.words.describe()}"
 
 
 register_preset("ept", EPT, prompt_length=60, prompt_init="vocabulary", words_rank=30)

@@ -18,7 +18,7 @@ from torch import Tensor
 from preprocess.dictionary import FILLER
 from preprocess.flags import flag_name
 
-from ...backbone.loading import Backbone, names_of_today, read_checkpoint
+from ...backbone.loading import names_of_today, read_checkpoint, weights_digest
 from ...errors import InputError
 from ...saving.tensors import FINGERPRINT, LM_HEAD, STACK, as_digest
 from ..base import WordEmbeddings
@@ -149,8 +149,8 @@ def on_other_backbone(options: Dict[str, Any], tensors: Dict[str, Tensor], words
     if ours is None:
         return False
     if options.get("no_freeze_backbone"):
-        trained = Backbone("", {}, names_of_today(tensors))
-        digests = [trained.fingerprint(parts) for parts in ((STACK,), (STACK, LM_HEAD))]
+        trained = names_of_today(tensors)
+        digests = [weights_digest(trained, parts) for parts in ((STACK,), (STACK, LM_HEAD))]
         return as_digest(ours) not in digests
     theirs = tensors.get(FINGERPRINT)
     return theirs is not None and not torch.equal(theirs, ours.cpu())

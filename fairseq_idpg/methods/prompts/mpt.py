@@ -26,7 +26,7 @@ from ..registry import register_preset
 from .base import TABLE_STD
 from .initial import load_saved, set_initial_rows
 from .sources import SourceConfig, read_sources, source_paths
-from .task_prompts import TaskPrompts
+from .task_prompts import TRAIN_ON_WITH_IT, TaskPrompts
 
 Start: Any = ChoiceEnum(["ones", "normal"])
 
@@ -64,7 +64,7 @@ class MPT(TaskPrompts):
     """
 
     config = MPTConfig
-    folded_remedy = "train on from a checkpoint that has it, written without --no-save-optimizer-state"
+    folded_remedy = TRAIN_ON_WITH_IT
 
     def make_network(self, cfg: Any, out: int) -> Optional[nn.Module]:
         return SharedPrompt(len(self.places), self.rows, self.width)

@@ -10,8 +10,8 @@ low-rank: see ``dpt``
 Differs from the papers in: P-tuning's prompts stand where --prompt-position says instead of within a written template,
 and its language model stays frozen.
 
-E is t x d, from N(0, 1), as all that have it draw it; m is --reparameterization-hidden-size; out is the places of a
-prompt times d, or 2 d with keys and values.
+Each gives P, t x out: out is the number of the prompt's places times d, or times 2 d with keys and values. E is t x d
+and starts from N(0, 1), as in all papers that have it. --reparameterization-hidden-size is m, of low-rank r.
 """
 
 from typing import Callable, Dict
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 
 class LSTMNetwork(nn.Module):
-    """P = W2 ReLU(W1 BiLSTM(E) + b1) + b2; two layers, d/2 each way, t x (places d) or t x (places 2 d).
+    """P = W2 ReLU(W1 BiLSTM(E) + b1) + b2; the LSTM has two layers, d/2 wide each way.
 
     t d + 12 d^2 + 16 d + d^2 + d + d out + out parameters.
     """
@@ -38,7 +38,7 @@ class LSTMNetwork(nn.Module):
 
 
 class MLPNetwork(nn.Module):
-    """P = W2 ReLU(W1 E + b1) + b2, t x (places d) or t x (places 2 d). t d + d^2 + d + d out + out parameters."""
+    """P = W2 ReLU(W1 E + b1) + b2. t d + d^2 + d + d out + out parameters."""
 
     def __init__(self, length: int, width: int, out: int, hidden: int):
         super().__init__()
@@ -55,10 +55,7 @@ class MLPNetwork(nn.Module):
 
 
 class DeepMLPNetwork(MLPNetwork):
-    """P = W3 ReLU(W2 ReLU(W1 E + b1) + b2) + b3, t x (places d) or t x (places 2 d).
-
-    t d + d m + m + m^2 + m + m out + out parameters.
-    """
+    """P = W3 ReLU(W2 ReLU(W1 E + b1) + b2) + b3. t d + d m + m + m^2 + m + m out + out parameters."""
 
     def layers(self, width: int, out: int, hidden: int) -> nn.Sequential:
         first, second, last = nn.Linear(width, hidden), nn.Linear(hidden, hidden), nn.Linear(hidden, out)
@@ -66,14 +63,14 @@ class DeepMLPNetwork(MLPNetwork):
 
 
 class PrefixMLPNetwork(MLPNetwork):
-    """P = W2 tanh(W1 E + b1) + b2, t x (places d) or t x (places 2 d). t d + d m + m + m out + out parameters."""
+    """P = W2 tanh(W1 E + b1) + b2. t d + d m + m + m out + out parameters."""
 
     def layers(self, width: int, out: int, hidden: int) -> nn.Sequential:
         return nn.Sequential(nn.Linear(width, hidden), nn.Tanh(), nn.Linear(hidden, out))
 
 
 class LowRankNetwork(nn.Module):
-    """P = A B, both random, t x (places d) or t x (places 2 d). r (t + out) parameters, r being the hidden size.
+    """P = A B, both random. r (t + out) parameters.
 
     A: t x r from N(0, 1 / r); B: r x out from N(0, 0.02^2), so that P starts with the size that a table has; with
     --prompt-init uniform both from (-0.5, 0.5).

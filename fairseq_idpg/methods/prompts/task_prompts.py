@@ -29,6 +29,8 @@ from ..registry import register_preset
 from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod
 from .reparameterization import NETWORKS, LowRankNetwork
 
+TRAIN_ON_WITH_IT = "train on from a checkpoint that has it, written without --no-save-optimizer-state"  # the network
+
 Network: Any = ChoiceEnum(["none", *NETWORKS])
 
 
@@ -52,6 +54,9 @@ class TaskPrompts(PromptMethod):
     ``table``: places x rows x d, drawn from N(0, 0.02^2); rows is t, or 2 t (t keys, then t values). With a
     ``reparameterization`` it is no parameter but what that network gave last: at the last switch to evaluation or save.
     Trainable parameters: places * rows * d, or the network's.
+
+    Attributes:
+        folded_remedy: what to do instead, for whoever trains on from a checkpoint that has left its network out.
     """
 
     config = TaskPromptConfig

@@ -9,10 +9,14 @@ import os
 import shutil
 import tempfile
 
+import numpy as np
 import pytest
 import torch
 
+from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
+from preprocess.glove_folder import write_facts
+from preprocess.split_facts import token_digests
 from run_scripts.run.preflight import check_saving, parse
 from run_scripts.sweep import __main__ as sweep
 from tests.folders import renamed, write_backbone, write_folder
@@ -137,6 +141,28 @@ def test_word_vectors_of_other_text(checked, world, tmp_path):
     (data / "glove").mkdir()
     (data / "glove" / "glove.json").write_text(json.dumps({"dim": 300, "sha256": {}}))
     assert "glove/train.npy is missing or damaged" in checked(data=str(tmp_path), rows=["m-idpg-phm-glove"])
+
+
+def test_word_vectors_of_this_text(world, tmp_path, capfd):
+    """Also of tasks that the model answers without training on them."""
+    folders = {task: shutil.copytree(world.data / f"{task}-bin", tmp_path / task) for task in ("MRPC", "RTE")}
+    folders["QQP"] = shutil.copytree(world.data / "MRPC-bin", tmp_path / "QQP")
+    for folder in folders.values():
+        write_vectors(folder, width=8)
+    keys = {"data": {task: str(folder) for task, folder in folders.items()}, "rows": ["m-idpg-phm-glove"]}
+    sweep.main([str(world.config(tmp_path, **keys)), "--results", str(tmp_path / "results"), "--dry-run"])
+    keys.update(tasks=["MRPC"], eval_tasks=["QQP"])
+    sweep.main([str(world.config(tmp_path, **keys)), "--results", str(tmp_path / "results"), "--dry-run"])
+    assert capfd.readouterr().out.count("2 of 2 runs are missing") == 2
+
+
+def write_vectors(folder, width):
+    """What ``python -m preprocess glove`` leaves in a folder, all zeros."""
+    (folder / "glove").mkdir()
+    for split, count in SPLITS.items():
+        np.save(folder / "glove" / f"{split}.npy", np.zeros((count, width), np.float32))
+    text = {name: digest for split in SPLITS for name, digest in token_digests(DataFolder(folder), split).items()}
+    write_facts(folder / "glove", {"dim": width, "sha256": text})
 
 
 def test_starts_that_do_not_fit(checked, world, tmp_path):

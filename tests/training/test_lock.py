@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.saving import lock
+from fairseq_idpg.training import lock
 
 
 @pytest.fixture(autouse=True)

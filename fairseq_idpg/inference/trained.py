@@ -1,4 +1,4 @@
-"""Loading what is analysed: a trained checkpoint, of this package or of fairseq itself, or an untouched backbone."""
+"""Loading a model to look at: a trained checkpoint, of this package or of fairseq itself, or an untouched backbone."""
 
 import os
 from dataclasses import dataclass

@@ -4,8 +4,8 @@ import ast
 from typing import Any, Dict, Optional
 
 from ..errors import InputError
-from .configuration import check_overrides, shown
-from .resuming import FIXED
+from ..saving.configuration import check_overrides, shown
+from .kept_options import FIXED
 
 
 def parse_overrides(text: Optional[str]) -> Dict[str, Any]:

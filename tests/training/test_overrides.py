@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.saving.overrides import parse_overrides
+from fairseq_idpg.training.overrides import parse_overrides
 
 WRONG = {
     "{'backbone': 5}": "says --backbone 5, which is no str: give another",

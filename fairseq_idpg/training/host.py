@@ -24,11 +24,12 @@ from ..optim.choices import check_optimizer_overrides
 from ..optim.plateau import go_on, load_plateau, state_of_plateau
 from ..optim.without_compiler import import_no_compiler
 from ..out_of_memory import validate_batch
+from ..saving.reading import load_state
+from ..saving.whole_files import copy_whole, leftovers, save_whole
+from .kept_options import KeptOptions
 from .lock import hold
 from .overrides import parse_overrides
-from .reading import load_state
-from .resuming import BEST, KeptOptions, KeptPatience, ended, loaded_commands, tell_of_other_files, will_resume
-from .whole_files import copy_whole, leftovers, save_whole
+from .resuming import BEST, KeptPatience, ended, loaded_commands, tell_of_other_files, will_resume
 
 logger = logging.getLogger(__name__)
 

@@ -1,13 +1,15 @@
-"""The symbols of a dictionary as readable words."""
+"""The symbols of a dictionary as readable words, and which of them are nearest to a row of numbers."""
 
 from pathlib import Path
-from typing import Optional, Sequence
+from typing import List, Optional, Sequence, Tuple
 
 import torch
+import torch.nn.functional as F
 from fairseq.data import Dictionary
 from torch import Tensor
 
 from preprocess.checksums import FOLDER_FACTS
+from preprocess.columns import aligned
 from preprocess.data_folder import DataFolder
 from preprocess.dictionary import FILLER, MASK
 from preprocess.encoders import load_encoder, vocab_folder
@@ -15,7 +17,7 @@ from preprocess.encoders.base import Encoder
 from preprocess.words import folder_encoder
 
 from ..errors import InputError
-from .loaded import load_dictionary
+from .trained import load_dictionary
 
 NO_TEXT = "\N{REPLACEMENT CHARACTER}"  # what bytes that are no whole character are decoded to
 
@@ -87,3 +89,34 @@ def find_encoder(source: Path, bpe: Optional[str], vocab: Optional[Path]) -> Opt
     if bpe or vocab:
         return load_encoder(bpe or "gpt2", vocab_folder(bpe or "gpt2", vocab))
     return None
+
+
+class NearestWords:
+    """The words whose embeddings (V x d) point where a row of the same width points."""
+
+    def __init__(self, vocabulary: Vocabulary, embeddings: Tensor):
+        self.vocabulary = vocabulary
+        self.candidates = vocabulary.candidates()
+        self.directions = F.normalize(embeddings[self.candidates], dim=1)
+
+    def find(self, rows: Tensor, top: int, what: str = "--top") -> Tuple[Tensor, Tensor]:
+        """R x d rows -> cosines and ids of the nearest words, R x top each, nearest first.
+
+        Args:
+            what: names ``top`` in errors.
+
+        Raises:
+            InputError: there are not so many words.
+        """
+        if not 1 <= top <= len(self.candidates):
+            raise InputError(f"{what} {top}: {self.vocabulary.path} has {len(self.candidates)} words, give 1 to that")
+        cosines, places = (F.normalize(rows, dim=1) @ self.directions.T).topk(top, dim=1)
+        return cosines, self.candidates[places]
+
+    def lines(self, rows: Tensor, top: int) -> List[str]:
+        """A line for each row: its number, then words and cosines."""
+        cells = []
+        for number, (row, cosines, ids) in enumerate(zip(rows, *self.find(rows, top)), start=1):
+            near = [f"{self.vocabulary.word(i)} {cosine:.3f}" for i, cosine in zip(ids.tolist(), cosines.tolist())]
+            cells.append([f"  row {number}", *(near if row.any() else ["all zero", *[""] * (top - 1)])])
+        return aligned(cells, left=range(top + 1))

@@ -1,0 +1,61 @@
+"""Options of ``sentence_prediction_idpg``."""
+
+from dataclasses import dataclass, field
+from typing import Any, List, Optional
+
+from fairseq.dataclass import ChoiceEnum
+from fairseq.tasks.sentence_prediction import SentencePredictionConfig
+from omegaconf import II
+
+from ..representations.states import EXACT
+
+SwapPairs: Any = ChoiceEnum(["none", "append"])
+CacheType: Any = ChoiceEnum(["float32", "float16"])
+StateType: Any = ChoiceEnum([EXACT, "float16"])
+
+
+@dataclass
+class SentencePredictionIDPGConfig(SentencePredictionConfig):
+    """Options of the task besides those of fairseq's sentence_prediction."""
+
+    prompt_position: int = field(
+        default=0,
+        metadata={
+            "help": "where the prompt enters (paper, Figure 6): 0 after <s>, 1 before the first </s>, 2 before the "
+            "second sentence, 3 before the last </s>, 4 after the end as '</s> prompt </s>'; single sentences: 0, 1, 4"
+        },
+    )
+    swap_pairs: SwapPairs = field(
+        default="none",
+        metadata={"help": "append: train on every pair a second time with its two sentences exchanged (paper, A.4)"},
+    )
+    representation_cache: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "folder that keeps M(x) of every example, so that a training step runs the backbone once; shared "
+            "by all runs on the same backbone and text"
+        },
+    )
+    representation_cache_dtype: CacheType = field(default="float32", metadata={"help": "numbers in the cache"})
+    state_cache: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "folder that keeps, for every token, the frozen states that enter the first layer in which or "
+            "before which anything is trained or injected, so that a training step begins there; needs dropout 0"
+        },
+    )
+    state_cache_dtype: StateType = field(
+        default="model",
+        metadata={"help": "numbers in it: as the 'model' computes them, or 'float16', half the room of float32"},
+    )
+    group_by_length: bool = field(
+        default=False, metadata={"help": "train on batches of examples of similar length: less padding"}
+    )
+    total_batch_size: Optional[int] = field(
+        default=None,
+        metadata={
+            "help": "examples of one update over all processes and --update-freq; takes the place of --batch-size in "
+            "training (validation has that), and --max-tokens is of one update, too"
+        },
+    )
+    update_freq: List[int] = II("optimization.update_freq")

@@ -194,9 +194,9 @@ def check_model(experiment: Experiment, folder: DataFolder, args: Namespace) -> 
     if getattr(args, "representation", None) == GLOVE:
         args.representation_width = vectors_width(experiment.data, width)
         for split in ("train", "valid"):
-            load_vectors(experiment.data, split, count_examples(folder, split), args.representation_width)
+            load_vectors(experiment.data, split, args.representation_width)
         for data in experiment.eval_data:
-            load_vectors(data, REPORTED, count_examples(DataFolder(Path(data)), REPORTED), args.representation_width)
+            load_vectors(data, REPORTED, args.representation_width)
     check_geometry(backbone_of(experiment.backbone), args, dictionary_of(folder.path))
     method = find_preset(args.method).build(args, Geometry.of(args))
     check_effects(args, args, method)

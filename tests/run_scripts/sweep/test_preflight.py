@@ -17,6 +17,7 @@ from run_scripts.run.preflight import check_saving, parse
 from run_scripts.sweep import __main__ as sweep
 from tests.folders import renamed, write_backbone, write_folder
 from tests.helpers import tiny_model
+from tests.representations.test_word_vectors import write_vectors
 from tests.run_scripts.tiny import IDPG, OPTIONS, SPLITS
 
 
@@ -137,6 +138,16 @@ def test_word_vectors_of_other_text(checked, world, tmp_path):
     (data / "glove").mkdir()
     (data / "glove" / "glove.json").write_text(json.dumps({"dim": 300, "sha256": {}}))
     assert "glove/train.npy is missing or damaged" in checked(data=str(tmp_path), rows=["m-idpg-phm-glove"])
+
+
+def test_word_vectors_of_the_text(world, tmp_path, capfd):
+    folders = {task: write_folder(tmp_path / task, splits=SPLITS) for task in ("MRPC", "QQP")}
+    for folder in folders.values():
+        write_vectors(folder)
+    data = {task: str(folder) for task, folder in folders.items()}
+    config = world.config(tmp_path, data=data, tasks=["MRPC"], rows=["m-idpg-phm-glove"], eval_tasks=["QQP"])
+    sweep.main([str(config), "--results", str(tmp_path / "results"), "--dry-run"])
+    assert "2 of 2 runs are missing" in capfd.readouterr().out
 
 
 def test_starts_that_do_not_fit(checked, world, tmp_path):

@@ -170,6 +170,15 @@ def _check_supported(args: Namespace) -> None:
         if getattr(args, name, DEFAULTS[name]) != DEFAULTS[name]:
             raise InputError(f"{given(args, name)} is not supported: {reason}: leave it out")
     _check_flags(args)
+    _check_splits(args)
+    if args.ddp_backend not in BACKENDS:
+        remedy = "legacy_ddp" if args.cpu else "pytorch_ddp"
+        raise InputError(f"{given(args, 'ddp_backend')} is not supported: {SHARDING}: give {remedy}")
+    if args.tpu and not args.bf16:
+        raise InputError("--tpu is not supported: leave it out")
+
+
+def _check_splits(args: Namespace) -> None:
     if not args.train_subset.startswith(TRAIN):
         raise InputError(
             f"--train-subset {args.train_subset} is not taken for training: give a name that begins with {TRAIN}"
@@ -180,11 +189,16 @@ def _check_supported(args: Namespace) -> None:
                 f"--valid-subset {args.valid_subset} is not supported: {split} is read as training examples: leave it "
                 f"out, and ask fairseq-validate --valid-subset {split} afterwards"
             )
-    if args.ddp_backend not in BACKENDS:
-        remedy = "legacy_ddp" if args.cpu else "pytorch_ddp"
-        raise InputError(f"{given(args, 'ddp_backend')} is not supported: {SHARDING}: give {remedy}")
-    if args.tpu and not args.bf16:
-        raise InputError("--tpu is not supported: leave it out")
+    if args.combine_valid_subsets and not trains(args):
+        raise InputError(
+            "--combine-valid-subsets has no effect here: fairseq-validate scores each --valid-subset by itself: leave "
+            "it out"
+        )
+    if args.combine_valid_subsets and args.valid_subset != DEFAULTS["valid_subset"]:
+        raise InputError(
+            f"--combine-valid-subsets with --valid-subset {args.valid_subset}: valid, valid1 ... are joined, and no "
+            "others are read: leave one of them out"
+        )
 
 
 def trains(args: Namespace) -> bool:

@@ -34,15 +34,15 @@ KEPT = (  # in this order; nothing else is published
     *("status", "reason", "read_sha256", "versions", "git", "finished"),
 )
 ALWAYS = {"k", *NEEDED["done"]}  # also where they are null
+EXACT = {"lr", "warm_up"}  # which were asked for, and are no scores
 DIGITS = 8  # of a score: enough for every report to say the same
 
 
 def published(run: Run, results: Results) -> Run:
     """The record of a run, with what its log says where records of its time did not."""
     known = {**found_again(run, results), **run}
-    return {
-        name: shown(known[name]) for name in KEPT if known.get(name) is not None or (name in ALWAYS and name in known)
-    }
+    found = {name: known[name] for name in KEPT if known.get(name) is not None or (name in ALWAYS and name in known)}
+    return {name: value if name in EXACT else shown(value) for name, value in found.items()}
 
 
 def found_again(run: Run, results: Results) -> Run:

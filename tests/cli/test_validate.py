@@ -70,3 +70,8 @@ def test_a_precision_that_it_has_not(pairs, checkpoint, precision):
         f"fairseq_idpg: {precision} has no effect here: fairseq-validate computes in float32, or with --fp16 in "
         "float16: leave it out"
     )
+
+
+def test_splits_are_not_joined_here(pairs, checkpoint):
+    refused = validate(pairs, checkpoint, "--combine-valid-subsets", succeed=False)
+    assert refused.last_line.startswith("fairseq_idpg: --combine-valid-subsets has no effect here: fairseq-validate")

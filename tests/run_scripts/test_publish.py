@@ -80,6 +80,14 @@ def test_reports_say_the_same_of_records(results, tmp_path, capsys, monkeypatch,
     assert "m-idpg-phm" in said and said[: len(said) // 2] == said[len(said) // 2 :]
 
 
+def test_learning_rates_stay_as_they_are(tmp_path):
+    """Those of a grid of equal ratios have more digits than a score is given."""
+    rates = [3.1622776601683795e-05, 1.0000000000000001e-09, 1.4e-09]
+    runs = [made.run("adapter", "CR", seed, lr=lr, warm_up=1 / 3) for seed, lr in enumerate(rates)]
+    found = publish(made.write(tmp_path / "results", runs), tmp_path / "out.jsonl")
+    assert [run["lr"] for run in found] == rates and {run["warm_up"] for run in found} == {1 / 3}
+
+
 def test_what_reports_need_is_kept():
     unpublished = {"predictions", "command", "options", "error"}
     assert {name for names in NEEDED.values() for name in names} <= set(KEPT)

@@ -9,18 +9,15 @@ import os
 import shutil
 import tempfile
 
-import numpy as np
 import pytest
 import torch
 
-from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
-from preprocess.glove_folder import write_facts
-from preprocess.split_facts import token_digests
 from run_scripts.run.preflight import check_saving, parse
 from run_scripts.sweep import __main__ as sweep
 from tests.folders import renamed, write_backbone, write_folder
 from tests.helpers import tiny_model
+from tests.representations.test_word_vectors import write_vectors
 from tests.run_scripts.tiny import IDPG, OPTIONS, SPLITS
 
 
@@ -154,15 +151,6 @@ def test_word_vectors_of_this_text(world, tmp_path, capfd):
     keys.update(tasks=["MRPC"], eval_tasks=["QQP"])
     sweep.main([str(world.config(tmp_path, **keys)), "--results", str(tmp_path / "results"), "--dry-run"])
     assert capfd.readouterr().out.count("2 of 2 runs are missing") == 2
-
-
-def write_vectors(folder, width):
-    """What ``python -m preprocess glove`` leaves in a folder, all zeros."""
-    (folder / "glove").mkdir()
-    for split, count in SPLITS.items():
-        np.save(folder / "glove" / f"{split}.npy", np.zeros((count, width), np.float32))
-    text = {name: digest for split in SPLITS for name, digest in token_digests(DataFolder(folder), split).items()}
-    write_facts(folder / "glove", {"dim": width, "sha256": text})
 
 
 def test_starts_that_do_not_fit(checked, world, tmp_path):

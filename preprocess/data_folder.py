@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from typing import Callable, TypeVar
+from typing import Callable, Collection, TypeVar
 
 import numpy as np
 
@@ -53,9 +53,8 @@ class DataFolder:
         self.checked: dict[str, int] = {}
 
     def joined(self, split: str) -> list[str]:
-        """What fairseq reads as one training set: train, train1, train2 ..., up to the first that is not there."""
-        numbered = (f"{split}{number}" for number in itertools.count(1))
-        return [split, *itertools.takewhile(self.splits.__contains__, numbered)]
+        """The splits that fairseq reads as one training set, see ``joined``."""
+        return joined(split, self.splits)
 
     def rows(self, part: str, split: str) -> IndexedRows:
         """Token ids of one sentence of each example, ``</s>`` at the end of each row."""
@@ -118,6 +117,13 @@ class DataFolder:
         except (OSError, ValueError, OverflowError):
             pass
         raise InputError(f"{self.path / name} is damaged, or holds something else than {what}: preprocess it again")
+
+
+def joined(split: str, splits: Collection[str]) -> list[str]:
+    """What fairseq reads of ``splits`` as one training set: train, train1, train2 ..., up to the first that is not
+    there."""
+    numbered = (f"{split}{number}" for number in itertools.count(1))
+    return [split, *itertools.takewhile(splits.__contains__, numbered)]
 
 
 def number_file(split: str) -> str:

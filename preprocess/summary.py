@@ -13,10 +13,12 @@ from typing import Iterable, Sequence
 from .binarize import Encoding
 from .checksums import FOLDER_FACTS, sha256, write_checksums
 from .columns import aligned
+from .data_folder import joined
 from .encoders import Encoder
 from .labels import Labels
 from .rows import Split
 
+TRAIN = "train"
 SHOWN = 5  # malformed lines on the terminal; the log has all
 COLUMNS = ("split", "examples", "tokens", "unknown", ">512", "truncated", "empty", "malformed")
 
@@ -28,7 +30,7 @@ def summary(splits: Sequence[Split], labels: Labels) -> str:
         tokens = " + ".join(f"{count:,}" for count in split.tokens)
         counts = (split.unknown, split.too_long, split.truncated, split.empty, len(split.malformed.lines))
         rows.append((split.name, f"{split.examples:,}", tokens, *(f"{count:,}" for count in counts)))
-    lines = [*aligned(rows, left=()), *labels.described(), *trained_and_judged_on(splits)]
+    lines = [*aligned(rows, left=()), *labels.described(), *trained_together(splits), *trained_and_judged_on(splits)]
     for split in splits:
         bad = split.malformed.lines
         if bad:
@@ -44,13 +46,21 @@ def summary(splits: Sequence[Split], labels: Labels) -> str:
     return "\n".join(lines)
 
 
+def trained_together(splits: Sequence[Split]) -> list[str]:
+    """A line on several training splits: which of them fairseq-train joins, and which it reads by name alone."""
+    names = [split.name for split in splits if split.name.startswith(TRAIN)]
+    together = joined(TRAIN, names)
+    others = [f"on {name} with --train-subset {name} alone" for name in names if name not in together]
+    return [", ".join([f"fairseq-train trains on {' and '.join(together)}", *others])] if len(names) > 1 else []
+
+
 def trained_and_judged_on(splits: Sequence[Split]) -> list[str]:
     """A line for each other split that was read from the bytes of a training split."""
-    trained = {split.source.sha256: split.name for split in splits if split.name.startswith("train")}
+    trained = {split.source.sha256: split.name for split in splits if split.name.startswith(TRAIN)}
     return [
         f"{split.name} is the text of {trained[split.source.sha256]}: its scores tell nothing about other sentences"
         for split in splits
-        if split.source.sha256 in trained and not split.name.startswith("train")
+        if split.source.sha256 in trained and not split.name.startswith(TRAIN)
     ]
 
 

@@ -15,8 +15,11 @@ import numpy as np
 
 from fairseq_idpg.arguments import LOSSES
 from fairseq_idpg.count import count_preset
+from fairseq_idpg.methods.prompts.base import LATE, PREFIX
 from fairseq_idpg.methods.registry import find_preset
+from fairseq_idpg.models.config import fill_method_options, open_options
 from fairseq_idpg.tasks.ordering import grouped_by_length
+from fairseq_idpg.tasks.prompt_position import prompt_block
 from preprocess import split_scores
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
@@ -222,7 +225,7 @@ def number_given(experiment: Experiment, name: str, usual: int) -> int:
 def batches_of_epoch(experiment: Experiment, folder: DataFolder, batch: int) -> int:
     """Of one process, counted as fairseq makes them for this experiment's seed."""
     lengths = sum(folder.rows(part, "train").lengths.astype(np.int64) + 1 for part in folder.inputs)  # <s> or </s>
-    longest = number_given(experiment, "--max-positions", MAX_POSITIONS)
+    longest = number_given(experiment, "--max-positions", MAX_POSITIONS) - prompt_rows(experiment)
     tokens = np.minimum(np.tile(lengths, 2 if experiment.supplementary else 1), longest)
     order = np.random.RandomState(experiment.seed).permutation(len(tokens))
     if not experiment.supplementary:  # fairseq's task sorts by the drawn numbers, ours takes them for the order
@@ -230,6 +233,16 @@ def batches_of_epoch(experiment: Experiment, folder: DataFolder, batch: int) -> 
     if "--group-by-length" in experiment.options:
         order = grouped_by_length(order, tokens)
     return count_batches(tokens[order].tolist(), batch, number_given(experiment, "--max-tokens", MAX_TOKENS))
+
+
+def prompt_rows(experiment: Experiment) -> int:
+    """Of the positions of an example, those that its text leaves to the prompt, with the separators around that."""
+    args = open_options(method=experiment.method, prompt_insertion=option_value(experiment, "--prompt-insertion"))
+    fill_method_options(args)
+    if args.prompt_insertion is None or str(args.prompt_insertion) in (*PREFIX, LATE):
+        return 0
+    length = number_given(experiment, "--prompt-length", args.prompt_length)
+    return len(prompt_block(experiment.prompt_position, length, placeholder=0, separator=0))
 
 
 def count_batches(sizes: Iterable[int], examples: int, tokens: int) -> int:

@@ -16,6 +16,23 @@ def test_a_split_that_was_trained_on_is_told(commands):
     assert "test is the text" not in said
 
 
+def test_training_splits_that_fairseq_joins_are_told(commands):
+    """It reads them up to the first number that is not there, without a word about the others."""
+    names = ("train", "train1", "train3", "valid")
+    files = {name: commands.write(f"{name}.tsv", f"{TEXT}{name}\ta\n") for name in names}
+
+    def said(*names):
+        splits = [f"{name}={files[name]}" for name in names]
+        commands.ok("x", "--from-tsv", *splits, "--text-columns", "text", "--overwrite")
+        return [line for line in commands.capsys.readouterr().out.splitlines() if "fairseq-train" in line]
+
+    assert said("train", "valid") == []
+    assert said("train", "train1", "valid") == ["fairseq-train trains on train and train1"]
+    alone = "on train3 with --train-subset train3 alone"
+    assert said("train3", "train", "valid") == [f"fairseq-train trains on train, {alone}"]
+    assert said("train", "train3", "train1", "valid") == [f"fairseq-train trains on train and train1, {alone}"]
+
+
 def test_pairs_that_a_model_has_no_room_for_are_counted(commands):
     """<s> A </s> </s> B </s> has four tokens more than the sentences."""
     pairs = [(250, 258), (250, 259), (1, 511)]

@@ -59,6 +59,28 @@ def test_texts_are_cut_to_the_positions_that_are_given(tmp_path, longest):
     assert batches_of_epoch(experiment, DataFolder(path), 6) == len(made)
 
 
+@pytest.mark.parametrize(
+    ("method", "options", "rows"),
+    [
+        ("prompt-tuning-100", (), 100),
+        ("adapter+m-idpg-phm", ("--prompt-length", "40"), 40),
+        ("m-idpg-phm", ("--prompt-length", "40", "--prompt-insertion", "late"), 0),
+        ("prefix-tuning", (), 0),
+    ],
+)
+@pytest.mark.parametrize("position", [0, 4])
+def test_a_prompt_leaves_less_room_for_long_texts(tmp_path, method, options, rows, position):
+    path = write_folder(tmp_path / "long", splits={"train": 40}, longest=400)
+    task = make_task(path, prompt_length=rows, prompt_position=position, max_positions=200, shorten_method="truncate")
+    dataset = task.load_dataset("train")
+    made = dataset.batch_by_size(
+        dataset.ordered_indices(), max_tokens=600, max_sentences=6, required_batch_size_multiple=1
+    )
+    options += ("--max-tokens", "600", "--max-positions", "200")
+    experiment = Experiment("RTE", method, 1e-5, 1, str(path), "", position=position, options=options)
+    assert batches_of_epoch(experiment, DataFolder(path), 6) == len(made)
+
+
 @pytest.mark.parametrize("option", ["--max-tokens", "--max-positions"])
 def test_a_limit_that_is_no_number(world, option):
     path = world.data / "RTE-bin"

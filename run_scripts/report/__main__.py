@@ -18,10 +18,11 @@ from .compared import compared_table, series_chart
 from .costs import costs_table
 from .counts import count_table
 from .curves import curve_chart
+from .drawing import Chart, save
 from .figures import CHARTS
 from .methods import methods_table
 from .papers import papers
-from .render import FORMATS, SUFFIXES, Chart, Table, save
+from .render import FORMATS, SUFFIXES, Table
 from .runs import Results, read_results
 from .scope import Choice, add_choice_options
 from .scores import TESTS

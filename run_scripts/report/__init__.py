@@ -3,7 +3,8 @@
 The files in the order in which a number passes through them; each imports those above it only:
 
     paper                     what the paper prints
-    runs                      the lines of results.jsonl, checked
+    valid                     what a line of results.jsonl must hold
+    runs                      the lines of results.jsonl, checked by that
     alike                     what runs must have in common to stand beside each other
     scope                     which of them were asked for; one table never mixes several settings
     scores                    of a row on a task: the learning rate that dev chooses, votes of the seeds, p values

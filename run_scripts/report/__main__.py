@@ -12,8 +12,8 @@ from preprocess.errors import InputError, command_line
 from preprocess.flags import flag_name, named_path
 from preprocess.tasks import find_task
 from preprocess.writing import check_replaces_nothing, new_file, write_output
-from run_scripts.run.records import results_file
 
+from ..run.records import results_file
 from .compared import compared_table, series_chart
 from .costs import costs_table
 from .counts import count_table

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Iterator
 
 from preprocess.errors import InputError
-from run_scripts.run.experiment import ARROW
 
+from ..run.experiment import ARROW
 from .drawing import Chart, Panel, Series
 from .notes import (
     data_note,

@@ -10,9 +10,9 @@ from typing import Any, Callable, Hashable, Iterable
 
 from preprocess.errors import InputError
 from preprocess.tasks import TASKS
-from run_scripts.run.experiment import ARROW
-from run_scripts.run.records import LOG, REASONS, read_records, results_file, run_folder
 
+from ..run.experiment import ARROW
+from ..run.records import LOG, REASONS, read_records, results_file, run_folder
 from .valid import Run, backbone_of, refuse_damage
 
 SINGLE, PAIRS = "single sentences", "pairs"  # kinds of tasks

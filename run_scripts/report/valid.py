@@ -7,7 +7,8 @@ from typing import Any, Callable, Iterable
 
 from preprocess.errors import InputError
 from preprocess.tasks import TASKS
-from run_scripts.run.experiment import SELECTIONS
+
+from ..run.experiment import SELECTIONS
 
 Run = dict[str, Any]  # a line of results.jsonl
 PROMPT = ("position", "supplementary_position", "prompt_length")

@@ -8,6 +8,8 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 
 import torch
 
+from preprocess.errors import reason_of
+
 from ..errors import InputError
 from ..models.config import predicts_words
 from ..out_of_memory import put_on
@@ -183,7 +185,7 @@ def find_device(device: Device, fp16: bool, what: str) -> torch.device:
     try:
         found = torch.empty(0, device=device).device
     except (RuntimeError, AssertionError) as error:
-        reason = " ".join(str(error).split())[:120]
+        reason = reason_of(error, 120)
         raise InputError(f"device {device} cannot be used ({reason}): name another, such as cpu") from None
     if fp16 and found.type == "cpu":
         raise InputError(f"{spelled('fp16', what)} is for a GPU, and this model would be on the CPU: leave it out")

@@ -83,16 +83,8 @@ def training_command(experiment: Experiment, splits: Splits, folder: Path, cache
     return [
         *("fairseq-train", str(splits.folder.path), "--user-dir", str(ROOT / "fairseq_idpg")),
         *("--task", "sentence_prediction_idpg", "--criterion", "sentence_prediction_idpg"),
-        *(
-            "--init-token",
-            "0",
-            "--separator-token",
-            "2",
-            "--max-positions",
-            str(MAX_POSITIONS),
-            "--shorten-method",
-            "truncate",
-        ),
+        *("--init-token", "0", "--separator-token", "2"),
+        *("--max-positions", str(MAX_POSITIONS), "--shorten-method", "truncate"),
         *("--prompt-position", str(experiment.prompt_position), "--valid-subset", splits.dev),
         *("--arch", architecture(experiment.arch, "arch"), "--method", experiment.method),
         *("--backbone", experiment.backbone, "--clip-norm", "0.0", "--lr", repr(experiment.lr)),

@@ -12,7 +12,7 @@ from preprocess.errors import reason_of
 
 from ..errors import InputError
 from ..models.config import predicts_words
-from ..out_of_memory import put_on
+from ..out_of_memory import put_on, usual_device
 from ..representations.cache import NO_CACHES
 from ..saving.configuration import check_is_ours
 from ..saving.reading import check_is_there, load_state
@@ -181,7 +181,7 @@ def find_device(device: Device, fp16: bool, what: str) -> torch.device:
         InputError: there is no such device, or it does not compute in half precision.
     """
     if device is None:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+        device = usual_device(cpu=False)
     try:
         found = torch.empty(0, device=device).device
     except (RuntimeError, AssertionError) as error:

@@ -17,7 +17,7 @@ from preprocess.data_folder import DataFolder
 from .backbone.loading import backbone_path, read_backbone, recorded_sizes
 from .errors import InputError, logged_command
 from .models.config import open_options
-from .out_of_memory import put_on
+from .out_of_memory import put_on, usual_device
 from .representations.fill import fill_cache
 from .saving.configuration import LARGEST
 from .tasks.config import SentencePredictionIDPGConfig
@@ -97,7 +97,7 @@ def encode(data: DataFolder, args: argparse.Namespace, options: argparse.Namespa
     if not splits:
         raise InputError(f"{data.path} has no split with labels: name what to encode, --splits {' '.join(data.splits)}")
     task = task_of(data, args)
-    device = torch.device("cpu" if args.cpu or not torch.cuda.is_available() else "cuda")
+    device = usual_device(args.cpu)
     model = put_on(device, task.build_model(options).eval().to(args.precision), f"--backbone {args.backbone}")
     for split in splits:
         # combined as fairseq-train does

@@ -7,20 +7,15 @@ it in the place of the checkpoint.
 
 import argparse
 import json
-import math
 import os
-import platform
 import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 import torch
-from fairseq.dataclass.configs import DatasetConfig
 from torch import Tensor
 
-from preprocess.checksums import content_digest
-from preprocess.summary import installed_versions
 from preprocess.writing import new_folder
 
 from .errors import InputError, logged_command
@@ -29,25 +24,12 @@ from .methods.base import Geometry, Method
 from .methods.registry import find_preset
 from .models.config import fill_method_options, open_options
 from .saving.card import card_text, use_lines
-from .saving.configuration import as_options, buildable, check_is_ours, shown
+from .saving.configuration import as_options, buildable, check_is_ours
 from .saving.reading import is_utf8, load_state, read_file
 from .saving.record import Record, saved_record
 from .saving.shared_folder import CARD, CONFIG, FILES, SECTIONS, TENSORS, write_shared
 from .saving.tensors import ENCODER, EXTRA_STATE, FINGERPRINT, STACK, as_digest
-from .training.kept_options import data_fingerprints
-
-PACKAGES = ("torch", "numpy", "fairseq-fixed", "fairseq", "fairseq_idpg")
-RUN_RECORD, SCORED = "record.json", "checkpoint_best.pt"  # what run_scripts leaves of a run: scores, and of what
-# What a card says of a run, by its names there and in a checkpoint's configuration.
-FACTS = {
-    "seed": ("common", "seed"),
-    "lr": ("optimization", "lr"),
-    "batch_size": ("dataset", "batch_size"),
-    "max_epoch": ("optimization", "max_epoch"),
-    "max_update": ("optimization", "max_update"),
-    "metric": ("checkpoint", "best_checkpoint_metric"),
-}
-OF_RECORD = ("seed", "lr", "metric", "k", "best_epoch", "seconds", "git", "finished")
+from .training.run_facts import beside, run_facts, versions
 
 
 def export(
@@ -174,98 +156,6 @@ def shared_tensors(model_state: Mapping[str, Any], method: Optional[Method]) -> 
         return name.startswith(STACK) and method is not None and method.trains(name[len(STACK) :])
 
     return {name: value for name, value in model_state.items() if is_shared(name)}
-
-
-# --- what is known of the run -------------------------------------------------------------------------
-
-
-def beside(checkpoint: str) -> Optional[str]:
-    """The record of a run's best checkpoint; its scores are of no other that training has left there."""
-    path = Path(checkpoint).with_name(RUN_RECORD)
-    return str(path) if Path(checkpoint).name == SCORED and path.is_file() else None
-
-
-def run_facts(state: Mapping[str, Any], data: Any, dataset: Mapping[str, Any], record: Optional[str]) -> Dict[str, Any]:
-    """Scores, seed and settings: of the run's ``record``, and for the rest of the checkpoint.
-
-    Args:
-        data: the folder that was trained on, as the command named it.
-        dataset: fairseq's options of its splits.
-
-    Raises:
-        InputError: the record cannot be read, or is none.
-    """
-    cfg, extra = as_options(state.get("cfg")), as_options(state.get("extra_state"))
-    settings = {name: plain(as_options(cfg.get(section)).get(option)) for name, (section, option) in FACTS.items()}
-    score = plain(extra.get("val_loss"))
-    scores = {"valid": {str(settings["metric"] or "loss"): score}} if isinstance(score, (int, float)) else {}
-    if record is not None:
-        run_record = read_run_record(record)
-        check_is_of(run_record, state, record)
-        settings.update({name: plain(run_record[name]) for name in OF_RECORD if run_record.get(name) is not None})
-        scores, data = run_record["scores"], run_record.get("data", data)
-    digest = content_digest(Path(data)) if was_trained_on(state, data, dataset) else None
-    settings.update({name: settings[name] or None for name in ("max_epoch", "max_update")})  # 0: no limit
-    facts = {"scores": scores, **settings, "data_sha256": digest}
-    return {name: value for name, value in facts.items() if value is not None}
-
-
-def check_is_of(run_record: Mapping[str, Any], state: Mapping[str, Any], record: str) -> None:
-    """Raises InputError for a record of another checkpoint, such as the best one before training went on."""
-    history = state.get("optimizer_history")
-    updates = as_options(history[-1]).get("num_updates") if isinstance(history, list) and history else None
-    scored = run_record.get("best_update")
-    if None not in (scored, updates) and scored != updates:
-        raise InputError(
-            f"{record} has the scores of a checkpoint after {shown(scored)} updates, and this one is after "
-            f"{shown(updates)}: name its own with --record, or move that one away"
-        )
-
-
-def was_trained_on(state: Mapping[str, Any], data: Any, dataset: Mapping[str, Any]) -> bool:
-    """Whether the folder ``data`` is there and holds what the checkpoint's training read.
-
-    A relative path may lead elsewhere from here, and the folder may have been made again since.
-    """
-    if not isinstance(data, str) or not os.path.isdir(data):
-        return False
-    fixed = as_options(as_options(state["model"].get(EXTRA_STATE, {}).get("run")).get("fixed"))
-    fingerprints = data_fingerprints(data, {**vars(DatasetConfig()), **dataset})
-    return fingerprints.items() <= fixed.items()
-
-
-def read_run_record(path: str) -> Dict[str, Any]:
-    """A record with ``scores``: {split: {name: value}}; raises InputError where it cannot be read, or is none."""
-    try:
-        record = json.loads(Path(path).read_text(encoding="utf-8"))
-        scores = {
-            str(split): {str(name): float(value) for name, value in of_split.items()}
-            for split, of_split in record["scores"].items()
-        }
-        if not all(math.isfinite(value) for of_split in scores.values() for value in of_split.values()):
-            raise ValueError
-        return {**record, "scores": scores}
-    except OSError as error:
-        raise InputError(f"--record {path} cannot be read ({error.strerror}): name another file") from None
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        raise InputError(
-            f"--record {path} is no record of a run, JSON with scores of splits by name: name another file"
-        ) from None
-
-
-def plain(value: Any) -> Any:
-    """A number, a string or a list of these as JSON knows it; else None."""
-    if isinstance(value, Tensor) and value.numel() == 1 or isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    if isinstance(value, (list, tuple)):
-        parts = [plain(part) for part in value]
-        return None if None in parts else parts[0] if len(parts) == 1 else parts
-    return value if isinstance(value, (int, str)) else None
-
-
-def versions() -> Dict[str, str]:
-    """Of Python and of the packages that are installed."""
-    return {"python": platform.python_version(), **installed_versions(PACKAGES)}
 
 
 # --- command line ---------------------------------------------------------------------------------------

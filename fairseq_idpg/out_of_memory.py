@@ -39,6 +39,11 @@ def refuse_batch(tokens: Tensor, remedy: str, where: str = "") -> contextlib.Abs
     return taking_memory(f"{where}a batch of {rows} x {length} tokens", remedy)
 
 
+def usual_device(cpu: bool) -> torch.device:
+    """A GPU if there is one, but not with --cpu."""
+    return torch.device("cpu" if cpu or not torch.cuda.is_available() else "cuda")
+
+
 def put_on(device: torch.device, model: Any, what: str) -> Any:
     """The model, moved to the device; ``what``: its file, for errors."""
     with taking_memory(f"{what}: the model", WITHOUT_GPU):

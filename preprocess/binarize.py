@@ -21,11 +21,10 @@ from .errors import InputError
 from .indexed import IndexedWriter
 from .labels import Labels
 from .questions import question_file, question_line
-from .rows import Row, Split
+from .rows import MAX_POSITIONS, Row, Split
 from .sources import OnBytes
 
 CHUNK = 2000  # examples
-MAX_POSITIONS = 512  # RoBERTa's
 Encoded = List["tuple[np.ndarray, np.ndarray]"]  # ids and lengths of each input
 
 

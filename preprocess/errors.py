@@ -58,6 +58,11 @@ def did_you_mean(name: str, known: Iterable[str], any_case: bool = False) -> str
     return f"did you mean {by_key[near[0]]}? " if near else ""
 
 
+def reason_of(error: Exception, most: int | None = 200) -> str:
+    """What another library says of an error, on one line and cut to ``most`` characters, for a line of ours."""
+    return " ".join(str(error).split())[:most]
+
+
 def one_line(message: str) -> str:
     """A message on one line, control characters as Python writes them."""
     return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in " ".join(message.split()))

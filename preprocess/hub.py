@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, BinaryIO, Iterator
 
-from .errors import InputError
+from .errors import InputError, reason_of
 from .json_examples import Record
 from .readers import record_rows
 from .rows import Columns, Malformed, Row, Split
@@ -65,5 +65,5 @@ def _load(dataset: str, hub_name: str) -> Any:
     try:
         return datasets.load_dataset(path, config or None, split=hub_name)
     except Exception as error:  # datasets raises many kinds: no network, no such data set, no such split
-        reason = " ".join(str(error).split())[:200]
+        reason = reason_of(error)
         raise InputError(f"--from-hub {dataset}, split {hub_name}: {reason}: check the name and the network") from None

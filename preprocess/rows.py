@@ -10,6 +10,8 @@ from .questions import AnswerText
 from .sources import OnBytes, Source
 from .tasks import Column
 
+MAX_POSITIONS = 512  # of the tokens of an example: RoBERTa's
+
 
 class Row(NamedTuple):
     line: int  # in its file, from 1
@@ -52,7 +54,7 @@ class Split:
     tokens: list[int] = field(default_factory=list)  # of each input, with </s>
     unknown: int = 0
     empty: int = 0
-    too_long: int = 0  # joined longer than RoBERTa's 512 positions
+    too_long: int = 0  # joined longer than MAX_POSITIONS
     truncated: int = 0
     csv_quoted: set[int] = field(default_factory=set)  # lines of a tsv with a text that looks quoted as in csv
 

@@ -17,15 +17,15 @@ from .columns import aligned
 from .data_folder import DataFolder
 from .errors import InputError
 from .flags import named_path
+from .rows import MAX_POSITIONS
 from .split_facts import class_counts, count_examples
 from .stats_plot import save_plot
 from .writing import check_apart, check_replaces_nothing, write_output
 
-LONGEST_INPUT = 512  # what RoBERTa takes
 TRAIN = "train"
 OF_LENGTHS = ("sentence", "mean", "95%", "max")
 OF_SPLIT = ("data set", "split", "examples", "in train", "labels")
-COLUMNS = (*OF_SPLIT, *OF_LENGTHS, "1st - 2nd", f"> {LONGEST_INPUT}")  # of the table
+COLUMNS = (*OF_SPLIT, *OF_LENGTHS, "1st - 2nd", f"> {MAX_POSITIONS}")  # of the table
 NAMES = (0, 1, 4)  # of the columns, those without numbers
 
 
@@ -60,7 +60,7 @@ def describe_split(data: DataFolder, split: str) -> dict[str, Any]:
         "labels": describe_labels(data, split) if count and data.has_labels(split) else None,
         "lengths": lengths,
         "difference": float((rows[0] - rows[1]).mean()) if count and len(rows) > 1 else None,
-        "too_long": float((joined > LONGEST_INPUT).mean()) if count else None,
+        "too_long": float((joined > MAX_POSITIONS).mean()) if count else None,
     }
 
 

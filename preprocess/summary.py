@@ -16,11 +16,11 @@ from .columns import aligned
 from .data_folder import joined
 from .encoders import Encoder
 from .labels import Labels
-from .rows import Split
+from .rows import MAX_POSITIONS, Split
 
 TRAIN = "train"
 SHOWN = 5  # malformed lines on the terminal; the log has all
-COLUMNS = ("split", "examples", "tokens", "unknown", ">512", "truncated", "empty", "malformed")
+COLUMNS = ("split", "examples", "tokens", "unknown", f">{MAX_POSITIONS}", "truncated", "empty", "malformed")
 
 
 def summary(splits: Sequence[Split], labels: Labels) -> str:

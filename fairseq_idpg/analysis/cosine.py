@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Dict, Optional, Sequence
 
 import numpy as np
-import torch
 import torch.nn.functional as F
 
 from preprocess.columns import aligned
@@ -24,6 +23,7 @@ from preprocess.writing import check_apart, check_output, check_replaces_nothing
 from ..errors import InputError
 from ..inference.trained import LoadedModel, load_dictionary, load_trained, load_untrained
 from ..models.config import predicts_words
+from ..out_of_memory import put_on, usual_device
 from ..representations.kinds import GLOVE
 from ..tasks.prompt_position import SINGLE_POSITIONS
 from ..training.overrides import parse_overrides
@@ -61,11 +61,11 @@ def rank(loaded: LoadedModel, name: str, args: argparse.Namespace) -> Ranking:
     """Encodes the sentences of all pairs and compares the two of each.
 
     Raises:
+        ModelFault: the model does not fit into memory.
         ModelLost: somebody has written into the backbone's file meanwhile.
     """
     position = single_position(loaded, args.prompt_position)
-    if torch.cuda.is_available() and not args.cpu:
-        loaded.model.cuda()
+    put_on(usual_device(args.cpu), loaded.model, loaded.path)
     both = [sentence_dataset(loaded, args.data, part, args.split, position) for part in ("input0", "input1")]
     one, other = (sentence_states(loaded, dataset, args.batch_size).double() for dataset in both)
     loaded.check_backbone()

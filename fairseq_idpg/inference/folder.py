@@ -14,7 +14,7 @@ from preprocess.questions import Questions, question_file
 from preprocess.split_scores import chosen
 
 from ..errors import InputError
-from ..out_of_memory import put_on, refuse_batch
+from ..out_of_memory import put_on, refuse_batch, usual_device
 from ..representations.cache import NO_CACHES
 from ..saving.configuration import check_is_ours
 from ..saving.reading import check_is_there, load_state
@@ -79,7 +79,7 @@ def load_on_folder(
             the model does not fit into memory.
     """
     check_is_there(checkpoint, f"--path {checkpoint}")
-    device = torch.device("cpu" if cpu or not torch.cuda.is_available() else "cuda")
+    device = usual_device(cpu)
     if int8:
         check_int8(device, f"--path {checkpoint}", [name for name in NO_CACHES if overrides.get(name)])
     changed = {"data": data, **NO_CACHES, **overrides}

@@ -8,9 +8,11 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 
 import torch
 
+from preprocess.errors import reason_of
+
 from ..errors import InputError
 from ..models.config import predicts_words
-from ..out_of_memory import put_on
+from ..out_of_memory import put_on, usual_device
 from ..representations.cache import NO_CACHES
 from ..saving.configuration import check_is_ours
 from ..saving.reading import check_is_there, load_state
@@ -179,11 +181,11 @@ def find_device(device: Device, fp16: bool, what: str) -> torch.device:
         InputError: there is no such device, or it does not compute in half precision.
     """
     if device is None:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+        device = usual_device(cpu=False)
     try:
         found = torch.empty(0, device=device).device
     except (RuntimeError, AssertionError) as error:
-        reason = " ".join(str(error).split())[:120]
+        reason = reason_of(error, 120)
         raise InputError(f"device {device} cannot be used ({reason}): name another, such as cpu") from None
     if fp16 and found.type == "cpu":
         raise InputError(f"{spelled('fp16', what)} is for a GPU, and this model would be on the CPU: leave it out")

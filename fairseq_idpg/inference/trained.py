@@ -12,6 +12,8 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from omegaconf.errors import ConfigAttributeError
 
+from preprocess.errors import reason_of
+
 from ..backbone.loading import backbone_path, read_backbone, recorded_sizes
 from ..errors import InputError
 from ..models.config import open_options
@@ -99,7 +101,7 @@ def build_trained(state: Dict[str, Any], path: str, option: str, dictionary: Dic
     try:
         (model,), _, _ = load_model_ensemble_and_task([path], state=state, task=task)
     except (RuntimeError, ConfigAttributeError) as error:
-        reason = " ".join(str(error).split())[:200]
+        reason = reason_of(error)
         raise InputError(
             f"{option} {path} cannot be loaded with a dictionary of {len(dictionary)} symbols ({reason}): give data "
             "and checkpoint of one backbone, trained with this version"

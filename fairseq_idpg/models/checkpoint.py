@@ -13,6 +13,7 @@ from fairseq.models import BaseFairseqModel
 from torch import Tensor
 
 from preprocess.checksums import sha256
+from preprocess.errors import reason_of
 
 from ..backbone.loading import Backbone
 from ..backbone.shared_weights import SharedWeights, as_own
@@ -102,8 +103,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         try:
             result = self.load_state_dict_as_is(as_own(state, parameters), assign=True)
         except RuntimeError as error:
-            reason = " ".join(str(error).split())
-            raise InputError(f"--backbone {backbone.path} does not fit --arch: {reason}") from None
+            raise InputError(f"--backbone {backbone.path} does not fit --arch: {reason_of(error, None)}") from None
         if TIED not in parameters:  # the word embeddings, under their own name
             self.encoder.lm_head.weight = self.encoder.sentence_encoder.embed_tokens.weight
         missing = [name for name in result.missing_keys if name.startswith(STACK)]

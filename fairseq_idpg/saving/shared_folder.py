@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, Iterable, Mapping, Optional, Tuple
 from safetensors.torch import load, save
 from torch import Tensor
 
+from preprocess.errors import reason_of
 from preprocess.readers import distinct
 
 from ..arguments import TASK
@@ -178,7 +179,7 @@ def _read_tensors(path: Path, what: str) -> Dict[str, Tensor]:
     try:
         return load(path.read_bytes())  # not a map of a file that others may change
     except Exception as error:  # its own kind, and whatever torch makes of sizes and types
-        reason = " ".join(str(error).split())[:100]
+        reason = reason_of(error, 100)
         raise InputError(f"{what}: {TENSORS} is damaged or of another kind ({reason}): {REMEDY}") from None
 
 

@@ -127,13 +127,9 @@ def check_kind(data: str, regression: bool, num_classes: int) -> None:
         raise InputError("--num-classes 1: give the number of classes, or --regression-target for scores")
 
 
-def check_num_classes(data: str, num_classes: int, labels: Optional[Dictionary]) -> None:
-    """Raises InputError unless --num-classes is what the label dictionary holds; ``labels`` is None for regression."""
-    if num_classes < 1:
-        raise InputError(f"--num-classes {num_classes}: give the number of classes (1 for --regression-target)")
-    if labels is None:
-        return
-    symbols = class_names(labels)
+def check_num_classes(data: str, num_classes: int, dictionary: Dictionary) -> None:
+    """Raises InputError unless the label dictionary holds as many classes as --num-classes says."""
+    symbols = class_names(dictionary)
     if len(symbols) != num_classes:
         remedy = f"give --num-classes {len(symbols)}" if len(symbols) > 1 else "preprocess it with two or more --labels"
         raise InputError(
@@ -150,9 +146,10 @@ def load_labels(cfg: Any, load: Callable[[str], Dictionary], from_checkpoint: bo
         from_checkpoint: the folder need not have any labels, as the checkpoint will name the classes.
 
     Raises:
-        InputError: there is no label/dict.txt, or it has another number of classes.
+        InputError: --num-classes is no number of classes; there is no label/dict.txt, or it has another number of them.
     """
-    check_num_classes(cfg.data, cfg.num_classes, None)
+    if cfg.num_classes < 1:
+        raise InputError(f"--num-classes {cfg.num_classes}: give the number of classes (1 for --regression-target)")
     if cfg.regression_target:
         return None
     path = Path(cfg.data, "label", "dict.txt")
@@ -166,6 +163,11 @@ def load_labels(cfg: Any, load: Callable[[str], Dictionary], from_checkpoint: bo
     return LabelOrder(dictionary, cfg.data, cfg.num_classes)
 
 
+def label_file(data: str, split: str, regression: bool) -> str:
+    """Where the labels of a split are, or would be."""
+    return os.path.join(data, "label", f"{split}.label" if regression else f"{split}.idx")
+
+
 def check_labelled(
     cfg: Any, split: str, labels: Optional[LabelOrder], combine: bool, examples: int, needed: bool
 ) -> None:
@@ -174,8 +176,7 @@ def check_labelled(
     Raises:
         InputError: naming the file.
     """
-    path = Path(cfg.data, "label", f"{split}.label" if cfg.regression_target else f"{split}.idx")
-    if needed or path.is_file():
+    if needed or os.path.isfile(label_file(cfg.data, split, cfg.regression_target)):
         check_labels(cfg.data, split, cfg.regression_target, combine, examples)
     if labels is not None and labels.names:
         check_num_classes(cfg.data, cfg.num_classes, labels.dictionary)
@@ -183,7 +184,7 @@ def check_labelled(
 
 def check_labels(data: str, split: str, regression: bool, combine: bool, examples: int) -> None:
     """Raises InputError unless every example has a label."""
-    path = os.path.join(data, "label", f"{split}.label" if regression else f"{split}.idx")
+    path = label_file(data, split, regression)
     if not os.path.isfile(path):
         raise InputError(
             f"split {split} of {data} has no labels ({path} is missing): python -m fairseq_idpg.predict takes it as it "

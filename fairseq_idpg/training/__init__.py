@@ -5,4 +5,5 @@ lock          one training at a time in a --save-dir
 kept_options  a training that goes on is the one that was started: its options and data are compared
 resuming      where it goes on; early stopping counts on, and a training that has ended stays ended
 overrides     --model-overrides of what was trained
+run_facts     what is known of a training that is over
 """

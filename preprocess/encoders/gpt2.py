@@ -18,7 +18,7 @@ import regex
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from ..dictionary import EOS, FILLER
-from ..errors import InputError
+from ..errors import InputError, reason_of
 from .base import Encoder, find_file
 
 
@@ -74,7 +74,7 @@ class GPT2Encoder(Encoder):
             check_pieces(pieces, steps)
             self.tokenizer = Tokenizer(models.BPE(pieces, steps))
         except Exception as error:  # tokenizers raises plain Exceptions
-            reason = " ".join(str(error).split())[:200]
+            reason = reason_of(error)
             raise InputError(f"{vocabulary} and {merges} are not GPT-2's encoder: {reason}; fetch them again") from None
         self.tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         self.tokenizer.decoder = decoders.ByteLevel()

@@ -10,7 +10,7 @@ from typing import Sequence
 
 from sentencepiece import SentencePieceProcessor
 
-from ..errors import InputError
+from ..errors import InputError, reason_of
 from .base import PieceEncoder
 from .hugging_face import FAIRSEQ_SPECIAL, Vocabulary, dictionary_symbols, fairseq_order
 
@@ -29,7 +29,7 @@ class SentencePieceEncoder(PieceEncoder):
         try:
             self.model = SentencePieceProcessor(model_file=str(path))
         except (RuntimeError, OSError, ValueError) as error:
-            reason = " ".join(str(error).split())[:200]
+            reason = reason_of(error)
             raise InputError(f"{path} is not a SentencePiece model: {reason}; fetch it again") from None
         pieces = self.model.id_to_piece(list(range(self.model.get_piece_size())))
         super().__init__(dictionary, None if dictionary.is_file() else derived_symbols(path, pieces))

@@ -12,16 +12,17 @@ from preprocess.errors import InputError, command_line
 from preprocess.flags import flag_name, named_path
 from preprocess.tasks import find_task
 from preprocess.writing import check_replaces_nothing, new_file, write_output
-from run_scripts.run.records import results_file
 
+from ..run.records import results_file
 from .compared import compared_table, series_chart
 from .costs import costs_table
 from .counts import count_table
 from .curves import curve_chart
+from .drawing import Chart, save
 from .figures import CHARTS
 from .methods import methods_table
 from .papers import papers
-from .render import FORMATS, SUFFIXES, Chart, Table, save
+from .render import FORMATS, SUFFIXES, Table
 from .runs import Results, read_results
 from .scope import Choice, add_choice_options
 from .scores import TESTS

@@ -7,7 +7,8 @@ from typing import Any, Iterable
 from preprocess.errors import InputError
 from preprocess.flags import flag_name
 
-from .runs import PROMPT, Results, Run, asked_options, cell_label, grouped
+from .runs import Results, Run, asked_options, cell_label, grouped
+from .valid import PROMPT
 
 # options that differ between runs with the same result
 PLACES = ("data", "save_dir", "representation_cache", "state_cache")

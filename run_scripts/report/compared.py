@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Iterator
 
 from preprocess.errors import InputError
-from run_scripts.run.experiment import ARROW
 
+from ..run.experiment import ARROW
+from .drawing import Chart, Panel, Series
 from .notes import (
     data_note,
     failures,
@@ -23,7 +24,7 @@ from .notes import (
     versions_note,
 )
 from .papers import PaperSeries, PaperTable, Printed, ScoreColumns
-from .render import NOTHING, Chart, Panel, Series, Table
+from .render import NOTHING, Table
 from .runs import Results, Run, architecture, grouped, has_finished
 from .scope import Choice, Scope, take_runs
 from .scores import RowScores, mean_over, mean_test, rows_of

@@ -7,9 +7,10 @@ from typing import Mapping
 
 from preprocess.errors import InputError
 
+from .drawing import Chart, Panel, Series
 from .figures import tasks_of
 from .notes import failures, fewer_seeds, protocol, seeds_of
-from .render import MISSING, Chart, Panel, Series, Table
+from .render import MISSING, Table
 from .runs import Results, task_label
 from .scope import Choice, take_runs
 from .scores import DIGITS, RowScores, Score, rows_of

@@ -9,9 +9,10 @@ from typing import Any, Callable, Collection, Iterable, Mapping, NamedTuple
 from preprocess.errors import InputError
 
 from .counts import printed_count, trainable_counts
+from .drawing import Chart, Panel, Point, Series
 from .notes import failures, fewer_seeds, protocol
 from .paper import paper
-from .render import MISSING, NOTHING, Chart, Panel, Point, Series, Table
+from .render import MISSING, NOTHING, Table
 from .runs import PAIRS, SINGLE, Results, Run, is_prompted, kind_of
 from .scope import Choice, Scope, take_runs
 from .scores import DIGITS, RowScores, mean_dev, mean_test, rows_of, std_of_mean

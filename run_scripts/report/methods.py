@@ -7,8 +7,8 @@ from statistics import median
 from typing import Callable, Iterable
 
 from preprocess.tasks import TASKS
-from run_scripts.run.fairseq_train import seconds_per_update
 
+from ..run.fairseq_train import seconds_per_update
 from .counts import only_count, own_logging
 from .notes import failures, incomplete, protocol, seeds_of
 from .render import MISSING, NOTHING, Table

@@ -11,7 +11,6 @@ from preprocess.tasks import TASKS
 from .alike import CHOSEN, FINGERPRINTS, LENGTH, TESTED, versions_of_data
 from .phrases import distinct, of_rows, places_of, rows_by_place
 from .runs import (
-    PROMPT,
     Run,
     architecture,
     asked_options,
@@ -25,6 +24,7 @@ from .runs import (
 )
 from .scope import Scope
 from .scores import RowScores, rows_of
+from .valid import PROMPT
 
 MEAN_OF = {
     "acc_and_f1": "mean of accuracy and F1",

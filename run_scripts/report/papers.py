@@ -11,7 +11,8 @@ from typing import Any, Iterator, Mapping, Sequence
 import yaml
 
 from preprocess.tasks import TASKS
-from run_scripts.run.experiment import ARROW
+
+from ..run.experiment import ARROW
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 VALUES = "paper_values.yaml"

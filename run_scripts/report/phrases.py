@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Callable, Collection, Iterable, Mapping
 
-from .runs import PROMPT, Run, grouped
+from .runs import Run, grouped
+from .valid import PROMPT
 
 
 def places_of(run: Run, runs: Collection[Run]) -> str:

@@ -8,9 +8,9 @@ from statistics import mean
 from typing import Iterator
 
 from preprocess.errors import InputError
-from run_scripts.run.metrics import ACC_AND_MACRO_F1, MACRO_F1
-from run_scripts.run.transfer import arrow
 
+from ..run.metrics import ACC_AND_MACRO_F1, MACRO_F1
+from ..run.transfer import arrow
 from .alike import TESTED, refuse_mixture
 from .notes import (
     data_note,

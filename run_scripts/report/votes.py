@@ -16,8 +16,8 @@ from scipy.stats import mode
 from preprocess.questions import Questions
 from preprocess.split_scores import OF_QUESTIONS, chosen
 from preprocess.tasks import TASKS
-from run_scripts.run import metrics
 
+from ..run import metrics
 from .runs import Run, cell_label
 from .scores import RowScores
 

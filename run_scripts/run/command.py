@@ -23,6 +23,7 @@ from fairseq_idpg.tasks.prompt_position import prompt_block
 from preprocess import split_scores
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
+from preprocess.rows import MAX_POSITIONS
 from preprocess.split_facts import count_examples
 from preprocess.tasks import WARM_UP, WHOLE_MODEL, Settings
 
@@ -32,7 +33,7 @@ from .options import architecture, checked
 from .records import BEST_CHECKPOINT
 from .splits import Splits
 
-MAX_TOKENS, MAX_POSITIONS = 4400, 512
+MAX_TOKENS = 4400
 VALID_BATCH = 64
 DECAY = "polynomial_decay"
 REPORTS = {
@@ -85,7 +86,8 @@ def training_command(experiment: Experiment, splits: Splits, folder: Path, cache
     return [
         *("fairseq-train", str(splits.folder.path), "--user-dir", str(ROOT / "fairseq_idpg")),
         *("--task", "sentence_prediction_idpg", "--criterion", "sentence_prediction_idpg"),
-        *("--init-token", "0", "--separator-token", "2", "--max-positions", "512", "--shorten-method", "truncate"),
+        *("--init-token", "0", "--separator-token", "2"),
+        *("--max-positions", str(MAX_POSITIONS), "--shorten-method", "truncate"),
         *("--prompt-position", str(experiment.prompt_position), "--valid-subset", splits.dev),
         *("--arch", architecture(experiment.arch, "arch"), "--method", experiment.method),
         *("--backbone", experiment.backbone, "--clip-norm", "0.0", "--lr", repr(experiment.lr)),

@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Iterator
 
-from fairseq_idpg.export import versions
+from fairseq_idpg.training.run_facts import versions
 from preprocess.errors import InputError
 from preprocess.writing import write_text
 

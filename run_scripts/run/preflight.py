@@ -19,7 +19,7 @@ from fairseq_idpg.arguments import SAID_BY_FAIRSEQ, check_arguments, given
 from fairseq_idpg.backbone.loading import check_geometry, read_backbone
 from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.prompts.base import PromptMethod
-from fairseq_idpg.methods.prompts.initial import load_saved
+from fairseq_idpg.methods.prompts.saved import load_saved
 from fairseq_idpg.methods.registry import find_preset
 from fairseq_idpg.models.config import RobertaIDPGConfig, fill_method_options
 from fairseq_idpg.models.prepare import check_effects

@@ -15,7 +15,7 @@ from fairseq_idpg.backbone.loading import read_backbone
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.inference.trained import load_dictionary, load_trained
 from fairseq_idpg.methods.base import Geometry
-from fairseq_idpg.methods.prompts.initial import load_saved
+from fairseq_idpg.methods.prompts.saved import load_saved
 from fairseq_idpg.methods.prompts.task_prompts import TaskPrompts
 from fairseq_idpg.models.head import load_head
 from fairseq_idpg.predict import main as predict

@@ -32,7 +32,8 @@ from ..options import Filled, TrueFalse, check_sizes, option
 from ..registry import register_preset
 from .base import TABLE_STD, PromptConfig
 from .dept import LowRankRows
-from .initial import load_saved, set_initial_rows
+from .initial import set_initial_rows
+from .saved import load_saved
 from .task_prompts import TRAIN_ON_WITH_IT, TaskPrompts
 
 

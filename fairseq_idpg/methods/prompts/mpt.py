@@ -24,7 +24,8 @@ from ..base import WordEmbeddings
 from ..options import Filled, option
 from ..registry import register_preset
 from .base import TABLE_STD
-from .initial import load_saved, set_initial_rows
+from .initial import set_initial_rows
+from .saved import load_saved
 from .sources import SourceConfig, read_sources, source_paths
 from .task_prompts import TRAIN_ON_WITH_IT, TaskPrompts
 

@@ -16,7 +16,7 @@ from ...saving.tensors import FINGERPRINT
 from ..base import WordEmbeddings
 from ..options import Filled, option
 from .base import PromptConfig, PromptMethod, parse_places
-from .initial import on_other_backbone, saved_methods
+from .saved import on_other_backbone, saved_methods
 
 
 @dataclass

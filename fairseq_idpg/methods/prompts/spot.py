@@ -26,7 +26,7 @@ from ...errors import InputError
 from ..base import WordEmbeddings
 from ..options import Filled, option
 from ..registry import register_preset
-from .initial import load_saved
+from .saved import load_saved
 from .sources import SourceConfig, read_sources, source_paths
 from .task_prompts import TaskPrompts
 

@@ -8,9 +8,10 @@ import pytest
 from matplotlib.colors import to_hex
 
 from preprocess.errors import InputError
+from run_scripts.report.drawing import COLOURS, MARKERS, UNLABELLED, Chart, Panel, Series, draw
 from run_scripts.report.figures import CHARTS
 from run_scripts.report.paper import paper
-from run_scripts.report.render import COLOURS, MARKERS, UNLABELLED, Chart, Panel, Series, Table, draw
+from run_scripts.report.render import Table
 from run_scripts.report.runs import Results
 from run_scripts.report.scope import Choice
 

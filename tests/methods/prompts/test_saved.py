@@ -1,0 +1,126 @@
+"""--prompt-init saved: values of another task's checkpoint, where it stands alone or was joined with others."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.methods.prompts.base import PromptMethod
+from tests.folders import same_tensors
+from tests.helpers import tiny_model
+from tests.methods.prompts.test_initial import METHODS, words_of
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_saved_prompt(method, tmp_path):
+    source = tiny_model(method=method)
+    with torch.no_grad():
+        for parameter in source.method.parameters():
+            parameter.add_(1)
+    path = tmp_path / "checkpoint_best.pt"
+    torch.save({"args": None, "cfg": {"model": {}}, "model": source.state_dict()}, path)
+    model = tiny_model(method=method, prompt_init="saved", prompt_init_from=str(path))
+    model.method.set_initial_values(model.args, words_of(model))
+    for ours, theirs in zip(model.method.parameters(), source.method.parameters()):
+        assert torch.equal(ours, theirs)
+    other = tiny_model(method=method, prompt_init="saved", prompt_init_from=str(path), prompt_length=4)
+    with pytest.raises(InputError, match="holds another method or other sizes"):
+        other.method.set_initial_values(other.args, words_of(other))
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("prompt-tuning+adapter", "prompt-tuning"),
+        ("prompt-tuning", "lora+prompt-tuning"),
+        ("adapter+id-spam", "id-spam+lora"),
+        ("m-idpg-dnn+bitfit", "bitfit+m-idpg-dnn"),
+        ("mam", "prefix-tuning"),
+        ("dept+lora", "dept+lora"),
+    ],
+)
+def test_a_saved_prompt_of_joined_methods(source, target, tmp_path):
+    """The prompt's values are taken over, wherever it stands in either; those of the others are not."""
+    sizes = {"reparameterization_hidden_size": 7, "prompt_length": 3} if "mam" in source else {}
+    given = tiny_model(method=source, **sizes)
+    with torch.no_grad():
+        for parameter in given.method.parameters():
+            parameter.add_(1)
+    path = tmp_path / "checkpoint_best.pt"
+    torch.save({"args": None, "cfg": {"model": {}}, "model": given.state_dict()}, path)
+    model = tiny_model(method=target, **sizes, prompt_init="saved", prompt_init_from=str(path))
+    before = {name: value.clone() for name, value in model.method.state_dict().items()}
+    model.method.set_initial_values(model.args, words_of(model))
+    (ours,), (theirs,) = (
+        [part for part in getattr(each.method, "parts", [each.method]) if isinstance(part, PromptMethod)]
+        for each in (model, given)
+    )
+    assert ours.state_dict() and same_tensors(ours.state_dict(), theirs.state_dict())
+    changed = {name for name, value in model.method.state_dict().items() if not torch.equal(value, before[name])}
+    prefix = next((f"parts.{i}." for i, part in enumerate(getattr(model.method, "parts", [])) if part is ours), "")
+    assert changed == {f"{prefix}{name}" for name in ours.state_dict()}
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("p-tuning-v2-kv", "p-tuning-v2"), ("p-tuning-v2", "p-tuning-v2-kv"), ("p-tuning-v2-kv", "key-value-input")],
+)
+def test_keys_and_values_are_no_rows_of_another_kind(source, target, tmp_path):
+    """Though they have the same shape: 5 keys and 5 values, 10 rows."""
+
+    def of(name, **more):
+        options = {"method": "p-tuning-v2-kv", "prompt_insertion": name} if "input" in name else {"method": name}
+        return tiny_model(**options, prompt_length=10 if name == "p-tuning-v2" else 5, **more)
+
+    path, given = tmp_path / "checkpoint_best.pt", of(source)
+    torch.save({"args": None, "cfg": {"model": vars(given.args)}, "model": given.state_dict()}, path)
+    model = of(target, prompt_init="saved", prompt_init_from=str(path))
+    kinds = given.args.prompt_insertion, model.args.prompt_insertion
+    with pytest.raises(InputError, match="a prompt for --prompt-insertion {}, and this run's is for {}".format(*kinds)):
+        model.method.set_initial_values(model.args, words_of(model))
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "told"),
+    [
+        ({"representation": "mean-pooled"}, {}, "with --representation mean-pooled"),
+        ({}, {"generator_residual": True}, "without --generator-residual"),
+        ({"prompt_init": "uniform"}, {}, ""),
+        ({}, {}, ""),
+    ],
+)
+def test_values_of_other_options_are_told_of(source, target, told, tmp_path, caplog):
+    """They have the same shapes, and nothing else would say that they were fitted to something else."""
+    path, given = tmp_path / "checkpoint_best.pt", tiny_model(method="m-idpg-phm", **source)
+    torch.save({"args": None, "cfg": {"model": vars(given.args)}, "model": given.state_dict()}, path)
+    model = tiny_model(method="m-idpg-phm", **target, prompt_init="saved", prompt_init_from=str(path))
+    model.method.set_initial_values(model.args, words_of(model))
+    assert same_tensors(model.method.state_dict(), given.method.state_dict())
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == bool(told) and all(f"{path} was trained {told}, which" in text for text in warnings)
+
+
+@pytest.mark.parametrize("method", ["prompt-tuning", "m-idpg-phm", "ept", "mpt", "spot"])
+@pytest.mark.parametrize("other", [True, False])
+def test_values_fitted_to_another_backbone_are_told_of(method, other, tmp_path, caplog):
+    path, given = tmp_path / "checkpoint_best.pt", tiny_model(method=method)
+    given.backbone_fingerprint[0] = 1
+    torch.save({"args": None, "cfg": {"model": vars(given.args)}, "model": given.state_dict()}, path)
+    model = tiny_model(method=method, prompt_init="saved", prompt_init_from=str(path))
+    model.backbone_fingerprint[0] = 2 if other else 1
+    model.method.set_initial_values(model.args, words_of(model))
+    assert same_tensors(model.method.state_dict(), given.method.state_dict())
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == other and all(
+        f"{path} was trained on another backbone or with another" in w for w in warnings
+    )
+
+
+def test_a_saved_prompt_of_joined_methods_of_other_sizes(tmp_path):
+    path = tmp_path / "checkpoint_best.pt"
+    given = tiny_model(method="adapter+prompt-tuning", prompt_length=4)
+    torch.save({"args": None, "cfg": {"model": {}}, "model": given.state_dict()}, path)
+    model = tiny_model(method="prompt-tuning+adapter", prompt_init="saved", prompt_init_from=str(path))
+    with pytest.raises(InputError, match=r"holds another method or other sizes \(table differs\)"):
+        model.method.set_initial_values(model.args, words_of(model))

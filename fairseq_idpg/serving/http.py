@@ -10,11 +10,12 @@ import uvicorn
 from starlette.types import ASGIApp
 
 QUIET, ROUNDS = 0.2, 10  # seconds in which no request has begun; how often these are waited for
+SHORT = 1e-3  # a timer's: 0 would come back before the loop looks at its sockets
 FILES = 8192  # a file descriptor for each connection
 
 
 class HttpServer(uvicorn.Server):
-    """uvicorn's, which at its end still reads what connections that were accepted have sent.
+    """uvicorn's, which at its end still reads what was sent on connections made until then.
 
     ``ending`` is called when no more will come.
     """
@@ -24,6 +25,7 @@ class HttpServer(uvicorn.Server):
         self.ending = ending
 
     async def shutdown(self, sockets: Optional[List[socket.socket]] = None) -> None:
+        await asyncio.sleep(SHORT)  # the loop accepts what the kernel has: close() would reset it
         for server in self.servers:
             server.close()
         begun = -1

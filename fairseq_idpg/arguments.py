@@ -15,10 +15,9 @@ from omegaconf import OmegaConf
 from torch import nn
 
 from preprocess.flags import LARGEST_SEED, flag_name
-from preprocess.split_scores import METRICS as SPLIT_METRICS
-from preprocess.split_scores import PARTS
 
 from .errors import InputError
+from .metrics import check_metric
 from .optim.choices import PAIRS, check_optimization, literal, parse_pair
 
 TASK = "sentence_prediction_idpg"
@@ -34,17 +33,6 @@ LEAST = {
 }
 # options of which fairseq-train reads Python out of a text, as their defaults are those of others -> their kind
 UNTYPED = {"max_tokens_valid": int, "batch_size_valid": int, "update_epoch_batch_itr": bool}
-REPORT = "report_"  # and a metric of preprocess/split_scores.py: the option that has it logged
-# metric of the best checkpoint -> what has it logged; OURS: those that fairseq's criterion does not log
-OURS = {part: REPORT + metric for metric, parts in PARTS.items() for part in parts}
-METRICS = {
-    **dict.fromkeys(("loss", "nll_loss", "accuracy"), None),
-    **dict.fromkeys(("f1", "acc_and_f1"), "report_acc_and_f1"),
-    "mcc": "report_mcc",
-    **dict.fromkeys(("pearson", "spearman", "pearson_and_spearman"), "report_pearson_and_spearman"),
-    **OURS,
-}
-LOSSES = ("loss", "nll_loss")  # of which the lowest is best; of all others the highest
 SHARDING = "frozen weights are not sharded, and the state of trained ones is small"
 EMA = "the average would be of the frozen weights too, and training could not go on from a checkpoint"
 PARTS_OF_A_MODEL = "this model is not divided among devices"
@@ -95,11 +83,6 @@ def given(cfg: Any, name: str) -> str:
     return flag_name(name) if value is True else f"{flag_name(name)} {value}"
 
 
-def reported(cfg: Any) -> List[str]:
-    """The metrics of preprocess/split_scores.py that a criterion's options ask for."""
-    return [metric for metric in SPLIT_METRICS if getattr(cfg, REPORT + metric, False)]
-
-
 def check_arguments(args: Namespace, gpu: Optional[bool] = None) -> None:
     """Refuses them before anything is read or built.
 
@@ -135,7 +118,7 @@ def check_arguments(args: Namespace, gpu: Optional[bool] = None) -> None:
             raise InputError(f"data folder {args.data}: fairseq-train ends its name at the colon: give it another")
     _check_supported(args)
     _check_criterion(args.criterion)
-    _check_metric(args)
+    check_metric(args)
     _check_precision(args)
     _check_gpu(args, not args.cpu and (torch.cuda.is_available() if gpu is None else gpu))
 
@@ -217,26 +200,6 @@ def _check_criterion(name: str) -> None:
     if name == "sentence_prediction" or issubclass(CRITERION_REGISTRY.get(name, object), own):
         return
     raise InputError(f"--criterion {name} does not fit --task {TASK}: give --criterion sentence_prediction or {TASK}")
-
-
-def _check_metric(args: Namespace) -> None:
-    """fairseq misses it after the first epoch."""
-    metric, own = getattr(args, "best_checkpoint_metric", "loss"), args.criterion in ("sentence_prediction", TASK)
-    if metric not in METRICS and own:
-        raise InputError(f"--best-checkpoint-metric {metric} is unknown: give one of {', '.join(METRICS)}")
-    if metric in OURS and args.criterion == "sentence_prediction":
-        raise InputError(f"--best-checkpoint-metric {metric} is none of this --criterion: give --criterion {TASK}")
-    if (needed := METRICS.get(metric)) and not getattr(args, needed, True):
-        raise InputError(f"--best-checkpoint-metric {metric} needs {flag_name(needed)}: give it too")
-    if metric == "accuracy" and args.regression_target:
-        raise InputError("--best-checkpoint-metric accuracy with --regression-target: give loss or spearman")
-    highest = getattr(args, "maximize_best_checkpoint_metric", False)
-    if metric in METRICS and highest == (metric in LOSSES):
-        found, remedy = ("with", "leave that out") if highest else ("without", "give that too")
-        raise InputError(
-            f"--best-checkpoint-metric {metric} {found} --maximize-best-checkpoint-metric would keep the worst "
-            f"checkpoint for the best: {remedy}"
-        )
 
 
 def check_task(cfg: Any, dictionary: Dictionary) -> None:

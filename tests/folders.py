@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Sequence
 
 import torch
+from fairseq import options
 from fairseq.data import Dictionary, indexed_dataset
 from fairseq.models.roberta.model import RobertaEncoder, RobertaModel, base_architecture
 
@@ -189,6 +190,14 @@ TRAINING = [
     *("--batch-size", 8, "--best-checkpoint-metric", "accuracy", "--maximize-best-checkpoint-metric"),
     *("--no-epoch-checkpoints", "--phm-n", 4, "--separator-token", 2, "--num-classes", 2),
 ]
+
+
+def training_arguments(*more: object) -> argparse.Namespace:
+    """Those of ``fairseq-train`` with a tiny model, as fairseq parses them."""
+    usual = ["DATA", "--user-dir", ROOT / "fairseq_idpg", "--task", "sentence_prediction_idpg", *TRAINING, "--cpu"]
+    usual += ["--criterion", "sentence_prediction", "--init-token", 0, "--distributed-world-size", 1]
+    parser = options.get_training_parser()
+    return options.parse_args_and_arch(parser, input_args=[str(part) for part in (*usual, *more)])
 
 
 def train(folder: Path, save_dir: Path, *options: object, without: str = "", **more) -> Finished:

@@ -20,18 +20,11 @@ from fairseq_idpg.arguments import (
 )
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.training.host import _convert
-from tests.folders import ROOT, TRAINING
+from tests.folders import ROOT, training_arguments
 from tests.helpers import dictionary
 
 DICTIONARY = dictionary()
 ON_CPUS = ("--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp")
-
-
-def parsed(*more):
-    usual = ["DATA", "--user-dir", ROOT / "fairseq_idpg", "--task", "sentence_prediction_idpg", *TRAINING, "--cpu"]
-    usual += ["--criterion", "sentence_prediction", "--init-token", 0, "--distributed-world-size", 1]
-    parser = options.get_training_parser()
-    return options.parse_args_and_arch(parser, input_args=[str(part) for part in (*usual, *more)])
 
 
 def composed(args):
@@ -40,11 +33,11 @@ def composed(args):
 
 
 def test_usual_arguments_pass():
-    check_arguments(parsed())
+    check_arguments(training_arguments())
     decay = ("--lr-scheduler", "polynomial_decay", "--total-num-update", "9")
-    check_arguments(parsed("--optimizer", "grouped_adam", *decay, "--lr", "1e-3,1e-4"))
+    check_arguments(training_arguments("--optimizer", "grouped_adam", *decay, "--lr", "1e-3,1e-4"))
     for precision in (["--fp16", "--fp16-no-flatten-grads"], ["--memory-efficient-fp16"], ["--bf16"], ["--amp"]):
-        check_arguments(parsed(*precision))
+        check_arguments(training_arguments(*precision))
 
 
 @pytest.mark.parametrize(
@@ -70,9 +63,6 @@ def test_usual_arguments_pass():
         (["--bf16", "--amp"], "--bf16 with --amp: a run has one precision: leave one out"),
         (["--fp16", "--fp16-no-flatten-grads", "--amp"], "--fp16 with --amp: a run has one precision: leave one out"),
         (["--best-checkpoint-metric", "nothing"], "--best-checkpoint-metric nothing is unknown: give one of loss, "),
-        (["--best-checkpoint-metric", "f1"], "--best-checkpoint-metric f1 needs --report-acc-and-f1: give it too"),
-        (["--regression-target"], "--best-checkpoint-metric accuracy with --regression-target: give loss"),
-        (["--best-checkpoint-metric", "loss"], "loss with --maximize-best-checkpoint-metric would keep the worst"),
         (["--add-prev-output-tokens"], "--add-prev-output-tokens is not supported: this model has no decoder: leave"),
         (["--d2v2-multi"], "--d2v2-multi is not supported: it names what a batch holds as data2vec reads it: leave"),
         (["--train-subset", "dev"], "--train-subset dev is not taken for training: give a name that begins with train"),
@@ -90,26 +80,18 @@ def test_usual_arguments_pass():
 )
 def test_refused(given, message):
     with pytest.raises(InputError) as refused:
-        check_arguments(parsed(*given))
+        check_arguments(training_arguments(*given))
     assert message in str(refused.value)
 
 
-def test_the_checkpoint_that_is_kept_is_the_best():
-    args = parsed()
-    for metric, highest in (("accuracy", True), ("loss", False), ("nll_loss", False)):
-        args.best_checkpoint_metric, args.maximize_best_checkpoint_metric = metric, highest
-        check_arguments(args)
-        args.maximize_best_checkpoint_metric = not highest
-        with pytest.raises(InputError, match=f"--best-checkpoint-metric {metric} .* would keep the worst checkpoint"):
-            check_arguments(args)
-
-
 def test_options_whose_text_is_python():
-    check_arguments(parsed("--update-epoch-batch-itr", "True", "--batch-size-valid", 64, "--max-tokens-valid", 512))
+    check_arguments(
+        training_arguments("--update-epoch-batch-itr", "True", "--batch-size-valid", 64, "--max-tokens-valid", 512)
+    )
 
 
 def test_a_folder_whose_name_fairseq_would_cut():
-    args = parsed()
+    args = training_arguments()
     args.data = "my:data"
     with pytest.raises(InputError, match="data folder my:data: fairseq-train ends its name at the colon"):
         check_arguments(args)
@@ -117,14 +99,14 @@ def test_a_folder_whose_name_fairseq_would_cut():
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "adadelta", "adamax", "adafactor", "nag"])
 def test_parts_of_fairseq_that_declare_no_dataclass(optimizer):
-    check_configuration(composed(parsed("--optimizer", optimizer, "--lr-scheduler", "manual")))
+    check_configuration(composed(training_arguments("--optimizer", optimizer, "--lr-scheduler", "manual")))
 
 
 @pytest.mark.parametrize("given", [["--lr", "1e999"], ["--store-ema"], ["--fp16"], ["--seed", "-1"]])
 def test_refused_when_composed_by_hydra(given):
     """As fairseq-hydra-train has it; with the same words."""
-    check_configuration(composed(parsed()))
-    args = parsed(*given)
+    check_configuration(composed(training_arguments()))
+    args = training_arguments(*given)
     with pytest.raises(InputError) as expected:
         check_arguments(args)
     with pytest.raises(InputError) as refused:
@@ -178,12 +160,12 @@ def test_refused_when_composed_by_hydra(given):
 )
 def test_options_of_fairseq_that_do_not_fit(option, values):
     with pytest.raises(InputError) as refused:
-        check_arguments(parsed(option, *values))
+        check_arguments(training_arguments(option, *values))
     assert str(refused.value).startswith(" ".join([option, *values, "is not supported: "]))
 
 
 def test_every_option_that_does_not_fit_is_one_of_fairseq():
-    known = vars(parsed())
+    known = vars(training_arguments())
     assert UNSUPPORTED.keys() <= known.keys()
 
 
@@ -210,24 +192,24 @@ def test_every_option_that_does_not_fit_is_one_of_fairseq():
 )
 def test_options_of_fairseqs_encoders_that_the_model_does_not_have(option, values, capsys):
     with pytest.raises(SystemExit) as ended:
-        parsed(option, *values)
+        training_arguments(option, *values)
     assert ended.value.code == 2
     assert capsys.readouterr().err.endswith(f"error: unrecognized arguments: {' '.join([option, *values])}\n")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_backends_that_give_each_process_the_whole_model(backend):
-    check_arguments(parsed("--ddp-backend", backend))
+    check_arguments(training_arguments("--ddp-backend", backend))
 
 
 def test_a_profile_needs_a_gpu():
     with pytest.raises(InputError, match="^--profile marks what a GPU does, and there is none: leave it out$"):
-        check_arguments(parsed("--profile"))
+        check_arguments(training_arguments("--profile"))
 
 
 def test_a_gpu_that_another_machine_has(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    args = parsed("--fp16", "--profile")
+    args = training_arguments("--fp16", "--profile")
     with pytest.raises(InputError, match="there is none"):
         check_arguments(args, gpu=True)  # --cpu
     args.cpu = False
@@ -265,7 +247,7 @@ def test_names_that_no_head_can_have(name):
 
 @pytest.mark.parametrize("total", [None, 8])
 def test_no_batch_size(total):
-    args = parsed("--max-tokens", 100)
+    args = training_arguments("--max-tokens", 100)
     args.batch_size, args.total_batch_size = None, total
     check_arguments(args)
     args.max_tokens = None
@@ -282,7 +264,7 @@ def test_validation_in_half_precision_needs_no_gpu():
 
 
 def test_other_tasks_are_left_alone():
-    args = parsed("--criterion", "cross_entropy", "--dropout", "nan")
+    args = training_arguments("--criterion", "cross_entropy", "--dropout", "nan")
     args.task = "translation"
     check_arguments(args)
 
@@ -291,11 +273,13 @@ def test_processes_that_nothing_starts(monkeypatch):
     for name in LAUNCHERS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    args = parsed("--distributed-world-size", "3", *ON_CPUS)
+    args = training_arguments("--distributed-world-size", "3", *ON_CPUS)
     with pytest.raises(InputError, match="--distributed-world-size 3 with 2 GPUs on this machine: give less, or start"):
         check_arguments(args)
-    check_arguments(parsed("--distributed-world-size", "2", *ON_CPUS))
-    check_arguments(parsed("--distributed-world-size", "3", "--distributed-init-method", "tcp://localhost:9", *ON_CPUS))
+    check_arguments(training_arguments("--distributed-world-size", "2", *ON_CPUS))
+    check_arguments(
+        training_arguments("--distributed-world-size", "3", "--distributed-init-method", "tcp://localhost:9", *ON_CPUS)
+    )
     monkeypatch.setenv(LAUNCHERS[0], "localhost")
     check_arguments(args)
 
@@ -303,7 +287,9 @@ def test_processes_that_nothing_starts(monkeypatch):
 @pytest.mark.parametrize(("option", "value"), [ON_CPUS[:2], ON_CPUS[2:]])
 def test_several_processes_without_a_gpu(option, value):
     usual = [part for part in ON_CPUS if part not in (option, value)]
-    several = parsed("--distributed-world-size", "2", "--distributed-init-method", "tcp://localhost:9", *usual)
+    several = training_arguments(
+        "--distributed-world-size", "2", "--distributed-init-method", "tcp://localhost:9", *usual
+    )
     with pytest.raises(InputError, match=f"^{option} [a-z_]+ of 2 processes is for GPUs alone: give {option} {value}"):
         check_arguments(several)
     several.cpu = False
@@ -313,7 +299,7 @@ def test_several_processes_without_a_gpu(option, value):
 def test_processes_that_would_each_train_alone(monkeypatch):
     """On a node with one GPU, which is fairseq's default for the number of all processes."""
     monkeypatch.setenv("WORLD_SIZE", "2")
-    args = parsed("--distributed-world-size", "1")
+    args = training_arguments("--distributed-world-size", "1")
     with pytest.raises(InputError, match="--distributed-world-size 1 in one of 2 processes that torchrun started"):
         check_arguments(args)
     monkeypatch.setenv("WORLD_SIZE", "1")

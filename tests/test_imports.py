@@ -23,8 +23,8 @@ ROOMS = {  # the same within run_scripts
     "submit": {"report", "run"},
 }
 LAYERS = (  # of fairseq_idpg: each imports those in front of it alone; the commands, which lie flat there, stand above
-    *("errors", "divergence", "optim", "arguments", "out_of_memory", "saving", "backbone", "representations"),
-    *("methods", "models", "criterions", "tasks", "inference", "training", "serving", "analysis"),
+    *("errors", "divergence", "optim", "metrics", "arguments", "out_of_memory", "saving", "backbone"),
+    *("representations", "methods", "models", "criterions", "tasks", "inference", "training", "serving", "analysis"),
 )
 
 

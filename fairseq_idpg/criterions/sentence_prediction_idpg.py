@@ -32,8 +32,8 @@ from fairseq.logging import metrics
 from fairseq.logging.meters import safe_round
 from torch import Tensor
 
-from ..arguments import reported
 from ..errors import InputError
+from ..metrics import reported
 from .all_words import LastPass
 from .whole_splits import COLUMNS, fetched_columns, log_split_scores
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from preprocess.questions import Questions
 from preprocess.split_scores import BY_CHOICE, METRICS, OF_QUESTIONS, OF_TEXTS, PARTS, chosen
 
-from ..arguments import REPORT
+from ..metrics import REPORT
 
 COLUMNS = ("_id", "_answer", "_target", "_likely", "_question", "_em", "_f1")
 

@@ -21,8 +21,8 @@ from preprocess.split_scores import OF_QUESTIONS, OF_TEXTS
 from preprocess.validation import check_split
 from preprocess.words import check_encoder, folder_encoder
 
-from ..arguments import REPORT
 from ..errors import PREPROCESS, InputError, reading_data
+from ..metrics import REPORT
 from ..saving.record import Record, is_fingerprints, read_record, symbols_fingerprint
 
 

@@ -12,8 +12,8 @@ from preprocess.dictionary import FILLER, MASK
 from preprocess.flags import flag_name
 from preprocess.split_scores import OF_QUESTIONS
 
-from ..arguments import REPORT, reported
 from ..errors import PREPROCESS, InputError
+from ..metrics import REPORT, reported
 from ..saving.record import listed
 
 

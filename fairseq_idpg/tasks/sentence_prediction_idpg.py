@@ -12,11 +12,12 @@ from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 
-from ..arguments import TRAIN, check_task, check_tokens, reported
+from ..arguments import TRAIN, check_task, check_tokens
 from ..criterions.all_words import AllWords
 from ..criterions.sentence_prediction_idpg import check_extra_loss, log_correlations
 from ..divergence import check_validation
 from ..errors import InputError
+from ..metrics import reported
 from ..models.config import predicts_words
 from ..models.prepare import DataFacts, complete_options, prepare_model
 from ..optim.half_precision import KeptHalfPrecision

@@ -13,10 +13,10 @@ from typing import Iterable
 
 import numpy as np
 
-from fairseq_idpg.arguments import LOSSES
 from fairseq_idpg.count import count_preset
 from fairseq_idpg.methods.prompts.base import LATE, PREFIX
 from fairseq_idpg.methods.registry import find_preset
+from fairseq_idpg.metrics import LOSSES
 from fairseq_idpg.models.config import fill_method_options, open_options
 from fairseq_idpg.tasks.ordering import grouped_by_length
 from fairseq_idpg.tasks.prompt_position import prompt_block

@@ -64,11 +64,14 @@ def check_source(data: DataFolder) -> None:
     for split in ("train", "valid"):
         count_examples(data, split)
         if not data.has_labels(split):
-            raise InputError(f"{data.path} has no labels of {split}: few-shot copies need them")
+            raise InputError(
+                f"{data.path} has no labels of {split}, and examples to train, choose and report on need them: "
+                "preprocess it again with labels"
+            )
     if len(shards := data.joined("train")) > 1:
         raise InputError(
-            f"{data.path} has its training examples in {', '.join(shards)}, and few-shot copies are drawn from train "
-            "alone: put the raw files together, and make the folder of them"
+            f"{data.path} has its training examples in {', '.join(shards)}, and samples are drawn from train alone: "
+            "put the raw files together, and make the folder of them"
         )
     if has_exchanged_pairs(data):
         raise InputError(

@@ -197,7 +197,7 @@ def foreign_label(folder):
 @pytest.mark.parametrize(
     "damage, message",
     [
-        (damage_train_label, "has no labels of train: few-shot copies need them"),
+        (damage_train_label, "has no labels of train, and examples to train, choose and report on need them"),
         (shorten_input1, f"train has different numbers of examples (input0 {TRAIN}, input1 {VALID}, label {TRAIN})"),
         (drop_valid, "has no split valid: it has train"),
         (foreign_label, "label/train example 2: its label is not in label/dict.txt"),
@@ -246,7 +246,7 @@ def test_from_raw_files(commands):
 def test_training_examples_in_shards_would_be_left_out(tmp_path, capsys):
     source = DataFolder(write_folder(tmp_path / "shards-bin", splits={**SPLITS, "train1": 9}))
     assert command(source, tmp_path / "out", "--k", 3, "--dev", 6) == 1
-    assert "has its training examples in train, train1, and few-shot copies are drawn" in capsys.readouterr().err
+    assert "has its training examples in train, train1, and samples are drawn" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

@@ -124,7 +124,8 @@ def serve(args: argparse.Namespace, bound: socket.socket) -> None:
     )
     metrics.watch(lambda: batcher.waiting)
     hosts = allowed_hosts(bound, args.host, args.allowed_host)
-    server = http_server(build_app(batcher, metrics, args.max_bytes, args.max_texts, hosts), batcher.hurry)
+    app = build_app(batcher, metrics, args.max_bytes, args.max_texts, hosts)
+    server = http_server(app, batcher.hurry, lambda: bool(batcher.due))
 
     def opened() -> None:
         names = batcher.served.tasks if batcher.served else ()

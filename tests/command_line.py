@@ -6,9 +6,10 @@ import contextlib
 import multiprocessing
 import os
 import sys
+import time
 from importlib import import_module
 from pathlib import Path
-from typing import Iterator
+from typing import Callable, Iterator
 
 ROOT = Path(__file__).parents[1]
 # A server that forks for each command: the same ``cli_main`` on the same arguments as the installed scripts, without
@@ -27,6 +28,14 @@ def uncaught() -> Iterator[None]:
     except Exception:
         sys.excepthook(*sys.exc_info())
         sys.exit(1)
+
+
+def until(seen: Callable[[], bool]) -> None:
+    """Waits for something to be so."""
+    end = time.monotonic() + 60
+    while not seen():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def command_line(tool: str, arguments: list[str], output: str) -> None:

@@ -7,7 +7,6 @@ import contextlib
 import json
 import random
 import shutil
-import socket
 import tempfile
 from pathlib import Path
 from typing import Sequence
@@ -159,8 +158,9 @@ def run(
         del arguments[at : at + 2]
     with contextlib.ExitStack() as stack:
         outputs = [stack.enter_context(tempfile.NamedTemporaryFile("r")) for _ in range(processes)]
+        meeting = stack.enter_context(tempfile.TemporaryDirectory())
         started = []
-        for rank, (output, place) in enumerate(zip(outputs, distributed(processes))):
+        for rank, (output, place) in enumerate(zip(outputs, distributed(processes, meeting))):
             command = [str(argument) for argument in [*arguments, *place]]
             started.append(FORKS.Process(target=command_line, args=(tool, command, output.name)))
             started[rank].start()
@@ -173,14 +173,11 @@ def run(
     return finished
 
 
-def distributed(processes: int) -> list[list[object]]:
-    """Options of each of several processes on this machine's CPU."""
+def distributed(processes: int, meeting: str) -> list[list[object]]:
+    """Options of each of several processes on this machine's CPU, which meet in a folder: a free port may be taken."""
     if processes == 1:
         return [[]]
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    shared = ["--distributed-world-size", processes, "--distributed-init-method", f"tcp://localhost:{port}"]
+    shared = ["--distributed-world-size", processes, "--distributed-init-method", f"file://{meeting}/store"]
     shared += ["--distributed-no-spawn", "--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"]
     return [[*shared, "--distributed-rank", rank] for rank in range(processes)]
 

@@ -5,7 +5,7 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import Future
-from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from ..errors import ModelLost
 from .questions import Question
@@ -55,6 +55,7 @@ class Batcher:
         self.lost: Optional[ModelLost] = None  # what every later question would end with too
         self.jobs: Deque[Job] = deque()
         self.waiting = 0  # texts of the jobs
+        self.due: Set[Future[List[Row]]] = set()  # answers of what was taken
         self.hurried = False
         self.closed = False
         self.condition = threading.Condition()
@@ -112,7 +113,9 @@ class Batcher:
                 raise Unavailable(f"{self.waiting} texts are waiting already, and {self.limit} may")
             self.jobs.append(job)
             self.waiting += size
+            self.due.add(job.answer)
             self.condition.notify()
+        job.answer.add_done_callback(self.due.discard)
         return job.answer
 
     def _work(self) -> None:

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, List, Optional, Sequence
 
 import torch
 from fairseq.data import Dictionary, data_utils
@@ -16,6 +16,9 @@ from ..errors import PREPROCESS, InputError
 from ..metrics import REPORT, reported
 from ..saving.record import listed
 
+OF_CLASSES = ("report_acc_and_f1", "report_mcc")  # what fairseq's criterion reports
+OF_NUMBERS = (*OF_CLASSES, "report_pearson_and_spearman")
+
 
 def class_names(dictionary: Dictionary) -> List[str]:
     """The classes of a label dictionary in the order of their ids."""
@@ -26,14 +29,16 @@ def class_names(dictionary: Dictionary) -> List[str]:
 def check_scored(criterion: Any, labels: Optional["LabelOrder"]) -> None:
     """The classes must be such as the criterion's reports can score.
 
-    fairseq's F1 and MCC take the names of the classes for numbers, and F1 is of two classes.
+    fairseq's F1, MCC and correlations take the names of the classes for numbers, and F1 is of two classes.
 
     Raises:
         InputError: a class is called otherwise than a report needs, or there are too many; there are scores.
     """
     if labels is None:
-        for metric in reported(criterion):
-            raise InputError(f"{flag_name(REPORT + metric)} scores classes, and --regression-target is for scores")
+        for option in (*(REPORT + metric for metric in reported(criterion)), *asked(criterion, OF_CLASSES)):
+            raise InputError(
+                f"{flag_name(option)} scores classes, and --regression-target is for scores: leave one of them out"
+            )
         return
     for metric in reported(criterion):
         if metric in OF_QUESTIONS and sorted(labels.names) != ["0", "1"]:
@@ -41,9 +46,9 @@ def check_scored(criterion: Any, labels: Optional["LabelOrder"]) -> None:
                 f"{flag_name(REPORT + metric)} scores answers with the labels 0 and 1, and {labels.data} has "
                 f"{listed(labels.names)}: leave it out"
             )
-    for option in ("report_acc_and_f1", "report_mcc"):
-        names = labels.names if getattr(criterion, option, False) else []
-        others = [name for name in names if not name.isdecimal()]
+    names = labels.names
+    others = [name for name in names if not name.isdecimal()]
+    for option in asked(criterion, OF_NUMBERS):
         if others:
             raise InputError(
                 f"{flag_name(option)} scores classes that are numbers, F1 that of 1, and {labels.data} has "
@@ -54,6 +59,11 @@ def check_scored(criterion: Any, labels: Optional["LabelOrder"]) -> None:
                 f"{flag_name(option)} scores two classes, F1 that of 1, and {labels.data} has {listed(names)}: leave "
                 f"it out, or give {flag_name(REPORT + 'acc_and_macro_f1')} with --criterion sentence_prediction_idpg"
             )
+
+
+def asked(criterion: Any, options: Sequence[str]) -> List[str]:
+    """Those of some switches that the criterion is given."""
+    return [option for option in options if getattr(criterion, option, False)]
 
 
 class LabelOrder:

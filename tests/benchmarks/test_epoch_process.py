@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import time
+from types import SimpleNamespace
 
+import epoch_process
 import pytest
 from epoch_process import Output, call, output_lines
 from epoch_runs import check_cache, training_figures
@@ -33,11 +36,33 @@ def python(code: str) -> list[str]:
     return [sys.executable, "-c", code]
 
 
-def test_lines_are_stamped_as_they_come():
-    output = call(python("import time; print('begin'); time.sleep(1); print('end')"), 1)
-    (begin, _), (end, _) = output.first("begin"), output.first("end")
-    assert end - begin > 0.5
-    assert output.seconds > end
+WAITS = """
+import os, sys, time
+print("begin")
+for _ in range(6000):
+    if os.path.exists(sys.argv[1]):
+        break
+    time.sleep(0.01)
+else:
+    sys.exit("nobody has read a line")
+print("end")
+"""
+
+
+def test_lines_are_stamped_as_they_come(tmp_path, monkeypatch):
+    """The process writes its second line once the first has its stamp."""
+    stamped, ticks = tmp_path / "stamped", itertools.count()
+
+    def clock() -> float:
+        tick = next(ticks)
+        if tick == 1:
+            stamped.touch()
+        return float(tick)
+
+    monkeypatch.setattr(epoch_process, "time", SimpleNamespace(perf_counter=clock))
+    output = call([*python(WAITS), str(stamped)], 1)
+    assert output.lines == [(1.0, "begin\n"), (2.0, "end\n")] and output.seconds == 3.0
+    assert output.first("end")[0] == 2.0
     with pytest.raises(InputError, match="no line of its output matches 'middle'"):
         output.first("middle")
 

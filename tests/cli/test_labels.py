@@ -53,11 +53,21 @@ def test_record(mrpc, checkpoint):
     assert state["cfg"]["checkpoint"]["best_checkpoint_metric"] == "accuracy" and state["extra_state"]["val_loss"] > 0
 
 
-@pytest.mark.parametrize("option", ["--report-acc-and-f1", "--report-mcc"])
-def test_f1_and_mcc_are_of_numbers(mrpc, tmp_path, option):
+@pytest.mark.parametrize("option", ["--report-acc-and-f1", "--report-mcc", "--report-pearson-and-spearman"])
+def test_f1_mcc_and_correlations_are_of_numbers(mrpc, tmp_path, option):
     renamed(mrpc / "first", tmp_path / "words", {"0": "no", "1": "yes"}, ["yes", "no"])
     line = train(tmp_path / "words", tmp_path / "run", "--backbone", mrpc / "model.pt", option, succeed=False).last_line
     assert line.startswith(f"fairseq_idpg: {option} scores classes that are numbers") and "yes" in line
+
+
+@pytest.mark.parametrize("option", ["--report-acc-and-f1", "--report-mcc"])
+def test_f1_and_mcc_are_of_no_scores(mrpc, tmp_path, option):
+    data = write_folder(tmp_path / "data", regression=True)
+    options = ["--backbone", mrpc / "model.pt", *SCORES, "--num-classes", 1, option]
+    line = train(data, tmp_path / "run", *options, succeed=False).last_line
+    assert (
+        line == f"fairseq_idpg: {option} scores classes, and --regression-target is for scores: leave one of them out"
+    )
 
 
 @pytest.mark.parametrize("names", [["0", "1", "2"], ["0", "2"]])

@@ -70,8 +70,9 @@ def serve(path: str, code: str) -> None:
     torch.set_num_threads(1)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # those who watch are not waited for
     with socket.socket(socket.AF_UNIX) as server:
-        server.bind(path)
+        server.bind(f"{path}.new")
         server.listen()
+        os.rename(f"{path}.new", path)  # whoever finds it may ask at once
         server.settimeout(5)
         parent = os.getppid()
         while os.getppid() == parent:

@@ -29,7 +29,7 @@ case "$1 $2" in
       if [ "$word" = "$FAKE_FAIL" ]; then echo "$FAKE_LOG" >"$log"; exit 1; fi
       if [ "$word" = "$FAKE_KILL" ]; then kill -9 $$; fi
       if [ "$word" = "$FAKE_SLEEP" ]; then
-        trap 'exit 1' INT; echo waiting; for i in 1 2 3 4 5 6 7 8 9; do sleep 1; done
+        trap 'exit 1' INT; echo waiting; for i in $(seq 99); do sleep 1; done
       fi
       previous=$word
     done ;;

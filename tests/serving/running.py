@@ -10,9 +10,8 @@ import signal
 import socket
 import sys
 import threading
-import time
 from types import SimpleNamespace
-from typing import Any, Callable, Iterator, NamedTuple
+from typing import Any, Iterator, NamedTuple
 
 from fairseq_idpg.errors import ModelFault, ModelLost
 from fairseq_idpg.serving.app import build_app
@@ -61,14 +60,6 @@ def counter(port: int, name: str) -> float:
     """A value of /metrics by its name and labels."""
     lines = ask(port, "/metrics").body.decode().splitlines()
     return float(next((line.split()[-1] for line in lines if line.startswith(f"fairseq_idpg_{name} ")), 0))
-
-
-def until(seen: Callable[[], bool]) -> None:
-    """Waits for something to be so."""
-    end = time.monotonic() + 60
-    while not seen():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 # --- the command ---------------------------------------------------------------------------------
@@ -177,7 +168,7 @@ def in_thread(
     batcher = Batcher(open_model, 4, window, limit, metrics.answered)
     metrics.watch(lambda: batcher.waiting)
     options = {"most_bytes": 1000, "most_texts": 5, "hosts": {"127.0.0.1"}, **options}
-    server = http_server(build_app(batcher, metrics, **options), batcher.hurry)
+    server = http_server(build_app(batcher, metrics, **options), batcher.hurry, lambda: bool(batcher.due))
     with socket.create_server(("127.0.0.1", 0), backlog=100) as bound:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
         thread.start()

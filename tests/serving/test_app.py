@@ -14,7 +14,8 @@ import pytest
 
 from fairseq_idpg.serving.app import GONE, PAGE, build_app
 from fairseq_idpg.serving.metrics import Metrics
-from tests.serving.running import JSON, Stub, ask, counter, in_thread, predict, until
+from tests.command_line import until
+from tests.serving.running import JSON, Stub, ask, counter, in_thread, predict
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,8 @@ import pytest
 
 from fairseq_idpg.serving.batching import BATCHES, Batcher, Unavailable
 from fairseq_idpg.serving.questions import Question
-from tests.serving.running import Stub, until
+from tests.command_line import until
+from tests.serving.running import Stub
 
 
 @pytest.fixture

@@ -1,13 +1,21 @@
-"""``fairseq_idpg.serving.http``: what a server that ends still answers."""
+"""``fairseq_idpg.serving.http``: what a server that ends still answers, and for whom it does not wait."""
 
 from __future__ import annotations
 
 import contextlib
 import http.client
+import itertools
+import logging
 import socket
 import threading
+from types import SimpleNamespace
+from typing import Callable, Iterator
 
+import pytest
+
+from fairseq_idpg.serving import http as http_module
 from fairseq_idpg.serving.http import http_server
+from tests.command_line import until
 
 
 async def greet(scope, receive, send) -> None:
@@ -17,7 +25,7 @@ async def greet(scope, receive, send) -> None:
 
 def test_connections_that_the_kernel_took_while_the_server_was_busy_are_answered():
     """They come between the server's last look at its socket and its end: closing the socket would reset them."""
-    server = http_server(greet, lambda: None)
+    server = http_server(greet, lambda: None, lambda: False)
     busy, may_end = threading.Event(), threading.Event()
 
     async def end_once_it_may(counter: int) -> bool:
@@ -37,3 +45,68 @@ def test_connections_that_the_kernel_took_while_the_server_was_busy_are_answered
         assert [connection.getresponse().read() for connection in asked] == [b"hello"] * 50
         thread.join(60)
         assert not thread.is_alive()
+
+
+# --- clients that keep it waiting ------------------------------------------------------------------
+
+HALF = b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 9\r\n\r\nhalf"
+
+
+async def read_and_send_much(scope, receive, send) -> None:
+    """More than the kernel keeps for a client that does not read."""
+    while scope["method"] == "POST" and (event := await receive())["type"] != "http.disconnect":
+        if not event["more_body"]:
+            break
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": bytes(1 << 26)})
+
+
+@contextlib.contextmanager
+def stalled(sent: bytes, busy: Callable[[], bool] = lambda: False) -> Iterator[SimpleNamespace]:
+    """A server and a client that has sent something, and neither sends more nor reads."""
+    server = http_server(read_and_send_much, lambda: None, busy)
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
+        thread.start()
+        with socket.create_connection(bound.getsockname(), 60) as client:
+            client.sendall(sent)
+            until(lambda: bool(server.server_state.tasks))
+            yield SimpleNamespace(server=server, thread=thread)
+
+
+@pytest.mark.parametrize("sent", [HALF, b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"], ids=["sends half", "does not read"])
+def test_clients_that_stand_still_do_not_keep_it_from_its_end(sent, monkeypatch, caplog):
+    monkeypatch.setattr(http_module, "PATIENCE", 2)
+    with stalled(sent) as running:
+        running.server.should_exit = True
+        running.thread.join(60)
+        assert not running.thread.is_alive()
+    assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == [
+        "1 clients have not sent all of a request, or read all of an answer: given up"
+    ]
+
+
+def test_nobody_is_given_up_while_answers_are_due(monkeypatch):
+    monkeypatch.setattr(http_module, "PATIENCE", 2)
+    monkeypatch.setattr(http_module, "QUIET", 0.01)
+    looks, may_end = itertools.count(), threading.Event()
+
+    def busy() -> bool:
+        return next(looks) < 20 or not may_end.is_set()
+
+    with stalled(HALF, busy) as running:
+        running.server.should_exit = True
+        until(lambda: next(looks) > 40)
+        assert running.thread.is_alive() and running.server.server_state.connections
+        may_end.set()
+        running.thread.join(60)
+        assert not running.thread.is_alive()
+
+
+def test_whoever_does_not_wait_is_told_nothing(caplog):
+    """Ctrl-C twice."""
+    with stalled(HALF) as running:
+        running.server.should_exit = running.server.force_exit = True
+        running.thread.join(60)
+        assert not running.thread.is_alive()
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]

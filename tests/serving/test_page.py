@@ -12,7 +12,8 @@ from urllib.parse import urlencode
 import pytest
 
 from fairseq_idpg import load
-from tests.serving.running import Stub, command, counter, in_thread, until
+from tests.command_line import until
+from tests.serving.running import Stub, command, counter, in_thread
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")

@@ -94,7 +94,7 @@ def test_child_ends_with_us(tmp_path):
         raise KeyboardInterrupt
 
     late = tmp_path / "late"
-    code = f"import time; print('x', flush=True); time.sleep(3); open({str(late)!r}, 'w')"
+    code = f"import time; print('x', flush=True); time.sleep(60); open({str(late)!r}, 'w')"
     with pytest.raises(KeyboardInterrupt):
         run_logged(python(code), tmp_path / "log", interrupt)
     assert not late.exists()

@@ -15,6 +15,7 @@ from run_scripts.run.experiment import Experiment
 from run_scripts.sweep.local import Local, cores
 from run_scripts.sweep.slurm import Slurm, SlurmJob
 from run_scripts.sweep.stage import Request
+from tests.command_line import until
 
 
 @pytest.fixture
@@ -50,9 +51,10 @@ def ended(job):
 
 
 def test_as_many_runs_as_jobs(local, request_of, tmp_path):
-    cluster = local('[ "$4" = c ] || sleep 20 & exec sleep 20')
+    cluster = local(f'sleep 60 & echo >"{tmp_path}/$4 has a child"; exec sleep 60')
     jobs = [cluster.start(request_of(run)) for run in "abc"]
     assert jobs[2] is None and not jobs[0].done()
+    until((tmp_path / "a has a child").exists)
     text = (tmp_path / "runs" / "a" / "experiment.json").read_text()
     assert Experiment.from_json(text) == request_of("a").experiment
     jobs[0].cancel()

@@ -24,7 +24,8 @@ class Folder:
         self.data, self.split, self.setting, self.work = data, split, setting, work
         self.trainings, self.predictions = trainings(methods), predictions(methods)
         self.warm, self.cold = work / "warm", work / "cold"
-        self.rounds: Rounds = {case.name: [] for case in (*self.trainings, *self.predictions)}
+        cases: list[Training | Prediction] = [*self.trainings, *self.predictions]
+        self.rounds: Rounds = {case.name: [] for case in cases}
         self.filled_s: float | None = None
         work.mkdir()
 
@@ -73,7 +74,8 @@ def measure(folders: list[Folder], rounds: int) -> None:
             folder.prepare()
         for number in range(rounds):
             step = -1 if number % 2 else 1
-            for folder, case in (*training[::step], *prediction[::step]):
+            runs: list[tuple[Folder, Training | Prediction]] = [*training[::step], *prediction[::step]]
+            for folder, case in runs:
                 bar.set_description(f"{folder.data.path.name} {case.name}")
                 folder.run(case)
                 bar.update()

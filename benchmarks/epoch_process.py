@@ -45,8 +45,17 @@ def output_lines(command: list[str], environment: dict[str, str]) -> Iterator[st
         InputError: the exit status is not 0.
     """
     last: deque[str] = deque(maxlen=40)
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
-    with subprocess.Popen(command, cwd=ROOT, env=environment, text=True, errors="replace", **pipes) as process:
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        assert process.stdout is not None
         try:
             for line in process.stdout:
                 last.append(line)

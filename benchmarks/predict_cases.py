@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, Callable, NamedTuple
@@ -96,8 +97,12 @@ def batched(runs: Runs, pipe: Pipeline, texts: list[str], size: int) -> Block:
         Case(SORTED, len(texts), lambda: pipe(by_length, batch_size=size)),
     ]
     for name, run in runs.items():
-        cases.append(Case(name, len(texts), lambda model=run.predictor: model.predict(texts, size)))
+        cases.append(Case(name, len(texts), partial(run.predictor.predict, texts, size)))
     return Block(f"{len(texts)} sentences, {size} at a time", cases, (PIPELINE, SORTED))
+
+
+def method_one_by_one(name: str, model: Predictor, texts: list[str]) -> Case:
+    return Case(name, len(texts), lambda: [model.predict([text]) for text in texts])
 
 
 def pipeline_one_by_one(pipe: Pipeline, texts: list[str]) -> Case:
@@ -108,7 +113,7 @@ def one_by_one(runs: Runs, pipe: Pipeline, texts: list[str]) -> Block:
     """Calls with one sentence each."""
     cases = [pipeline_one_by_one(pipe, texts)]
     for name, run in runs.items():
-        cases.append(Case(name, len(texts), lambda model=run.predictor: [model.predict([text]) for text in texts]))
+        cases.append(method_one_by_one(name, run.predictor, texts))
     return Block(f"{len(texts)} sentences, one by one", cases)
 
 
@@ -118,7 +123,7 @@ def several(runs: Runs, pipe: Pipeline, texts: list[str], size: int, count: int)
     cases = [Case(PIPELINE, answers, lambda: [pipe(texts, batch_size=size) for _ in range(count)])]
     for name, run in runs.items():
         many = load({f"task{number}": run.path for number in range(count)}, device="cpu", int8=run.int8)
-        cases.append(Case(name, answers, lambda many=many: many.predict(texts, batch_size=size)))
+        cases.append(Case(name, answers, partial(many.predict, texts, batch_size=size)))
     return Block(f"{len(texts)} sentences, {count} tasks", cases)
 
 
@@ -127,5 +132,5 @@ def served(servers: dict[str, Server], pipe: Pipeline, texts: list[str], connect
     cases = [pipeline_one_by_one(pipe, texts)]
     for name, server in servers.items():
         own = server.cpu_seconds if clock == "cpu" else None
-        cases.append(Case(name, len(texts), lambda server=server: server.ask(texts, connections), own))
+        cases.append(Case(name, len(texts), partial(server.ask, texts, connections), own))
     return Block(f"{len(texts)} sentences, served", cases)

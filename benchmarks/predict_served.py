@@ -34,6 +34,8 @@ class Server:
                 stderr=errors,
                 text=True,
             )
+        assert self.process.stdout is not None
+        self.said = self.process.stdout
 
     def wait(self) -> None:
         """Until it answers.
@@ -41,7 +43,7 @@ class Server:
         Raises:
             InputError: it has ended.
         """
-        first, *_ = [*self.process.stdout.readline().split(), ""]
+        first, *_ = [*self.said.readline().split(), ""]
         if not first:
             _, *last = ["", *self.log.read_text(encoding="utf-8").splitlines()]
             raise InputError(f"the server has ended: {last[-1] if last else 'it said nothing'} (or give --no-served)")
@@ -68,7 +70,7 @@ class Server:
     def stop(self) -> None:
         self.process.terminate()
         self.process.wait()
-        self.process.stdout.close()
+        self.said.close()
 
 
 def answer(connection: HTTPConnection, text: str) -> dict[str, Any]:

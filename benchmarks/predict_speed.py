@@ -188,8 +188,8 @@ def main() -> None:
         print("int8 was left out: this CPU has no instructions for it")
     if args.json:
         keep = ("name", "answers", "accuracy", "rounds")
-        found = {block.title: [{key: getattr(case, key) for key in keep} for case in block.cases] for block in blocks}
-        write_json(args.json, {"clock": args.clock, "threads": args.threads, "tokens": tokens, "blocks": found})
+        saved = {block.title: [{key: getattr(case, key) for key in keep} for case in block.cases] for block in blocks}
+        write_json(args.json, {"clock": args.clock, "threads": args.threads, "tokens": tokens, "blocks": saved})
 
 
 if __name__ == "__main__":

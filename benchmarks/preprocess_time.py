@@ -64,9 +64,9 @@ def run(command: list[str]) -> tuple[float, str]:
 
 
 def fairseq_way(text: Path, vocab: Path, out: Path) -> float:
-    encoder = (
-        Path(importlib.util.find_spec("fairseq").origin).parent / "examples/roberta/multiprocessing_bpe_encoder.py"
-    )
+    fairseq = importlib.util.find_spec("fairseq")
+    assert fairseq is not None and fairseq.origin is not None
+    encoder = Path(fairseq.origin).parent / "examples/roberta/multiprocessing_bpe_encoder.py"
     files = ["--inputs", str(text), "--outputs", str(out / "bpe.txt")]
     names = ["--encoder-json", str(vocab / "encoder.json"), "--vocab-bpe", str(vocab / "vocab.bpe")]
     first, _ = run([sys.executable, str(encoder), *names, *files, "--keep-empty", "--workers", "1"])
@@ -111,8 +111,8 @@ def main() -> None:
         text, table = write(out, lines)
         pairs = [(fairseq_way(text, args.vocab, out), our_way(table, args.vocab, out)) for _ in range(args.rounds)]
         for end in ("bin", "idx"):
-            ours, theirs = out / f"ours-bin/input0/train.{end}", out / f"fairseq/train.{end}"
-            assert ours.read_bytes() == theirs.read_bytes(), f"{ours} differs from {theirs}"
+            made, wanted = out / f"ours-bin/input0/train.{end}", out / f"fairseq/train.{end}"
+            assert made.read_bytes() == wanted.read_bytes(), f"{made} differs from {wanted}"
         large = our_way(write(out, lines, 4)[1], args.vocab, out)[1]
         two, _ = our_way(table, args.vocab, out, workers=2)
     theirs, ours = median(pair[0] for pair in pairs), median(pair[1][0] for pair in pairs)

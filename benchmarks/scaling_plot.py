@@ -72,12 +72,13 @@ def draw(saved: dict[str, Any], quantity: str, path: Path) -> None:
     """Writes the figure of what scaling.py ``saved``, complete or not at all."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure  # without pyplot: no window, no global state; .png is drawn by Agg
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     shown, axes = QUANTITIES[quantity], saved["axes"]
     columns = min(2, len(axes))
     rows = -(-len(axes) // columns)
-    figure = Figure((max(PANEL[0] * columns, NARROWEST), PANEL[1] * rows + LEGEND), layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)
+    layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1)
+    figure = Figure((max(PANEL[0] * columns, NARROWEST), PANEL[1] * rows + LEGEND), layout=layout)
     panels = figure.subplots(rows, columns, squeeze=False).flatten()
     for panel, (axis, points) in zip(panels, axes.items()):
         draw_panel(panel, axis, points, shown, saved["base"][axis])

@@ -33,7 +33,7 @@ def table(axis: str, points: list[dict[str, Any]]) -> list[str]:
     """Seconds per step and peak MiB of each case (rows) at each value (columns)."""
     values = "".join(f"{point['value']:10}" for point in points)
     cases = list(points[0]["cases"])
-    lines = []
+    lines: list[str] = []
     for head, figure, form in (("s/step", "median_s", "10.4f"), ("peak MiB", "peak_mib", "10,.0f")):
         lines.append(f"{LABELS[axis] if not lines else '':30}{values}")
         for name in cases:

@@ -28,26 +28,37 @@ class Worker:
     """A case's process; ``figures`` grows with each answer, or ends with an ``error``."""
 
     def __init__(self, case: Case, settings: Settings, log: Path):
-        self.case, self.log, self.figures, self.seconds = case, log, {}, []
+        self.case, self.log = case, log
+        self.figures: dict[str, Any] = {}
+        self.seconds: list[float] = []
         environment = {**os.environ, "OMP_NUM_THREADS": str(settings.threads), "TOKENIZERS_PARALLELISM": "false"}
         if case.peer:
             paths = [str(PEERS), environment.get("PYTHONPATH", "")]
             environment.update(PYTHONPATH=os.pathsep.join(filter(None, paths)), HF_HUB_OFFLINE="1")
         command = [sys.executable, str(Path(__file__).with_name("step_worker.py"))]
         with open(log, "w", encoding="utf-8") as errors:
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
-            self.process = subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes)
+            self.process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.requests, self.answers = self.process.stdin, self.process.stdout
         self.ask({"case": asdict(case), **asdict(settings)})
 
     def ask(self, request: dict[str, Any]) -> None:
         try:
-            self.process.stdin.write(json.dumps(request) + "\n")
-            self.process.stdin.flush()
+            self.requests.write(json.dumps(request) + "\n")
+            self.requests.flush()
         except BrokenPipeError:
             pass  # it has ended: the answer says how
 
     def answer(self) -> dict[str, Any]:
-        line = self.process.stdout.readline()
+        line = self.answers.readline()
         found = json.loads(line) if line else {"error": f"its process ended with exit status {self.process.wait()}"}
         if "error" in found:
             self.figures["error"] = found["error"]
@@ -78,8 +89,8 @@ class Worker:
     def stop(self) -> None:
         self.process.kill()
         self.process.wait()
-        self.process.stdin.close()
-        self.process.stdout.close()
+        self.requests.close()
+        self.answers.close()
 
 
 def measure(cases: list[Case], settings: Settings, rounds: int, label: str = "") -> tuple[Figures, list[str]]:

@@ -101,7 +101,7 @@ def _floor(case: Case, settings: Settings) -> Built:
     words.register_forward_hook(lambda module, inputs, output: output.detach().requires_grad_())
 
     def arguments(tokens: Tensor) -> dict[str, Any]:
-        rows = prompted(tokens, settings.prompt_length) if case.what == "prompted" else tokens
+        rows = prompted(tokens, settings.prompt_length or case.rows) if case.what == "prompted" else tokens
         return {"src_tokens": rows, "classification_head_name": HEAD}
 
     return model, arguments, lambda result: result[0]

@@ -31,7 +31,7 @@ def build(case: Case, settings: Settings) -> Built:
     return {"peft": _peft, "adapters": _adapters, "transformers": _transformers}[case.maker](case, settings)
 
 
-def _roberta(settings: Settings) -> nn.Module:
+def _roberta(settings: Settings) -> Any:
     hide_broken_torchaudio()
     from transformers import RobertaConfig, RobertaForSequenceClassification, logging
 

@@ -18,8 +18,8 @@ def step_seconds(rounds: list[list[float]]) -> float:
 
 def ratio(figures: Figures, case: str, of: str, figure: str = "median_s") -> str:
     """To two places, or - where one of the two was not measured."""
-    found = [figures.get(name, {}).get(figure) for name in (case, of)]
-    return f"{found[0] / found[1]:.2f}" if all(found) else "-"
+    own, other = (figures.get(name, {}).get(figure) for name in (case, of))
+    return f"{own / other:.2f}" if own and other else "-"
 
 
 def libraries(figures: Figures) -> str:
@@ -70,7 +70,8 @@ def summary(blocks: list[Figures]) -> list[str]:
     makers = {"peft": "peft", "adapters": "AdapterHub", "transformers": "transformers"}
     heads = "".join(f"{'/ ' + shown:>16}" for shown in ("prompt-tuning", *makers.values()))
     lines = [f"{'case':34}{'s/step':>9}{heads}{'kept MiB':>10}"]
-    peers, shown = {peer.name for peer in PEERS}, set()
+    peers = {peer.name for peer in PEERS}
+    shown: set[str] = set()
     for block in blocks:
         for name in [name for name, found in block.items() if name not in {*peers, *shown} and "error" not in found]:
             beside = {"prompt-tuning": "prompt-tuning"}

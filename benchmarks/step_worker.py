@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywher
 
 import torch
 from step_cases import Case
-from step_data import PAD, batches, fingerprints, repeated_draws
+from step_data import PAD, Order, batches, fingerprints, repeated_draws
 from step_device import DEVICES, kept_mib
 from step_models import Built
 from step_settings import Settings
@@ -82,9 +82,11 @@ class Steps:
     def __init__(self, case: Case, settings: Settings):
         torch.set_num_threads(settings.threads)
         torch.manual_seed(0)
-        order = None
+        order: Order | None = None
         if case.grouped:
-            from fairseq_idpg.tasks.ordering import grouped_by_length as order
+            from fairseq_idpg.tasks.ordering import grouped_by_length
+
+            order = grouped_by_length
         found = batches(settings, order)
         self.device, self.place = DEVICES[settings.device], settings.device
         self.dtype, self.clock = getattr(torch, settings.dtype), CLOCKS[settings.clock]
@@ -130,7 +132,7 @@ class Steps:
         """In float32, with the term that a method adds."""
         loss = cross_entropy(self.logits(self.model(**arguments)).float(), labels)
         method = getattr(self.model, "method", None)
-        return loss + method.extra_loss() if getattr(method, "adds_loss", None) else loss
+        return loss + method.extra_loss() if method is not None and getattr(method, "adds_loss", None) else loss
 
     def step(self) -> Tensor:
         """Forward, backward, optimizer; the loss."""

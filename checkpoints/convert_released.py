@@ -75,7 +75,8 @@ def build_model(cfg: DictConfig, symbols: int, classes: int) -> RobertaIDPGModel
     dictionary = Dictionary()
     for number in range(symbols - len(dictionary)):
         dictionary.add_symbol(f"symbol{number}")
-    args = argparse.Namespace(**OmegaConf.to_container(cfg.model, resolve=True))
+    options: Any = OmegaConf.to_container(cfg.model, resolve=True)
+    args = argparse.Namespace(**options)
     args.max_positions = cfg.task.max_positions
     model = RobertaIDPGModel(args, OpenRobertaEncoder(args, dictionary))
     model.register_classification_head(HEAD, num_classes=classes)
@@ -108,7 +109,7 @@ def convert(source: Path, backbone: Path | None = None) -> dict[str, Any]:
         model.load_state_dict(state, strict=True)
     except InputError as error:
         raise InputError(f"SRC {source}: {error}") from None
-    state = {
+    checkpoint = {
         "args": None,
         "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),
         "model": model.state_dict(),
@@ -118,7 +119,7 @@ def convert(source: Path, backbone: Path | None = None) -> dict[str, Any]:
         "extra_state": {},
         "last_optimizer_state": None,
     }
-    return with_progress_checksums(state)
+    return with_progress_checksums(checkpoint)
 
 
 @command_line("fairseq_idpg")

@@ -7,16 +7,20 @@ import copy
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from preprocess.errors import InputError
 
+if TYPE_CHECKING:
+    from fairseq.models.roberta import RobertaModel
+
 SEED = 1
 
 
-def load_fairseq(folder: Path) -> torch.nn.Module:
+def load_fairseq(folder: Path) -> RobertaModel:
     """Build fairseq's RoBERTa from DST's two files, with the source's LayerNorm eps."""
     from fairseq.data import Dictionary
     from fairseq.models.roberta import RobertaModel
@@ -45,7 +49,8 @@ def hide_broken_torchaudio() -> None:
     except ImportError:
         pass
     except OSError:
-        sys.modules["torchaudio"] = None
+        modules: dict[str, Any] = sys.modules
+        modules["torchaudio"] = None  # which an import takes for one that is not installed
 
 
 def load_transformers(folder: Path) -> torch.nn.Module:

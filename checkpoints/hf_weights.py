@@ -148,7 +148,8 @@ class Reader:
     """Takes tensors from a Hugging Face state, checks their shapes, remembers what was taken."""
 
     def __init__(self, state: State, sizes: dict[str, int]):
-        self.state, self.sizes, self.taken = state, sizes, set()
+        self.state, self.sizes = state, sizes
+        self.taken: set[str] = set()
 
     def __call__(self, name: str, shape: str) -> Tensor:
         """Return tensor `name` as float32; `shape` spells its dimensions, such as "FC"."""

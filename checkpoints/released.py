@@ -116,7 +116,8 @@ def task_prompts(flat: Tensors, options: Options) -> dict[str, Tensor]:
 
 
 def dense_generator(flat: Tensors, options: Options) -> dict[str, Tensor]:
-    bias = flat.get("generation_out_proj.bias", flat.get("middle_generation_out_proj_b.weight"))
+    own = "generation_out_proj.bias"
+    bias = flat[own if own in flat else "middle_generation_out_proj_b.weight"]
     return {
         "generators.0.down": flat["generation_dense.weight"].T,
         "generators.0.up": flat["generation_out_proj.weight"].T,

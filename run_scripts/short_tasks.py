@@ -14,7 +14,6 @@ import argparse
 import random
 import tempfile
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Sequence
 
@@ -49,10 +48,13 @@ def short(files: list[Path], words: int) -> list[str]:
     """Lines of the files with at most that many words, in an order that is always the same."""
     lines = []
     for file in files:
-        source = Source(str(file), file.stat().st_size, partial(open, file, "rb"))
-        lines += [f"{line}\n" for _, line in source.lines() if len(line.partition("\t")[2].split()) <= words]
+        lines += [f"{line}\n" for _, line in _source(file).lines() if len(line.partition("\t")[2].split()) <= words]
     random.Random(1).shuffle(lines)
     return lines
+
+
+def _source(file: Path) -> Source:
+    return Source(str(file), file.stat().st_size, lambda: open(file, "rb"))
 
 
 def splits(folder: Path, size: Size) -> dict[str, list[str]]:

@@ -87,9 +87,15 @@ class Campaign:
         start = time.monotonic()
         part.file(self.out).unlink(missing_ok=True)  # of another command
         with open(self.out / f"{part.name}.log", "w", encoding="utf-8") as log:
-            streams = {"stdout": log, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
-            command, environment = part.full_command(self.out), environment_of(part)
-            process = subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True, **streams)
+            process = subprocess.Popen(
+                part.full_command(self.out),
+                cwd=ROOT,
+                env=environment_of(part),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
             try:
                 status: int | str = process.wait(remaining)
             except subprocess.TimeoutExpired:

@@ -88,8 +88,17 @@ def wishes(variables: Mapping[str, str], more: tuple[str, ...], memory_gib: floa
     for kind in kinds:
         if kind not in KINDS:
             raise InputError(f"PARTS={kind} is unknown: give some of {' '.join(KINDS)}")
-    lists = (_words(variables, name) for name in ("DTYPES", "BATCHES", "LENGTHS", "CASES"))
-    return Wishes(device, size, kinds, *lists, more, memory_gib)
+    return Wishes(
+        device,
+        size,
+        kinds,
+        dtypes=_words(variables, "DTYPES"),
+        batches=_words(variables, "BATCHES"),
+        lengths=_words(variables, "LENGTHS"),
+        cases=_words(variables, "CASES"),
+        more=more,
+        memory_gib=memory_gib,
+    )
 
 
 def _words(variables: Mapping[str, str], name: str) -> tuple[str, ...] | None:

@@ -29,6 +29,8 @@ class Old(MetaPathFinder):
         if name != MODEL:
             return None
         spec = PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None:
+            return spec
         execute = spec.loader.exec_module
 
         def execute_and_change(module) -> None:

@@ -223,8 +223,9 @@ class Watcher:
         self.bar.update(max(0, updates - self.bar.n))
 
     def _end_epoch(self, train: dict[str, Any]) -> None:
+        epoch = int(train["epoch"])
         row = {
-            "epoch": int(train["epoch"]),
+            "epoch": epoch,
             "train_seconds": round(self.seconds, 3),
             "train_loss": float(train["train_loss"]),
             "valid_loss": float(self.valid["valid_loss"]),
@@ -232,9 +233,9 @@ class Watcher:
         }
         with open(self.rows, "a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
-        self._advance(row["epoch"] * self.updates)
+        self._advance(epoch * self.updates)
         self.bar.write(
-            f"{self.method:<16} epoch {row['epoch']}/{self.epochs}"
+            f"{self.method:<16} epoch {epoch}/{self.epochs}"
             f"  loss {row['train_loss']:.3f}  valid accuracy {row['valid_accuracy']:.1f}%"
             f"  {row['train_seconds']:.1f} s"
         )

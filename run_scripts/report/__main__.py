@@ -54,7 +54,7 @@ OF_SCORES = {"voting", "significance", "significance_test"}
 OF_PLACES = {"position", "supplementary_position"}
 OF_RUNS = {"tasks", "rows", "seeds", "k", "prompt_length", "selection", "backbone"}
 OVERVIEW = ("overview", 0)
-REFUSED = {  # options that mean nothing to a table or figure
+REFUSED: dict[tuple[str, int | str], set[str]] = {  # options that mean nothing to a table or figure
     ("table", 1): {"k"},
     ("table", METHODS): {"paper", *OF_SCORES},
     ("table", TRANSFER): {"paper", "k", *OF_SCORES},

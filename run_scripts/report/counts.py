@@ -112,10 +112,12 @@ def count_table(results: Results, choice: Choice) -> Table:
 
 def _cells(found: Counts, row: str) -> list[str]:
     trainable, theirs = found.trainable(row), printed_count(row)
-    comparable = trainable is not None and theirs is not None and found.arch == PAPER_ARCH
+    difference = NOTHING
+    if trainable is not None and theirs is not None and found.arch == PAPER_ARCH:
+        difference = f"{trainable / theirs.parameters - 1:+.1%}"
     return [
         MISSING if trainable is None else f"{trainable:,}",
         found.source(row),
         NOTHING if theirs is None else theirs.printed,
-        f"{trainable / theirs.parameters - 1:+.1%}" if comparable else NOTHING,
+        difference,
     ]

@@ -6,7 +6,7 @@ import itertools
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Sequence, Union
 
 from .render import Table
 
@@ -21,8 +21,6 @@ BARS = 0.8  # of the room between two groups
 CAPTION_WIDTH = 150  # characters for a panel
 COLUMNS = 3
 LEGEND_COLUMNS, LEGEND_LINES, LEGEND_LINE = 3, 5, 0.2  # lines that have room below a panel, and inches of a further one
-# words as words, which a viewer can search and a file holds in few bytes; the same chart is the same file
-SVG = {"svg.fonttype": "none", "svg.hashsalt": "fairseq_idpg"}
 
 Point = tuple[Union[float, str], float]  # a number, or the name of a group of bars, and a score
 
@@ -39,7 +37,7 @@ class Series:
     """
 
     label: str
-    points: list[Point]
+    points: Sequence[Point]
     style: int
     of_paper: bool = False
     dashed: bool = False
@@ -76,7 +74,8 @@ def save(chart: Chart, path: Path) -> None:
     """Draws it in a file of its suffix: .png, .svg or .pdf."""
     import matplotlib
 
-    with matplotlib.rc_context(SVG):
+    # words as words, which a viewer can search and a file holds in few bytes; the same chart is the same file
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "fairseq_idpg"}):
         draw(chart).savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 

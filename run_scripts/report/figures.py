@@ -102,7 +102,7 @@ def parameter_chart(results: Results, choice: Choice) -> Chart:
     for style, row in enumerate(choice.pick([*block, *ours.rows])):
         trainable, score, theirs = counts.trainable(row), ours.test(row), printed_count(row) if beside_paper else None
         papers = block[row].average(ours.tasks) if row in block else None
-        mine, printed = _point(trainable, score), _point(theirs and theirs.parameters, papers)
+        mine, printed = _point(trainable, score), _point(theirs.parameters if theirs else None, papers)
         series += [Series(row, mine, style)] if mine else []
         series += [Series("" if mine else row, printed, style, of_paper=True)] if printed else []
         cells = [MISSING if trainable is None else f"{trainable:,}", ours.text(row)]
@@ -286,7 +286,7 @@ def _table(grids: list[Grid], notes: list[str]) -> Table:
     return Table("Figure 7: impact of the prompt's position", 3, header, groups, notes)
 
 
-CHARTS: dict[int, Callable[[Results, Choice], Chart]] = {
+CHARTS: dict[int | str, Callable[[Results, Choice], Chart]] = {
     1: parameter_chart,
     3: generator_chart,
     7: position_chart,

@@ -88,7 +88,9 @@ def paper() -> Paper:
 
 
 def _block(rows: dict[str, dict[str, Any]], tasks: tuple[str, ...]) -> Block:
-    by_task = {
-        name: {key: dict(zip(tasks, row[key])) for key in ("mean", "std") if key in row} for name, row in rows.items()
-    }
-    return {name: PaperRow(**row | by_task[name]) for name, row in rows.items()}
+    return {name: _row(values, tasks) for name, values in rows.items()}
+
+
+def _row(values: dict[str, Any], tasks: tuple[str, ...]) -> PaperRow:
+    by_task: dict[str, Any] = {key: dict(zip(tasks, values[key])) for key in ("mean", "std") if key in values}
+    return PaperRow(**values | by_task)

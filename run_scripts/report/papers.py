@@ -152,17 +152,13 @@ def _columns(heading: str, found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _blocks(found: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Printed]]]:
-    columns = found["columns"]
     for arch, rows in found["blocks"].items():
-        yield (
-            arch,
-            {
-                name: Printed(
-                    row["label"],
-                    *({c: v for c, v in zip(columns, row.get(key, ())) if v is not None} for key in ("mean", "std")),
-                    avg=row.get("avg"),
-                    texts=dict(zip(found.get("beside", ()), row.get("texts", ()))),
-                )
-                for name, row in rows.items()
-            },
-        )
+        yield arch, {name: _printed(row, found["columns"], found.get("beside", ())) for name, row in rows.items()}
+
+
+def _printed(row: Mapping[str, Any], columns: Sequence[str], beside: Sequence[str]) -> Printed:
+    mean, std = (
+        {column: value for column, value in zip(columns, row.get(key, ())) if value is not None}
+        for key in ("mean", "std")
+    )
+    return Printed(row["label"], mean, std, avg=row.get("avg"), texts=dict(zip(beside, row.get("texts", ()))))

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Hashable, Iterable
+from typing import Callable, Hashable, Iterable, TypeVar
 
 from preprocess.errors import InputError
 from preprocess.tasks import TASKS
@@ -15,6 +15,8 @@ from ..run.experiment import ARROW
 from ..run.records import LOG, REASONS, read_records, results_file, run_folder
 from .valid import Run, backbone_of, refuse_damage
 
+AnyRun = TypeVar("AnyRun")
+Shared = TypeVar("Shared", bound=Hashable)  # by the runs of a group
 SINGLE, PAIRS = "single sentences", "pairs"  # kinds of tasks
 
 
@@ -124,9 +126,9 @@ def architecture(run: Run) -> str:
     return known or "unknown architecture"
 
 
-def grouped(runs: Iterable[Run], key: Callable[[Run], Hashable]) -> dict[Any, list[Run]]:
-    """Groups in the order of their first runs."""
-    groups: dict[Any, list[Run]] = defaultdict(list)
+def grouped(runs: Iterable[AnyRun], key: Callable[[AnyRun], Shared]) -> dict[Shared, list[AnyRun]]:
+    """Groups, of runs or experiments, in the order of their first ones."""
+    groups: dict[Shared, list[AnyRun]] = defaultdict(list)
     for run in runs:
         groups[key(run)].append(run)
     return dict(groups)

@@ -82,7 +82,9 @@ def score_table(
         InputError: see ``take_runs``; a row of ``significance`` has no runs.
     """
     tasks, columns = choice.shown_tasks, spec.columns(choice.shown_tasks)
-    blocks = spec.blocks if choice.k is None else {choice.k: spec.blocks.get(choice.k, {})}
+    blocks: Mapping[int | None, Block] = spec.blocks
+    if choice.k is not None:
+        blocks = {choice.k: blocks.get(choice.k, {})}
     scope = take_runs(results, choice, blocks.keys(), wants=spec.wants)
     rows = rows_of(scope.done, lambda run: (run["k"], run["row"]), scope.failed)
     with_runs = list(dict.fromkeys(name for _, name in rows))

@@ -140,7 +140,7 @@ def refuse_damage(run: Run, where: str) -> None:
     remedy = "repeat it or remove its line"
     status = run.get("status")
     lacking = [key for key in ("row", "task", "setting", "k", "status") if key not in run]
-    lacking += [key for key in NEEDED.get(status if is_text(status) else "", ()) if key not in run]
+    lacking += [key for key in NEEDED.get(status if isinstance(status, str) else "", ()) if key not in run]
     if lacking:
         raise InputError(f"{where} has no {', '.join(lacking)}: {remedy}")
     for key, (accepts, wanted) in VALUE_KINDS.items():

@@ -182,7 +182,8 @@ def schedule(experiment: Experiment, splits: Splits) -> list[str]:
         return [*batch_options(batch), *limits, "--lr-scheduler", "fixed"]
     rising = WARM_UP if experiment.warm_up is None else experiment.warm_up
     updates = batches_of_epoch(experiment, splits.folder, batch) * epochs
-    updates = most if "--max-epoch" not in limits else min(updates, most or updates)
+    if most:
+        updates = min(updates, most) if "--max-epoch" in limits else most
     warm_up = ["--total-num-update", str(updates), "--warmup-updates", str(round(rising * updates))]
     return [*batch_options(batch), *limits, "--lr-scheduler", DECAY, *warm_up]
 

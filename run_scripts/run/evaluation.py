@@ -15,6 +15,7 @@ import torch
 
 from fairseq_idpg.inference.folder import SplitPredictions, load_on_folder, predict_split
 from preprocess.data_folder import DataFolder
+from preprocess.errors import InputError
 from preprocess.questions import Questions
 from preprocess.tasks import Task, find_task
 from preprocess.writing import new_file
@@ -40,8 +41,7 @@ def evaluate(experiment: Experiment, splits: Splits, checkpoint: Path, cache: Pa
             arrays.update({name: answers, f"{name}_targets": targets, **of_questions(name, questions)})
             scores[name] = scores_of(experiment.facts, answers, targets, questions)
             examples[name] = len(answers)
-    with new_file(checkpoint.with_name("predictions.npz")) as path:
-        np.savez_compressed(path, **arrays)
+    save(checkpoint.with_name("predictions.npz"), arrays)
     trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     return {
         "scores": scores,
@@ -70,8 +70,8 @@ def evaluate_elsewhere(
         cpu = "--cpu" in experiment.options
         model, loaded = load_on_folder(str(checkpoint), data, cpu, representation_cache=cache and str(cache))
         answers, targets, questions = answered(facts, model, loaded, DataFolder(Path(data)), REPORTED)
-    with new_file(checkpoint.with_name(f"predictions-{task}.npz")) as path:
-        np.savez_compressed(path, test=answers, test_targets=targets, **of_questions("test", questions))
+    arrays = {"test": answers, "test_targets": targets, **of_questions("test", questions)}
+    save(checkpoint.with_name(f"predictions-{task}.npz"), arrays)
     scores = scores_of(facts, answers, targets, questions)
     digest = folder_digest(data, experiment.reads_word_vectors)
     return {"metric": facts.metric, "scores": scores, "test": scores[facts.metric], "data": digest}
@@ -80,10 +80,21 @@ def evaluate_elsewhere(
 def answered(
     facts: Task, model: Any, task: Any, folder: DataFolder, split: str
 ) -> tuple[np.ndarray, np.ndarray, Questions | None]:
-    """What a model answers to a split of a folder, the targets, and the questions that examples answer."""
+    """What a model answers to a split of a folder, the targets, and the questions that examples answer.
+
+    Raises:
+        InputError: the split has no labels.
+    """
     questions = folder.questions(split)
     answers, targets = numbered(predict_split(model, task, split), questions if facts.by_choice else None)
+    if targets is None:
+        raise InputError(f"{folder.path} has no labels of {split}: preprocess it with them")
     return answers, targets, questions
+
+
+def save(path: Path, arrays: dict[str, Any]) -> None:
+    with new_file(path) as work:
+        np.savez_compressed(work, **arrays)
 
 
 def scores_of(task: Task, answers: np.ndarray, targets: np.ndarray, questions: Questions | None = None) -> Scores:
@@ -107,8 +118,8 @@ def quiet(*names: str) -> Iterator[None]:
             logging.getLogger(name).setLevel(level)
 
 
-def numbered(found: SplitPredictions, questions: Questions | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Answers and targets; of classes that are numbers the numbers themselves, as F1 is that of the label 1.
+def numbered(found: SplitPredictions, questions: Questions | None = None) -> tuple[np.ndarray, np.ndarray | None]:
+    """Answers, and targets if any; of classes that are numbers these themselves, as F1 is that of the label 1.
 
     Args:
         questions: choose one example of each.
@@ -117,7 +128,7 @@ def numbered(found: SplitPredictions, questions: Questions | None = None) -> tup
     if not found.label_names or not all(label.isdecimal() for label in found.label_names):
         return answers, found.targets
     numbers = np.array([int(label) for label in found.label_names])
-    return numbers[answers], numbers[found.targets]
+    return numbers[answers], None if found.targets is None else numbers[found.targets]
 
 
 def of_questions(name: str, questions: Questions | None) -> dict[str, np.ndarray]:

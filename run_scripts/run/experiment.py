@@ -8,7 +8,7 @@ import re
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Optional, Sequence, TypeVar
 
 from preprocess.checksums import content_digest, sha256
 from preprocess.errors import InputError
@@ -21,11 +21,11 @@ SELECTIONS = ("clean", "paper")
 # of these. 2: at most 4,400 tokens in a batch, the authors' choice of checkpoints and loss scale.
 PROTOCOL = 2
 METRICS_OF_OLD = ("accuracy", "acc_and_f1", "pearson_and_spearman", "mcc")  # which no run's identity tells
-PATHS = ("data", "backbone", "init_prompts_from", "init_head_from")
 AFTERWARDS = ("eval_tasks", "eval_data")  # change nothing of what was trained
 READ = ("--source-prompts", "--spot-target", "--spot-embeddings", "--finetune-from-model")  # options that name files
 ARROW = " → "  # between the task that was trained on and the one that is answered
 LATER = ("source_run", "source_task", "warm_up")  # identities of runs without them are older than these
+AnyPath = TypeVar("AnyPath", str, Optional[str])
 REMEDIES = {
     "data": "make it with python -m preprocess {} --raw DIR --out data, or name another folder",
     "backbone": "get it with bash checkpoints/download.sh roberta.large, or name another file",
@@ -66,7 +66,7 @@ class Experiment:
     """
 
     task: str = key(one_of(TASKS))
-    method: str
+    method: str = key(text)
     lr: float = key(rate)
     seed: int = key(random_seed)
     data: str = key(absolute_path)
@@ -151,9 +151,14 @@ class Experiment:
         Raises:
             InputError: one of its files or folders is missing.
         """
-        paths = {name: _absolute(name, getattr(self, name), self.task) for name in PATHS}
-        folders = [_absolute("data", path, task) for task, path in zip(self.eval_tasks, self.eval_data)]
-        return replace(self, **paths, eval_data=tuple(folders))
+        return replace(
+            self,
+            data=_absolute("data", self.data, self.task),
+            backbone=_absolute("backbone", self.backbone, self.task),
+            init_prompts_from=_absolute("init_prompts_from", self.init_prompts_from, self.task),
+            init_head_from=_absolute("init_head_from", self.init_head_from, self.task),
+            eval_data=tuple(_absolute("data", path, task) for task, path in zip(self.eval_tasks, self.eval_data)),
+        )
 
     @classmethod
     def from_json(cls, text: str, where: str = "experiment.json") -> Experiment:
@@ -169,7 +174,12 @@ class Experiment:
         if not isinstance(values, dict) or values.keys() != {item.name for item in fields(cls)}:
             raise InputError(f"{where} is damaged or of another version: start the sweep again, which writes it anew")
         experiment = filled(cls, values, where)
-        return replace(experiment, **{name: tuple(getattr(experiment, name)) for name in ("options", *AFTERWARDS)})
+        return replace(
+            experiment,
+            options=tuple(experiment.options),
+            eval_tasks=tuple(experiment.eval_tasks),
+            eval_data=tuple(experiment.eval_data),
+        )
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -182,7 +192,7 @@ class Experiment:
         return f"{task}{few} {self.row or self.method}, {place}, lr {self.lr:g}, seed {self.seed}"
 
 
-def _absolute(name: str, path: str | None, task: str) -> str | None:
+def _absolute(name: str, path: AnyPath, task: str) -> AnyPath:
     if path and not Path(path).exists():
         raise InputError(f"{name} {path} does not exist: {REMEDIES.get(name, 'give its path').format(task)}")
     return path and str(Path(path).absolute())

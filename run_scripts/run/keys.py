@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import MISSING, Field, field, fields
-from typing import Any, Callable, Iterable, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Iterable, TypeVar
 
 from omegaconf import OmegaConf, read_write
 from omegaconf.errors import OmegaConfBaseException
@@ -12,8 +12,11 @@ from omegaconf.errors import OmegaConfBaseException
 from preprocess.errors import InputError, did_you_mean
 from preprocess.flags import LARGEST_SEED
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 Check = Callable[[Any, str], Any]  # (value, where it stands) -> the value as it is used, or an InputError
-Kind = TypeVar("Kind")
+Kind = TypeVar("Kind", bound="DataclassInstance")
 REMEDIES = {  # what is said of a value that has not the type that begins so
     **dict.fromkeys(("list", "tuple"), " is not a list with something in it: write [..]"),
     "dict": " is no mapping of names to values: write {NAME: VALUE}",
@@ -69,7 +72,8 @@ def _has_type(config: Any, name: str, value: Any, exact: bool) -> bool:
     """Whether OmegaConf takes a value for a key; if it must be ``exact``, as it stands: 7 is not true, nor "7" 7."""
     with contextlib.suppress(OmegaConfBaseException), read_write(config):
         config[name] = value
-        return not exact or repr(OmegaConf.to_container(config)[name]) == repr(value)
+        taken: Any = OmegaConf.to_container(config)
+        return not exact or repr(taken[name]) == repr(value)
     return False
 
 

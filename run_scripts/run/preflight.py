@@ -71,9 +71,8 @@ def check(experiments: Iterable[Experiment]) -> None:
         InputError: one line that names the option or file, its value and the remedy.
     """
     try:
-        usual = {"lr": 1.0, "seed": 1, "k": None, "source_run": None}
         experiments = list(experiments)
-        distinct = dict.fromkeys(replace(each, **usual) for each in experiments)
+        distinct = dict.fromkeys(replace(each, lr=1.0, seed=1, k=None, source_run=None) for each in experiments)
         for experiment in sorted(distinct, key=lambda each: each.backbone):  # one is held at a time
             folder = folder_of(experiment.data)
             check_data(experiment, folder)

@@ -60,8 +60,15 @@ def continued(experiments: Iterable[Experiment], ks: Sequence[int]) -> Iterator[
         for (task, data), k in ((pair, k) for pair in zip(experiment.eval_tasks, experiment.eval_data) for k in ks):
             yield replace(
                 experiment,
-                **{"task": task, "data": data, "k": k, "source_task": experiment.task, "source_run": experiment.run},
-                **{"init_prompts_from": None, "init_head_from": None, "eval_tasks": (), "eval_data": ()},
+                task=task,
+                data=data,
+                k=k,
+                source_task=experiment.task,
+                source_run=experiment.run,
+                init_prompts_from=None,
+                init_head_from=None,
+                eval_tasks=(),
+                eval_data=(),
                 options=options,
             )
 

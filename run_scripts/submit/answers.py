@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Sequence
+from typing import Any, Sequence
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from .plan import Part
 
 
 def answer(
-    parts: Sequence[Part], checkpoints: Sequence[Path], batch_size: int, cpu: bool, **moved: str
+    parts: Sequence[Part], checkpoints: Sequence[Path], batch_size: int, cpu: bool, **moved: Any
 ) -> list[list[str]]:
     """Voted answers to each of several test sets, which lie in one folder and are for the same models.
 

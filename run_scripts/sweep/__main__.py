@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Iterable, Mapping, NoReturn, Sequence
 
@@ -31,16 +32,16 @@ from .slurm import Slurm
 from .stage import Cluster, Stage, missing
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
-CLUSTERS = {"local": Local, "slurm": Slurm}
+CLUSTERS: dict[str, type[Local] | type[Slurm]] = {"local": Local, "slurm": Slurm}
 
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser("python -m run_scripts.sweep", description=(__doc__ or "").split("\n\n")[1])
     add = made.add_argument
-    many = {"nargs": "+", "action": "extend", "default": [], "metavar": "KEY=VALUE"}
+    pairs = partial(add, nargs="+", action="extend", default=[], metavar="KEY=VALUE")
     add("config", type=config_file, metavar="CONFIG.yaml", help="a file, or the name of one in run_scripts/configs")
     add("--results", type=named_path, metavar="DIR", help="default: results/CONFIG, such as results/idspam/table2")
-    add("--set", **many, help="instead of what the file says: seeds=[1,2] options.cpu=true ...")
+    pairs("--set", help="instead of what the file says: seeds=[1,2] options.cpu=true ...")
     add(
         "--eval-tasks",
         nargs="+",
@@ -57,7 +58,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--cluster", choices=list(CLUSTERS), default="local", help="where runs are started (default: local)")
     add("--jobs", type=int, help="runs at a time (default: one for each GPU, or one; on Slurm 100)")
-    add("--slurm", **many, help="for sbatch: partition=gpu time=600 ...")
+    pairs("--slurm", help="for sbatch: partition=gpu time=600 ...")
     add("--dry-run", action="store_true", help="check everything, list the runs that are missing, and run nothing")
     return made
 
@@ -97,7 +98,7 @@ def command(args: argparse.Namespace) -> int:
     if not second:
         raise InputError(f"{args.config} stands for no runs: single sentences have no positions 2 and 3")
     check([*first.values(), *second, *continued(second, sweep.eval_k)])
-    if first and "head" in sweep.supplementary.keep:
+    if sweep.supplementary is not None and "head" in sweep.supplementary.keep:
         check_heads(first.values(), second)
     if args.dry_run:
         show(sweep, first, results)

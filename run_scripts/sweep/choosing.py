@@ -29,10 +29,11 @@ class Rates(NamedTuple):
 def rates_of(sweep: Sweep, runs: Iterable[Experiment]) -> Rates:
     """All as it is without ``lr_seeds``."""
     runs = list(runs)
-    if sweep.lr_seeds is None:
+    choosing = sweep.lr_seeds
+    if choosing is None:
         return Rates(runs, [])
-    runs.sort(key=lambda run: (run.seed not in sweep.lr_seeds, sweep.seeds.index(run.seed), sweep.k.index(run.k)))
-    return Rates(*([run for run in runs if (run.seed in sweep.lr_seeds) == chooses] for chooses in (True, False)))
+    runs.sort(key=lambda run: (run.seed not in choosing, sweep.seeds.index(run.seed), sweep.k.index(run.k)))
+    return Rates(*([run for run in runs if (run.seed in choosing) == chooses] for chooses in (True, False)))
 
 
 def by_cell(runs: Iterable[Experiment]) -> dict[Experiment, list[Experiment]]:

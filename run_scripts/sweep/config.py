@@ -159,7 +159,7 @@ def supplementary(value: Any, where: str) -> Supplementary:
 class Sweep:
     """The keys of a file; lists are combined with each other. What is left out is as in the paper."""
 
-    backbone: str
+    backbone: str = key(text)
     tasks: list[str] = key(task)
     rows: list[Any] = key(row)
     data: Any = key(folders, default="data")

@@ -16,7 +16,7 @@ from ..run.command import learning_rates, with_few_shot_input
 from ..run.experiment import Experiment
 from ..run.options import checked
 from ..run.transfer import with_others
-from .config import BEST, Row, Sweep
+from .config import BEST, Row, Supplementary, Sweep
 
 # Options that take the words true and false, where others are given or left out.
 SPELLED_OUT = {
@@ -66,8 +66,10 @@ def _experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> Iterator[Exper
         for place in (row.positions or sweep.positions) if task in (row.tasks or sweep.tasks) else ():
             if place.downstream in BETWEEN_SENTENCES and not find_task(task).pairs:
                 continue
+            basis = _basis(sweep, row, length, task, row.data or sweep.data)
+            checkpoint = trained.get(Variant(row.label, length, place.supplementary))
             basis = replace(
-                _basis(sweep, row, length, task, row.data or sweep.data),
+                _start(basis, sweep.supplementary, checkpoint),
                 k=k,
                 supplementary_position=place.supplementary,
                 dev_examples=sweep.dev_examples,
@@ -76,7 +78,6 @@ def _experiments(sweep: Sweep, trained: Mapping[Variant, str]) -> Iterator[Exper
                 max_epoch=sweep.max_epoch,
                 max_update=sweep.max_update,
                 warm_up=sweep.warm_up,
-                **_start(sweep, trained.get(Variant(row.label, length, place.supplementary))),
             )
             elsewhere = (sweep.eval_tasks or {}).get(task, [])
             folders = {other: _folder(row.data or sweep.data, other) for other in elsewhere}
@@ -120,11 +121,16 @@ def _folder(data: Any, task: str) -> str:
     return str(Path(data) / f"{task}-bin")
 
 
-def _start(sweep: Sweep, checkpoint: str | None) -> dict[str, str]:
-    """The backbone that supplementary training made, and what else of it is kept."""
-    if checkpoint is None:
-        return {}
-    return {"backbone": checkpoint, **{f"init_{part}_from": checkpoint for part in sweep.supplementary.keep}}
+def _start(basis: Experiment, how: Supplementary | None, checkpoint: str | None) -> Experiment:
+    """From the backbone that supplementary training made, and what else of it is kept."""
+    if how is None or checkpoint is None:
+        return basis
+    return replace(
+        basis,
+        backbone=checkpoint,
+        init_prompts_from=checkpoint if "prompts" in how.keep else basis.init_prompts_from,
+        init_head_from=checkpoint if "head" in how.keep else basis.init_head_from,
+    )
 
 
 def first_stage(sweep: Sweep) -> dict[Variant, Experiment]:
@@ -134,13 +140,15 @@ def first_stage(sweep: Sweep) -> dict[Variant, Experiment]:
         InputError: a file or folder is missing, or there are no prompts to keep; the training is asked for, and no
             position names one.
     """
-    how = sweep.supplementary
+    how: Supplementary | None = sweep.supplementary
+    if how is None:
+        return {}
     found: dict[Variant, Experiment] = {}
     for row, length in product(sweep.rows, sweep.prompt_lengths):
         for position in (place.supplementary for place in row.positions or sweep.positions):
             if position is None:
                 continue
-            _check_kept(sweep, row)
+            _check_kept(how, row)
             run = replace(
                 _basis(sweep, row, length, how.task, {how.task: how.data}),
                 supplementary=True,
@@ -151,7 +159,7 @@ def first_stage(sweep: Sweep) -> dict[Variant, Experiment]:
                 max_update=how.max_update,
             ).absolute()
             found[Variant(row.label, length, position)] = replace(run, lr=how.lr or learning_rates(run)[0])
-    if how is not None and not found:
+    if not found:
         raise InputError(
             "supplementary has no effect where no positions are [position in supplementary training, position in the "
             "task]: write such, or leave it out"
@@ -159,6 +167,6 @@ def first_stage(sweep: Sweep) -> dict[Variant, Experiment]:
     return found
 
 
-def _check_kept(sweep: Sweep, row: Row) -> None:
-    if "prompts" in sweep.supplementary.keep and "prompt_init" not in find_preset(row.method).defaults:
-        raise InputError(f"supplementary.keep {sweep.supplementary.keep}: {row.label} has no prompts: write keep: []")
+def _check_kept(how: Supplementary, row: Row) -> None:
+    if "prompts" in how.keep and "prompt_init" not in find_preset(row.method).defaults:
+        raise InputError(f"supplementary.keep {how.keep}: {row.label} has no prompts: write keep: []")

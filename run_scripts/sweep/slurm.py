@@ -38,7 +38,8 @@ class Slurm:
             self.executor.update_parameters(**{**USUAL, "setup": setup, **given})
         except (RuntimeError, ValueError) as error:
             raise InputError(f"--cluster slurm: {str(error).splitlines()[0]}") from None
-        self.folder, self.jobs, self.running = folder, jobs or AT_ONCE, []
+        self.folder, self.jobs = folder, jobs or AT_ONCE
+        self.running: list[submitit.Job[Record]] = []
 
     @staticmethod
     def read_settings(settings: Sequence[str]) -> dict[str, Any]:
@@ -56,15 +57,15 @@ class Slurm:
         self.running.append(job)
         return SlurmJob(job, request)
 
-    def _left_behind(self, number: Path) -> Any | None:
+    def _left_behind(self, number: Path) -> submitit.Job[Record] | None:
         """The job with this number, if it waits or is at work."""
         if not number.is_file():
             return None
-        job = submitit.SlurmJob(self.folder, number.read_text(encoding="utf-8"))
+        job: submitit.SlurmJob[Record] = submitit.SlurmJob(self.folder, number.read_text(encoding="utf-8"))
         ended = job.paths.result_pickle.exists()
         return None if ended or job.watcher.get_state(job.job_id, mode="force") not in ALIVE else job
 
-    def _submit(self, request: Request) -> Any:
+    def _submit(self, request: Request) -> submitit.Job[Record]:
         try:
             return self.executor.submit(perform_quietly, *request[1:])
         except Exception as error:  # whatever sbatch says
@@ -72,7 +73,7 @@ class Slurm:
 
 
 class SlurmJob:
-    def __init__(self, job: Any, request: Request):
+    def __init__(self, job: submitit.Job[Record], request: Request):
         self.job, self.request = job, request
 
     def done(self) -> bool:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from checkpoints.convert_released import convert, main
-from checkpoints.released import our_options
+from checkpoints.released import method_tensors, our_options
 from fairseq_idpg.errors import InputError
 from tests.folders import train, validate, write_backbone, write_folder
 from tests.helpers import TINY
@@ -106,6 +106,14 @@ def test_another_backbone_is_refused(place, tmp_path):
 def test_what_has_no_equal_here(changes, message):
     with pytest.raises(ValueError, match=message):
         our_options({**PROMPTS, "adapter_bottleneck_dim": 8, **changes})
+
+
+def test_the_bias_that_a_dense_generator_lacks_is_named():
+    parts = ("generation_dense.weight", "generation_dense.bias", "generation_out_proj.weight")
+    with pytest.raises(LookupError, match="middle_generation_out_proj_b.weight"):
+        method_tensors(
+            {f"{STACK}{part}": torch.zeros(2, 2) for part in parts}, {"prompt_length": 1, "encoder_embed_dim": 2}
+        )
 
 
 def test_files_that_are_no_such_checkpoint(place, tmp_path):

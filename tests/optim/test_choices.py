@@ -7,7 +7,7 @@ import pytest
 from fairseq_idpg.arguments import check_arguments
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.optim import choices
-from tests.test_arguments import parsed
+from tests.folders import training_arguments
 
 COSINE = ("--lr-scheduler", "cosine")
 STAGES = ("--lr-scheduler", "tri_stage")
@@ -57,7 +57,7 @@ STAGES = ("--lr-scheduler", "tri_stage")
 )
 def test_refused(given, message):
     with pytest.raises(InputError) as refused:
-        check_arguments(parsed(*given))
+        check_arguments(training_arguments(*given))
     assert message in str(refused.value)
 
 
@@ -76,7 +76,7 @@ def test_refused(given, message):
     ],
 )
 def test_taken(given):
-    check_arguments(parsed(*given))
+    check_arguments(training_arguments(*given))
 
 
 def test_overrides_of_an_optimizer():
@@ -90,7 +90,7 @@ def test_overrides_of_an_optimizer():
 
 @pytest.mark.parametrize(("optimizer", "package"), [("cpu_adam", "deepspeed"), ("lamb", "apex")])
 def test_packages_of_optimizers(optimizer, package, monkeypatch):
-    args = parsed("--optimizer", optimizer)
+    args = training_arguments("--optimizer", optimizer)
     for found in (object(), None):
         monkeypatch.setattr(choices, "find_spec", {package: found}.get)
         if found:

@@ -14,8 +14,6 @@ from .notes import (
     failures,
     incomplete,
     options_note,
-    rates_notes,
-    rates_tried,
     seeds_of,
     selection_notes,
     settings_note,
@@ -24,6 +22,7 @@ from .notes import (
     versions_note,
 )
 from .papers import PaperSeries, PaperTable, Printed, ScoreColumns
+from .rates import rates_notes, rates_tried
 from .render import NOTHING, Table
 from .runs import Results, Run, architecture, grouped, has_finished
 from .scope import Choice, Scope, take_runs

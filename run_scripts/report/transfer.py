@@ -18,14 +18,13 @@ from .notes import (
     incomplete,
     metrics_note,
     options_note,
-    rates_notes,
-    rates_tried,
     seeds_of,
     selection_notes,
     settings_note,
     variants_note,
     versions_note,
 )
+from .rates import rates_notes, rates_tried
 from .render import MISSING, NOTHING, Table
 from .runs import Results, Run, grouped, has_finished
 from .scope import Choice, Scope, settle, take_runs

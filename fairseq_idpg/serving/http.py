@@ -56,7 +56,7 @@ class HttpServer(uvicorn.Server):
             waited = 0 if self.busy() else waited + 1
         left = list(self.server_state.connections)
         if left and not self.force_exit:
-            logger.warning(f"{len(left)} clients have not sent all of a request, or read all of an answer: given up")
+            logger.warning(f"clients that had not sent all of a request, or read all of an answer, ended: {len(left)}")
         for connection in left:
             connection.transport.abort()  # close() would wait for what is to be sent
 

@@ -82,7 +82,7 @@ def test_clients_that_stand_still_do_not_keep_it_from_its_end(sent, monkeypatch,
         running.thread.join(60)
         assert not running.thread.is_alive()
     assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == [
-        "1 clients have not sent all of a request, or read all of an answer: given up"
+        "clients that had not sent all of a request, or read all of an answer, ended: 1"
     ]
 
 

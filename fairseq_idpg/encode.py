@@ -38,7 +38,10 @@ def parser() -> argparse.ArgumentParser:
     add("--separator-token", type=int, default=2, metavar="N", help="default: 2")
     add("--max-positions", type=int, default=512, metavar="N", help="default: 512")
     add("--shorten-method", choices=["none", "truncate"], default="none", help="default: none")
-    room = "rows of the prompt, 2 more at --prompt-position 4: matters where examples are cut (default: 5)"
+    room = (
+        "rows of the prompt in the input, 2 more at --prompt-position 4, 0 for keys and values, late rows and a head "
+        "on M(x): matters where examples are cut (default: 5)"
+    )
     add("--prompt-length", type=int, default=5, metavar="N", help=room)
     add("--swap-pairs", choices=["none", "append"], default="none", help="default: none")
     half = made.add_mutually_exclusive_group()
@@ -75,13 +78,15 @@ def task_of(data: DataFolder, args: argparse.Namespace) -> SentencePredictionIDP
 
 
 def model_options(args: argparse.Namespace) -> argparse.Namespace:
-    """A model of the backbone's own size with a method that reads its M(x)."""
+    """A model of the backbone's own size with a method that reads its M(x), and takes as much room in the input."""
+    insertion = "add" if args.prompt_length else "key-value"
     return open_options(
         **recorded_sizes(read_backbone(backbone_path(args.backbone))),
         _name="roberta_idpg",
         method="s-idpg-dnn",
         representation=args.representation,
-        prompt_length=args.prompt_length,
+        prompt_insertion=insertion,
+        prompt_length=args.prompt_length or 1,
         backbone=args.backbone,
         max_positions=args.max_positions,
     )
@@ -113,6 +118,8 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     args = parser().parse_args(argv)
     if not args.representation_cache:
         raise InputError("--representation-cache is empty: name a folder")
+    if args.prompt_length < 0:
+        raise InputError(f"--prompt-length {args.prompt_length} is no length: give 0 or more")
     if args.prompt_length > LARGEST:
         raise InputError(f"--prompt-length {args.prompt_length} is too large: give {LARGEST} or less")
     options = model_options(args)

@@ -103,6 +103,17 @@ def test_options_that_change_the_rows(pairs, backbone, tmp_path):
     assert {np.load(path).dtype for path in (tmp_path / "b").glob("*.npy")} == {np.dtype("float16")}
 
 
+def test_rows_for_methods_that_take_no_room_in_the_input(backbone, tmp_path, capsys):
+    """Examples that are cut are longer without prompt rows among them."""
+    data, short = write_folder(tmp_path / "data", longest=60), ["--shorten-method", "truncate"]
+    encode(data, backbone, tmp_path / "cache", "--prompt-length", 0, *short)
+    assert "train: 24 rows written" in capsys.readouterr().out
+    options = ["--backbone", backbone, "--max-epoch", 1, "--representation-cache", tmp_path / "cache", *short]
+    for name, prompt in (("keys", ["--prompt-insertion", "key-value"]), ("rows", [])):
+        run = train(data, tmp_path / name, *options, "--method", "m-idpg-phm", *prompt)
+        assert ("M(x) of" in run.output) == (name == "rows")
+
+
 def test_regression_and_single_sentences(tmp_path, capsys):
     data = write_folder(tmp_path / "data", pairs=False, regression=True, words=40)
     encode(data, write_backbone(tmp_path / "model.pt", words=40), tmp_path / "cache", "--splits", "valid")
@@ -118,6 +129,8 @@ def test_bad_input(pairs, backbone, tmp_path):
         encode(pairs, backbone, "")
     with pytest.raises(SystemExit, match="--prompt-length 9+ is too large: give 65536 or less"):
         encode(pairs, backbone, tmp_path / "cache", "--prompt-length", 10**20 - 1)
+    with pytest.raises(SystemExit, match="--prompt-length -1 is no length: give 0 or more"):
+        encode(pairs, backbone, tmp_path / "cache", "--prompt-length", -1)
     with pytest.raises(SystemExit, match="has no input0/test.idx"):
         encode(pairs, backbone, tmp_path / "cache", "--splits", "test")
 

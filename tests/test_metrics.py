@@ -37,5 +37,10 @@ def test_the_checkpoint_that_is_kept_is_the_best():
             check_metric(args)
 
 
+def test_another_criterion_has_metrics_of_its_own():
+    for highest in ([], ["--maximize-best-checkpoint-metric"]):
+        check_metric(training_arguments("--criterion", "masked_lm", METRIC, "perplexity", *highest))
+
+
 def test_metrics_of_our_criterion():
     check_metric(training_arguments("--criterion", "sentence_prediction_idpg", METRIC, "em", "--report-f1a-and-em"))

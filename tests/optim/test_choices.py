@@ -71,6 +71,8 @@ def test_refused(given, message):
         [*STAGES, "--decay-steps", "9"],
         [*STAGES, "--phase-ratio", "(0.5,0.1,0.4)", "--max-update", "9"],
         ["--lr", "1e-3,1e-4"],
+        ["--adam-betas", "(0, 0.999)"],
+        ["--adam-betas", "(0.9, 0)"],
         ["--lr-scheduler", "manual", "--update2lr", "{'1': 0.1, '2,4': 0, '5-9': 0.01}"],
         ["--optimizer", "adafactor", "--scale-parameter"],
     ],

@@ -71,6 +71,22 @@ def test_batches(folders, pairs, position):
     assert torch.equal(net_input["src_lengths"], net_input["src_tokens"].ne(PAD).sum(1))
 
 
+@pytest.mark.parametrize("options", [{}, {"max_positions": 18, "shorten_method": "truncate"}], ids=["whole", "cut"])
+@pytest.mark.parametrize("position", range(5))
+def test_pairs_with_one_separator(folders, position, options):
+    """<s> A </s> B </s>, without --separator-token: the prompt stands in its place, and the separator is not cut."""
+    task = make_task(folders[True], prompt_position=position, separator_token=None, **options)
+    dataset, mask = task.load_dataset("valid"), task.source_dictionary.index("<mask>")
+    assert dataset.places.shorten.cut.any() == bool(options)
+    for item, size in zip((dataset[i] for i in range(len(dataset))), dataset.sizes):
+        text, prompted = (item[name].tolist() for name in ("net_input.src_tokens", "prompted_tokens"))
+        middle, end = (place for place, token in enumerate(text) if token == EOS)
+        first = {0: 1, 1: middle, 2: middle + 1, 3: end, 4: end + 2}[position]
+        assert [place for place, token in enumerate(prompted) if token == mask] == list(range(first, first + 5))
+        assert item["prompt_offset"] == first and len(prompted) == size <= task.cfg.max_positions
+        assert end == len(text) - 1
+
+
 @pytest.mark.parametrize("prompt_length", [0, 5])
 def test_batches_say_whether_they_have_pads(folders, prompt_length):
     dataset = make_task(folders[True], prompt_length).load_dataset("valid")
@@ -119,7 +135,12 @@ def test_room_is_reserved_to_the_last_token(folders):
     task = make_task(folders[True])
     longest = int((task.load_dataset("train").sizes).max())
     assert make_task(folders[True], max_positions=longest).load_dataset("train").sizes.max() == longest
-    with pytest.raises(InputError, match="examples of split train are too long"):
+    too_long = np.flatnonzero(task.load_dataset("train").sizes == longest)
+    message = (
+        f"^{len(too_long)} examples of split train are too long: the first, line {too_long[0] + 1}, has {longest - 9} "
+        f"tokens, and --max-positions {longest - 1} with --prompt-length 5 leaves room for {longest - 10}: "
+    )  # 4 special tokens and the prompt's 5
+    with pytest.raises(InputError, match=message):
         make_task(folders[True], max_positions=longest - 1).load_dataset("train")
 
 

@@ -84,6 +84,12 @@ def test_shares_of_a_batch(processes, update_freq, share):
             share_of_batch(total + 1, processes, [update_freq])
 
 
+def test_no_batch_is_empty():
+    for total in (0, -2):
+        with pytest.raises(InputError, match=f"--total-batch-size {total} cannot be shared by 2 processes"):
+            share_of_batch(total, 2, [1])
+
+
 def test_one_update_freq():
     with pytest.raises(InputError, match="one --update-freq"):
         share_of_batch(8, 2, [1, 2])

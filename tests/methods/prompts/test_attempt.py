@@ -110,6 +110,8 @@ def test_another_tasks_network_is_taken_over_with_its_sources(paths, tmp_path):
     torch.save({"args": None, "cfg": {"model": {}}, "model": state}, tmp_path / "x.pt")
     saved = {"prompt_init": "saved", "prompt_init_from": str(tmp_path / "x.pt")}
     assert same_tensors(started(attempt_sources=2, **saved).state_dict(), given.state_dict())
+    with pytest.raises(InputError, match="--attempt-init own has no effect: --prompt-init saved takes the task's own"):
+        started(attempt_sources=2, **saved, attempt_init="own")
     other = started(source_prompts=",".join(paths[1:]), **saved)
     assert torch.equal(other.sources, torch.stack([drawn(1), drawn(2)]))
     assert torch.equal(other.table, given.table) and torch.equal(other.down.weight, given.down.weight)

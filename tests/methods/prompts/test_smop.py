@@ -43,6 +43,17 @@ def test_the_released_code_drops_a_fifth_of_the_logits():
     assert set(noisy.unique().tolist()) == {0.0, 1.25} and 0.17 < noisy.eq(0).float().mean() < 0.23
 
 
+def test_the_noise_is_a_factor():
+    """1 + N(0, 1), as released: a large logit is moved further than a small one, and 0 stays 0."""
+    torch.manual_seed(0)
+    clean = torch.tensor([0.0, 0.5, -3.0, 40.0]).expand(5000, 4)
+    noisy = model_of().method.train().perturbed(clean)
+    factors = noisy[:, 1:] / clean[:, 1:]
+    assert not noisy[:, 0].any()
+    torch.testing.assert_close(factors.mean(0), torch.ones(3), atol=0.06, rtol=0)
+    torch.testing.assert_close(factors.std(0), torch.ones(3), atol=0.06, rtol=0)
+
+
 def test_the_noise_has_no_gradient():
     method = model_of().method.train()
     clean = torch.randn(5, 4, requires_grad=True)

@@ -79,13 +79,12 @@ def task_of(data: DataFolder, args: argparse.Namespace) -> SentencePredictionIDP
 
 def model_options(args: argparse.Namespace) -> argparse.Namespace:
     """A model of the backbone's own size with a method that reads its M(x), and takes as much room in the input."""
-    insertion = "add" if args.prompt_length else "key-value"
     return open_options(
         **recorded_sizes(read_backbone(backbone_path(args.backbone))),
         _name="roberta_idpg",
         method="s-idpg-dnn",
         representation=args.representation,
-        prompt_insertion=insertion,
+        prompt_insertion="add" if args.prompt_length else "key-value",
         prompt_length=args.prompt_length or 1,
         backbone=args.backbone,
         max_positions=args.max_positions,

@@ -26,7 +26,7 @@ def new_figure(panels: int) -> Any:
 
 def check_format(path: Path) -> None:
     """Refuses a file name that matplotlib writes no file for."""
-    if path.suffix[1:] not in new_figure(1).canvas.get_supported_filetypes():
+    if path.suffix[1:].lower() not in new_figure(1).canvas.get_supported_filetypes():
         raise InputError(f"--out {path}: matplotlib writes no such files: name a .png, .svg or .pdf file")
 
 

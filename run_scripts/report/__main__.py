@@ -25,7 +25,7 @@ from .papers import papers
 from .render import FORMATS, SUFFIXES, Table
 from .runs import Results, read_results
 from .scope import Choice, add_choice_options
-from .scores import TESTS
+from .scores import OVER, TESTS, Significance
 from .tables import SCORE_TABLES, overview, score_table
 from .transfer import transfer_table
 
@@ -50,7 +50,7 @@ papers, by their own metrics.
 
 A score is the mean and sample standard deviation over seeds of the test scores at the learning rate with the best mean
 dev score, for each row and task. Without --table and --figure: what RESULTS holds."""
-OF_SCORES = {"voting", "significance", "significance_test"}
+OF_SCORES = {"voting", "significance", "significance_test", "significance_over"}
 OF_PLACES = {"position", "supplementary_position"}
 OF_RUNS = {"tasks", "rows", "seeds", "k", "prompt_length", "selection", "backbone"}
 OVERVIEW = ("overview", 0)
@@ -119,6 +119,7 @@ def parser() -> argparse.ArgumentParser:
     add("--voting", action="store_true", help="add the scores of the votes of all seeds")
     add("--significance", metavar="ROW", action="append", help="add differences to this row, with p; may be repeated")
     add("--significance-test", choices=TESTS, help="that p is of (default: t, the paired t-test)")
+    add("--significance-over", choices=OVER, help="what is paired: tasks and seeds (runs, the default) or tasks alone")
     runs = made.add_argument_group("which runs, where RESULTS holds several kinds")
     runs.add_argument(
         "--seeds", nargs="+", action="extend", type=int, metavar="S", help="default: all, some rows may have fewer"
@@ -137,10 +138,11 @@ def refuse_useless(args: argparse.Namespace) -> None:
         if getattr(args, name) not in (None, False):
             shown = f"--{what} {number}" if asked else "a command without --table and --figure"
             raise InputError(f"{flag_name(name)} means nothing to {shown}: leave it out")
-    if args.significance_test and not args.significance:
-        raise InputError("--significance-test means nothing without --significance: name a row with that")
+    for name in ("significance_test", "significance_over"):
+        if getattr(args, name) and not args.significance:
+            raise InputError(f"{flag_name(name)} means nothing without --significance: name a row with that")
     suffixes = (*TEXTS, *(IMAGES if args.figure else ()))
-    if args.out and args.out.suffix not in ("", *suffixes):
+    if args.out and args.out.suffix.lower() not in ("", *suffixes):
         raise InputError(f"--out {args.out}: name a file that ends with {', '.join(suffixes)}")
 
 
@@ -163,8 +165,8 @@ def make(args: argparse.Namespace, results: Results, choice: Choice) -> Table | 
     if args.figure:
         return FIGURES[args.figure](results, choice)
     if args.table in SCORE_TABLES:
-        test = args.significance_test or "t"
-        return score_table(SCORE_TABLES[args.table], results, choice, args.voting, args.significance or (), test)
+        how = Significance(args.significance_test or "t", args.significance_over or "runs")
+        return score_table(SCORE_TABLES[args.table], results, choice, args.voting, args.significance or (), how)
     if args.table:
         return TABLES[args.table](results, choice)
     return overview(results)
@@ -173,14 +175,15 @@ def make(args: argparse.Namespace, results: Results, choice: Choice) -> Table | 
 def deliver(made: Table | Chart, out: Path | None, form: str | None) -> None:
     """Prints or saves; an image is saved beside which the numbers are printed if a format is asked for."""
     table = made.table if isinstance(made, Chart) else made
-    if out and out.suffix in IMAGES and isinstance(made, Chart):
+    suffix = out.suffix.lower() if out else ""
+    if out and suffix in IMAGES and isinstance(made, Chart):
         with new_file(out) as work:
             save(made, work)
         print(f"saved: {out}", file=sys.stderr)
         if form is None:
             return
         out = None
-    form = form or SUFFIXES.get(out.suffix if out else "", "terminal")
+    form = form or SUFFIXES.get(suffix, "terminal")
     text = FORMATS[form](table)
     if form == "csv":
         print("\n".join([table.title, *table.notes]), file=sys.stderr)

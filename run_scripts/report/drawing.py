@@ -76,7 +76,7 @@ def save(chart: Chart, path: Path) -> None:
 
     # words as words, which a viewer can search and a file holds in few bytes; the same chart is the same file
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "fairseq_idpg"}):
-        draw(chart).savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+        draw(chart).savefig(path, dpi=150, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
 
 
 def draw(chart: Chart) -> Figure:

@@ -120,6 +120,32 @@ TESTS: dict[str, tuple[str, Callable[[list[float]], Any]]] = {  # name -> its wo
     "t": ("paired t-test", lambda differences: ttest_1samp(differences, 0)),
     "wilcoxon": ("Wilcoxon signed-rank test", wilcoxon),
 }
+OVER: dict[str, str] = {  # what is paired -> its words
+    "runs": "pairs of the same task and seed",
+    "tasks": "tasks, of each the mean over the seeds that both have",
+}
+
+
+@dataclass(frozen=True)
+class Significance:
+    """Which test says whether two rows differ, one of ``TESTS``, and over what, one of ``OVER``.
+
+    Over runs it is said of the very tasks that were run, over tasks of those that these were a sample of.
+    """
+
+    test: str = "t"
+    over: str = "runs"
+
+    def differences(self, one: RowScores, other: RowScores) -> list[float]:
+        ours, theirs = _by_pair(one), _by_pair(other)
+        pairs = {pair: ours[pair] - theirs[pair] for pair in sorted(ours.keys() & theirs.keys())}
+        if self.over == "tasks":
+            tasks = grouped(pairs, lambda pair: pair[0])
+            return [round(mean(pairs[pair] for pair in of_task), DIGITS) for of_task in tasks.values()]
+        return [round(difference, DIGITS) for difference in pairs.values()]
+
+
+OVER_RUNS = Significance()
 
 
 @dataclass(frozen=True)
@@ -137,17 +163,16 @@ class Comparison:
         return f"{signed(self.difference)} ({p}{'*' if self.p < LEVEL else ''}, n={self.n})"
 
 
-def paired_test(one: RowScores, other: RowScores, test: str = "t") -> Comparison:
-    """Two rows, each at its chosen learning rates; pairs are the tasks and seeds that both have.
+def paired_test(one: RowScores, other: RowScores, how: Significance = OVER_RUNS) -> Comparison:
+    """Two rows, each at its chosen learning rates; pairs are the tasks and seeds, or the tasks, that both have.
 
     p is not a number below two pairs, or where all differences are the same: by a deviation of 0 any of them would be
     significant, a single example of the test set twice.
     """
-    ours, theirs = _by_pair(one), _by_pair(other)
-    differences = [round(ours[pair] - theirs[pair], DIGITS) for pair in sorted(ours.keys() & theirs.keys())]
+    differences = how.differences(one, other)
     if not differences:
         return Comparison(math.nan, math.nan, 0)
-    p = math.nan if len(set(differences)) < 2 else float(TESTS[test][1](differences).pvalue)
+    p = math.nan if len(set(differences)) < 2 else float(TESTS[how.test][1](differences).pvalue)
     return Comparison(mean(differences), p, len(differences))
 
 

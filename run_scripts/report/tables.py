@@ -11,12 +11,24 @@ from .paper import GENERATOR, Block, PaperRow, paper
 from .render import MISSING, NOTHING, Table, signed
 from .runs import Results, Run, backbone_label, grouped, has_finished
 from .scope import Choice, check_row, take_runs
-from .scores import LEVEL, TESTS, RowScores, Score, mean_over, mean_test, paired_test, rows_of
+from .scores import (
+    LEVEL,
+    OVER,
+    OVER_RUNS,
+    TESTS,
+    RowScores,
+    Score,
+    Significance,
+    mean_over,
+    mean_test,
+    paired_test,
+    rows_of,
+)
 from .votes import Votes
 
 MINUS = "minus {}"  # column of how rows differ from one
 DIFFERENCES = (
-    "minus a row: mean difference to it over the n pairs of the same task and seed, and p of a two-sided {} over them, "
+    "minus a row: mean difference to it over the n {}, and p of a two-sided {} over them, "
     f"not corrected for the number of rows; *: p < {LEVEL}"
 )
 LEFT_OUT = "the paper's values are of RoBERTa-large and not beside these; --paper shows them"
@@ -69,14 +81,14 @@ def score_table(
     choice: Choice,
     voting: bool = False,
     significance: Sequence[str] = (),
-    test: str = "t",
+    how: Significance = OVER_RUNS,
 ) -> Table:
     """Ours, and beside the paper's backbone its values and the difference, for each row and column.
 
     Args:
         voting: adds a line with the scores of the seeds' votes.
         significance: adds a column of how the others differ from each of these rows.
-        test: one of ``TESTS``, which says whether that may be chance.
+        how: says whether that may be chance.
 
     Raises:
         InputError: see ``take_runs``; a row of ``significance`` has no runs.
@@ -101,7 +113,7 @@ def score_table(
         lines = _lines(row, voted, printed, columns, tasks, len(seeds))
         if not voting:
             del lines["voting"]
-        differences = [_difference(row, rows.get((k, other), {}), test) for other in significance]
+        differences = [_difference(row, rows.get((k, other), {}), how) for other in significance]
         for values, cells in lines.items():
             cells += differences if values == "ours" else [""] * len(significance)
         names = [str(k), name] if k else [name]
@@ -109,7 +121,7 @@ def score_table(
     names = [*([] if None in blocks else ["K"]), "method", *kinds]
     header = [*names, *columns, *map(MINUS.format, significance)]
     notes = [*protocol(scope, tasks, "ours" if kinds else "scores"), _average_note(tasks, beside_paper)]
-    notes += [DIFFERENCES.format(TESTS[test][0])] if significance else []
+    notes += [DIFFERENCES.format(OVER[how.over], TESTS[how.test][0])] if significance else []
     notes += [] if beside_paper else [LEFT_OUT]
     notes += [*incomplete(rows, seeds), *votes.notes, *failures(scope.failed)]
     return Table(spec.title, len(names), header, groups, notes)
@@ -175,10 +187,10 @@ def signed_difference(ours: float | None, papers: float | None) -> str:
     return signed(ours - papers)
 
 
-def _difference(row: RowScores, reference: RowScores, test: str) -> str:
+def _difference(row: RowScores, reference: RowScores, how: Significance) -> str:
     if not row or not reference:
         return MISSING
-    return NOTHING if row is reference else str(paired_test(row, reference, test))
+    return NOTHING if row is reference else str(paired_test(row, reference, how))
 
 
 def _average_note(tasks: Collection[str], beside_paper: bool) -> str:

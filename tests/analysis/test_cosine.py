@@ -173,14 +173,14 @@ def test_plot(by_hand):
 
 def test_command(pairs, idpg, tuned, tmp_path, analysis):
     pytest.importorskip("matplotlib")
-    files = ["--out", tmp_path / "plot.png", "--json", tmp_path / "sub" / "found.json"]
+    files = ["--out", tmp_path / "plot.PNG", "--json", tmp_path / "sub" / "found.json"]
     done = analysis("cosine", pairs, "--path", idpg, "--baseline", tuned, "--top-k", 5, 10, *files)
     assert done.status == 0, done.output
     found = json.loads((tmp_path / "sub" / "found.json").read_text())
     assert report(found) in done.output
-    saved = f"numbers saved: {tmp_path / 'sub' / 'found.json'}\nplot saved: {tmp_path / 'plot.png'}\n"
+    saved = f"numbers saved: {tmp_path / 'sub' / 'found.json'}\nplot saved: {tmp_path / 'plot.PNG'}\n"
     assert done.output.endswith(saved)
-    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert (tmp_path / "plot.PNG").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     failed = analysis("cosine", pairs, "--path", idpg)
     assert failed.status == 1
     assert failed.last_line == f"fairseq_idpg: --top-k 100: split valid of {pairs} has 16 pairs, give 1 to 16"

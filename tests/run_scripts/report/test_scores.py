@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel, wilcoxon
 
-from run_scripts.report.scores import Comparison, choose, mean_over, paired_test, rows_of, std_of_mean
+from run_scripts.report.scores import Comparison, Significance, choose, mean_over, paired_test, rows_of, std_of_mean
 
 from . import made
 
@@ -112,10 +112,10 @@ def test_significance_is_that_of_scipy_over_tasks_and_seeds(test, scipys):
     one = {"CR": [91.0, 92.0, 93.5], "RTE": [70.0, 71.0, 75.0]}
     other = {"CR": [90.0, 91.5, 92.0], "RTE": [70.5, 69.0, 73.0]}
     expected = scipys(one["CR"] + one["RTE"], other["CR"] + other["RTE"]).pvalue
-    found = paired_test(row(one), row(other), test)
+    found = paired_test(row(one), row(other), Significance(test))
     assert (found.difference, found.p, found.n) == (pytest.approx(6.5 / 6), pytest.approx(expected), 6)
     assert str(found) == f"+1.1 (p={expected:.3f}{'*' if expected < 0.05 else ''}, n=6)"
-    assert paired_test(row(other), row(one), test).difference == -found.difference
+    assert paired_test(row(other), row(one), Significance(test)).difference == -found.difference
 
 
 def test_significance_by_hand():
@@ -129,7 +129,7 @@ def test_significance_by_hand():
 def test_ranks_by_hand():
     """All 3 differences up, or all 3 down: 2 of 8 signs of their ranks. One large difference changes nothing."""
     ours, theirs = row({"CR": [11, 22, 930]}), row({"CR": [10, 20, 30]})
-    assert str(paired_test(ours, theirs, "wilcoxon")) == "+301.0 (p=0.250, n=3)"
+    assert str(paired_test(ours, theirs, Significance("wilcoxon"))) == "+301.0 (p=0.250, n=3)"
 
 
 def test_only_shared_tasks_and_seeds_are_compared():
@@ -140,13 +140,23 @@ def test_only_shared_tasks_and_seeds_are_compared():
     assert str(paired_test(row({"CR": [1, 2]}), row({"CR": [1, 2]}))) == "+0.0 (p=-, n=2)"
 
 
+def test_over_tasks_a_task_counts_once_however_many_seeds_it_has():
+    """Differences 1 (of 2, 1 and 0), 2 (of 2) and 3 (of 4 and 2), as by hand above; MR's fourth seed has no pair."""
+    ours = row({"CR": [2, 3, 4], "MR": [9, 9], "RTE": [8, 8], "SST-2": [1]})
+    theirs = row({"CR": [0, 2, 4], "MR": [7, 7, 7, 7], "RTE": [4, 6]})
+    found = paired_test(ours, theirs, Significance(over="tasks"))
+    assert str(found) == "+2.0 (p=0.074, n=3)" and found.difference == 2
+    assert str(paired_test(ours, theirs, Significance("wilcoxon", "tasks"))) == "+2.0 (p=0.250, n=3)"
+    assert str(paired_test(ours, row({"CR": [0, 2, 4]}), Significance(over="tasks"))) == "+1.0 (p=-, n=1)"
+
+
 @pytest.mark.parametrize("test", ["t", "wilcoxon"])
 def test_differences_that_are_all_the_same_prove_nothing(test):
     """One example of 300 more, with each of two seeds: the deviation is 0, or what floats make of it."""
     ours, theirs = ([100 * right / 300 for right in seeds] for seeds in ((242, 244), (241, 243)))
     assert ours[0] - theirs[0] != ours[1] - theirs[1]
-    assert str(paired_test(row({"CR": ours}), row({"CR": theirs}), test)) == "+0.3 (p=-, n=2)"
-    assert str(paired_test(row({"CR": [2, 3]}), row({"CR": [1, 2]}), test)) == "+1.0 (p=-, n=2)"
+    assert str(paired_test(row({"CR": ours}), row({"CR": theirs}), Significance(test))) == "+0.3 (p=-, n=2)"
+    assert str(paired_test(row({"CR": [2, 3]}), row({"CR": [1, 2]}), Significance(test))) == "+1.0 (p=-, n=2)"
     assert str(paired_test(row({"CR": [2, 3.001]}), row({"CR": [1, 2]}))) == "+1.0 (p<0.001*, n=2)"
 
 

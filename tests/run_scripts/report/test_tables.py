@@ -14,6 +14,7 @@ from run_scripts.report.paper import paper
 from run_scripts.report.render import Table
 from run_scripts.report.runs import Results
 from run_scripts.report.scope import Choice
+from run_scripts.report.scores import Significance
 from run_scripts.report.tables import SCORE_TABLES, overview, score_table
 
 from . import made
@@ -225,9 +226,12 @@ def test_significance_is_a_last_column(tmp_path):
     assert cells(found, "adapter", "ours")["minus adapter"] == "-"
     assert cells(found, "compacter", "ours")["minus adapter"] == "- (n=0)"
     assert cells(found, "fine-tuning", "ours")["minus adapter"] == "missing"
-    ranked = table(tmp_path, 1, runs, significance=["adapter"], test="wilcoxon")
+    ranked = table(tmp_path, 1, runs, significance=["adapter"], how=Significance("wilcoxon"))
     assert cells(ranked, "efl", "ours")["minus adapter"] == "+2.0 (p=0.250, n=3)"
     assert any("two-sided Wilcoxon signed-rank test" in note for note in ranked.notes)
+    by_task = table(tmp_path, 1, runs, significance=["adapter"], how=Significance(over="tasks"))
+    assert cells(by_task, "efl", "ours")["minus adapter"] == "+2.0 (p=-, n=1)"
+    assert any("over the n tasks, of each the mean over the seeds that both have" in note for note in by_task.notes)
     with pytest.raises(InputError, match="--significance adaptor.*did you mean adapter"):
         table(tmp_path, 1, runs, significance=["adaptor"])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from statistics import mean, stdev
 from typing import Any, Callable, Collection, Iterable, Mapping
 
@@ -55,6 +56,7 @@ class Score:
 
 
 RowScores = Mapping[str, Score]  # by task
+Pair = tuple[str, int]  # task and seed
 
 
 def choose(runs: Iterable[Run], failed: Iterable[Run] = ()) -> Score | None:
@@ -120,9 +122,9 @@ TESTS: dict[str, tuple[str, Callable[[list[float]], Any]]] = {  # name -> its wo
     "t": ("paired t-test", lambda differences: ttest_1samp(differences, 0)),
     "wilcoxon": ("Wilcoxon signed-rank test", wilcoxon),
 }
-OVER: dict[str, str] = {  # what is paired -> its words
-    "runs": "pairs of the same task and seed",
-    "tasks": "tasks, of each the mean over the seeds that both have",
+OVER: dict[str, tuple[str, Callable[[Pair], Any]]] = {  # name -> its words, what is one of them
+    "runs": ("pairs of the same task and seed", lambda pair: pair),
+    "tasks": ("tasks, of each the mean over the seeds that both have", itemgetter(0)),
 }
 
 
@@ -138,11 +140,8 @@ class Significance:
 
     def differences(self, one: RowScores, other: RowScores) -> list[float]:
         ours, theirs = _by_pair(one), _by_pair(other)
-        pairs = {pair: ours[pair] - theirs[pair] for pair in sorted(ours.keys() & theirs.keys())}
-        if self.over == "tasks":
-            tasks = grouped(pairs, lambda pair: pair[0])
-            return [round(mean(pairs[pair] for pair in of_task), DIGITS) for of_task in tasks.values()]
-        return [round(difference, DIGITS) for difference in pairs.values()]
+        groups = grouped(sorted(ours.keys() & theirs.keys()), OVER[self.over][1])
+        return [round(mean(ours[pair] - theirs[pair] for pair in group), DIGITS) for group in groups.values()]
 
 
 OVER_RUNS = Significance()
@@ -176,5 +175,5 @@ def paired_test(one: RowScores, other: RowScores, how: Significance = OVER_RUNS)
     return Comparison(mean(differences), p, len(differences))
 
 
-def _by_pair(row: RowScores) -> dict[tuple[str, int], float]:
+def _by_pair(row: RowScores) -> dict[Pair, float]:
     return {(task, run["seed"]): run["test"] for task, score in row.items() for run in score.runs}

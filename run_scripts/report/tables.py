@@ -121,7 +121,7 @@ def score_table(
     names = [*([] if None in blocks else ["K"]), "method", *kinds]
     header = [*names, *columns, *map(MINUS.format, significance)]
     notes = [*protocol(scope, tasks, "ours" if kinds else "scores"), _average_note(tasks, beside_paper)]
-    notes += [DIFFERENCES.format(OVER[how.over], TESTS[how.test][0])] if significance else []
+    notes += [DIFFERENCES.format(OVER[how.over][0], TESTS[how.test][0])] if significance else []
     notes += [] if beside_paper else [LEFT_OUT]
     notes += [*incomplete(rows, seeds), *votes.notes, *failures(scope.failed)]
     return Table(spec.title, len(names), header, groups, notes)

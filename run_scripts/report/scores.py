@@ -138,7 +138,13 @@ class Significance:
     test: str = "t"
     over: str = "runs"
 
+    @property
+    def words(self) -> str:
+        """For a note below a table."""
+        return f"over the n {OVER[self.over][0]}, and p of a two-sided {TESTS[self.test][0]} over them"
+
     def differences(self, one: RowScores, other: RowScores) -> list[float]:
+        """Of each pair that both rows have, in test score, x100."""
         ours, theirs = _by_pair(one), _by_pair(other)
         groups = grouped(sorted(ours.keys() & theirs.keys()), OVER[self.over][1])
         return [round(mean(ours[pair] - theirs[pair] for pair in group), DIGITS) for group in groups.values()]

@@ -11,26 +11,11 @@ from .paper import GENERATOR, Block, PaperRow, paper
 from .render import MISSING, NOTHING, Table, signed
 from .runs import Results, Run, backbone_label, grouped, has_finished
 from .scope import Choice, check_row, take_runs
-from .scores import (
-    LEVEL,
-    OVER,
-    OVER_RUNS,
-    TESTS,
-    RowScores,
-    Score,
-    Significance,
-    mean_over,
-    mean_test,
-    paired_test,
-    rows_of,
-)
+from .scores import LEVEL, OVER_RUNS, RowScores, Score, Significance, mean_over, mean_test, paired_test, rows_of
 from .votes import Votes
 
 MINUS = "minus {}"  # column of how rows differ from one
-DIFFERENCES = (
-    "minus a row: mean difference to it over the n {}, and p of a two-sided {} over them, "
-    f"not corrected for the number of rows; *: p < {LEVEL}"
-)
+DIFFERENCES = f"minus a row: mean difference to it {{}}, not corrected for the number of rows; *: p < {LEVEL}"
 LEFT_OUT = "the paper's values are of RoBERTa-large and not beside these; --paper shows them"
 AVERAGE, VOTING = "Avg", "Voting"  # columns besides the tasks: of the scores, and of the votes
 
@@ -121,7 +106,7 @@ def score_table(
     names = [*([] if None in blocks else ["K"]), "method", *kinds]
     header = [*names, *columns, *map(MINUS.format, significance)]
     notes = [*protocol(scope, tasks, "ours" if kinds else "scores"), _average_note(tasks, beside_paper)]
-    notes += [DIFFERENCES.format(OVER[how.over][0], TESTS[how.test][0])] if significance else []
+    notes += [DIFFERENCES.format(how.words)] if significance else []
     notes += [] if beside_paper else [LEFT_OUT]
     notes += [*incomplete(rows, seeds), *votes.notes, *failures(scope.failed)]
     return Table(spec.title, len(names), header, groups, notes)

@@ -25,7 +25,7 @@ from .papers import papers
 from .render import FORMATS, SUFFIXES, Table
 from .runs import Results, read_results
 from .scope import Choice, add_choice_options
-from .scores import OVER, TESTS, Significance
+from .significance import OVER, TESTS, Significance
 from .tables import SCORE_TABLES, overview, score_table
 from .transfer import transfer_table
 

@@ -1,20 +1,14 @@
-"""The score of a row on a task: over the seeds, at the learning rate that dev prefers; how rows differ."""
+"""The score of a row on a task: over the seeds, at the learning rate that dev prefers."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from operator import itemgetter
 from statistics import mean, stdev
 from typing import Any, Callable, Collection, Iterable, Mapping
 
-from scipy.stats import ttest_1samp, wilcoxon
-
 from .alike import is_variant
-from .render import signed
 from .runs import Run, grouped, is_hopeless
 
-LEVEL = 0.05  # of significance
 DIGITS = 6  # of a mean: what floats add behind them must not tell equal dev scores apart
 
 
@@ -56,7 +50,6 @@ class Score:
 
 
 RowScores = Mapping[str, Score]  # by task
-Pair = tuple[str, int]  # task and seed
 
 
 def choose(runs: Iterable[Run], failed: Iterable[Run] = ()) -> Score | None:
@@ -114,72 +107,3 @@ def std_of_mean(row: RowScores, tasks: Collection[str]) -> float | None:
         return None
     of_seeds = [mean(run["test"] for run in runs) for runs in zip(*(row[task].runs for task in tasks))]
     return stdev(of_seeds) if len(of_seeds) > 1 else None
-
-
-# --- whether two rows differ ---------------------------------------------------------------------
-
-TESTS: dict[str, tuple[str, Callable[[list[float]], Any]]] = {  # name -> its words, the test of the differences
-    "t": ("paired t-test", lambda differences: ttest_1samp(differences, 0)),
-    "wilcoxon": ("Wilcoxon signed-rank test", wilcoxon),
-}
-OVER: dict[str, tuple[str, Callable[[Pair], Any]]] = {  # name -> its words, what is one of them
-    "runs": ("pairs of the same task and seed", lambda pair: pair),
-    "tasks": ("tasks, of each the mean over the seeds that both have", itemgetter(0)),
-}
-
-
-@dataclass(frozen=True)
-class Significance:
-    """Which test says whether two rows differ, one of ``TESTS``, and over what, one of ``OVER``.
-
-    Over runs it is said of the very tasks that were run, over tasks of those that these were a sample of.
-    """
-
-    test: str = "t"
-    over: str = "runs"
-
-    @property
-    def words(self) -> str:
-        """For a note below a table."""
-        return f"over the n {OVER[self.over][0]}, and p of a two-sided {TESTS[self.test][0]} over them"
-
-    def differences(self, one: RowScores, other: RowScores) -> list[float]:
-        """Of each pair that both rows have, in test score, x100."""
-        ours, theirs = _by_pair(one), _by_pair(other)
-        groups = grouped(sorted(ours.keys() & theirs.keys()), OVER[self.over][1])
-        return [round(mean(ours[pair] - theirs[pair] for pair in group), DIGITS) for group in groups.values()]
-
-
-OVER_RUNS = Significance()
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """How far a row is above another in the mean over n pairs, x100, and the two-sided p value of that."""
-
-    difference: float
-    p: float
-    n: int
-
-    def __str__(self) -> str:
-        if not self.n:
-            return "- (n=0)"
-        p = "p=-" if math.isnan(self.p) else "p<0.001" if self.p < 0.001 else f"p={self.p:.3f}"
-        return f"{signed(self.difference)} ({p}{'*' if self.p < LEVEL else ''}, n={self.n})"
-
-
-def paired_test(one: RowScores, other: RowScores, how: Significance = OVER_RUNS) -> Comparison:
-    """Two rows, each at its chosen learning rates; pairs are the tasks and seeds, or the tasks, that both have.
-
-    p is not a number below two pairs, or where all differences are the same: by a deviation of 0 any of them would be
-    significant, a single example of the test set twice.
-    """
-    differences = how.differences(one, other)
-    if not differences:
-        return Comparison(math.nan, math.nan, 0)
-    p = math.nan if len(set(differences)) < 2 else float(TESTS[how.test][1](differences).pvalue)
-    return Comparison(mean(differences), p, len(differences))
-
-
-def _by_pair(row: RowScores) -> dict[Pair, float]:
-    return {(task, run["seed"]): run["test"] for task, score in row.items() for run in score.runs}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from .notes import failures, incomplete, protocol, seeds_of
@@ -11,12 +12,14 @@ from .paper import GENERATOR, Block, PaperRow, paper
 from .render import MISSING, NOTHING, Table, signed
 from .runs import Results, Run, backbone_label, grouped, has_finished
 from .scope import Choice, check_row, take_runs
-from .scores import LEVEL, OVER_RUNS, RowScores, Score, Significance, mean_over, mean_test, paired_test, rows_of
+from .scores import RowScores, Score, mean_over, mean_test, rows_of
+from .significance import LEVEL, OVER_RUNS, Significance, correct, paired_test
 from .votes import Votes
 
 MINUS = "minus {}"  # column of how rows differ from one
-DIFFERENCES = f"minus a row: mean difference to it {{}}, not corrected for the number of rows; *: p < {LEVEL}"
+DIFFERENCES = f"minus a row: mean difference to it {{}}; *: p < {LEVEL}; **: also corrected for all rows of {{}} (Holm)"
 LEFT_OUT = "the paper's values are of RoBERTa-large and not beside these; --paper shows them"
+RowOfK = tuple[int | None, str]
 AVERAGE, VOTING = "Avg", "Voting"  # columns besides the tasks: of the scores, and of the votes
 
 
@@ -91,22 +94,24 @@ def score_table(
     votes = Votes(results.folder)
     seeds, beside_paper = seeds_of(scope), scope.stands_beside_paper(choice)
     kinds = ["values"] if beside_paper or voting else []  # else all values are ours
+    shown = list(_shown(blocks, rows, choice, beside_paper))
+    differences = [_differences(rows, shown, other, how) for other in significance]
     groups = []
-    for k, name in _shown(blocks, rows, choice, beside_paper):
+    for k, name in shown:
         row, printed = rows.get((k, name), {}), blocks[k].get(name) if beside_paper else None
         voted = votes.of(row) if voting or not spec.by_task else {}
         lines = _lines(row, voted, printed, columns, tasks, len(seeds))
         if not voting:
             del lines["voting"]
-        differences = [_difference(row, rows.get((k, other), {}), how) for other in significance]
         for values, cells in lines.items():
-            cells += differences if values == "ours" else [""] * len(significance)
+            cells += [column[k, name] if values == "ours" else "" for column in differences]
         names = [str(k), name] if k else [name]
         groups.append([[*names, *([values] if kinds else []), *cells] for values, cells in lines.items()])
     names = [*([] if None in blocks else ["K"]), "method", *kinds]
     header = [*names, *columns, *map(MINUS.format, significance)]
     notes = [*protocol(scope, tasks, "ours" if kinds else "scores"), _average_note(tasks, beside_paper)]
-    notes += [DIFFERENCES.format(how.words)] if significance else []
+    family = "the column" if len(blocks) == 1 else "the column with the same K"
+    notes += [DIFFERENCES.format(how.words, family)] if significance else []
     notes += [] if beside_paper else [LEFT_OUT]
     notes += [*incomplete(rows, seeds), *votes.notes, *failures(scope.failed)]
     return Table(spec.title, len(names), header, groups, notes)
@@ -172,10 +177,16 @@ def signed_difference(ours: float | None, papers: float | None) -> str:
     return signed(ours - papers)
 
 
-def _difference(row: RowScores, reference: RowScores, how: Significance) -> str:
-    if not row or not reference:
-        return MISSING
-    return NOTHING if row is reference else str(paired_test(row, reference, how))
+def _differences(
+    rows: Mapping[RowOfK, RowScores], shown: Collection[RowOfK], reference: str, how: Significance
+) -> dict[RowOfK, str]:
+    """The column of one reference; p values are corrected for the rows of each K."""
+    texts = {(k, row): NOTHING if row == reference and (k, row) in rows else MISSING for k, row in shown}
+    compared = [(k, row) for k, row in shown if row != reference and {(k, row), (k, reference)} <= rows.keys()]
+    for of_one_k in grouped(compared, itemgetter(0)).values():
+        found = {name: paired_test(rows[name], rows[name[0], reference], how) for name in of_one_k}
+        texts |= {name: str(comparison) for name, comparison in correct(found).items()}
+    return texts
 
 
 def _average_note(tasks: Collection[str], beside_paper: bool) -> str:

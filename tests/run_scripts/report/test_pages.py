@@ -38,7 +38,7 @@ def test_a_page_shows_what_its_commands_print(page, monkeypatch):
 
 
 def difference(k: int, row: str, reference: str) -> str:
-    """As the first table of RESULTS.md that has K and row prints it: ``+4.3 (p<0.001*, n=25)``."""
+    """As the first table of RESULTS.md that has K and row prints it: ``+4.3 (p<0.001**, n=25)``."""
     header: list[str] = []
     for line in PAGES["run_scripts/RESULTS.md"].splitlines():
         cells = re.split(r" {2,}", line.strip())
@@ -58,8 +58,10 @@ def test_the_summary_of_results_is_that_of_its_tables():
         *ours, papers = cells.split(" | ")
         for k, cell in zip((100, 500, 1000), ours):
             if cell != "not run":
-                number, p = re.fullmatch(r"(\S+) \(p[= ]?(<?\d\.\d+)\*?, n=\d+\)", difference(k, row, other)).groups()
-                assert cell == f"{number} ({p.replace('<', '< ')})"
+                found = re.fullmatch(r"(\S+) \(p[= ]?(<?\d\.\d+)(\**), n=\d+\)", difference(k, row, other))
+                number, p, stars = found.groups()
+                bold = "**" if stars == "**" else ""
+                assert cell == f"{bold}{number} ({p.replace('<', '< ')}){bold}"
         rows = paper().blocks[3].values()
         printed = [f"{of_k[row].avg - of_k[other].avg:+.1f}" for of_k in rows if row in of_k]
         assert papers == (", ".join(printed) or "-")

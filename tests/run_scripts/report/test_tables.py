@@ -14,7 +14,7 @@ from run_scripts.report.paper import paper
 from run_scripts.report.render import Table
 from run_scripts.report.runs import Results
 from run_scripts.report.scope import Choice
-from run_scripts.report.scores import Significance
+from run_scripts.report.significance import Significance
 from run_scripts.report.tables import SCORE_TABLES, overview, score_table
 
 from . import made
@@ -251,6 +251,28 @@ def test_significance_against_several_rows(tmp_path):
         cells(found, "compacter", "ours")[name] for name in found.header[-2:]
     ]
     assert any("p of a two-sided paired t-test over them" in note for note in found.notes)
+
+
+def test_significance_is_corrected_for_the_rows_that_are_shown_and_of_each_k_alone(tmp_path):
+    """p is 0.035 in each pair: too much for two of them, and not for the only one of K = 500."""
+    few = [
+        run
+        for k, rows in ((100, ("efl", "compacter", "adapter")), (500, ("efl", "adapter")))
+        for row, tests in (("efl", [12, 23, 34]), ("compacter", [14, 23, 32]), ("adapter", [10, 20, 30]))
+        if row in rows
+        for run in seeds(row, "CR", tests, setting="few-shot", k=k)
+    ]
+    both = table(tmp_path, 3, few, significance=["adapter"])
+    shown = {(line[0], line[1]): line[-1] for line in both.lines if "p=" in line[-1]}
+    assert shown == {
+        ("100", "efl"): "+3.0 (p=0.035*, n=3)",
+        ("100", "compacter"): "+3.0 (p=0.035*, n=3)",
+        ("500", "efl"): "+3.0 (p=0.035**, n=3)",
+    }
+    assert "**: also corrected for all rows of the column with the same K (Holm)" in "\n".join(both.notes)
+    alone = table(tmp_path, 3, few, Choice(rows=("efl", "adapter"), k=100), significance=["adapter"])
+    assert [line[-1] for line in alone.lines if "p=" in line[-1]] == ["+3.0 (p=0.035**, n=3)"]
+    assert "**: also corrected for all rows of the column (Holm)" in "\n".join(alone.notes)
 
 
 def test_table_2_takes_counts_of_runs_and_counts_the_rest(tmp_path):

@@ -1,4 +1,4 @@
-"""Made-up runs for the tests of the report."""
+"""Made-up runs for the tests of the report, and what its tables say of them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Iterable
 import numpy as np
 
 from preprocess.tasks import TASKS
+from run_scripts.report.render import Table
 from run_scripts.run.records import append_record
 
 Run = dict[str, Any]
@@ -65,3 +66,10 @@ def save_predictions(folder: Path, record: Run, test: list, targets: list, **mor
     others = {f"test_{column}": np.array(values) for column, values in more.items()}
     np.savez_compressed(folder / name, test=np.array(test), test_targets=np.array(targets), **others)
     return {**record, "predictions": name}
+
+
+def cells(table: Table, *names: str) -> dict[str, str]:
+    """Header -> cell of the line that begins with these names."""
+    lines = [line for line in table.lines if tuple(line[: len(names)]) == names]
+    assert len(lines) == 1, names
+    return dict(zip(table.header, lines[0]))

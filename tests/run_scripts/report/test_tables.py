@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
 
 import pytest
 
 from preprocess.errors import InputError
-from run_scripts.report import counts
 from run_scripts.report.counts import count_table
 from run_scripts.report.paper import paper
 from run_scripts.report.render import Table
@@ -18,6 +16,7 @@ from run_scripts.report.significance import Significance
 from run_scripts.report.tables import SCORE_TABLES, overview, score_table
 
 from . import made
+from .made import cells
 
 ANY = Choice()
 
@@ -26,13 +25,6 @@ SEEDS = (1, 2, 3, 4, 5)
 
 def table(tmp_path, number, runs, choice=ANY, **more) -> Table:
     return score_table(SCORE_TABLES[number], Results(tmp_path, tuple(runs)), choice, **more)
-
-
-def cells(made_table: Table, *names: str) -> dict[str, str]:
-    """Header -> cell of the line that begins with these names."""
-    lines = [line for line in made_table.lines if tuple(line[: len(names)]) == names]
-    assert len(lines) == 1, names
-    return dict(zip(made_table.header, lines[0]))
 
 
 def seeds(row, task, scores, **more):
@@ -273,40 +265,6 @@ def test_significance_is_corrected_for_the_rows_that_are_shown_and_of_each_k_alo
     alone = table(tmp_path, 3, few, Choice(rows=("efl", "adapter"), k=100), significance=["adapter"])
     assert [line[-1] for line in alone.lines if "p=" in line[-1]] == ["+3.0 (p=0.035**, n=3)"]
     assert "**: also corrected for all rows of the column (Holm)" in "\n".join(alone.notes)
-
-
-def test_table_2_takes_counts_of_runs_and_counts_the_rest(tmp_path):
-    """All twelve counts are known, so that a wrong one is seen."""
-    runs = [made.run("prompt-tuning", "CR", trainable=5119), made.run("head-only", "CR", trainable=0)]
-    level = logging.getLogger().level
-    found = count_table(Results(tmp_path, tuple(runs)), Choice())
-    assert logging.getLogger().level == level
-    assert cells(found, "prompt-tuning")["ours"] == "5,119"
-    assert cells(found, "prompt-tuning")["source"] == "runs"
-    assert cells(found, "prompt-tuning")["paper"] == "5K"
-    assert cells(found, "prompt-tuning")["difference"] == "-0.0%"
-    assert list(cells(found, "m-idpg-phm").values()) == ["m-idpg-phm", "137,232", "counted", "134K", "+0.0%"]
-    assert list(cells(found, "adapter").values()) == ["adapter", "1,622,784", "counted", "1.55M", "-0.2%"]
-    assert list(cells(found, "head-only").values()) == ["head-only", "0", "runs", "-", "-"]
-    assert len(found.lines) == len(paper().counts) + 1
-
-
-def test_table_2_of_another_architecture_is_not_compared(tmp_path):
-    run = made.run("m-idpg-phm", "CR", trainable=22_032, command=made.MINILM)
-    found = count_table(Results(tmp_path, (run,)), Choice())
-    assert cells(found, "m-idpg-phm")["difference"] == "-"
-    assert cells(found, "prompt-tuning")["ours"] == "1,920"
-    assert "architecture roberta_idpg_minilm" in found.notes[0]
-    with pytest.raises(InputError, match="more than one architecture"):
-        count_table(Results(tmp_path, (run, made.run("m-idpg-phm", "CR"))), Choice())
-
-
-def test_rows_whose_runs_train_more_and_less_are_refused(tmp_path):
-    runs = [made.run("m-idpg-phm", "CR"), made.run("m-idpg-phm", "MR", trainable=7)]
-    with pytest.raises(InputError, match="m-idpg-phm train 7 and 1000 parameters"):
-        counts.trainable_counts(Results(tmp_path, tuple(runs)), Choice())
-    one = made.run("m-idpg-phm", "CR", prompt_length=10, trainable=7)
-    assert counts.trainable_counts(Results(tmp_path, (runs[0], one)), Choice()).of_runs == {"m-idpg-phm": 1000}
 
 
 def test_the_overview_lists_what_there_is(tmp_path):

@@ -13,6 +13,7 @@ from run_scripts.report.runs import read_results
 from run_scripts.report.scope import Choice
 
 from . import made
+from .made import cells
 
 BASE = ["fairseq-train", "--arch", "roberta_idpg_base"]
 
@@ -29,11 +30,6 @@ def run(row, task, seed=1, lr=1e-3, dev=80.0, test=70.0, both=60.0, **more):
 
 def table(tmp_path, name, runs, **choice):
     return compared_table(papers().tables[name], read_results(made.write(tmp_path, runs)), Choice(**choice))
-
-
-def cells(found, *names):
-    (line,) = [line for line in found.lines if tuple(line[: len(names)]) == names]
-    return dict(zip(found.header, line))
 
 
 def test_ours_are_by_the_papers_metric(tmp_path):

@@ -16,10 +16,10 @@ from .scores import RowScores, Score, mean_over, mean_test, rows_of
 from .significance import LEVEL, OVER_RUNS, Significance, correct, paired_test
 from .votes import Votes
 
+RowOfK = tuple[int | None, str]  # K, of few-shot runs, and row
 MINUS = "minus {}"  # column of how rows differ from one
 DIFFERENCES = f"minus a row: mean difference to it {{}}; *: p < {LEVEL}; **: also corrected for all rows of {{}} (Holm)"
 LEFT_OUT = "the paper's values are of RoBERTa-large and not beside these; --paper shows them"
-RowOfK = tuple[int | None, str]
 AVERAGE, VOTING = "Avg", "Voting"  # columns besides the tasks: of the scores, and of the votes
 
 
@@ -118,8 +118,8 @@ def score_table(
 
 
 def _shown(
-    blocks: Mapping[int | None, Block], rows: Collection[tuple[int | None, str]], choice: Choice, beside_paper: bool
-) -> Iterator[tuple[int | None, str]]:
+    blocks: Mapping[int | None, Block], rows: Collection[RowOfK], choice: Choice, beside_paper: bool
+) -> Iterator[RowOfK]:
     """K and row of each group of lines: the paper's, then others that have runs.
 
     Without the paper's values beside them only rows that have runs, unless they were asked for.

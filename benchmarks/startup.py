@@ -1,4 +1,4 @@
-"""Seconds and memory until a training, a sweep's run and a prediction have started, as it is and as it was before.
+"""Seconds and memory of what a training, a sweep's run and a prediction begin and end with, now and as it was before.
 
     python benchmarks/startup.py [--size roberta-large] [--clock cpu] [--rounds 3] [--json FILE]
 
@@ -9,7 +9,8 @@ sweep   python -m run_scripts.sweep with one run of one update: check, training,
 load    what a trained checkpoint takes to become a model: imports come before, and the same in both
 
 "before": every weight of the backbone is drawn three times and then copied, the file is read whole in each process, its
-CRC-32 and SHA-256 computed anew. "first": as it is, of a file that nobody has looked at. "now": as it is, later.
+CRC-32 and SHA-256 computed anew, and garbage is looked for among all objects at the end. "first": as it is, of a file
+that nobody has looked at. "now": as it is, later.
 --clock cpu counts the seconds that the processes computed, all of them together: what to compare on a machine that
 others use as well. Memory is the peak of the largest process, with the part of the file that it has read, which
 processes share.

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.warm import warm_python
+
 # Two threads that spin while they wait slow each other down on a busy machine; results are the same.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ["FAIRSEQ_IDPG_CACHE"] = "off"  # the user's own is none of the tests'
@@ -22,6 +24,13 @@ HERE = Path(__file__).parent
 QUICK = {"backbone", "criterions", "golden", "methods", "models", "optim", "representations", "tasks"}
 LONGEST = {"test_campaign.py", "test_readme.py", "test_real.py"}
 STARTS_PROCESSES = {"train", "validate", "run", "subprocess"}
+
+
+@pytest.fixture(scope="session")
+def python(tmp_path_factory):
+    """A python for shell commands that starts at once (tests/warm)."""
+    with warm_python(tmp_path_factory.mktemp("bin")) as made:
+        yield made
 
 
 def pytest_ignore_collect(collection_path, config):

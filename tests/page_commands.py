@@ -85,10 +85,11 @@ def commands(text: str) -> list[str]:
     return [" ".join(line.split()) for line in lines if line.strip()]
 
 
-def run_page(text: str, place: Path, after: int = 0) -> dict[str, str]:
+def run_page(text: str, place: Path, after: int = 0, python: Path = Path(sys.executable)) -> dict[str, str]:
     """The output of each command ``after`` the first few, executed in ``place`` instead of the project's root.
 
-    A server runs until the page has come to its end; others ask it at the port that it has found.
+    A server runs until the page has come to its end; others ask it at the port that it has found. ``python`` comes
+    first on the PATH.
     """
     said, address = {}, SERVED_AT
     with contextlib.ExitStack() as servers:
@@ -97,7 +98,7 @@ def run_page(text: str, place: Path, after: int = 0) -> dict[str, str]:
                 said[command] = servers.enter_context(served(command, place))
                 address = said[command].split()[0]
             else:
-                said[command] = shell(command.replace(SERVED_AT, address), place)
+                said[command] = shell(command.replace(SERVED_AT, address), place, python)
     return said
 
 
@@ -113,21 +114,22 @@ def served(command: str, place: Path) -> Iterator[str]:
     assert server.returncode == 0
 
 
-def shell(command: str, place: Path) -> str:
+def shell(command: str, place: Path, python: Path = Path(sys.executable)) -> str:
     """Its output, as after "source .venv/bin/activate"."""
     added = next((words for pattern, words in SMALLER.items() if re.match(pattern, command)), "")
     kept = re.sub(r" --eval-k \d+", "", command) if "--eval-k" in added else command  # it takes all that is given
     executed = re.sub(OURS, rf"{ROOT}/\1", f"{kept} {added}")
     ran = ["bash", "-c", executed if shutil.which("curl") else CURL + executed]
-    done = subprocess.run(ran, cwd=place, env=environment(place), capture_output=True, text=True)
+    done = subprocess.run(ran, cwd=place, env=environment(place, python), capture_output=True, text=True)
     assert done.returncode == 0, f"{executed}\n{(done.stdout + done.stderr)[-3000:]}"
     return done.stdout + done.stderr
 
 
-def environment(place: Path) -> dict[str, str]:
+def environment(place: Path, python: Path = Path(sys.executable)) -> dict[str, str]:
+    path = [str(python.parent), os.path.dirname(sys.executable), os.environ["PATH"]]
     return {
         **os.environ,
-        **{"PATH": f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)},
+        **{"PATH": os.pathsep.join(path), "PYTHONPATH": str(ROOT)},
         **{"PYTHON": sys.executable, "OUT": str(place / "gpu")},
         **{"DEVICE": "cpu", "SIZE": "tiny", "LENGTHS": "8", "PARTS": "sizes"},
         "FAIRSEQ_MODELS_URL": "http://127.0.0.1:9",  # nothing is fetched

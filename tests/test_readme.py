@@ -189,9 +189,9 @@ def test_the_page_of_checkpoints(tmp_path):
     assert "largest difference from transformers" in converted and (tmp_path / "DST" / "model.pt").is_file()
 
 
-def test_the_page_of_preprocess(tmp_path):
+def test_the_page_of_preprocess(python, tmp_path):
     page_commands.of_preprocess(tmp_path)
-    *_, speed = run_page(PAGES["preprocess/README.md"], tmp_path).values()
+    *_, speed = run_page(PAGES["preprocess/README.md"], tmp_path, python=python).values()
     assert len(list((tmp_path / "few").iterdir())) == 15
     assert (tmp_path / "data" / "RTE-bin" / "glove" / "train.npy").is_file()
     assert "files equal byte for byte" in speed
@@ -203,10 +203,10 @@ def test_the_page_of_benchmarks(quickstart, tmp_path):
     assert len(said) == 7 and (tmp_path / "scaling.png").is_file() and (tmp_path / "gpu" / "summary.txt").is_file()
 
 
-def test_the_pages_of_run_scripts(quickstart, tmp_path):
+def test_the_pages_of_run_scripts(quickstart, python, tmp_path):
     """That of results makes the data of short examples."""
     page_commands.of_run_scripts(tmp_path, quickstart)
-    said = {page: run_page(PAGES[f"run_scripts/{page}.md"], tmp_path) for page in ("RESULTS", "README")}
+    said = {page: run_page(PAGES[f"run_scripts/{page}.md"], tmp_path, python=python) for page in ("RESULTS", "README")}
     assert (tmp_path / "checkpoints" / "mnli-0.pt").is_file()
     assert "m-idpg-phm & ours" in (tmp_path / "table1.tex").read_text(encoding="utf-8")
     assert (tmp_path / "figure7.png").is_file() and (tmp_path / "cosine.png").is_file()

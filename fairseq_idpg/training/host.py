@@ -15,7 +15,7 @@ from fairseq.trainer import Trainer
 from omegaconf import OmegaConf, open_dict
 from torch.multiprocessing import ProcessRaisedException
 
-from preprocess.errors import InputError, one_line, told
+from preprocess.errors import InputError, end_at_once, one_line, told
 from preprocess.writing import check_output
 
 from ..arguments import SAID_BY_FAIRSEQ, TASK, check_arguments, check_configuration, trains
@@ -68,6 +68,8 @@ def install() -> None:
       and saves it.
     - what torch makes of its optimizers for its compiler, until there is one (``import_no_compiler``).
     - ``sys.excepthook``, if one of fairseq's commands runs in this process: they end in a traceback for bad input too.
+
+    These commands then end as ours do (``end_at_once``).
     """
     import_no_compiler()
     _replace(PathManager, "copy", copy_whole, staticmethod)
@@ -89,6 +91,7 @@ def install() -> None:
     for command in loaded_commands("convert_namespace_to_omegaconf"):
         _replace(command, "convert_namespace_to_omegaconf", _convert)
         _replace(sys, "excepthook", _say)
+        end_at_once()
 
 
 REPLACED_BY = "replaced_by"

@@ -12,7 +12,12 @@ from step_settings import SIZES
 
 from preprocess.errors import InputError
 
-WHICH = "from fairseq_idpg.models import roberta_idpg; print(roberta_idpg.SkippedDraws.__name__)"
+WHICH = """
+import gc
+from fairseq_idpg.models import roberta_idpg
+gc.freeze()
+print(roberta_idpg.SkippedDraws.__name__, gc.get_freeze_count() > 0)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -20,10 +25,10 @@ def world(tmp_path_factory):
     return World(tmp_path_factory.mktemp("startup"), SIZES["tiny"], "m-idpg-phm")
 
 
-@pytest.mark.parametrize(("way", "name"), [("before", "nullcontext"), ("now", "SkippedDraws")])
-def test_ways(world, way, name):
+@pytest.mark.parametrize(("way", "found"), [("before", "nullcontext False"), ("now", "SkippedDraws True")])
+def test_ways(world, way, found):
     command, environment = [sys.executable, "-c", WHICH], world.environment(way)
-    assert subprocess.check_output(command, cwd=ROOT, env=environment, text=True).splitlines()[-1] == name
+    assert subprocess.check_output(command, cwd=ROOT, env=environment, text=True).splitlines()[-1] == found
 
 
 def test_both_train_the_same(world):

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import errno
 import pickle
+import subprocess
+import sys
 import traceback
 
 import pytest
 from torch._utils import ExceptionWrapper
 
 from preprocess.errors import InputError, command_line, told
+from tests.folders import ROOT
+
+GARBAGE = """
+from preprocess.errors import command_line
+class Garbage:
+    def __init__(self):
+        self.itself = self
+    def __del__(self):
+        print("found")
+{use}
+garbage = Garbage()
+"""
 
 
 def test_an_ordinary_except_catches_it():
@@ -41,6 +55,12 @@ def test_a_command_ends_in_one_line(error, line, monkeypatch):
 def test_a_fault_of_ours_keeps_its_traceback():
     with pytest.raises(ZeroDivisionError), command_line("tool"):
         raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(("use", "said"), [("", "found\n"), ("with command_line('tool'): pass", "")])
+def test_a_command_ends_without_a_search_for_garbage(use, said):
+    command = [sys.executable, "-c", GARBAGE.format(use=use)]
+    assert subprocess.check_output(command, cwd=ROOT, text=True) == said
 
 
 def raised_again(error: Exception) -> Exception:

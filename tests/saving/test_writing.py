@@ -7,6 +7,7 @@ import os
 import resource
 import shutil
 import signal
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -124,6 +125,20 @@ def test_installing_twice_changes_nothing():
     before = PathManager.copy, checkpoint_utils.torch_persistent_save
     host.install()
     assert (PathManager.copy, checkpoint_utils.torch_persistent_save) == before
+
+
+def test_fairseqs_commands_end_as_ours_do(monkeypatch):
+    ended = []
+    monkeypatch.setattr(host, "end_at_once", lambda: ended.append(True))
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # which is replaced, too
+    for name in ("fairseq_cli.train", "fairseq_cli.validate"):
+        monkeypatch.setitem(sys.modules, name, None)
+    host.install()
+    assert not ended
+    command = SimpleNamespace(cli_main=None, convert_namespace_to_omegaconf=lambda: None)
+    monkeypatch.setitem(sys.modules, "fairseq_cli.train", command)
+    host.install()
+    assert ended == [True]
 
 
 def test_a_crash_report_that_cannot_be_written_hides_no_error(tmp_path, caplog):

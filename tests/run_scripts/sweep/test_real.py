@@ -179,7 +179,7 @@ def test_killed_twice_a_sweep_ends_as_if_nothing_had_been(config, uninterrupted,
     assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 2
 
 
-def test_a_learning_rate_that_is_too_high_is_a_result(world, tmp_path, capsys):
+def test_a_learning_rate_that_is_too_high_is_a_result(world, quick_jobs, tmp_path, capsys):
     keys = {"tasks": ["CR"], "rows": ["prompt-tuning"], "lrs": [1e-2, 1e30], "seeds": [1], "max_epoch": 2}
     config = world.config(tmp_path, **keys)
     run(config, tmp_path / "results")  # ends well

@@ -13,7 +13,7 @@ from tests.run_scripts import tiny
 
 
 @pytest.fixture(scope="module")
-def swept(world, tmp_path_factory):
+def swept(world, quick_jobs, tmp_path_factory):
     """(configuration, results) of prompts at two positions in STS-B after one in MNLI."""
     place = tmp_path_factory.mktemp("supplementary")
     how = {"data": str(world.data / "MNLI-bin"), "max_epoch": 1, "batch_size": 16}

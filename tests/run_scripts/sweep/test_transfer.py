@@ -39,7 +39,7 @@ def data(world, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def swept(world, data, tmp_path_factory):
+def swept(world, quick_jobs, data, tmp_path_factory):
     """A sweep of two rows with another task, without training and with 8 examples; (its file, its results)."""
     place = tmp_path_factory.mktemp("swept")
     config = world.config(place, **KEYS, data=str(data), rows=[tiny.IDPG, FREE])

@@ -1,0 +1,29 @@
+"""A ``python`` for shell commands whose processes have imported torch and fairseq before they start.
+
+Commands of the pages and jobs of sweeps spend seconds on these imports, each anew. ``python -m`` of a module of this
+repository asks a server, which forks; anything else that is asked of this ``python``, the interpreter does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import Iterator
+
+ROOT = Path(__file__).parents[2]
+
+
+@contextlib.contextmanager
+def warm_python(folder: Path) -> Iterator[Path]:
+    """The ``python`` in ``folder``, as long as its server runs."""
+    address, python = folder / "socket", folder / "python"
+    client = [sys.executable, "-IS", ROOT / "tests" / "warm" / "client.py", address]
+    python.write_text("#!/bin/sh\nexec " + " ".join(f"'{part}'" for part in client) + ' "$@"\n')
+    python.chmod(0o755)
+    command = [sys.executable, "-m", "tests.warm.server", str(address), str(python)]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout.readline() == "ready\n"
+        yield python
+        server.stdin.close()  # which ends it

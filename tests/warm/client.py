@@ -1,0 +1,33 @@
+"""What ``python`` is here: a process of the server with our arguments, folder, environment and standard streams.
+
+Signals are handed on to it, and its status is ours. It ends when we do.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+
+OURS = {"checkpoints", "fairseq_idpg", "preprocess", "run_scripts"}
+
+
+def main() -> None:
+    address, *arguments = sys.argv[1:]
+    if arguments[:1] != ["-m"] or arguments[1].split(".")[0] not in OURS:
+        os.execv(sys.executable, [sys.executable, *arguments])
+    with socket.socket(socket.AF_UNIX) as server:
+        server.connect(address)
+        request = json.dumps([arguments[1:], os.getcwd(), dict(os.environ)]).encode()
+        socket.send_fds(server, [len(request).to_bytes(4, "big")], [0, 1, 2])
+        server.sendall(request)
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda number, _: server.sendall(bytes([number])))
+        status = os.waitstatus_to_exitcode(int.from_bytes(server.recv(4), "big"))
+    if status < 0:  # as it ended
+        signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    os._exit(status)
+
+
+main()

@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 
-OURS = {"checkpoints", "fairseq_idpg", "preprocess", "run_scripts"}
+OURS = {"checkpoints", "fairseq_idpg", "preprocess", "run_scripts", "tests"}
 
 
 def main() -> None:

@@ -11,11 +11,13 @@ import select
 import signal
 import socket
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
 from tests.warm import ROOT
 
+AWHILE = 0.02  # seconds
 PRELOADED = ("fairseq.tasks", "sklearn.metrics", "scipy.stats", "hydra.experimental")
 
 
@@ -50,14 +52,14 @@ def forked(listener: socket.socket) -> tuple[Any, list[int]]:
 
 def accompany(process: int, client: socket.socket) -> None:
     """Hands signals on to a process, and says how it ended; it does not outlive its client."""
-    ended = os.pidfd_open(process)
-    while ended not in select.select([client, ended], [], [])[0]:
-        heard = client.recv(1)
-        os.kill(process, heard[0] if heard else signal.SIGKILL)
-        if not heard:
-            break
-    status = os.waitpid(process, 0)[1]
-    client.send(status.to_bytes(4, "big"), socket.MSG_NOSIGNAL)
+    ended, status = os.waitpid(process, os.WNOHANG)
+    while not ended:
+        if select.select([client], [], [], AWHILE)[0]:
+            heard = client.recv(1)
+            os.kill(process, heard[0] if heard else signal.SIGKILL)
+        ended, status = os.waitpid(process, os.WNOHANG)
+    with suppress(BrokenPipeError):
+        client.send(status.to_bytes(4, "big"))
     os._exit(0)
 
 

@@ -1,0 +1,66 @@
+"""A process of the warm python is what the interpreter's would be."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+
+from tests.folders import ROOT
+
+
+def started(python: str | Path, *words: str, **more) -> subprocess.Popen:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NAME": "é"}
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    return subprocess.Popen([str(python), *words], env=environment, text=True, **streams, **more)
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_what_a_process_has(python, tmp_path, status):
+    words = ["-m", "tests.warm.told", str(status), "a b"]
+    said = []
+    for which in (sys.executable, python):
+        process = started(which, *words, cwd=tmp_path)
+        output, errors = process.communicate("a line\nanother\n")
+        assert process.returncode == status and errors == "an error\n"
+        said.append(json.loads(output))
+    assert [each.pop("warm") for each in said] == [False, True]
+    assert said[0] == said[1] and said[1]["input"] == "a line\n"
+
+
+def test_the_interpreter_answers_all_else(python):
+    output, _ = started(python, "-c", "import sys; print(sys.executable, 'fairseq' in sys.modules)").communicate()
+    assert output == f"{sys.executable} False\n"
+
+
+@contextlib.contextmanager
+def waiting(python: Path) -> Iterator[subprocess.Popen]:
+    """A process that has begun to wait."""
+    with started(python, "-m", "tests.warm.told", "wait") as process:
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stderr.readline() == "an error\n"
+        yield process
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_reaches_it(python, number):
+    with waiting(python) as process:
+        process.send_signal(number)
+        assert process.wait(60) == -number
+
+
+def test_it_does_not_outlive_its_client(python):
+    with waiting(python) as process:
+        process.kill()
+        begin = time.monotonic()
+        process.stderr.read()  # until nobody holds the other end of the pipe
+        assert time.monotonic() - begin < 60

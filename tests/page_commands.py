@@ -130,7 +130,7 @@ def environment(place: Path, python: Path = Path(sys.executable)) -> dict[str, s
     return {
         **os.environ,
         **{"PATH": os.pathsep.join(path), "PYTHONPATH": str(ROOT)},
-        **{"PYTHON": sys.executable, "OUT": str(place / "gpu")},
+        **{"PYTHON": str(python), "OUT": str(place / "gpu")},
         **{"DEVICE": "cpu", "SIZE": "tiny", "LENGTHS": "8", "PARTS": "sizes"},
         "FAIRSEQ_MODELS_URL": "http://127.0.0.1:9",  # nothing is fetched
     }

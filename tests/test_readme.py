@@ -197,9 +197,9 @@ def test_the_page_of_preprocess(python, tmp_path):
     assert "files equal byte for byte" in speed
 
 
-def test_the_page_of_benchmarks(quickstart, tmp_path):
+def test_the_page_of_benchmarks(quickstart, python, tmp_path):
     page_commands.of_benchmarks(tmp_path, quickstart)
-    said = run_page(PAGES["benchmarks/README.md"], tmp_path)
+    said = run_page(PAGES["benchmarks/README.md"], tmp_path, python=python)
     assert len(said) == 7 and (tmp_path / "scaling.png").is_file() and (tmp_path / "gpu" / "summary.txt").is_file()
 
 

@@ -24,10 +24,10 @@ def gpu(*arguments: str, **variables: str | Path) -> subprocess.CompletedProcess
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
 
 
-def test_runs_every_combination_and_leaves_a_table(tmp_path):
+def test_runs_every_combination_and_leaves_a_table(python, tmp_path):
     done = gpu(
         *("--threads", "1", "--rounds", "1", "--steps", "1"),
-        **{"PYTHON": sys.executable, "DEVICE": "cpu", "SIZE": "tiny", "CASES": "floor", "OUT": tmp_path / "out"},
+        **{"PYTHON": python, "DEVICE": "cpu", "SIZE": "tiny", "CASES": "floor", "OUT": tmp_path / "out"},
         **{"PARTS": "environment sizes"},
     )
     assert done.returncode == 0, done.stdout + done.stderr

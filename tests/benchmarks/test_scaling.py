@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,9 +21,13 @@ AXES_OF_TWO_POINTS = ["--axes", "layers=1,2", "batch=2"]
 needs_matplotlib = pytest.mark.skipif(find_spec("matplotlib") is None, reason="matplotlib is not installed")
 
 
-def scaling(*arguments: str | Path) -> subprocess.CompletedProcess:
-    command = [sys.executable, str(ROOT / "benchmarks" / "scaling.py"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=600)
+@pytest.fixture(scope="module")
+def scaling(python):
+    def run(*arguments: str | Path) -> subprocess.CompletedProcess:
+        command = [str(python), str(ROOT / "benchmarks" / "scaling.py"), *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=600)
+
+    return run
 
 
 def panels(svg: Path) -> int:
@@ -36,7 +39,7 @@ def in_svg(text: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory):
+def measured(scaling, tmp_path_factory):
     """(what --json saved, where, what was printed) of two points, one of them on both axes."""
     file = tmp_path_factory.mktemp("scaling") / "figures.json"
     done = scaling(*AXES_OF_TWO_POINTS, *TINY, "--threads", 1, "--cases", "prompt-tuning", "--json", file)
@@ -72,7 +75,7 @@ def test_tables_hold_the_figures(measured):
 
 @needs_matplotlib
 @pytest.mark.parametrize("quantity", ["time", "memory"])
-def test_figure_of_saved_figures_has_a_panel_for_each_axis(measured, tmp_path, quantity):
+def test_figure_of_saved_figures_has_a_panel_for_each_axis(scaling, measured, tmp_path, quantity):
     plot = tmp_path / "figure.svg"
     done = scaling("--read", measured[1], "--plot", plot, "--quantity", quantity)
     assert done.returncode == 0, done.stderr
@@ -120,7 +123,7 @@ def test_figure_with_all_axes_and_cases(tmp_path, suffix):
         (["--read", __file__], f"--read {__file__} is no file that --json wrote"),
     ],
 )
-def test_bad_input_is_one_line(arguments, message):
+def test_bad_input_is_one_line(scaling, arguments, message):
     done = scaling(*arguments)
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: {message}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,13 +19,17 @@ METHODS = ("m-idpg-phm", "prompt-tuning", "lpt-naive", "adapter", "fine-tuning")
 VARIANTS = ("m-idpg-phm-cached", "m-idpg-phm-checkpointed", "m-idpg-phm-grouped", "prompt-tuning-grouped")
 
 
-def step_time(*arguments: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, str(ROOT / "benchmarks" / "step_time.py"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=600)
+@pytest.fixture(scope="module")
+def step_time(python):
+    def run(*arguments: str | Path) -> subprocess.CompletedProcess:
+        command = [str(python), str(ROOT / "benchmarks" / "step_time.py"), *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=600)
+
+    return run
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory):
+def measured(step_time, tmp_path_factory):
     """(figures, what was printed) of all cases but the peers'."""
     file = tmp_path_factory.mktemp("step_time") / "figures.json"
     done = step_time(*SMALL, "--json", file, "--cases", *METHODS, "*m-idpg-phm-*ed", "prompt-tuning-g*", "floor*")
@@ -99,7 +102,7 @@ def test_table_has_a_line_for_each_case_and_target(measured):
         (["--no-peers", "--json", "/nowhere/figures.json"], "--json /nowhere/figures.json: its folder does not exist"),
     ],
 )
-def test_bad_input_is_one_line(arguments, message):
+def test_bad_input_is_one_line(step_time, arguments, message):
     done = step_time(*arguments)
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: {message}")
@@ -107,14 +110,14 @@ def test_bad_input_is_one_line(arguments, message):
 
 
 @pytest.mark.skipif((ROOT / "benchmarks" / ".peers").is_dir(), reason="peft and adapters are installed")
-def test_names_the_script_that_installs_the_peers():
+def test_names_the_script_that_installs_the_peers(step_time):
     done = step_time(*SMALL, "--cases", "peft-prompt-tuning")
     assert done.returncode == 1
     assert "run bash benchmarks/setup_peers.sh" in done.stderr
 
 
 @pytest.mark.skipif(not (ROOT / "benchmarks" / ".peers").is_dir(), reason="needs bash benchmarks/setup_peers.sh")
-def test_peers_run_the_same_batches(measured, tmp_path):
+def test_peers_run_the_same_batches(step_time, measured, tmp_path):
     peers = ["adapters-prefix-tuning", "peft-prefix-features", "peft-lora"]
     file = tmp_path / "figures.json"
     done = step_time(*SMALL, "--json", file, "--cases", *peers, "peft-prefix-tuning")
@@ -125,7 +128,7 @@ def test_peers_run_the_same_batches(measured, tmp_path):
     assert f"fails: {figures['peft-prefix-tuning']['error']}" in done.stdout
 
 
-def test_lists_the_chosen_cases():
+def test_lists_the_chosen_cases(step_time):
     done = step_time("--list", "--no-peers", "--cases", "lpt-n*", "prompt-tuning*")
     assert (done.returncode, done.stderr) == (0, "")
     in_the_input = ["prompt-tuning", "prompt-tuning-grouped", "prompt-tuning-134", "prompt-tuning-100"]

@@ -9,16 +9,24 @@ import signal
 import socket
 import sys
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))) + os.sep
 OURS = {"checkpoints", "fairseq_idpg", "preprocess", "run_scripts", "tests"}
+
+
+def is_ours(arguments: list) -> bool:
+    """Whether a module or file of this repository is asked for."""
+    if arguments[:1] == ["-m"]:
+        return arguments[1].split(".")[0] in OURS
+    return bool(arguments) and arguments[0].endswith(".py") and os.path.realpath(arguments[0]).startswith(ROOT)
 
 
 def main() -> None:
     address, *arguments = sys.argv[1:]
-    if arguments[:1] != ["-m"] or arguments[1].split(".")[0] not in OURS:
+    if not is_ours(arguments):
         os.execv(sys.executable, [sys.executable, *arguments])
     with socket.socket(socket.AF_UNIX) as server:
         server.connect(address)
-        request = json.dumps([arguments[1:], os.getcwd(), dict(os.environ)]).encode()
+        request = json.dumps([arguments, os.getcwd(), dict(os.environ)]).encode()
         socket.send_fds(server, [len(request).to_bytes(4, "big")], [0, 1, 2])
         server.sendall(request)
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):

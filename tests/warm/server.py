@@ -76,9 +76,10 @@ def become(request: Any, streams: list[int], python: str) -> list[str]:
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
+    first = folder if arguments[0] == "-m" else os.path.dirname(os.path.realpath(arguments[0]))
     places = environment.get("PYTHONPATH", "").split(os.pathsep)
     kept = [place for place in sys.path if place != str(ROOT)]
-    sys.path[:] = [*([] if "PYTHONSAFEPATH" in environment else [folder]), *filter(None, places), *kept]
+    sys.path[:] = [*([] if "PYTHONSAFEPATH" in environment else [first]), *filter(None, places), *kept]
     sys.executable = python
     return arguments
 
@@ -92,8 +93,13 @@ def main() -> None:
         listener.listen(64)
         print("ready", flush=True)
         request, streams = forked(listener)
-    module, *sys.argv[1:] = become(request, streams, python)
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    arguments = become(request, streams, python)
+    if arguments[0] == "-m":
+        sys.argv[:] = arguments[1:]
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv[:] = arguments
+        runpy.run_path(arguments[0], run_name="__main__")
 
 
 if __name__ == "__main__":

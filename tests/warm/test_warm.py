@@ -24,8 +24,9 @@ def started(python: str | Path, *words: str, **more) -> subprocess.Popen:
 
 
 @pytest.mark.parametrize("status", [0, 3])
-def test_what_a_process_has(python, tmp_path, status):
-    words = ["-m", "tests.warm.told", str(status), "a b"]
+@pytest.mark.parametrize("what", [["-m", "tests.warm.told"], [str(ROOT / "tests" / "warm" / "told.py")]])
+def test_what_a_process_has(python, tmp_path, what, status):
+    words = [*what, str(status), "a b"]
     said = []
     for which in (sys.executable, python):
         process = started(which, *words, cwd=tmp_path)

@@ -1,11 +1,11 @@
-"""``python -m tests.warm.told STATUS``: says what it was started with, and ends so; "wait": when it is told to."""
+"""``python -m tests.warm.told STATUS``, or this file: says how it was started, and ends so; "wait": when it is told."""
 
 import json
 import os
 import sys
 import time
 
-said = {"arguments": sys.argv[1:], "folder": os.getcwd(), "name": os.environ.get("NAME"), "input": sys.stdin.readline()}
+said = {"arguments": sys.argv, "folder": os.getcwd(), "name": os.environ.get("NAME"), "input": sys.stdin.readline()}
 said["warm"] = "fairseq" in sys.modules
 said["path"] = sys.path[:2]
 print(json.dumps(said))

@@ -17,11 +17,13 @@ ROOT = Path(__file__).parents[2]
 
 @contextlib.contextmanager
 def warm_python(folder: Path) -> Iterator[Path]:
-    """The ``python`` in ``folder``, as long as its server runs."""
+    """The ``python`` in ``folder``, with fairseq's tools beside it, as long as its server runs."""
     address, python = folder / "socket", folder / "python"
     client = [sys.executable, "-IS", ROOT / "tests" / "warm" / "client.py", address]
     python.write_text("#!/bin/sh\nexec " + " ".join(f"'{part}'" for part in client) + ' "$@"\n')
     python.chmod(0o755)
+    for tool in Path(sys.executable).parent.glob("fairseq-*"):
+        (folder / tool.name).symlink_to(tool)
     command = [sys.executable, "-m", "tests.warm.server", str(address), str(python)]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout.readline() == "ready\n"

@@ -30,7 +30,8 @@ def main() -> None:
         socket.send_fds(server, [len(request).to_bytes(4, "big")], [0, 1, 2])
         server.sendall(request)
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda number, _: server.sendall(bytes([number])))
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as after nohup
+                signal.signal(number, lambda number, _: server.sendall(bytes([number])))
         status = os.waitstatus_to_exitcode(int.from_bytes(server.recv(4), "big"))
     if status < 0:  # as it ended
         signal.signal(-status, signal.SIG_DFL)

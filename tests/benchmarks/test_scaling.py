@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from dataclasses import asdict
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,20 +14,14 @@ from scaling_plot import LOOKS, draw
 from scaling_report import AXES
 from step_settings import Settings
 
-from tests.folders import ROOT
-
 TINY = ["--layers", "1", "--batch", "2", "--width", "32", "--ffn", "64", "--rounds", "1", "--steps", "1"]
 AXES_OF_TWO_POINTS = ["--axes", "layers=1,2", "batch=2"]
 needs_matplotlib = pytest.mark.skipif(find_spec("matplotlib") is None, reason="matplotlib is not installed")
 
 
 @pytest.fixture(scope="module")
-def scaling(python):
-    def run(*arguments: str | Path) -> subprocess.CompletedProcess:
-        command = [str(python), str(ROOT / "benchmarks" / "scaling.py"), *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=600)
-
-    return run
+def scaling(benchmark):
+    return partial(benchmark, "scaling.py")
 
 
 def panels(svg: Path) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,12 +20,8 @@ VARIANTS = ("m-idpg-phm-cached", "m-idpg-phm-checkpointed", "m-idpg-phm-grouped"
 
 
 @pytest.fixture(scope="module")
-def step_time(python):
-    def run(*arguments: str | Path) -> subprocess.CompletedProcess:
-        command = [str(python), str(ROOT / "benchmarks" / "step_time.py"), *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=600)
-
-    return run
+def step_time(benchmark):
+    return partial(benchmark, "step_time.py")
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,7 @@ def command_line(program: str, unfinished: str = "nothing written") -> Iterator[
 
 
 def end_at_once() -> None:
-    """At its end this process looks for no garbage among the 300,000 objects of torch and fairseq: up to 2 seconds."""
+    """Spares the end of this process a search for garbage in what torch and fairseq are: one to two seconds."""
     atexit.unregister(gc.freeze)
     atexit.register(gc.freeze)
 

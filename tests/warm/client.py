@@ -32,7 +32,10 @@ def main() -> None:
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
             if signal.getsignal(number) is not signal.SIG_IGN:  # as after nohup
                 signal.signal(number, lambda number, _: server.sendall(bytes([number])))
-        status = os.waitstatus_to_exitcode(int.from_bytes(server.recv(4), "big"))
+        answer = server.recv(4)
+        if not answer:
+            sys.exit("the server of the warm python is gone")
+        status = os.waitstatus_to_exitcode(int.from_bytes(answer, "big"))
     if status < 0:  # as it ended
         signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)

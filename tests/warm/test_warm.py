@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -67,3 +68,16 @@ def test_it_does_not_outlive_its_client(python):
         begin = time.monotonic()
         process.stderr.read()  # until nobody holds the other end of the pipe
         assert time.monotonic() - begin < 60
+
+
+def test_without_an_answer_it_fails(tmp_path):
+    client = [sys.executable, "-IS", str(ROOT / "tests" / "warm" / "client.py"), str(tmp_path / "socket")]
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(client[-1])
+        listener.listen()
+        with started(*client, "-m", "tests.warm.told", "0") as process:
+            server, _ = listener.accept()
+            with server.makefile("rb") as request:
+                request.read(int.from_bytes(request.read(4), "big"))
+            server.close()
+            assert process.wait(60) == 1 and process.stderr.read() == "the server of the warm python is gone\n"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Iterable, NamedTuple
 
-from ..report.runs import grouped, has_finished
+from ..report.runs import Run, grouped, has_finished
 from ..report.scores import choose
 from ..run.experiment import Experiment
 from ..run.records import read_records
@@ -44,18 +45,27 @@ def by_cell(runs: Iterable[Experiment]) -> dict[Experiment, list[Experiment]]:
 def chosen(rates: Rates, results: Path) -> dict[Experiment, float]:
     """Cell -> learning rate, as reports choose it; of cells all of whose first runs have finished or diverged.
 
-    A rate at which a later seed has diverged is out too.
+    Seeds besides the first take part where all rates have them, as where another sweep made their runs. A rate at which
+    a later seed has diverged is out too.
     """
     records = {record["run"]: record for record in read_records(results)}
     found, of_later = {}, by_cell(rates.later)
     for cell, runs in by_cell(rates.first).items():
-        known, later = ([records[run.run] for run in of if run.run in records] for of in (runs, of_later.get(cell, ())))
-        done, out = list(filter(has_finished, known)), list(filter(has_diverged, known))
-        whole = done and len(done) + len(out) == len(runs)
-        score = choose(done, [*out, *filter(has_diverged, later)]) if whole else None
+        first, later = ([records[run.run] for run in of if run.run in records] for of in (runs, of_later.get(cell, ())))
+        out = {record["lr"] for record in (*first, *later) if has_diverged(record)}
+        done = of_shared_seeds(run for run in (*first, *later) if has_finished(run) and run["lr"] not in out)
+        whole = all(has_finished(record) or has_diverged(record) for record in first) and len(first) == len(runs)
+        score = choose(done) if done and whole else None
         if score is not None:
             found[cell] = score.lr
     return found
+
+
+def of_shared_seeds(done: Iterable[Run]) -> list[Run]:
+    """Those with seeds that all learning rates have."""
+    done = list(done)
+    seeds = [{run["seed"] for run in of_rate} for of_rate in grouped(done, itemgetter("lr")).values()]
+    return [run for run in done if all(run["seed"] in known for known in seeds)]
 
 
 def with_chosen_rates(rates: Rates, results: Path) -> list[Experiment]:

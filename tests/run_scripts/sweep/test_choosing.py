@@ -126,6 +126,20 @@ def test_where_another_seed_diverges_all_have_the_next_rate(sweep, tmp_path):
     )
 
 
+def test_seeds_that_all_rates_have_choose_too(sweep, tmp_path, world):
+    """The report compares rates on them, so the sweep would ask for runs of a rate that no table takes."""
+    one = {"tasks": ["RTE"], "rows": ["head-only"], "k": [4]}
+    results, asked = tmp_path / "results", sweep(**one)
+    more = sweep(**one, lr_seeds=[1, 2])
+    go(more, results)
+    lines = (results / "results.jsonl").read_text().splitlines(keepends=True)
+    worse = [line.replace('"dev": 70.0', '"dev": 45.0') if '"seed": 2' in line else line for line in lines]
+    (results / "results.jsonl").write_text("".join(worse))
+    assert go(asked, results) == (0, [(3, 4, "RTE", "head-only", 1e-3)])
+    (results / "results.jsonl").write_text("".join(line for line in worse if '"lr": 0.001, "seed": 2' not in line))
+    assert go(asked, results) == (0, [])
+
+
 def test_a_dry_run_says_what_is_known(world, tmp_path, sweep, capsys):
     config, results = str(world.config(tmp_path, **KEYS)), tmp_path / "results"
     main([config, "--results", str(results), "--dry-run"])

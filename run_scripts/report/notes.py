@@ -188,11 +188,24 @@ def data_note(runs: Iterable[Run], name: Callable[[Run], str] = itemgetter("task
 
 
 def versions_note(runs: Iterable[Run]) -> list[str]:
-    """Of the packages that decide numbers, where the runs of a table were made with several."""
+    """Of the packages that decide numbers, and of this repository, where the runs of a table were made with several."""
+    runs = list(runs)
     known = [run["versions"] for run in runs if run.get("versions")]
     found = {name: dict.fromkeys(str(each[name]) for each in known if each.get(name)) for name in CODE}
     several = [f"{name} {', '.join(sorted(versions))}" for name, versions in found.items() if len(versions) > 1]
-    return [f"runs of several versions of {'; '.join(several)}"] if several else []
+    notes = [f"runs of several versions of {'; '.join(several)}"] if several else []
+    return notes + _commits_note([run["git"] for run in runs if run.get("git")])
+
+
+def _commits_note(revisions: Collection[str]) -> list[str]:
+    """``revisions``: of the runs, with + where files were changed that a commit has."""
+    commits, changed = (
+        {revision.rstrip("+") for revision in revisions},
+        sum(revision.endswith("+") for revision in revisions),
+    )
+    parts = [f"runs of {len(commits)} commits of this repository"] if len(commits) > 1 else []
+    parts += [f"{changed} of {len(revisions)} runs with changes that were not committed"] if changed else []
+    return ["; ".join(parts)] if parts else []
 
 
 def _places_of_rows(some: Iterable[Run], runs: Collection[Run], name: Callable[[Run], str]) -> dict[str, list[str]]:

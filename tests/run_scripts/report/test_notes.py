@@ -152,3 +152,13 @@ def test_runs_of_several_versions_of_the_code(tmp_path):
     assert versions_note(runs) == ["runs of several versions of fairseq_idpg 0.1.0, 0.2.0"]
     assert versions_note(runs)[0] in methods_table(Results(tmp_path, tuple(runs)), Choice()).notes
     assert versions_note(runs[1:]) == []
+
+
+def test_runs_of_several_commits():
+    """A version is no more than a name between two releases."""
+    runs = [made.run("a", "CR", seed, git=git) for seed, git in enumerate(("ab12", "cd34", "cd34+", None))]
+    changed = "1 of 3 runs with changes that were not committed"
+    assert versions_note(runs) == [f"runs of 2 commits of this repository; {changed}"]
+    assert versions_note(runs[:2]) == ["runs of 2 commits of this repository"]
+    assert versions_note(runs[2:]) == ["1 of 1 runs with changes that were not committed"]
+    assert versions_note(runs[1:2]) == versions_note(runs[3:]) == []

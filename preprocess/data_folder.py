@@ -43,9 +43,9 @@ class DataFolder:
         dictionaries = [f"{part}/dict.txt" for part in (*self.inputs, "label")]
         present = [name for name in dictionaries if (path / name).is_file()]
         self.record = read_checksums(path)
-        symbols = read_dictionary(path / "input0" / "dict.txt")
-        self.vocabulary = len(symbols) + (MASK not in symbols)
-        if "input1/dict.txt" in present and read_dictionary(path / "input1" / "dict.txt") != symbols:
+        self.symbols = read_dictionary(path / "input0" / "dict.txt")
+        self.vocabulary = len(self.symbols) + (MASK not in self.symbols)
+        if "input1/dict.txt" in present and read_dictionary(path / "input1" / "dict.txt") != self.symbols:
             raise InputError(f"{path}: input0/dict.txt and input1/dict.txt differ: preprocess the folder again")
         self.label_names = read_labels(path / "label" / "dict.txt") if "label/dict.txt" in present else []
         recorded = {name for name in self.record or () if name == FOLDER_FACTS or name.endswith("/dict.txt")}

@@ -1,13 +1,14 @@
 """Sizes, labels and lengths of binarized folders: a table like the paper's Table 5, a plot like its Figure 5.
 
 Lengths are in tokens of the model's vocabulary, without ``</s>``. What a model is judged by should not stand in its
-training data: how many examples of the other splits do is said too.
+training data: how many examples of the other splits do is said too, and how many stand in another of the folders.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any, Iterator, Sequence
 
@@ -75,6 +76,25 @@ def trained_on(data: DataFolder) -> dict[str, int]:
     known = {example for split in trained for example in sentences(data, split)}
     others = [split for split in data.splits if split not in trained]
     return {split: sum(example in known for example in sentences(data, split)) for split in others}
+
+
+def in_others(folders: dict[str, DataFolder]) -> dict[str, dict[str, dict[str, int]]]:
+    """{folder: {split: {another folder: examples whose sentences stand in it too, whatever the split and the label}}}.
+
+    Of those that have some, and of folders with the same vocabulary and as many sentences.
+    """
+    if len(folders) < 2:
+        return {name: {} for name in folders}
+    known = {
+        name: {example for split in data.splits for example in sentences(data, split)} for name, data in folders.items()
+    }
+    found: dict[str, dict[str, dict[str, int]]] = {name: {} for name in folders}
+    for name, data in folders.items():
+        others = [other for other, its in folders.items() if other != name and its.symbols == data.symbols]
+        for split in data.splits:
+            counts = Counter(other for one in sentences(data, split) for other in others if one in known[other])
+            found[name][split] = dict(counts)
+    return found
 
 
 def sentences(data: DataFolder, split: str) -> Iterator[tuple[bytes, ...]]:
@@ -148,8 +168,16 @@ def main(argv: Sequence[str]) -> None:
         check_replaces_nothing(args.json, "--json", {"DIR": args.data})
         if not args.no_plot:
             check_apart("--plot", args.plot, "--json", args.json)
-    folders = {name: describe_folder(DataFolder(path)) for name, path in named.items()}
+    read = {name: DataFolder(path) for name, path in named.items()}
+    folders = {name: describe_folder(data) for name, data in read.items()}
     print(table(folders))
+    for name, splits in in_others(read).items():
+        folders[name]["in_others"] = splits
+        for split, counts in splits.items():
+            for other, count in counts.items():
+                print(
+                    f"{name} {split}: {count:,} of {folders[name]['splits'][split]['examples']:,} stand in {other} too"
+                )
     if args.json:
         write_output(args.json, json.dumps(folders, indent=2) + "\n", "--json")
         print(f"numbers saved: {args.json}")

@@ -87,7 +87,8 @@ def test_command(folders, in_tmp, capsys):
     assert lines[-2:] == ["numbers saved: sub/numbers.json", "plot saved: stats.png"]
     assert (in_tmp / "stats.png").read_bytes().startswith(PNG)
     numbers = json.loads((in_tmp / "sub" / "numbers.json").read_text())
-    assert numbers["pairs"] == describe_folder(DataFolder(folders["pairs"]))
+    pairs = numbers["pairs"]
+    assert {**describe_folder(DataFolder(folders["pairs"])), "in_others": pairs["in_others"]} == pairs
     assert sorted(path.name for path in in_tmp.iterdir()) == ["stats.png", "sub"]
 
 
@@ -161,6 +162,34 @@ def test_examples_that_are_trained_on_are_counted(tmp_path):
         for end in ("bin", "idx"):
             (folder / part / f"train.{end}").unlink()
     assert describe_folder(DataFolder(folder))["in_train"] == {}
+
+
+def test_examples_that_stand_in_another_folder_are_counted(tmp_path, capsys):
+    """In any of its splits, twice in a split is twice; not those of another vocabulary, nor one sentence of a pair."""
+    folders = {name: write_folder(tmp_path / f"{name}-bin", pairs=name == "pairs") for name in ("a", "b", "c", "pairs")}
+    texts = {
+        "a": ([[5, 6, 2], [7, 2]], [[5, 6, 2], [5, 6, 2], [8, 2], [9, 2]]),
+        "b": ([[9, 2], [6, 5, 2]], [[5, 6, 2]]),
+    }
+    for name, folder in folders.items():
+        for split, sentences in zip(("train", "valid"), texts.get(name, texts["a"])):
+            for part in ("input0", "input1") if name == "pairs" else ("input0",):
+                write_indexed(folder / part / split, sentences)
+            write_indexed(folder / "label" / split, [[4, 2]] * len(sentences))
+    dictionary = folders["c"] / "input0" / "dict.txt"
+    dictionary.write_text(dictionary.read_text() + "more 1\n")
+    assert run(["stats", *map(str, folders.values()), "--no-plot", "--json", str(tmp_path / "numbers.json")]) == 0
+    said = [line for line in capsys.readouterr().out.splitlines() if "stand in" in line]
+    assert said == [
+        "a train: 1 of 2 stand in b too",
+        "a valid: 3 of 4 stand in b too",
+        "b train: 1 of 2 stand in a too",
+        "b valid: 1 of 1 stand in a too",
+    ]
+    numbers = json.loads((tmp_path / "numbers.json").read_text())
+    assert (
+        numbers["b"]["in_others"] == {"train": {"a": 1}, "valid": {"a": 1}} and not numbers["c"]["in_others"]["train"]
+    )
 
 
 def test_missing_matplotlib_is_said_after_the_table(folders, in_tmp, capsys, monkeypatch):

@@ -74,7 +74,8 @@ def task_of(data: DataFolder, args: argparse.Namespace) -> SentencePredictionIDP
         classification_head_name="sentence_classification_head",
         seed=1,
     )
-    return SentencePredictionIDPGTask.setup_task(cfg)
+    named = data.regression or data.label_names  # texts without labels have an M(x) too
+    return SentencePredictionIDPGTask.setup_task(cfg, from_checkpoint=not named)
 
 
 def model_options(args: argparse.Namespace) -> argparse.Namespace:

@@ -25,7 +25,7 @@ from .inference.folder import load_on_folder, predict_split, questions_of
 from .inference.opening import add_model_options, add_reading_options, open_model
 from .inference.reading import JSON_FORM, STANDARD_INPUT, TextFile
 from .inference.sharing import name_and_path
-from .inference.writing import FORMATS, Writer, printable, standard_output
+from .inference.writing import FORMATS, Writer, standard_output
 
 CHUNK = 8192  # texts that are sorted by length together
 OTHER_FORMATS = {f".{form}" for form in FORMATS} - {".tsv"} | {".json"}
@@ -175,7 +175,7 @@ def predict_folder(args: argparse.Namespace) -> None:
 def report(out: Path, count: int, what: str, start: float) -> None:
     """Prints how many predictions of ``what`` were made since ``start``."""
     seconds = time.perf_counter() - start
-    print(printable(f"{out}: {count:,} predictions of {what} in {seconds:.1f} s ({count / seconds:,.0f} a second)"))
+    print(f"{out}: {count:,} predictions of {what} in {seconds:.1f} s ({count / seconds:,.0f} a second)")
 
 
 @logged_command()

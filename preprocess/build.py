@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Iterator, Sequence
 
 from .binarize import Encoding, binarize
+from .data_folder import CONTENT
 from .encoders import vocab_folder
 from .job import own_splits, task_splits
 from .labels import Labels
@@ -17,7 +18,7 @@ from .rows import Split
 from .sources import OnBytes
 from .summary import summary, write_records
 from .tasks import TASKS, TEST_SETS, find_task
-from .writing import new_folder
+from .writing import check_only, new_folder
 
 
 def build(args: argparse.Namespace, arguments: Sequence[str]) -> Path:
@@ -62,6 +63,7 @@ def write_folder(
     overwrite: bool = False,
 ) -> None:
     """Fills a folder and puts it in its place when it is complete."""
+    check_only(target, CONTENT)
     encoder = encoding.load()
     sizes = [split.source.size for split in splits]
     total = None if None in sizes else sum(size * split.passes for size, split in zip(sizes, splits) if size)

@@ -8,7 +8,7 @@ from typing import Callable, Collection, TypeVar
 
 import numpy as np
 
-from .checksums import FOLDER_FACTS, compare, read_checksums
+from .checksums import FOLDER_FACTS, RECORD, compare, read_checksums
 from .dictionary import MASK, SPECIAL, read_dictionary, read_labels
 from .errors import InputError
 from .indexed import IndexedRows
@@ -16,6 +16,10 @@ from .questions import Questions, parse_questions, question_file
 
 KINDS = ("train", "valid", "test")  # of splits: valid, valid1 ...
 Parsed = TypeVar("Parsed")
+CONTENT = (  # patterns of all files that such a folder has, whoever made it
+    *("*.idx", "*.bin", "*/dict.txt", "label/*.label", "number/*.txt", "question/*.tsv", "glove/glove.json"),
+    *("glove/*.npy", "*preprocess.log", FOLDER_FACTS, RECORD, "few_shot.json"),
+)
 
 
 class DataFolder:

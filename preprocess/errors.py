@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import errno
 import gc
+import io
 import os
 import sys
 from difflib import get_close_matches
@@ -38,6 +39,7 @@ def command_line(program: str, unfinished: str = "nothing written") -> Iterator[
         unfinished: how it ends where the command was interrupted, or the system refused something.
     """
     end_at_once()
+    print_any_text()
     try:
         yield
         return
@@ -58,6 +60,12 @@ def end_at_once() -> None:
     """Spares the end of this process a search for garbage in what torch and fairseq are: one to two seconds."""
     atexit.unregister(gc.freeze)
     atexit.register(gc.freeze)
+
+
+def print_any_text() -> None:
+    """Standard output takes labels and file names that its encoding has no characters for, as Python writes these."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() not in ("utf-8", "utf8"):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def did_you_mean(name: str, known: Iterable[str], any_case: bool = False) -> str:

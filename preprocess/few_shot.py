@@ -19,7 +19,7 @@ import numpy as np
 from .checksums import FOLDER_FACTS, write_checksums
 from .cli import check_task_name
 from .cli import main as build_task
-from .data_folder import DataFolder
+from .data_folder import CONTENT, DataFolder
 from .dictionary import read_dictionary
 from .errors import InputError
 from .flags import named_path, positive, random_seed
@@ -28,7 +28,7 @@ from .indexed import IndexedWriter
 from .questions import question_file
 from .sampling import select_rows
 from .split_facts import count_examples, token_digests
-from .writing import new_folder, scratch_folder, sweep
+from .writing import check_only, new_folder, scratch_folder, sweep
 
 
 def few_shot(
@@ -40,6 +40,9 @@ def few_shot(
         InputError: see ``select_rows`` and ``check_source``; or ``out`` exists and ``overwrite`` is not set.
     """
     check_source(data)
+    check_only(out, CONTENT)
+    if out.exists() and out.samefile(data.path):
+        raise InputError(f"{out} is the folder to sample from, which it would replace: name another TASK or --out")
     train, valid = select_rows(data, k, dev, seed, per_class)
     record = {
         **{"seed": seed, "k": k, "dev": dev, "per_class": per_class, "source": data.path.resolve().name},

@@ -19,11 +19,11 @@ from .data_folder import DataFolder
 from .encoders import ENCODERS, load_encoder
 from .errors import InputError
 from .flags import named_path
-from .glove_folder import write_facts
+from .glove_folder import GLOVE_FACTS, write_facts
 from .split_facts import token_digests
 from .vector_files import read_vectors, vector_files
 from .words import BATCH, SplitWords, check_encoder, folder_encoder, read_words
-from .writing import new_folder
+from .writing import check_only, new_folder
 
 FORMAT = 1  # of the folder DATA/glove
 UNKNOWN_STD = 0.6
@@ -106,6 +106,7 @@ def main(argv: Sequence[str]) -> None:
     sources = vector_files(args.vectors)
     folders = [DataFolder(path) for path in dict.fromkeys(args.data)]
     for data in folders:
+        check_only(data.path / "glove", (GLOVE_FACTS, "*.npy"))
         if (data.path / "glove").exists() and not args.overwrite:
             raise InputError(f"{data.path / 'glove'} exists already: remove it, or give --overwrite")
     read, words = read_all_words(folders, args.bpe, args.vocab)

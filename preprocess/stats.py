@@ -20,7 +20,7 @@ from .errors import InputError
 from .flags import named_path
 from .rows import MAX_POSITIONS
 from .split_facts import class_counts, count_examples
-from .stats_plot import save_plot
+from .stats_plot import check_format, save_plot
 from .writing import check_apart, check_replaces_nothing, write_output
 
 TRAIN = "train"
@@ -168,6 +168,8 @@ def main(argv: Sequence[str]) -> None:
         check_replaces_nothing(args.json, "--json", {"DIR": args.data})
         if not args.no_plot:
             check_apart("--plot", args.plot, "--json", args.json)
+    if not args.no_plot:
+        check_format(args.plot)
     read = {name: DataFolder(path) for name, path in named.items()}
     folders = {name: describe_folder(data) for name, data in read.items()}
     print(table(folders))

@@ -13,11 +13,21 @@ BAR = 0.38
 SMALLEST_RANGE = 1.0  # of length differences, in tokens: a hundredth of a token shall not look large
 
 
+def check_format(path: Path) -> None:
+    """Refuses a file name that matplotlib writes no file for; without matplotlib ``save_plot`` says so."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        return
+    if path.suffix[1:].lower() not in Figure().canvas.get_supported_filetypes():
+        raise InputError(f"--plot {path}: matplotlib writes no such files: name a .png, .pdf or .svg file")
+
+
 def save_plot(folders: dict[str, dict[str, Any]], path: Path) -> None:
     """Saves two panels for what ``stats.describe_folder`` says of each folder; the suffix decides the format.
 
     Raises:
-        InputError: matplotlib is missing, or knows no such format.
+        InputError: matplotlib is missing.
     """
     try:
         from matplotlib.figure import Figure  # without pyplot: no window, no global state; .png is drawn by Agg
@@ -27,8 +37,6 @@ def save_plot(folders: dict[str, dict[str, Any]], path: Path) -> None:
     left, right = figure.subplots(1, 2)
     draw_lengths(left, folders)
     draw_differences(right, {name: folder for name, folder in folders.items() if folder["pairs"]})
-    if path.suffix[1:] not in figure.canvas.get_supported_filetypes():
-        raise InputError(f"--plot {path}: matplotlib writes no such files: name a .png, .pdf or .svg file")
     with new_file(path) as work:
         figure.savefig(work, dpi=150)
 

@@ -75,9 +75,10 @@ def entailment_pairs(read: Rows, descriptions: dict[str, str], classes: tuple[st
         for row in read(on_bytes):
             if row.label is not None and row.label not in classes:
                 raise unknown_label(f"{source} line {row.line}", row.label, classes)
+            number = row.number if len(descriptions) == 1 else None  # which of its pairs would it be of?
             for label, description in descriptions.items():
                 entailed = None if row.label is None else ENTAILED if row.label == label else NOT_ENTAILED
-                yield Row(row.line, (row.texts[0], description), entailed)
+                yield row._replace(texts=(row.texts[0], description), label=entailed, number=number)
 
     return pairs
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fnmatch
 import os
 import re
 import secrets
@@ -52,6 +53,21 @@ def new_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
             if replaced.exists() and not path.exists():
                 os.rename(replaced, path)
             raise
+
+
+def check_only(path: Path, names: Iterable[str]) -> None:
+    """Refuses to replace a folder with other files in it than those of ``names``, which are patterns of paths below it.
+
+    Raises:
+        InputError: naming one: raw files, a vocabulary, or somebody's own.
+    """
+    for folder, _, files in os.walk(path):
+        for file in sorted(files):
+            below = Path(folder, file).relative_to(path).as_posix()
+            if not any(fnmatch.fnmatchcase(below, name) for name in names):
+                raise InputError(
+                    f"{path} is there already, and {below} in it would be lost: move that elsewhere, or this folder"
+                )
 
 
 @contextlib.contextmanager
@@ -123,7 +139,7 @@ def check_replaces_nothing(path: Path, option: str, read: Mapping[str, Iterable[
     """Refuses a result in the place of what it is made from.
 
     Args:
-        read: what names files or binarized folders -> these.
+        read: what names files, binarized folders, or folders of ``python -m fairseq_idpg.export`` -> these.
 
     Raises:
         InputError: ``path`` is one of the files, or lies in one of the folders.
@@ -134,8 +150,8 @@ def check_replaces_nothing(path: Path, option: str, read: Mapping[str, Iterable[
             real = Path(os.path.realpath(str(source)))
             if real == place and place.is_file():
                 raise InputError(f"{option} {path} is the file of {name}, which it would replace: name another")
-            if real in place.parents and (real / "input0").is_dir():
-                raise InputError(f"{option} {path} lies in the data folder {source}, which is read: name another place")
+            if real in place.parents and ((real / "input0").is_dir() or (real / "config.json").is_file()):
+                raise InputError(f"{option} {path} lies in the folder {source}, which is read: name another place")
 
 
 def check_apart(option: str, path: Path, other_option: str, other: Path) -> None:

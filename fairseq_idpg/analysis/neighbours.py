@@ -18,7 +18,7 @@ from preprocess.flags import named_path
 
 from ..backbone.injection import States
 from ..errors import InputError
-from ..inference.trained import LoadedModel, load_dictionary, load_trained
+from ..inference.trained import LoadedModel, load_dictionary, load_for_folder, load_trained
 from ..inference.vocabulary import NearestWords, Vocabulary
 from ..methods.prompts.base import PREFIX, PromptMethod
 from ..methods.registry import find_preset
@@ -94,7 +94,7 @@ def generated_sections(
         raise InputError(
             f"--examples {args.examples}: split {args.split} of {args.data} has {len(sentences[0])}, give 1 to that"
         )
-    dataset = loaded.task.load_dataset(args.split)
+    dataset = loaded.task.load_dataset(args.split, need_labels=False)
     first = range(args.examples)
     net_input = dataset.collater([dataset[i] for i in first])["net_input"]
     texts = [" | ".join(vocabulary.text(rows[i][:-1].tolist()).strip() for rows in sentences) for i in first]
@@ -135,7 +135,10 @@ def run(args: argparse.Namespace) -> None:
         )
     overrides = {**parse_overrides(args.model_overrides), **({"data": str(folder)} if folder else {})}
     check = partial(check_method, with_data=args.data is not None)
-    loaded = load_trained(args.checkpoint, "CHECKPOINT", vocabulary.dictionary, overrides, check)
+    if args.data:
+        loaded = load_for_folder(args.checkpoint, "CHECKPOINT", overrides, check)
+    else:
+        loaded = load_trained(args.checkpoint, "CHECKPOINT", vocabulary.dictionary, overrides, check)
     method = prompt_method(loaded, args.layer)
     sections = [(str(method.shared), shared_rows(method, args.layer))]
     if args.data:

@@ -82,11 +82,28 @@ def load_trained(
         InputError: see ``load_state``; the model does not fit ``dictionary`` or this version; its backbone is missing
             or another.
     """
+    return build_trained(_state_of(path, option, overrides, check), path, option, dictionary)
+
+
+def load_for_folder(
+    path: str, option: str, overrides: Dict[str, Any], check: Callable[[Any], None] = lambda cfg: None
+) -> LoadedModel:
+    """As ``load_trained``, to read examples of the folder ``overrides["data"]`` as in training and prediction.
+
+    In the template of a masked language model, with the folder's word vectors, pairs as pairs; data that the model was
+    not made for is refused.
+    """
+    state = _state_of(path, option, overrides, check)
+    (model,), _, task = load_model_ensemble_and_task([path], state=state)
+    return LoadedModel(state["cfg"].model.method, path, model.eval(), task)
+
+
+def _state_of(path: str, option: str, overrides: Dict[str, Any], check: Callable[[Any], None]) -> Dict[str, Any]:
     if not path:
         raise InputError(f"{option} is empty: name a checkpoint")
     state = load_state(path, option, {**NO_CACHES, **overrides})
     check(state["cfg"].model)
-    return build_trained(state, path, option, dictionary)
+    return state
 
 
 def build_trained(state: Dict[str, Any], path: str, option: str, dictionary: Dictionary) -> LoadedModel:

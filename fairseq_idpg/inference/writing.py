@@ -52,12 +52,6 @@ def standard_output() -> IO[str]:
     return stream
 
 
-def printable(text: str) -> str:
-    """What standard output takes of a name, which need not be of the locale's characters."""
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    return text.encode(encoding, "backslashreplace").decode(encoding)
-
-
 class Writer:
     """Writes predictions in one of ``FORMATS``, a header first where the format has one."""
 

@@ -8,7 +8,7 @@ import torch
 from fairseq.data import Dictionary, data_utils
 from torch import Tensor
 
-from preprocess.dictionary import FILLER, MASK
+from preprocess.dictionary import FILLER, MASK, read_labels
 from preprocess.flags import flag_name
 from preprocess.split_scores import OF_QUESTIONS
 
@@ -119,8 +119,9 @@ def check_kind(data: str, regression: bool, num_classes: int) -> None:
     Raises:
         InputError: naming the option that disagrees with the folder.
     """
-    label = Path(data, "label")
-    scores, classes = any(label.glob("*.label")), (label / "dict.txt").is_file()
+    label, names = Path(data, "label"), Path(data, "label", "dict.txt")
+    scores = any(label.glob("*.label"))
+    classes = any(label.glob("*.idx")) or (names.is_file() and bool(read_labels(names)))  # none: without labels
     if scores and not classes and not regression:
         raise InputError(
             f"data folder {data} has scores (label/*.label) and this model is for classes: give --regression-target "

@@ -9,14 +9,16 @@ import shutil
 import pytest
 import torch
 
+from fairseq_idpg import load
 from fairseq_idpg.analysis.__main__ import main
 from fairseq_idpg.inference.trained import load_dictionary, load_trained
 from fairseq_idpg.inference.vocabulary import NearestWords, Vocabulary
 from preprocess.data_folder import DataFolder
 from preprocess.dictionary import FILLER
-from tests.analysis.conftest import edited
+from tests.analysis.conftest import edited, enlarge
 from tests.analysis.plain_pass import PLACEHOLDER, plain_cosine, plain_pass
-from tests.folders import write_folder
+from tests.folders import train, write_folder
+from tests.phrases import PAIRS, SINGLES, write_language_model, write_texts
 
 
 def neighbours(*arguments):
@@ -97,6 +99,28 @@ def test_generated_prompts(pairs, idpg, printed, layer):
         assert (rows[layer] - bias).abs().max() > 1e-4  # the generator adds something
         assert as_numbers(lines) == plain_lines(rows[layer], loaded, vocabulary, 3)
     assert len(found) == 2
+
+
+def test_examples_are_read_as_predictions_read_them(tmp_path, printed):
+    """In the template of a masked language model, with or without labels; data of another kind is refused."""
+    data = write_texts(tmp_path, "MR", SINGLES)
+    write_language_model(tmp_path)
+    enlarge(tmp_path / "model.pt")
+    start = ["--backbone", tmp_path / "model.pt", "--method", "m-idpg-phm", "--max-update", 2]
+    train(data, tmp_path / "run", *start, "--predict-with", "mlm")
+    checkpoint = tmp_path / "run" / "checkpoint_last.pt"
+    texts = [text for text, _ in SINGLES[:2]]
+    found = printed(checkpoint, "--data", data, "--examples", 2, "--top", 3)
+    predicted = load(str(checkpoint), device="cpu").predict(texts, prompts=True, words=3)
+    for text, prediction in zip(texts, predicted):
+        words = [row.words for row in prediction.prompts]
+        near = [[(word, pytest.approx(cosine, abs=6e-4)) for word, cosine in row] for row in words]
+        assert as_numbers(found[text]) == near
+    for file in (data / "label").glob("valid.*"):
+        file.unlink()
+    assert printed(checkpoint, "--data", data, "--examples", 2, "--top", 3) == found
+    with pytest.raises(SystemExit, match="sentence pairs|pairs of sentences|trained on single"):
+        neighbours(checkpoint, "--data", write_texts(tmp_path, "RTE", PAIRS))
 
 
 def test_nearest_words_by_hand(tmp_path):

@@ -38,6 +38,9 @@ def test_a_folder_without_labels_or_with_one_class(backbone, tmp_path, capsys):
         encode(data, backbone, tmp_path / "cache")
     encode(data, backbone, tmp_path / "cache", "--splits", "test")
     assert "test: 5 rows written" in capsys.readouterr().out
+    (data / "label" / "dict.txt").write_text("madeupword0000 0\n")  # as preprocess leaves it without labels
+    encode(data, backbone, tmp_path / "cache", "--splits", "test")
+    assert "test: 5 rows were there" in capsys.readouterr().out
     one = write_folder(tmp_path / "one", classes=1)
     with pytest.raises(SystemExit, match=f"{one}/label/dict.txt, which has 1 labels .0.: preprocess it with two or"):
         encode(one, backbone, tmp_path / "cache")

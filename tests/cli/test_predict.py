@@ -114,6 +114,9 @@ def test_splits_without_labels_are_predicted(backbone, tmp_path, regression):
     assert not list((tmp_path / "other").glob("*.pt"))
     shutil.rmtree(data / "label")
     assert predicted() == (labelled, None)
+    (data / "label").mkdir()  # as preprocess leaves it where there are no labels at all
+    (data / "label" / "dict.txt").write_text("".join(f"madeupword{i:04d} 0\n" for i in range(4)))
+    assert predicted() == (labelled, None)
 
 
 def test_a_place_that_cannot_be_written_to_is_refused_before_the_work(trained, pairs, tmp_path, monkeypatch):

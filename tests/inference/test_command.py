@@ -13,6 +13,7 @@ import pytest
 
 from fairseq_idpg import load
 from fairseq_idpg.predict import main
+from preprocess.errors import command_line
 from tests.folders import ROOT, train, write_backbone, write_folder, write_questions
 from tests.inference.test_predictor import inputs
 
@@ -85,6 +86,16 @@ def test_standard_output_is_utf_8_whatever_the_locale(idpg, tmp_path, monkeypatc
     assert found == (tmp_path / "\u2192.tsv").read_text(encoding="utf-8").splitlines() and "\u2192 grün" in found[1]
 
 
+def test_reports_of_what_the_locale_has_no_signs_for(tmp_path, monkeypatch):
+    """Labels and names of files, as Python writes them; the same for all commands."""
+    bytes_out = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(bytes_out, encoding="latin-1"))
+    with command_line("x"):
+        print("gut\u2713, grün")
+    sys.stdout.flush()
+    assert bytes_out.getvalue() == "gut\\u2713, grün\n".encode("latin-1")
+
+
 def test_json_lines_by_any_spelling_of_their_suffix(idpg, tmp_path, capsys):
     """A line that was taken for a sentence would be answered without a word."""
     for name, options in (("x.JSONL", []), ("x.Jsonl", []), ("x.json", ["--jsonl"])):
@@ -140,7 +151,7 @@ def test_bad_input(idpg, folders, tmp_path, capsys):
         ([*of_text, "A film of note. " * 20], "--text A film .* is not a file"),
         ([*of_text, text, "--out", "-"], "--out - is no file: leave it out, and what --text gives goes to standard"),
         ([*of_text, text, "--out", singles[1], "--format", "csv"], "is the file of --path, which it would replace"),
-        ([folder, *singles, "--out", folder / "predictions.tsv"], "lies in the data folder .*, which is read: name"),
+        ([folder, *singles, "--out", folder / "predictions.tsv"], "lies in the folder .*, which is read: name"),
         ([folder, *singles, *out, "--split", ""], "has no input0/.idx"),
         ([*of_text, text, "--out", "o.txt"], "--out o.txt: give it the suffix .tsv, .csv, .jsonl, or give --format"),
         ([*of_text, text, "--out", tmp_path], "is a folder: name a file"),

@@ -139,6 +139,18 @@ def test_command_writes_a_folder_for_each_size_and_seed(sources, tmp_path, capsy
 # --- what is refused -----------------------------------------------------------------------------
 
 
+def test_a_sample_does_not_replace_what_it_is_of(tmp_path, capsys):
+    source = DataFolder(write_folder(tmp_path / "task-K2-seed1-bin", splits=SPLITS))
+    before = contents(source.path)
+    options = ["--k", 2, "--seed", 1, "--dev", 6, "--overwrite"]
+    assert command(source, tmp_path, *options) == 1
+    assert "is the folder to sample from, which it would replace: name another TASK or --out" in capsys.readouterr().err
+    (tmp_path / "out" / "task-K2-seed1-bin").mkdir(parents=True)
+    (own := tmp_path / "out" / "task-K2-seed1-bin" / "thesis.txt").write_text("mine")
+    assert command(source, tmp_path / "out", *options) == 1 and "thesis.txt in it would be" in capsys.readouterr().err
+    assert contents(source.path) == before and own.read_text() == "mine"
+
+
 @pytest.mark.parametrize(
     "kind, options, message",
     [

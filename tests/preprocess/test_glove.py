@@ -173,6 +173,14 @@ def test_existing_folder_is_kept_without_overwrite(data, vectors, vocab, tmp_pat
     assert np.load(data / "glove" / "train.npy").shape == (6, 2)
 
 
+def test_vectors_that_lie_where_they_would_be_replaced(data, vectors, vocab, capsys):
+    (data / "glove").mkdir()
+    own = vectors.rename(data / "glove" / "vectors.txt")
+    assert glove(own, vocab, data, options=["--overwrite"]) == 1
+    assert f"{data / 'glove'} is there already, and vectors.txt in it would be lost" in capsys.readouterr().err
+    assert own.exists()
+
+
 def test_failure_while_writing_leaves_the_old_folder(data, vectors, vocab, monkeypatch):
     assert glove(vectors, vocab, data) == 0
     before = (data / "glove" / "train.npy").read_bytes()

@@ -35,6 +35,12 @@ def test_numbers_of_glue(name, commands):
     assert commands.texts(data, "test") == ["A."] * 3
 
 
+def test_numbers_in_the_entailment_form(commands):
+    header, line = NUMBERED["CoLA"]
+    commands.write("CoLA/test.tsv", "".join(f"{each}\n" for each in (header, *map(line.format, (0, 1, 7)))))
+    assert commands.ok("CoLA", "--raw", commands.raw, "--splits", "test", "--efl").numbers("test") == [(0,), (1,), (7,)]
+
+
 @pytest.mark.parametrize("number", ["x", "", "-1", "1.0"])
 def test_numbers_of_glue_that_are_none(number, commands):
     commands.write("RTE/test.tsv", f"index\tsentence1\tsentence2\n0\tA.\tB.\n{number}\tC.\tD.\n")

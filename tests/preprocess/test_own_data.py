@@ -37,6 +37,23 @@ def test_options_with_several_values_may_be_given_twice(commands):
     assert data.splits == ["train", "valid"] and data.inputs == ("input0", "input1") and data.label_names == ["1", "4"]
 
 
+@pytest.mark.parametrize("options", [[], ["--overwrite"]])
+def test_a_folder_that_holds_anything_else_is_not_replaced(commands, options):
+    """Raw files and the vocabulary may lie there, or what is somebody's own; other runs' word vectors do go."""
+    path = commands.write("x.tsv", PAIRS)
+    given = ["x", "--from-tsv", f"train={path}", "--text-columns", "first", "--label-column", "score"]
+    data = commands.ok(*given)
+    for own in ("thesis.txt", "input0/train.tsv", "glove/vectors.txt"):
+        (file := data.path / own).parent.mkdir(exist_ok=True)
+        file.write_text("mine")
+        said = f"{data.path} is there already, and {own} in it would be lost: move that elsewhere, or this folder"
+        assert said in commands.fails(*given, *options) and file.read_text() == "mine"
+        file.unlink()
+    (data.path / "glove" / "glove.json").write_text("{}")
+    commands.ok(*given, "--overwrite")
+    assert not (data.path / "glove").exists()
+
+
 def test_csv_field_over_several_lines(commands):
     path = commands.write("x.csv", 'text,label\r\n"two\r\nlines",a\r\nnext,b\r\n')
     data = commands.ok("x", "--from-csv", f"train={path}", "--text-columns", "text")

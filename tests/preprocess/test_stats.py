@@ -203,7 +203,9 @@ def test_missing_matplotlib_is_said_after_the_table(folders, in_tmp, capsys, mon
 
 @needs_matplotlib
 def test_bad_input(folders, in_tmp, capsys):
-    assert run(["stats", str(folders["pairs"]), "--plot", "stats.xyz"]) == 1
+    assert run(["stats", str(folders["pairs"]), "--plot", "stats.PNG"]) == 0
+    (in_tmp / "stats.PNG").unlink()
+    assert run(["stats", str(folders["pairs"]), "--plot", "stats.xyz", "--json", "numbers.json"]) == 1
     assert "--plot stats.xyz: matplotlib writes no such files: name a .png" in capsys.readouterr().err
     assert run(["stats", "nowhere"]) == 1
     assert "nowhere is not a binarized folder" in capsys.readouterr().err

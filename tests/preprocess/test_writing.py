@@ -266,13 +266,16 @@ def test_output_in_the_place_of_what_is_read(tmp_path):
         ("linked.pt", "is the file of --path"),
         (
             "data-bin/input0/test.bin",
-            f"lies in the data folder {tmp_path}/data-bin, which is read: name another place$",
+            f"lies in the folder {tmp_path}/data-bin, which is read: name another place$",
         ),
-        ("data-bin/new.tsv", "lies in the data folder"),
+        ("data-bin/new.tsv", "lies in the folder"),
     ):
         with pytest.raises(InputError, match=f"^--out {tmp_path}/{name} {said}"):
             check_replaces_nothing(tmp_path / name, "--out", read)
     check_replaces_nothing(tmp_path / "new.tsv", "--out", read)
+    (tmp_path / "config.json").write_text("{}")  # a folder to share
+    with pytest.raises(InputError, match="new.tsv lies in the folder .*, which is read"):
+        check_replaces_nothing(tmp_path / "new.tsv", "--out", read)
 
 
 def test_output_that_is_a_folder_or_protected(tmp_path, monkeypatch):

@@ -210,7 +210,7 @@ def test_the_checkpoint_takes_the_place_of_nothing_that_the_training_starts_from
     words = ["RTE", *ARGUMENTS, "--phm-n", "4", "--results", str(tmp_path), "--out"]
     with pytest.raises(SystemExit, match="--out backbone/model.pt is the file of --backbone, which it would replace"):
         train.main([*words, "backbone/model.pt"])
-    with pytest.raises(SystemExit, match="--out data/RTE-bin/x.pt lies in the data folder .*, which is read"):
+    with pytest.raises(SystemExit, match="--out data/RTE-bin/x.pt lies in the folder .*, which is read"):
         train.main([*words, "data/RTE-bin/x.pt"])
     assert (world.folder / "backbone" / "model.pt").read_bytes() == before
 

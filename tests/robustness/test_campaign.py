@@ -10,7 +10,7 @@ from tests.folders import ROOT
 
 from .values import CANARY
 
-CASES, KILLS, SEED = 300, 5, 1
+CASES, KILLS, SEED = 200, 5, 1
 
 
 def robustness(*options: object) -> str:

@@ -119,7 +119,7 @@ def test_examples_are_read_as_predictions_read_them(tmp_path, printed):
     for file in (*(data / "label").glob("valid.*"), data / "sha256.txt"):
         file.unlink()
     assert printed(checkpoint, "--data", data, "--examples", 2, "--top", 3) == found
-    with pytest.raises(SystemExit, match="--template {0} . It was <mask> . has no {1}"):
+    with pytest.raises(SystemExit, match=re.escape("--template {0} . It was <mask> . has no {1}")):
         neighbours(checkpoint, "--data", write_texts(tmp_path, "RTE", PAIRS))
 
 

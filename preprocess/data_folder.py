@@ -17,8 +17,9 @@ from .questions import Questions, parse_questions, question_file
 KINDS = ("train", "valid", "test")  # of splits: valid, valid1 ...
 Parsed = TypeVar("Parsed")
 CONTENT = (  # patterns of all files that such a folder has, whoever made it
-    *("*.idx", "*.bin", "*/dict.txt", "label/*.label", "number/*.txt", "question/*.tsv", "glove/glove.json"),
-    *("glove/*.npy", "*preprocess.log", FOLDER_FACTS, RECORD, "few_shot.json"),
+    *(f"{part}/{name}" for part in ("input[01]", "label") for name in ("dict.txt", "*.idx", "*.bin", "preprocess.log")),
+    *("label/*.label", "number/*.txt", "question/*.tsv", "glove/glove.json", "glove/*.npy"),
+    *(FOLDER_FACTS, RECORD, "few_shot.json", "preprocess.log"),
 )
 
 

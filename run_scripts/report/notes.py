@@ -199,10 +199,8 @@ def versions_note(runs: Iterable[Run]) -> list[str]:
 
 def _commits_note(revisions: Collection[str]) -> list[str]:
     """``revisions``: of the runs, with + where files were changed that a commit has."""
-    commits, changed = (
-        {revision.rstrip("+") for revision in revisions},
-        sum(revision.endswith("+") for revision in revisions),
-    )
+    commits = {revision.rstrip("+") for revision in revisions}
+    changed = sum(revision.endswith("+") for revision in revisions)
     parts = [f"runs of {len(commits)} commits of this repository"] if len(commits) > 1 else []
     parts += [f"{changed} of {len(revisions)} runs with changes that were not committed"] if changed else []
     return ["; ".join(parts)] if parts else []

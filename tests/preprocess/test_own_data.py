@@ -43,7 +43,7 @@ def test_a_folder_that_holds_anything_else_is_not_replaced(commands, options):
     path = commands.write("x.tsv", PAIRS)
     given = ["x", "--from-tsv", f"train={path}", "--text-columns", "first", "--label-column", "score"]
     data = commands.ok(*given)
-    for own in ("thesis.txt", "input0/train.tsv", "glove/vectors.txt"):
+    for own in ("thesis.txt", "model.bin", "input0/train.tsv", "glove/vectors.txt"):
         (file := data.path / own).parent.mkdir(exist_ok=True)
         file.write_text("mine")
         said = f"{data.path} is there already, and {own} in it would be lost: move that elsewhere, or this folder"

@@ -168,3 +168,19 @@ def test_half_precision(half):
     out = dropped_attention(q, k, v, None, 0.1)
     out.float().sum().backward()
     assert out.dtype == q.grad.dtype == half and q.grad.isfinite().all()
+
+
+def test_a_draw_at_the_threshold_is_kept():
+    torch.manual_seed(3)
+    kept = keep_mask(torch.empty(513, 1023), 6554)
+    torch.manual_seed(3)
+    count = 513 * 1023
+    draws = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)[:count]
+    assert draws.eq(6554 - 2**15).any()
+    assert torch.equal(kept.flatten(), draws.int() >= 6554 - 2**15)
+
+
+def test_when_it_draws_by_itself():
+    x = torch.randn(5, 3)
+    assert not QuickDropout(1.0).train().draws_quickly(x) and not QuickDropout(0.0).train().draws_quickly(x)
+    assert QuickDropout(0.1).train().draws_quickly(x) and not QuickDropout(0.1).eval().draws_quickly(x)

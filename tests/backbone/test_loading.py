@@ -9,9 +9,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fairseq_idpg.backbone.loading import check_vocabulary, read_backbone
+from fairseq_idpg.backbone.loading import LM_HEAD_PARTS, Backbone, check_vocabulary, names_of_today, read_backbone
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
+from fairseq_idpg.saving.tensors import LM_HEAD, STACK, TIED
 from tests.folders import write_backbone
 from tests.helpers import dictionary, model_args, pair_batch
 
@@ -150,3 +151,18 @@ def test_other_weights_are_another_backbone(backbone, change_state):
     expected = fingerprint(backbone)
     change(backbone, change_state)
     assert fingerprint(backbone) != expected
+
+
+def test_tied_words_of_another_precision_or_not():
+    words = torch.ones(4, 3)
+    head = {LM_HEAD + name: torch.zeros(3) for name in LM_HEAD_PARTS}
+    backbone = Backbone("x.pt", {}, {**head, STACK + "embed_tokens.weight": words, TIED: words.half()})
+    with pytest.raises(InputError, match="has word embeddings of its own"):
+        backbone.check_lm_head()
+    backbone.weights[TIED] = words.clone()
+    backbone.check_lm_head()
+
+
+def test_what_only_looks_like_an_older_name_stays():
+    strange = {"a.in_proj_weight": torch.zeros(4, 2), "a.in_proj_bias": torch.tensor(1.0)}
+    assert names_of_today(strange) == strange

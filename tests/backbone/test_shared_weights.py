@@ -180,3 +180,17 @@ def test_tensors_in_the_same_memory_are_copied():
 def test_turned_tensors_become_contiguous():
     matrix = torch.arange(12.0).view(3, 4)
     assert as_own({"a": matrix.t()}, {})["a"].is_contiguous()
+
+
+def test_a_tensor_that_lies_askew_is_copied():
+    one = torch.arange(64.0)
+    found = as_own({"a": one[1:33]}, {"a": torch.nn.Parameter(torch.zeros(()), False)})["a"]
+    assert found.data_ptr() % ALIGNMENT == 0 and torch.equal(found, one[1:33])
+
+
+def test_tensors_within_others_keep_their_values():
+    """The second ends before the first does, and the third begins in between."""
+    one = torch.arange(64.0)
+    found = as_own({"a": one, "b": one[16:20], "c": one[32:48]}, {})
+    one.zero_()
+    assert found["b"].any() and found["c"].any()

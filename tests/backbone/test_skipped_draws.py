@@ -104,3 +104,20 @@ def test_no_compiler_is_imported():
     build += "\nwith SkippedDraws(): torch.nn.Linear(9, 9)"
     command = [sys.executable, "-c", f"{build}\nprint('torch._dynamo' in sys.modules)"]
     assert subprocess.check_output(command, cwd=ROOT, text=True).splitlines()[-1] == "False"
+
+
+def test_draws_between_skipped_fillings_are_the_same():
+    """Of what is drawn between two fillings that are skipped, and after them."""
+
+    def draws():
+        torch.empty(64, 64).normal_()
+        first = torch.randn(5)
+        torch.empty(64).uniform_()
+        return first, torch.randperm(9), torch.empty(3, dtype=torch.float64).normal_()
+
+    torch.manual_seed(3)
+    expected = draws()
+    torch.manual_seed(3)
+    with SkippedDraws():
+        found = draws()
+    assert all(map(torch.equal, found, expected))

@@ -6,7 +6,20 @@ import pytest
 import torch
 from torch import nn
 
-from fairseq_idpg.backbone.injection import NO_ROOM, Additions, Injection, Prefix, add_rows, replace_rows, row_numbers
+from fairseq_idpg.backbone.attention import prefixed
+from fairseq_idpg.backbone.injection import (
+    NO_ROOM,
+    Additions,
+    Injection,
+    Prefix,
+    Room,
+    Start,
+    States,
+    add_rows,
+    append_rows,
+    replace_rows,
+    row_numbers,
+)
 from tests.backbone.plain_pass import (
     COUNT,
     LAYERS,
@@ -19,7 +32,7 @@ from tests.backbone.plain_pass import (
     plain_pass,
     text_places,
 )
-from tests.helpers import PAD, TINY, pair_batch, tiny_model
+from tests.helpers import PAD, TINY, pair_batch, prompted, tiny_model
 from tests.plain import plain_embedding
 
 INNER = TINY["encoder_ffn_embed_dim"]
@@ -229,3 +242,35 @@ def test_half_precision(way):
     assert features.isfinite().all() and (features.dtype == torch.bfloat16 or way == "autocast")
     leaves = [rows, words, prefix, *reader.parameters(), *(module.weight for module in added.values())]
     assert all(each.grad is not None and each.grad.isfinite().all() and each.grad.any() for each in leaves)
+
+
+PADS = torch.tensor([[False, True], [False, False]])
+
+
+@pytest.mark.parametrize("rows", [{"words": torch.zeros(2, 32)}, {"input": torch.zeros(1, 2, 32)}], ids=list)
+def test_a_pass_that_begins_higher_has_no_words_to_add_to(rows):
+    model = tiny_model(method="head-only")
+    start = Start(1, model.encoder.sentence_encoder.states_before(1, pair_batch()))
+    with pytest.raises(ValueError, match="rows among the words of a pass that begins before layer 1"):
+        model.encoder(pair_batch(), features_only=True, injection=Injection(**rows), start=start)
+
+
+def test_the_origin_is_of_the_text_without_the_room():
+    model, tokens, seen = tiny_model(method="head-only"), pair_batch(), []
+    wide = prompted(tokens, 0, 2)
+    late = Injection(late=lambda layer, states: seen.append(states.origin.words().x) if layer == 1 else None)
+    given = torch.randn(*wide.prompted_tokens.shape, 32)
+    room = Room(wide.prompt_offset, 2, tokens)
+    model.encoder.extract_features(wide.prompted_tokens, token_embeddings=given, injection=late, room=room)
+    assert torch.equal(seen[0], model.encoder.sentence_encoder.embed_tokens(tokens.t()))
+
+
+def test_rows_of_a_prefix_that_take_no_part_beside_a_text_without_pads():
+    rows = torch.zeros(2, 2, 8)
+    mask = prefixed(None, Prefix(rows, rows, padding=PADS), 3)
+    assert mask.tolist() == [[[[True, False, True, True, True]]], [[[True] * 5]]]
+
+
+def test_pads_among_late_rows_behind_a_text_without_pads():
+    joined = append_rows(States(torch.zeros(3, 2, 8)), States(torch.ones(2, 2, 8), PADS))
+    assert joined.padding.tolist() == [[False] * 4 + [True], [False] * 5] and len(joined.x) == 5

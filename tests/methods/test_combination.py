@@ -15,6 +15,7 @@ from fairseq_idpg.methods.registry import PRESETS, find_preset
 from tests.folders import train, validate, write_backbone, write_folder
 from tests.helpers import PAD, TINY, enlarge, logits, pair_batch, prompted, tiny_model
 from tests.methods.prompts.plain_prompts import plain_features
+from tests.models.started import made
 
 PHM = {"phm_n": 4}
 WIDTH = TINY["encoder_embed_dim"]
@@ -279,3 +280,20 @@ def test_training_resume_and_validation(tmp_path):
     assert first.log("train_loss") + second.log("train_loss") == whole.log("train_loss")
     checked = validate(data, tmp_path / "whole" / "checkpoint_last.pt")
     assert checked.log("valid_loss") == pytest.approx(whole.log("valid_loss")[-1:], abs=1e-3)
+
+
+def test_a_part_is_saved_folded():
+    model = tiny_model(method="adapter+p-tuning").train()
+    prompt = model.method.parts[1]
+    with torch.no_grad():
+        prompt.reparameterization.embedding.zero_()
+    made_rows = prompt.made_rows(prompt.reparameterization)
+    torch.testing.assert_close(model.state_dict()["method.parts.1.table"], made_rows)
+    model.args.no_save_optimizer_state = True
+    assert {n for n in model.state_dict() if "parts.1" in n} == {"method.parts.1.table"}
+
+
+@pytest.mark.parametrize("name", ["adapter+s-idpg-phm", "s-idpg-phm+adapter"])
+def test_sharing_of_one_prompt_has_no_effect_in_a_part_either(name):
+    with pytest.raises(InputError, match="--generator-sharing L has no effect: one prompt shares with none"):
+        made(name, phm_n=4, generator_sharing="L")

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fairseq_idpg.backbone.encoder import layer_norms
-from fairseq_idpg.methods.registry import PRESETS
+from fairseq_idpg.methods.registry import PRESETS, find_preset
 from tests.helpers import ALWAYS_SAVED, logits, pair_batch, tiny_model
 
 HEAD = {f"classification_heads.sentence_classification_head.{n}" for n in ("dense", "out_proj")}
@@ -155,3 +155,29 @@ def test_evaluation_is_deterministic_and_ignores_padding(method):
     with torch.no_grad():
         first, second, more = logits(model, tokens), logits(model, tokens), logits(model, padded)
     assert torch.equal(first, second) and torch.allclose(first, more, atol=1e-6)
+
+
+PUBLISHED = {  # preset -> options as the papers or their code have them, which no equation or count shows
+    "lora": {"lora_alpha": 16.0, "lora_dropout": 0.0},
+    "lora-all": {"lora_alpha": 16.0},
+    "compacter": {"adapter_dropout": 0.1, "adapter_activation": "gelu"},
+    "compacter-shared": {"adapter_dropout": 0.0, "adapter_activation": "gelu_accurate"},
+    "adapter-parallel": {"adapter_dropout": 0.1, "adapter_activation": "relu", "adapter_scale": "1"},
+    "adapter-scaled-parallel": {"adapter_dropout": 0.1, "adapter_activation": "relu", "adapter_scale": "4"},
+    "adapter-multihead-parallel": {"adapter_dropout": 0.1, "adapter_activation": "relu", "adapter_scale": "1"},
+    "mam": {"adapter_dropout": 0.1, "adapter_activation": "relu", "adapter_scale": "4", "prefix_dropout": 0.0},
+    "smop": {"prompt_init": "standard-normal", "smop_noise": "multiply"},
+    "ept": {"prompt_init": "vocabulary", "ept_init_split": "first", "ept_init_align": "zeros"},
+    "lpt-naive": {"prompt_init": "standard-normal"},
+    "m-idpg-phm": {"generator_dropout": 0.1, "generator_residual_norm": "paper"},
+    "lpt-npg": {"generator_dropout": 0.1},
+    "id-spam": {"generator_dropout": 0.1, "id_spam_output": "relu", "generator_input": "words"},
+    "spot": {"spot_similarity": "tokens"},
+    "adamix": {"adamix_consistency": 1.0, "adapter_dropout": 0.0, "adapter_activation": "gelu"},
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_options_of_the_papers(name):
+    defaults = find_preset(name).defaults
+    assert {option: defaults[option] for option in PUBLISHED[name]} == PUBLISHED[name]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fairseq_idpg.models.head import load_head, matching_rows
+from fairseq_idpg.models.head import load_head, matching_rows, saved_head
 from fairseq_idpg.saving.record import Record
 from preprocess.errors import InputError
 from tests.folders import renamed, train, write_backbone, write_folder
@@ -122,3 +122,24 @@ def test_heads_without_a_record_are_taken_with_a_warning(place, caplog):
     model = tiny_model(encoder_layers=2, encoder_embed_dim=16, encoder_ffn_embed_dim=32, phm_n=4, prompt_length=5)
     load_head(model, str(old), "sentence_classification_head", Record())
     assert caplog.text.count("records no label names") == 1
+
+
+OLD = Path(__file__).parents[1] / "saving" / "of_version_0_1" / "run" / "checkpoint_best.pt"
+
+
+def test_a_head_of_before_the_activation_was_an_option(tmp_path, caplog):
+    """fairseq's own default, where a checkpoint is older than the option."""
+    state = torch.load(OLD, weights_only=True)
+    assert state["cfg"]["model"].pop("pooler_activation_fn")
+    torch.save(state, tmp_path / "x.pt")
+    model = tiny_model(encoder_layers=2, encoder_embed_dim=16, encoder_ffn_embed_dim=32, phm_n=4, prompt_length=5)
+    load_head(model, str(tmp_path / "x.pt"), "sentence_classification_head", Record())
+    assert "--pooler-activation-fn" not in caplog.text
+
+
+def test_which_head_of_a_checkpoint_is_meant():
+    """The only head, whatever its name; of several the one that is asked for, or none."""
+    one = {"classification_heads.mnli.dense.bias": torch.ones(2)}
+    two = {**one, "classification_heads.rte.dense.bias": torch.zeros(2)}
+    assert saved_head(one, "sentence_classification_head").keys() == {"dense.bias"}
+    assert not saved_head(two, "rte")["dense.bias"].any() and saved_head(two, "x") == {}

@@ -223,3 +223,20 @@ def test_command_line(tmp_path):
     on = ["--restore-file", checkpoint, "--reset-optimizer", "--reset-dataloader", "--reset-meters"]
     line = train(data, tmp_path / "y", *options, *OURS, *on, succeed=False, without="--phm-n").last_line
     assert "this checkpoint holds the mean of its adapters alone" in line
+
+
+def test_experts_are_drawn_apart_for_each_place():
+    model = made()
+    torch.manual_seed(0)
+    drawn = torch.tensor([model.method.draw() for _ in range(400)])
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        assert 0.15 < drawn[:, i].eq(drawn[:, j]).float().mean() < 0.35
+
+
+def test_what_was_folded_is_read_back_as_it_is():
+    given, other = made(), tiny_model(method="adamix", adapter_hidden_size=3)
+    given.args.no_save_optimizer_state = True
+    other.load_state_dict(given.state_dict())
+    other.train().eval()
+    for name, value in given.method.named_buffers():
+        assert torch.equal(dict(other.method.named_buffers())[name], value)

@@ -238,3 +238,16 @@ def test_log_says_where_adapters_are():
     )
     describe = tiny_model(method="adapter-pfeiffer", adapter_layers="1").method.describe()
     assert describe == "adapters: after FFN of layers 1; hidden size 16"
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "message"),
+    [
+        ("lora", {"lora_alpha": float("nan")}, "--lora-alpha nan would leave"),
+        ("adapter", {"adapter_init_std": float("nan")}, "--adapter-init-std nan would give"),
+        ("adapter-drop", {"adapter_drop": "\u00b2"}, "--adapter-drop \u00b2: give auto"),
+    ],
+)
+def test_numbers_that_are_none(method, options, message):
+    with pytest.raises(InputError, match=message):
+        tiny_model(method=method, **options)

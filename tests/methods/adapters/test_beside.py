@@ -185,3 +185,8 @@ def test_bitfit_moves_the_pass_as_its_biases_say():
     model = tiny_model(method="bitfit")
     enlarge(model)
     check_plainly(model)
+
+
+@pytest.mark.parametrize("method", ["adapter-parallel", "adapter-multihead-parallel"])
+def test_a_learned_scale_begins_at_1_in_each_layer(method):
+    assert torch.equal(tiny_model(method=method, adapter_scale="learned").method.scale, torch.ones(3))

@@ -133,3 +133,9 @@ def test_checkpoints_need_no_sources_any_more(tmp_path):
         path.unlink()
     again = validate(data, tmp_path / "whole" / "checkpoint_last.pt")
     assert again.log("valid_loss") == pytest.approx(whole.log("valid_loss")[-1:], abs=1e-3)
+
+
+def test_sources_are_named_or_counted(tmp_path):
+    paths = ",".join(write_source(tmp_path / f"{i}.pt", drawn(i)) for i in range(2))
+    with pytest.raises(InputError, match="--attempt-sources 1: --source-prompts names 2: leave the number out"):
+        tiny_model(method="attempt", prompt_length=ROWS, source_prompts=paths, attempt_sources=1)

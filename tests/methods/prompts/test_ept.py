@@ -138,3 +138,50 @@ def test_a_prompt_alone_may_be_longer_than_the_long_one():
 def test_refused_of_the_others(options, message):
     with pytest.raises(InputError, match=message):
         tiny_model(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"words_alpha": float("inf")}, "--words-alpha inf"), ({"words_length": 0}, "--words-length 0 is no size")],
+)
+def test_sizes_of_dept_that_are_none(options, message):
+    with pytest.raises(InputError, match=message):
+        tiny_model(method="dept", **options)
+
+
+def test_normal_rows_have_their_deviation():
+    rows = started(prompt_init="normal", prompt_length=30, ept_init_length=40).method.reparameterization.rows
+    assert rows.std().item() == pytest.approx(0.02, rel=0.1)
+
+
+def test_words_begin_with_the_rows_of_the_first_layer():
+    method = started(prompt_layers="all", words_rank=12).method
+    torch.testing.assert_close(method.words()[:3], method.reparameterization.rows[0], atol=1e-5, rtol=0)
+
+
+def test_a_rank_that_no_svd_has():
+    with pytest.raises(InputError, match="--words-rank 33: an SVD of M x d rows has 32 values"):
+        started(words_rank=33, words_length=40)
+
+
+def test_the_table_begins_with_what_the_network_makes():
+    method = started().method
+    assert torch.equal(method.table, method.made_rows(method.reparameterization))
+
+
+def test_which_parameters_are_prompt_and_words():
+    method = started().method
+    (rows,) = method.prompt_parameters()
+    assert rows is method.reparameterization.rows
+    assert set(method.word_parameters()) == {method.words.a, method.words.b}
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("ept_init_length", 90), ("ept_init_align", "repeat"), ("ept_init_split", "both")]
+)
+def test_options_of_what_a_saved_prompt_brings_have_no_effect(option, value):
+    model = tiny_model(method="ept", prompt_init="saved")
+    check_method_effects(model.args, model.method)
+    setattr(model.args, option, value)
+    with pytest.raises(InputError, match=f"{value} has no effect: --prompt-init saved takes prompt and pair over"):
+        check_method_effects(model.args, model.method)

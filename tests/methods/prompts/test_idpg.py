@@ -14,6 +14,7 @@ from fairseq_idpg.methods.prompts.base import parse_places
 from fairseq_idpg.methods.registry import PRESETS
 from fairseq_idpg.models.config import fill_method_options
 from tests.helpers import TINY, enlarge, logits, model_args, pair_batch, tiny_model
+from tests.models.started import made
 from tests.plain import plain_prompt
 
 WIDTH, LAYERS = TINY["encoder_embed_dim"], TINY["encoder_layers"]
@@ -208,3 +209,25 @@ def test_a_checkpoint_from_before_there_were_two_residuals_has_the_released_one(
 def test_explicit_options_win_over_the_preset():
     args = model_args(method="prompt-tuning-134", prompt_length=5)
     assert (args.prompt_length, args.prompt_layers) == (5, "first")
+
+
+@torch.no_grad()
+def test_the_residual_is_what_the_generator_reads_after_dropout():
+    method = tiny_model(method="s-idpg-dnn", generator_residual=True, generator_dropout=0.5).method.train()
+    for parameter in method.parameters():
+        parameter.zero_()
+    assert set(method.begin_pass(torch.ones(4, 32))(0, None).unique().tolist()) == {0.0, 2.0}
+
+
+def test_the_factor_of_phm_divides_all_rows_together():
+    sizes = {"representation_width": 10, "phm_n": 5, "generator_hidden_size": 10}
+    with pytest.raises(InputError, match="--phm-n 5 does not divide t x d = 96"):
+        tiny_model(method="m-idpg-phm-glove", prompt_length=3, **sizes)
+    tiny_model(method="m-idpg-phm-glove", prompt_length=5, **sizes)
+
+
+@pytest.mark.parametrize("option", ["generator_residual", "generator_layer_norm"])
+def test_options_of_rows_have_no_effect_on_keys_and_values(option):
+    given = {"prompt_insertion": "key-value", option: True}
+    with pytest.raises(InputError, match="no effect: --prompt-insertion key-value puts no rows into the input"):
+        made("m-idpg-phm", phm_n=4, **given)

@@ -118,3 +118,11 @@ def test_text_is_cut_or_repeated():
 def test_bad_input(options, message):
     with pytest.raises(InputError, match=message):
         initialised(**options)
+
+
+def test_only_fillers_are_left_out_of_the_vocabulary():
+    from fairseq_idpg.methods.prompts.initial import vocabulary_rows
+
+    symbols = [*"0123", "[unused0]", "madeupword0000s", "[unused1]s", "<mask>"]
+    known = WordEmbeddings(torch.arange(8.0)[:, None], 4, list, symbols=symbols)
+    assert sorted(vocabulary_rows(None, known, 2).flatten().tolist()) == [5, 6]

@@ -60,3 +60,9 @@ def test_without_rows_of_their_own_there_is_nothing_to_start_from(options):
 def test_an_output_bias_of_all_rows_can_start_from_words():
     bias = started("lpt-npg", prompt_init="text", prompt_init_text="0").detach()
     assert bias.shape == (1, 5, 32) and torch.equal(bias[0, 0], bias[0, 1])
+
+
+@pytest.mark.parametrize("method", ["lpt-npg", "lpt-mppg", "id-spam"])
+def test_a_hidden_size_that_is_none(method):
+    with pytest.raises(InputError, match="--generator-hidden-size 0 is no size"):
+        tiny_model(method=method, generator_hidden_size=0)

@@ -6,8 +6,10 @@ import pytest
 import torch
 
 from fairseq_idpg.errors import InputError
+from fairseq_idpg.methods.prompts.initial import INITS
 from tests.folders import train, validate, write_backbone, write_folder
-from tests.helpers import logits, pair_batch, tiny_model
+from tests.helpers import enlarge, logits, pair_batch, tiny_model
+from tests.methods.prompts.test_initial import words_of
 
 LENGTH, WIDTH, LAYERS = 5, 32, 3
 KV = {"method": "p-tuning-v2-kv", "prompt_reparameterization": "prefix-mlp", "reparameterization_hidden_size": 7}
@@ -160,3 +162,35 @@ def test_a_prompt_of_low_rank_starts_as_large_as_others():
     for rank in (4, 64):
         network = tiny_model(method="dpt", reparameterization_hidden_size=rank).method.reparameterization
         assert network().std().item() == pytest.approx(0.02, rel=0.2)
+
+
+def test_which_parameters_are_a_prompt():
+    for method, count in (("p-tuning", 0), ("prompt-tuning", 1)):
+        assert len(tiny_model(method=method).method.prompt_parameters()) == count
+
+
+@pytest.mark.parametrize("init", [init for init in INITS if init not in ("normal", "saved")])
+def test_a_network_makes_its_own_first_rows(init):
+    model = tiny_model(method="p-tuning", prompt_init=init)
+    with pytest.raises(InputError, match=f"--prompt-init {init}: with --prompt-reparameterization the network"):
+        model.method.set_initial_values(model.args, words_of(model))
+
+
+@pytest.mark.parametrize("method", ["p-tuning", "adapter+p-tuning"])
+def test_a_folded_prompt_is_read_back_as_it_is(method):
+    given, other = tiny_model(method=method), tiny_model(method=method)
+    enlarge(given.method)
+    given.train().eval()
+    given.args.no_save_optimizer_state = True
+    other.load_state_dict(given.state_dict())
+    other.train().eval()
+    for (name, value), kept in zip(given.method.named_buffers(), other.method.buffers()):
+        assert torch.equal(value, kept), name
+    with pytest.raises(InputError, match="holds a folded prompt without the network"):
+        logits(other.train(), pair_batch())
+
+
+@pytest.mark.parametrize("kind", ["lstm", "mlp", "deep-mlp", "prefix-mlp"])
+def test_embeddings_are_drawn_with_deviation_1(kind):
+    network = tiny_model(method="p-tuning", prompt_length=60, prompt_reparameterization=kind).method.reparameterization
+    assert 0.9 < network.embedding.std() < 1.1

@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
+from fairseq_idpg.backbone.loading import weights_digest
 from fairseq_idpg.errors import InputError
+from fairseq_idpg.methods.base import WordEmbeddings
 from fairseq_idpg.methods.prompts.base import PromptMethod
+from fairseq_idpg.methods.prompts.saved import on_other_backbone
+from fairseq_idpg.saving.tensors import LM_HEAD, STACK
 from tests.folders import same_tensors
 from tests.helpers import tiny_model
 from tests.methods.prompts.test_initial import METHODS, words_of
@@ -124,3 +128,51 @@ def test_a_saved_prompt_of_joined_methods_of_other_sizes(tmp_path):
     model = tiny_model(method="prompt-tuning+adapter", prompt_init="saved", prompt_init_from=str(path))
     with pytest.raises(InputError, match=r"holds another method or other sizes \(table differs\)"):
         model.method.set_initial_values(model.args, words_of(model))
+
+
+def saved(path, given, state=None):
+    torch.save({"args": None, "cfg": {"model": vars(given.args)}, "model": state or given.state_dict()}, path)
+    return {"prompt_init": "saved", "prompt_init_from": str(path)}
+
+
+def test_a_folded_prompt_is_taken_without_a_warning(tmp_path, caplog):
+    given = tiny_model(method="p-tuning")
+    model = tiny_model(method="prompt-tuning", **saved(tmp_path / "x.pt", given))
+    model.method.set_initial_values(model.args, words_of(model))
+    assert torch.equal(model.method.table, given.method.table) and not caplog.records
+
+
+@pytest.mark.parametrize("source", ["adapter+prompt-tuning", "prompt-tuning+adapter"])
+def test_of_joined_methods_the_prompt_is_taken(source, tmp_path):
+    given = tiny_model(method=source, prompt_length=4)
+    model = tiny_model(method="prompt-tuning", **saved(tmp_path / "x.pt", given))
+    with pytest.raises(InputError, match=r"holds another method or other sizes \(table differs\)"):
+        model.method.set_initial_values(model.args, words_of(model))
+
+
+def test_a_checkpoint_without_a_fingerprint_is_taken_without_a_warning(tmp_path, caplog):
+    given = tiny_model(method="prompt-tuning")
+    state = {name: value for name, value in given.state_dict().items() if name.startswith("method.")}
+    model = tiny_model(method="prompt-tuning", **saved(tmp_path / "x.pt", given, state))
+    model.method.set_initial_values(model.args, words_of(model))
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("parts", [(STACK,), (STACK, LM_HEAD)])
+def test_which_backbone_a_prompt_is_of(parts):
+    model = tiny_model(method="prompt-tuning", no_freeze_backbone=True, predict_with="mlm")
+    tensors = model.state_dict()
+    assert any(name.startswith(LM_HEAD) for name in tensors)
+    digest = torch.tensor(list(bytes.fromhex(weights_digest(tensors, parts))), dtype=torch.uint8)
+    for fingerprint, other in ((digest, False), (digest ^ 1, True)):
+        words = WordEmbeddings(torch.zeros(1), 4, list, fingerprint)
+        assert on_other_backbone({"no_freeze_backbone": True}, tensors, words) is other
+
+
+def test_another_insertion_is_warned_of(tmp_path, caplog):
+    given = tiny_model(method="p-tuning-v2")
+    more = saved(tmp_path / "x.pt", given)
+    model = tiny_model(method="p-tuning-v2", prompt_insertion="replace", **more)
+    model.method.set_initial_values(model.args, words_of(model))
+    assert torch.equal(model.method.table, given.method.table)
+    assert "was trained with --prompt-insertion add, which this run has otherwise" in caplog.text

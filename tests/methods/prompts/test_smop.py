@@ -128,3 +128,16 @@ def test_load_balance_of_less_than_nothing():
     for value in (-0.1, float("nan")):
         with pytest.raises(InputError, match=f"--smop-balance {value}: give 0"):
             tiny_model(method="smop", smop_balance=value)
+
+
+def test_the_balance_is_of_one_pass():
+    method = tiny_model(method="smop", smop_noise="none", smop_balance=0.25).method.train()
+    method.begin_pass(None)(0, States(torch.randn(1, 40, 32)))
+    assert method.extra_loss() > 0
+    with pytest.raises(NotImplementedError, match="define its extra_loss, or leave extra"):
+        method.extra_loss()
+
+
+def test_normal_rows_have_their_deviation():
+    rows = tiny_model(method="smop", prompt_init="normal").method.initial_rows
+    assert rows.std().item() == pytest.approx(0.02, rel=0.1)

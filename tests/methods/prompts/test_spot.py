@@ -207,3 +207,38 @@ def test_a_prompt_that_was_trained_with_its_backbone_belongs_to_what_that_became
         spot = ["--method", "spot", "--source-prompts", became]
         finished = start(f"spot-{name}", backbone, *spot, succeed=not told, without="--phm-n")
         assert ("was trained on another backbone than this run's" in finished.output) is told
+
+
+def test_a_source_of_before_the_backbone_was_recorded(tmp_path):
+    path = tmp_path / "a.pt"
+    options = {"_name": "roberta_idpg", "prompt_insertion": "add", "prompt_layers": "first"}
+    torch.save({"args": None, "cfg": {"model": options}, "model": {"method.table": drawn(0)}}, path)
+    with pytest.raises(InputError, match="a.pt does not say which backbone it was trained on"):
+        started(source_prompts=str(path))
+
+
+def test_a_source_of_whole_numbers_is_no_prompt(tmp_path):
+    path = write_source(tmp_path / "a.pt", torch.ones(1, ROWS, WIDTH, dtype=torch.long), fingerprint=BACKBONE)
+    with pytest.raises(InputError, match="holds no prompt that is the same for every input"):
+        started(source_prompts=path)
+
+
+def test_sources_that_are_at_right_angles_to_the_target_have_no_weights(tmp_path):
+    rows = {name: torch.eye(WIDTH)[i].expand(1, ROWS, WIDTH).clone() for i, name in enumerate("tab")}
+    paths = {name: write_source(tmp_path / f"{name}.pt", value, fingerprint=BACKBONE) for name, value in rows.items()}
+    with pytest.raises(InputError, match="--spot-average 2: the cosine of .* is 0.0000, which is no weight"):
+        started(source_prompts=f"{paths['a']},{paths['b']}", spot_target=paths["t"], spot_average=2)
+
+
+def test_a_saved_prompt_needs_no_sources(tmp_path):
+    path = write_source(tmp_path / "a.pt", drawn(0), fingerprint=BACKBONE)
+    with pytest.raises(InputError, match="--source-prompts .* has no effect: --prompt-init saved takes a prompt as it"):
+        started(prompt_init="saved", prompt_init_from=path, source_prompts=path)
+
+
+def test_the_nearest_of_sources_that_are_all_unlike(tmp_path):
+    """The nearest of sources that are all unlike the target."""
+    rows = {"target": drawn(0), "a": -drawn(0) + drawn(1), "b": -drawn(0)}
+    paths = {name: write_source(tmp_path / f"{name}.pt", value, fingerprint=BACKBONE) for name, value in rows.items()}
+    table = started(source_prompts=f"{paths['b']},{paths['a']}", spot_target=paths["target"])
+    assert torch.equal(table, rows["a"])

@@ -320,3 +320,7 @@ def test_validation_is_of_one_process(monkeypatch):
     assert _convert(lambda args: args, args).distributed_world_size == 2
     args.task, args.distributed_init_method = "sentence_prediction_idpg", "tcp://localhost:9"
     assert _convert(lambda args: args, args).distributed_world_size == 2
+
+
+def test_the_largest_seed_is_taken():
+    check_arguments(training_arguments("--seed", str(2**32 - 1)))

@@ -105,3 +105,14 @@ def test_positions_between_sentences(position):
     check_template_position(4)
     with pytest.raises(InputError, match=f"--prompt-position {position} with --predict-with mlm: .*choose 0, 1 or 4"):
         check_template_position(position)
+
+
+def test_a_sentence_behind_a_space_has_other_tokens(place):
+    digests, encoder = [], load_encoder("gpt2", place / "vocab")
+    for text in ("<mask> {0}{1}", "<mask>{0} {1}"):
+        task = make_task(place / "pairs-bin", 0, max_positions=5, shorten_method="truncate")  # all cut alike
+        task.template = encode_template(text, True, encoder, task.source_dictionary.index("<mask>"), 0, EOS)
+        task.stored = lambda text: digests.append(text.digest())
+        task.load_dataset("train")
+    first, second = digests[: len(digests) // 2], digests[len(digests) // 2 :]
+    assert first and first != second

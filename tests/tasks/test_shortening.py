@@ -84,3 +84,8 @@ def test_what_fits_is_untouched():
     tokens, lengths = torch.tensor([0, 7, 8, 2]), np.array([2])
     shorten = Shortener(lengths, None, *kept_lengths(lengths, None, 2), 2, random=True, seed=1)
     assert shorten(tokens, 0) is tokens
+
+
+def test_a_pair_is_cut_where_its_second_sentence_is():
+    a, b = np.array([2, 2, 9, 2]), np.array([9, 2, 2, 9])
+    assert Shortener(a, b, *kept_lengths(a, b, 6), 2, False, seed=1).cut.tolist() == [True, False, True, True]

@@ -89,3 +89,12 @@ def test_words_of_several_tokens(tmp_path):
         with pytest.raises(InputError) as refused:
             verbaliser_tokens(text, encoder)
         assert str(refused.value) == f"--verbalisers {text}: {message}"
+
+
+def test_a_class_whose_name_has_the_sign():
+    assert words_of_classes("a=b=good,c=bad", ["a=b", "c"], 2) == ["good", "bad"]
+
+
+def test_a_class_twice_beside_all_others():
+    with pytest.raises(InputError, match="name each class once"):
+        words_of_classes("0=bad,1=good,1=fine", ["0", "1"], 2)

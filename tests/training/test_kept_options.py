@@ -156,3 +156,11 @@ def test_all_shards_are_training_data(tmp_path):
     (folder / "input0" / "train1.bin").write_bytes(b"1")
     after = data_fingerprints(str(folder), dataset)
     assert [name for name in before if before[name] != after[name]] == ["the training data"]
+
+
+def test_scores_are_training_data(tmp_path):
+    folder = write_folder(tmp_path, regression=True)
+    before = split_fingerprint(str(folder), "train")
+    path = folder / "label" / "train.label"
+    path.write_text("4.5\n" + path.read_text().partition("\n")[2])
+    assert split_fingerprint(str(folder), "train") != before

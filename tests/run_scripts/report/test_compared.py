@@ -222,3 +222,20 @@ def test_options_and_selection_are_told(tmp_path):
     notes = table(tmp_path, "idspam-2", runs).notes
     assert "options besides the paper's: --dropout 0" in notes
     assert any(note.startswith("setting full; selection paper: ") for note in notes)
+
+
+def test_seconds_are_of_the_runs_that_say_them(tmp_path):
+    runs = [run("lpt", "RTE", seed, seconds_per_update=cost, best_update=40) for seed, cost in ((1, 0.5), (2, 1.5))]
+    runs.append(run("lpt", "RTE", 3))  # an older record
+    whole = costs_table(papers().costs["idspam-15"], read_results(made.write(tmp_path, runs)), Choice(tasks=("RTE",)))
+    assert made.cells(whole, "lpt", "convergence", "ours")["RTE"] == "40"
+
+
+def test_a_panel_is_the_mean_of_all_of_its_own_columns(tmp_path):
+    runs = [
+        run("id-spam-m0", "MRPC", both=50.0),
+        run("id-spam-m0", "RTE", both=60.0),
+        run("id-spam-m12", "MRPC", both=70.0),
+    ]
+    chart = series_chart(papers().figures["idspam-2"], read_results(made.write(tmp_path, runs)), Choice())
+    assert chart.table.lines == [["id-spam", "MRPC", "50.0", "70.0"], ["id-spam", "RTE", "70.0", "missing"]]

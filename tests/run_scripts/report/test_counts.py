@@ -8,7 +8,7 @@ import pytest
 
 from preprocess.errors import InputError
 from run_scripts.report import counts
-from run_scripts.report.counts import count_table
+from run_scripts.report.counts import count_table, trainable_counts
 from run_scripts.report.paper import paper
 from run_scripts.report.runs import Results
 from run_scripts.report.scope import Choice
@@ -49,3 +49,8 @@ def test_rows_whose_runs_train_more_and_less_are_refused(tmp_path):
         counts.trainable_counts(Results(tmp_path, tuple(runs)), Choice())
     one = made.run("m-idpg-phm", "CR", prompt_length=10, trainable=7)
     assert counts.trainable_counts(Results(tmp_path, (runs[0], one)), Choice()).of_runs == {"m-idpg-phm": 1000}
+
+
+def test_rows_of_the_ablations_are_not_in_table_2(tmp_path):
+    runs = (made.run("m-idpg-phm", "CR"), made.run("S-16-layer0", "CR", trainable=7))
+    assert trainable_counts(Results(tmp_path, runs), Choice()).of_runs == {"m-idpg-phm": 1000}

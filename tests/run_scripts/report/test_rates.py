@@ -77,3 +77,8 @@ BOTH = {1e-3: {1: 70}, 1e-2: {1: 69}}
 def test_rows_for_which_other_rates_were_tried_are_named(runs, said):
     """The best of one rate, beside the best of several, is no choice of dev."""
     assert rates_tried(runs) == [f"learning rates tried: {said}"]
+
+
+def test_a_rate_that_is_as_good_on_the_shared_seeds_is_not_better():
+    runs = rates("e", "CR", {1e-3: {1: 70, 2: 60}, 1e-2: {1: 70}})
+    assert rates_notes(rows_of(runs, lambda run: (run["k"], run["row"]))) == [f"{ON}seeds 1"]

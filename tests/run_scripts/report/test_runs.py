@@ -147,3 +147,9 @@ def test_a_backbone_trained_for_others_is_of_no_table(tmp_path, capsys):
     assert "1 of supplementary training, which are of no table: s-idpg-phm" in capsys.readouterr().out
     publish([str(tmp_path), "--out", str(tmp_path / "out.jsonl")])
     assert json.loads((tmp_path / "out.jsonl").read_text().splitlines()[-1])["run"] == lone["run"]
+
+
+@pytest.mark.parametrize("key", ["lr", "trainable"])
+def test_a_number_that_no_float_holds(tmp_path, key):
+    with pytest.raises(InputError, match=f"{key} 10{{10}}"):
+        read_results(made.write(tmp_path, [made.run("a", "CR", **{key: 10**400})]))

@@ -139,3 +139,29 @@ def test_models_that_answered_other_data(tmp_path):
     notes = transfer_table(read_results(made.write(tmp_path / "rows", runs)), Choice()).notes
     said = "11111111 of a, b on MRPC → RTE; 22222222 of a on MRPC → RTE with K = 8; c on MRPC → RTE"
     assert f"not the same data for all runs of a task: {said}" in notes
+
+
+def test_a_mean_without_one_of_the_seeds_is_missing(tmp_path):
+    runs = [answered("a", 1, 1e-3, 70, 60.0), answered("a", 2, 1e-3, 70, 64.0)]
+    del runs[1]["transfer"]["QQP"]["scores"]["macro_f1"]
+    found = transfer_table(read_results(made.write(tmp_path, runs)), Choice())
+    assert lines(found)["MRPC → QQP", "-", "a"] == ["31.0±1.4", "62.0", "missing", "51.0", "0.001"]
+
+
+def test_both_tasks_of_a_pair_must_be_asked_for(tmp_path):
+    results = read_results(made.write(tmp_path, [answered("a", 1, 1e-3, 70, 60.0)]))
+    with pytest.raises(InputError, match="no model that answered another task"):
+        transfer_table(results, Choice(tasks=("QQP", "CR")))
+
+
+def test_models_of_few_examples_are_in_no_line_of_whole_ones(tmp_path):
+    few = answered("a", 1, 1e-3, 70, 60.0, k=16, setting="few-shot")
+    with pytest.raises(InputError, match="no model that answered another task"):
+        transfer_table(read_results(made.write(tmp_path / "few", [few])), Choice())
+
+
+def test_lines_go_from_none_to_the_most_examples(tmp_path):
+    runs = [made.run("a", "QQP", 1, source_task="MRPC", k=k, setting="few-shot") for k in (100, 8)]
+    runs.append(answered("a", 1, 1e-3, 70, 60.0))
+    found = transfer_table(read_results(made.write(tmp_path, runs)), Choice())
+    assert [line[1] for line in found.lines] == ["-", "8", "100"]

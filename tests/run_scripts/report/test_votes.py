@@ -185,3 +185,13 @@ def test_damaged_predictions_have_no_vote_or_the_same(whole, data):
     (folder / runs[0]["predictions"]).write_bytes(bytes(content))
     found, notes = voted(folder, runs)
     assert (found, notes) in (({}, *NOT_THERE), ({"CR": pytest.approx(200 / 3)}, []))
+
+
+def test_an_answer_of_several_right_ones_is_no_choice(tmp_path):
+    question, right = [0, 0, 1, 1], [1, 1, 0, 0]
+    seeds = [[1, 1, 0, 0], [1, 1, 1, 0], [1, 0, 0, 0]]  # the vote: 1, 1, 0, 0
+    runs = [
+        made.save_predictions(tmp_path, made.run("a", "MultiRC", seed), said, right, question=question)
+        for seed, said in enumerate(seeds)
+    ]
+    assert voted(tmp_path, runs) == ({"MultiRC": pytest.approx(100)}, [])

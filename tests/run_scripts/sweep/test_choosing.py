@@ -167,3 +167,8 @@ def test_without_it_all_is_as_it_was(sweep):
 def test_seeds_that_choose_are_among_all(sweep):
     with pytest.raises(InputError, match=r"lr_seeds \[1, 7\]: seeds has no 7: add it there"):
         sweep(lr_seeds=[1, 7])
+
+
+def test_seeds_go_in_the_order_in_which_they_are_written(sweep, tmp_path):
+    _, started = go(sweep(seeds=[3, 1, 2]), tmp_path / "results")
+    assert list(dict.fromkeys(seed for seed, *_ in started)) == [1, 3, 2]

@@ -45,11 +45,12 @@ def drawn_matrices(cfg: BottleneckConfig, count: int, inner: int, outer: int) ->
     """count x inner x outer from N(0, std^2), cut at two standard deviations.
 
     Raises:
-        InputError: the standard deviation is not positive.
+        InputError: the standard deviation is not positive, or infinite.
     """
     std = cfg.adapter_init_std
-    if not std > 0:
-        raise InputError(f"--adapter-init-std {std} would give the matrices no gradient: give more than 0")
+    if not 0 < std < float("inf"):
+        reason = "would give the matrices no gradient, or no numbers"
+        raise InputError(f"--adapter-init-std {std} {reason}: give more than 0, and no infinity")
     return nn.init.trunc_normal_(torch.empty(count, inner, outer), std=std, a=-2 * std, b=2 * std)
 
 

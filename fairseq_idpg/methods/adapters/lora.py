@@ -70,8 +70,9 @@ class LoRA(Method):
         self.rank = rank = cfg.lora_rank
         if rank < 1:
             raise InputError(f"--lora-rank {rank} is no rank: give 1 or more")
-        if not cfg.lora_alpha > 0:
-            raise InputError(f"--lora-alpha {cfg.lora_alpha} would leave the matrices as they are: give more than 0")
+        if not 0 < cfg.lora_alpha < float("inf"):
+            reason = "would leave the matrices as they are, or no numbers"
+            raise InputError(f"--lora-alpha {cfg.lora_alpha} {reason}: give more than 0, and no infinity")
         check_rate(cfg, "lora_dropout")
         self.scale, self.dropout = cfg.lora_alpha / rank, QuickDropout(cfg.lora_dropout)
         self.layers = some_layers("--lora-layers", str(cfg.lora_layers), geometry.layers)

@@ -244,6 +244,8 @@ def test_log_says_where_adapters_are():
     ("method", "options", "message"),
     [
         ("lora", {"lora_alpha": float("nan")}, "--lora-alpha nan would leave"),
+        ("lora", {"lora_alpha": float("inf")}, "--lora-alpha inf would leave .*, or no numbers: give more than 0, and"),
+        ("adapter", {"adapter_init_std": float("inf")}, "--adapter-init-std inf would give .*, or no numbers: give"),
         ("adapter", {"adapter_init_std": float("nan")}, "--adapter-init-std nan would give"),
         ("adapter-drop", {"adapter_drop": "\u00b2"}, "--adapter-drop \u00b2: give auto"),
     ],

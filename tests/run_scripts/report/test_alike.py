@@ -85,3 +85,8 @@ PLAIN, CLIPPED = ({"given_options": options} for options in ([], ["--clip-norm",
 def test_failed_runs_that_say_nothing_of_the_finished_ones(gone, done, counts):
     failed = made.failed("a", **{"task": "CR", "reason": "out of memory", "prompt_length": None, **gone})
     assert still_failed([failed], [made.run("a", "CR", **done)]) == [failed] * counts
+
+
+def test_files_that_runs_start_from_may_have_moved(tmp_path):
+    for name in ("init_prompts_from", "init_head_from"):
+        check(tmp_path, [made.run("a", "CR", 1, **{name: "/old/a.pt"}), made.run("a", "CR", 2, **{name: "/new/a.pt"})])

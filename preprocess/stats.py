@@ -176,10 +176,9 @@ def main(argv: Sequence[str]) -> None:
     for name, splits in in_others(read).items():
         folders[name]["in_others"] = splits
         for split, counts in splits.items():
+            examples = folders[name]["splits"][split]["examples"]
             for other, count in counts.items():
-                print(
-                    f"{name} {split}: {count:,} of {folders[name]['splits'][split]['examples']:,} stand in {other} too"
-                )
+                print(f"{name} {split}: {count:,} of {examples:,} stand in {other} too")
     if args.json:
         write_output(args.json, json.dumps(folders, indent=2) + "\n", "--json")
         print(f"numbers saved: {args.json}")

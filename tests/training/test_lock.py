@@ -114,7 +114,7 @@ def test_a_file_system_without_locks_is_a_warning(tmp_path, monkeypatch, caplog)
     assert "cannot be locked (No locks available)" in caplog.text and not lock._held
 
 
-def test_one_process_trains_twice_by_two_names_of_the_folder(tmp_path, released):
+def test_one_process_trains_twice_by_two_names_of_the_folder(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     lock.hold(str(tmp_path / "real"))
@@ -122,7 +122,7 @@ def test_one_process_trains_twice_by_two_names_of_the_folder(tmp_path, released)
     assert len(lock._held) == 1
 
 
-def test_nothing_is_left_of_the_last_holder(tmp_path, released):
+def test_nothing_is_left_of_the_last_holder(tmp_path):
     (tmp_path / lock.NAME).write_text(json.dumps({"process": 1, "host": "h" * 200, "since": "2020"}))
     lock.hold(str(tmp_path))
     assert json.loads((tmp_path / lock.NAME).read_text())["process"] == os.getpid()

@@ -79,14 +79,19 @@ def test_the_vote_of_choices_is_a_choice(tmp_path):
     assert voted(tmp_path, runs) == ({"ReCoRD": 50 * (0.5 + 0.625)}, [])
 
 
-def test_the_vote_of_answers_is_scored_by_questions(tmp_path):
-    question, right = [0, 0, 1, 1], [1, 0, 1, 1]
-    seeds = [[1, 0, 1, 0], [1, 1, 1, 0], [1, 0, 0, 1]]  # the vote: 1, 0, 1, 0
+@pytest.mark.parametrize(
+    ("right", "seeds", "score"),
+    [
+        ([1, 0, 1, 1], [[1, 0, 1, 0], [1, 1, 1, 0], [1, 0, 0, 1]], 50 * (0.5 + 0.8)),  # the vote: 1, 0, 1, 0
+        ([1, 1, 0, 0], [[1, 1, 0, 0], [1, 1, 1, 0], [1, 0, 0, 0]], 100),  # 1, 1, 0, 0: several of a question are right
+    ],
+)
+def test_the_vote_of_answers_is_scored_by_questions(tmp_path, right, seeds, score):
     runs = [
-        made.save_predictions(tmp_path, made.run("a", "MultiRC", seed), said, right, question=question)
+        made.save_predictions(tmp_path, made.run("a", "MultiRC", seed), said, right, question=[0, 0, 1, 1])
         for seed, said in enumerate(seeds)
     ]
-    assert voted(tmp_path, runs) == ({"MultiRC": pytest.approx(50 * (0.5 + 0.8))}, [])
+    assert voted(tmp_path, runs) == ({"MultiRC": pytest.approx(score)}, [])
 
 
 @pytest.mark.parametrize("more", [{}, {"question": [0]}, {"question": [0, float("nan")]}])
@@ -185,13 +190,3 @@ def test_damaged_predictions_have_no_vote_or_the_same(whole, data):
     (folder / runs[0]["predictions"]).write_bytes(bytes(content))
     found, notes = voted(folder, runs)
     assert (found, notes) in (({}, *NOT_THERE), ({"CR": pytest.approx(200 / 3)}, []))
-
-
-def test_an_answer_of_several_right_ones_is_no_choice(tmp_path):
-    question, right = [0, 0, 1, 1], [1, 1, 0, 0]
-    seeds = [[1, 1, 0, 0], [1, 1, 1, 0], [1, 0, 0, 0]]  # the vote: 1, 1, 0, 0
-    runs = [
-        made.save_predictions(tmp_path, made.run("a", "MultiRC", seed), said, right, question=question)
-        for seed, said in enumerate(seeds)
-    ]
-    assert voted(tmp_path, runs) == ({"MultiRC": pytest.approx(100)}, [])

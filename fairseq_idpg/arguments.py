@@ -166,7 +166,10 @@ def _check_splits(args: Namespace) -> None:
         raise InputError(
             f"--train-subset {args.train_subset} is not taken for training: give a name that begins with {TRAIN}"
         )
-    for split in args.valid_subset.split(",") if trains(args) else ():
+    splits = args.valid_subset.split(",")
+    if not all(splits):
+        raise InputError(f"--valid-subset {args.valid_subset!r} has an empty name in it: give valid, or valid,test")
+    for split in splits if trains(args) else ():
         if split.startswith(TRAIN):  # fairseq has one iterator of a split: a validation would use its batches up
             raise InputError(
                 f"--valid-subset {args.valid_subset} is not supported: {split} is read as training examples: leave it "

@@ -67,6 +67,8 @@ def test_usual_arguments_pass():
         (["--d2v2-multi"], "--d2v2-multi is not supported: it names what a batch holds as data2vec reads it: leave"),
         (["--train-subset", "dev"], "--train-subset dev is not taken for training: give a name that begins with train"),
         (["--valid-subset", "valid,train"], "--valid-subset valid,train is not supported: train is read as training"),
+        (["--valid-subset", ""], "--valid-subset '' has an empty name in it: give valid, or valid,test"),
+        (["--valid-subset", "valid,"], "--valid-subset 'valid,' has an empty name in it"),
         (["--combine-valid-subsets", "--valid-subset", "test"], "--combine-valid-subsets with --valid-subset test: va"),
         (["--update-epoch-batch-itr", "true"], "--update-epoch-batch-itr true is neither True nor False: give one"),
         (["--max-tokens-valid", "4k"], "--max-tokens-valid 4k is no whole number: give one"),

@@ -3,10 +3,12 @@
 import ast
 import contextlib
 import math
+import traceback
 from argparse import Namespace
 from importlib.util import find_spec
-from typing import Any, Mapping, Tuple
+from typing import Any, Callable, Mapping, Tuple
 
+from fairseq.optim.lr_scheduler import FairseqLRScheduler
 from fairseq.optim.lr_scheduler.manual_lr_scheduler import ManualSchedule
 
 from preprocess.flags import flag_name
@@ -67,8 +69,6 @@ def check_optimization(args: Namespace) -> None:
     overrides = args.optimizer_overrides
     if not isinstance(literal(overrides), dict):
         raise InputError(f"--optimizer-overrides {overrides:.80} is no dictionary: write \"{{'weight_decay': 0.1}}\"")
-    if args.stop_min_lr >= max(args.lr) > 0:
-        raise InputError(f"--stop-min-lr {args.stop_min_lr} stops a training with --lr {max(args.lr)}: give less")
     if getattr(args, "optimizer", None) is None:
         raise InputError("--optimizer is missing: give adam, or grouped_adam for two learning rates")
     package = PACKAGES.get(args.optimizer)
@@ -131,4 +131,34 @@ def _check_stages(schedule: str, args: Namespace) -> None:
         raise InputError(
             f"--phase-ratio {ratio} of --max-update {args.max_update} with {schedule}: give --max-update, and three "
             "shares that add up to 1, of which the last has an update"
+        )
+
+
+def build_schedule(theirs: Callable, cfg: Any, optimizer: Any) -> FairseqLRScheduler:
+    """fairseq's schedule of these options, at its first learning rate.
+
+    Raises:
+        InputError: they contradict each other, of which fairseq says only where.
+    """
+    try:
+        schedule = theirs(cfg, optimizer)
+        schedule.step_update(0)
+    except (ArithmeticError, AssertionError, ValueError) as error:
+        line = traceback.extract_tb(error.__traceback__)[-1].line
+        why = " in ".join(filter(None, [str(error), line]))
+        raise InputError(f"--lr-scheduler {cfg._name} does not go with its options ({why}): give others") from None
+    return schedule
+
+
+def check_first_rate(rate: float, least: float) -> None:
+    """Refuses a training that fairseq would end, as if it were done, before its first update.
+
+    Args:
+        rate: the learning rate of the first update, as the schedule gives it.
+        least: --stop-min-lr.
+    """
+    if rate <= least:
+        raise InputError(
+            f"--stop-min-lr {least:g} ends this training before its first update, whose learning rate is {rate:g}: "
+            "give less, or leave it out"
         )

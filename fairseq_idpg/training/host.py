@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 from fairseq import checkpoint_utils
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.file_io import PathManager
-from fairseq.optim import AMPOptimizer, FairseqOptimizer
+from fairseq.optim import AMPOptimizer, FairseqOptimizer, lr_scheduler
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 from fairseq.trainer import Trainer
 from omegaconf import OmegaConf, open_dict
@@ -20,7 +20,7 @@ from preprocess.writing import check_output
 
 from ..arguments import SAID_BY_FAIRSEQ, TASK, check_arguments, check_configuration, trains
 from ..divergence import clip_grad_norm
-from ..optim.choices import check_optimizer_overrides
+from ..optim.choices import build_schedule, check_first_rate, check_optimizer_overrides
 from ..optim.plateau import go_on, load_plateau, state_of_plateau
 from ..optim.without_compiler import import_no_compiler
 from ..out_of_memory import validate_batch
@@ -54,6 +54,7 @@ def install() -> None:
     - ``FairseqOptimizer.load_state_dict``: weight decay, betas and the like are those of the checkpoint, not those that
       the options say today, which its own docstring prefers.
     - ``ReduceLROnPlateauLRSchedule.state_dict`` and ``load_state_dict``: see ``optim/plateau.py``.
+    - ``lr_scheduler.build_lr_scheduler``: it ends in a traceback where options of a schedule contradict each other.
     - ``Trainer.load_checkpoint``: of whatever is wrong with the weights it says that they cannot be loaded.
     - ``Trainer.save_checkpoint``: whatever ends a training step leaves a crash.pt.
     - ``Trainer.train_step``: it leaves a whole group of --update-freq out of the count where its last batch is none.
@@ -82,6 +83,7 @@ def install() -> None:
     _replace(FairseqOptimizer, "load_state_dict", _load_optimizer)
     _replace(ReduceLROnPlateauLRSchedule, "state_dict", state_of_plateau)
     _replace(ReduceLROnPlateauLRSchedule, "load_state_dict", load_plateau)
+    _replace(lr_scheduler, "build_lr_scheduler", build_schedule)
     _replace(Trainer, "load_checkpoint", _load_weights)
     _replace(Trainer, "save_checkpoint", _save_training)
     _replace(Trainer, "clip_grad_norm", clip_grad_norm)
@@ -178,6 +180,8 @@ def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
     else:
         trainer._previous_training_time = 0  # fairseq adds that of the training whose weights are the start
         memory.pop(BEST, None)  # with --reset-dataloader alone it is that of other data
+    if extra_state is None or not resumes:
+        check_first_rate(trainer.get_lr(), trainer.cfg.optimization.stop_min_lr)
     if not cfg.no_save and trainer.is_data_parallel_master:
         tell_of_other_files(cfg, trainer.checkpoint_suffix, (extra_state or {}).get(BEST), memory.get(BEST))
     return extra_state, epoch_itr

@@ -233,6 +233,8 @@ def batches_of_epoch(experiment: Experiment, folder: DataFolder, batch: int) -> 
     order = np.random.RandomState(experiment.seed).permutation(len(tokens))
     if not experiment.supplementary:  # fairseq's task sorts by the drawn numbers, ours takes them for the order
         order = np.argsort(order)
+    if "--no-shuffle" in experiment.options:
+        order = np.arange(len(tokens))
     if "--group-by-length" in experiment.options:
         order = grouped_by_length(order, tokens)
     return count_batches(tokens[order].tolist(), batch, number_given(experiment, "--max-tokens", MAX_TOKENS))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.optim import FairseqOptimizer, lr_scheduler
+from torch import nn, optim
 
 from fairseq_idpg.arguments import check_arguments
 from fairseq_idpg.errors import InputError
@@ -18,7 +21,6 @@ STAGES = ("--lr-scheduler", "tri_stage")
     [
         (["--lr", ""], "--lr is empty: give a number"),
         (["--update-freq", ""], "--update-freq is empty: give a number"),
-        (["--stop-min-lr", "1"], "--stop-min-lr 1.0 stops a training with --lr"),
         *(
             (["--adam-betas", text], f"--adam-betas {text} is no pair of")
             for text in ("(0.9,", "(0.9, 1)", "0.9", "f()")
@@ -99,3 +101,55 @@ def test_packages_of_optimizers(optimizer, package, monkeypatch):
             check_arguments(args)
     with pytest.raises(InputError, match=f"--optimizer {optimizer} needs the package {package}, which is missing"):
         check_arguments(args)
+
+
+def schedule(*given):
+    """One of fairseq's over an optimizer of fairseq, built as a training builds it."""
+    optimizer = FairseqOptimizer(None)
+    optimizer._optimizer = optim.SGD(nn.Linear(1, 1).parameters(), 9.0)
+    options = convert_namespace_to_omegaconf(training_arguments("--lr-scheduler", *given)).lr_scheduler
+    return choices.build_schedule(lr_scheduler.build_lr_scheduler_, options, optimizer), optimizer
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (["step", "--lr-deacy-period", "0"], "assert self.lr_deacy_period > 0"),
+        (["step", "--min-lr", "1"], "assert self.max_lr > self.min_lr"),
+        (["triangular", "--max-lr", "1e-9"], "max_lr must be more than lr in "),
+        (["triangular", "--max-lr", "1", "--lr-period-updates", "1"], "float division by zero in "),
+        (["polynomial_decay", "--total-num-update", "0"], "assert cfg.total_num_update > 0"),
+        (["reduce_lr_on_plateau", "--lr-shrink", "2"], "Factor should be < 1.0"),
+        (["tri_stage", "--decay-steps", "9", "--final-lr-scale", "0"], "math domain error in self.decay_factor = "),
+        (["cosine", "--max-update", "9", "--t-mult", "0"], "math domain error in "),
+    ],
+)
+def test_a_schedule_that_contradicts_itself(given, why):
+    with pytest.raises(InputError, match=f"^--lr-scheduler {given[0]} does not go with its options") as refused:
+        schedule(*given)
+    assert f"({why}" in str(refused.value) and str(refused.value).endswith("): give others")
+
+
+@pytest.mark.parametrize(
+    ("given", "rate"),
+    [
+        (["fixed", "--lr", "1e-4,1e-2"], 1e-4),
+        (["fixed", "--lr", "1e-3", "--warmup-updates", "4"], 2.5e-4),
+        (["inverse_sqrt", "--warmup-updates", "4"], 0),
+        (["inverse_sqrt", "--warmup-updates", "4", "--warmup-init-lr", "1e-7"], 1e-7),
+        (["polynomial_decay", "--total-num-update", "9", "--warmup-updates", "4"], 0),
+    ],
+)
+def test_the_first_rate(given, rate):
+    built, optimizer = schedule(*given)
+    assert optimizer.get_lr() == pytest.approx(rate)
+    built.step_begin_epoch(1)
+    built.step_update(0)
+    assert optimizer.get_lr() == pytest.approx(rate)
+
+
+@pytest.mark.parametrize(("rate", "least"), [(0.0, 0.0), (1e-4, 1e-3)])
+def test_a_training_that_would_end_at_once(rate, least):
+    with pytest.raises(InputError, match=f"^--stop-min-lr {least:g} ends this training .* is {rate:g}: give less"):
+        choices.check_first_rate(rate, least)
+    choices.check_first_rate(rate, rate / 2 - 1e-9)

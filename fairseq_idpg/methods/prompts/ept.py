@@ -193,13 +193,20 @@ class EPT(TaskPrompts):
                 f"--ept-init-length {cfg.ept_init_length} has no {self.rows} rows, which the prompt starts from: give "
                 f"{self.rows} or more"
             )
+        split = str(cfg.ept_init_split)
+        if self.words is not None and split == "both" and length < cfg.words_rank:
+            raise InputError(
+                f"--ept-init-length {length} with --words-rank {cfg.words_rank}: --ept-init-split both starts A and B "
+                f"at 0 in what is more, where neither ever gets a gradient: give {cfg.words_rank} or more rows, or "
+                "--ept-init-split first"
+            )
         network: Any = self.reparameterization
         long = torch.empty(len(self.places), length, self.width).normal_(std=TABLE_STD)
         set_initial_rows(self, cfg, words, long)
         network.rows.copy_(long[:, : self.rows])
         if self.words is not None:
             aligned = ALIGN[str(cfg.ept_init_align)](long[0], len(self.words.a))
-            a, b = low_rank(aligned, self.words.a.size(1), str(cfg.ept_init_split))
+            a, b = low_rank(aligned, self.words.a.size(1), split)
             self.words.a.copy_(a)
             self.words.b.copy_(b)
         self.fold()

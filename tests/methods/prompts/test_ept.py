@@ -88,6 +88,10 @@ def test_the_folded_prompt_gives_the_same_pass_and_needs_no_network():
         ({"ept_hidden_size": 0}, "--ept-hidden-size 0 is no size"),
         ({"ept_init_length": 2}, "--ept-init-length 2 has no 3 rows, which the prompt starts from: give 3 or more"),
         ({"ept_decomposition": "false"}, "--ept-decomposition false: --ept-fusion lowrank attends to A B"),
+        (
+            {"words_rank": 7, "ept_init_split": "both"},
+            "--ept-init-length 6 with --words-rank 7: --ept-init-split both .*: give 7 or more rows",
+        ),
     ],
 )
 def test_refused(options, message):
@@ -108,6 +112,15 @@ def test_a_long_prompt_that_starts_nothing(before, message):
     model.args.ept_init_length = 90
     with pytest.raises(InputError, match=f"--ept-init-length 90 has no effect: {message}"):
         check_method_effects(model.args, model.method)
+
+
+@pytest.mark.parametrize("split", ["first", "both", "none"])
+@pytest.mark.parametrize("align", ["zeros", "repeat"])
+def test_every_rank_can_be_trained(split, align):
+    rank = SMALL["ept_init_length"] + (split != "both")
+    words = started(words_rank=rank, ept_init_split=split, ept_init_align=align).method.words
+    words().pow(3).sum().backward()
+    assert (words.a.grad.abs().amax(0) + words.b.grad.abs().amax(1) > 1e-9).all()
 
 
 @pytest.mark.parametrize("length", [11, 12, 13])

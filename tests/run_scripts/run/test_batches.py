@@ -25,8 +25,14 @@ def test_as_fairseq_fills_batches(sizes, examples, tokens):
     assert count_batches(sizes, examples, tokens) == len(theirs)
 
 
+GIVEN = [
+    *({}, {"options": ("--group-by-length",)}, {"options": ("--no-shuffle",)}),
+    *({"supplementary": True}, {"supplementary": True, "options": ("--no-shuffle",)}),
+]
+
+
 @pytest.mark.parametrize("task", ["RTE", "CR"])
-@pytest.mark.parametrize("more", [{}, {"supplementary": True}, {"options": ("--group-by-length",)}], ids=str)
+@pytest.mark.parametrize("more", GIVEN, ids=str)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_as_the_task_makes_an_epoch(world, task, more, seed):
     """Some batches are full of examples and some of tokens."""
@@ -34,9 +40,8 @@ def test_as_the_task_makes_an_epoch(world, task, more, seed):
         pytest.skip("single sentences cannot be exchanged")
     path, tokens = world.data / f"{task}-bin", 60 if task == "RTE" else 30
     options = {"swap_pairs": "append" if "supplementary" in more else "none"}
-    dataset = make_task(
-        path, **options, seed=seed, group_by_length="--group-by-length" in more.get("options", ())
-    ).load_dataset("train")
+    options |= {flag.lstrip("-").replace("-", "_"): True for flag in more.get("options", ())}
+    dataset = make_task(path, **options, seed=seed).load_dataset("train")
     made = dataset.batch_by_size(
         dataset.ordered_indices(), max_tokens=tokens, max_sentences=4, required_batch_size_multiple=1
     )

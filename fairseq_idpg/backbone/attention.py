@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from .dropout import QuickDropout, dropped_attention
 from .injection import NO_ADDITIONS, Additions, Prefix
+from .real_tokens import ALL, Tokens
 
 
 def project(module: nn.Module, name: str, x: Tensor, additions: Additions) -> Tensor:
@@ -42,17 +43,21 @@ class OpenAttention(MultiheadAttention):
         padding: Optional[Tensor] = None,
         prefix: Optional[Prefix] = None,
         additions: Additions = NO_ADDITIONS,
+        tokens: Tokens = ALL,
     ) -> Tensor:
-        """``x``: T x B x d, queries, keys and values alike; ``padding``: B x T, true at pads. Returns T x B x d."""
+        """Of queries, keys and values alike, ``x``: T x B x d, or its ``tokens``, N x 1 x d; returns as many.
+
+        ``padding``: B x T, true at pads.
+        """
         queries, keys, values = (project(self, name, x, additions) for name in ("q_proj", "k_proj", "v_proj"))
-        q, k, v = self._heads(queries), self._heads(keys), self._heads(values)
+        q, k, v = (self._heads(tokens.spread(one)) for one in (queries, keys, values))
         mask = None if padding is None else ~padding[:, None, None]  # B x 1 x 1 x T, true where a key takes part
         if prefix is not None:
             beside = self._prefix_heads(prefix, x, additions)
             k, v = (
                 torch.cat([rows.type_as(own).expand(len(own), -1, -1, -1), own], 2) for rows, own in zip(beside, (k, v))
             )
-            mask = prefixed(mask, prefix, len(x))
+            mask = prefixed(mask, prefix, q.size(2))
         dropout = self.dropout_module
         if isinstance(dropout, QuickDropout) and dropout.draws_quickly(q):
             out = dropped_attention(q, k, v, mask, dropout.p)
@@ -60,7 +65,7 @@ class OpenAttention(MultiheadAttention):
             p = dropout.p if self.training or dropout.apply_during_inference else 0.0
             out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p)  # B x H x T x d/H
         # a view would do for newer torch, while 2.4 rounds a product of rows that do not lie together in another way
-        out = out.permute(2, 0, 1, 3).contiguous().view(x.shape)
+        out = tokens.of(out.permute(2, 0, 1, 3).contiguous().flatten(2))
         if additions.heads is not None:
             out = out + additions.heads(queries).type_as(out)
         return project(self, "out_proj", out, additions)

@@ -8,8 +8,9 @@ An ``Injection`` is handed down from the model's forward to the attention; each 
 - OpenEncoderLayer:       sublayer, and projection of the feed-forward
 - OpenAttention:          key/value, and projection of the attention
 
-With nothing injected the encoder equals fairseq's bit for bit, its draws of dropout too, and its state-dict keys are
-RoBERTa's own. With frozen weights autograd keeps nothing below the first slot that has a gradient.
+With nothing injected the encoder equals fairseq's bit for bit (without a method its draws of dropout and its states of
+pads too), and its state-dict keys are RoBERTa's own. With frozen weights autograd keeps nothing below the first slot
+that has a gradient.
 """
 
 from contextlib import contextmanager, nullcontext
@@ -40,23 +41,32 @@ from .injection import (
     append_rows,
     replace_rows,
 )
+from .real_tokens import ALL, real_tokens
 
 
 class OpenEncoderLayer(TransformerEncoderLayerBase):
-    """LN(x + f(x)) for f = attention, then for f = feed-forward; ``index`` is the place in the stack, from 0."""
+    """LN(x + f(x)) for f = attention, then for f = feed-forward.
+
+    Attributes:
+        index: the place in the stack, from 0.
+        skips_pads: what leaves the layer is 0 at pads, of which nothing but attention is computed.
+    """
 
     index: int
+    skips_pads = False
 
     def build_self_attention(self, embed_dim, cfg):
         return OpenAttention(embed_dim, cfg.encoder.attention_heads, dropout=cfg.attention_dropout, self_attention=True)
 
     def forward(self, states: States, injection: Injection = NOTHING) -> Tensor:
         """T x B x d -> T x B x d."""
-        x, additions = states.x, injection.projection(self.index)
+        skips = self.skips_pads and not injection.by_example
+        tokens = real_tokens(states.padding) if skips else ALL
+        x, additions = tokens.of(states.x), injection.projection(self.index)
         after_attention, after_ffn = injection.sublayer(self.index)
 
         prefix = injection.key_value(self.index, states)
-        f = self.dropout_module(self.self_attn(x, states.padding, prefix, additions))
+        f = self.dropout_module(self.self_attn(x, states.padding, prefix, additions, tokens))
         if after_attention is not None:
             f = after_attention(f, x, self.self_attn_layer_norm)
         x = self.self_attn_layer_norm(x + f)
@@ -65,7 +75,7 @@ class OpenEncoderLayer(TransformerEncoderLayerBase):
         f = self.dropout_module(project(self, "fc2", inner, additions))
         if after_ffn is not None:
             f = after_ffn(f, x, self.final_layer_norm)
-        return self.final_layer_norm(x + f)
+        return tokens.spread(self.final_layer_norm(x + f))
 
 
 class OpenTransformerEncoder(TransformerEncoder):

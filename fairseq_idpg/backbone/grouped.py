@@ -91,6 +91,7 @@ class GroupedPass:
             key_value=self._key_value,
             sublayer=self._sublayer,
             projection=self._projection,
+            by_example=True,
         )
 
     def _each(self, states: States) -> List[States]:

@@ -91,8 +91,8 @@ class Prefix(NamedTuple):
     padding: Optional[Tensor] = None
 
 
-# (f, x, layer norm) -> f', T x B x d each: f' takes the place of f, the output of attention or feed-forward after its
-# dropout, in layer norm(x + f), where x is the sublayer's input.
+# (f, x, layer norm) -> f', T x B x d each, or those of N tokens, N x 1 x d: f' takes the place of f, the output of
+# attention or feed-forward after its dropout, in layer norm(x + f), where x is the sublayer's input.
 Change = Callable[[Tensor, Tensor, nn.Module], Tensor]
 Changes = Tuple[Optional[Change], Optional[Change]]  # after attention, after the feed-forward
 UNCHANGED: Changes = (None, None)
@@ -101,10 +101,10 @@ Addition = Optional[Callable[[Tensor], Tensor]]
 
 
 class Additions(NamedTuple):
-    """What is added to the outputs of a layer's Linears, each a function of that Linear's input.
+    """What is added to the outputs of a layer's Linears, each a function of that Linear's input, token by token.
 
-    ``heads`` is added to the outputs of the attention's heads and is a function of their queries, both T x B x d, the
-    heads side by side.
+    ``heads`` is added to the outputs of the attention's heads and is a function of their queries, the heads side by
+    side.
     """
 
     q_proj: Addition = None
@@ -146,6 +146,8 @@ class Injection:
         sublayer: layer -> what changes the outputs of its attention and feed-forward.
         projection: layer -> what is added to the outputs of its Linears and heads. A prefix before projection takes
             part.
+        by_example: ``sublayer`` and ``projection`` differ from example to example and must see all T x B x d; else
+            they see tokens, and may be shown those alone that are no pads.
 
     Modules behind these are registered, trained and saved by whoever owns them. The pass that computes M(x) is one of
     its own, with nothing injected.
@@ -159,6 +161,7 @@ class Injection:
     key_value: Callable[[int, States], Optional[Prefix]] = _none
     sublayer: Callable[[int], Changes] = lambda layer: UNCHANGED
     projection: Callable[[int], Additions] = lambda layer: NO_ADDITIONS
+    by_example: bool = False
 
 
 NOTHING = Injection()

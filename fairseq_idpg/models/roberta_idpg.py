@@ -54,7 +54,10 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             self.encoder.lm_head.requires_grad_(args.no_freeze_backbone)
         self.method: Optional[Method] = find_preset(args.method).build(args, Geometry.of(args))
         if self.method is not None:
-            drop_quickly(self.encoder.sentence_encoder)  # without a method it draws what fairseq's draws
+            # without a method it draws what fairseq's draws, and computes what fairseq's computes
+            drop_quickly(self.encoder.sentence_encoder)
+            for layer in self.encoder.sentence_encoder.layers:
+                layer.skips_pads = True
             for name, parameter in self.encoder.sentence_encoder.named_parameters():
                 parameter.requires_grad_(parameter.requires_grad or self.method.trains(name))
         self.trains_encoder = any(p.requires_grad for p in self.encoder.sentence_encoder.parameters())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from fairseq_idpg.backbone import encoder
+from fairseq_idpg.backbone.real_tokens import ALL
 from tests.device.watch import Watch
 from tests.helpers import enlarge, logits, pair_batch, prompted, stock_twin, tiny_model
 
@@ -36,17 +38,23 @@ def reads(model, tokens, **more) -> list[str]:
     return [operation for _, operation in watch.reads.elements()]
 
 
+@pytest.fixture
+def as_elsewhere(monkeypatch):
+    """Pads are computed like all tokens, as on other devices."""
+    monkeypatch.setattr(encoder, "real_tokens", lambda padding: ALL)
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("padded", [True, False])
 @pytest.mark.parametrize("training", [True, False])
-def test_no_number_is_read_where_the_batch_tells(method, padded, training):
+def test_no_number_is_read_where_the_batch_tells(method, padded, training, as_elsewhere):
     tokens = pair_batch() if padded else pair_batch()[:, :6]
     model = tiny_model(method=method, dropout=0.1, attention_dropout=0.1, **METHODS[method]).train(training)
     assert reads(model, tokens, padded=padded) == []
 
 
 @pytest.mark.parametrize(("method", "passes"), [("prompt-tuning", 1), ("m-idpg-phm", 2)])
-def test_where_nobody_tells_a_cpu_is_asked_once_a_pass(method, passes):
+def test_where_nobody_tells_a_cpu_is_asked_once_a_pass(method, passes, as_elsewhere):
     """fairseq asks before every layer, which shows that the count counts."""
     model = tiny_model(method=method, **(SMALL if "phm" in method else {})).train()
     assert reads(model, pair_batch()) == ["_local_scalar_dense"] * passes

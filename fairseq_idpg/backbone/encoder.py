@@ -8,9 +8,9 @@ An ``Injection`` is handed down from the model's forward to the attention; each 
 - OpenEncoderLayer:       sublayer, and projection of the feed-forward
 - OpenAttention:          key/value, and projection of the attention
 
-With nothing injected the encoder equals fairseq's bit for bit (without a method its draws of dropout and its states of
-pads too), and its state-dict keys are RoBERTa's own. With frozen weights autograd keeps nothing below the first slot
-that has a gradient.
+With nothing injected the encoder equals fairseq's bit for bit. That of a model with a method has dropout of its own,
+and on a CPU it computes no pads: where there are some, the text's states are the same but for rounding. State-dict keys
+are RoBERTa's own. With frozen weights autograd keeps nothing below the first slot that has a gradient.
 """
 
 from contextlib import contextmanager, nullcontext

@@ -4,9 +4,24 @@ Of 16 sentences that are drawn at random, side by side, a third may be pads. The
 and draws of dropout are work whose result nothing reads.
 """
 
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, Tuple
 
+import torch
 from torch import Tensor
+
+
+class _Spread(torch.autograd.Function):
+    """N x d -> M x d, row i to the place ``numbers[i]``. torch's own functions would keep the rows for the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, numbers: Tensor, count: int) -> Tensor:
+        ctx.save_for_backward(numbers)
+        return x.new_zeros(count, x.size(1)).index_add_(0, numbers, x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tuple[Tensor, None, None]:
+        (numbers,) = ctx.saved_tensors
+        return gradient.index_select(0, numbers), None, None
 
 
 class Tokens(NamedTuple):
@@ -27,8 +42,7 @@ class Tokens(NamedTuple):
         """N x 1 x d -> T x B x d, 0 elsewhere."""
         if self.numbers is None:
             return x
-        whole = x.new_zeros(self.length * self.batch, x.size(-1)).index_copy(0, self.numbers, x[:, 0])
-        return whole.view(self.length, self.batch, -1)
+        return _Spread.apply(x[:, 0], self.numbers, self.length * self.batch).view(self.length, self.batch, -1)
 
 
 ALL = Tokens()

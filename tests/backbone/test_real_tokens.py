@@ -62,3 +62,12 @@ def test_without_a_method_pads_are_computed_as_fairseq_does(method):
     model = tiny_model(method=method)
     found, _ = model.encoder(pair_batch(), features_only=True)
     assert torch.equal(found, stock_twin(model)(pair_batch(), features_only=True)[0])
+
+
+def test_with_a_method_the_text_is_that_of_fairseq_and_pads_are_zero():
+    model, pads = tiny_model(method="prompt-tuning"), pair_batch().eq(1)
+    expected, found = (each.encoder(pair_batch(), features_only=True)[0] for each in (stock_twin(model), model))
+    assert pads.any() and expected[pads].abs().min() > 0 and not found[pads].any()
+    torch.testing.assert_close(found[~pads], expected[~pads], atol=1e-5, rtol=0)
+    whole = pair_batch()[:, :6]
+    assert torch.equal(*(each.encoder(whole, features_only=True)[0] for each in (stock_twin(model), model)))

@@ -44,7 +44,7 @@ def test_the_mean_unless_something_else_is_asked_for():
 
 
 def test_the_state_of_the_first_token_is_head_only():
-    tokens = pair_batch()
+    tokens = pair_batch()[:, :6]  # without pads, which head-only computes
     assert torch.equal(logits(made(head_input="backbone"), tokens), logits(made("head-only"), tokens))
 
 

@@ -145,9 +145,9 @@ def test_order_and_padding(name):
 def test_representation_is_the_backbones_own(name):
     """A pass without an injection, such as the one for M(x), runs without adapters, after one with them too."""
     model = adapted(name)
-    expected = stock_twin(model)(pair_batch(), features_only=True)[0][:, 0]
-    logits(model, pair_batch())
-    torch.testing.assert_close(sentence_representation(model.encoder, pair_batch()), expected, atol=0, rtol=0)
+    expected = stock_twin(model)(pair_batch()[:, :6], features_only=True)[0][:, 0]
+    logits(model, pair_batch()[:, :6])
+    assert torch.equal(sentence_representation(model.encoder, pair_batch()[:, :6]), expected)
 
 
 @pytest.mark.parametrize(("name", "on_hidden"), [("adapter", False), ("compacter", True), ("compacter-shared", True)])

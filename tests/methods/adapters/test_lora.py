@@ -49,10 +49,8 @@ def test_equation(projections, layers):
 
 @pytest.mark.parametrize("name", ["lora", "lora-all"])
 def test_start_is_the_untouched_backbone_and_a_is_drawn_as_a_linear_is(name):
-    model = tiny_model(method=name)
-    assert torch.equal(
-        model(pair_batch(), features_only=True)[0], stock_twin(model)(pair_batch(), features_only=True)[0]
-    )
+    model, tokens = tiny_model(method=name), pair_batch()[:, :6]  # without pads, whose absence rounds otherwise
+    assert torch.equal(model(tokens, features_only=True)[0], stock_twin(model)(tokens, features_only=True)[0])
     for linear, a in model.method.a.items():
         read = 64 if linear == "fc2" else 32
         assert a.shape == (3, 8, read) and read**-0.5 * 0.9 < a.abs().max() <= read**-0.5

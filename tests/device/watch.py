@@ -30,6 +30,8 @@ ASKED: dict[str, float] = {
     "fairseq/trainer.py _reduce_and_log_stats": True,  # torch.isfinite(grad_norm)
     "fairseq/logging/meters.py safe_round": 1.0,  # number.item() of each number of the log
 }
+# what no other device is asked: which tokens are no pads
+ON_A_CPU = {"fairseq_idpg/backbone/real_tokens.py real_tokens"}
 TORCH = str(Path(torch.__file__).parent)
 FAIRSEQ = Path(fairseq.__file__).parent
 
@@ -49,7 +51,7 @@ FETCHING = {"tolist", "cpu", "numpy", "item", "nonzero", "__array__", "__bool__"
 
 
 class Fetches(TorchFunctionMode):
-    """Counts the calls that would wait for a GPU: ``found`` is (asker, method) -> how often."""
+    """Counts the calls, on a CPU, that would wait for a GPU: ``found`` is (asker, method) -> how often."""
 
     def __init__(self):
         super().__init__()
@@ -57,7 +59,8 @@ class Fetches(TorchFunctionMode):
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         name = getattr(function, "__name__", "")
-        if name in FETCHING or name == "to" and "cpu" in map(str, args[1:]):
+        fetches = name in FETCHING or name == "to" and "cpu" in map(str, args[1:])
+        if fetches and asker() not in ON_A_CPU:
             self.found[asker(), name] += 1
         return function(*args, **(kwargs or {}))
 

@@ -25,9 +25,10 @@ TINY = {"DTYPES": "bfloat16", "BATCHES": "2", "LENGTHS": "8 16", "CASES": "floor
 ROUNDS = ("--rounds", "3", "--steps", "4")
 # a case's process, with the Adam of its method: GiB of a GPU in float32 at RoBERTa-large size, and the room of a step
 PROCESS_GIB, STEP_GIB = 2.5, 8.0
-# seconds that a part takes: of itself, and for each case; a guess for a large GPU, corrected by those that are done
-ITSELF = {"environment": 10, "checks": 180, "agree": 15, "inspect": 15, "steps": 40, "predict": 15, "sizes": 25}
-A_CASE = {"agree": 1.5, "inspect": 1.5, "steps": 3.0, "predict": 3.0, "sizes": 3.0}
+# seconds that a part takes: of itself, and for each case; environment, inspect and steps as on an H100 with 16 cores,
+# the others guessed; corrected by those that are done
+ITSELF = {"environment": 5, "checks": 180, "agree": 15, "inspect": 15, "steps": 30, "predict": 15, "sizes": 25}
+A_CASE = {"agree": 1.5, "inspect": 1.5, "steps": 6.5, "predict": 3.0, "sizes": 6.5}
 
 
 @dataclass(frozen=True)

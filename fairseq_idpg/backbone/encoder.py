@@ -19,8 +19,11 @@ from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
+import torch.nn.functional as F
+from fairseq import utils
 from fairseq.models.roberta.model import RobertaEncoder
 from fairseq.models.transformer import TransformerConfig, TransformerEncoder
+from fairseq.modules import gelu as stock_gelu
 from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from torch import Tensor, is_grad_enabled, nn
@@ -44,6 +47,21 @@ from .injection import (
 from .real_tokens import ALL, real_tokens
 
 
+def gelu(x: Tensor) -> Tensor:
+    """fairseq's, but on other devices than a CPU in the precision of ``x``.
+
+    There the kernel of half precision computes in float32 by itself. fairseq's own copy of ``x`` in float32, of the
+    width of the feed-forward, would be kept for the gradient: a third of what a layer keeps.
+    """
+    return stock_gelu(x) if x.device.type == "cpu" else F.gelu(x)
+
+
+def activation(name: str) -> Callable[[Tensor], Tensor]:
+    """fairseq's of this name, with ``gelu`` above for its own."""
+    found = utils.get_activation_fn(name)
+    return gelu if found is stock_gelu else found
+
+
 class OpenEncoderLayer(TransformerEncoderLayerBase):
     """LN(x + f(x)) for f = attention, then for f = feed-forward.
 
@@ -54,6 +72,10 @@ class OpenEncoderLayer(TransformerEncoderLayerBase):
 
     index: int
     skips_pads = False
+
+    def __init__(self, cfg):
+        super().__init__(cfg)
+        self.activation_fn = activation(cfg.activation_fn)
 
     def build_self_attention(self, embed_dim, cfg):
         return OpenAttention(embed_dim, cfg.encoder.attention_heads, dropout=cfg.attention_dropout, self_attention=True)

@@ -12,7 +12,7 @@ sys.path.append(str(SCRIPTS))
 
 
 @pytest.fixture(scope="session")
-def benchmark(python):
+def run_script(python):
     """Runs a script of benchmarks/ with its arguments."""
 
     def run(script: str, *arguments: object) -> subprocess.CompletedProcess:

@@ -20,8 +20,8 @@ needs_matplotlib = pytest.mark.skipif(find_spec("matplotlib") is None, reason="m
 
 
 @pytest.fixture(scope="module")
-def scaling(benchmark):
-    return partial(benchmark, "scaling.py")
+def scaling(run_script):
+    return partial(run_script, "scaling.py")
 
 
 def panels(svg: Path) -> int:

@@ -20,8 +20,8 @@ VARIANTS = ("m-idpg-phm-cached", "m-idpg-phm-checkpointed", "m-idpg-phm-grouped"
 
 
 @pytest.fixture(scope="module")
-def step_time(benchmark):
-    return partial(benchmark, "step_time.py")
+def step_time(run_script):
+    return partial(run_script, "step_time.py")
 
 
 @pytest.fixture(scope="module")

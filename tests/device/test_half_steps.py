@@ -11,8 +11,10 @@ from unittest import mock
 import pytest
 import torch
 from fairseq import utils
+from fairseq.modules import gelu as stock_gelu
 from fairseq.optim import FP16Optimizer
 
+from fairseq_idpg.backbone.encoder import gelu
 from fairseq_idpg.methods.registry import PRESETS
 from fairseq_idpg.optim.half_precision import float32_weights
 from tests.optim.test_half_precision import CPU, same
@@ -112,3 +114,17 @@ def test_other_steps_are_finite_in_float16(place, case):
         before = everything(trainer)
         assert math.isfinite(step(trainer, batch(trainer))["loss"])
     assert not same(before[1], everything(trainer)[1])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_gelu_of_every_half_is_fairseqs_on_a_gpu(dtype):
+    numbers = torch.arange(-(2**15), 2**15, dtype=torch.int32, device="cuda").to(torch.int16).view(dtype)
+    numbers = numbers[numbers.isfinite()]
+    found = []
+    for function in (gelu, stock_gelu):
+        x = numbers.clone().requires_grad_()
+        function(x).backward(torch.linspace(-2, 2, len(x), device="cuda").to(dtype))
+        found.append([function(x).detach(), x.grad])
+    for ours, theirs in zip(*found):
+        torch.testing.assert_close(ours, theirs, rtol=2 * torch.finfo(dtype).eps, atol=torch.finfo(dtype).tiny)

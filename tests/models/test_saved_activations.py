@@ -51,6 +51,29 @@ def test_dropout_keeps_a_byte_for_each_element():
     assert dropped - whole < (1 + 2 * layers) * hidden + layers * attention * 4
 
 
+def kept_of_the_feed_forward(model: torch.nn.Module, tokens: torch.Tensor) -> set[torch.dtype]:
+    """Precisions of what the forward pass keeps in the width of the feed-forward."""
+    kept = set()
+    width = model.encoder.sentence_encoder.layers[0].fc1.out_features
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.size()[-1:] == (width,):
+            kept.add(tensor.dtype)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        logits(model, tokens)
+    return kept
+
+
+@pytest.mark.parametrize("options", [{"method": "fine-tuning"}, {"method": "adapter", "adapter_hidden_size": 48}])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_off_a_cpu_half_precision_keeps_no_copy_in_float32(options, dtype):
+    model = tiny_model(encoder_ffn_embed_dim=48, **options).train().to(dtype)
+    assert torch.float32 in kept_of_the_feed_forward(model, pair_batch())  # as fairseq has it
+    assert kept_of_the_feed_forward(model.to("meta"), pair_batch().to("meta")) == {dtype}
+
+
 LATE = ("lpt-naive", "lpt-npg", "lpt-mppg", "lpt-appg", "id-spam")
 
 

@@ -12,6 +12,7 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from torch import Tensor, nn
 
 from ...backbone.dropout import QuickDropout
+from ...backbone.encoder import activation
 from ...backbone.injection import UNCHANGED, Changes, Injection
 from ..base import Geometry, Method
 from ..options import Filled, TrueFalse, check_rate, check_sizes, option, some_layers
@@ -62,7 +63,7 @@ class AdapterMethod(Method):
         check_rate(cfg, "adapter_dropout")
         self.layers = self.layers_of(cfg, geometry)
         self.trains_layer_norms = str(cfg.train_layer_norms) == "true"
-        self.activation = utils.get_activation_fn(str(cfg.adapter_activation))
+        self.activation = activation(str(cfg.adapter_activation))
         self.dropout = QuickDropout(cfg.adapter_dropout)
         self.sublayers = self.sublayers_of(cfg)
         self.count = len(self.sublayers) * len(self.layers)

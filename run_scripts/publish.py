@@ -32,7 +32,7 @@ KEPT = (  # in this order; nothing else is published
     *("warm_up", "given_options", "source_task", "source_run", "metric", "protocol", "backbone", "data_sha256"),
     *("init_prompts_from", "init_head_from", "dev", "test", "scores", "examples", "transfer", "dev_curve"),
     *("best_epoch", "best_update", "trainable", "seconds", "seconds_per_update", "seconds_per_prediction", "peak_mib"),
-    *("status", "reason", "read_sha256", "versions", "git", "finished"),
+    *("hardware", "status", "reason", "read_sha256", "versions", "git", "finished"),
 )
 ALWAYS = {"k", *NEEDED["done"]}  # also where they are null
 EXACT = {"lr", "warm_up"}  # which were asked for, and are no scores

@@ -188,12 +188,14 @@ def data_note(runs: Iterable[Run], name: Callable[[Run], str] = itemgetter("task
 
 
 def versions_note(runs: Iterable[Run]) -> list[str]:
-    """Of the packages that decide numbers, and of this repository, where the runs of a table were made with several."""
+    """Of packages that decide numbers, of hardware and of this repository, where runs of a table are of several."""
     runs = list(runs)
     known = [run["versions"] for run in runs if run.get("versions")]
     found = {name: dict.fromkeys(str(each[name]) for each in known if each.get(name)) for name in CODE}
     several = [f"{name} {', '.join(sorted(versions))}" for name, versions in found.items() if len(versions) > 1]
     notes = [f"runs of several versions of {'; '.join(several)}"] if several else []
+    hardware = sorted({run["hardware"] for run in runs if run.get("hardware")})
+    notes += [f"runs on {' and on '.join(hardware)}"] if len(hardware) > 1 else []
     return notes + _commits_note([run["git"] for run in runs if run.get("git")])
 
 

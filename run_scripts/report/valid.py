@@ -116,7 +116,9 @@ VALUE_KINDS: dict[str, ValueKind] = {  # of what reports read
         ("k", *PROMPT, "batch_size", "max_epoch", "max_update", "best_update", "protocol"), maybe(is_count, "number")
     ),
     **dict.fromkeys(("command", "given_options"), maybe(is_words, "list of texts")),
-    **dict.fromkeys(("predictions", "error", "reason", "method", "read_sha256", "data_sha256"), maybe(is_text, "text")),
+    **dict.fromkeys(
+        ("predictions", "error", "reason", "method", "read_sha256", "data_sha256", "hardware"), maybe(is_text, "text")
+    ),
     "arch": maybe(is_name, "name"),
     "dev_curve": maybe(is_curve, "list of updates with scores"),
     "backbone": (is_backbone, "path with a sha256"),

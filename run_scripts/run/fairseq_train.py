@@ -34,7 +34,9 @@ PEAK = re.compile(r"^=== peak memory ([\d.]+) MiB \((\w+)\)$", re.MULTILINE)
 SKIPPED = "attempting to recover from OOM in forward/backward pass"  # fairseq's words
 STEPS = re.compile(r'\| train_inner \| {.*"num_updates": "(\d+)".*"train_wall": "([\d.]+)"')  # of --log-format json
 VALIDATED = r'\| valid \| {{.*"valid_{}": "([-\d.]+)".*"valid_num_updates": "(\d+)"'
+DEVICES = "| training on "  # fairseq's words, behind what it says of GPUs
 GPU_TOTAL = re.compile(r"total memory = ([\d.]+) GB")
+GPU_NAME = re.compile(r"total memory = [\d.]+ GB ; name = (.*?) *$", re.MULTILINE)
 GPU_FREE = re.compile(r'"(?:train_)?gb_free": "?([\d.]+)')
 
 
@@ -116,12 +118,14 @@ def child_environment() -> dict[str, str]:
 
 
 def training_facts(log: Path) -> dict[str, Any]:
-    """``seconds`` of fairseq-train over all attempts, ``seconds_per_update``, and the ``peak_mib`` of memory of one.
+    """``seconds`` of fairseq-train over all attempts, ``seconds_per_update``, ``peak_mib`` of memory, ``hardware``.
 
-    Memory is that of the GPUs if there are some, else of the process; with several processes that of one GPU.
+    Memory is the most of one attempt, of the GPUs if there are some, else of the process; with several processes that
+    of one GPU. Hardware: "CPU", or the GPUs' names.
     """
     attempts = _text(log).split(STARTED)[1:]
     text = "".join(attempts)
+    used = dict.fromkeys(name for each in attempts if DEVICES in each for name in GPU_NAME.findall(each) or ["CPU"])
     total, free = GPU_TOTAL.search(text), GPU_FREE.findall(text)
     peaks = [float(mib) for mib, _ in PEAK.findall(text)]
     if total and free and not any(device == "GPU" for _, device in PEAK.findall(text)):
@@ -130,6 +134,7 @@ def training_facts(log: Path) -> dict[str, Any]:
         "seconds": round(sum(map(_seconds, attempts)), 1),
         "seconds_per_update": seconds_per_update(log),
         "peak_mib": max(peaks, default=None),
+        "hardware": ", ".join(used) or None,
     }
 
 

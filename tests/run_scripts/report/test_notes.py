@@ -154,6 +154,12 @@ def test_runs_of_several_versions_of_the_code(tmp_path):
     assert versions_note(runs[1:]) == []
 
 
+def test_runs_on_several_devices():
+    runs = [made.run("a", "CR", seed, hardware=device) for seed, device in enumerate(("NVIDIA X", "CPU", None))]
+    assert versions_note(runs) == ["runs on CPU and on NVIDIA X"]
+    assert versions_note(runs[1:]) == versions_note(runs[:1]) == []
+
+
 def test_runs_of_several_commits():
     """A version is no more than a name between two releases."""
     runs = [made.run("a", "CR", seed, git=git) for seed, git in enumerate(("ab12", "cd34", "cd34+", None))]

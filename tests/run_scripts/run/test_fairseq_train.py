@@ -23,30 +23,33 @@ from tests.folders import ROOT, same_tensors, write_backbone, write_folder
 from tests.folders import train as fairseq_train
 
 START = "=== started 2026-01-01 10:00:00 fairseq-train data\n"
-KILLED = "2026-01-01 10:00:05 | INFO | train | begin\n2026-01-01 10:00:40 | INFO | train | end of epoch 1\n"
+DEVICES = "2026-01-01 10:00:01 | INFO | fairseq_cli.train | training on 1 devices (GPUs/TPUs)\n"
+KILLED = f"{DEVICES}2026-01-01 10:00:05 | INFO | train | begin\n2026-01-01 10:00:40 | INFO | train | end of epoch 1\n"
 PEAK, ENDED = "=== peak memory 512 MiB (CPU)\n", "=== ended with status 0 after 12.5 s\n"
 GPU = (
-    "2026-01-01 10:00:01 | INFO | fairseq.utils | rank   0: capabilities = 9.0  ; total memory = 80.000 GB ; name = X\n"
+    "2026-01-01 10:00:01 | INFO | fairseq.utils | rank   0: capabilities =  9.0  ; "
+    f"total memory = 80.000 GB ; name = X Y    \n{DEVICES}"
     '2026-01-01 10:00:02 | INFO | train_inner | {"epoch": 1, "gb_free": "70.5"}\n'
     '2026-01-01 10:00:03 | INFO | train | {"epoch": 1, "train_loss": "0.7", "train_gb_free": "72"}\n'
 )
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds", "mib"),
+    ("text", "seconds", "mib", "hardware"),
     [
-        (START + KILLED + PEAK + ENDED, 12.5, 512),
-        (START + KILLED + START + KILLED + PEAK + ENDED, 52.5, 512),
-        (START + KILLED, 40, None),
-        (START + GPU + PEAK + ENDED, 12.5, 9.5 * 1024),  # several processes: the one that writes has no GPU
-        (START + GPU + "=== peak memory 20000 MiB (GPU)\n" + ENDED, 12.5, 20000),
-        (START + PEAK + ENDED + START + "=== peak memory 300 MiB (CPU)\n" + ENDED, 25, 512),
+        (START + KILLED + PEAK + ENDED, 12.5, 512, "CPU"),
+        (START + KILLED + START + KILLED + PEAK + ENDED, 52.5, 512, "CPU"),
+        (START + KILLED, 40, None, "CPU"),
+        (START + GPU + PEAK + ENDED, 12.5, 9.5 * 1024, "X Y"),  # several processes: the one that writes has no GPU
+        (START + GPU + "=== peak memory 20000 MiB (GPU)\n" + ENDED, 12.5, 20000, "X Y"),
+        (START + GPU + START + KILLED + ENDED, 15.5, 9.5 * 1024, "X Y, CPU"),  # it goes on elsewhere
+        (START + PEAK + ENDED + START + "=== peak memory 300 MiB (CPU)\n" + ENDED, 25, 512, None),
     ],
-    ids=["one", "killed before", "killed", "GPUs", "GPU", "resumed"],
+    ids=["one", "killed before", "killed", "GPUs", "GPU", "elsewhere", "resumed"],
 )
-def test_seconds_and_memory(tmp_path, text, seconds, mib):
+def test_seconds_memory_and_hardware(tmp_path, text, seconds, mib, hardware):
     (tmp_path / "train.log").write_text(text)
-    facts = {"seconds": seconds, "seconds_per_update": None, "peak_mib": mib}
+    facts = {"seconds": seconds, "seconds_per_update": None, "peak_mib": mib, "hardware": hardware}
     assert training_facts(tmp_path / "train.log") == facts
 
 

@@ -48,6 +48,7 @@ SMALLER = {  # a pattern of its beginning -> what is added at the end of a comma
     "python benchmarks/step_time.py": "--size tiny --rounds 1 --steps 1 --cases floor m-idpg-phm --no-peers",
     "python benchmarks/scaling.py": "--layers 2 --width 32 --rounds 1 --steps 1 --axes length=8,16 --cases floor",
     "python benchmarks/epoch.py": "--help",  # eight processes; tests/benchmarks/test_epoch.py runs it
+    r"PARTS=.* bash benchmarks/gpu.sh": "--dry-run",
     "bash benchmarks/gpu.sh": "--rounds 1 --steps 1",  # and DEVICE=cpu SIZE=tiny LENGTHS=8 PARTS=sizes
     "bash run_scripts/supplementary_pipeline.sh": f"--dry-run {TINY_PIPELINE}",
     "bash run_scripts/rte.sh .* --fp16": f"--fp16-no-flatten-grads --dev 8 {TINY_RUN}",

@@ -200,7 +200,7 @@ def test_the_page_of_preprocess(python, tmp_path):
 def test_the_page_of_benchmarks(quickstart, python, tmp_path):
     page_commands.of_benchmarks(tmp_path, quickstart)
     said = run_page(PAGES["benchmarks/README.md"], tmp_path, python=python)
-    assert len(said) == 7 and (tmp_path / "scaling.png").is_file() and (tmp_path / "gpu" / "summary.txt").is_file()
+    assert len(said) == 9 and (tmp_path / "scaling.png").is_file() and (tmp_path / "gpu" / "summary.txt").is_file()
 
 
 def test_the_pages_of_run_scripts(quickstart, python, tmp_path):

@@ -1,5 +1,6 @@
 """fairseq's self-attention with two slots open: its projections and a key/value prefix."""
 
+from functools import lru_cache
 from typing import Optional, Tuple
 
 import torch
@@ -18,16 +19,28 @@ def project(module: nn.Module, name: str, x: Tensor, additions: Additions) -> Te
     return out if addition is None else out + addition(x).type_as(out)
 
 
-def prefixed(mask: Optional[Tensor], prefix: Prefix, length: int) -> Optional[Tensor]:
-    """B x 1 x 1 x (p + T), true where a key takes part, from B x 1 x 1 x T of the text; None where all do.
+@lru_cache(maxsize=2)
+def key_bias(padding: Tensor, rows: int, dtype: torch.dtype) -> Tensor:
+    """B x 1 x 1 x (rows + T), to be added to scores: -inf at pads, true in ``padding`` (B x T), 0 elsewhere.
 
-    ``length``: T.
+    ``rows``: keys in front of the text. Remembered, as the layers of a pass share their padding: on a GPU each of the
+    operations on a mask costs as much time as one on states.
     """
-    if prefix.padding is None:
-        return None if mask is None else F.pad(mask, (prefix.keys.size(1), 0), value=True)
-    beside = ~prefix.padding[:, None, None]
-    own = beside.new_ones(*beside.shape[:3], length) if mask is None else mask
-    return torch.cat([beside, own], 3)
+    bias = torch.zeros(padding.shape, dtype=dtype, device=padding.device).masked_fill_(padding, float("-inf"))
+    return F.pad(bias, (rows, 0))[:, None, None]
+
+
+def added_to_scores(
+    padding: Optional[Tensor], prefix: Optional[Prefix], length: int, dtype: torch.dtype
+) -> Optional[Tensor]:
+    """B x 1 x 1 x (p + T), ``key_bias`` of a text with ``prefix`` in front; None where all keys take part.
+
+    ``length``: T; ``padding``: B x T, or None without pads.
+    """
+    if prefix is None or prefix.padding is None:
+        return None if padding is None else key_bias(padding, 0 if prefix is None else prefix.keys.size(1), dtype)
+    own = prefix.padding.new_zeros(len(prefix.padding), length) if padding is None else padding
+    return key_bias(torch.cat([prefix.padding, own], 1), 0, dtype)
 
 
 class OpenAttention(MultiheadAttention):
@@ -51,19 +64,18 @@ class OpenAttention(MultiheadAttention):
         """
         queries, keys, values = (project(self, name, x, additions) for name in ("q_proj", "k_proj", "v_proj"))
         q, k, v = (self._heads(tokens.spread(one)) for one in (queries, keys, values))
-        mask = None if padding is None else ~padding[:, None, None]  # B x 1 x 1 x T, true where a key takes part
         if prefix is not None:
             beside = self._prefix_heads(prefix, x, additions)
             k, v = (
                 torch.cat([rows.type_as(own).expand(len(own), -1, -1, -1), own], 2) for rows, own in zip(beside, (k, v))
             )
-            mask = prefixed(mask, prefix, q.size(2))
+        bias = added_to_scores(padding, prefix, q.size(2), q.dtype)
         dropout = self.dropout_module
         if isinstance(dropout, QuickDropout) and dropout.draws_quickly(q):
-            out = dropped_attention(q, k, v, mask, dropout.p)
+            out = dropped_attention(q, k, v, bias, dropout.p)
         else:
             p = dropout.p if self.training or dropout.apply_during_inference else 0.0
-            out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p)  # B x H x T x d/H
+            out = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=p)  # B x H x T x d/H
         # a view would do for newer torch, while 2.4 rounds a product of rows that do not lie together in another way
         out = tokens.of(out.permute(2, 0, 1, 3).contiguous().flatten(2))
         if additions.heads is not None:

@@ -96,11 +96,10 @@ class _DroppedAttention(torch.autograd.Function):
         return grad_scores @ k, grad_scores.transpose(-1, -2) @ q, grad_v, None, None
 
 
-def dropped_attention(q: Tensor, k: Tensor, v: Tensor, keys: Optional[Tensor], p: float) -> Tensor:
-    """drop(softmax(q k^T / sqrt(w))) v on a CPU.
+def dropped_attention(q: Tensor, k: Tensor, v: Tensor, bias: Optional[Tensor], p: float) -> Tensor:
+    """drop(softmax(q k^T / sqrt(w) + bias)) v on a CPU.
 
-    ``q``: B x H x T x w; ``k``, ``v``: B x H x S x w; ``keys``: B x 1 x 1 x S, false at keys that take no part, or
-    None; 0 < p < 1. Returns B x H x T x w.
+    ``q``: B x H x T x w; ``k``, ``v``: B x H x S x w; ``bias``: B x 1 x 1 x S without a gradient, or None; 0 < p < 1.
+    Returns B x H x T x w.
     """
-    bias = None if keys is None else q.new_zeros(keys.shape).masked_fill_(~keys, float("-inf"))
     return _DroppedAttention.apply(q, k, v, bias, p)

@@ -115,7 +115,8 @@ def test_attention_and_its_gradients(monkeypatch, keys, masked):
     mask = torch.rand(2, 3, 5, keys) > 0.3
     monkeypatch.setattr(dropout, "keep_mask", lambda like, threshold: mask)
     p = 0.25
-    out = dropped_attention(q, k, v, part if masked else None, p)
+    bias = torch.zeros(part.shape, dtype=q.dtype).masked_fill(~part, float("-inf"))
+    out = dropped_attention(q, k, v, bias if masked else None, p)
     scores = q @ k.transpose(-1, -2) / 2
     if masked:
         scores = scores.masked_fill(~part, float("-inf"))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import nn
 
-from fairseq_idpg.backbone.attention import prefixed
+from fairseq_idpg.backbone.attention import added_to_scores, key_bias
 from fairseq_idpg.backbone.injection import (
     NO_ROOM,
     Additions,
@@ -32,7 +34,7 @@ from tests.backbone.plain_pass import (
     plain_pass,
     text_places,
 )
-from tests.helpers import PAD, TINY, pair_batch, prompted, tiny_model
+from tests.helpers import PAD, TINY, logits, pair_batch, prompted, tiny_model
 from tests.plain import plain_embedding
 
 INNER = TINY["encoder_ffn_embed_dim"]
@@ -267,8 +269,18 @@ def test_the_origin_is_of_the_text_without_the_room():
 
 def test_rows_of_a_prefix_that_take_no_part_beside_a_text_without_pads():
     rows = torch.zeros(2, 2, 8)
-    mask = prefixed(None, Prefix(rows, rows, padding=PADS), 3)
-    assert mask.tolist() == [[[[True, False, True, True, True]]], [[[True] * 5]]]
+    bias = added_to_scores(None, Prefix(rows, rows, padding=PADS), 3, torch.float32)
+    assert bias.tolist() == [[[[0, -math.inf, 0, 0, 0]]], [[[0] * 5]]]
+
+
+def test_a_pass_makes_its_mask_once():
+    """For all layers, and for those with a prefix; another pass makes its own."""
+    model = tiny_model(method="p-tuning-v2-kv", encoder_layers=5).eval()
+    key_bias.cache_clear()
+    for _ in range(2):
+        logits(model, pair_batch())
+    found = key_bias.cache_info()
+    assert (found.misses, found.hits) == (2, 8)
 
 
 def test_pads_among_late_rows_behind_a_text_without_pads():

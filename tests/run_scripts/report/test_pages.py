@@ -8,6 +8,8 @@ import shlex
 from functools import lru_cache
 from itertools import filterfalse
 from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib
@@ -139,21 +141,38 @@ def test_records_are_small_and_say_nothing_of_machines():
         assert not re.search(r'"(/|~|[A-Z]:)', text)
 
 
-def test_runs_that_were_trained_twice_have_the_same_scores():
-    """Under another name, on another day and with a later version: to the last digit, as RESULTS.md says."""
+def trained_twice() -> list[list[dict[str, Any]]]:
+    """Records of runs that are the same but for their name, day and device."""
     what_decides = ("method", "task", "setting", "k", "seed", "lr", "position", "prompt_length", "given_options")
     runs = {
-        record["finished"]: record
+        (record["run"], record["finished"]): record  # one may stand in several files
         for path in RECORDS.glob("minilm-*.jsonl")
         for record in map(json.loads, path.read_text(encoding="utf-8").splitlines())
     }
     cells = grouped(runs.values(), lambda run: str([run[name] for name in what_decides])).values()
-    again = [cell for cell in cells if len(cell) > 1]
+    return [sorted(cell, key=lambda run: run["finished"]) for cell in cells if len(cell) > 1]
+
+
+def of_torch(runs: list[dict[str, Any]]) -> list[str]:
+    return [run["versions"]["torch"] for run in runs]
+
+
+def test_runs_that_were_trained_twice_have_the_same_scores():
+    """Under another name, on another day and with a later version: to the last digit, as RESULTS.md says."""
+    again = [cell for cell in trained_twice() if len({*of_torch(cell)}) == 1]
     assert {run["row"] for cell in again for run in cell} == {"m-idpg-phm", "M-16-layer0"}
     for first, second in again:
         assert first["git"] != second["git"] and first["row"] != second["row"]
         for name in ("dev_curve", "scores", "best_update"):
             assert first[name] == second[name]
+
+
+def test_runs_on_a_gpu_differ_from_those_on_a_cpu_as_draws_do():
+    again = [cell for cell in trained_twice() if len({*of_torch(cell)}) > 1]
+    assert all(of_torch(cell) == ["2.13.0+cpu", "2.11.0"] for cell in again) and len(again) == 9
+    differences = [gpu["test"] - cpu["test"] for cpu, gpu in again]
+    assert [round(min(map(abs, differences)), 1), round(max(map(abs, differences)), 1)] == [0.2, 2.4]
+    assert abs(mean(differences)) < 0.05 and round(stdev(differences), 1) == 1.8
 
 
 def test_a_page_is_printed_anew(tmp_path, monkeypatch):

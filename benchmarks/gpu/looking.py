@@ -2,7 +2,8 @@
 
     python benchmarks/gpu/looking.py inspect --cases 'm-idpg*' --device cuda --dtype float16 --json FILE
 
-agree: how far loss and gradients of a step on the device are from those on the CPU, without dropout (float32).
+agree: how far loss and gradients of a step on the device are from those on the CPU, without dropout (float32); with
+LAYERS layers and SENTENCES sentences.
 inspect: in a step of training, which kernel of scaled_dot_product_attention is called how often, and where Python waits
 for the GPU, as far as torch.cuda.set_sync_debug_mode tells; with LAYERS layers.
 predict: sentences a second, from token ids on the device to logits; a method that can stand in the weights does.
@@ -39,6 +40,7 @@ from torch.profiler import ProfilerActivity, profile
 from preprocess.errors import command_line
 
 LAYERS = 4  # enough for every preset's places, and quickly made
+SENTENCES = 4  # of the batch of agree, which a CPU takes too
 ATTENTION = "scaled_dot_product_"
 WAITS = "synchronizing CUDA operation"
 PASSES = 5  # over the batches, of which the median counts
@@ -46,7 +48,8 @@ PASSES = 5  # over the batches, of which the median counts
 
 def agree(case: Case, settings: Settings) -> dict[str, Any]:
     """||a - b|| / ||b|| of the loss and of all gradients together."""
-    cpu = Steps(replace(case, dropout=False), replace(settings, layers=LAYERS, device="cpu", dtype="float32", steps=1))
+    few = replace(settings, layers=LAYERS, batch=min(SENTENCES, settings.batch), steps=1)
+    cpu = Steps(replace(case, dropout=False), replace(few, device="cpu", dtype="float32"))
     device = copy.copy(cpu)
     device.model = copy.deepcopy(cpu.model).to(settings.device)
     found = []

@@ -85,6 +85,12 @@ def test_vocabulary_leaves_out_symbols_that_are_no_words():
     assert sorted(vocabulary_rows(None, known, 3).flatten().tolist()) == [7, 8, 10]
 
 
+def test_a_dictionary_without_words():
+    nothing = WordEmbeddings(torch.arange(5.0)[:, None], 4, list)  # 4 is <mask>
+    with pytest.raises(InputError, match="no words to draw prompt rows from: give --prompt-init normal"):
+        vocabulary_rows(None, nothing, 3)
+
+
 def test_class_labels_are_means_of_their_pieces():
     rows, _, words = initialised(prompt_init="class-labels", prompt_init_text="0 3|7")
     assert torch.allclose(rows[0, 0], (words[0] + words[3]) / 2) and torch.equal(rows[0, 1], words[7])

@@ -249,13 +249,18 @@ class OpenTransformerEncoder(TransformerEncoder):
 
 @contextmanager
 def in_mode(module: nn.Module, training: bool) -> Iterator[None]:
-    """Runs a block with ``module`` in training or in evaluation mode (no dropout) and puts the mode back."""
-    before = module.training
+    """Runs a block with ``module`` in training or in evaluation mode (no dropout) and puts each part's mode back.
+
+    Without ``Module.train``, which takes six times as long and for 24 layers longer than launching one for a GPU.
+    """
+    others = [part for part in module.modules() if part.training is not training]
     try:
-        module.train(training)
+        for part in others:
+            vars(part)["training"] = training
         yield
     finally:
-        module.train(before)
+        for part in others:
+            vars(part)["training"] = not training
 
 
 def layer_norms(encoder: nn.Module) -> Iterator[nn.Module]:

@@ -251,7 +251,7 @@ class OpenTransformerEncoder(TransformerEncoder):
 def in_mode(module: nn.Module, training: bool) -> Iterator[None]:
     """Runs a block with ``module`` in training or in evaluation mode (no dropout) and puts each part's mode back.
 
-    Without ``Module.train``, which takes six times as long and for 24 layers longer than launching one for a GPU.
+    Without ``Module.train``, whose way through all parts takes six times as long, 2 ms a step for 24 layers.
     """
     others = [part for part in module.modules() if part.training is not training]
     try:

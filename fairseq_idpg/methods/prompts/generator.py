@@ -1,6 +1,7 @@
 """The two-layer bottleneck that turns a sentence representation into a prompt (IDPG Sections 3.1 and 3.2.1)."""
 
 from abc import ABC, abstractmethod
+from functools import lru_cache
 from typing import Callable, Tuple
 
 import torch
@@ -29,13 +30,14 @@ class Generator(nn.Module, ABC):
         """W1 (d x m) and W2 (m x t d), to be multiplied from the right: y = x W."""
 
     def ready(self) -> Callable[[Tensor], Tensor]:
-        """G with W1 and W2 built once, for all layers of one forward pass."""
+        """G for all layers of one pass: W1 and W2 are built once, and GELU(W1 c + b1) once for layers with one c."""
         down, up = self.matrices()
 
-        def generate(c: Tensor) -> Tensor:
-            return self.dropout(F.gelu(c @ down + self.hidden_bias)) @ up
+        @lru_cache(maxsize=1)
+        def hidden(c: Tensor) -> Tensor:
+            return F.gelu(c @ down + self.hidden_bias)
 
-        return generate
+        return lambda c: self.dropout(hidden(c)) @ up
 
 
 class DenseGenerator(Generator):

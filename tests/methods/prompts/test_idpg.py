@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 from fairseq_idpg.backbone.injection import States
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.base import Geometry
+from fairseq_idpg.methods.prompts import generator
 from fairseq_idpg.methods.prompts.base import parse_places
 from fairseq_idpg.methods.registry import PRESETS
 from fairseq_idpg.models.config import fill_method_options
@@ -151,6 +152,21 @@ def test_matrices_are_built_once_per_pass(monkeypatch):
     monkeypatch.setattr(generator, "matrices", lambda: calls.append(1) or original())
     logits(model, pair_batch())
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize(("representation", "times"), [("backbone", 1), ("previous-layer", TINY["encoder_layers"])])
+def test_what_layers_read_alike_is_computed_once_per_pass(monkeypatch, representation, times):
+    """All of it but the dropout, which each layer draws for itself."""
+    model = tiny_model(method="m-idpg-phm", phm_n=4, representation=representation, generator_dropout=0.5).train()
+    seen, drawn = [], []
+    monkeypatch.setattr(generator.F, "gelu", lambda x, gelu=generator.F.gelu: seen.append(x) or gelu(x))
+    for each in model.method.generators:
+        each.dropout.register_forward_hook(lambda module, given, out: drawn.append(out))
+    for layer in model.encoder.sentence_encoder.layers:
+        layer.activation_fn = torch.relu  # its own gelu is the same function
+    logits(model, pair_batch())
+    assert len(seen) == times and len(drawn) == TINY["encoder_layers"]
+    assert not torch.equal(drawn[0], drawn[1])
 
 
 @pytest.mark.parametrize(("text", "places"), [("first", (0,)), ("all", (0, 1, 2)), ("0,2", (0, 2)), ("2,0,2", (0, 2))])

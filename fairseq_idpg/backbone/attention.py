@@ -37,10 +37,11 @@ def added_to_scores(
 
     ``length``: T; ``padding``: B x T, or None without pads.
     """
-    if prefix is None or prefix.padding is None:
-        return None if padding is None else key_bias(padding, 0 if prefix is None else prefix.keys.size(1), dtype)
-    own = prefix.padding.new_zeros(len(prefix.padding), length) if padding is None else padding
-    return key_bias(torch.cat([prefix.padding, own], 1), 0, dtype)
+    if prefix is not None and prefix.padding is not None:
+        own = prefix.padding.new_zeros(len(prefix.padding), length) if padding is None else padding
+        return key_bias(torch.cat([prefix.padding, own], 1), 0, dtype)
+    rows = 0 if prefix is None else prefix.keys.size(1)
+    return None if padding is None else key_bias(padding, rows, dtype)
 
 
 class OpenAttention(MultiheadAttention):

@@ -42,7 +42,10 @@ def vocabulary_rows(text: Optional[str], words: WordEmbeddings, count: int) -> T
     """Embeddings of different words, drawn from the most frequent ones: count x d; raises InputError without any."""
     frequent = torch.tensor(frequent_words(words))
     if not len(frequent):
-        raise InputError("the backbone's dictionary has no words to draw prompt rows from: give --prompt-init normal")
+        raise InputError(
+            "--prompt-init vocabulary and class-labels draw words, and the backbone's dictionary has no words to draw "
+            "prompt rows from: give --prompt-init normal"
+        )
     times = max(1, -(-count // len(frequent)))
     return words.embeddings[torch.cat([frequent[torch.randperm(len(frequent))] for _ in range(times)])[:count]]
 

@@ -113,8 +113,11 @@ class LabelOrder:
         return labels if self.class_of is None else self.class_of[labels]
 
 
-def check_kind(data: str, regression: bool, num_classes: int) -> None:
+def check_kind(data: str, regression: bool, num_classes: int, from_checkpoint: bool) -> None:
     """--regression-target is for folders with scores, and for one score; else there are two classes or more.
+
+    Args:
+        from_checkpoint: the model is trained, and so has the outputs that it has.
 
     Raises:
         InputError: naming the option that disagrees with the folder.
@@ -123,9 +126,10 @@ def check_kind(data: str, regression: bool, num_classes: int) -> None:
     scores = any(label.glob("*.label"))
     classes = any(label.glob("*.idx")) or (names.is_file() and bool(read_labels(names)))  # none: without labels
     if scores and not classes and not regression:
+        other = "" if from_checkpoint else "--regression-target --num-classes 1, or "
         raise InputError(
-            f"data folder {data} has scores (label/*.label) and this model is for classes: give --regression-target "
-            "--num-classes 1, or a folder with classes"
+            f"data folder {data} has scores (label/*.label) and this model is for classes: give {other}a folder with "
+            "classes"
         )
     if classes and not scores and regression:
         raise InputError(

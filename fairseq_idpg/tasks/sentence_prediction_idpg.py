@@ -73,7 +73,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     @classmethod
     def setup_task(cls, cfg: Any, from_checkpoint: bool = False, **kwargs: Any) -> "SentencePredictionIDPGTask":
         """``from_checkpoint``: the folder may lack label names. Raises InputError where it and options do not fit."""
-        check_kind(cfg.data, cfg.regression_target, cfg.num_classes)
+        check_kind(cfg.data, cfg.regression_target, cfg.num_classes, from_checkpoint)
         check_folder(cfg.data, cfg.regression_target, may_lack_labels=from_checkpoint)
         check_position(cfg.prompt_position, has_pairs(cfg.data))
         if str(cfg.swap_pairs) == "append":

@@ -152,7 +152,7 @@ def others(mrpc):
     ("name", "message"),
     [
         ("singles", "was trained on sentence pairs, and .*singles has single sentences: give"),
-        ("scores", r"scores has scores \(label/\*.label\) and this model is for classes"),
+        ("scores", r"scores has scores \(label/\*.label\) and this model is for classes: give a folder"),
         ("three", "three/label/dict.txt has the labels 0, 1, 2, and this checkpoint was trained on 1, 0: give"),
         ("names", "names/label/dict.txt has the labels yes, no, and this checkpoint was trained on 1, 0: give"),
         ("symbols", "the dictionary of .*symbols .* is not the one that this checkpoint was trained with"),

@@ -14,6 +14,7 @@ Differs from the paper in:
 - Scores below 0 stay; the released code raises them to 0 for STS-B. Its divergence of scores is 0: no second pass here.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, List, Tuple
 
@@ -94,7 +95,7 @@ class AdaMix(AdapterMethod):
         super().__init__(cfg, geometry)
         if cfg.adamix_experts < 2:
             raise InputError(f"--adamix-experts {cfg.adamix_experts}: give 2 or more to draw from")
-        if not cfg.adamix_consistency >= 0:
+        if not 0 <= cfg.adamix_consistency < math.inf:
             raise InputError(f"--adamix-consistency {cfg.adamix_consistency}: give 0, or the factor of the divergence")
         self.consistency = cfg.adamix_consistency
         self.second_pass = self.consistency > 0

@@ -11,6 +11,7 @@ Differs from the paper in:
 - Prompts above the input, late ones, keys and values are chosen by the same weights.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional
 
@@ -70,7 +71,7 @@ class SMoP(PromptMethod):
             raise InputError(f"--smop-prompts {self.prompts}: give 2 or more to choose from")
         if not 1 <= self.chosen <= self.prompts:
             raise InputError(f"--smop-chosen {self.chosen}: give 1 to --smop-prompts {self.prompts}")
-        if not cfg.smop_balance >= 0:
+        if not 0 <= cfg.smop_balance < math.inf:
             raise InputError(f"--smop-balance {cfg.smop_balance}: give 0, or the factor of the load balance")
         self.shared = f"{self.prompts} prompts of {self.rows} rows, of which an input gets {self.chosen}"
         self.balance = cfg.smop_balance

@@ -200,6 +200,7 @@ def test_initial_values():
         ({"adamix_experts": 1}, "--adamix-experts 1: give 2 or more"),
         ({"adamix_consistency": -1.0}, "--adamix-consistency -1.0: give 0"),
         ({"adamix_consistency": float("nan")}, "--adamix-consistency nan: give 0"),
+        ({"adamix_consistency": float("inf")}, "--adamix-consistency inf: give 0"),
         ({"adapter_init_std": 0.0}, "--adapter-init-std 0.0 would give"),
     ],
 )

@@ -125,7 +125,7 @@ def test_load_balance_where_every_prompt_is_chosen():
 
 
 def test_load_balance_of_less_than_nothing():
-    for value in (-0.1, float("nan")):
+    for value in (-0.1, float("nan"), float("inf")):
         with pytest.raises(InputError, match=f"--smop-balance {value}: give 0"):
             tiny_model(method="smop", smop_balance=value)
 

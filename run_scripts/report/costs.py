@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from statistics import mean
-from typing import Any, Callable
+from typing import Any, Callable, Iterable
 
 from preprocess.errors import InputError
 
@@ -12,9 +12,9 @@ from .counts import own_logging
 from .notes import seeds_of, variants_note
 from .papers import PaperCosts
 from .render import MISSING, Table
-from .runs import Results, Run
+from .runs import Results, Run, on_one_hardware
 from .scope import Choice, take_runs
-from .scores import Score, rows_of
+from .scores import rows_of
 
 KINDS = ("training", "prediction", "convergence")
 OURS = {
@@ -57,11 +57,13 @@ def seconds_table(spec: PaperCosts, results: Results, choice: Choice) -> Table:
         raise InputError(f"--tasks {' '.join(choice.tasks)}: choose from {', '.join(spec.values['columns'])}")
     scope = take_runs(results, replace(choice, tasks=columns))
     rows, groups = rows_of(scope.done, failed=scope.failed), []
+    runs = {name: [run for score in row.values() for run in score.runs] for name, row in rows.items()}
+    timed, left_out = on_one_hardware(runs)
     kinds = [kind for kind in KINDS if kind in spec.values]
     papers = {kind: spec.values[kind] for kind in kinds}
     for name in choice.pick([*papers[kinds[0]], *rows]) if choice.rows else papers[kinds[0]]:
         for kind in kinds:
-            ours = [_mean(rows.get(name, {}).get(column), OF_RUN[kind]) for column in columns]
+            ours = [_mean(_of_task(timed.get(name, []), column), OF_RUN[kind]) for column in columns]
             theirs = [papers[kind].get(name, {}).get(column) for column in columns]
             lines = [[name, kind, "ours", *map(seconds_text, ours)]]
             if name in papers[kind]:
@@ -69,12 +71,17 @@ def seconds_table(spec: PaperCosts, results: Results, choice: Choice) -> Table:
             groups.append(lines)
     notes = [*(OURS[kind] for kind in kinds), spec.values["said"], variants_note(scope.done, "")]
     notes.append(f"ours: means over seeds {', '.join(map(str, seeds_of(scope)))} at the chosen learning rate")
+    notes += left_out
     notes.append("seconds of different machines cannot be compared, those of two rows on one machine can")
     return Table(spec.heading, 3, ["method", "of", "values", *columns], groups, notes)
 
 
-def _mean(score: Score | None, value: Callable[[Run], float | None]) -> float | None:
-    known = [found for run in (score.runs if score else ()) if (found := value(run)) is not None]
+def _of_task(runs: Iterable[Run], task: str) -> list[Run]:
+    return [run for run in runs if run["task"] == task]
+
+
+def _mean(runs: Iterable[Run], value: Callable[[Run], float | None]) -> float | None:
+    known = [found for run in runs if (found := value(run)) is not None]
     return mean(known) if known else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from statistics import median
-from typing import Callable, Iterable
+from typing import Callable, Collection, Iterable
 
 from preprocess.tasks import TASKS
 
@@ -12,7 +12,7 @@ from ..run.fairseq_train import seconds_per_update
 from .counts import only_count, own_logging
 from .notes import failures, incomplete, protocol, seeds_of
 from .render import MISSING, NOTHING, Table
-from .runs import Results, Run, has_finished, task_label
+from .runs import Results, Run, has_finished, on_one_hardware, task_label
 from .scope import Choice, take_runs
 from .scores import RowScores, Score, rows_of
 from .tables import seeds_text
@@ -41,9 +41,15 @@ def methods_table(results: Results, choice: Choice) -> Table:
     of_rows = {run["row"]: run for run in scope.done}
     names = sorted(choice.pick(rows), key=_preset_order(of_rows.values()))
     shown = {name: [rows[name].get(task) for task in choice.tasks] for name in names}
-    groups = [[[name, *_scores(scores, len(seeds)), *_costs(results, name, scores)]] for name, scores in shown.items()]
+    runs = {name: [run for score in scores if score for run in score.runs] for name, scores in shown.items()}
+    timed, left_out = on_one_hardware(runs)
+    groups = [
+        [[name, *_scores(scores, len(seeds)), *_costs(results, name, runs[name], timed[name])]]
+        for name, scores in shown.items()
+    ]
     by_k: dict[tuple[int | None, str], RowScores] = {(choice.k, name): row for name, row in rows.items()}
-    notes = [*protocol(scope, choice.tasks, "test"), *COSTS, *incomplete(by_k, seeds), *failures(scope.failed)]
+    notes = [*protocol(scope, choice.tasks, "test"), *COSTS, *left_out]
+    notes += [*incomplete(by_k, seeds), *failures(scope.failed)]
     labels = [task_label(task, choice.k) for task in choice.tasks]
     header = ["method", *(["test", "lr"] if len(labels) == 1 else labels), *COST_HEADER]
     return Table(f"Methods on {', '.join(labels)}", 1, header, groups, notes)
@@ -74,11 +80,11 @@ def _scores(scores: list[Score | None], seeds: int) -> list[str]:
     return cells
 
 
-def _costs(results: Results, row: str, scores: list[Score | None]) -> list[str]:
-    runs = [run for score in scores if score for run in score.runs]
+def _costs(results: Results, row: str, runs: Collection[Run], timed: Collection[Run]) -> list[str]:
+    """``timed``: those of the row's runs whose seconds and memory count."""
     if not runs:
         return [MISSING] * len(COST_HEADER)
-    seconds, peaks = _known(seconds_of(results, run) for run in runs), _known(run.get("peak_mib") for run in runs)
+    seconds, peaks = _known(seconds_of(results, run) for run in timed), _known(run.get("peak_mib") for run in timed)
     return [
         f"{only_count(results, row, runs):,}",
         f"{median(seconds):.3f}" if seconds else NOTHING,

@@ -12,12 +12,14 @@ from .alike import CHOSEN, FINGERPRINTS, LENGTH, TESTED, versions_of_data
 from .phrases import distinct, of_rows, places_of, rows_by_place
 from .rates import rates_notes, rates_tried
 from .runs import (
+    NOT_RECORDED,
     Run,
     architecture,
     asked_options,
     backbone_label,
     cell_label,
     grouped,
+    hardware_of,
     is_hopeless,
     is_prompted,
     kind_of,
@@ -194,7 +196,7 @@ def versions_note(runs: Iterable[Run]) -> list[str]:
     found = {name: dict.fromkeys(str(each[name]) for each in known if each.get(name)) for name in CODE}
     several = [f"{name} {', '.join(sorted(versions))}" for name, versions in found.items() if len(versions) > 1]
     notes = [f"runs of several versions of {'; '.join(several)}"] if several else []
-    hardware = sorted({run["hardware"] for run in runs if run.get("hardware")})
+    hardware = sorted({hardware_of(run) or NOT_RECORDED for run in runs})
     notes += [f"runs on {' and on '.join(hardware)}"] if len(hardware) > 1 else []
     return notes + _commits_note([run["git"] for run in runs if run.get("git")])
 

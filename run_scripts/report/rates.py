@@ -25,7 +25,7 @@ def rates_notes(rows: Mapping[Any, RowScores]) -> list[str]:
     for (k, row, *_), of_row in rows.items():
         for task, score in of_row.items():
             for other in score.others:
-                shared, place = sorted({*score.seeds} & {*other.seeds}), task_label(task, k)
+                shared, place = score.compared_on(other), task_label(task, k)
                 seeds = f"seeds {', '.join(map(str, shared))}" if shared else "no seed"
                 counts[seeds] += 1
                 names = compared.setdefault(seeds, {}).setdefault(place, [])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Hashable, Iterable, TypeVar
+from typing import Callable, Collection, Hashable, Iterable, Mapping, TypeVar
 
 from preprocess.errors import InputError
 from preprocess.tasks import TASKS
@@ -18,6 +18,7 @@ from .valid import Run, backbone_of, refuse_damage
 AnyRun = TypeVar("AnyRun")
 Shared = TypeVar("Shared", bound=Hashable)  # by the runs of a group
 SINGLE, PAIRS = "single sentences", "pairs"  # kinds of tasks
+NOT_RECORDED = "hardware that is not on record"
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,28 @@ def has_finished(run: Run) -> bool:
 def is_hopeless(run: Run) -> bool:
     """Whether a failed run would fail again: it has diverged, or there was too little memory."""
     return not has_finished(run) and run.get("reason") in REASONS
+
+
+def hardware_of(run: Run) -> str | None:
+    """What a run was made on: the names of its GPUs, or CPU; None where an older record leaves it open."""
+    torch = (run.get("versions") or {}).get("torch") or ""
+    return run.get("hardware") or ("CPU" if torch.endswith("+cpu") else None)
+
+
+def on_one_hardware(rows: Mapping[str, Collection[Run]]) -> tuple[dict[str, list[Run]], list[str]]:
+    """Of each row the runs whose seconds and memory can be compared with those of others, and a note on all else.
+
+    They are those on the hardware that most rows have runs on, of several such the one with most runs.
+    """
+    counts = Counter(hardware_of(run) for runs in rows.values() for run in runs)
+    if len(counts) < 2:
+        return {name: list(runs) for name, runs in rows.items()}, []
+    of_rows = Counter(kind for runs in rows.values() for kind in {hardware_of(run) for run in runs})
+    taken = max(counts, key=lambda kind: (of_rows[kind], counts[kind], str(kind)))
+    others = sorted(kind or NOT_RECORDED for kind in counts if kind != taken)
+    left_out = f"those on {' and on '.join(others)} left out of them"
+    note = f"seconds and memory: of the {counts[taken]} runs on {taken or NOT_RECORDED} alone, {left_out}"
+    return {name: [run for run in runs if hardware_of(run) == taken] for name, runs in rows.items()}, [note]
 
 
 def asked_options(run: Run) -> dict[str, str]:

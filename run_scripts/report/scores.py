@@ -34,6 +34,14 @@ class Score:
     def dev(self) -> float:
         return mean(run["dev"] for run in self.runs)
 
+    def compared_on(self, other: Score) -> list[int]:
+        """The seeds on which the rate of one of ``others`` was compared with this one.
+
+        Rates with as many seeds were compared on what all of them share; [] where that is nothing.
+        """
+        equal = [rate for rate in self.others if len(rate.seeds) == len(self.seeds)]
+        return sorted(set(self.seeds).intersection(other.seeds, *(rate.seeds for rate in equal if other in equal)))
+
     def dev_on(self, seeds: Collection[int]) -> float:
         """The mean over some of the seeds, as rates are compared by it."""
         return round(mean(run["dev"] for run in self.runs if run["seed"] in seeds), DIGITS)
@@ -56,7 +64,8 @@ def choose(runs: Iterable[Run], failed: Iterable[Run] = ()) -> Score | None:
     """The score of runs that differ in learning rate and seed alone.
 
     The best mean dev decides, the smaller rate where two are equal. Only rates with as many seeds as any other are
-    compared: a mean over one lucky seed of an unfinished sweep must not win. A rate at which a seed has diverged, or
+    compared, on those that all of them have, if there is one: a mean over one lucky seed of an unfinished sweep must
+    not win. A rate at which a seed has diverged, or
     found too little memory, is out, whatever its other seeds say; None where no other is left.
     """
     runs = list(runs)
@@ -64,11 +73,9 @@ def choose(runs: Iterable[Run], failed: Iterable[Run] = ()) -> Score | None:
     by_lr = grouped((run for run in runs if run["lr"] not in out), lambda run: run["lr"]).values()
     scores = [Score(tuple(sorted(group, key=lambda run: run["seed"]))) for group in by_lr]
     most = max((len(score.runs) for score in scores), default=0)
-    best = max(
-        (score for score in scores if len(score.runs) == most),
-        key=lambda score: (score.dev_on(score.seeds), -score.lr),
-        default=None,
-    )
+    rates = [score for score in scores if len(score.runs) == most]
+    shared = {seed for score in rates for seed in score.seeds if all(seed in other.seeds for other in rates)}
+    best = max(rates, key=lambda score: (score.dev_on(shared or score.seeds), -score.lr), default=None)
     return best and replace(best, others=tuple(score for score in scores if score.seeds != best.seeds))
 
 

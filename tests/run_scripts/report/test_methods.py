@@ -7,6 +7,7 @@ import pytest
 from fairseq_idpg.methods.registry import PRESETS
 from preprocess.errors import InputError
 from run_scripts.report.methods import COST_HEADER, methods_table
+from run_scripts.report.render import NOTHING
 from run_scripts.report.runs import Results
 from run_scripts.report.scope import Choice
 
@@ -52,6 +53,25 @@ def test_costs_are_of_the_runs_whose_score_is_shown(tmp_path):
         "roberta.large",
     ):
         assert said in notes
+
+
+def test_costs_are_of_runs_on_one_kind_of_hardware(tmp_path):
+    """A row of which all are on the GPU has none beside rows of the CPU; scores are of all runs."""
+    cpu = {"hardware": "CPU", "test": 70}
+    runs = [costing("prompt-tuning", 0.5, 700, seed=seed, **cpu) for seed in (1, 2, 3)]
+    runs += [costing("lora", 0.6, 800, seed=seed, **cpu) for seed in (1, 3)]
+    runs += [costing("lora", 0.06, 300, seed=2, hardware="X", test=73)]
+    runs += [costing("bitfit", 0.05, 200, seed=seed, hardware="X", test=60) for seed in (1, 2, 3)]
+    found = table(tmp_path, runs)
+    assert [cells[0] for cells in by_row(found).values()] == ["60.0±0.0", "71.0±1.7", "70.0±0.0"]
+    assert {name: cells[-2:] for name, cells in by_row(found).items()} == {
+        "prompt-tuning": ["0.500", "700"],
+        "lora": ["0.600", "800"],
+        "bitfit": [NOTHING, NOTHING],
+    }
+    assert "seconds and memory: of the 5 runs on CPU alone, those on X left out of them" in found.notes
+    alone = table(tmp_path, [run for run in runs if run["hardware"] == "X"])
+    assert by_row(alone)["bitfit"][-2:] == ["0.050", "200"] and not any("left out of" in note for note in alone.notes)
 
 
 def test_rows_are_sorted_as_the_registry(tmp_path):

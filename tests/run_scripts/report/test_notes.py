@@ -155,9 +155,12 @@ def test_runs_of_several_versions_of_the_code(tmp_path):
 
 
 def test_runs_on_several_devices():
+    """A torch without CUDA was on a CPU; of other records without hardware nobody knows."""
     runs = [made.run("a", "CR", seed, hardware=device) for seed, device in enumerate(("NVIDIA X", "CPU", None))]
-    assert versions_note(runs) == ["runs on CPU and on NVIDIA X"]
-    assert versions_note(runs[1:]) == versions_note(runs[:1]) == []
+    of_cpu = made.run("a", "CR", 3, versions={"torch": "2.13.0+cpu"})
+    assert versions_note([*runs[:2], of_cpu]) == versions_note([runs[0], of_cpu]) == ["runs on CPU and on NVIDIA X"]
+    assert versions_note(runs[1:]) == ["runs on CPU and on hardware that is not on record"]
+    assert versions_note([runs[1], of_cpu]) == versions_note(runs[:1]) == versions_note(runs[2:]) == []
 
 
 def test_runs_of_several_commits():

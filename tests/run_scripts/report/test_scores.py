@@ -34,6 +34,22 @@ def test_a_learning_rate_with_fewer_seeds_is_not_chosen():
     assert choose([made.run("a", "CR", 1, 1e-3, dev=95), *complete]).lr == 1e-4
 
 
+def of_rates(devs):
+    """Runs by learning rate and seed."""
+    return [made.run("a", "CR", seed, lr, dev) for lr, of in devs.items() for seed, dev in of.items()]
+
+
+def test_rates_with_as_many_seeds_but_others_are_compared_on_the_shared_ones():
+    """As where jobs were killed: the mean of 5e-3 is higher by a seed that 1e-3 has not."""
+    score = choose(of_rates({1e-3: {1: 55, 2: 60}, 5e-3: {1: 50, 3: 70}}))
+    assert score.lr == 1e-3 and score.compared_on(score.others[0]) == [1]
+    of_three = choose(of_rates({1e-3: {1: 55, 2: 60}, 5e-3: {1: 50, 2: 99}, 1e-2: {1: 54, 3: 90}, 1e-4: {2: 99}}))
+    assert of_three.lr == 1e-3 and of_three.seeds == (1, 2)  # all three share seed 1 alone
+    assert [(other.lr, of_three.compared_on(other)) for other in of_three.others] == [(1e-2, [1]), (1e-4, [2])]
+    apart = choose(of_rates({1e-3: {1: 55}, 5e-3: {2: 60}}))
+    assert apart.lr == 5e-3 and apart.compared_on(apart.others[0]) == []
+
+
 def test_of_equal_dev_scores_the_smaller_rate_wins():
     equal = [made.run("a", "CR", 1, lr, dev=85) for lr in (1e-3, 1e-4, 5e-3)]
     assert choose(equal).lr == 1e-4

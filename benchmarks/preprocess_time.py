@@ -3,8 +3,8 @@
     python benchmarks/preprocess_time.py --vocab checkpoints/gpt2_bpe [--file TEXT] [--lines 200000]
 
 fairseq's way: ``examples/roberta/multiprocessing_bpe_encoder.py`` writes GPT-2 ids as text, then ``fairseq-preprocess``
-makes the binary files; both as whole processes with one worker. Ours: one process, one worker. The two take turns;
-medians. The memory of ours is measured on the file and on one four times as large.
+makes the binary files; both as whole processes with one worker. Ours: one process, with one worker and with two. They
+take turns; medians. The memory of ours is measured on the file and on one four times as large.
 
 Without ``--file``, lines are drawn from the vocabulary: words as frequent as English ones (Zipf), 5 to 40 a line.
 """
@@ -30,6 +30,7 @@ from step_measure import ROOT, write_json
 from step_settings import positive
 
 from preprocess.errors import InputError, command_line
+from preprocess.sources import Source
 
 PEAK = (
     "import resource, runpy, sys; sys.argv = sys.argv[1:]\ntry: runpy.run_module('preprocess', run_name='__main__')\n"
@@ -106,16 +107,19 @@ def main() -> None:
     args.vocab = args.vocab.resolve()
     with tempfile.TemporaryDirectory() as work:
         out = Path(work)
-        lines = args.file.read_text(encoding="utf-8").splitlines() if args.file else text_lines(args.vocab, args.lines)
+        given = [line for _, line in Source.file(args.file).lines()] if args.file else None
+        lines = given if given is not None else text_lines(args.vocab, args.lines)
         lines = [line.replace("\t", " ") for line in lines[: args.lines]]
         text, table = write(out, lines)
-        pairs = [(fairseq_way(text, args.vocab, out), our_way(table, args.vocab, out)) for _ in range(args.rounds)]
+        pairs, of_two = [], []
+        for _ in range(args.rounds):
+            of_two.append(our_way(table, args.vocab, out, workers=2)[0])
+            pairs.append((fairseq_way(text, args.vocab, out), our_way(table, args.vocab, out)))
         for end in ("bin", "idx"):
             made, wanted = out / f"ours-bin/input0/train.{end}", out / f"fairseq/train.{end}"
             assert made.read_bytes() == wanted.read_bytes(), f"{made} differs from {wanted}"
         large = our_way(write(out, lines, 4)[1], args.vocab, out)[1]
-        two, _ = our_way(table, args.vocab, out, workers=2)
-    theirs, ours = median(pair[0] for pair in pairs), median(pair[1][0] for pair in pairs)
+    theirs, ours, two = median(pair[0] for pair in pairs), median(pair[1][0] for pair in pairs), median(of_two)
     peak = median(pair[1][1] for pair in pairs)
     print(f"{len(lines):,} lines, median of {args.rounds} rounds, whole processes, {os.cpu_count()} cores")
     print(f"{'':20}{'seconds':>10}{'lines/s':>12}")

@@ -88,6 +88,15 @@ def zip_member(archive: zipfile.ZipFile, source: Path) -> str:
     return names[0]
 
 
+def is_number(field: bytes) -> bool:
+    """Whether it may be one that is out of its place; nothing, between two spaces, may be too."""
+    try:
+        float(field or b"0")
+    except ValueError:
+        return False
+    return True
+
+
 def from_lines(lines: Iterable[bytes], source: Path, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """As ``read_vectors``; of a word that stands in several lines, the last counts."""
     wanted = {word.encode(): row for row, word in enumerate(words)}
@@ -99,6 +108,8 @@ def from_lines(lines: Iterable[bytes], source: Path, words: Sequence[str]) -> tu
         word, _, numbers = line.rstrip().partition(b" ")
         fields = numbers.count(b" ") + 1 if numbers else 0
         if fields != dim:
+            if 0 <= dim < fields and not any(map(is_number, line.rstrip().rsplit(b" ", dim)[0].split(b" ")[1:])):
+                continue  # a word with spaces in it, as large files have some, is no word of a text
             if dim >= 0 or fields == 0:
                 expected = f", line 1 has {dim}" if dim >= 0 else ""
                 raise InputError(f"--vectors {source} line {number} has {fields} numbers{expected}: {FORM}")

@@ -21,6 +21,7 @@ from typing import Sequence
 
 from preprocess.errors import command_line
 from preprocess.flags import named_path
+from preprocess.sources import Source
 from preprocess.writing import write_text
 
 from .__main__ import main as report
@@ -55,7 +56,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser("python -m run_scripts.report.pages", description=(__doc__ or "").split(":")[0])
     parser.add_argument("pages", metavar="PAGE", type=named_path, nargs="+")
     for page in parser.parse_args(argv).pages:
-        write_text(page, renewed(page.read_text(encoding="utf-8"), drawn=True))
+        text = "".join(f"{line}\n" for _, line in Source.file(page).lines())
+        write_text(page, renewed(text, drawn=True))
 
 
 if __name__ == "__main__":

@@ -17,11 +17,14 @@ NO_BPE = {"encoder.json": '{"\u0120red": 0, "\u0120blue": 1}', "vocab.bpe": "#ve
         (many_tasks, ["x.pt", "--text", "none.txt", "--rounds", "0"], "error: --rounds 0 is too small: give 1 or more"),
         (many_tasks, ["x.pt", "--text", "none.txt"], "error: --text none.txt is not a file: name one"),
         (preprocess_time, ["--rounds", "0"], "error: --rounds 0 is too small: give 1 or more"),
+        (preprocess_time, ["--file", "none"], "error: none does not exist or is not a file: name the file to read"),
+        (preprocess_time, ["--file", "latin.txt"], "error: latin.txt line 1: byte 0xe9 is not UTF-8: convert the file"),
         (preprocess_time, ["--vocab", "none"], "/none/encoder.json: No such file or directory"),
     ],
 )
 def test_in_one_line(script, words, said, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
     monkeypatch.setattr(sys, "argv", [script.__name__, *words])
     with pytest.raises(SystemExit) as raised:
         script.main()

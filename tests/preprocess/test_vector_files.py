@@ -7,6 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 
+from preprocess.vector_files import read_vectors
 from tests.preprocess.glove_data import TRAIN, VECTORS, check, glove, glove_text
 
 
@@ -111,6 +112,12 @@ def infinite_array(folder):
     return as_array(folder, array=np.full((len(VECTORS), 3), np.inf))
 
 
+def test_words_with_spaces_are_passed_over(tmp_path):
+    path = text(b"a 1 2\nof a@b.c 3 4\n. . . 5 6\nof 7 8\n")(tmp_path)
+    vectors, known = read_vectors(path, ["of", ".", "a"])
+    assert vectors.tolist() == [[7, 8], [0, 0], [1, 2]] and known.tolist() == [True, False, True]
+
+
 @pytest.mark.parametrize(
     "make, message",
     [
@@ -120,6 +127,7 @@ def infinite_array(folder):
         (text(b"x 1 2\ngood 1 2 3\n"), "v.txt line 2 has 3 numbers, line 1 has 2: a GloVe file has"),
         (text(b"x 1 2\n\ngood 1 2\n"), "v.txt line 2 has 0 numbers, line 1 has 2"),
         (text(b"x 1 2\ny  1 2\n"), "v.txt line 2 has 3 numbers, line 1 has 2"),
+        (text(b"x 1 2\ngood 1 2y 3 4\n"), "v.txt line 2 has 4 numbers, line 1 has 2"),
         (text(b"x 1 2\ngood 1 two\n"), "v.txt line 2: could not convert string to float: b'two': a GloVe file has"),
         (text(b"word vectors here\n"), "v.txt line 1: could not convert string to float: b'vectors'"),
         (text(b"good 1 nan\n"), "v.txt line 1 has a number that is not finite"),

@@ -98,6 +98,14 @@ def test_the_summary_of_results_is_that_of_its_tables(without):
         assert papers == (", ".join(printed) or "-")
 
 
+def test_a_page_that_is_no_text(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_bytes(b"caf\xe9\n")
+    with pytest.raises(SystemExit, match="page.md line 1: byte 0xe9 is not UTF-8: convert the file"):
+        main([str(page)])
+    assert page.read_bytes() == b"caf\xe9\n"
+
+
 def arguments_of(drawn: tuple[str, re.Match]) -> list[str]:
     return shlex.split(drawn[1]["arguments"])
 

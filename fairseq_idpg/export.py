@@ -69,8 +69,8 @@ def check_target(target: Path, overwrite: bool) -> None:
         raise InputError(f"{target.parent} is a file: name another folder")
     if not os.path.lexists(target):
         return
-    ours = target.is_dir() and {entry.name for entry in target.iterdir()} <= {TENSORS, CONFIG, CARD}
-    if not ours:
+    held = {entry.name for entry in target.iterdir()} if target.is_dir() else {""}
+    if held and not {TENSORS, CONFIG} <= held <= {TENSORS, CONFIG, CARD}:
         raise InputError(f"{target} is something else than a folder to share: name another")
     if not overwrite:
         raise InputError(

@@ -28,6 +28,7 @@ from .inference.sharing import name_and_path
 from .inference.writing import FORMATS, Writer, standard_output
 
 CHUNK = 8192  # texts that are sorted by length together
+LARGEST_BATCH = 2**31  # fairseq's batches are counted in 64 bits
 OTHER_FORMATS = {f".{form}" for form in FORMATS} - {".tsv"} | {".json"}
 # suffix of --text -> what a file of that name holds, with lines that are no sentences, and how it is read
 NO_SENTENCES = {
@@ -68,6 +69,8 @@ def check(args: argparse.Namespace) -> None:
     """Refuses options that contradict each other."""
     if args.batch_size < 1:
         raise InputError(f"--batch-size {args.batch_size} is no size: give 1 or more")
+    if args.batch_size > LARGEST_BATCH:
+        raise InputError(f"--batch-size {args.batch_size}: give {LARGEST_BATCH} or less")
     if (args.data is None) == (args.text is None):
         given = f"not both DATA-bin {args.data} and --text {args.text}" if args.data else "none was given"
         raise InputError(f"give sentences with --text FILE (-: standard input), or a binarized folder; {given}")

@@ -140,7 +140,9 @@ def predict_split(model: Any, task: Any, split: str, batch_size: int = 64, progr
             targets.update(zip(ids, sample["target"].view(-1).tolist()))
     model.check_backbone()
     rows = np.stack([outputs[i] for i in range(len(dataset))])
-    unusable = np.flatnonzero(~np.isfinite(rows).all(1))
+    scale = (model.kept[SECTION].of_model.scale or 1.0) if task.cfg.regression_target else 1.0
+    with np.errstate(over="ignore"):
+        unusable = np.flatnonzero(~np.isfinite(rows * scale).all(1))
     if len(unusable):
         raise InputError(
             f"{len(unusable)} of {len(rows)} predictions of split {split} are not finite, the first that of line "
@@ -148,5 +150,5 @@ def predict_split(model: Any, task: Any, split: str, batch_size: int = 64, progr
         )
     labels = None if not targets else np.asarray([targets[i] for i in range(len(dataset))])
     if task.cfg.regression_target:
-        return SplitPredictions(rows[:, 0], labels, [], model.kept[SECTION].of_model.scale or 1.0)
+        return SplitPredictions(rows[:, 0], labels, [], scale)
     return SplitPredictions(rows, labels, class_names(task.label_dictionary))

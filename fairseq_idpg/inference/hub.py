@@ -29,7 +29,8 @@ def from_pretrained(path: Union[str, Path], checkpoint_file: str, **options: Any
 
 def rows_of(tokens: Tensor) -> Tensor:
     """B x T of T tokens, or of B x T; raises InputError for anything else."""
-    if isinstance(tokens, Tensor) and tokens.dim() in (1, 2) and tokens.numel() and not tokens.is_floating_point():
+    is_row = isinstance(tokens, Tensor) and tokens.dim() in (1, 2) and tokens.numel()
+    if is_row and tokens.dtype in (torch.int64, torch.int32):
         return tokens if tokens.dim() == 2 else tokens[None]
     given = f"{tokens.dtype} {tuple(tokens.shape)}" if isinstance(tokens, Tensor) else repr(tokens)
     raise InputError(f"{given:.60} is no row of tokens, and not some of them: make them with encode")
@@ -67,8 +68,11 @@ class IDPGHubInterface(nn.Module):
 
     def decode(self, tokens: Tensor) -> Union[str, List[str]]:
         """The sentence of T tokens, or the two of a pair, as the encoder puts pieces together."""
-        ids = tokens.tolist()
-        texts = self.predictor.text.decode([ids[start : end - 1] for start, end in self._sentences(tokens, "tokens")])
+        row, *more = rows_of(tokens)
+        if more:
+            raise InputError(f"decode takes the tokens of one row, not of {len(tokens)}: give each by itself")
+        ids = row.tolist()
+        texts = self.predictor.text.decode([ids[start : end - 1] for start, end in self._sentences(row, "tokens")])
         return texts[0] if len(texts) == 1 else texts
 
     def extract_features(self, tokens: Tensor, return_all_hiddens: bool = False) -> Union[Tensor, List[Tensor]]:

@@ -184,7 +184,7 @@ def find_device(device: Device, fp16: bool, what: str) -> torch.device:
         device = usual_device(cpu=False)
     try:
         found = torch.empty(0, device=device).device
-    except (RuntimeError, AssertionError) as error:
+    except (RuntimeError, AssertionError, TypeError) as error:
         reason = reason_of(error, 120)
         raise InputError(f"device {device} cannot be used ({reason}): name another, such as cpu") from None
     if fp16 and found.type == "cpu":
@@ -194,7 +194,7 @@ def find_device(device: Device, fp16: bool, what: str) -> torch.device:
 
 def check_backbone(cfg: Any, what: str) -> None:
     """Raises InputError where the backbone of a checkpoint without one in it is gone."""
-    if not os.path.isfile(cfg.backbone) and not (cfg.save_full_model or cfg.no_freeze_backbone):
+    if not os.path.isfile(cfg.backbone or "") and not (cfg.save_full_model or cfg.no_freeze_backbone):
         named = spelled("backbone", what)
         raise InputError(f"the backbone of {what}, {cfg.backbone}, is not there: say with {named} where it is now")
 
@@ -207,4 +207,4 @@ def usual_places(path: str, cfg: Any) -> Iterator[Path]:
         recorded = Record()
     if recorded.vocab:
         yield Path(recorded.vocab)
-    yield from (Path(os.path.abspath(place)).parent for place in (cfg.model.backbone, path))
+    yield from (Path(os.path.abspath(place)).parent for place in (cfg.model.backbone, path) if place)

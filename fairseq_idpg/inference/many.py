@@ -87,9 +87,13 @@ class ManyTasks:
             self._chosen([name])
             self.tasks = {task: predictor for task, predictor in self.tasks.items() if task != name}
 
-    def _chosen(self, names: Optional[Iterable[str]]) -> Dict[str, Predictor]:
+    def _chosen(self, names: Any) -> Dict[str, Predictor]:
         tasks = self.tasks
-        chosen = list(tasks) if names is None else [names] if isinstance(names, str) else list(dict.fromkeys(names))
+        one = isinstance(names, str) or not isinstance(names, Iterable)
+        given = list(tasks) if names is None else [names] if one else list(names)
+        if not all(isinstance(name, str) for name in given):
+            raise InputError(f"tasks are given by their names, not {names!r:.60}: choose among {', '.join(tasks)}")
+        chosen = list(dict.fromkeys(given))
         for name in chosen:
             if name not in tasks:
                 raise InputError(f"task {name} is not here: choose among {', '.join(tasks) or 'none'}")
@@ -162,7 +166,7 @@ class ManyTasks:
         self, reading: Reading, logits: Tensor, numbers: List[int], name: Callable[[int], str]
     ) -> List[Prediction]:
         predictor, inputs = reading.predictor, [reading.inputs[number] for number in numbers]
-        check_finite(logits, numbers, lambda number: f"task {reading.task}: {name(number)}")
+        check_finite(predictor.in_scale(logits), numbers, lambda number: f"task {reading.task}: {name(number)}")
         answers = predictor.answers(logits, [each.labels for each in inputs])
         cut = reading.cut[numbers].tolist()
         return [Prediction(text=each.text, **answer, cut=c) for each, answer, c in zip(inputs, answers, cut)]

@@ -53,7 +53,7 @@ def check_list(texts: Any) -> None:
 
 
 def check_finite(logits: Tensor, numbers: Sequence[int], name: Callable[[int], str]) -> None:
-    """Raises ModelFault where B x classes logits, of the inputs with these numbers, are not finite."""
+    """Raises ModelFault where B x classes logits or scores, of the inputs with these numbers, are not finite."""
     wrong = (~logits.isfinite().all(1)).nonzero().flatten().tolist()
     if wrong:
         raise ModelFault(f"the prediction of {name(numbers[wrong[0]])} is not finite: give another checkpoint")
@@ -163,7 +163,7 @@ class Predictor:
             if means is not None:
                 net_input["representation"] = means[batch]
             logits, states, rows = self.run(net_input, features, prompts)
-            check_finite(logits, batch, name)
+            check_finite(self.in_scale(logits), batch, name)
             answers = self.answers(logits, [inputs[number].labels for number in batch])
             for place, (number, answer) in enumerate(zip(batch, answers)):
                 predictions[number] = Prediction(
@@ -242,6 +242,10 @@ class Predictor:
         rows = copied(seen.rows.expand(len(logits), -1, -1)) if seen.rows is not None else None
         return logits.float().cpu(), states, rows
 
+    def in_scale(self, logits: Tensor) -> Tensor:
+        """B x 1 scores in the task's own scale; the logits of classes as they are."""
+        return logits * (self.record.scale or 1.0) if self.record.regression else logits
+
     def answers(self, logits: Tensor, labels: Sequence[List[str]]) -> Iterator[Dict[str, Any]]:
         """Label and probabilities, or the score in the task's own scale, for each row of B x classes logits.
 
@@ -249,7 +253,7 @@ class Predictor:
             labels: B, the classes of each row in the order of its logits.
         """
         if self.record.regression:
-            yield from ({"score": score} for score in (logits[:, 0] * (self.record.scale or 1.0)).tolist())
+            yield from ({"score": score} for score in self.in_scale(logits)[:, 0].tolist())
             return
         for best, row, names in zip(logits.argmax(1).tolist(), logits.softmax(1).tolist(), labels):
             yield {"label": names[best], "probabilities": dict(zip(names, row))}

@@ -59,7 +59,7 @@ def load_dictionary(path: str) -> Dictionary:
     """
     try:
         return SentencePredictionTask.load_dictionary(path)
-    except (OSError, RuntimeError, ValueError) as error:
+    except Exception as error:  # fairseq raises that, of bytes that are no UTF-8
         raise InputError(f"{path} is not a dictionary ({error}): name a dict.txt or a binarized folder") from None
 
 

@@ -21,6 +21,7 @@ from fairseq.models.roberta.model import RobertaModel, base_architecture
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
 from preprocess.flags import LARGEST_SEED, flag_name
+from preprocess.readers import is_text
 
 from ..arguments import TASK
 from ..errors import InputError
@@ -33,7 +34,14 @@ KNOWN_TASKS = (TASK, "sentence_prediction")
 KNOWN_CRITERIONS = ("sentence_prediction_idpg", "sentence_prediction")
 # Where options that stand in the checkpoint's other sections are looked up; the rest of them builds nothing.
 PARENTS = ("common", "dataset", "distributed_training", "optimization", "checkpoint")
-LARGEST = 2**16  # a size in the model's options above it could only fill the memory
+LARGEST = 2**16  # a size in the model's or the task's options above it could only fill the memory
+SIZES = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads")
+# Options that name files of the training, which the system may have given names that are no text.
+PATHS: Dict[str, Tuple[str, ...]] = {
+    "task": ("data", "representation_cache", "state_cache"),
+    "model": ("backbone", "head_init_from", "prompt_init_from", "source_prompts", "spot_target", "spot_embeddings"),
+    "criterion": (),
+}
 REMEDY = "give a checkpoint of --task sentence_prediction_idpg with --arch roberta_idpg"
 
 Options = Dict[str, Any]
@@ -66,7 +74,8 @@ def buildable(state: Mapping[str, Any], what: str) -> Dict[str, Optional[Options
     }
     ours = model is not RobertaModel
     built = {section: typed(found[section], types[section], what, report=ours) for section in types}
-    _check_sizes(built["model"], what)
+    for section, options in built.items():
+        _check_values({name: value for name, value in options.items() if name not in PATHS[section]}, what)
     seed = built["task"].get("seed")
     if seed is not None and not 0 <= seed <= LARGEST_SEED:
         raise InputError(f"{what} says --seed {shown(seed)}, and seeds go from 0 to 2^32 - 1: give another")
@@ -95,7 +104,7 @@ def check_overrides(options: Mapping[Any, Any], what: str) -> None:
         unknown = next((name for name in given if name not in types[owner] or name == "_name"), None)
         if unknown is not None:
             raise InputError(f"{what}: {shown(unknown)} is no option of {owner}: leave it out")
-        _check_sizes(typed(given, types[owner], what), what)
+        _check_values(typed(given, types[owner], what), what)
 
 
 def check_is_roberta(state: Mapping[str, Any], what: str) -> Options:
@@ -211,10 +220,16 @@ def fits(value: Any, kind: Any) -> bool:
     return type(value) is kind
 
 
-def _check_sizes(options: Options, what: str) -> None:
+def _check_values(options: Options, what: str) -> None:
+    """What types leave open: sizes, shares, and texts that can be written."""
     for name, value in options.items():
-        if type(value) is int and abs(value) > LARGEST and name not in ("min_params_to_wrap", "seed"):
+        size, number = type(value) is int and name not in ("min_params_to_wrap", "seed"), type(value) in (int, float)
+        if size and (abs(value) > LARGEST or name in SIZES and value < 1):
             raise InputError(f"{what} says {flag_name(name)} {shown(value)}, which no model has: give another")
+        if number and name.endswith("dropout") and not 0 <= value < 1:
+            raise InputError(f"{what} says {flag_name(name)} {shown(value)}, which is no share: give another")
+        if isinstance(value, str) and not is_text(value):
+            raise InputError(f"{what} says {flag_name(name)} {shown(value)}, which is no text: give another")
 
 
 def _parents(state: Mapping[str, Any]) -> Dict[str, Any]:

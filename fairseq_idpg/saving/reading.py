@@ -188,6 +188,8 @@ def _check_weights(state: Any) -> None:
             raise Damaged(f"its {name} is no tensor")
         if name == EXTRA_STATE and not isinstance(value, dict):
             raise Damaged("it keeps nothing by names")
+        if name == FINGERPRINT and (value.dtype != torch.uint8 or value.shape != (32,)):
+            raise Damaged(f"its {name} is no fingerprint")
     for tensor in _tensors(state):
         if tensor.dtype not in DTYPES:
             raise Damaged(f"it holds numbers of the type {tensor.dtype}")

@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 from fairseq.data import Dictionary
 
 from preprocess.meanings import counterparts
+from preprocess.readers import is_text
 
 from ..errors import InputError
 from .tensors import EXTRA_STATE
@@ -58,19 +59,19 @@ class Record:
 
 
 def _names(value: Any) -> bool:
-    strings = isinstance(value, list) and all(isinstance(name, str) for name in value)
+    strings = isinstance(value, list) and all(map(is_text, value))
     return strings and len(set(value)) == len(value) > 0
 
 
 def _tokens(value: Any) -> bool:
     return isinstance(value, dict) and all(
-        isinstance(name, str) and (token is None or type(token) is int) for name, token in value.items()
+        is_text(name) and (token is None or type(token) is int) for name, token in value.items()
     )
 
 
 def is_fingerprints(value: Any) -> bool:
     """Whether it is a mapping of texts, such as names, to texts."""
-    return isinstance(value, dict) and all(isinstance(text, str) for pair in value.items() for text in pair)
+    return isinstance(value, dict) and all(is_text(text) for pair in value.items() for text in pair)
 
 
 def _of(*kinds: type) -> Callable[[Any], bool]:
@@ -86,6 +87,7 @@ VALID: Dict[str, Callable[[Any], bool]] = {
     "prompt_position": _of(int),
     "max_length": lambda value: type(value) is int and value > 0,
     "vectors": is_fingerprints,
+    "vocab": _of(str),  # a folder, whose name the system may have taken although it is no text
 }
 
 
@@ -98,7 +100,7 @@ def read_record(state: Any, source: str = "this checkpoint") -> Record:
     known = [field.name for field in fields(Record)]
     values = {name: state.get(name) for name in known} if isinstance(state, Mapping) else {"": state}
     for name, value in values.items():
-        if name not in known or (value is not None and not VALID.get(name, _of(str))(value)):
+        if name not in known or (value is not None and not VALID.get(name, is_text)(value)):
             raise InputError(
                 f"the record of {source} is damaged ({name or 'record'}: {value!r:.60}): give another copy"
             )
@@ -118,7 +120,7 @@ def symbols_fingerprint(dictionary: Dictionary) -> str:
 
 def listed(labels: Optional[List[str]]) -> str:
     """Label names for a message, the first few of many."""
-    return ", ".join(labels[:8] + ["..."] * (len(labels) > 8)) if labels else "unknown"
+    return ", ".join([f"{label:.60}" for label in labels[:8]] + ["..."] * (len(labels) > 8)) if labels else "unknown"
 
 
 def _differ(one: Record, other: Record, name: str) -> bool:

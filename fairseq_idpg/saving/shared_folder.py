@@ -19,7 +19,7 @@ from preprocess.readers import distinct
 from ..arguments import TASK
 from ..errors import InputError
 from .checksum import carry_checksum, digest_of
-from .configuration import OUR_MODEL, shown
+from .configuration import OUR_MODEL, PATHS, shown
 from .record import SECTION
 from .tensors import EXTRA_STATE, FINGERPRINT, as_fingerprint
 
@@ -29,11 +29,8 @@ LARGEST_CONFIG = 10**6  # bytes
 REMEDY = "give one that python -m fairseq_idpg.export wrote"
 # Options that are left out: files of the training, and names that are the same in every folder.
 FILES: Dict[str, Tuple[str, ...]] = {
-    "task": ("_name", "data", "representation_cache", "state_cache"),
-    "model": (
-        *("_name", "backbone", "head_init_from", "prompt_init_from"),
-        *("source_prompts", "spot_target", "spot_embeddings"),
-    ),
+    "task": ("_name", *PATHS["task"]),
+    "model": ("_name", *PATHS["model"]),
     "criterion": (),
 }
 SECTIONS = tuple(FILES)

@@ -55,7 +55,12 @@ def check_same_heads(state: State, whole: State, ours: bool) -> None:
     for name, shapes in theirs.items():
         missing = [part for part in WEIGHTS if part not in shapes]
         if missing:
-            raise InputError(f"this checkpoint holds a part of the head {name} only, without {missing[0]}: {ANOTHER}")
+            raise InputError(
+                f"this checkpoint holds a part of the head {name:.60} only, without {missing[0]}: {ANOTHER}"
+            )
+        if len(shapes["out_proj.weight"]) != 2:
+            shape = shapes["out_proj.weight"]
+            raise InputError(f"this checkpoint's head {name:.60} is {shape}, and no outputs x width: {ANOTHER}")
     if not ours or theirs == own:
         return
     if set(theirs) != set(own):
@@ -84,7 +89,7 @@ def heads(state: State) -> Dict[str, Dict[str, List[int]]]:
 
 
 def _named(found: Dict[str, Dict[str, List[int]]]) -> str:
-    return "no head" if not found else f"the head {', '.join(sorted(found))}"
+    return "no head" if not found else "the head " + ", ".join(f"{name:.60}" for name in sorted(found)[:8])
 
 
 def take_encoder(state: State, whole: State) -> None:

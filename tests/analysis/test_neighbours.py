@@ -200,6 +200,7 @@ def test_bad_options(place, pairs, idpg, task_prompt, tmp_path):
         ([idpg, "--dict", place / "vocab" / "dict.txt"], "holds numbers of pieces .*: name .* --bpe gpt2 --vocab"),
         ([idpg, "--dict", other, *encoder], "differs from .*dict.txt: name with --bpe and --vocab the encoder"),
         ([idpg, "--dict", tmp_path / "nowhere"], "nowhere is not a dictionary .*: name a dict.txt"),
+        ([idpg, "--dict", idpg], "is not a dictionary .*: name a dict.txt"),
         ([idpg, "--dict", pairs, "--vocab", tmp_path], "--vocab .* has no dict.txt"),
         (["nowhere.pt", "--dict", pairs], "CHECKPOINT nowhere.pt is not a fairseq checkpoint"),
     ):

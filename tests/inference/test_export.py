@@ -247,8 +247,12 @@ def test_only_folders_to_share_are_replaced(shared_copy, idpg, tmp_path):
     assert config_of(shared_copy) == before
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("x")
-    with pytest.raises(InputError, match="is something else than a folder to share"):
-        export(str(idpg("singles")), str(tmp_path / "mine"), overwrite=True)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "README.md").write_text("x")
+    for folder in ("mine", "notes"):
+        with pytest.raises(InputError, match="is something else than a folder to share"):
+            export(str(idpg("singles")), str(tmp_path / folder), overwrite=True)
+    assert (tmp_path / "notes" / "README.md").read_text() == "x"
     with pytest.raises(InputError, match="thesis.tex is a file: name another folder$"):
         export(str(idpg("singles")), str(tmp_path / "mine" / "thesis.tex" / "shared"))
     with pytest.raises(InputError, match="^/dev/null is a file: name another folder$"):

@@ -96,13 +96,22 @@ def test_other_tokens_are_refused(hub, tokens):
         (torch.tensor([0.0, 5.0, 2.0]), r"torch.float32 \(3,\)"),
         (torch.zeros(1, 1, 3, dtype=torch.long), r"torch.int64 \(1, 1, 3\)"),
         (torch.zeros(0, 3, dtype=torch.long), r"torch.int64 \(0, 3\)"),
+        (torch.zeros(3, dtype=torch.uint8), r"torch.uint8 \(3,\)"),
     ],
 )
 def test_what_is_no_tensor_of_tokens_is_refused(hub, tokens, said):
     model = hub("singles")
-    for read in (model.extract_features, lambda tokens: model.predict(HEAD, tokens)):
+    for read in (model.extract_features, lambda tokens: model.predict(HEAD, tokens), model.decode):
         with pytest.raises(InputError, match=f"^{said} is no row of tokens, and not some of them: make them with enc"):
             read(tokens)
+
+
+def test_one_row_is_decoded(hub):
+    model = hub("singles")
+    row = model.encode("red cat")
+    assert model.decode(row[None]) == model.decode(row.int()) == "red cat"
+    with pytest.raises(InputError, match="^decode takes the tokens of one row, not of 2: give each by itself$"):
+        model.decode(row.repeat(2, 1))
 
 
 @pytest.mark.parametrize("row", [[1, 0, 5, 6, 2], [0, 5, 1, 6, 2], [1, 0, 5, 2, 1]])

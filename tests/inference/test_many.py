@@ -156,6 +156,9 @@ def test_some_tasks_and_one_of_them(many, together):
     assert many.predict([]) == []
     with pytest.raises(InputError, match="tasks is empty: choose among m-idpg, "):
         many.predict(texts, tasks=[])
+    for tasks in (3, [["lora"]], [None]):
+        with pytest.raises(InputError, match="^tasks are given by their names, not .*: choose among m-idpg, "):
+            many.predict(texts, tasks=tasks)
     with pytest.raises(InputError, match="takes a list of texts, not {'sentence'"):
         many.predict({"sentence": "red cat"})
 

@@ -29,6 +29,7 @@ LEAST = {
     **dict.fromkeys(("seed", "max_epoch", "max_update", "init_token", "separator_token", "save_interval_updates"), 0),
     **dict.fromkeys(("batch_size", "batch_size_valid", "max_tokens", "max_tokens_valid", "update_freq"), 1),
     **dict.fromkeys(("save_interval", "validate_interval", "log_interval", "required_batch_size_multiple"), 1),
+    **dict.fromkeys(("end_learning_rate", "lr_shrink"), 0),
     **dict.fromkeys(("total_num_update", "fp16_init_scale", "fp16_scale_window"), 1),
 }
 # options of which fairseq-train reads Python out of a text, as their defaults are those of others -> their kind

@@ -24,6 +24,7 @@ from tests.folders import ROOT, training_arguments
 from tests.helpers import dictionary
 
 DICTIONARY = dictionary()
+DECAY = ("--lr-scheduler", "polynomial_decay", "--total-num-update", "9")
 ON_CPUS = ("--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp")
 
 
@@ -34,8 +35,8 @@ def composed(args):
 
 def test_usual_arguments_pass():
     check_arguments(training_arguments())
-    decay = ("--lr-scheduler", "polynomial_decay", "--total-num-update", "9")
-    check_arguments(training_arguments("--optimizer", "grouped_adam", *decay, "--lr", "1e-3,1e-4"))
+    check_arguments(training_arguments("--optimizer", "grouped_adam", *DECAY))
+    check_arguments(training_arguments("--optimizer", "grouped_adam", "--lr", "1e-3,1e-4"))
     for precision in (["--fp16", "--fp16-no-flatten-grads"], ["--memory-efficient-fp16"], ["--bf16"], ["--amp"]):
         check_arguments(training_arguments(*precision))
 
@@ -54,6 +55,8 @@ def test_usual_arguments_pass():
         (["--clip-norm", "nan"], "--clip-norm nan is no finite number"),
         (["--optimizer", "grouped_adam", "--head-lr", "nan"], "--head-lr nan is no finite number"),
         (["--seed", "-1"], "--seed -1 is too small"),
+        (["--lr-shrink=-1"], "--lr-shrink -1.0 is too small: give 0 or more"),
+        ([*DECAY, "--end-learning-rate=-1"], "--end-learning-rate -1.0 is too small: give 0 or more"),
         (["--seed", "4294967296"], "--seed 4294967296 is too large"),
         (["--batch-size", "0"], "--batch-size 0 is too small: give 1 or more"),
         (["--update-freq", "0"], "--update-freq 0 is too small: give 1 or more"),

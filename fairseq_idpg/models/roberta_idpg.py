@@ -24,6 +24,7 @@ from ..backbone.skipped_draws import SkippedDraws
 from ..errors import InputError
 from ..methods.base import Geometry, Method
 from ..methods.registry import find_preset
+from ..out_of_memory import taking_memory
 from ..representations.kinds import pass_representation
 from .checkpoint import SavesTrainableOnly
 from .config import RobertaIDPGConfig, fill_method_options, predicts_words
@@ -52,7 +53,8 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         self.encoder.sentence_encoder.requires_grad_(args.no_freeze_backbone)
         if predicts_words(args):
             self.encoder.lm_head.requires_grad_(args.no_freeze_backbone)
-        self.method: Optional[Method] = find_preset(args.method).build(args, Geometry.of(args))
+        with taking_memory(f"--method {args.method}", "give smaller sizes"):
+            self.method: Optional[Method] = find_preset(args.method).build(args, Geometry.of(args))
         if self.method is not None:
             # without a method it draws what fairseq's draws, and computes what fairseq's computes
             drop_quickly(self.encoder.sentence_encoder)

@@ -18,7 +18,7 @@ from ..errors import InputError
 PACKAGES = {"cpu_adam": "deepspeed", "lamb": "apex"}  # optimizer -> the package that it is of
 COMPOSITE = {"optimizer": "composite", "lr_scheduler": "pass_through"}
 PAIRS = {"adam_betas": "(0.9, 0.98)", "adamax_betas": "(0.9, 0.999)", "adafactor_eps": "(1e-30, 1e-3)"}
-ONE_RATE = ("cosine", "inverse_sqrt", "reduce_lr_on_plateau", "tri_stage", "triangular")
+ONE_RATE = ("cosine", "inverse_sqrt", "polynomial_decay", "reduce_lr_on_plateau", "tri_stage", "triangular")
 
 
 def literal(text: str) -> Any:
@@ -98,6 +98,13 @@ def _check_schedule(name: str, args: Namespace) -> None:
         raise InputError(f"--warmup-updates 0 with {schedule}, which divides by it: give 1 or more")
     if name == "polynomial_decay" and args.total_num_update is None:
         raise InputError(f"--total-num-update is missing, over which {schedule} decays: give as many as --max-update")
+    if name == "polynomial_decay" and args.force_anneal is not None:
+        raise InputError(
+            f"--force-anneal {args.force_anneal} with {schedule}: each epoch would decay from the rate of the one "
+            "before, which no checkpoint holds: leave it out"
+        )
+    if name == "cosine" and args.t_mult < 1:
+        raise InputError(f"--t-mult {args.t_mult} with {schedule}: periods would shrink to nothing: give 1 or more")
     if name == "cosine" and args.lr_period_updates <= 0 and args.max_update <= args.warmup_updates:
         raise InputError(
             f"--max-update {args.max_update} with {schedule} leaves no update after --warmup-updates "

@@ -1,7 +1,7 @@
 """A sentence-prediction dataset whose batches also say where the prompt goes."""
 
 import logging
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 import torch
@@ -211,6 +211,11 @@ class PromptedDataset(FairseqDataset):
                 f"--max-tokens {max_tokens} (in validation --max-tokens-valid) is below the longest example, {longest} "
                 f"tokens: give {longest} or more"
             )
+
+    def filter_indices_by_size(self, indices: np.ndarray, max_sizes: Any) -> Tuple[np.ndarray, List[int]]:
+        """All: what is too long was refused. fairseq would leave out what is longer with its prompt than --max-tokens,
+        which counts the text alone, so that a longer prompt would train on fewer examples."""
+        return indices, []
 
     def batch_by_size(self, indices: np.ndarray, **limits: Any) -> List[np.ndarray]:
         """fairseq's batches, and the last one, which fairseq drops from training and validation alike when its

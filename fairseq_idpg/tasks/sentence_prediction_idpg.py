@@ -159,7 +159,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             dataset = SwappedPairsAppended(dataset, a, b, separators(cfg), not cfg.no_shuffle, cfg.seed)
             a, b = np.concatenate([a, b]), np.concatenate([b, a])
         inputs = ["input0"] if b is None else ["input0", "input1"]
-        placed = None
+        placed, judged = None, self.judges or not split.startswith(TRAIN)
         if self.template is not None:
             texts = [read_sentences(cfg.data, part, split, self.source_dictionary, combine) for part in inputs]
             lengths, orders = [a] if b is None else [a, b], [texts, texts[::-1]] if swapped else [texts]
@@ -175,15 +175,15 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             representations=None if self.stored is None else self.stored(text),
             states=None if self.state_cache is None else self.state_cache(text, places.shorten.sizes),
             class_of=self.labels,
-            questions=None if split.startswith(TRAIN) else find_questions(cfg.data, split, self.reports, examples),
+            questions=find_questions(cfg.data, split, self.reports, examples) if judged else None,
         )
         return self.datasets[split]
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> EpochBatchIterator:
         """fairseq's, with --total-batch-size and --max-tokens shared out among the processes and --update-freq."""
         dataset.check_batches(kwargs.get("max_tokens"))
-        training = any(dataset is known for split, known in self.datasets.items() if split.startswith(TRAIN))
-        if training and self.cfg.total_batch_size is not None:
+        trained = any(dataset is known for split, known in self.datasets.items() if split.startswith(TRAIN))
+        if trained and not self.judges and self.cfg.total_batch_size is not None:
             total, processes = self.cfg.total_batch_size, kwargs.get("num_shards", 1)
             kwargs["max_sentences"] = share_of_batch(total, processes, self.cfg.update_freq)
             if kwargs.get("max_tokens"):

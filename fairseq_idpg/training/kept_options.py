@@ -42,6 +42,7 @@ CHANGEABLE = {
         *(name for name, option in METHOD_OPTIONS.items() if option.metadata["changeable"]),
     ),
 }
+INITIAL = ("head_init_from", "prompt_init_from")
 WHOLE = ("optimizer", "lr_scheduler")  # sections whose options are all changeable, but not their names
 NAMES = ("optimizer", "lr_scheduler", "criterion")
 PRECISION = "an optimizer of"
@@ -75,6 +76,7 @@ class KeptOptions:
             self.fixed["--lr"] = options["optimization"]["lr"]
         whole = {section: [name for name in options[section] if name != "_name"] for section in WHOLE}
         self.changeable = {**by_flag(options, whole), **by_flag(options, CHANGEABLE)}
+        self.initial = by_flag(options, {"model": INITIAL})
 
     def state_dict(self) -> Dict[str, Any]:
         return {"fixed": self.fixed, "changeable": self.changeable, "optimizer": self.keeps_optimizer}
@@ -97,6 +99,7 @@ class KeptOptions:
             others = differences(found, {name: value for name, value in self.method.items() if value is not None})
             if others:
                 logger.warning("training starts from weights of another method: they had %s", "; ".join(others))
+            self._check_start()
             return
         differing = differences(_mapping(state.get("changeable")), self.changeable)
         if differing:
@@ -106,6 +109,19 @@ class KeptOptions:
                 "the checkpoint was saved with --no-save-optimizer-state: Adam's moments and the count of updates "
                 "start anew, and results differ from those of a run that was never stopped"
             )
+
+    def _check_start(self) -> None:
+        """A checkpoint of ours that training starts from holds the head and the prompt.
+
+        Raises:
+            InputError: a file was named for one of them.
+        """
+        for flag, value in self.initial.items():
+            if value:
+                raise InputError(
+                    f"{flag} {value} has no effect: head and prompt are those of the checkpoint that training starts "
+                    "from (--finetune-from-model, or --restore-file with --reset-optimizer): leave one of them out"
+                )
 
 
 def by_flag(options: Mapping[str, Any], names: Mapping[str, Any]) -> Dict[str, Any]:

@@ -49,6 +49,15 @@ STAGES = ("--lr-scheduler", "tri_stage")
             "--warmup-updates 0 with --lr-scheduler inverse_sqrt, which divides",
         ),
         (["--lr-scheduler", "polynomial_decay"], "--total-num-update is missing, over which --lr-scheduler polynomial"),
+        (
+            ["--lr-scheduler", "polynomial_decay", "--total-num-update", "9", "--lr", "1e-3,1e-4"],
+            "--lr 0.001,0.0001 with --lr-scheduler polynomial_decay, which takes one",
+        ),
+        (
+            ["--lr-scheduler", "polynomial_decay", "--total-num-update", "9", "--force-anneal", "2"],
+            "--force-anneal 2 with --lr-scheduler polynomial_decay: each epoch would decay from the rate of the one",
+        ),
+        ([*COSINE, "--lr-period-updates", "2", "--t-mult", "0.5"], "--t-mult 0.5 with --lr-scheduler cosine: periods"),
         (COSINE, "--max-update 0 with --lr-scheduler cosine leaves no update after --warmup-updates 0: give more"),
         ([*COSINE, "--max-update", "4", "--warmup-updates", "4"], "leaves no update after --warmup-updates 4"),
         (STAGES, "--decay-steps 0 with --lr-scheduler tri_stage, which divides by it: give 1 or more"),
@@ -67,7 +76,7 @@ def test_refused(given, message):
     "given",
     [
         [*COSINE, "--max-update", "9"],
-        [*COSINE, "--lr-period-updates", "9"],
+        [*COSINE, "--lr-period-updates", "9", "--t-mult", "1"],
         ["--lr-scheduler", "inverse_sqrt", "--warmup-updates", "1"],
         ["--lr-scheduler", "polynomial_decay", "--total-num-update", "9"],
         [*STAGES, "--decay-steps", "9"],

@@ -55,7 +55,8 @@ def test_no_example_is_longer_than_a_batch_may_be(folders, split):
     task = make_task(folders[True])
     dataset = task.load_dataset(split)
     longest = int(dataset.sizes.max()) - 5
-    batches = task.get_batch_iterator(dataset, max_tokens=longest).next_epoch_itr(shuffle=False)
+    limits = {"max_tokens": longest, "max_positions": longest}  # as fairseq's trainer has it, the least of all
+    batches = task.get_batch_iterator(dataset, **limits).next_epoch_itr(shuffle=False)
     assert sum(len(batch["id"]) for batch in batches) == len(dataset)
     message = f"--max-tokens {longest - 1} .*below the longest example, {longest} tokens: give {longest} or more"
     with pytest.raises(InputError, match=message):

@@ -84,6 +84,15 @@ def test_shares_of_a_batch(processes, update_freq, share):
             share_of_batch(total + 1, processes, [update_freq])
 
 
+@pytest.mark.parametrize(("judges", "size"), [(False, 2), (True, 14)])
+def test_the_batches_of_a_validation_are_its_own(folder, judges, size):
+    """Of the training set, too: --total-batch-size is of the training that the checkpoint comes from."""
+    task = make_task(folder, total_batch_size=4, update_freq=[2])
+    task.judges = judges
+    batches = task.get_batch_iterator(task.load_dataset("train"), max_sentences=14).next_epoch_itr(shuffle=False)
+    assert max(len(batch["id"]) for batch in batches) == size
+
+
 def test_no_batch_is_empty():
     for total in (0, -2):
         with pytest.raises(InputError, match=f"--total-batch-size {total} cannot be shared by 2 processes"):

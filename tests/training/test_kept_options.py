@@ -58,6 +58,17 @@ def test_what_must_stay(folder):
     run(folder, resumes=False).load_state_dict(state)
 
 
+@pytest.mark.parametrize("option", ["head_init_from", "prompt_init_from"])
+def test_a_start_from_a_checkpoint_has_its_head_and_prompt(folder, option):
+    """Of a training of ours; the same command goes on later."""
+    state, given = run(folder).state_dict(), {f"model__{option}": "a.pt"}
+    flag = f"--{option.replace('_', '-')}"
+    with pytest.raises(InputError, match=f"^{flag} a.pt has no effect: head and prompt are those of the checkpoint"):
+        run(folder, resumes=False, **given).load_state_dict(state)
+    run(folder, **given).load_state_dict(state)
+    run(folder, resumes=False, **dict.fromkeys(given)).load_state_dict(state)
+
+
 def test_the_pooler_must_stay_and_a_cache_may_change(folder, caplog):
     state = run(folder, model__pooler_activation_fn="tanh", task__state_cache_dtype="float16").state_dict()
     with pytest.raises(InputError, match="with --pooler-activation-fn tanh, now relu: give the same"):

@@ -35,6 +35,7 @@ KNOWN_CRITERIONS = ("sentence_prediction_idpg", "sentence_prediction")
 # Where options that stand in the checkpoint's other sections are looked up; the rest of them builds nothing.
 PARENTS = ("common", "dataset", "distributed_training", "optimization", "checkpoint")
 LARGEST = 2**16  # a size in the model's or the task's options above it could only fill the memory
+NO_SIZES = ("min_params_to_wrap", "seed", "init_token", "separator_token")
 SIZES = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads")
 # Options that name files of the training, which the system may have given names that are no text.
 PATHS: Dict[str, Tuple[str, ...]] = {
@@ -223,7 +224,7 @@ def fits(value: Any, kind: Any) -> bool:
 def _check_values(options: Options, what: str) -> None:
     """What types leave open: sizes, shares, and texts that can be written."""
     for name, value in options.items():
-        size, number = type(value) is int and name not in ("min_params_to_wrap", "seed"), type(value) in (int, float)
+        size, number = type(value) is int and name not in NO_SIZES, type(value) in (int, float)
         if size and (abs(value) > LARGEST or name in SIZES and value < 1):
             raise InputError(f"{what} says {flag_name(name)} {shown(value)}, which no model has: give another")
         if number and name.endswith("dropout") and not 0 <= value < 1:

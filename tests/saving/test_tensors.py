@@ -67,7 +67,7 @@ CHANGES = {
     "an unknown tensor": (put("adapter", torch.zeros(2)), "holds adapter, unknown here"),
     "whole numbers": (put("method.bias", torch.zeros(2, 5, 16, dtype=torch.int64)), "method.bias is .* of torch.int64"),
     "half a fingerprint": (put("backbone_sha256", torch.zeros(16, dtype=torch.uint8)), "backbone_sha256 is no fing"),
-    "an empty fingerprint": (put("backbone_fingerprint", torch.zeros(0)), "do not fit the checksum"),
+    "an empty fingerprint": (put("backbone_fingerprint", torch.zeros(0)), "backbone_fingerprint is no finger"),
     "no fingerprint": (drop("backbone_sha256"), "says --arch roberta_idpg, but its tensors are of another model"),
     "NaN in the method": (with_nan("method.bias", float("nan")), "its method.bias holds NaN or infinite numbers"),
     "NaN in the head": (with_nan(f"{HEAD}dense.bias", float("nan")), "its .*dense.bias holds NaN or infinite"),

@@ -167,10 +167,13 @@ def of_torch(runs: list[dict[str, Any]]) -> list[str]:
 
 def test_runs_that_were_trained_twice_have_the_same_scores():
     """Under another name, on another day and with a later version: to the last digit, as RESULTS.md says."""
-    again = [cell for cell in trained_twice() if len({*of_torch(cell)}) == 1]
-    assert {run["row"] for cell in again for run in cell} == {"m-idpg-phm", "M-16-layer0"}
+    on_a_cpu = [cell for cell in trained_twice() if len({*of_torch(cell)}) == 1]
+    again = [cell for cell in on_a_cpu if cell[0]["row"] != cell[1]["row"]]
+    (redrawn,) = [cell for cell in on_a_cpu if cell not in again]  # with pads left out the second time
+    assert [(run["task"], run["seed"], run["test"]) for run in redrawn] == [("CR", 3, 86.8), ("CR", 3, 85.2)]
+    assert {run["row"] for cell in again for run in cell} == {"m-idpg-phm", "M-16-layer0"} and len(again) == 4
     for first, second in again:
-        assert first["git"] != second["git"] and first["row"] != second["row"]
+        assert first["git"] != second["git"]
         for name in ("dev_curve", "scores", "best_update"):
             assert first[name] == second[name]
 

@@ -107,8 +107,8 @@ def main() -> None:
     args.vocab = args.vocab.resolve()
     with tempfile.TemporaryDirectory() as work:
         out = Path(work)
-        given = [line for _, line in Source.file(args.file).lines()] if args.file else None
-        lines = given if given is not None else text_lines(args.vocab, args.lines)
+        of_file = (line for _, line in Source.file(args.file).lines()) if args.file else None
+        lines = list(of_file or text_lines(args.vocab, args.lines))
         lines = [line.replace("\t", " ") for line in lines[: args.lines]]
         text, table = write(out, lines)
         pairs, of_two = [], []

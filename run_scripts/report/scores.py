@@ -65,8 +65,8 @@ def choose(runs: Iterable[Run], failed: Iterable[Run] = ()) -> Score | None:
 
     The best mean dev decides, the smaller rate where two are equal. Only rates with as many seeds as any other are
     compared, on those that all of them have, if there is one: a mean over one lucky seed of an unfinished sweep must
-    not win. A rate at which a seed has diverged, or
-    found too little memory, is out, whatever its other seeds say; None where no other is left.
+    not win. A rate at which a seed has diverged, or found too little memory, is out, whatever its other seeds say; None
+    where no other is left.
     """
     runs = list(runs)
     out = {run["lr"] for run in failed if is_hopeless(run) and is_variant(run, runs[0])}

@@ -16,6 +16,7 @@ from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
+from preprocess.readers import is_text
 from preprocess.writing import new_folder
 
 from .errors import InputError, logged_command
@@ -25,7 +26,7 @@ from .methods.registry import find_preset
 from .models.config import fill_method_options, open_options
 from .saving.card import card_text, use_lines
 from .saving.configuration import as_options, buildable, check_is_ours
-from .saving.reading import is_utf8, load_state, read_file
+from .saving.reading import load_state, read_file
 from .saving.record import Record, saved_record
 from .saving.shared_folder import CARD, CONFIG, FILES, SECTIONS, TENSORS, write_shared
 from .saving.tensors import ENCODER, EXTRA_STATE, FINGERPRINT, STACK, as_digest
@@ -48,7 +49,7 @@ def export(
     """
     check_switches(overwrite=overwrite, paths=paths)
     target = Path(os.path.abspath(folder))
-    if not is_utf8(f"{folder} {target.name}"):
+    if not is_text(f"{folder} {target.name}"):
         raise InputError(f"{folder} is not UTF-8, as its card is: name another folder")
     check_target(target, overwrite)
     state, kept, cfg = read_recorded(checkpoint)

@@ -17,6 +17,8 @@ from fairseq.dataclass.utils import overwrite_args_by_name
 from omegaconf import OmegaConf
 from torch import Tensor
 
+from preprocess.readers import is_text
+
 from ..errors import InputError
 from .checksum import CHECKSUM, changed_progress, checksum
 from .configuration import buildable, check_is_roberta, names_ours
@@ -114,15 +116,6 @@ def is_archive(path: str) -> bool:
         return False
 
 
-def is_utf8(path: str) -> bool:
-    """Whether a name is text; the system takes bytes that are none."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def is_finite(tensor: Tensor) -> bool:
     """Whether all numbers are; in one pass and without a copy."""
     if not tensor.is_floating_point() or not tensor.numel():
@@ -167,7 +160,7 @@ def _check_records(path: str, size: int, checked: bool) -> None:
 def _load(path: str, mapped: bool) -> Dict[str, Any]:
     """torch's reader with its allow-list on. Its own messages are not passed on: some advise to switch the list off."""
     try:
-        mapped = mapped and is_utf8(path)  # torch maps no other
+        mapped = mapped and is_text(path)  # torch maps no other
         return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except pickle.UnpicklingError as error:
         objects = re.search(r"Unsupported (?:global: GLOBAL|class|operand) (\S+)", str(error))

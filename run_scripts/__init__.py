@@ -12,8 +12,7 @@ from pathlib import Path
 PARENT = __name__.rpartition("run_scripts")[0]  # "fairseq_idpg." in an installed package, see setup.py
 ROOT = Path(__file__).resolve().parents[1 + PARENT.count(".")]  # the folder that holds fairseq_idpg
 
-for name in ("fairseq.tasks.text_to_speech", "fairseq.utils"):  # what they say when imported is no concern of ours
-    logging.getLogger(name).setLevel(logging.WARNING)
+logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)  # on import: "install tensorboardX"
 
 
 def module(name: str) -> str:

@@ -7,7 +7,6 @@ fairseq_idpg comes before fairseq-train.
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import shlex
@@ -231,7 +230,6 @@ def peak_memory() -> tuple[float, str]:
 if __name__ == "__main__":
     from fairseq_cli.train import cli_main
 
-    logging.getLogger("fairseq.utils").setLevel(logging.NOTSET)  # it names the GPUs, and run_scripts silences it
     if "fairseq_idpg" in sys.modules:
         from fairseq_idpg.training import host
 

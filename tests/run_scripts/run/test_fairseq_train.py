@@ -11,6 +11,8 @@ import torch
 from fairseq_idpg.saving.checksum import carry_checksum, checksum
 from preprocess.errors import InputError
 from run_scripts.run.fairseq_train import (
+    GPU_NAME,
+    GPU_TOTAL,
     dev_curve,
     drop_optimizer,
     has_all_updates,
@@ -51,6 +53,18 @@ def test_seconds_memory_and_hardware(tmp_path, text, seconds, mib, hardware):
     (tmp_path / "train.log").write_text(text)
     facts = {"seconds": seconds, "seconds_per_update": None, "peak_mib": mib, "hardware": hardware}
     assert training_facts(tmp_path / "train.log") == facts
+
+
+def test_a_training_says_what_gpu_it_has():
+    """In fairseq's own words, which no logger of ours may keep back, and which training_facts reads."""
+    says = """
+import types, run_scripts.run.fairseq_train, fairseq_cli.train
+from fairseq.utils import CudaEnvironment
+card = types.SimpleNamespace(major=9, minor=0, total_memory_in_GB=79.6, name="NVIDIA X")
+CudaEnvironment.pretty_print_cuda_env_list([card])
+"""
+    done = subprocess.run([sys.executable, "-c", says], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert GPU_NAME.findall(done.stdout) == ["NVIDIA X"] and GPU_TOTAL.findall(done.stdout) == ["79.600"]
 
 
 def logged(updates, seconds, tag="train_inner"):

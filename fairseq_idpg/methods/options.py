@@ -26,6 +26,7 @@ def option(
     help: str,
     only_with: Optional[Tuple[str, Tuple[str, ...]]] = None,
     changeable: bool = False,
+    starting: bool = False,
     formerly: Any = None,
 ) -> Any:
     """A dataclass field that is None until ``fill_options`` puts the preset's value, or ``default``, in it.
@@ -34,11 +35,13 @@ def option(
 
     Args:
         only_with: another option and those of its values with which this one has an effect.
-        changeable: whether a training may go on with another value: starting values, dropout.
+        changeable: whether a training may go on with another value, such as of dropout.
+        starting: whether it says where weights start, and nothing once there are some: changeable.
         formerly: what checkpoints that are older than the option were trained with, where it has an effect.
     """
     metadata = {"help": help, "preset_default": default, "only_with": only_with}
-    return field(default=None, metadata={**metadata, "changeable": changeable, "formerly": formerly})
+    kept = {"changeable": changeable or starting, "starting": starting, "formerly": formerly}
+    return field(default=None, metadata={**metadata, **kept})
 
 
 def options_of(config: Type[FairseqDataclass]) -> Dict[str, Field]:

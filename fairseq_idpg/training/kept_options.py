@@ -12,6 +12,7 @@ from preprocess.checksums import sha256
 from preprocess.flags import flag_name
 
 from ..errors import InputError
+from ..methods.registry import find_preset
 from ..models.config import METHOD_OPTIONS
 
 logger = logging.getLogger(__name__)
@@ -77,6 +78,7 @@ class KeptOptions:
         whole = {section: [name for name in options[section] if name != "_name"] for section in WHOLE}
         self.changeable = {**by_flag(options, whole), **by_flag(options, CHANGEABLE)}
         self.initial = by_flag(options, {"model": INITIAL})
+        self.starting = starting_values(options["model"])
 
     def state_dict(self) -> Dict[str, Any]:
         return {"fixed": self.fixed, "changeable": self.changeable, "optimizer": self.keeps_optimizer}
@@ -114,7 +116,7 @@ class KeptOptions:
         """A checkpoint of ours that training starts from holds the head and the prompt.
 
         Raises:
-            InputError: a file was named for one of them.
+            InputError: a file was named for one of them. Other starting values are named in a warning.
         """
         for flag, value in self.initial.items():
             if value:
@@ -122,6 +124,18 @@ class KeptOptions:
                     f"{flag} {value} has no effect: head and prompt are those of the checkpoint that training starts "
                     "from (--finetune-from-model, or --restore-file with --reset-optimizer): leave one of them out"
                 )
+        if self.starting:
+            unused = ", ".join(f"{flag} {_short(value)}" for flag, value in self.starting.items())
+            logger.warning(
+                "without effect: %s, as weights are those of the checkpoint that training starts from", unused
+            )
+
+
+def starting_values(model: Mapping[str, Any]) -> Dict[str, Any]:
+    """By flag, where the method's weights are to start, as far as that is another place than its preset's."""
+    usual = find_preset(model["method"]).defaults if model.get("method") else {}
+    names = (name for name, option in METHOD_OPTIONS.items() if option.metadata["starting"])
+    return {flag_name(name): model[name] for name in names if model.get(name) not in (None, usual.get(name))}
 
 
 def by_flag(options: Mapping[str, Any], names: Mapping[str, Any]) -> Dict[str, Any]:

@@ -69,6 +69,18 @@ def test_a_start_from_a_checkpoint_has_its_head_and_prompt(folder, option):
     run(folder, resumes=False, **dict.fromkeys(given)).load_state_dict(state)
 
 
+def test_a_start_from_a_checkpoint_names_starting_values_without_effect(folder, caplog):
+    state, given = run(folder).state_dict(), {"model__method": "prompt-tuning", "model__prompt_init": "vocabulary"}
+    usual = {**given, "model__prompt_init": "normal", "model__prompt_init_text": None}
+    run(folder, resumes=False, **usual).load_state_dict(state)
+    run(folder, **given).load_state_dict(run(folder, **given).state_dict())
+    run(folder, resumes=False, model__method="smop", model__prompt_init="standard-normal").load_state_dict(state)
+    assert not caplog.records
+    run(folder, resumes=False, **given).load_state_dict(state)
+    (record,) = caplog.records
+    assert record.message.startswith("without effect: --prompt-init vocabulary, as weights are those of the checkpoint")
+
+
 def test_the_pooler_must_stay_and_a_cache_may_change(folder, caplog):
     state = run(folder, model__pooler_activation_fn="tanh", task__state_cache_dtype="float16").state_dict()
     with pytest.raises(InputError, match="with --pooler-activation-fn tanh, now relu: give the same"):

@@ -37,7 +37,7 @@ class BottleneckConfig(AdapterConfig):
     adapter_init_std: Filled[float] = option(
         1e-3,
         "standard deviation that an adapter's matrices are drawn with, cut at two; biases start at 0",
-        changeable=True,
+        starting=True,
     )
 
 

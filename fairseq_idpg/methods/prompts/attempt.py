@@ -51,7 +51,7 @@ class ATTEMPTConfig(SourceConfig):
         "source",
         "the task's own prompt starts from the first 'source', as in the released code, or, with a start of its 'own', "
         "as --prompt-init says",
-        changeable=True,
+        starting=True,
     )
 
 

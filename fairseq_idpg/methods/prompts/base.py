@@ -63,19 +63,19 @@ class PromptConfig(FairseqDataclass):
         "states within 1/sqrt(m) as a Linear's bias, for a dnn with --prompt-layers first 0; "
         "'standard-normal' N(0, 1), 'uniform' (-0.5, 0.5), with low-rank of its factors, at the input or late "
         "'vocabulary' (frequent words), 'class-labels' or 'text' (of --prompt-init-text); 'saved'",
-        changeable=True,
+        starting=True,
     )
     prompt_init_text: Filled[str] = option(
         "",
         "text to start from; for class-labels one for each class: 'bad|good'",
         only_with=("prompt_init", ("text", "class-labels")),
-        changeable=True,
+        starting=True,
     )
     prompt_init_from: Filled[str] = option(
         "",
         "checkpoint of another task whose whole prompt method is taken over; either may be joined with others by +",
         only_with=("prompt_init", ("saved",)),
-        changeable=True,
+        starting=True,
     )
     prefix_dropout: Filled[float] = option(
         0.0,

@@ -74,19 +74,19 @@ class EPTConfig(PromptConfig):
     ept_init_length: Filled[int] = option(
         100,
         "rows of the long prompt that --prompt-init starts: its first ones start the prompt, its SVD A and B",
-        changeable=True,
+        starting=True,
     )
     ept_init_align: Filled[Align] = option(
         "zeros",
         "the long prompt gets M rows by 'zeros' behind it or by 'repeat'",
         only_with=("ept_decomposition", ("true",)),
-        changeable=True,
+        starting=True,
     )
     ept_init_split: Filled[Split] = option(
         "first",
         "its singular values go to the 'first' factor A, their roots to 'both', or 'none' are used",
         only_with=("ept_decomposition", ("true",)),
-        changeable=True,
+        starting=True,
     )
 
 

@@ -40,7 +40,7 @@ class MPTConfig(SourceConfig):
         "ones",
         "the task's vectors u and v start with 'ones', so that the prompt is the shared one, or, as in peft, 'normal' "
         "N(0, 0.02^2), so that it is nearly 0",
-        changeable=True,
+        starting=True,
     )
 
 

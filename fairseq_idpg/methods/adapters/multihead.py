@@ -4,8 +4,9 @@ Paper: "Towards a Unified View of Parameter-Efficient Transfer Learning" (He et 
 https://arxiv.org/abs/2110.04366, Table 1, which says only that it changes what prefix tuning changes, the outputs of
 the heads, at the same size. Code: ``MHAdapter_Layer`` of https://github.com/jxhe/unify-parameter-efficient-tuning
 
-Differs from the released code in: no LayerNorm of its own in front; W_up starts at 0, not at N(0, 0.02^2). There
-``cross_attn_relu`` is called multi-head adapter too: ReLU(q K^T / sqrt(w)) V, K and V made by a prefix's network.
+Differs from the released code in: no LayerNorm of its own in front; W_down starts uniform in ±1/sqrt(w) and W_up at 0,
+not both from N(0, 0.02^2). There ``cross_attn_relu`` is called multi-head adapter too: ReLU(q K^T / sqrt(w)) V, K and V
+made by a prefix's network.
 """
 
 from typing import Optional, Tuple

@@ -5,8 +5,9 @@ https://arxiv.org/abs/2204.04497, Section 3, ablations of Section 4.5.3 and Appe
 
 Differs from the paper in: above the input a layer's prompt is added to the hidden states at the prompt's places, as in
 the released code; Section 3.2.2 says prepended, which --prompt-insertion replace and key-value are. b_i is that of W2,
-t d wide, as A.1.2 counts it; Section 3.2.2 has it in R^m. GELU, the generator's dropout of 0.1 on M(x) and hidden
-layer, and starting values are the released code's: the paper names none of them (Table 4 has one dropout, 0.1).
+t d wide, as A.1.2 counts it; Section 3.2.2 has it in R^m. The mean of (5) is over the words that have a vector, as in
+the released code, not over all k. GELU, the generator's dropout of 0.1 on M(x) and hidden layer, and starting values
+are the released code's: the paper names none of them (Table 4 has one dropout, 0.1).
 Differs from the released code in: M(x) is computed without dropout unless --representation-dropout; S-IDPG-PHM shares
 one A between W1 and W2, as the paper counts it, unless --phm-shared-a false; the residual's LayerNorms are those of
 Appendix A.5.1 unless --generator-residual-norm released.

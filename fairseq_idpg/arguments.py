@@ -176,6 +176,11 @@ def _check_splits(args: Namespace) -> None:
                 f"--valid-subset {args.valid_subset} is not supported: {split} is read as training examples: leave it "
                 f"out, and ask fairseq-validate --valid-subset {split} afterwards"
             )
+    if trains(args) and args.shorten_data_split_list and str(args.shorten_method) == "none":
+        raise InputError(
+            f"{given(args, 'shorten_data_split_list')} has no effect with --shorten-method none: leave it out or give "
+            "--shorten-method truncate"
+        )
     if args.combine_valid_subsets and not trains(args):
         raise InputError(
             "--combine-valid-subsets has no effect here: fairseq-validate scores each --valid-subset by itself: leave "

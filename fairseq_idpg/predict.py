@@ -2,8 +2,8 @@
 
 For sentences (--text; - reads standard input): a table with a header, or JSON lines, of label, probability and
 sentence, or of score and sentence. For a split of a binarized folder (DATA-bin): one line for each example, in the
-order of the data: the class and the probabilities of all classes, or the score. Scores are in the task's own scale.
-With --choose the class is 1 for the likeliest answer to each question, and 0 for the others.
+order of the data: the class and the probabilities of all classes, whose order is printed, or the score. Scores are in
+the task's own scale. With --choose the class is 1 for the likeliest answer to each question, and 0 for the others.
 
 --path A B C: what several checkpoints on one backbone say of each sentence; NAME=FILE names the task of one.
 """
@@ -173,6 +173,8 @@ def predict_folder(args: argparse.Namespace) -> None:
     predictions = predict_split(model, task, split, args.batch_size, progress=True)
     write_output(args.out, "".join(f"{line}\n" for line in predictions.lines(questions)), "--out")
     report(args.out, len(predictions.outputs), split, start)
+    if predictions.label_names:
+        print(f"columns: the class, and the probabilities of {', '.join(predictions.label_names)}")
 
 
 def report(out: Path, count: int, what: str, start: float) -> None:

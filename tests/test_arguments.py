@@ -77,6 +77,10 @@ def test_usual_arguments_pass():
         (["--max-tokens-valid", "4k"], "--max-tokens-valid 4k is no whole number: give one"),
         (["--batch-size-valid", "2.5"], "--batch-size-valid 2.5 is no whole number: give one"),
         (["--batch-size-valid", "0"], "--batch-size-valid 0 is too small: give 1 or more"),
+        (
+            ["--shorten-data-split-list", "train"],
+            "--shorten-data-split-list train has no effect with --shorten-method none: leave it out",
+        ),
         (["--fp16-init-scale", "0"], "--fp16-init-scale 0 is too small: give 1 or more"),
         (["--fp16-scale-window", "0"], "--fp16-scale-window 0 is too small: give 1 or more"),
         (["--optimizer", "sgd", "--momentum", "-1"], "--momentum -1.0 is too small: give 0 or more"),

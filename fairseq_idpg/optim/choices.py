@@ -80,6 +80,8 @@ def check_optimization(args: Namespace) -> None:
                 f"{flag_name(option)} {name} is not supported: a command line cannot give groups of "
                 "parameters optimizers of their own: give --optimizer adam, or grouped_adam for two learning rates"
             )
+    if getattr(args, "fp16_adam_stats", False):
+        raise InputError("--fp16-adam-stats is not supported: it is for apex's fused Adam alone: leave it out")
     for option in ("relative_step", "warmup_init"):
         if args.optimizer == "adafactor" and getattr(args, option):
             raise InputError(

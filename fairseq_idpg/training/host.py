@@ -29,7 +29,15 @@ from ..saving.whole_files import copy_whole, leftovers, save_whole
 from .kept_options import KeptOptions
 from .lock import hold
 from .overrides import parse_overrides
-from .resuming import BEST, KeptPatience, ended, loaded_commands, tell_of_other_files, will_resume
+from .resuming import (
+    BEST,
+    KeptPatience,
+    ended,
+    loaded_commands,
+    tell_of_other_files,
+    tell_of_unsaved_epochs,
+    will_resume,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -183,6 +191,7 @@ def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
     if extra_state is None or not resumes:
         check_first_rate(trainer.get_lr(), trainer.cfg.optimization.stop_min_lr)
     if not cfg.no_save and trainer.is_data_parallel_master:
+        tell_of_unsaved_epochs(trainer.cfg)
         tell_of_other_files(cfg, trainer.checkpoint_suffix, (extra_state or {}).get(BEST), memory.get(BEST))
     return extra_state, epoch_itr
 

@@ -112,6 +112,20 @@ def tell_of_other_files(cfg: Any, suffix: str, recorded: Optional[float], best: 
         logger.warning("the best score so far, %s, has no file here: a validation as good writes %s", best, best_file)
 
 
+def tell_of_unsaved_epochs(cfg: Any) -> None:
+    """Epochs that fairseq validates and does not save are not among those that checkpoint_best.pt is the best of; at
+    --max-epoch it saves nothing by itself."""
+    save, validate = cfg.checkpoint.save_interval, cfg.dataset.validate_interval
+    if validate % save and not cfg.dataset.disable_validation:
+        logger.warning(
+            "--save-interval %d with --validate-interval %d: epochs that are validated and not saved cannot become %s",
+            *(save, validate, "checkpoint_best.pt"),
+        )
+    most = cfg.optimization.max_epoch
+    if most and most % save and not cfg.optimization.max_update:
+        logger.warning("--save-interval %d: the last of --max-epoch %d epochs is not saved", save, most)
+
+
 def loaded_commands(function: str) -> Iterator[ModuleType]:
     """The modules of fairseq's commands, imported or run as a script, that know ``function``."""
     for name in ("fairseq_cli.train", "fairseq_cli.validate", "__main__"):

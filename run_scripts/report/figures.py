@@ -13,14 +13,13 @@ from .drawing import Chart, Panel, Point, Series
 from .notes import failures, fewer_seeds, protocol
 from .paper import paper
 from .render import MISSING, NOTHING, Table
-from .runs import PAIRS, SINGLE, Results, Run, is_prompted, kind_of
+from .runs import PAIRS, POSITIONS, Results, Run, is_prompted, kind_of
 from .scope import Choice, Scope, take_runs
 from .scores import DIGITS, RowScores, mean_dev, mean_test, rows_of, std_of_mean
 from .tables import LEFT_OUT, SCORE_TABLES, score_text, signed_difference
 
 SHARING = ("S", "M", "L")
 INPUTS = {"layer0": "layer 0", "previous": "previous layer"}
-POSITIONS = {SINGLE: (0, 1, 4), PAIRS: (0, 1, 2, 3, 4)}  # Figure 6
 HELD = "(a) holds the supplementary and (b) the downstream position at the place with the best mean dev score"
 
 

@@ -18,6 +18,7 @@ from .valid import Run, backbone_of, refuse_damage
 AnyRun = TypeVar("AnyRun")
 Shared = TypeVar("Shared", bound=Hashable)  # by the runs of a group
 SINGLE, PAIRS = "single sentences", "pairs"  # kinds of tasks
+POSITIONS = {SINGLE: (0, 1, 4), PAIRS: (0, 1, 2, 3, 4)}  # Figure 6
 NOT_RECORDED = "hardware that is not on record"
 
 

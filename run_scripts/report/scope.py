@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Collection, Iterable, Iterator
@@ -14,6 +15,7 @@ from .alike import check_alike, still_failed
 from .paper import PAPER_ARCH, paper
 from .runs import (
     PAIRS,
+    POSITIONS,
     Results,
     Run,
     architecture,
@@ -25,8 +27,14 @@ from .runs import (
 )
 
 
+def position(text: str) -> int:
+    if text not in map(str, POSITIONS[PAIRS]):
+        raise argparse.ArgumentTypeError(f"{text} is unknown: choose from {', '.join(map(str, POSITIONS[PAIRS]))}")
+    return int(text)
+
+
 def position_or_none(text: str) -> int | str:
-    return text if text == "none" else int(text)
+    return text if text == "none" else position(text)
 
 
 def add_choice_options(group: Any) -> None:
@@ -34,9 +42,8 @@ def add_choice_options(group: Any) -> None:
     add = group.add_argument
     add("--selection", choices=SELECTIONS, help="what their checkpoints were chosen on, see a task's script")
     add("--backbone", nargs="+", action="extend", metavar="NAME", help="path or SHA-256 (or its end or beginning)")
-    add(
-        "--position", nargs="+", action="extend", type=int, metavar="P", help="of all tasks, or of singles and of pairs"
-    )
+    places = "of all tasks, or of singles and of pairs"
+    add("--position", nargs="+", action="extend", type=position, metavar="P", help=places)
     add("--supplementary-position", type=position_or_none, metavar="P", help="or none")
 
 

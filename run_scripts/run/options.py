@@ -26,6 +26,7 @@ RESERVED = {
     "--restore-file": "backbone",
     "--swap-pairs": "supplementary",
     **dict.fromkeys(("--user-dir", "--task", "--criterion", "--num-classes", "--regression-target"), "the task"),
+    **dict.fromkeys(("--checkpoint-suffix", "--train-subset", "--log-format"), "the scripts, which read what is left"),
 }
 RESERVED |= {"--max-sentences": RESERVED["--batch-size"], "-a": RESERVED["--arch"]}  # fairseq's other names of them
 # Options whose text fairseq runs as Python (``eval``), but for --adam-betas. Other architectures have more of them.

@@ -170,10 +170,11 @@ def facts_of(folder: DataFolder) -> Record:
 
 
 def check_saving(args: Namespace) -> None:
-    """Training leaves a best checkpoint: at the end of an epoch, or when its updates have been made.
+    """Training leaves a best checkpoint, of all epochs that are validated: at the end of one, or when its updates have
+    been made.
 
     Raises:
-        InputError: it leaves none.
+        InputError: it leaves none, or of fewer epochs.
     """
     for name in ("no_save", "disable_validation"):
         if getattr(args, name):
@@ -183,6 +184,15 @@ def check_saving(args: Namespace) -> None:
         intervals = f"{given(args, 'validate_interval')} {given(args, 'save_interval')}"
         raise InputError(
             f"{intervals}: no epoch of {given(args, 'max_epoch')} is validated and saved: give smaller intervals"
+        )
+    if args.validate_interval % args.save_interval:
+        raise InputError(
+            f"{given(args, 'save_interval')} {given(args, 'validate_interval')}: an epoch that is validated and not "
+            "saved cannot be the one to test: leave --save-interval out"
+        )
+    if 0 < args.max_update < args.validate_after_updates:
+        raise InputError(
+            f"{given(args, 'validate_after_updates')}: no update of {given(args, 'max_update')} is validated: give less"
         )
 
 

@@ -20,7 +20,9 @@ def rows(path):
 def test_classes(trained, pairs, tmp_path, capsys):
     checkpoint, out = trained[1] / "checkpoint_best.pt", tmp_path / "new" / "predictions.tsv"
     main([str(pairs), "--path", str(checkpoint), "--split", "valid", "--out", str(out), "--batch-size", "5", "--cpu"])
-    assert "13 predictions of valid in" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "13 predictions of valid in" in printed
+    assert printed.endswith("columns: the class, and the probabilities of 0, 1\n")
     found = rows(out)
     truth = [str(i % 2) for i in range(13)]  # as write_folder labels its examples
     accuracy = 100 * np.mean([row[0] == label for row, label in zip(found, truth)])

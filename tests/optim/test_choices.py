@@ -41,6 +41,7 @@ STAGES = ("--lr-scheduler", "tri_stage")
         ),
         (["--optimizer", "composite"], "--optimizer composite is not supported: a command line cannot give groups"),
         (["--lr-scheduler", "pass_through"], "--lr-scheduler pass_through is not supported: a command line cannot"),
+        (["--fp16-adam-stats"], "--fp16-adam-stats is not supported: it is for apex's fused Adam alone: leave it out"),
         (["--optimizer", "adafactor", "--relative-step"], "--relative-step is not supported: fairseq gives adafactor"),
         (["--optimizer", "adafactor", "--warmup-init"], "--warmup-init is not supported: fairseq gives adafactor"),
         ([*COSINE, "--max-update", "9", "--lr", "1e-3,1e-4"], "--lr 0.001,0.0001 with --lr-scheduler cosine, which"),

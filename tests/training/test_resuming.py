@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.training.resuming import KeptPatience, ended, tell_of_other_files, will_resume
+from fairseq_idpg.training.resuming import (
+    KeptPatience,
+    ended,
+    tell_of_other_files,
+    tell_of_unsaved_epochs,
+    will_resume,
+)
 
 # --- the checkpoint that is read -----------------------------------------------------------------
 
@@ -34,6 +40,32 @@ def test_a_start_from_weights_leaves_no_choice(tmp_path, option):
 def test_an_empty_name_is_no_file(tmp_path, option):
     with pytest.raises(InputError, match=f"^--{option.replace('_', '-')}  is not a file: give the path"):
         will_resume(reading(tmp_path, **{option: ""}), "")
+
+
+@pytest.mark.parametrize(
+    ("save", "validate", "epochs", "updates", "said"),
+    [
+        (1, 1, 3, 0, []),
+        (2, 4, 4, 0, []),
+        (2, 1, 4, 0, ["--save-interval 2 with --validate-interval 1: epochs that are validated and not saved cannot"]),
+        (2, 2, 3, 0, ["--save-interval 2: the last of --max-epoch 3 epochs is not saved"]),
+        (2, 2, 3, 9, []),
+        (2, 2, 0, 0, []),
+    ],
+)
+def test_epochs_that_are_not_saved(caplog, save, validate, epochs, updates, said):
+    cfg = SimpleNamespace(
+        checkpoint=SimpleNamespace(save_interval=save),
+        dataset=SimpleNamespace(validate_interval=validate, disable_validation=False),
+        optimization=SimpleNamespace(max_epoch=epochs, max_update=updates),
+    )
+    tell_of_unsaved_epochs(cfg)
+    assert [record.message[: len(line)] for record, line in zip(caplog.records, said)] == said
+    assert len(caplog.records) == len(said)
+    cfg.dataset.disable_validation = True
+    caplog.clear()
+    tell_of_unsaved_epochs(cfg)
+    assert not any("validated" in record.message for record in caplog.records)
 
 
 def test_files_that_are_not_those_of_the_training(tmp_path, caplog):

@@ -203,9 +203,13 @@ def test_places_that_cannot_be_written(results, tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--table", "4"], ["--table", "method"], ["--figure", "2"], ["--table", "1", "--figure", "1"]]
+    "arguments",
+    [
+        *(["--table", "4"], ["--table", "method"], ["--figure", "2"], ["--table", "1", "--figure", "1"]),
+        *(["--table", "1", "--position", "5"], ["--table", "1", "--supplementary-position", "-1"]),
+    ],
 )
-def test_tables_and_figures_that_there_are_not(results, capsys, arguments):
+def test_tables_figures_and_positions_that_there_are_not(results, capsys, arguments):
     with pytest.raises(SystemExit) as stopped:
         main([str(results), *arguments])
     assert stopped.value.code == 2

@@ -236,6 +236,26 @@ def test_the_epochs_that_leave_a_best_checkpoint(world, words, leaves):
         check_saving(args)
 
 
+@pytest.mark.parametrize("more", [[], ["--max-update", "9"]])
+def test_epochs_that_are_validated_are_saved(world, more):
+    """Of others the dev score would be known, and no checkpoint could have it."""
+    intervals = ["--validate-interval", "1", "--save-interval", "2", "--max-epoch", "4"]
+    with pytest.raises(
+        InputError, match="^--save-interval 2 --validate-interval 1: an epoch that is validated and not"
+    ):
+        check_saving(parse(["fairseq-train", str(world.data), "--arch", "roberta_idpg_minilm", *intervals, *more]))
+
+
+@pytest.mark.parametrize(("after", "leaves"), [("9", True), ("10", False)])
+def test_an_update_that_is_validated(world, after, leaves):
+    given = ["--max-epoch", "4", "--max-update", "9", "--validate-after-updates", after]
+    args = parse(["fairseq-train", str(world.data), "--arch", "roberta_idpg_minilm", *given])
+    with (
+        contextlib.nullcontext() if leaves else pytest.raises(InputError, match="no update of --max-update 9 is valid")
+    ):
+        check_saving(args)
+
+
 def test_commands_that_fairseq_knows_are_parsed_as_it_does(world):
     args = parse(["fairseq-train", str(world.data), "--arch", "roberta_idpg_minilm", "--phm-n", "8", "--lr", "0.5"])
     assert (args.encoder_layers, args.phm_n, args.lr, args.save_full_model) == (6, 8, [0.5], False)

@@ -29,6 +29,14 @@ def test_lists_are_combined(plan):
     assert "--phm-n" in first.options and first.options[:1] == ("--cpu",)
 
 
+def test_what_runs_have_in_common_reaches_each(plan):
+    """The same rate twice is one run."""
+    common = {"k": [4], "dev_examples": 5, "selection": "paper", "max_update": 7, "warm_up": 0.25, "batch_size": 3}
+    found = experiments(plan(lrs=[1e-2, 1e-2], seeds=[1, 2], **common), {})
+    assert [run.seed for run in found] == [1, 2]
+    assert all(getattr(run, name) == value for run in found for name, value in {**common, "k": 4}.items())
+
+
 def test_what_is_left_out_is_as_in_the_paper(plan, world, tmp_path):
     path = tmp_path / "short.yaml"
     keys = {"backbone": str(world.backbone), "tasks": ["RTE"], "rows": ["m-idpg-phm", "fine-tuning"]}

@@ -118,8 +118,10 @@ def tell_of_unsaved_epochs(cfg: Any) -> None:
     save, validate = cfg.checkpoint.save_interval, cfg.dataset.validate_interval
     if validate % save and not cfg.dataset.disable_validation:
         logger.warning(
-            "--save-interval %d with --validate-interval %d: epochs that are validated and not saved cannot become %s",
-            *(save, validate, "checkpoint_best.pt"),
+            "--save-interval %d with --validate-interval %d: epochs that are validated and not saved cannot become "
+            "checkpoint_best.pt",
+            save,
+            validate,
         )
     most = cfg.optimization.max_epoch
     if most and most % save and not cfg.optimization.max_update:

@@ -16,7 +16,7 @@ from setuptools.command.build_py import build_py
 README = Path(__file__).with_name("README.md")
 
 CONVERT = ["transformers"]
-SWEEPS = ["matplotlib", "pyyaml", "scikit-learn", "submitit", "tabulate"]
+SWEEPS = ["matplotlib", "pyyaml", "submitit", "tabulate"]
 SERVE = ["prometheus-client", "starlette", "uvicorn"]
 DATA = {"plots": ["matplotlib"], "parquet": ["pyarrow"], "hub": ["datasets>=4"]}
 
@@ -84,12 +84,18 @@ setup(
             "idpg-export = fairseq_idpg.export:main",
         ]
     },
+    # fairseq-fixed is installed first, without its dependencies (README.md): the newest torchaudio breaks transformers
     install_requires=[
-        "fairseq-fixed==0.12.3.1",
         "torch>=2.4",
+        "bitarray",
+        "hydra-core==1.3.2",
         "numpy",
+        "omegaconf==2.3.0",
+        "packaging",
         "regex",
+        "sacrebleu",
         "safetensors",
+        "scikit-learn",
         "scipy",
         "sentencepiece",
         "tokenizers",

@@ -7,7 +7,6 @@ from typing import Any, Callable
 
 import torch
 
-from checkpoints.hf_verify import hide_broken_torchaudio
 from fairseq_idpg.inference.predictor import Predictor
 from preprocess.errors import InputError
 
@@ -28,7 +27,6 @@ def pipeline_of(folder: Path, predictor: Predictor, max_length: int) -> Pipeline
     Raises:
         InputError: transformers is not installed, or the encoder is no BERT.
     """
-    hide_broken_torchaudio()
     try:
         from transformers import AutoModelForSequenceClassification, AutoTokenizer, logging, pipeline
     except ImportError:

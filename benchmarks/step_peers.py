@@ -14,8 +14,6 @@ from step_models import Built
 from step_settings import Settings
 from torch import Tensor, nn
 
-from checkpoints.hf_verify import hide_broken_torchaudio
-
 MODULES = {  # of our LoRA's projections
     "q": r"attention\.self\.query",
     "k": r"attention\.self\.key",
@@ -32,7 +30,6 @@ def build(case: Case, settings: Settings) -> Built:
 
 
 def _roberta(settings: Settings) -> Any:
-    hide_broken_torchaudio()
     from transformers import RobertaConfig, RobertaForSequenceClassification, logging
 
     logging.set_verbosity_error()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import copy
-import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -42,20 +41,8 @@ def load_fairseq(folder: Path) -> RobertaModel:
     return model.eval()
 
 
-def hide_broken_torchaudio() -> None:
-    """Keep transformers from importing a torchaudio (a dependency of fairseq) of another torch."""
-    try:
-        import torchaudio  # noqa: F401
-    except ImportError:
-        pass
-    except OSError:
-        modules: dict[str, Any] = sys.modules
-        modules["torchaudio"] = None  # which an import takes for one that is not installed
-
-
 def load_transformers(folder: Path) -> torch.nn.Module:
     """Load the source folder with transformers' AutoModel; nothing is downloaded."""
-    hide_broken_torchaudio()
     try:
         from transformers import AutoModel, logging
     except ImportError as error:

@@ -35,7 +35,7 @@ except (ImportError, ValueError) as error:  # fairseq 0.12.2; from Python 3.11 o
         raise
     raise ImportError(
         f"fairseq_idpg needs fairseq-fixed 0.12.3.1, and what is here as fairseq cannot be used ({error}): "
-        "pip uninstall fairseq, then pip install fairseq-fixed==0.12.3.1"
+        "pip uninstall fairseq, then pip install --no-deps fairseq-fixed==0.12.3.1"
     ) from None
 from fairseq.distributed.utils import _TensorPlaceholder  # noqa: E402
 

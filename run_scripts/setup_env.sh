@@ -109,7 +109,7 @@ sys.exit(m.version("fairseq-fixed") != sys.argv[1].split("==")[1])' \
   # without debug symbols, for which Python's own flags ask: a third less to compile
   (CPPFLAGS="${CPPFLAGS:-} -g0" pip_call wheel --no-build-isolation --no-deps --wheel-dir "$WHEELS" "$(pin fairseq-fixed)") ||
     exit $?
-  pip_install --find-links "$WHEELS" "$(pin fairseq-fixed)" "$(pin torch)"
+  pip_install --no-deps --find-links "$WHEELS" "$(pin fairseq-fixed)"
 }
 
 main() {
@@ -126,11 +126,13 @@ main() {
   say "1/4 tools to build with"
   pip_install --retries 1 "$(pin setuptools)" "$(pin wheel)" "$(pin cython)"
   say "2/4 torch"
-  pip_install "$(pin torch)" "$(pin torchaudio)" numpy  # whose version depends on Python's
+  pip_install "$(pin torch)" numpy  # whose version depends on Python's
   say "3/4 fairseq"
   install_fairseq
   say "4/4 the other requirements, and this project (editable)"
-  pip_install --requirement "$REQUIREMENTS"
+  # without fairseq, whose dependencies would bring torchaudio; an environment made earlier has one
+  pip_install --requirement <(grep -v '^fairseq-fixed' "$REQUIREMENTS")
+  (pip_call uninstall -qq --yes torchaudio)
   pip_install --no-deps --no-build-isolation --editable "$ROOT"
   printf '%s\n' "$wanted" >"$STAMP.tmp"
   mv "$STAMP.tmp" "$STAMP"

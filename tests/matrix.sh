@@ -37,7 +37,7 @@ whole() {  # $1: Python, $2: interpreter; in its copy
   local torch
   torch=$(oldest_torch "$1")
   if [ -n "$torch" ]; then
-    sed -e "s/^torch==.*/torch==$torch/" -e "s/^torchaudio==.*/torchaudio==$torch/" run_scripts/requirements.txt >pins &&
+    sed -e "s/^torch==.*/torch==$torch/" run_scripts/requirements.txt >pins &&
       mv pins run_scripts/requirements.txt || return
   fi
   PYTHON=$2 bash run_scripts/setup_env.sh && .venv/bin/python -m pytest -m quick -q

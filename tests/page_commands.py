@@ -19,7 +19,6 @@ from typing import Iterator
 
 import yaml
 
-from checkpoints.hf_verify import hide_broken_torchaudio
 from preprocess.tasks import TASKS
 from tests.checkpoints import hf_folders
 from tests.checkpoints.test_convert_released import write_released
@@ -168,7 +167,6 @@ def of_preprocess(place: Path) -> None:
 def of_checkpoints(place: Path) -> None:
     backbones(place)
     (place / "checkpoints" / "roberta.large" / "dict.txt").touch()  # of a download that is whole
-    hide_broken_torchaudio()  # before transformers is imported
     hf_folders.build(place / "SRC", "bert", kind="Model")
     hf_folders.write_vocabulary(place / "SRC", "bert")
 

@@ -15,7 +15,6 @@ from predict_served import Server
 from predict_speed import main
 
 from checkpoints.convert_hf import convert
-from checkpoints.hf_verify import hide_broken_torchaudio
 from fairseq_idpg import load
 from fairseq_idpg.inference.int8 import multiplies_exactly
 from preprocess.errors import InputError
@@ -45,7 +44,6 @@ def quickstart(tmp_path_factory):
     source, reviews = folder / "minilm-hf", folder / "reviews"
     sizes = {"hidden_size": TINY["encoder_embed_dim"], "intermediate_size": TINY["encoder_ffn_embed_dim"]}
     sizes.update(num_hidden_layers=TINY["encoder_layers"], max_position_embeddings=TINY["max_positions"])
-    hide_broken_torchaudio()
     hf_folders.build(source, "bert", kind="Model", **sizes)
     convert(source, folder / "backbone")
     write_reviews(reviews)

@@ -108,7 +108,7 @@ def test_changed_requirements_are_installed_into_the_same_environment(tree):
         file.write("colorama\n")
     assert tree.run().returncode == 0
     calls = tree.calls()
-    assert "venv" not in calls and len(calls) == 6
+    assert "venv" not in calls and len(calls) == 7
 
 
 def test_failed_pip_is_continued(tree):
@@ -191,3 +191,10 @@ def test_two_calls_at_once(tree):
     both = [subprocess.Popen(command, env=tree.environment()) for _ in range(2)]
     assert [child.wait(timeout=300) for child in both] == [0, 0]
     assert tree.calls().count("venv") == 1
+
+
+def test_transformers_beside_fairseq():
+    """Nothing that fairseq brings keeps transformers' models from being imported."""
+    pytest.importorskip("transformers")
+    imports = "import fairseq; from transformers import RobertaForMaskedLM"
+    assert subprocess.run([sys.executable, "-c", imports]).returncode == 0

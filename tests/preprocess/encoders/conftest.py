@@ -7,10 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from checkpoints.hf_verify import hide_broken_torchaudio
-
-hide_broken_torchaudio()  # before transformers is first imported
-
 LETTERS = string.ascii_lowercase + string.digits + "é"
 UNCASED = [
     *"[PAD] [unused0] [unused1] [UNK] [CLS] [SEP] ! the cat un sep mask 中 字".split(),

@@ -70,3 +70,5 @@ def write_folder(
     with new_folder(target, overwrite) as folder, progress(total, target.name) as on_bytes:
         binarize(splits, labels, encoder, encoding, folder, on_bytes)
         write_records(folder, task, splits, labels, encoder, encoding, arguments)
+    if encoder.assumed:
+        print(encoder.assumed)

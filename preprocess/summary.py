@@ -73,6 +73,7 @@ def log_text(splits: Sequence[Split], labels: Labels, encoder: Encoder, argument
         + ", ".join(f"{name} {number}" for name, number in versions.items()),
         *(f"sha256 {sha256(path)} {path}" for path in encoder.files),
         *(f"sha256 {split.source.sha256} {split.source.name}" for split in splits),
+        *filter(None, [encoder.assumed]),
         "",
         summary(splits, labels),
     ]

@@ -73,8 +73,8 @@ def folder_facts(data: DataFolder) -> dict[str, Any]:
     return facts
 
 
-def folder_encoder(data: DataFolder, bpe: str | None, vocab: Path | None) -> tuple[str, Path]:
-    """What the folder was encoded with: the options where given, else its ``preprocess.json``."""
+def folder_encoder(data: DataFolder, bpe: str | None, vocab: Path | None) -> tuple[str, Path, str | None]:
+    """What the folder was encoded with: the options where given, else its ``preprocess.json``; its fingerprint."""
     recorded = folder_facts(data)
     name, folder = bpe or recorded.get("bpe", "gpt2"), vocab or recorded.get("vocab")
     if not folder:
@@ -85,7 +85,7 @@ def folder_encoder(data: DataFolder, bpe: str | None, vocab: Path | None) -> tup
         )
     if not isinstance(folder, (str, Path)):
         raise InputError(f"{data.path / FOLDER_FACTS}: vocab {folder!r} is no folder: name it with --vocab")
-    return name, Path(folder)
+    return name, Path(folder), recorded.get("vocab_sha256")
 
 
 def check_encoder(data: DataFolder, encoder: Encoder) -> None:

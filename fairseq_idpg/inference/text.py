@@ -102,7 +102,7 @@ def find_text_encoder(record: Record, named: Optional[str], others: Iterable[Pat
     for folder in filter(is_open, folders):
         for bpe in [record.bpe] if record.bpe in ENCODERS else ENCODERS:
             try:
-                encoder = load_encoder(str(bpe), folder)
+                encoder = load_encoder(str(bpe), folder, record.bpe_sha256)
             except InputError as error:
                 lacking.append(error)
                 continue

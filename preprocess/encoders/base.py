@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Sequence
@@ -15,16 +16,20 @@ from ..dictionary import EOS, SPECIAL, UNKNOWN, read_dictionary
 from ..errors import InputError
 
 LACKING = -1  # the id of a piece that the dictionary has not
+CACHED_WORDS = 1 << 20  # bounds the memory that a large corpus takes
 
 
 class Encoder(ABC):
     """Splits text into the pieces that a model was trained on.
 
     ``symbols``: the dictionary, a symbol for each id; ``files``: what the encoder was read from; ``dictionary``: its
-    dict.txt, which does not exist if the symbols (of ids from 4 on) were derived from the vocabulary instead.
+    dict.txt, which does not exist if the symbols (of ids from 4 on) were derived from the vocabulary instead;
+    ``assumed``: what the files do not say; ``variant``: tells the encoder from an older one that read the same files.
     """
 
     files: list[Path]
+    assumed = ""
+    variant = ""
 
     def __init__(self, dictionary: Path, derived: Sequence[str] | None = None):
         self.dictionary = dictionary
@@ -41,7 +46,7 @@ class Encoder(ABC):
     def fingerprint(self) -> str:
         """SHA-256 of what text is split by, without dict.txt, which every folder has a copy of."""
         files = [path for path in self.files if path != self.dictionary]
-        return hashlib.sha256("".join(map(sha256, files)).encode()).hexdigest()
+        return hashlib.sha256("".join([*map(sha256, files), self.variant]).encode()).hexdigest()
 
     def encode(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Ids of N sentences one after the other, each closed by ``</s>``, and N lengths (``</s>`` counted).
@@ -85,6 +90,31 @@ class Encoder(ABC):
         )
 
 
+class ByteLevel(Encoder):
+    """An encoder in which the space in front of a word belongs to it, and changes its pieces."""
+
+    @cached_property
+    def opening(self) -> list[bool]:
+        """Whether a symbol begins with white space, and so a word."""
+        return [text[:1].isspace() for text in self.decode([[number] for number in range(len(self.symbols))])]
+
+    @cached_property
+    def spaced(self) -> dict[tuple[int, ...], list[int]]:
+        """First words met before: their ids behind a space."""
+        return {}
+
+    def behind_space(self, row: Sequence[int]) -> list[int]:
+        end = next((i for i, number in enumerate(row) if self.opening[number]), len(row))
+        first = tuple(row[:end])
+        if first not in self.spaced:
+            if len(self.spaced) > CACHED_WORDS:
+                self.spaced.clear()
+            (word,) = self.decode([first])
+            again, spaced = (self.encode_joined([line])[:-1].tolist() for line in (word, f" {word}"))
+            self.spaced[first] = spaced if word and again == [*first] else [*first]
+        return [*self.spaced[first], *row[end:]]
+
+
 class PieceEncoder(Encoder):
     """An encoder whose library splits whole sentences into numbered pieces."""
 
@@ -96,12 +126,15 @@ class PieceEncoder(Encoder):
         rows = self.renumber(self.split(lines), lines)
         return np.fromiter(chain.from_iterable([*row, EOS] for row in rows), np.int64)
 
-    def set_pieces(self, pieces: Sequence[str], unknown: int) -> None:
-        """Tells what the numbers of the library mean that splits the text: pieces, one of them "unknown"."""
+    def set_pieces(self, pieces: Sequence[str], special: Sequence[int]) -> None:
+        """Set the meaning of the library's numbers: the symbol of each, and those of special tokens.
+
+        No text becomes a special token, even if the library has such a piece: it is unknown.
+        """
         self.pieces = pieces
-        # no text becomes <s>, <pad> or </s>, even if the library has such a piece.
         self.numbers = [max(self.ids[piece], UNKNOWN) if piece in self.ids else LACKING for piece in pieces]
-        self.numbers[unknown] = UNKNOWN
+        for number in special:
+            self.numbers[number] = UNKNOWN
 
     def renumber(self, rows: Sequence[Sequence[int]], lines: Sequence[str]) -> list[list[int]]:
         """Ids of rows of the library's numbers."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -19,7 +18,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from ..dictionary import EOS, FILLER
 from ..errors import InputError, reason_of
-from .base import Encoder, find_file
+from .base import CACHED_WORDS, ByteLevel, find_file
+from .hugging_face import piece_numbers, read_settings
 
 
 def words_pattern(letter: str, number: str, other: str) -> str:
@@ -31,7 +31,7 @@ ANY_WORD = regex.compile(words_pattern(r"\p{L}", r"\p{N}", r"[^\s\p{L}\p{N}]"))
 ASCII_WORD = re.compile(words_pattern("[A-Za-z]", "[0-9]", r"[^\sA-Za-z0-9]"), re.ASCII)  # for ASCII text, faster
 ID = np.dtype(np.int32)
 END = np.asarray([EOS], ID).tobytes()
-CACHED_WORDS = 1 << 20  # bounds the memory that a large corpus takes
+CLASSES = ("GPT2", "Roberta", "Longformer", "Bart")  # tokenizers of transformers that are GPT-2's
 
 
 def read_merges(path: Path) -> list[tuple[str, str]]:
@@ -41,47 +41,52 @@ def read_merges(path: Path) -> list[tuple[str, str]]:
 
 
 def check_pieces(pieces: Any, merges: Sequence[tuple[str, str]]) -> None:
-    """Bytes and merges make all pieces, numbered in this order; each file so tells whether the other is whole.
+    """Bytes and merges make all pieces; each file so tells whether the other is whole.
 
     Raises:
-        ValueError: they do not, as those of a damaged file, or of RoBERTa's vocab.json, numbered as its dict.txt.
+        ValueError: they do not, as those of a damaged file.
     """
     if not isinstance(pieces, dict) or sorted(pieces.values()) != list(range(len(pieces))):
         raise ValueError("the pieces are not numbered from 0 on, each once")
+    if len(set(merges)) < len(merges):
+        raise ValueError("a merge stands there twice")
     made = [*sorted(pre_tokenizers.ByteLevel.alphabet()), *map("".join, merges)]
     lacking = [piece for piece in made if piece not in pieces]
     if lacking:
         raise ValueError(f"the piece {lacking[0]!r} has no number")
-    numbers = [pieces[piece] for piece in made]
-    if any(number >= following for number, following in zip(numbers, numbers[1:])):
-        raise ValueError("the pieces are not numbered as bytes and merges in their order")
     others = [piece for piece in pieces.keys() - made if not piece.startswith(("<", FILLER))]
     if others:
         raise ValueError(f"nothing is merged to the piece {min(others)!r}")
 
 
-class GPT2Encoder(Encoder):
-    """Reads ``encoder.json`` and ``vocab.bpe`` (or ``vocab.json`` and ``merges.txt``, the same) and ``dict.txt``."""
+class GPT2Encoder(ByteLevel):
+    """Reads ``encoder.json`` and ``vocab.bpe``, or ``vocab.json`` and ``merges.txt``, and ``dict.txt``."""
 
     def __init__(self, folder: Path):
         super().__init__(find_file(folder, ["dict.txt"], "RoBERTa's dict.txt"))
         vocabulary = find_file(folder, ["encoder.json", "vocab.json"], "GPT-2's encoder.json")
         merges = find_file(folder, ["vocab.bpe", "merges.txt"], "GPT-2's vocab.bpe")
         self.files = [vocabulary, merges, self.dictionary]
+        read_settings(folder, CLASSES, add_prefix_space=False)
         try:
             pieces = json.loads(vocabulary.read_text(encoding="utf-8"))
             steps = read_merges(merges)
             check_pieces(pieces, steps)
-            self.tokenizer = Tokenizer(models.BPE(pieces, steps))
+            numbers = piece_numbers(pieces, steps, self.ids)
+            self.tokenizer = Tokenizer(models.BPE(numbers, steps))
         except Exception as error:  # tokenizers raises plain Exceptions
             reason = reason_of(error)
             raise InputError(f"{vocabulary} and {merges} are not GPT-2's encoder: {reason}; fetch them again") from None
         self.tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         self.tokenizer.decoder = decoders.ByteLevel()
-        self.numbers = np.asarray([self.ids.get(str(number), -1) for number in range(len(pieces))], ID)
-        self.bytes = np.asarray([len(piece) for piece in sorted(pieces, key=pieces.__getitem__)])
+        if any(pieces[piece] != number for piece, number in numbers.items()):
+            self.variant = "pieces as numbered by convert_hf.py"
+        # by the number of a piece: its id in the dictionary, its length in bytes
+        count = max(numbers.values()) + 1
+        self.numbers = np.asarray([self.ids.get(str(number), -1) for number in range(count)], ID)
+        self.bytes = np.zeros(count, int)
+        self.bytes[list(numbers.values())] = [len(piece) for piece in numbers]
         self.known = {"": END}  # ids of words met before, and of the end of a sentence
-        self.spaced: dict[tuple[int, ...], list[int]] = {}  # first words met before -> their ids behind a space
 
     def encode_joined(self, lines: list[str]) -> np.ndarray:
         words: list[str] = []
@@ -108,23 +113,6 @@ class GPT2Encoder(Encoder):
             raise self.lacks(str(pieces[lacking]), words[int(np.searchsorted(ends, lacking, side="right")) - 1])
         raw, ends = ids.tobytes(), (ends * ID.itemsize).tolist()
         self.known.update((word, raw[start:end]) for word, start, end in zip(words, ends, ends[1:]))
-
-    @cached_property
-    def opening(self) -> list[bool]:
-        """Whether a symbol begins with white space, and so a word."""
-        return [text[:1].isspace() for text in self.decode([[number] for number in range(len(self.symbols))])]
-
-    def behind_space(self, row: Sequence[int]) -> list[int]:
-        """The space belongs to the first word, whose pieces it changes."""
-        end = next((i for i, number in enumerate(row) if self.opening[number]), len(row))
-        first = tuple(row[:end])
-        if first not in self.spaced:
-            if len(self.spaced) > CACHED_WORDS:
-                self.spaced.clear()
-            (word,) = self.decode([first])
-            again, spaced = (self.encode_joined([line])[:-1].tolist() for line in (word, f" {word}"))
-            self.spaced[first] = spaced if word and again == [*first] else [*first]
-        return [*self.spaced[first], *row[end:]]
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         return self.tokenizer.decode_batch(

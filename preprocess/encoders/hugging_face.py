@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, List, NamedTuple, Tuple
+from typing import Any, Container, List, NamedTuple, Sequence, Tuple
+
+from ..errors import InputError
 
 Merges = List[Tuple[str, str]]
 
@@ -32,6 +34,9 @@ class Vocabulary(NamedTuple):
     path: Path
     tokens: list[str]
     merges: Merges | None = None
+
+
+CONFIG = "tokenizer_config.json"
 
 
 def read_json(path: Path) -> Any:
@@ -120,14 +125,57 @@ READERS = {
 
 def read_vocabulary(folder: Path) -> Vocabulary:
     """Read whichever vocabulary file the folder has."""
-    for name, reader in READERS.items():
-        path = folder / name
-        if path.is_file():
-            try:
-                return reader(path)
-            except (KeyError, TypeError, AttributeError, RuntimeError) as error:
-                raise ValueError(f"{path}: not a vocabulary as expected: {error}") from error
+    for name in READERS:
+        if (folder / name).is_file():
+            return read_vocabulary_file(folder / name)
     raise ValueError(f"{folder}: no vocabulary; put one of {', '.join(READERS)} there")
+
+
+def read_vocabulary_file(path: Path) -> Vocabulary:
+    """Read a file of one of the names in READERS."""
+    try:
+        return READERS[path.name](path)
+    except (KeyError, TypeError, AttributeError, RuntimeError) as error:
+        raise ValueError(f"{path}: not a vocabulary as expected: {error}") from error
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Return what tokenizer_config.json says; nothing where there is none.
+
+    Raises:
+        InputError: it is damaged.
+    """
+    path = folder / CONFIG
+    try:
+        config = read_json(path) if path.is_file() else {}
+        return {name: value for name, value in config.items() if value is not None}  # null: the default
+    except (ValueError, AttributeError) as error:
+        raise InputError(f"{path} is not a tokenizer's settings: {error}; fetch it again") from None
+
+
+def read_settings(folder: Path, classes: Sequence[str], **followed: Any) -> dict[str, Any]:
+    """Return what tokenizer_config.json says beside plain files.
+
+    Args:
+        classes: the tokenizers of transformers that plain files are split by.
+        followed: the values of settings with which plain files are split as they say.
+
+    Raises:
+        InputError: it names another tokenizer, or a setting or word that plain files cannot follow.
+    """
+    config = read_config(folder)
+    known = [f"{name}Tokenizer{fast}" for name in classes for fast in ("", "Fast")]
+    odd = [f"tokenizer_class = {name!r}" for name in [config.get("tokenizer_class", known[0])] if name not in known]
+    odd += [f"{name} = {config[name]!r}" for name, value in followed.items() if config.get(name, value) != value]
+    decoder = config.get("added_tokens_decoder") or {}
+    added = [token["content"] for token in decoder.values() if not token.get("special")] + list(_added(folder))
+    odd += [f"the added token {token!r}" for token in added if not any(token in names for names in SPECIAL_TOKENS)]
+    if odd:
+        raise InputError(
+            f"{folder} has {odd[0]}, which its plain files do not follow: put its tokenizer.json beside them "
+            "(save_pretrained of transformers' AutoTokenizer writes one), or choose another --bpe"
+        )
+    return config
 
 
 def byte_symbols() -> list[str]:
@@ -144,6 +192,30 @@ def gpt2_ids(merges: Merges) -> dict[str, str]:
     """Map byte-level tokens to GPT-2 ids as text: bytes, merges in order, then the end mark."""
     tokens = byte_symbols() + [left + right for left, right in merges] + ["<|endoftext|>"]
     return {token: str(i) for i, token in enumerate(tokens)}
+
+
+def piece_numbers(pieces: dict[str, int], merges: Merges, symbols: Container[str]) -> dict[str, int]:
+    """Return the number that dict.txt has for each piece of a byte-level BPE.
+
+    fairseq takes the numbers of encoder.json. convert_hf.py takes the order of bytes and merges, since a vocab.json
+    begins with special tokens, or has pieces by frequency.
+
+    Args:
+        pieces: the numbers of encoder.json or vocab.json.
+        symbols: those of dict.txt.
+
+    Raises:
+        ValueError: the two differ, and dict.txt fits both or neither.
+    """
+    ordered = {piece: int(number) for piece, number in gpt2_ids(merges).items() if piece in pieces}
+    named = {piece: pieces[piece] for piece in ordered}
+    if named == ordered:
+        return ordered
+    fitting = [numbers for numbers in (named, ordered) if all(str(i) in symbols for i in numbers.values())]
+    if len(fitting) != 1:
+        kept = "both numberings" if fitting else "neither numbering"
+        raise ValueError(f"pieces are not numbered as bytes and merges in their order, and dict.txt fits {kept}")
+    return fitting[0]
 
 
 def text_symbols(vocabulary: Vocabulary) -> list[str]:
@@ -163,16 +235,25 @@ def text_symbols(vocabulary: Vocabulary) -> list[str]:
     return [ids.get(token, token) for token in tokens]
 
 
+def special_ids(vocabulary: Vocabulary) -> list[int]:
+    """Return the ids of the five special tokens in fairseq's order; empty where they are not all there."""
+    ids = {token: i for i, token in enumerate(vocabulary.tokens)}
+    # MPNet has fairseq's four in front of all of BERT's vocabulary.
+    first = tuple(vocabulary.tokens[:4]) == FAIRSEQ_SPECIAL[:4]
+    for names in SPECIAL_TOKENS[::-1] if first else SPECIAL_TOKENS:
+        if all(name in ids for name in names):
+            return [ids[name] for name in names]
+    return []
+
+
 def fairseq_order(vocabulary: Vocabulary) -> list[int]:
     """Return, for every fairseq id (with <mask> last), the Hugging Face id that it takes."""
-    ids = {token: i for i, token in enumerate(vocabulary.tokens)}
-    for names in SPECIAL_TOKENS:
-        if all(name in ids for name in names):
-            special = [ids[name] for name in names]
-            others = [i for i in range(len(ids)) if i not in special]
-            return special[:4] + others + special[4:]
-    wanted = " or ".join(" ".join(names) for names in SPECIAL_TOKENS)
-    raise ValueError(f"{vocabulary.path}: the special tokens are not all there: {wanted}")
+    special = special_ids(vocabulary)
+    if not special:
+        wanted = " or ".join(" ".join(names) for names in SPECIAL_TOKENS)
+        raise ValueError(f"{vocabulary.path}: the special tokens are not all there: {wanted}")
+    others = [i for i in range(len(vocabulary.tokens)) if i not in special]
+    return special[:4] + others + special[4:]
 
 
 def dictionary_symbols(vocabulary: Vocabulary, order: list[int]) -> list[str]:

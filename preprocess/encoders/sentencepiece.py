@@ -12,9 +12,10 @@ from sentencepiece import SentencePieceProcessor
 
 from ..errors import InputError, reason_of
 from .base import PieceEncoder
-from .hugging_face import FAIRSEQ_SPECIAL, Vocabulary, dictionary_symbols, fairseq_order
+from .hugging_face import FAIRSEQ_SPECIAL, Vocabulary, dictionary_symbols, fairseq_order, read_settings
 
 SPECIAL_PIECES = ["<unk>", "<s>", "</s>"]
+CLASSES = ("XLMRoberta", "Camembert")  # tokenizers of transformers that split text as the model alone does
 
 
 class SentencePieceEncoder(PieceEncoder):
@@ -26,6 +27,7 @@ class SentencePieceEncoder(PieceEncoder):
     def __init__(self, folder: Path):
         path = find_model(folder)
         dictionary = folder / "dict.txt"
+        read_settings(folder, CLASSES)
         try:
             self.model = SentencePieceProcessor(model_file=str(path))
         except (RuntimeError, OSError, ValueError) as error:
@@ -34,7 +36,7 @@ class SentencePieceEncoder(PieceEncoder):
         pieces = self.model.id_to_piece(list(range(self.model.get_piece_size())))
         super().__init__(dictionary, None if dictionary.is_file() else derived_symbols(path, pieces))
         self.files = [file for file in (path, dictionary) if file.is_file()]
-        self.set_pieces(pieces, unknown=self.model.unk_id())
+        self.set_pieces(pieces, [self.model.unk_id()])
 
     def split(self, lines: list[str]) -> list[list[int]]:
         return self.model.encode(lines)

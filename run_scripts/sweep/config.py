@@ -31,7 +31,8 @@ from fairseq_idpg.methods.registry import find_preset
 from preprocess.errors import InputError
 from preprocess.tasks import TASKS
 
-from ..run.experiment import SELECTIONS
+from ..run.command import learning_rates
+from ..run.experiment import SELECTIONS, Experiment
 from ..run.keys import filled, key, least, one_of, random_seed, rate, share, text
 from ..run.options import architecture
 from .plain_yaml import read_yaml
@@ -39,6 +40,7 @@ from .plain_yaml import read_yaml
 KEPT = ("prompts", "head")
 BEST = "best"
 OPTION = re.compile(r"[a-z][a-z0-9-]*")
+MOST_RUNS = 100_000
 task = one_of(TASKS)
 
 
@@ -215,6 +217,17 @@ def _apply(change: str, found: Any) -> None:
     found[last] = read_yaml(value, f"--set {change}")
 
 
+def count_runs(sweep: Sweep) -> int:
+    """How many runs the lists stand for, before equal ones and positions that single sentences lack are left out."""
+    answers = {task: 1 + len((sweep.eval_tasks or {}).get(task, ())) * len(sweep.eval_k) for task in sweep.tasks}
+    of_rows = 0
+    for row in sweep.rows:
+        lrs = row.lrs or sweep.lrs or learning_rates(Experiment(sweep.tasks[0], row.method, 0.0, 0, "", ""))
+        tasks = sum(answers[task] for task in row.tasks or sweep.tasks)
+        of_rows += tasks * len(row.positions or sweep.positions) * len(lrs)
+    return of_rows * len(sweep.k) * len(sweep.prompt_lengths) * len(sweep.seeds)
+
+
 def _check(sweep: Sweep, path: str) -> None:
     """What keys say together."""
     strange = sorted(set(sweep.lr_seeds or ()) - set(sweep.seeds))
@@ -245,3 +258,8 @@ def _check(sweep: Sweep, path: str) -> None:
                 f"{path}: positions of {row.label}: [a, b] needs supplementary training: write "
                 "supplementary: {data: data/MNLI-bin}"
             )
+    if (runs := count_runs(sweep)) > MOST_RUNS:
+        raise InputError(
+            f"{path}: its lists stand for {runs:,} runs, and {MOST_RUNS:,} are planned at most: shorten rows, tasks, "
+            "lrs, seeds or another list"
+        )

@@ -25,7 +25,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Iterator, Sequence
 
 from fairseq_idpg.methods.registry import find_preset
 from preprocess.errors import InputError
@@ -34,7 +34,7 @@ from preprocess.tasks import TASKS
 from ..run.command import learning_rates
 from ..run.experiment import SELECTIONS, Experiment
 from ..run.keys import filled, key, least, one_of, random_seed, rate, share, text
-from ..run.options import architecture
+from ..run.options import architecture, check_from_file
 from .plain_yaml import read_yaml
 
 KEPT = ("prompts", "head")
@@ -190,7 +190,7 @@ def read_sweep(path: Path, changes: Sequence[str] = ()) -> Sweep:
 
     Raises:
         InputError: it is missing, no YAML, or has a key that stands twice, or a key or value that is not known; the
-            nearest is suggested.
+            nearest is suggested; the file itself gives an option that only ``changes`` may give.
     """
     try:
         found = read_yaml(path.read_bytes(), str(path))
@@ -198,11 +198,22 @@ def read_sweep(path: Path, changes: Sequence[str] = ()) -> Sweep:
         raise InputError(
             f"{path}: {error.strerror}: give a YAML file, such as run_scripts/configs/smoke.yaml"
         ) from None
+    of_file = list(_options_within(found))
     for change in changes:
         _apply(change, found)
     sweep = filled(Sweep, found, str(path))
+    for name, value in of_file:
+        check_from_file(name, value, f"{path}: options")
     _check(sweep, str(path))
     return sweep
+
+
+def _options_within(found: Any) -> Iterator[tuple[str, Any]]:
+    """The options of a file and of its rows, however else it is damaged."""
+    rows = found.get("rows") if isinstance(found, dict) else None
+    for part in (found, *(rows if isinstance(rows, list) else ())):
+        options = part.get("options") if isinstance(part, dict) else None
+        yield from options.items() if isinstance(options, dict) else ()
 
 
 def _apply(change: str, found: Any) -> None:

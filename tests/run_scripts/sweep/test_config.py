@@ -253,6 +253,8 @@ def test_a_file_that_is_not_there(tmp_path):
             {"rows": [{**IDPG, "options": {"prompt_length": 7}}], "prompt_lengths": [1, 2]},
             "prompt_lengths and the option prompt-length 7 of m-idpg-phm: leave one of them out",
         ),
+        ({"options": {"dropout": False}}, "options: dropout false"),  # as if it were left out
+        ({"rows": [{**IDPG, "options": {"phm-sharde-a": False}}]}, "options: phm-sharde-a false"),
         ({"options": {"prompt-length": 7}, "prompt_lengths": [None, 2]}, "the option prompt-length 7 of m-idpg-phm"),
     ],
 )

@@ -61,10 +61,6 @@ def without(name):
         ({"options": {**OPTIONS, "store-ema": True}}, "--store-ema is not supported: "),
         ({"options": {**OPTIONS, "fp16": True}}, "--fp16 with --cpu: give --fp16-no-flatten-grads as well"),
         (
-            {"options": {**OPTIONS, "best-checkpoint-metric": "loss"}},
-            "--best-checkpoint-metric loss: the lowest is best, and RTE keeps the checkpoint with the highest",
-        ),
-        (
             {"options": {**OPTIONS, "validate-interval": 5}},
             "--validate-interval 5 --save-interval 1: no epoch of --max-epoch 2 is validated and saved: give smaller",
         ),
@@ -188,7 +184,16 @@ def test_tasks_that_are_scored_by_questions(checked, world, tmp_path):
     assert "RTE-bin has no question/train.tsv, and COPA is scored by questions: make it with python -m prep" in said
 
 
-@pytest.mark.parametrize(("options", "said"), [(("--jobs", "0"), "--jobs 0: give 1 or more")])
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--jobs", "0"), "--jobs 0: give 1 or more"),
+        (
+            ("--set", "options.best-checkpoint-metric=loss"),
+            "--best-checkpoint-metric loss: the lowest is best",
+        ),
+    ],
+)
 def test_bad_options_of_the_sweep(checked, options, said):
     assert said in checked(*options)
 

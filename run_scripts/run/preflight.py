@@ -36,7 +36,7 @@ from preprocess.flags import flag_name
 from preprocess.questions import question_file
 from preprocess.split_facts import count_examples
 from preprocess.split_scores import OF_QUESTIONS
-from preprocess.tasks import Task, find_task
+from preprocess.tasks import TASKS, Task, find_task
 from preprocess.transforms import ENTAILED, NOT_ENTAILED
 
 from .command import training_command
@@ -108,15 +108,17 @@ def check_folder(option: str, task: Task, folder: DataFolder) -> None:
     """
     found = preprocess_facts(str(folder.path)).task
     if found is not None and found.lower() != task.name.lower():
+        known = found.lower() in map(str.lower, TASKS)
+        other = f"the task {found}" if known else "train on your own data with fairseq-train"
         raise InputError(
             f"{option} {folder.path} is of {found}, and would be reported as {task.name}: name a folder of "
-            f"{task.name}, or the task {found}"
+            f"{task.name}, or {other}"
         )
     if folder.regression != task.regression:
         found, wanted = ("scores", "classes") if folder.regression else ("classes", "scores")
         raise InputError(f"{option} {folder.path} has {found} for labels, and {task.name} has {wanted}: name another")
     pairs = len(folder.inputs) == 2
-    labels = (ENTAILED, NOT_ENTAILED) if pairs and not task.pairs else task.labels
+    labels = [ENTAILED, NOT_ENTAILED] if pairs and not task.pairs else list(task.labels)
     if sorted(folder.label_names) != sorted(labels) or task.pairs > pairs:
         texts = "pairs" if pairs else "single sentences"
         raise InputError(

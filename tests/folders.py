@@ -46,15 +46,17 @@ def write_folder(
     splits: dict[str, int] | None = None,
     longest: int = 12,
     words: int = WORDS,
+    names: Sequence[str] = (),
 ) -> Path:
-    """A folder as fairseq-preprocess writes it. The label says whether A holds the word w1."""
+    """A folder as fairseq-preprocess writes it. The label, one of ``names``, says whether A holds the word w1."""
     draw = random.Random(0)
+    names = names or [str(number) for number in range(classes)]
     for split, count in (splits or {"train": 24, "valid": 13}).items():
         labels, parts = [], {"input0": [], **({"input1": []} if pairs else {})}
         for i in range(count):
             for part in parts.values():
                 part.append([draw.randrange(6, 4 + words) for _ in range(draw.randint(1, longest))] + [2])
-            labels.append(i % classes)
+            labels.append(i % len(names))
             if labels[-1]:
                 parts["input0"][-1][0] = 5
         for part, rows in parts.items():
@@ -66,8 +68,8 @@ def write_folder(
             (folder / "label" / f"{split}.label").write_text(text)
             continue
         label_symbols = Dictionary()
-        for name in range(classes):
-            label_symbols.add_symbol(str(name))
+        for name in names:
+            label_symbols.add_symbol(name)
         label_symbols.save(str(folder / "label" / "dict.txt"))
         write_indexed(folder / "label" / split, [[4 + label, 2] for label in labels])
     return folder

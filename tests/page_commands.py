@@ -7,6 +7,7 @@ hours; nothing can leave one out. They run in a folder of their own that holds w
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import re
@@ -22,7 +23,7 @@ import yaml
 from preprocess.tasks import TASKS
 from tests.checkpoints import hf_folders
 from tests.checkpoints.test_convert_released import write_released
-from tests.folders import ROOT, renamed, train, write_backbone, write_folder
+from tests.folders import ROOT, train, write_backbone, write_folder
 from tests.preprocess.commands import write_vocab
 from tests.run_scripts.report import made
 from tests.run_scripts.submit.sets import add_test_set
@@ -183,9 +184,8 @@ def of_benchmarks(place: Path, quickstart: Path) -> None:
 
 def submitted(place: Path) -> None:
     """A run of the smallest task of GLUE, and of SuperGLUE, and GLUE's diagnostic set as text."""
-    names = {str(number): name for number, name in enumerate(TASKS["CB"].labels)}
-    write_folder(place / "data" / "WNLI-bin")
-    renamed(write_folder(place / "cb", classes=3), place / "data" / "CB-bin", names)
+    for task in ("WNLI", "CB"):
+        write_folder(place / "data" / f"{task}-bin", names=TASKS[task].labels)
     for task, examples, benchmark in (("WNLI", 146, "glue"), ("CB", 250, "superglue")):
         folder, run = place / "data" / f"{task}-bin", made.run("m-idpg-phm", task)
         results = made.write(place / "results" / benchmark, [{**run, "data": str(folder)}])
@@ -210,12 +210,11 @@ def of_run_scripts(place: Path, quickstart: Path) -> None:
     """Tasks on a tiny backbone, a few short texts, trained checkpoints, and made-up runs to report."""
     backbones(place)
     (place / "quickstart").symlink_to(quickstart)
-    for task in ("RTE", "MRPC", "QNLI", "QQP"):
-        write_folder(place / "data" / f"{task}-bin")
-    for task in ("MPQA", "SUBJ", "CR", "MR", "SST-2"):
-        write_folder(place / "data" / f"{task}-bin", pairs=False)
-    renamed(place / "data" / "SST-2-bin", place / "data" / "IMDB-bin", {"0": "0", "1": "1"})
-    write_folder(place / "data" / "MNLI-bin", classes=3)
+    for name in ("RTE", "MRPC", "QNLI", "QQP", "MNLI", "MPQA", "SUBJ", "CR", "MR", "SST-2", "IMDB"):
+        task = TASKS[name]
+        folder = write_folder(place / "data" / f"{task.name}-bin", pairs=task.pairs, names=task.labels)
+        if name in ("SST-2", "IMDB"):  # whose labels are matched by meaning
+            (folder / "preprocess.json").write_text(json.dumps({"task": name}))
     scores = write_folder(place / "data" / "STS-B-bin", regression=True, splits={"train": 24, "valid": 400})
     words = "good bad film plot a the very".split()
     draw = random.Random(0)

@@ -76,7 +76,7 @@ def register_preset(
         beside: others that are trained together with it.
 
     Raises:
-        ValueError: the name is taken, or a setting is no option of the method.
+        ValueError: the name is taken, a setting is no option of the method, or a flag is on that no run can turn off.
     """
     methods = beside if method is None else (method, *beside)
     preset = Preset(name, methods, settings, paper, trains_backbone, needs_pairs)
@@ -85,6 +85,12 @@ def register_preset(
     unknown = settings.keys() - preset.options.keys()
     if unknown:
         raise ValueError(f"preset {name} sets {', '.join(sorted(unknown))}, which its method does not declare")
+    for option, value in preset.defaults.items():
+        if value is True:
+            raise ValueError(
+                f"preset {name}: {flag_name(option)} is True, and a flag can only turn it on: declare it "
+                "Filled[TrueFalse], and write 'true'"
+            )
     PRESETS[name] = preset
 
 

@@ -139,7 +139,14 @@ def _load_checkpoint(
     # the trainer alone says on which ranks it loads; it takes weights and progress and builds nothing
     if load_on_all_ranks is None:
         return load_state(local, "checkpoint", arg_overrides)
-    state = load_state(local, "checkpoint", arg_overrides, builds=False)
+    try:
+        state = load_state(local, "checkpoint", arg_overrides, builds=False)
+    except InputError as error:
+        if not Path(path).name.startswith("checkpoint_last"):
+            raise
+        raise InputError(
+            f"{error} with --restore-file, such as checkpoint_best.pt, or remove it: training then starts anew"
+        ) from None
     # what the first process hands to the others passes through torch.load, which takes no OmegaConf object
     return {**state, "cfg": None}
 

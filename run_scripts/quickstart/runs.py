@@ -231,8 +231,9 @@ class Watcher:
             "valid_loss": float(self.valid["valid_loss"]),
             "valid_accuracy": float(self.valid["valid_accuracy"]),
         }
+        # A line that a kill has torn must not run into this one.
         with open(self.rows, "a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+            file.write("\n" + json.dumps(row) + "\n")
         self._advance(epoch * self.updates)
         self.bar.write(
             f"{self.method:<16} epoch {epoch}/{self.epochs}"

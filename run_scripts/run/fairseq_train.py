@@ -183,9 +183,20 @@ def repair_last(folder: Path) -> None:
         last.unlink()
 
 
+def is_readable(checkpoint: Path) -> bool:
+    """Whether a checkpoint is there, whole and undamaged."""
+    from fairseq_idpg.saving.reading import read_file  # with torch: the child loads it with fairseq, in its own way
+
+    try:
+        read_file(str(checkpoint), "checkpoint", mapped=True)
+    except InputError:
+        return False
+    return True
+
+
 def has_all_updates(checkpoint: Path) -> bool:
     """Whether training that counts updates has ended; fairseq, started again, would make one more."""
-    import torch  # not before it is needed: the child loads it with fairseq, in its own way
+    import torch
 
     if not checkpoint.exists():
         return False
@@ -204,10 +215,8 @@ def drop_optimizer(checkpoint: Path) -> None:
         return
     kept = state["model"].get("_extra_state", {})
     if "fp16" in kept:
-        from fairseq_idpg.saving.checksum import carry_checksum, checksum
+        from fairseq_idpg.saving.checksum import carry_checksum
 
-        if kept.get("checksum") != checksum(state["model"]):
-            return  # damaged: a new checksum would hide it from whoever reads the file
         del kept["fp16"]
         carry_checksum(state["model"])
     with new_file(checkpoint) as work:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Sequence
+from dataclasses import fields
+from enum import Enum
+from functools import lru_cache
+from typing import Any, Iterable, Sequence, get_args
 
+from fairseq.registry import REGISTRIES
+
+from fairseq_idpg.arguments import SECTIONS
 from fairseq_idpg.models.architectures import SIZES
-from fairseq_idpg.optim.choices import parse_pair
+from fairseq_idpg.models.config import RobertaIDPGConfig
+from fairseq_idpg.optim.choices import literal, parse_pair
+from fairseq_idpg.tasks.config import SentencePredictionIDPGConfig
 from preprocess.errors import InputError
 from preprocess.flags import flag_name
 
+from .experiment import READ
 from .keys import one_of
 
 # Options of fairseq-train that are set here -> what sets them, as an option of train.py and a key of a sweep.
@@ -34,6 +43,64 @@ PIPELINE = [f"--pipeline-{part}{what}" for part in ("", "encoder-", "decoder-") 
 EVALUATED = ("--adamax-betas", "--adafactor-eps", "--lamb-betas", "--model-overrides", "--wer-args", *PIPELINE)
 BETAS = "--adam-betas"
 architecture = one_of(("roberta_idpg", *SIZES))
+# Texts and inputs that the plugin reads; any other free text of fairseq may name a place to write, or code.
+READ_HERE = {*READ, *(flag_name(item.name) for item in fields(RobertaIDPGConfig))}
+
+
+@lru_cache(maxsize=None)
+def declared_types() -> dict[str, set[Any]]:
+    """Option -> its types in the dataclasses of fairseq and the plugin; Optional[int] is int too."""
+    parts = [*SECTIONS, RobertaIDPGConfig, SentencePredictionIDPGConfig]
+    parts += [part for registry in REGISTRIES.values() for part in registry["dataclass_registry"].values()]
+    found: dict[str, set[Any]] = {}
+    for item in (item for part in parts for item in fields(part)):
+        for name in filter(None, (flag_name(item.name), item.metadata.get("argparse_alias"))):
+            found.setdefault(name, set()).update(_parts(item.type))
+    return found | {flag_name(name): {Enum} for name in REGISTRIES}  # one of the names in it
+
+
+def _parts(kind: Any) -> set[Any]:
+    return {kind}.union(*map(_parts, get_args(kind)))
+
+
+def is_switch(option: str) -> bool:
+    """Whether the option is a flag, which is given or left out."""
+    return bool in declared_types().get(option, ())
+
+
+def takes_true_and_false(option: str) -> bool:
+    """Whether the option takes the words true and false, where a flag is given or left out."""
+    choices = [kind for kind in declared_types().get(option, ()) if isinstance(kind, type) and issubclass(kind, Enum)]
+    return any({"true", "false"} <= {each.value for each in kind} for kind in choices)
+
+
+def check_from_file(name: str, value: Any, where: str) -> None:
+    """A sweep's file may be a stranger's: it gives numbers, choices, and what the plugin reads.
+
+    Raises:
+        InputError: another text, or one that fairseq-train would take for an option.
+    """
+    option = flag_name(name)
+    types = declared_types().get(option, {Any})
+    numbers = is_numbers(value)
+    text = bool(types & {str, Any}) and not (numbers and Any in types)
+    option_like = isinstance(value, str) and value.startswith("-") and not numbers
+    if option not in RESERVED and (text and option not in READ_HERE or option_like):
+        raise InputError(
+            f"{where}: {option} {value!r}: a file gives numbers, choices, and what the plugin reads; another text "
+            f"could name a place to write: leave it out, or give --set options.{name}=VALUE"
+        )
+
+
+def is_numbers(value: Any) -> bool:
+    """Whether a value, or what a text says, is a number or a list of some."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            value = literal(value)
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return all(isinstance(each, (int, float)) for each in values)
 
 
 def checked(words: Iterable[str]) -> tuple[str, ...]:

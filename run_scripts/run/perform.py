@@ -26,6 +26,7 @@ from .fairseq_train import (
     dev_curve,
     drop_optimizer,
     has_all_updates,
+    is_readable,
     refuse_skipped,
     repair_last,
     train,
@@ -91,10 +92,10 @@ def answer_others(experiment: Experiment, record: Record, folder: Path, cache: P
     """
     best, answered = folder / BEST_CHECKPOINT, dict(record.get("transfer") or {})
     for task, data in unanswered(record, experiment):
-        if not best.is_file():
+        if not is_readable(best):
             raise InputError(
-                f"{best} is gone, so that {task} cannot be answered: remove {folder}, and the run is made again "
-                "(keep_whole_models: true keeps models that train the backbone)"
+                f"{best} is gone or damaged, so that {task} cannot be answered: remove {folder}, and the run is "
+                "made again (keep_whole_models: true keeps models that train the backbone)"
             )
         answered[task] = evaluate_elsewhere(experiment, task, data, best, cache)
     return answered
@@ -127,10 +128,15 @@ def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> 
     splits = splits_of(experiment, results / "data")
     check_source(experiment, folder)
     command = training_command(experiment, splits, folder, cache)
+    again = "and the same command trains this run from its start"
     repair_last(folder)
+    if last.exists() and not is_readable(last):
+        raise InputError(f"{last} is damaged: remove it, {again}")
     if not has_all_updates(last):
         train(command, log, echo)
     refuse_skipped(log)
+    if not is_readable(best):  # a training that has ended does not write it again
+        raise InputError(f"{best} is gone or damaged: remove it and {LAST_CHECKPOINT}, {again}")
     if trains_whole_model(experiment):
         drop_optimizer(best)
     return {

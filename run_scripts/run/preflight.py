@@ -36,14 +36,13 @@ from preprocess.flags import flag_name
 from preprocess.questions import question_file
 from preprocess.split_facts import count_examples
 from preprocess.split_scores import OF_QUESTIONS
-from preprocess.tasks import TASKS
+from preprocess.tasks import TASKS, Task, find_task
+from preprocess.transforms import ENTAILED, NOT_ENTAILED
 
 from .command import training_command
 from .evaluation import REPORTED
 from .experiment import Experiment
 from .splits import Splits, check_sizes
-
-F1 = "acc_and_f1"
 
 backbone_of = lru_cache(maxsize=1)(read_backbone)
 
@@ -101,27 +100,36 @@ def check_heads(first: Iterable[Experiment], second: Iterable[Experiment]) -> No
             )
 
 
-def check_name(option: str, task: str, folder: DataFolder) -> None:
-    """Raises InputError where a folder is known to be another task's; one's own data may stand for any task."""
+def check_folder(option: str, task: Task, folder: DataFolder) -> None:
+    """The folder of a task has the task's name, if it records one, and its labels, or with --efl those of entailment.
+
+    Raises:
+        InputError: it is another task's, whose scores would be reported as those of this one.
+    """
     found = preprocess_facts(str(folder.path)).task
-    if found in TASKS and found != task:
+    if found is not None and found.lower() != task.name.lower():
+        known = found.lower() in map(str.lower, TASKS)
+        other = f"the task {found}" if known else "train on your own data with fairseq-train"
         raise InputError(
-            f"{option} {folder.path} is of {found}, and would be reported as {task}: name a folder of {task}, or the "
-            f"task {found}"
+            f"{option} {folder.path} is of {found}, and would be reported as {task.name}: name a folder of "
+            f"{task.name}, or {other}"
+        )
+    if folder.regression != task.regression:
+        found, wanted = ("scores", "classes") if folder.regression else ("classes", "scores")
+        raise InputError(f"{option} {folder.path} has {found} for labels, and {task.name} has {wanted}: name another")
+    pairs = len(folder.inputs) == 2
+    labels = [ENTAILED, NOT_ENTAILED] if pairs and not task.pairs else list(task.labels)
+    if sorted(folder.label_names) != sorted(labels) or task.pairs > pairs:
+        texts = "pairs" if pairs else "single sentences"
+        raise InputError(
+            f"{option} {folder.path} has {texts} with the labels {listed(folder.label_names)}, and {task.name} "
+            f"{listed(labels)}: name a folder of {task.name}"
         )
 
 
 def check_data(experiment: Experiment, folder: DataFolder) -> None:
-    """The task's own data: labels of the kind that it has, and texts that its method and position need."""
-    check_name("data", experiment.task, folder)
-    if folder.regression != experiment.facts.regression:
-        found, wanted = ("scores", "classes") if folder.regression else ("classes", "scores")
-        raise InputError(f"data {folder.path} has {found} for labels, and {experiment.task} has {wanted}: name another")
-    if experiment.facts.metric == F1 and sorted(folder.label_names) != ["0", "1"]:
-        raise InputError(
-            f"data {folder.path} has the labels {listed(folder.label_names)}, and {experiment.task} is scored by the "
-            "F1 of the label 1 beside 0: preprocess it with these two"
-        )
+    """The task's own data, as its metric, method and position need it."""
+    check_folder("data", experiment.facts, folder)
     lacking = [split for split in ("train", "valid") if folder.questions(split) is None]
     if experiment.facts.metric in OF_QUESTIONS and lacking:
         raise InputError(
@@ -149,10 +157,10 @@ def check_others(experiment: Experiment, folder: DataFolder) -> None:
     theirs = facts_of(folder)
     for task, path in zip(experiment.eval_tasks, experiment.eval_data):
         other = DataFolder(Path(path))
-        check_name("eval_tasks", task, other)
         count_examples(other, REPORTED)
         if not other.has_labels(REPORTED):
             raise InputError(f"eval_tasks {task}: {path} has no labels of {REPORTED}: preprocess it with them")
+        check_folder("eval_tasks", find_task(task), other)
         ours = facts_of(other)
         check_same_data(theirs, ours, path)
         if sorted(labels_here(theirs, ours)) != sorted(other.label_names):

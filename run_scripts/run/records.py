@@ -50,7 +50,7 @@ def read_records(results: Path) -> list[Record]:
     """
     path = results_file(results)
     try:
-        *lines, torn = path.read_bytes().split(b"\n")
+        lines, torn = _split_lines(path.read_bytes())
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -79,6 +79,15 @@ def _tell_of_other_scores(before: Record, record: Record, where: str) -> None:
         print(f"{where}: run {record['run']} has test {now}, and {then} above: the last line counts", file=sys.stderr)
 
 
+def _split_lines(content: bytes) -> tuple[list[bytes], bytes]:
+    """The whole lines of a file, and what a kill tore of the last one; it is whole too where only its newline lacks."""
+    *lines, last = content.split(b"\n")
+    with contextlib.suppress(ValueError, RecursionError):
+        json.loads(last)
+        return [*lines, last], b""
+    return lines, last
+
+
 def append_record(results: Path, record: Record) -> None:
     """Adds a line; what a kill tore before is cut off first."""
     path = results_file(results)
@@ -86,8 +95,11 @@ def append_record(results: Path, record: Record) -> None:
     with named(path), open(path, "a+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
-        file.truncate(file.read().rfind(b"\n") + 1)
-        file.write(json.dumps(record).encode() + b"\n")
+        content = file.read()
+        whole = content.removesuffix(_split_lines(content)[1])
+        file.truncate(len(whole))
+        newline = b"\n" if whole and not whole.endswith(b"\n") else b""
+        file.write(newline + json.dumps(record).encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
 

@@ -25,20 +25,22 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Iterator, Sequence
 
 from fairseq_idpg.methods.registry import find_preset
 from preprocess.errors import InputError
 from preprocess.tasks import TASKS
 
-from ..run.experiment import SELECTIONS
+from ..run.command import learning_rates
+from ..run.experiment import SELECTIONS, Experiment
 from ..run.keys import filled, key, least, one_of, random_seed, rate, share, text
-from ..run.options import architecture
+from ..run.options import architecture, check_from_file
 from .plain_yaml import read_yaml
 
 KEPT = ("prompts", "head")
 BEST = "best"
 OPTION = re.compile(r"[a-z][a-z0-9-]*")
+MOST_RUNS = 100_000
 task = one_of(TASKS)
 
 
@@ -188,7 +190,7 @@ def read_sweep(path: Path, changes: Sequence[str] = ()) -> Sweep:
 
     Raises:
         InputError: it is missing, no YAML, or has a key that stands twice, or a key or value that is not known; the
-            nearest is suggested.
+            nearest is suggested; the file itself gives an option that only ``changes`` may give.
     """
     try:
         found = read_yaml(path.read_bytes(), str(path))
@@ -196,11 +198,22 @@ def read_sweep(path: Path, changes: Sequence[str] = ()) -> Sweep:
         raise InputError(
             f"{path}: {error.strerror}: give a YAML file, such as run_scripts/configs/smoke.yaml"
         ) from None
+    of_file = list(_options_within(found))
     for change in changes:
         _apply(change, found)
     sweep = filled(Sweep, found, str(path))
+    for name, value in of_file:
+        check_from_file(name, value, f"{path}: options")
     _check(sweep, str(path))
     return sweep
+
+
+def _options_within(found: Any) -> Iterator[tuple[str, Any]]:
+    """The options of a file and of its rows, however else it is damaged."""
+    rows = found.get("rows") if isinstance(found, dict) else None
+    for part in (found, *(rows if isinstance(rows, list) else ())):
+        options = part.get("options") if isinstance(part, dict) else None
+        yield from options.items() if isinstance(options, dict) else ()
 
 
 def _apply(change: str, found: Any) -> None:
@@ -213,6 +226,17 @@ def _apply(change: str, found: Any) -> None:
     if not isinstance(found, dict):
         raise InputError(f"--set {change}: there is nothing to set it in: write KEY=VALUE")
     found[last] = read_yaml(value, f"--set {change}")
+
+
+def count_runs(sweep: Sweep) -> int:
+    """How many runs the lists stand for, before equal ones and positions that single sentences lack are left out."""
+    answers = {task: 1 + len((sweep.eval_tasks or {}).get(task, ())) * len(sweep.eval_k) for task in sweep.tasks}
+    of_rows = 0
+    for row in sweep.rows:
+        lrs = row.lrs or sweep.lrs or learning_rates(Experiment(sweep.tasks[0], row.method, 0.0, 0, "", ""))
+        tasks = sum(answers[task] for task in row.tasks or sweep.tasks)
+        of_rows += tasks * len(row.positions or sweep.positions) * len(lrs)
+    return of_rows * len(sweep.k) * len(sweep.prompt_lengths) * len(sweep.seeds)
 
 
 def _check(sweep: Sweep, path: str) -> None:
@@ -245,3 +269,8 @@ def _check(sweep: Sweep, path: str) -> None:
                 f"{path}: positions of {row.label}: [a, b] needs supplementary training: write "
                 "supplementary: {data: data/MNLI-bin}"
             )
+    if (runs := count_runs(sweep)) > MOST_RUNS:
+        raise InputError(
+            f"{path}: its lists stand for {runs:,} runs, and {MOST_RUNS:,} are planned at most: shorten rows, tasks, "
+            "lrs, seeds or another list"
+        )

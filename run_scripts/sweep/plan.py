@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Iterator, Mapping
 
 from fairseq_idpg.methods.registry import find_preset
-from fairseq_idpg.models.config import RobertaIDPGConfig
 from preprocess.errors import InputError
 from preprocess.tasks import find_task
 
 from ..run.command import learning_rates, with_few_shot_input
 from ..run.experiment import Experiment
-from ..run.options import checked
+from ..run.options import checked, is_switch, takes_true_and_false
 from ..run.transfer import with_others
 from .config import BEST, Row, Supplementary, Sweep
 
-# Options that take the words true and false, where others are given or left out.
-SPELLED_OUT = {
-    item.name.replace("_", "-")
-    for item in fields(RobertaIDPGConfig)
-    if item.metadata.get("preset_default") in ("true", "false")
-}
 BETWEEN_SENTENCES = (2, 3)  # positions that single sentences do not have
 
 
@@ -37,15 +30,23 @@ class Variant:
 
 
 def flags(options: Mapping[str, Any]) -> tuple[str, ...]:
-    """{"fp16": True, "amp": False, "dropout": 0} -> --fp16 --dropout 0."""
+    """{"fp16": True, "amp": False, "dropout": 0} -> --fp16 --dropout 0.
+
+    Raises:
+        InputError: an option is false that is neither a flag nor takes this word.
+    """
     return tuple(word for name, value in options.items() for word in _flag(name, value))
 
 
 def _flag(name: str, value: Any) -> Iterator[str]:
-    if value is False and name not in SPELLED_OUT:
+    option = f"--{name}"
+    spelled_out = takes_true_and_false(option)
+    if value is False and not spelled_out:
+        if not is_switch(option):
+            raise InputError(f"options: {name} false: it is no flag that could be left out: write its value")
         return
-    yield f"--{name}"
-    if value is not True or name in SPELLED_OUT:
+    yield option
+    if value is not True or spelled_out:
         yield str(value).lower() if isinstance(value, bool) else str(value)
 
 

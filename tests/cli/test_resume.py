@@ -81,6 +81,19 @@ def test_a_missing_restore_file(pairs, backbone, tmp_path):
         assert f"{option} {tmp_path}/nowhere.pt is not a file" in refused.last_line
 
 
+def test_a_damaged_last_checkpoint_is_named_and_the_ways_on_work(pairs, backbone, run, tmp_path):
+    """From the best checkpoint with --restore-file, or anew without it."""
+    last = run / "checkpoint_last.pt"
+    last.write_bytes(last.read_bytes()[:-1000])
+    line = train(pairs, run, "--backbone", backbone, "--max-epoch", 3, succeed=False).last_line
+    assert str(last) in line and "--restore-file" in line
+    best = ["--restore-file", run / "checkpoint_best.pt"]
+    went_on = train(pairs, tmp_path / "other", "--backbone", backbone, "--max-epoch", 3, *best)
+    assert "begin training epoch 1" not in went_on.output
+    last.unlink()
+    assert "begin training epoch 1" in train(pairs, run, "--backbone", backbone, "--max-epoch", 3).output
+
+
 def test_going_on_in_another_folder(pairs, backbone, run, tmp_path):
     """fairseq prefers --continue-once to --finetune-from-model, and checkpoint_last.pt to both."""
     options = ["--backbone", backbone, "--continue-once", run / "checkpoint_last.pt"]

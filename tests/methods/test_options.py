@@ -9,7 +9,7 @@ from fairseq.dataclass import FairseqDataclass
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.base import Method
-from fairseq_idpg.methods.options import fill_options, joined_options, option, options_of
+from fairseq_idpg.methods.options import Filled, TrueFalse, fill_options, joined_options, option, options_of
 from fairseq_idpg.methods.registry import PRESETS, Preset, register_preset
 from fairseq_idpg.models.config import METHOD_OPTIONS, BackboneConfig
 from fairseq_idpg.optim.grouped_adam import GroupedAdamConfig
@@ -30,6 +30,7 @@ class First(Common):
 class Second(Common):
     shape: Optional[str] = option("round", "shape")
     corners: Optional[int] = option(4, "corners", only_with=("shape", ("square",)), formerly=3)
+    filled: Optional[bool] = option(False, "a flag")
 
 
 @dataclass
@@ -42,8 +43,26 @@ class Clash(FairseqDataclass):
     dropout: Optional[float] = option(0.5, "dropout of its own")
 
 
+@dataclass
+class Switched(Second):
+    bright: Filled[bool] = option(True, "a flag that is on")
+
+
+@dataclass
+class Spelled(Second):
+    bright: Filled[TrueFalse] = option(True, "words, and a default that is no word")
+
+
 class OfSecond(Method):
     config = Second
+
+
+class OfSwitched(Method):
+    config = Switched
+
+
+class OfSpelled(Method):
+    config = Spelled
 
 
 SHAPED = Preset("shaped", (OfSecond,), {"rows": 7})
@@ -51,8 +70,8 @@ SHAPED = Preset("shaped", (OfSecond,), {"rows": 7})
 
 def test_joined_options_are_all_options_once():
     joined = joined_options("Joined", [First, Second, First], beside=[BackboneConfig])
-    assert list(options_of(joined)) == ["rows", "size", "shape", "corners"]
-    assert {f.name: f.default for f in fields(joined)} == dict.fromkeys(["_name", "rows", "size", "shape", "corners"])
+    assert list(options_of(joined)) == ["rows", "size", "shape", "corners", "filled"]
+    assert {f.name: f.default for f in fields(joined)} == dict.fromkeys(["_name", *options_of(joined)])
     assert options_of(joined)["rows"].type == Optional[int] and options_of(joined)["rows"].metadata["changeable"]
 
 
@@ -105,11 +124,17 @@ def test_options_without_effect_are_refused(given, message):
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "message"),
-    [("adapter", {}, "adapter is registered twice"), ("shaped", {"colour": "red"}, "shaped sets colour, which")],
+    ("name", "method", "settings", "message"),
+    [
+        ("adapter", OfSecond, {}, "adapter is registered twice"),
+        ("shaped", OfSecond, {"colour": "red"}, "shaped sets colour, which"),
+        ("shaped", OfSecond, {"filled": True}, "--filled .*TrueFalse"),  # no run could turn these off
+        ("shaped", OfSwitched, {}, "--bright .*TrueFalse"),
+        ("shaped", OfSpelled, {}, "--bright .*TrueFalse"),
+    ],
 )
-def test_registration_mistakes(name, settings, message):
+def test_registration_mistakes(name, method, settings, message):
     before = dict(PRESETS)
     with pytest.raises(ValueError, match=message):
-        register_preset(name, OfSecond, **settings)
+        register_preset(name, method, **settings)
     assert PRESETS == before

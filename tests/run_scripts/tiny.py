@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from preprocess.tasks import TASKS
 from tests.folders import write_backbone, write_folder
 from tests.helpers import TINY
 
@@ -24,11 +25,9 @@ class World:
 
     def __init__(self, folder: Path):
         self.folder, self.data, self.backbone = folder, folder / "data", folder / "backbone" / "model.pt"
-        write_folder(self.data / "RTE-bin", splits=SPLITS)
-        write_folder(self.data / "MRPC-bin", splits=SPLITS)
-        write_folder(self.data / "CR-bin", splits=SPLITS, pairs=False)
-        write_folder(self.data / "MNLI-bin", splits=SPLITS, classes=3)
-        write_folder(self.data / "STS-B-bin", splits=SPLITS, regression=True)
+        for task in (TASKS[name] for name in ("RTE", "MRPC", "CR", "MNLI", "STS-B")):
+            how = {"pairs": task.pairs, "regression": task.regression, "names": task.labels}
+            write_folder(self.data / f"{task.name}-bin", splits=SPLITS, **how)
         write_backbone(self.backbone)
 
     def keys(self, **more: Any) -> dict[str, Any]:

@@ -64,6 +64,7 @@ def test_parse_line():
 
 def test_watcher_keeps_a_row_per_epoch(tmp_path, capsys):
     ticks = iter([10.0, 12.5, 20.0, 21.0])
+    (tmp_path / "epochs.jsonl").write_text('{"epoch": 1, "trai')  # torn by a kill
     watch = Watcher("head-only", 2, 4, tmp_path / "epochs.jsonl", clock=lambda: next(ticks))
     watch(STAMP + 'fairseq_cli.train | begin dry-run validation on "valid" subset')
     for line in epoch_log(1) + epoch_log(2):

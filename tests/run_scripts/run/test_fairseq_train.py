@@ -201,13 +201,3 @@ def test_the_optimizers_state_goes_and_all_else_stays(trained, tmp_path):
     kept = after["model"]["_extra_state"]
     assert kept.pop("checksum") == checksum(after["model"]) and kept == {"record": {"names": ["a", "b"]}}
     assert list(tmp_path.iterdir()) == [copy]
-
-
-def test_a_damaged_checkpoint_gets_no_new_checksum(trained, tmp_path):
-    copy = tmp_path / "checkpoint_best.pt"
-    state = in_half_precision(torch.load(trained / "checkpoint_best.pt", weights_only=True))
-    next(value for name, value in state["model"].items() if name.endswith("out_proj.weight")).view(-1)[0] += 1
-    torch.save(state, copy)
-    before = copy.read_bytes()
-    drop_optimizer(copy)
-    assert copy.read_bytes() == before

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import fairseq
 import pytest
-from fairseq.options import get_training_parser
+from fairseq.options import get_training_parser, parse_args_and_arch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairseq_idpg.arguments import UNTYPED
+from fairseq_idpg.models.config import RobertaIDPGConfig
 from preprocess.errors import InputError
 from run_scripts.run import perform
-from run_scripts.run.experiment import Experiment
-from run_scripts.run.options import EVALUATED, RESERVED, betas, checked
+from run_scripts.run.experiment import READ, Experiment
+from run_scripts.run.options import EVALUATED, RESERVED, betas, check_from_file, checked
 from run_scripts.sweep import __main__ as sweep
 from run_scripts.sweep import local
 from tests.run_scripts.tiny import IDPG, OPTIONS
@@ -62,6 +65,75 @@ def test_a_sweep_runs_no_text(world, tmp_path, attack, names, more, place):
         sweep.main, [str(config), "--results", str(tmp_path / "r"), *(["--set", *changes] if changes else [])]
     )
     assert f"--{names[0].replace('_', '-')}" in said and not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"log-file": "PLACE"},
+        {"plasma_path": "PLACE"},
+        {"tensorboard-logdir": "PLACE"},
+        {"representation-cache": "PLACE"},
+        {"state-cache": "PLACE"},
+        {"fp16": "--log-file=PLACE"},
+        {"dropout": "--log-file=PLACE"},
+        {"prompt-init-text": "--log-file=PLACE"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("in_row", [False, True])
+def test_a_file_names_no_place_to_write(world, tmp_path, options, in_row):
+    place = tmp_path / "place"
+    options = {name: value.replace("PLACE", str(place)) for name, value in options.items()}
+    rows = {"rows": [{**IDPG, "options": {**IDPG["options"], **options}}]}
+    config = world.config(tmp_path, **(rows if in_row else {"options": {**OPTIONS, **options}}))
+    said = refused(sweep.main, [str(config), "--results", str(tmp_path / "r")])
+    assert "--" + next(iter(options)).replace("_", "-") in said and "sweep.yaml" in said
+    assert not place.exists() and not (tmp_path / "r").exists()
+
+
+def test_the_command_line_names_places_to_write(world, tmp_path, capsys):
+    log = tmp_path / "x.log"
+    given = ["--set", f"options.log-file={log}", "options.state-cache=x"]
+    sweep.main([str(world.config(tmp_path)), "--results", str(tmp_path / "r"), "--dry-run", *given])
+    assert f"--log-file {log}" in capsys.readouterr().out
+
+
+def test_of_all_texts_a_file_gives_those_that_the_plugin_reads(world):
+    """As fairseq-train's own parser has them, with the options of each optimizer and schedule."""
+    texts = set()
+    for parts in (["--optimizer", "adam"], ["--optimizer", "adafactor", "--lr-scheduler", "manual"]):
+        parser = get_training_parser()
+        words = [str(world.data), "--task", "sentence_prediction_idpg", "--arch", "roberta_idpg", *parts]
+        parse_args_and_arch(parser, input_args=words, parse_known=True)
+        texts.update(each for each in parser._actions if each.nargs != 0 and each.type not in (int, float))
+    names = {
+        name for each in texts if each.choices is None and each.dest not in UNTYPED for name in each.option_strings
+    }
+    given = set()
+    for option in names - RESERVED.keys():
+        with contextlib.suppress(InputError):
+            check_from_file(option[2:], "~/place", "options")
+            given.add(option)
+    assert {"--source-prompts", "--template", "--finetune-from-model"} <= given and "--log-file" in names
+    ours = {f"--{item.name.replace('_', '-')}" for item in fields(RobertaIDPGConfig)}
+    assert given <= {*READ, *ours, "--update-freq"}  # of the last one fairseq's parser takes a list of numbers
+
+
+def test_a_file_gives_numbers_choices_and_what_the_plugin_reads():
+    options = {"adam-betas": "(0.9, 0.98)", "adam_betas": [0.9, 0.98], "update-freq": "[2, 4]", "lr-shrink": "5e-1"}
+    options |= {"optimizer": "grouped_adam", "ddp-backend": "legacy_ddp", "weight-decay": "nan", "clip-norm": "-1"}
+    options |= {
+        "source-prompts": "../a.pt,b.pt",
+        "template": "{0} It was <mask> .",
+        "prompt-layers": "0,4",
+        "fp16": True,
+    }
+    for name, value in options.items():
+        check_from_file(name, value, "options")
+    for name, value in {"adam-betas": ["x", "y"], "unknown": "x", "log-file": 5, "data": "x"}.items():
+        with pytest.raises(InputError, match=f"--{name}"):
+            check_from_file(name, value, "options")
 
 
 def test_a_sweep_names_one_of_our_architectures(world, tmp_path, attack):

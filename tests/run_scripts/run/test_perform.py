@@ -1,16 +1,22 @@
-"""When a run that is done has its scores on all tasks that are asked for."""
+"""When a run that is done has its scores on all tasks that are asked for, and damaged files of one that is not."""
 
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from preprocess.checksums import content_digest
+from preprocess.errors import InputError
+from run_scripts.run import perform as performing
 from run_scripts.run.experiment import Experiment, folder_digest
-from run_scripts.run.perform import is_whole
+from run_scripts.run.perform import is_whole, perform
+from run_scripts.run.records import run_folder
 from tests.folders import write_indexed
+from tests.run_scripts.tiny import FLAGS
 
 
 @pytest.mark.parametrize("method", ["fine-tuning", "m-idpg-phm-glove"])
@@ -31,3 +37,64 @@ def test_word_vectors_of_another_task_count_for_runs_that_read_them(world, tmp_p
     write_indexed(other / "label" / "valid", [[4, 2]])
     folder_digest.cache_clear()
     assert not is_whole(record, run)
+
+
+@pytest.fixture(scope="module")
+def trained(world, quick_jobs, tmp_path_factory):
+    """(an experiment, results with its run, which was stopped between its training and its evaluation)."""
+    given = Experiment(
+        "RTE", "prompt-tuning", 1e-2, 1, str(world.data / "RTE-bin"), str(world.backbone), "roberta_idpg"
+    )
+    experiment = replace(given, dev_examples=8, batch_size=8, max_epoch=2, options=tuple(FLAGS))
+    results = tmp_path_factory.mktemp("stopped")
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(performing, "evaluate", stop)
+        perform(experiment, results)
+    return experiment, results
+
+
+def stop(*_):
+    raise KeyboardInterrupt
+
+
+def damaged(path):
+    """Its form is whole, and some of its bytes are others."""
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 2000] = bytes(2000)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "removed"),
+    [
+        ("checkpoint_last.pt", damaged, ["checkpoint_last.pt"]),
+        ("checkpoint_best.pt", damaged, ["checkpoint_best.pt", "checkpoint_last.pt"]),
+        ("checkpoint_best.pt", Path.unlink, ["checkpoint_last.pt"]),
+    ],
+)
+def test_a_damaged_checkpoint_is_named_and_without_it_the_run_is_made_from_its_start(
+    trained, tmp_path, name, damage, removed
+):
+    experiment, results = trained[0], shutil.copytree(trained[1], tmp_path / "results")
+    folder = run_folder(results, experiment.run)
+    damage(folder / name)
+    for _ in range(2):
+        with pytest.raises(InputError) as raised:
+            perform(experiment, results)
+        assert str(folder / name) in str(raised.value) and all(each in str(raised.value) for each in removed)
+    for each in removed:
+        (folder / each).unlink()
+    begun = (folder / "train.log").read_text().count("begin training epoch 1")
+    assert perform(experiment, results)["status"] == "done"
+    assert (folder / "train.log").read_text().count("begin training epoch 1") == begun + 1
+
+
+def test_a_run_whose_best_checkpoint_is_damaged_answers_no_other_task(trained, tmp_path):
+    experiment, results = trained[0], shutil.copytree(trained[1], tmp_path / "results")
+    perform(experiment, results)
+    best = run_folder(results, experiment.run) / "checkpoint_best.pt"
+    damaged(best)
+    more = replace(experiment, eval_tasks=("WNLI",), eval_data=(experiment.data,))
+    with pytest.raises(InputError, match=f"{best} .*WNLI"):
+        perform(more, results)

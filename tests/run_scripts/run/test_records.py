@@ -31,7 +31,7 @@ def test_a_run_with_two_scores_is_told(tmp_path, capsys):
     assert capsys.readouterr().err.endswith(said)
 
 
-@pytest.mark.parametrize("torn", [b'{"run": "b", "te', b'{"run": "b"}', b"\x00\x00"])
+@pytest.mark.parametrize("torn", [b'{"run": "b", "te', b'{"run": "b"', b"\x00\x00"])
 def test_a_torn_last_line_is_left_out_and_cut_off(tmp_path, capsys, torn):
     append_record(tmp_path, {"run": "a"})
     with open(tmp_path / "results.jsonl", "ab") as file:
@@ -41,6 +41,16 @@ def test_a_torn_last_line_is_left_out_and_cut_off(tmp_path, capsys, torn):
     append_record(tmp_path, {"run": "c"})
     assert [r["run"] for r in read_records(tmp_path)] == ["a", "c"]
     assert not capsys.readouterr().err
+
+
+def test_a_whole_last_line_without_its_newline_is_a_record(tmp_path, capsys):
+    path = tmp_path / "results.jsonl"
+    for first in (b"", b'{"run": "a"}\n'):
+        path.write_bytes(first + b'{"run": "b"}')
+        before = [record["run"] for record in read_records(tmp_path)]
+        append_record(tmp_path, {"run": "c"})
+        assert [record["run"] for record in read_records(tmp_path)] == [*before, "c"] and before[-1] == "b"
+    assert path.read_bytes() == b'{"run": "a"}\n{"run": "b"}\n{"run": "c"}\n' and not capsys.readouterr().err
 
 
 def test_a_damaged_line_in_the_middle_is_refused(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from preprocess.errors import InputError
-from run_scripts.sweep.config import Place, read_sweep
+from run_scripts.sweep.config import Place, count_runs, read_sweep
 from run_scripts.sweep.plan import Variant, experiments, first_stage, flags
 from tests.run_scripts.tiny import IDPG
 
@@ -86,6 +86,19 @@ def test_changes_from_the_command_line(plan):
     sweep = plan(["seeds=[7]", "options.dropout=0.3", "max_update=4", "supplementary.data=x"])
     assert (sweep.seeds, sweep.options["dropout"], sweep.max_update) == ([7], 0.3, 4)
     assert sweep.options["cpu"] is True and sweep.supplementary.data == "x"
+
+
+def test_more_runs_than_can_be_planned_are_counted_and_refused(plan):
+    rows = [IDPG, {"method": "adapter", "lrs": [0.1], "tasks": ["CR"]}]
+    keys = {"rows": rows, "tasks": ["RTE", "CR"], "k": [None, 4]}
+    assert count_runs(plan(**keys)) == len(experiments(plan(**keys), {})) == (2 + 1) * 2 * 2
+    paper = {"rows": ["adapter", "fine-tuning"], "lrs": None}
+    assert count_runs(plan(**paper)) == len(experiments(plan(**paper), {})) == (4 + 3) * 2
+    assert count_runs(plan(eval_tasks=["CR", "MRPC"], eval_k=[4, 5])) == 2 * (1 + 2 * 2)
+    many = {"seeds": list(range(1000)), "lrs": [each / 1000 for each in range(1, 101)]}
+    assert count_runs(plan(**many)) == 100_000
+    with pytest.raises(InputError, match="sweep.yaml: .* 4,000,000 runs"):
+        plan(**many, positions=[0] * 8, prompt_lengths=[1, 2, 3, 4, 5])
 
 
 def test_null_is_as_if_it_were_left_out(plan):
@@ -240,6 +253,8 @@ def test_a_file_that_is_not_there(tmp_path):
             {"rows": [{**IDPG, "options": {"prompt_length": 7}}], "prompt_lengths": [1, 2]},
             "prompt_lengths and the option prompt-length 7 of m-idpg-phm: leave one of them out",
         ),
+        ({"options": {"dropout": False}}, "options: dropout false"),  # as if it were left out
+        ({"rows": [{**IDPG, "options": {"phm-sharde-a": False}}]}, "options: phm-sharde-a false"),
         ({"options": {"prompt-length": 7}, "prompt_lengths": [None, 2]}, "the option prompt-length 7 of m-idpg-phm"),
     ],
 )

@@ -12,13 +12,16 @@ import tempfile
 import pytest
 import torch
 
+from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
+from preprocess.few_shot import few_shot
+from run_scripts import train
 from run_scripts.run.preflight import check_saving, parse
 from run_scripts.sweep import __main__ as sweep
-from tests.folders import renamed, write_backbone, write_folder
+from tests.folders import renamed, write_backbone
 from tests.helpers import tiny_model
 from tests.representations.test_word_vectors import write_vectors
-from tests.run_scripts.tiny import IDPG, OPTIONS, SPLITS
+from tests.run_scripts.tiny import FLAGS, IDPG, OPTIONS
 
 
 @pytest.fixture
@@ -60,10 +63,6 @@ def without(name):
         ({"options": {**OPTIONS, "weight-decay": "nan"}}, "--weight-decay nan is no finite number: give one"),
         ({"options": {**OPTIONS, "store-ema": True}}, "--store-ema is not supported: "),
         ({"options": {**OPTIONS, "fp16": True}}, "--fp16 with --cpu: give --fp16-no-flatten-grads as well"),
-        (
-            {"options": {**OPTIONS, "best-checkpoint-metric": "loss"}},
-            "--best-checkpoint-metric loss: the lowest is best, and RTE keeps the checkpoint with the highest",
-        ),
         (
             {"options": {**OPTIONS, "validate-interval": 5}},
             "--validate-interval 5 --save-interval 1: no epoch of --max-epoch 2 is validated and saved: give smaller",
@@ -119,22 +118,68 @@ def test_folders_that_do_not_suit_the_task(checked, world, tmp_path):
     assert "is not a binarized folder" in checked(data={"RTE": str(tmp_path / "empty")})
 
 
-def test_a_folder_of_another_task(checked, world, tmp_path, capfd):
-    """Its scores would be those of that task, under the name of this one."""
-    for name, task in (("other", "MRPC"), ("own", "reviews")):
-        copy = shutil.copytree(world.data / "RTE-bin", tmp_path / name)
-        (copy / "preprocess.json").write_text(json.dumps({"task": task}))
-    other, own = ({"RTE": str(tmp_path / name), "MRPC": str(tmp_path / name)} for name in ("other", "own"))
-    assert "data " + other["RTE"] + " is of MRPC, and would be reported as RTE: name a" in checked(data=other)
-    folders = {"MRPC": str(world.data / "MRPC-bin"), "QQP": other["MRPC"]}
-    said = checked(data=folders, tasks=["MRPC"], eval_tasks=["QQP"])
-    assert f"eval_tasks {other['MRPC']} is of MRPC, and would be reported as QQP" in said
-    sweep.main([str(world.config(tmp_path, data=own)), "--results", str(tmp_path / "results"), "--dry-run"])
-    assert "2 of 2 runs are missing" in capfd.readouterr().out
+RECORDED = {"MRPC": "data .* is of MRPC", "reviews": "data .* is of reviews", "rte": None, "RTE": None, None: None}
+
+
+@pytest.mark.parametrize(("name", "said"), RECORDED.items())
+def test_the_name_that_a_folder_records_is_that_of_its_task(world, tmp_path, name, said):
+    """Its scores would be those of another data set, under the name of this one. fairseq-preprocess records none."""
+    folder = shutil.copytree(world.data / "RTE-bin", tmp_path / "folder")
+    if name is not None:
+        (folder / "preprocess.json").write_text(json.dumps({"task": name}))
+    config = world.config(tmp_path, data={"RTE": str(folder)})
+    runs = ["--lr", "0.01", "--max-epoch", "1", "--backbone", str(world.backbone), "--arch", "roberta_idpg", *FLAGS]
+    started = [
+        (sweep.main, [str(config), "--results", str(tmp_path / "r"), "--dry-run"]),
+        (train.main, ["RTE", "--data", str(folder), "--results", str(tmp_path / "r"), "--dev", "8", *runs]),
+    ]
+    for main, words in started if said else started[:1]:
+        with contextlib.nullcontext() if said is None else pytest.raises(SystemExit, match=said):
+            main(words)
+    assert not (tmp_path / "r").exists()
+
+
+def of_words(world, place, task, *labels):
+    """Three classes of our own, or two, in the place of a task's."""
+    before = DataFolder(world.data / f"{task}-bin").label_names
+    return str(renamed(world.data / f"{task}-bin", place / "own", dict(zip(before, labels))))
+
+
+@pytest.mark.parametrize(
+    ("task", "source", "labels"),
+    [
+        ("MNLI", "MNLI", ["sports", "food", "weather"]),
+        ("MRPC", "MRPC", ["different", "same"]),
+        ("CR", "RTE", ["0", "1"]),  # pairs, which are those of --efl with its labels alone
+        ("MRPC", "CR", ["0", "1"]),  # single sentences
+    ],
+)
+def test_the_labels_of_a_folder_are_those_of_its_task(checked, world, tmp_path, task, source, labels):
+    own = of_words(world, tmp_path, source, *labels)
+    assert f"data {own} " in checked(tasks=[task], data={task: own})
+
+
+def test_the_labels_of_tasks_that_are_answered_too(checked, world, tmp_path):
+    folders = {"MRPC": str(world.data / "MRPC-bin"), "QQP": of_words(world, tmp_path, "MRPC", "no", "yes")}
+    assert f"eval_tasks {folders['QQP']} " in checked(data=folders, tasks=["MRPC"], eval_tasks=["QQP"])
+    (tmp_path / "own" / "preprocess.json").write_text('{"task": "MRPC"}')
+    assert f"eval_tasks {folders['QQP']} is of MRPC" in checked(data=folders, tasks=["MRPC"], eval_tasks=["QQP"])
+
+
+def test_folders_of_a_task_that_are_taken(world, tmp_path, capfd):
+    """Those of --efl, a few-shot copy, and labels in another order."""
+    efl = of_words(world, tmp_path, "RTE", "not_entailment", "entailment")
+    (tmp_path / "own" / "preprocess.json").write_text('{"task": "CR"}')
+    few = tmp_path / "few-bin"
+    few_shot(DataFolder(world.data / "CR-bin"), 8, 8, 1, per_class=False, out=few)
+    for row, folder in (("efl", efl), (IDPG, few)):
+        config = world.config(tmp_path, tasks=["CR"], data={"CR": str(folder)}, rows=[row], seeds=[1], dev_examples=2)
+        sweep.main([str(config), "--results", str(tmp_path / "results"), "--dry-run"])
+    assert capfd.readouterr().out.count("1 of 1 runs are missing") == 2
 
 
 def test_word_vectors_of_other_text(checked, world, tmp_path):
-    data = write_folder(tmp_path / "RTE-bin", splits=SPLITS)
+    data = shutil.copytree(world.data / "RTE-bin", tmp_path / "RTE-bin")
     (data / "glove").mkdir()
     (data / "glove" / "glove.json").write_text(json.dumps({"dim": 300, "sha256": {}}))
     assert "glove/train.npy is missing or damaged" in checked(data=str(tmp_path), rows=["m-idpg-phm-glove"])
@@ -156,12 +201,9 @@ def test_word_vectors_of_this_text(world, tmp_path, capfd):
 def test_starts_that_do_not_fit(checked, world, tmp_path):
     keep = {"data": str(world.data / "MNLI-bin"), "keep": ["head"]}
     said = checked(positions=[[0, 0]], supplementary=keep)
-    assert "MNLI-bin has 0, 1, 2 for labels and" in said and said.endswith(
-        "RTE-bin 0, 1, so a head does not fit both: write keep: [prompts]"
+    assert "MNLI-bin has contradiction, neutral, entailment for labels and" in said and said.endswith(
+        "RTE-bin entailment, not_entailment, so a head does not fit both: write keep: [prompts]"
     )
-    other = renamed(world.data / "RTE-bin", tmp_path / "other", {"0": "no", "1": "yes"})
-    keep = {"data": str(other), "keep": ["head"]}
-    assert "other has no, yes for labels and" in checked(positions=[[0, 0]], supplementary=keep)
 
 
 @pytest.mark.parametrize("method", ["prompt-tuning+adapter", "mam"])
@@ -177,18 +219,21 @@ def test_joined_methods_start_from_the_prompts_of_a_checkpoint(checked, world, t
     assert f"--prompt-init-from {start} holds another method or other sizes" in checked(**keys)
 
 
-def test_f1_is_of_the_label_1(checked, world, tmp_path):
-    other = renamed(world.data / "MRPC-bin", tmp_path / "MRPC", {"0": "different", "1": "same"})
-    said = checked(tasks=["MRPC"], data={"MRPC": str(other)})
-    assert "has the labels different, same, and MRPC is scored by the F1 of the label 1 beside 0" in said
-
-
 def test_tasks_that_are_scored_by_questions(checked, world, tmp_path):
-    said = checked(tasks=["COPA"], data={"COPA": str(world.data / "RTE-bin")})
-    assert "RTE-bin has no question/train.tsv, and COPA is scored by questions: make it with python -m prep" in said
+    said = checked(tasks=["COPA"], data={"COPA": str(world.data / "MRPC-bin")})
+    assert "MRPC-bin has no question/train.tsv, and COPA is scored by questions: make it with python -m prep" in said
 
 
-@pytest.mark.parametrize(("options", "said"), [(("--jobs", "0"), "--jobs 0: give 1 or more")])
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--jobs", "0"), "--jobs 0: give 1 or more"),
+        (
+            ("--set", "options.best-checkpoint-metric=loss"),
+            "--best-checkpoint-metric loss: the lowest is best",
+        ),
+    ],
+)
 def test_bad_options_of_the_sweep(checked, options, said):
     assert said in checked(*options)
 

@@ -117,7 +117,7 @@ def test_a_task_that_is_named_later_is_answered_without_training(swept, data, tm
     folder_digest.cache_clear()
     with pytest.raises(SystemExit, match="1"):
         sweep(arguments)
-    assert "checkpoint_best.pt is gone, so that QQP cannot be answered: remove" in capsys.readouterr().out
+    assert "checkpoint_best.pt is gone or damaged, so that QQP cannot be answered: remove" in capsys.readouterr().out
     assert by_row(results, few=False)["m-idpg-phm"]["status"] == "done"  # the run itself is
 
 

@@ -83,7 +83,9 @@ def test_the_task_gives_targets_in_the_order_of_the_model(place, idpg, tmp_path)
         model = RobertaIDPGModel.from_pretrained(run, "checkpoint_last.pt", data_name_or_path=from_run)
         expected = [model.predictor.labels.index(LABELS["red" in first]) for first, _ in inputs("pairs")]
         dataset = model.task.load_dataset("valid")
-        assert dataset.collater([dataset[i] for i in range(16)])["target"].flatten().tolist() == expected
+        items = [dataset[i] for i in range(16)]
+        assert [item["target"].item() for item in items] == expected
+        assert dataset.collater(items)["target"].flatten().tolist() == expected
 
 
 def test_the_task_makes_the_same_tokens(hub, folders):

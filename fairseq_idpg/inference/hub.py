@@ -1,7 +1,8 @@
 """What ``RobertaIDPGModel.from_pretrained`` returns: fairseq's hub interface of RoBERTa, for models with a method."""
 
+import os
 from pathlib import Path
-from typing import Any, Dict, List, Tuple, Union
+from typing import Any, Dict, List, Optional, Tuple, Union
 
 import torch
 import torch.nn.functional as F
@@ -18,13 +19,19 @@ from .values import check_switches
 Span = Tuple[int, int]  # of the tokens of a sentence and its </s>: the first, and the one after the last
 
 
-def from_pretrained(path: Union[str, Path], checkpoint_file: str, **options: Any) -> "IDPGHubInterface":
+def from_pretrained(
+    path: Union[str, Path], checkpoint_file: str, data: Optional[str] = None, **options: Any
+) -> "IDPGHubInterface":
     """The model in ``path/checkpoint_file``, or of a folder to share.
 
-    ``options``: as of ``load``; on the CPU unless they name a ``device``.
+    ``data``: from ``path`` on where it begins with a dot, as in fairseq. ``options``: as of ``load``; on the CPU unless
+    they name a ``device``.
     """
+    if data is not None and str(data).startswith("."):
+        data = os.path.abspath(Path(path, data))
     checkpoint = path if Path(path, CONFIG).is_file() else Path(path, checkpoint_file)
-    return IDPGHubInterface(open_checkpoint(str(checkpoint), "checkpoint", **{"device": "cpu", **options}))
+    options = {"device": "cpu", **options}
+    return IDPGHubInterface(open_checkpoint(str(checkpoint), "checkpoint", data=data, **options))
 
 
 def rows_of(tokens: Tensor) -> Tensor:

@@ -10,15 +10,18 @@ Text = Union[str, Sequence[str]]  # a sentence, or the two of a pair
 
 @dataclass(frozen=True)
 class PromptRow:
-    """A generated prompt row.
+    """A prompt row.
 
     Attributes:
-        vector: d, on the CPU.
+        vector: d, on the CPU; above the input what is added to the hidden states, or replaces them or joins them, as
+            ``--prompt-insertion`` says.
         words: the nearest word embeddings, nearest first: quoted words and cosines.
+        layer: the layer that reads the row, counted as by ``--prompt-layers``.
     """
 
     vector: Tensor
     words: List[Tuple[str, float]]
+    layer: int = 0
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class Prediction:
         probabilities: of all classes by their names, in the order of the logits; empty for scores.
         score: in the scale of the task's own scores (STS-B: 0 to 5), not that of the training; None for classes.
         features: d, the last state of ``<s>``, on the CPU, where asked for.
-        prompts: the rows of the prompt that this input got, where asked for.
+        prompts: the prompt rows that this input got, those of the lowest layer first, where asked for.
         cut: whether the text was too long, so that its end was not read.
     """
 
@@ -49,8 +52,8 @@ class Prediction:
         return None if self.label is None else self.probabilities[self.label]
 
     def plain(self) -> Dict[str, Any]:
-        """Label, probability and probabilities, or score, ``cut`` where the text was, and the words of the prompts:
-        values that JSON knows."""
+        """Label, probability and probabilities, or score, ``cut`` where the text was, and words and layers of the
+        prompt rows: values that JSON knows."""
         values: Dict[str, Any] = {"score": self.score}
         if self.label is not None:
             values = {"label": self.label, "probability": self.probability, "probabilities": self.probabilities}
@@ -58,4 +61,5 @@ class Prediction:
             values["cut"] = True
         if self.prompts is not None:
             values["prompts"] = [[{"word": word, "cosine": near} for word, near in row.words] for row in self.prompts]
+            values["prompt_layers"] = [row.layer for row in self.prompts]
         return values

@@ -23,7 +23,7 @@ from .entailment import find_description
 from .examples import text_examples
 from .glove import MeanVectors
 from .prediction import Prediction, Text
-from .prompts import SeenRows, check_has_rows, prompt_rows
+from .prompts import LayerRows, SeenRows, check_has_rows, prompt_rows
 from .reading import check_filled
 from .text import TextEncoder
 from .values import check_switches, spelled, whole_number
@@ -137,7 +137,7 @@ class Predictor:
             texts: sentences, or pairs of sentences, as the model was trained on.
             batch_size: inputs of similar length that are run together.
             features: give the last state of ``<s>`` too.
-            prompts: give the rows of the prompt that each input gets too, each with its ``words`` nearest words.
+            prompts: give the prompt rows that each input gets at every layer too, with their ``words`` nearest words.
             progress: show a bar on stderr.
             name: of an input by its number, counted from 0, for errors.
 
@@ -171,7 +171,7 @@ class Predictor:
                     **answer,
                     cut=bool(cut[number]),
                     features=None if states is None else states[place],
-                    prompts=None if rows is None else prompt_rows(rows[place], self.nearest, words),
+                    prompts=prompt_rows(rows, place, self.nearest, words) if prompts else None,
                 )
         self.model.check_backbone()
         return [predictions[number] for number in range(len(inputs))]
@@ -227,8 +227,8 @@ class Predictor:
     @torch.no_grad()
     def run(
         self, net_input: Dict[str, Any], features: bool = False, prompts: bool = False
-    ) -> Tuple[Tensor, Optional[Tensor], Optional[Tensor]]:
-        """Batch -> B x classes logits, on request B x d last states of ``<s>`` and B x t x d prompt rows."""
+    ) -> Tuple[Tensor, Optional[Tensor], List[LayerRows]]:
+        """Batch -> B x classes logits, on request B x d last states of ``<s>`` and B x t x d prompt rows by layer."""
         seen = SeenRows()
         with self.batch_of(net_input["src_tokens"]):
             logits, extra = self.model(
@@ -239,7 +239,7 @@ class Predictor:
                 inspect=seen if prompts else None,
             )
         states = copied(extra["inner_states"][-1][0]) if features else None
-        rows = copied(seen.rows.expand(len(logits), -1, -1)) if seen.rows is not None else None
+        rows = [(layer, copied(of_layer.expand(len(logits), -1, -1))) for layer, of_layer in seen]
         return logits.float().cpu(), states, rows
 
     def in_scale(self, logits: Tensor) -> Tensor:

@@ -1,7 +1,10 @@
-"""The prompt that each input gets, and the words that its rows resemble."""
+"""The prompts that each input gets, and the words that their rows resemble."""
 
-from typing import Any, List, Optional
+from dataclasses import replace
+from functools import partial
+from typing import Any, Dict, List, Tuple
 
+import torch
 from torch import Tensor
 
 from ..backbone.injection import Injection, filled_fields
@@ -9,51 +12,43 @@ from ..errors import InputError
 from .prediction import PromptRow
 from .vocabulary import NearestWords
 
-SLOTS = ("input", "late")  # whose rows are states of their own; others are added to states, or keys and values
+SLOTS = ("input", "late")  # whose rows stand in the sequence; those of "hidden" are for the places of "input"
+
+LayerRows = Tuple[int, Tensor]  # the layer that reads the rows, counted as by --prompt-layers, and B (or 1) x t x d
 
 
-class SeenRows:
-    """Looks at what one pass injects, and keeps the rows that enter first. For ``inspect`` of the model.
-
-    Attributes:
-        rows: B x t x d (or 1 x t x d), once the pass is over.
-    """
-
-    def __init__(self) -> None:
-        self.rows: Optional[Tensor] = None
+class SeenRows(List[LayerRows]):
+    """All prompt rows of one pass, from the input up. For ``inspect`` of the model."""
 
     def __call__(self, injection: Injection) -> Injection:
         filled = filled_fields(injection)
-        changed = {name: self._kept(filled[name]) for name in SLOTS if name in filled}
-        return Injection(**{**filled, **changed})
+        if isinstance(filled.get("input"), Tensor):
+            self.append((0, filled["input"]))
+        makers = {slot: filled[slot] for slot in (*SLOTS, "hidden") if callable(filled.get(slot))}
+        watched: Dict[str, Any] = {slot: partial(self._make, slot, maker) for slot, maker in makers.items()}
+        return replace(injection, **watched)
 
-    def _kept(self, rows: Any) -> Any:
-        if not callable(rows):
-            self._see(rows)
-            return rows
-
-        def make(*states: Any) -> Optional[Tensor]:
-            made = rows(*states)
-            self._see(made)
-            return made
-
-        return make
-
-    def _see(self, rows: Optional[Tensor]) -> None:
-        if self.rows is None:
-            self.rows = rows
+    def _make(self, slot: str, maker: Any, *at: Any) -> Any:
+        made = maker(*at)
+        if made is not None:
+            # the input's rows are made from (states), others from (layer, states); "hidden" stands behind its layer
+            self.append((0 if slot == "input" else at[0] + (slot == "hidden"), made))
+        return made
 
 
 def check_has_rows(model: Any) -> None:
-    """Raises InputError for a method whose prompt, if it has one, is no rows of the input or joining it late."""
+    """Raise InputError for a method whose prompt, if it has one, has no rows in the sequence."""
     if model.method is None or not set(SLOTS) & set(model.method.slots):
         raise InputError(
             f"prompts: --method {model.args.method} has no prompt rows that stand among the words: leave prompts out"
         )
 
 
-def prompt_rows(rows: Tensor, nearest: NearestWords, top: int) -> List[PromptRow]:
-    """t x d -> each row with its ``top`` nearest words."""
-    cosines, ids = nearest.find(rows.to(nearest.directions), top, "words")
+def prompt_rows(seen: List[LayerRows], number: int, nearest: NearestWords, top: int) -> List[PromptRow]:
+    """The rows of the input with this number in its batch, each with its ``top`` nearest words."""
+    layers = [layer for layer, rows in seen for _ in rows[number]]
+    vectors = torch.cat([rows[number] for _, rows in seen])
+    cosines, ids = nearest.find(vectors.to(nearest.directions), top, "words")
     words = [list(map(nearest.vocabulary.word, near)) for near in ids.tolist()]
-    return [PromptRow(row, list(zip(*pair))) for row, *pair in zip(rows, words, cosines.tolist())]
+    near = [list(zip(*pair)) for pair in zip(words, cosines.tolist())]
+    return [PromptRow(*row) for row in zip(vectors, near, layers)]

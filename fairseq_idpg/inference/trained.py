@@ -12,6 +12,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from omegaconf.errors import ConfigAttributeError
 
+from preprocess.dictionary import SPECIAL
 from preprocess.errors import reason_of
 
 from ..backbone.loading import backbone_path, read_backbone, recorded_sizes
@@ -20,7 +21,9 @@ from ..models.config import open_options
 from ..models.roberta_idpg import RobertaIDPGModel
 from ..representations.cache import NO_CACHES
 from ..saving.reading import load_state
+from ..saving.record import saved_record
 from ..tasks.sentence_prediction_idpg import SentencePredictionIDPGTask
+from .text import task_dictionary
 
 TASK_CLASSES = {"sentence_prediction": SentencePredictionTask, "sentence_prediction_idpg": SentencePredictionIDPGTask}
 
@@ -114,7 +117,12 @@ def build_trained(state: Dict[str, Any], path: str, option: str, dictionary: Dic
     # not setup_task: the text may have other labels, or none, than the data that the model was trained on
     name = cfg.task._name
     complete = merge_with_parent(TASK_DATACLASS_REGISTRY[name](), cfg.task)  # an older checkpoint lacks newer options
-    task = TASK_CLASSES[name](complete, dictionary, dictionary)
+    record = saved_record(state["model"], f"{option} {path}")
+    names = [] if record is None else record.labels or []
+    # fairseq's recipe reads the name of class i at nspecial + i; of scores its label dictionary is that of the text
+    labels = dictionary if complete.regression_target else task_dictionary([*SPECIAL, *names])
+    task = TASK_CLASSES[name](complete, dictionary, labels)
+    task.model_record = record
     try:
         (model,), _, _ = load_model_ensemble_and_task([path], state=state, task=task)
     except (RuntimeError, ConfigAttributeError) as error:

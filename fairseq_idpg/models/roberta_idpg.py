@@ -113,7 +113,8 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
 
         Args:
             model_name_or_path: the folder of ``checkpoint_file``, or a folder to share.
-            data_name_or_path: a folder that records what text is encoded with; else the checkpoint does.
+            data_name_or_path: a folder that records what text is encoded with, else the checkpoint does;
+                ``task.load_dataset`` reads its splits.
             options: as of ``fairseq_idpg.load``.
         """
         hub = import_module("..inference.hub", __package__)  # which stands above the models

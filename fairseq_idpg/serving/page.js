@@ -54,8 +54,9 @@ function shown(found) {
   if (found.cut) parts.push(made("p", "The text is too long: its end was not read."));
   if (found.prompts) {
     const near = (words) => words.map(({ word, cosine }) => `${word} ${cosine.toFixed(2)}`).join(", ");
-    const rows = found.prompts.map((words, number) => [`row ${number + 1}`, near(words)]);
-    parts.push(table("Nearest words of the prompt that this input got, with cosines", rows));
+    const layer = (number) => found.prompt_layers[number];
+    const rows = found.prompts.map((words, number) => [`row ${number + 1}, layer ${layer(number)}`, near(words)]);
+    parts.push(table("Nearest words of the prompt rows that this input got, with cosines", rows));
   }
   return parts;
 }

@@ -18,7 +18,7 @@ class Question(NamedTuple):
 
     Attributes:
         tasks: names of those that answer; None for all.
-        prompts: give the rows of the prompt that each text gets, each with its ``words`` nearest words.
+        prompts: give the prompt rows that each text gets, each with its layer and its ``words`` nearest words.
     """
 
     texts: List[Text]

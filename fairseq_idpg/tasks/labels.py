@@ -69,8 +69,8 @@ def asked(criterion: Any, options: Sequence[str]) -> List[str]:
 class LabelOrder:
     """The classes in the folder's order, which is the model's too until a checkpoint brings another.
 
-    Data sets ask it for every batch anew: fairseq-train loads the validation set before the checkpoint, which may bring
-    another order.
+    Data sets ask it for every example anew: fairseq-train loads the validation set before the checkpoint, which may
+    bring another order.
 
     Attributes:
         dictionary: names the model's classes from ``nspecial`` on, for criterions.

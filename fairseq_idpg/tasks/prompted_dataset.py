@@ -94,7 +94,7 @@ class PromptedDataset(FairseqDataset):
         arrange: changes fairseq's order of the examples, (order, sizes) -> order.
         representations: gives M(x) of examples where it need not be computed, or None.
         states: gives what enters the first layer that has to be run, or None.
-        class_of: the model's classes of the folder's, asked at each batch, or None.
+        class_of: the model's classes of the folder's, asked for each example, or None.
         questions: which question each example answers, or None.
 
     A batch has in its ``net_input``
@@ -143,6 +143,8 @@ class PromptedDataset(FairseqDataset):
             before = int(places.before[i])
             item["prompted_tokens"] = torch.cat([tokens[:before], places.block, tokens[before:]])
             item["prompt_offset"] = int(places.first_row[i])
+        if self.class_of is not None and "target" in item:
+            item["target"] = self.class_of(item["target"])
         return item
 
     def collater(self, samples: List[Dict[str, Any]]) -> Dict[str, Any]:
@@ -153,8 +155,6 @@ class PromptedDataset(FairseqDataset):
         net_input["padded"] = bool(net_input["src_tokens"].eq(self.pad).any())
         net_input.update(self._prompt_columns(samples, index))
         net_input.update(self._stored_columns(index, net_input["src_tokens"].size(1)))
-        if self.class_of is not None and "target" in batch:
-            batch["target"] = self.class_of(batch["target"])
         if self.questions is not None:
             batch.update(self._question_columns(index, self.questions))
         return batch

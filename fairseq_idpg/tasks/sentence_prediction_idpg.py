@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
@@ -26,7 +26,7 @@ from ..representations.fill import fill_cache, fill_states
 from ..representations.key import SplitText
 from ..representations.states import StateCache, check_room, find_state_caches
 from ..representations.stored import Stored, stored_representations
-from ..saving.record import Record
+from ..saving.record import KeptRecord, Record
 from .config import SentencePredictionIDPGConfig
 from .folder import (
     both_lengths,
@@ -65,6 +65,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     half_precision: Optional[KeptHalfPrecision] = None  # what resuming in half precision needs, in every checkpoint
     labels: Optional[LabelOrder] = None  # of a folder with classes
     record: Optional[Record] = None  # of the data folder
+    model_record: Optional[Record] = None  # of a checkpoint that was opened for texts, without a data folder
     adds_loss: Optional[str] = None  # the option by which a model that is trained adds to the loss
     template: Optional[Template] = None  # around every example, for --predict-with mlm
     all_words = False  # whether the loss is over the whole vocabulary
@@ -145,6 +146,8 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             InputError: missing, empty or disagreeing files; an example too long for prompt and text together.
         """
         cfg = self.cfg
+        if self.model_record is not None:
+            self.follow_model(self.model_record)
         check_files(cfg.data, split, cfg.regression_target, combine)
         a, b = both_lengths(cfg.data, split, self.source_dictionary, combine)
         check_labelled(cfg, split, self.labels, combine, len(a), need_labels)
@@ -178,6 +181,18 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             questions=find_questions(cfg.data, split, self.reports, examples) if judged else None,
         )
         return self.datasets[split]
+
+    def follow_model(self, model: Record) -> None:
+        """Map the classes of the folder, which is known only now, onto those of a checkpoint opened for texts.
+
+        Raises:
+            InputError: the model cannot read the folder, see ``setup_task`` and ``KeptRecord``.
+        """
+        folder = self.setup_task(self.cfg, from_checkpoint=True)
+        assert folder.record is not None
+        self.labels = folder.labels
+        follow = None if self.labels is None else self.labels.follow
+        KeptRecord(folder.record, self.cfg.data, follow, training=False).load_state_dict(asdict(model))
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> EpochBatchIterator:
         """fairseq's, with --total-batch-size and --max-tokens shared out among the processes and --update-freq."""

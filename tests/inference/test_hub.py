@@ -8,12 +8,12 @@ import shutil
 import pytest
 import torch
 import torch.nn.functional as F
+from fairseq.checkpoint_utils import load_model_ensemble_and_task
 
-from fairseq_idpg import load
-from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
+from fairseq_idpg import RobertaIDPGModel, load
 from preprocess.errors import InputError
 from tests.helpers import TINY
-from tests.inference.conftest import KINDS
+from tests.inference.conftest import KINDS, LABELS, make_folder
 from tests.inference.test_predictor import inputs
 
 HEAD = "sentence_classification_head"
@@ -59,6 +59,33 @@ def test_scores_have_no_log_probabilities(hub):
 def test_options_are_those_of_load(idpg):
     model = RobertaIDPGModel.from_pretrained(idpg("singles").parent, "checkpoint_last.pt", device="cpu", truncate=True)
     assert model.device.type == "cpu" and len(model.predictor.predict(["cat " * 40])) == 1
+
+
+@pytest.mark.parametrize("kind", ["singles", "pairs", "shared", "fairseq's own"])
+def test_the_name_of_a_class_by_the_recipe_of_fairseq(kind, hub, idpg, shared_folder):
+    path = idpg("pairs" if kind == "shared" else "singles" if kind == "fairseq's own" else kind)
+    if kind == "fairseq's own":
+        _, _, task = load_model_ensemble_and_task([str(path)])
+    else:
+        task = (RobertaIDPGModel.from_pretrained(shared_folder) if kind == "shared" else hub(kind)).task
+    names, expected = task.label_dictionary, load(path, device="cpu").labels
+    assert [names.string([i + names.nspecial]) for i in range(2)] == expected
+    assert [names.index(name) - names.nspecial for name in expected] == [0, 1]
+    assert task.target_dictionary is task.source_dictionary and "<mask>" in task.source_dictionary.indices
+
+
+def test_the_task_gives_targets_in_the_order_of_the_model(place, idpg, tmp_path):
+    shutil.copytree(place / "vocab", tmp_path / "vocab")
+    run = idpg("pairs").parent
+    for order in (LABELS, LABELS[::-1]):
+        data = make_folder(tmp_path, "pairs", "--labels", *order, "--overwrite")
+        from_run = os.path.relpath(data, run)  # fairseq takes what begins with a dot from there
+        model = RobertaIDPGModel.from_pretrained(run, "checkpoint_last.pt", data_name_or_path=from_run)
+        expected = [model.predictor.labels.index(LABELS["red" in first]) for first, _ in inputs("pairs")]
+        dataset = model.task.load_dataset("valid")
+        items = [dataset[i] for i in range(16)]
+        assert [item["target"].item() for item in items] == expected
+        assert dataset.collater(items)["target"].flatten().tolist() == expected
 
 
 def test_the_task_makes_the_same_tokens(hub, folders):

@@ -10,6 +10,7 @@ import pytest
 from fairseq_idpg import load
 from fairseq_idpg.inference.hub import IDPGHubInterface
 from fairseq_idpg.inference.int8 import multiplies_exactly
+from fairseq_idpg.methods.prompts.base import PREFIX, PromptMethod
 from fairseq_idpg.methods.registry import PRESETS
 from preprocess.errors import InputError
 from tests.helpers import TINY
@@ -64,11 +65,16 @@ def test_as_on_a_folder(case, place, folders, vectors, tmp_path):
     by_tokens = [hub.predict(HEAD, hub.encode(*pair))[0].exp().tolist() for pair in texts[:4]]
     assert np.array(by_tokens) == pytest.approx(expected[:4], abs=1e-6)
     tokens = hub.encode(*texts[0])
-    assert hub.extract_features(tokens).shape[:2] == (1, len(tokens))
-    slots = set(() if model.model.method is None else model.model.method.slots)
-    if slots & {"input", "late"}:
+    features = hub.extract_features(tokens)
+    assert features.shape[:2] == (1, len(tokens))
+    logits = hub.model.classification_heads[HEAD](features)
+    assert logits.softmax(1)[0].tolist() == pytest.approx(expected[0].tolist(), abs=1e-6)
+    parts = [] if model.model.method is None else model.model.method.modules()
+    prompt = next((part for part in parts if isinstance(part, PromptMethod)), None)
+    if prompt is not None and prompt.insertion not in PREFIX:
         rows = model.predict(texts[:3], prompts=True, words=2)[2].prompts
-        assert rows and all(len(row.words) == 2 and row.vector.shape == (TINY["encoder_embed_dim"],) for row in rows)
+        assert [row.layer for row in rows] == [place for place in prompt.places for _ in range(prompt.rows)]
+        assert all(len(row.words) == 2 and row.vector.shape == (TINY["encoder_embed_dim"],) for row in rows)
     else:
         with pytest.raises(InputError, match="has no prompt rows that stand among the words"):
             model.predict(texts[:3], prompts=True)

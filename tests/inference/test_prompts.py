@@ -12,30 +12,38 @@ from tests.inference.saved import write_checkpoint
 from tests.inference.test_predictor import inputs
 
 
-def rows_of(found) -> torch.Tensor:
+def rows_of(found, layer: int = 0) -> torch.Tensor:
     """N x t x d."""
-    return torch.stack([torch.stack([row.vector for row in prediction.prompts]) for prediction in found])
+    return torch.stack([torch.stack([row.vector for row in p.prompts if row.layer == layer]) for p in found])
 
 
 def made(place, folders, path, *options):
     return load(write_checkpoint(path, folders["pairs"], place / "backbone" / "model.pt", *options), device="cpu")
 
 
-def test_rows_are_those_that_were_generated(place, folders, tmp_path):
-    model = made(place, folders, tmp_path / "x.pt", "--method", "m-idpg-dnn", "--prompt-length", 3)
+@pytest.mark.parametrize("insertion", ["add", "replace", "late"])
+def test_rows_of_every_layer_are_those_that_were_generated(insertion, place, folders, tmp_path):
+    options = ["--method", "m-idpg-dnn", "--prompt-length", 3, "--prompt-insertion", insertion]
+    model = made(place, folders, tmp_path / "x.pt", *options)
     model.task.cfg.data = str(folders["pairs"])
     dataset = model.task.load_dataset("valid")
     net_input = dataset.collater([dataset[i] for i in range(16)])["net_input"]
-    expected = generated_rows(model.model, model.model.method, net_input, layer=0)
-    found = rows_of(model.predict(inputs("pairs"), batch_size=4, prompts=True))
-    assert found.shape == (16, 3, 32) and torch.allclose(found, expected, atol=1e-6)
-    assert (found[0] - found[1]).abs().max() > 1e-4
+    predictions = model.predict(inputs("pairs"), batch_size=4, prompts=True)
+    assert all([row.layer for row in each.prompts] == [0, 0, 0, 1, 1, 1, 2, 2, 2] for each in predictions)
+    for layer in range(3):
+        expected = generated_rows(model.model, model.model.method, net_input, layer)
+        found = rows_of(predictions, layer)
+        assert found.shape == (16, 3, 32) and torch.allclose(found, expected, atol=1e-5)
+        assert (found[0] - found[1]).abs().max() > 1e-4
+    assert predictions[0].plain()["prompt_layers"] == [row.layer for row in predictions[0].prompts]
 
 
 def test_rows_of_a_task_are_the_same_for_all(place, folders, tmp_path):
     model = made(place, folders, tmp_path / "x.pt", "--method", "p-tuning-v2", "--prompt-length", 3)
-    found = rows_of(model.predict(inputs("pairs")[:2], prompts=True))
-    assert torch.equal(found[0], found[1]) and torch.equal(found[0], model.model.method.table[0])
+    predictions = model.predict(inputs("pairs")[:2], prompts=True)
+    for layer, expected in enumerate(model.model.method.table):
+        found = rows_of(predictions, layer)
+        assert torch.equal(found[0], found[1]) and torch.equal(found[0], expected)
 
 
 def test_rows_belong_to_whoever_asked(place, folders, tmp_path):
@@ -54,7 +62,8 @@ def test_rows_belong_to_whoever_asked(place, folders, tmp_path):
 def test_late_rows(place, folders, tmp_path):
     late = ["--prompt-insertion", "late", "--prompt-layers", "1", "--prompt-length", 2]
     model = made(place, folders, tmp_path / "x.pt", "--method", "prompt-tuning", *late)
-    assert torch.equal(rows_of(model.predict(inputs("pairs")[:1], prompts=True))[0], model.model.method.table[0])
+    found = rows_of(model.predict(inputs("pairs")[:1], prompts=True), layer=1)
+    assert torch.equal(found[0], model.model.method.table[0])
 
 
 def test_nearest_words(place, folders, tmp_path):

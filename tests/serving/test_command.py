@@ -37,7 +37,9 @@ def test_answers_are_those_of_predict(one, checkpoints):
             assert row["label"] == prediction.label
             assert row["probabilities"] == pytest.approx(prediction.probabilities, abs=1e-6)
             assert row["probability"] == row["probabilities"][row["label"]]
-    rows = predict(one, SENTENCES[:1], prompts=True, words=3)[0]["prompts"]
+    answer = predict(one, SENTENCES[:1], prompts=True, words=3)[0]
+    rows = answer["prompts"]
+    assert answer["prompt_layers"] == [row.layer for row in expected[0].prompts]
     near = [[(word["word"], word["cosine"]) for word in row] for row in rows]
     assert [[word for word, _ in row] for row in near] == [[w for w, _ in row.words] for row in expected[0].prompts]
     assert near[2][0][1] == pytest.approx(expected[0].prompts[2].words[0][1], abs=1e-5)

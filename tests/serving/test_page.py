@@ -49,7 +49,7 @@ def test_label_probabilities_and_nearest_words(checkpoints, tmp_path):
     assert f"<h2>{expected.label} ({100 * expected.probability:.1f}%)</h2>" in document
     classes, prompts = cells(document)[:2], cells(document)[2:]
     assert [row[:2] for row in classes] == [[name, f"{p:.4f}"] for name, p in expected.probabilities.items()]
-    assert [row[0] for row in prompts] == ["row 1", "row 2", "row 3"]
+    assert [row[0] for row in prompts] == [f"row {n}, layer {row.layer}" for n, row in enumerate(expected.prompts, 1)]
     for (_, near), row in zip(prompts, expected.prompts):
         assert re.findall(r" (-?\d\.\d\d)(?:, |$)", near) == [f"{cosine:.2f}" for _, cosine in row.words]
     assert part(document, "error") == "" and '<label id="of-task" hidden' in document
@@ -99,7 +99,7 @@ class Hostile(Stub):
     def answer(self, question, batch_size: int) -> list[dict]:
         words = [{"word": SCRIPT, "cosine": 0.5}]
         answer = {"label": SCRIPT, "probability": 0.75, "probabilities": {SCRIPT: 0.75, "good": 0.25}}
-        return [{**answer, "prompts": [words], "sentence": text} for text in question.texts]
+        return [{**answer, "prompts": [words], "prompt_layers": [SCRIPT], "sentence": text} for text in question.texts]
 
 
 def test_nothing_that_others_wrote_is_run(tmp_path):
@@ -108,5 +108,5 @@ def test_nothing_that_others_wrote_is_run(tmp_path):
     assert "<title>fairseq_idpg</title>" in document and "<img" not in document
     assert document.count("<script") == 1  # the page's own
     written = SCRIPT.replace("<", "&lt;").replace(">", "&gt;")
-    assert [row[0] for row in cells(document)] == [written, "good", "row 1"]
+    assert [row[0] for row in cells(document)] == [written, "good", f"row 1, layer {written}"]
     assert f"<h2>{written} (75.0%)</h2>" in document and f"<option>{written}</option>" in document

@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from fairseq.data import Dictionary
 from fairseq.dataclass.utils import merge_with_parent
+from fairseq.models import MODEL_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from omegaconf.errors import ConfigAttributeError
@@ -18,7 +19,6 @@ from preprocess.errors import reason_of
 from ..backbone.loading import backbone_path, read_backbone, recorded_sizes
 from ..errors import InputError
 from ..models.config import open_options
-from ..models.roberta_idpg import RobertaIDPGModel
 from ..representations.cache import NO_CACHES
 from ..saving.reading import load_state
 from ..saving.record import saved_record
@@ -50,7 +50,7 @@ class LoadedModel:
 
     def check_backbone(self) -> None:
         """Raises ModelLost where somebody has written into the backbone's file; fairseq's own models read none."""
-        if isinstance(self.model, RobertaIDPGModel):
+        if isinstance(self.model, MODEL_REGISTRY["roberta_idpg"]):
             self.model.check_backbone()
 
 
@@ -145,5 +145,5 @@ def load_untrained(path: str, dictionary: Dictionary) -> LoadedModel:
     options = open_options(**recorded_sizes(backbone), max_positions=positions, method="head-only", backbone=path)
     cfg = SimpleNamespace(init_token=dictionary.bos(), max_positions=positions)
     task = SimpleNamespace(cfg=cfg, source_dictionary=dictionary)
-    model = RobertaIDPGModel.build_model(options, task)
+    model = MODEL_REGISTRY["roberta_idpg"].build_model(options, task)
     return LoadedModel("backbone, not fine-tuned", os.path.abspath(path), model.eval(), task)

@@ -29,6 +29,7 @@ REFUSED = {
     ("lines", b"sentence\none\n"): "line 1 names columns: leave it out, or give JSON lines if it is a text of its own",
     ("tab", b"\xef\xbb\xbfsentence1\tsentence2\r\na\tb\n"): "line 1 names columns: leave it out, or give JSON lines",
     ("tab", b"Sentence1\tSentence2\na\tb\n"): "line 1 names columns: leave it out, or give JSON lines",
+    ("tab", b"a\tb\n\xef\xbb\xbfsentence1\tsentence2\nc\td\n"): "line 2 names columns: leave it out, or give JSON",
     ("lines", b"one\n \t\n"): "line 2: a sentence of white space",
     ("lines", b"one\tgood\ntwo\tbad\n"): "line 1 has a tab, as those of a table have: give --pairs tab for the two",
     ("lines", b"one\ntwo \xff\n"): "line 2: byte 0xff is not UTF-8",

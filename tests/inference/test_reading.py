@@ -110,6 +110,13 @@ def test_chunks_hold_every_line_once(tmp_path_factory, lines):
         assert max(map(len, chunks)) <= 3
 
 
+def test_long_texts_are_read_a_few_at_a_time(tmp_path):
+    """However many texts a chunk may have: some 100 KB of .gz may unpack to 100 MB."""
+    (tmp_path / "x.gz").write_bytes(gzip.compress((b"ab " * (1 << 17) + b"\n") * 40))
+    sizes = [sum(len(line.text) for line in chunk) for chunk in TextFile(str(tmp_path / "x.gz"), "lines").chunks(8192)]
+    assert sum(sizes) == 40 * 3 * (1 << 17) and max(sizes) <= 2 << 20
+
+
 def test_standard_input_that_is_closed(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(InputError, match="--text -: standard input is closed: name a file"):

@@ -1,10 +1,10 @@
 """Predictions of a checkpoint: ``python -m fairseq_idpg.predict --path CHECKPOINT --text FILE``.
 
 For sentences (--text; - reads standard input): a table with a header, or JSON lines, of label, probability and
-sentence, or of score and sentence. For a split of a binarized folder (DATA-bin): line n answers row n of the raw file,
-with the class and the probabilities of all classes, whose order is printed, or the score. A row that was skipped has
-empty columns, or nan for its score. Scores are in the task's own scale. With --choose the class is 1 for the likeliest
-answer to each question, and 0 for the others.
+sentence, or of score and sentence. For a split of a binarized folder (DATA-bin): one line for each example, in the
+order of the data: the class and the probabilities of all classes, whose order is printed, or the score. A row that
+gave no example has a line with empty columns, or nan for its score: line n answers row n of the raw file. Scores are in
+the task's own scale. With --choose the class is 1 for the likeliest answer to each question, and 0 for the others.
 
 --path A B C: what several checkpoints on one backbone say of each sentence; NAME=FILE names the task of one.
 """

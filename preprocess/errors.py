@@ -12,7 +12,7 @@ import sys
 from difflib import get_close_matches
 from typing import Iterable, Iterator
 
-LONGEST_SHOWN = 4000  # characters of a message, or of a name in one
+LONGEST_SHOWN = 10_000  # characters of a message, or of a name in one
 
 
 class InputError(Exception):

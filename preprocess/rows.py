@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Callable, Iterable, Iterator, NamedTuple, Sequence
 
-from .errors import InputError, shortened
+from .errors import InputError
 from .questions import AnswerText
 from .sources import OnBytes, Source
 from .tasks import Column
@@ -54,7 +54,7 @@ class Malformed:
                 f"{self.source} line {line}: {reason}, as over {MOST_MALFORMED:,} lines before it: name a file of the "
                 "right layout"
             )
-        self.lines.append((line, shortened(reason)))
+        self.lines.append((line, f"{reason:.200}"))
         self.left_out.append(line)
 
 

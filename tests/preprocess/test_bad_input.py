@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
 from preprocess.json_examples import RECORDS
 from preprocess.readers import LAYOUTS
@@ -63,7 +64,7 @@ def test_a_malformed_row_of_a_test_split_keeps_its_place(kind, commands, monkeyp
     sign = {"tsv": "\t", "csv": ","}.get(kind, "")
     bad, row = (f"x{sign}y{sign}z", "{}" + sign + "1") if sign else ("{", '{{"text": "{}", "label": 1}}')
     header = f"text{sign}label\n" if sign else ""
-    known = commands.write(f"train.{kind}", header + row.format("a") + "\n")
+    known = commands.write(f"train.{kind}", header + 2 * (row.format("a") + "\n"))
     path = commands.write(f"test.{kind}", header + "".join(f"{row.format(r) if r else bad}\n" for r in rows))
     own = ("x", f"--from-{kind}", f"train={known}", f"valid={path}", "--text-columns", "text")
     test = (*own[:3], f"test={path}", *own[4:])
@@ -74,6 +75,9 @@ def test_a_malformed_row_of_a_test_split_keeps_its_place(kind, commands, monkeyp
         assert commands.texts(data, split) == ["a", "b", "c", "d", "e"]
         lines = [number + 1 + bool(sign) for number, text in enumerate(rows) if text is None]
         assert data.left_out(split) == list(zip([1, 3, 3, 5], lines)) and data.left_out("train") == []
+    few = ["few-shot", "x", "--data", data.path, "--out", commands.out, "--k", "1", "--dev", "1"]
+    assert run([str(option) for option in few]) == 0
+    assert DataFolder(commands.out / "x-K1-seed1-bin").left_out("test") == data.left_out("valid")
     (data.path / "left_out" / "valid.txt").write_text("1 2\n")
     with pytest.raises(InputError, match="left_out/valid.txt is not what preprocess wrote"):
         data.left_out("valid")

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Iterator
 
-from preprocess.errors import InputError, command_line
+from preprocess.errors import InputError, command_line, escaped
 
 __all__ = ["PREPROCESS", "InputError", "ModelFault", "ModelLost", "logged_command", "reading_data"]
 
@@ -21,12 +21,21 @@ class ModelLost(ModelFault):
     """It can answer nothing any more."""
 
 
+class EscapedLines(logging.Formatter):
+    """Messages without the control characters that texts and names of files may have."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return "\n".join(map(escaped, super().format(record).split("\n")))
+
+
 @contextlib.contextmanager
 def logged_command(level: int = logging.INFO) -> Iterator[None]:
     """Around a command of this package: messages go to stderr, bad input becomes one line, see ``command_line``."""
     if sys.stderr is None:  # closed, and bars of progress are drawn there
         sys.stderr = open(os.devnull, "w")
-    logging.basicConfig(level=level)
+    handler = logging.StreamHandler()
+    handler.setFormatter(EscapedLines(logging.BASIC_FORMAT))
+    logging.basicConfig(level=level, handlers=[handler])
     with command_line("fairseq_idpg"):
         yield
 

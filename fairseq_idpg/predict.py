@@ -2,7 +2,8 @@
 
 For sentences (--text; - reads standard input): a table with a header, or JSON lines, of label, probability and
 sentence, or of score and sentence. For a split of a binarized folder (DATA-bin): one line for each example, in the
-order of the data: the class and the probabilities of all classes, whose order is printed, or the score. Scores are in
+order of the data: the class and the probabilities of all classes, whose order is printed, or the score. A row that
+gave no example has a line with empty columns, or nan for its score: line n answers row n of the raw file. Scores are in
 the task's own scale. With --choose the class is 1 for the likeliest answer to each question, and 0 for the others.
 
 --path A B C: what several checkpoints on one backbone say of each sentence; NAME=FILE names the task of one.
@@ -17,6 +18,8 @@ from typing import Any, Optional, Sequence
 
 from tqdm import tqdm
 
+from preprocess.data_folder import DataFolder
+from preprocess.errors import shown
 from preprocess.flags import flag_name, named_path
 from preprocess.writing import check_output, check_replaces_nothing, open_output, write_output
 
@@ -40,6 +43,7 @@ NO_SENTENCES = {
         (".json", ".ndjson"), ("JSON", "give --jsonl, if each line has a value of its own, or a .txt file of sentences")
     ),
 }
+SHOWN = 5  # lines without an example
 OF_FOLDERS = ("split", "choose", "representation_cache", "state_cache")
 OF_TEXT = ("pairs", "jsonl", "format", "vocab", "vectors", "fp16")
 
@@ -171,10 +175,15 @@ def predict_folder(args: argparse.Namespace) -> None:
     questions = questions_of(task, split, "--choose") if args.choose else None
     start = time.perf_counter()
     predictions = predict_split(model, task, split, args.batch_size, progress=True)
-    write_output(args.out, "".join(f"{line}\n" for line in predictions.lines(questions)), "--out")
+    left_out = DataFolder(Path(args.data)).left_out(split)
+    lines = predictions.lines_by_row(left_out, questions)
+    write_output(args.out, "".join(f"{line}\n" for line in lines), "--out")
     report(args.out, len(predictions.outputs), split, start)
+    if left_out:
+        first = ", ".join(str(line) for _, line in left_out[:SHOWN]) + (", ..." if len(left_out) > SHOWN else "")
+        print(f"without an example, and so with an empty prediction: {len(left_out):,} lines of the raw file, {first}")
     if predictions.label_names:
-        print(f"columns: the class, and the probabilities of {', '.join(predictions.label_names)}")
+        print(f"columns: the class, and the probabilities of {', '.join(map(shown, predictions.label_names))}")
 
 
 def report(out: Path, count: int, what: str, start: float) -> None:

@@ -18,6 +18,7 @@ import socket
 import sys
 from typing import Any, Iterator, Optional, Sequence, Set
 
+from preprocess.errors import shown
 from preprocess.flags import flag_name
 
 from .errors import InputError, logged_command
@@ -129,7 +130,7 @@ def serve(args: argparse.Namespace, bound: socket.socket) -> None:
 
     def opened() -> None:
         names = batcher.served.tasks if batcher.served else ()
-        print(f"{url_of(bound)} answers for {', '.join(names)}; Ctrl-C ends it", flush=True)
+        print(f"{url_of(bound)} answers for {', '.join(map(shown, names))}; Ctrl-C ends it", flush=True)
 
     def ended() -> None:
         server.should_exit = True

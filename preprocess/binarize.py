@@ -5,16 +5,17 @@ Besides one chunk for each worker, an example leaves behind its lengths and its 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Iterator, List, Sequence
 
 import numpy as np
 
-from .data_folder import number_file
+from .data_folder import left_out_file, number_file
 from .dictionary import UNKNOWN
 from .encoders import Encoder, load_encoder
 from .errors import InputError
@@ -25,6 +26,7 @@ from .rows import MAX_POSITIONS, Row, Split
 from .sources import OnBytes
 
 CHUNK = 2000  # examples
+LONGEST_CHUNK = 1 << 20  # characters: fewer examples where these are long
 Encoded = List["tuple[np.ndarray, np.ndarray]"]  # ids and lengths of each input
 
 
@@ -49,8 +51,8 @@ def binarize(
     folder: Path,
     on_bytes: OnBytes,
 ) -> None:
-    """Writes ``folder/{input0,input1,label}``, ``folder/number`` where test examples have numbers of their own, and
-    ``folder/question`` where examples answer questions.
+    """Writes ``folder/{input0,input1,label}``, ``folder/number`` where test examples have numbers of their own,
+    ``folder/question`` where examples answer questions, and ``folder/left_out`` where lines gave no example.
 
     Raises:
         InputError: bad input; a split without examples, or with labels or numbers of some alone.
@@ -74,6 +76,7 @@ def _binarize_split(
     """Writes the inputs, numbers and questions of a split and collects its labels; how many examples have a number."""
     writers: list[IndexedWriter] = []
     numbered = 0
+    left_out: list[str] = []  # for each line without an example, the examples before it and its number
     with ExitStack() as files:
         for rows, encoded in encode_stream(encoder, encoding, _chunks(split.rows(on_bytes))):
             if not writers:
@@ -81,11 +84,20 @@ def _binarize_split(
                 writers = [files.enter_context(IndexedWriter(path, len(encoder.symbols))) for path in prefixes]
                 split.tokens = [0] * len(writers)
             labels.add(split, rows)
+            if split.passes == 1:
+                # with workers, lines behind this chunk are known too: the next chunks place them
+                for line in split.malformed.left_out[len(left_out) :]:
+                    if line < rows[-1].line:
+                        before = split.examples + bisect_left(rows, line, key=attrgetter("line"))
+                        left_out.append(f"{before} {line}\n")
             _write(split, encoded, writers, encoding.max_length)
             numbers = [f"{row.number}\n" for row in rows if row.number is not None]
             numbered += _append(folder / number_file(split.name), numbers)
             questions = [question_line(row.question, row.answer) for row in rows if row.question is not None]
             _append(folder / question_file(split.name), questions)
+    if split.passes == 1:
+        left_out += [f"{split.examples} {line}\n" for line in split.malformed.left_out[len(left_out) :]]
+        _append(folder / left_out_file(split.name), left_out)
     return numbered
 
 
@@ -103,10 +115,16 @@ def _check_whole(split: Split, labels: Labels, numbered: int) -> None:
 
 
 def _chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:
-    while True:
-        chunk = list(islice(rows, CHUNK))
-        if not chunk:
-            return
+    chunk: list[Row] = []
+    size = 0
+    for row in rows:
+        length = sum(map(len, row.texts))
+        if chunk and (len(chunk) == CHUNK or size + length > LONGEST_CHUNK):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(row)
+        size += length
+    if chunk:
         yield chunk
 
 

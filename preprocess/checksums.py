@@ -15,7 +15,10 @@ from .errors import InputError
 RECORD = "sha256.txt"
 FOLDER_FACTS = "preprocess.json"
 LINE = re.compile(r"([0-9a-f]{64})  ([^\0\n]+)")
-COVERED = (FOLDER_FACTS, "*/*.bin", "*/*.idx", "*/*.label", "*/dict.txt", "number/*.txt", "question/*.tsv")
+COVERED = (
+    *(FOLDER_FACTS, "*/*.bin", "*/*.idx", "*/*.label", "*/dict.txt"),
+    *("number/*.txt", "left_out/*.txt", "question/*.tsv"),
+)
 TEXT_AND_LABELS = {
     **dict.fromkeys(("input0", "input1", "label"), ("*.bin", "*.label", "dict.txt")),
     "question": ("*.tsv",),

@@ -40,7 +40,9 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--swap-pairs", choices=["none", "append"], default="none", help="append: train also on exchanged pairs")
     add("--efl", action="store_true", help="sentence and label description as an entailment pair")
-    add("--strict", action="store_true", help="a malformed line is an error instead of being skipped and counted")
+    bad = made.add_mutually_exclusive_group()
+    bad.add_argument("--strict", action="store_true", help="a malformed line is an error (default: in test alone)")
+    bad.add_argument("--skip-bad", action="store_true", help="skip it in test too: its prediction is empty")
     add("--overwrite", action="store_true", help="replace an existing folder")
     own = made.add_argument_group("your own data")
     for kind in ("tsv", "csv", "jsonl"):

@@ -18,7 +18,7 @@ KINDS = ("train", "valid", "test")  # of splits: valid, valid1 ...
 Parsed = TypeVar("Parsed")
 CONTENT = (  # patterns of all files that such a folder has, whoever made it
     *(f"{part}/{name}" for part in ("input[01]", "label") for name in ("dict.txt", "*.idx", "*.bin", "preprocess.log")),
-    *("label/*.label", "number/*.txt", "question/*.tsv", "glove/glove.json", "glove/*.npy"),
+    *("label/*.label", "number/*.txt", "left_out/*.txt", "question/*.tsv", "glove/glove.json", "glove/*.npy"),
     *(FOLDER_FACTS, RECORD, "few_shot.json", "preprocess.log"),
 )
 
@@ -98,9 +98,15 @@ class DataFolder:
         Raises:
             InputError: the file is damaged.
         """
-        return self._parsed(
-            number_file(split), lambda lines: [tuple(map(int, line.split(" "))) for line in lines], "numbers"
-        )
+        return self._parsed(number_file(split), parse_numbers, "numbers")
+
+    def left_out(self, split: str) -> list[tuple[int, ...]]:
+        """Lines of a split's raw file that gave no example: for each, the examples before it, and its number.
+
+        Raises:
+            InputError: the file is damaged.
+        """
+        return self._parsed(left_out_file(split), parse_numbers, "numbers") or []
 
     def questions(self, split: str) -> Questions | None:
         """Which question each example of a split answers; None where examples are no answers.
@@ -129,6 +135,15 @@ def joined(split: str, splits: Collection[str]) -> list[str]:
     there."""
     numbered = (f"{split}{number}" for number in itertools.count(1))
     return [split, *itertools.takewhile(splits.__contains__, numbered)]
+
+
+def parse_numbers(lines: list[str]) -> list[tuple[int, ...]]:
+    return [tuple(map(int, line.split(" "))) for line in lines]
+
+
+def left_out_file(split: str) -> str:
+    """Where the lines of a split that gave no example are: "left_out/test.txt"."""
+    return f"left_out/{split}.txt"
 
 
 def number_file(split: str) -> str:

@@ -12,6 +12,8 @@ import sys
 from difflib import get_close_matches
 from typing import Iterable, Iterator
 
+LONGEST_SHOWN = 10_000  # characters of a message, or of a name in one
+
 
 class InputError(Exception):
     """Bad input: one line that names the option or file, its value and the remedy.
@@ -21,7 +23,7 @@ class InputError(Exception):
     """
 
     def __init__(self, message: str):
-        super().__init__(told(message) or message)
+        super().__init__(shortened(told(message) or message))
 
 
 def told(text: str) -> str | None:
@@ -81,5 +83,21 @@ def reason_of(error: Exception, most: int | None = 200) -> str:
 
 
 def one_line(message: str) -> str:
-    """A message on one line, control characters as Python writes them."""
-    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in " ".join(message.split()))
+    """A message on one line, see ``shown``."""
+    return shown(" ".join(message.split()))
+
+
+def shown(text: str) -> str:
+    """What a terminal may be sent of a text from a file: ``escaped`` and ``shortened``."""
+    return escaped(shortened(text))
+
+
+def escaped(text: str) -> str:
+    """A text with control characters as Python writes them; raw, they would be commands to a terminal."""
+    return text if text.isprintable() else "".join(s if s.isprintable() else repr(s)[1:-1] for s in text)
+
+
+def shortened(text: str) -> str:
+    """Beginning and end of a text that is longer than ``LONGEST_SHOWN``."""
+    half = LONGEST_SHOWN // 2
+    return text if len(text) <= LONGEST_SHOWN else f"{text[: half - 5]} ... {text[-half:]}"

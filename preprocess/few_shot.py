@@ -19,7 +19,7 @@ import numpy as np
 from .checksums import FOLDER_FACTS, write_checksums
 from .cli import check_task_name
 from .cli import main as build_task
-from .data_folder import CONTENT, DataFolder
+from .data_folder import CONTENT, DataFolder, left_out_file
 from .dictionary import read_dictionary
 from .errors import InputError
 from .flags import named_path, positive, random_seed
@@ -56,6 +56,7 @@ def few_shot(
             copy_if_there(data.path / part / "dict.txt", folder / part / "dict.txt")
         write_splits(data, {"train": train, "valid": valid}, folder)
         take_questions(data, {"train": train, "valid": valid}, folder)
+        copy_if_there(data.path / left_out_file("valid"), folder / left_out_file("test"))
         take_vectors(data, {"train": train, "valid": valid}, folder)
         copy_if_there(data.path / FOLDER_FACTS, folder / FOLDER_FACTS)
         (folder / "few_shot.json").write_text(one_key_a_line(record), encoding="utf-8")
@@ -147,6 +148,7 @@ def take_vectors(data: DataFolder, splits: dict[str, np.ndarray], folder: Path) 
 
 def copy_if_there(source: Path, target: Path) -> None:
     if source.is_file():
+        target.parent.mkdir(exist_ok=True)
         shutil.copyfile(source, target)
 
 

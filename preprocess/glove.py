@@ -17,7 +17,7 @@ import numpy as np
 from .checksums import sha256
 from .data_folder import DataFolder
 from .encoders import ENCODERS, load_encoder
-from .errors import InputError
+from .errors import InputError, escaped
 from .flags import named_path
 from .glove_folder import GLOVE_FACTS, write_facts
 from .split_facts import token_digests
@@ -89,7 +89,8 @@ def report(data: DataFolder, splits: dict[str, dict[str, int]], source: Path) ->
     """Prints the counts of each split, and a warning where no word was known."""
     print(f"saved: {data.path / 'glove'}")
     for split, counts in splits.items():
-        print(f"  {split}: " + ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items()))
+        described = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items())
+        print(escaped(f"  {split}: {described}"))
         if counts["examples"] and not counts["known_words"]:
             print(f"warning: no word of {data.path} {split} has a vector in {source}", file=sys.stderr)
 

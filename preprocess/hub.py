@@ -41,7 +41,7 @@ def hub_split(dataset: str, name: str, hub_name: str, columns: Columns, strict: 
         return {**row, columns.label: names[number] if number >= 0 else None}  # -1, and no other counts from the end
 
     def read(on_bytes: OnBytes) -> Iterator[Row]:
-        malformed.lines.clear()
+        malformed.clear()
         return record_rows(enumerate(map(record, data), start=1), columns, malformed)
 
     return Split(name, source, read, malformed)

@@ -30,11 +30,23 @@ def _reader(layout: str, source: Source, columns: Columns, malformed: Malformed,
     """A function that reads the rows of a source from its start."""
 
     def read(on_bytes: OnBytes) -> Iterator[Row]:
-        malformed.lines.clear()
+        malformed.clear()
         rows = LAYOUTS[layout](source.lines(on_bytes), columns, malformed)
-        return (row for row in rows if row.label not in skipped) if skipped else rows
+        return kept(rows) if skipped else rows
+
+    def kept(rows: Iterator[Row]) -> Iterator[Row]:
+        for row in rows:
+            if row.label in skipped:
+                malformed.left_out.append(row.line)
+            else:
+                yield row
 
     return read
+
+
+def _is_strict(args: argparse.Namespace, split: str) -> bool:
+    """Whether a malformed line of a split is an error: in a test split its prediction would be missing."""
+    return args.strict or (split.startswith("test") and not args.skip_bad)
 
 
 # --- tasks of the table --------------------------------------------------------------------------
@@ -59,7 +71,7 @@ def task_splits(task: Task, args: argparse.Namespace) -> tuple[list[Split], Labe
     for name in args.splits or task.files:
         source = find_source(raw, task, name)
         if source is not None:
-            splits.append(_task_split(task, name, source, layout, args.strict))
+            splits.append(_task_split(task, name, source, layout, _is_strict(args, name)))
         elif args.splits or not name.startswith("test") or list(task.files) == ["test"]:
             known = " or ".join(places(task, name))
             raise InputError(
@@ -105,10 +117,12 @@ def own_splits(args: argparse.Namespace) -> tuple[list[Split], Labels]:
         raise InputError(f"--text-columns {' '.join(args.text_columns)}: a pair has two columns, and these are one")
     columns = Columns(texts, label, header=not args.no_header, unused_fields=args.no_header)
     if args.from_hub:
-        splits = [hub_split(args.from_hub, *pair, columns, args.strict) for pair in _pairs("hub", args.splits or HUB)]
+        pairs = _pairs("hub", args.splits or HUB)
+        splits = [hub_split(args.from_hub, *pair, columns, _is_strict(args, pair[0])) for pair in pairs]
     else:
         layout, files = next((kind, getattr(args, f"from_{kind}")) for kind in OWN if getattr(args, f"from_{kind}"))
-        splits = [_own_split(layout, name, Path(file), columns, args.strict) for name, file in _pairs(layout, files)]
+        pairs = _pairs(layout, files)
+        splits = [_own_split(layout, name, Path(file), columns, _is_strict(args, name)) for name, file in pairs]
     if args.regression is not None:
         labels = Labels(scale=args.regression)
     else:

@@ -12,11 +12,12 @@ from typing import Sequence
 import numpy as np
 
 from .dictionary import EOS, FILLER, MASK, SPECIAL, by_frequency, label_dictionary
-from .errors import InputError
+from .errors import InputError, shown
 from .indexed import IndexedWriter
 from .rows import Row, Split, unknown_label
 
 NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")
+WRITTEN = 1 << 16  # labels at a time: memory does not grow with their number
 SHOWN = 10  # classes of a line about them
 
 
@@ -100,8 +101,10 @@ class Labels:
         size = len(SPECIAL) + len(order)
         for split, codes in labelled.items():
             with IndexedWriter(folder / split, size) as writer:
-                rows = np.column_stack([ids[np.asarray(codes)], np.full(len(codes), EOS)])
-                writer.write(rows.ravel(), np.full(len(codes), 2))
+                for start in range(0, len(codes), WRITTEN):
+                    classes = ids[np.asarray(codes[start : start + WRITTEN])]
+                    rows = np.column_stack([classes, np.full(len(classes), EOS)])
+                    writer.write(rows.ravel(), np.full(len(classes), 2))
 
     def class_counts(self) -> dict[str, int]:
         """Training examples of each class, in the order of the ids."""
@@ -122,9 +125,9 @@ class Labels:
         if self.scale is not None:
             return f"{min(trained):g} to {max(trained):g}"
         counts = self.class_counts()
-        shown = "; ".join(f"{name}: {count:,}" for name, count in list(counts.items())[:SHOWN])
+        first = "; ".join(f"{shown(name)}: {count:,}" for name, count in list(counts.items())[:SHOWN])
         rest = f"; and {len(counts) - SHOWN:,} classes more" if len(counts) > SHOWN else ""
-        return shown + rest
+        return first + rest
 
 
 def said_by(label: str) -> str | Decimal:

@@ -12,10 +12,11 @@ from typing import Any, Callable, Iterator, Sequence
 from .errors import InputError
 from .json_examples import RECORDS, MakeExamples, Record, plain
 from .rows import Columns, Malformed, Row
+from .sources import LONGEST, too_long
 from .tasks import FOLDERS, Column
 
 Lines = Iterator["tuple[int, str]"]
-csv.field_size_limit(1 << 30)
+csv.field_size_limit(LONGEST)
 TWICE = "there a second time"
 QUOTES_REMEDY = "mend the file, or, of CR, MR, SUBJ and MPQA, give --csv-quotes keep if quotes are ordinary characters"
 
@@ -62,6 +63,10 @@ def _table(rows: Iterator[tuple[int, list[str]]], columns: Columns, malformed: M
     pick = itemgetter(*texts) if len(texts) > 1 else lambda fields: (fields[texts[0]],)
     seen: set[str] = set()
     for line, fields in rows:
+        if fields == names:
+            raise InputError(
+                f"{malformed.source} line {line} is the header once more, as in files that were joined: remove the line"
+            )
         if len(fields) < wanted or (len(fields) > wanted and not columns.trailing_fields):
             malformed.add(line, f"{len(fields)} fields instead of {wanted}")
             continue
@@ -86,9 +91,19 @@ def csv_rows(lines: Lines, columns: Columns, malformed: Malformed) -> Iterator[R
 
 
 def _csv_fields(lines: Lines, malformed: Malformed) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader((text + "\n" for _, text in lines), strict=True, skipinitialspace=True)
+    size = 0  # of the record that is being read, which may have many lines
+
+    def joined() -> Iterator[str]:
+        nonlocal size
+        for _, text in lines:
+            size += len(text) + 1
+            if size > LONGEST:
+                raise too_long(malformed.source, line)
+            yield text + "\n"
+
+    reader = csv.reader(joined(), strict=True, skipinitialspace=True)
     while True:
-        line = reader.line_num + 1
+        line, size = reader.line_num + 1, 0
         try:
             fields = next(reader)
         except StopIteration:

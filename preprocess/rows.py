@@ -10,6 +10,7 @@ from .questions import AnswerText
 from .sources import OnBytes, Source
 from .tasks import Column
 
+MOST_MALFORMED = 1_000_000  # lines of a split: a small .gz may unpack to any number
 MAX_POSITIONS = 512  # of the tokens of an example: RoBERTa's
 
 
@@ -23,19 +24,38 @@ class Row(NamedTuple):
 
 
 class Malformed:
-    """Lines that cannot be read: skipped and counted, or an error with --strict."""
+    """Lines of a split that give no example.
+
+    Attributes:
+        strict: a line that cannot be read is an error; else it is skipped and counted.
+        lines: those that cannot be read, each with the reason.
+        left_out: all lines without an example, in their order.
+    """
 
     def __init__(self, source: str, strict: bool):
         self.source = source
         self.strict = strict
         self.lines: list[tuple[int, str]] = []
+        self.left_out: list[int] = []
+
+    def clear(self) -> None:
+        """Forgets all lines: the source is read from its start."""
+        self.lines.clear()
+        self.left_out.clear()
 
     def add(self, line: int, reason: str) -> None:
         if self.strict:
             raise InputError(
-                f"{self.source} line {line}: {reason}: mend it, or skip such lines by leaving out --strict"
+                f"{self.source} line {line}: {reason}: mend it, or have it skipped: give --skip-bad for a test split, "
+                "and leave out --strict"
             )
-        self.lines.append((line, reason))
+        if len(self.lines) == MOST_MALFORMED:
+            raise InputError(
+                f"{self.source} line {line}: {reason}, as over {MOST_MALFORMED:,} lines before it: name a file of the "
+                "right layout"
+            )
+        self.lines.append((line, f"{reason:.200}"))
+        self.left_out.append(line)
 
 
 Rows = Callable[[OnBytes], Iterator[Row]]  # reads a split from its start

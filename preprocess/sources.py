@@ -16,13 +16,12 @@ from .tasks import FOLDERS, TASKS, Task
 
 BOM = "\ufeff"
 BLOCK = 1 << 20  # bytes read at a time
-LONGEST = 1 << 26  # bytes of a line: longer ones are no example
+LONGEST = 1 << 20  # bytes of a line: longer ones are no example
 NO_TEXT = {
     b"PK\x03\x04": "a zip archive: unpack it",
     b"\x1f\x8b": "compressed with gzip: give it a name that ends in .gz",
     b"PAR1": "a parquet file: write it as .jsonl",
-    b"\xff\xfe": "UTF-16: convert it with iconv -f utf-16 -t utf-8",
-    b"\xfe\xff": "UTF-16: convert it with iconv -f utf-16 -t utf-8",
+    **dict.fromkeys((b"\xff\xfe", b"\xfe\xff"), "UTF-16: convert it with iconv -f utf-16 -t utf-8"),
 }
 # What Python's readers of archives raise over damaged ones.
 DAMAGED = (
@@ -61,18 +60,16 @@ class Source:
         return cls(f"{archive}:{member.filename}", member.file_size, lambda: zipfile.ZipFile(archive).open(member))
 
     def lines(self, on_bytes: OnBytes = lambda count: None) -> Iterator[tuple[int, str]]:
-        """(line number from 1, line without its end); a BOM and the CR of CRLF are dropped.
+        """(line number from 1, line without its end); the CR of CRLF and a BOM are dropped, also those of joined files.
 
         Raises:
-            InputError: invalid UTF-8, a damaged archive, lines that end with CR alone.
+            InputError: invalid UTF-8, a damaged archive, lines that end with CR alone, a line longer than ``LONGEST``.
         """
         digest = hashlib.sha256()
         number = 0
         for raw in self._blocks(on_bytes):
             digest.update(raw)
-            text = self._decode(raw, number)
-            if not number and text.startswith(BOM):
-                text = text[1:]
+            text = self._decode(raw, number).removeprefix(BOM).replace("\n" + BOM, "\n")
             ended = text[:-1] if text.endswith("\n") else text
             if "\r" in ended.rstrip("\r") and not number and "\n" not in text and not self.one_text:
                 raise InputError(f"{self.name} has a CR at the ends of its lines: convert it, e.g. with tr '\\r' '\\n'")
@@ -95,10 +92,7 @@ class Source:
                         lines += rest.count(b"\n")
                         rest = rest[cut:]
                     elif len(rest) > LONGEST:
-                        raise InputError(
-                            f"{self.name} line {lines + 1} has more than {LONGEST >> 20} MiB: it is no text with an "
-                            "example in each line"
-                        )
+                        raise too_long(self.name, lines + 1)
         except DAMAGED as error:
             reason = getattr(error, "strerror", None) or error
             raise InputError(f"{self.name} is damaged or cannot be read ({reason}): fetch it again") from None
@@ -117,9 +111,16 @@ class Source:
         except UnicodeDecodeError as error:
             line = lines_before + raw.count(b"\n", 0, error.start) + 1
             raise InputError(
-                f"{self.name} line {line}: byte {raw[error.start]:#04x} is not UTF-8: convert the file, e.g. with "
-                "iconv -f cp1252 -t utf-8"
+                f"{self.name} line {line}: byte {raw[error.start]:#04x} is not UTF-8: convert the file from its own "
+                "encoding, with iconv -f ENCODING -t utf-8"
             ) from None
+
+
+def too_long(name: str, line: int) -> InputError:
+    """The error for a line that no memory should be spent on: a file of kilobytes may unpack to gigabytes."""
+    return InputError(
+        f"{name} line {line} has more than {LONGEST >> 20} MiB: it is no text with an example in each line"
+    )
 
 
 class TextFolders(Source):
@@ -145,6 +146,8 @@ class TextFolders(Source):
         for number, (label, path) in enumerate(self.files, start=1):
             file = Source.file(path)
             file.one_text = True
+            if (file.size or 0) > LONGEST:
+                raise too_long(file.name, 1)
             text = "\n".join(line for _, line in file.lines(on_bytes))
             digest.update(f"{file.sha256}  {label}/{path.name}\n".encode())
             yield number, f"{label}\t{text}"

@@ -16,7 +16,7 @@ import numpy as np
 
 from .columns import aligned
 from .data_folder import DataFolder
-from .errors import InputError
+from .errors import InputError, escaped, shown
 from .flags import named_path
 from .rows import MAX_POSITIONS
 from .split_facts import class_counts, count_examples
@@ -146,7 +146,7 @@ def labels_text(labels: dict[str, Any] | None) -> str:
         return "-"
     if "range" in labels:
         return "{:g} to {:g}".format(*labels["range"])
-    return ", ".join(f"{name}: {share:.1%}" for name, share in labels["classes"].items())
+    return ", ".join(f"{shown(name)}: {share:.1%}" for name, share in labels["classes"].items())
 
 
 def short_names(paths: Sequence[Path]) -> dict[str, Path]:
@@ -178,7 +178,7 @@ def main(argv: Sequence[str]) -> None:
         for split, counts in splits.items():
             examples = folders[name]["splits"][split]["examples"]
             for other, count in counts.items():
-                print(f"{name} {split}: {count:,} of {examples:,} stand in {other} too")
+                print(escaped(f"{name} {split}: {count:,} of {examples:,} stand in {other} too"))
     if args.json:
         write_output(args.json, json.dumps(folders, indent=2) + "\n", "--json")
         print(f"numbers saved: {args.json}")

@@ -15,6 +15,7 @@ from .checksums import FOLDER_FACTS, sha256, write_checksums
 from .columns import aligned
 from .data_folder import joined
 from .encoders import Encoder
+from .errors import escaped
 from .labels import Labels
 from .rows import MAX_POSITIONS, Split
 
@@ -43,7 +44,7 @@ def summary(splits: Sequence[Split], labels: Labels) -> str:
                 "that looks quoted as in csv, and keep its quotes; if they are not the text's, save the file with "
                 "commas and give --from-csv"
             )
-    return "\n".join(lines)
+    return "\n".join(map(escaped, lines))
 
 
 def trained_together(splits: Sequence[Split]) -> list[str]:
@@ -78,7 +79,8 @@ def log_text(splits: Sequence[Split], labels: Labels, encoder: Encoder, argument
         summary(splits, labels),
     ]
     for split in splits:
-        lines += [f"malformed: {split.source.name} line {line}: {reason}" for line, reason in split.malformed.lines]
+        bad = split.malformed.lines
+        lines += [escaped(f"malformed: {split.source.name} line {line}: {reason}") for line, reason in bad]
     return "\n".join(lines) + "\n"
 
 

@@ -12,7 +12,7 @@ import zipfile
 from codecs import BOM_UTF8
 from pathlib import Path
 from tokenize import TokenError
-from typing import Iterable, Sequence, cast
+from typing import BinaryIO, Sequence, cast
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from .sources import DAMAGED
 
 # What numpy raises over a damaged .npy file: its head is parsed as Python, its shape makes a map of the rest.
 UNREADABLE = (OSError, EOFError, ValueError, TypeError, SyntaxError, TokenError, OverflowError, MemoryError)
+LONGEST = 1 << 16  # bytes of a line: 300 numbers take 3,000
 FORM = "a GloVe file has 'word number number ...' in each line, all of one dimension"
 
 
@@ -47,8 +48,8 @@ def read_vectors(source: Path, words: Sequence[str]) -> tuple[np.ndarray, np.nda
         if paths[0].suffix == ".zip":
             with zipfile.ZipFile(paths[0]) as archive, archive.open(zip_member(archive, source)) as member:
                 return from_lines(io.BufferedReader(cast(io.RawIOBase, member), 1 << 20), source, words)
-        with gzip.open(source) if source.suffix == ".gz" else open(source, "rb") as lines:
-            return from_lines(lines, source, words)
+        with gzip.open(source) if source.suffix == ".gz" else open(source, "rb") as file:
+            return from_lines(file, source, words)
     except DAMAGED as error:
         raise InputError(f"--vectors {source} cannot be read ({error}): fetch it again") from None
 
@@ -97,12 +98,14 @@ def is_number(field: bytes) -> bool:
     return True
 
 
-def from_lines(lines: Iterable[bytes], source: Path, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+def from_lines(file: BinaryIO | io.BufferedIOBase, source: Path, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """As ``read_vectors``; of a word that stands in several lines, the last counts."""
     wanted = {word.encode(): row for row, word in enumerate(words)}
     vectors, known = np.empty((0, 0)), np.zeros(len(words), bool)
     dim = -1
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b""), start=1):
+        if len(line) > LONGEST:
+            raise InputError(f"--vectors {source} line {number} has more than {LONGEST:,} bytes: {FORM}")
         if number == 1:
             line = line.removeprefix(BOM_UTF8)
         word, _, numbers = line.rstrip().partition(b" ")

@@ -1,8 +1,9 @@
 """Predictions for every example of a split of a binarized folder."""
 
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
 import numpy as np
 import torch
@@ -64,6 +65,17 @@ class SplitPredictions:
         probabilities = torch.from_numpy(self.outputs).softmax(1).tolist()
         for answer, row in zip(answers, probabilities):
             yield "\t".join([self.label_names[answer], *(f"{p:.6f}" for p in row)])
+
+    def lines_by_row(self, left_out: Iterable[Tuple[int, ...]], questions: Optional[Questions] = None) -> List[str]:
+        """``lines``, and an empty one for each row without an example, so that rows keep their places.
+
+        Args:
+            left_out: see ``DataFolder.left_out``.
+        """
+        # columns without a value; a score is nan, since readers of tables pass over lines with nothing in them
+        empty = "\t" * len(self.label_names) or "nan"
+        placed = [*((place - 0.5, empty) for place, _ in left_out), *enumerate(self.lines(questions))]
+        return [line for _, line in sorted(placed, key=itemgetter(0))]
 
 
 def load_on_folder(

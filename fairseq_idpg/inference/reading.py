@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple
 
+from preprocess.binarize import LONGEST_CHUNK
 from preprocess.readers import distinct, is_text
 from preprocess.sources import Source
 from preprocess.transforms import CSV_QUOTED
@@ -105,8 +106,9 @@ class TextFile:
             except ValueError as error:
                 raise InputError(f"{self.name(number)}: {error}: mend the line") from None
             parts = (text,) if isinstance(text, str) else text
-            if number == 1 and self.layout != "jsonl" and tuple(map(str.lower, parts)) in HEADERS:
-                # its answer would move all others
+            named = self.layout != "jsonl" and tuple(map(str.lower, parts)) in HEADERS
+            if named and (number == 1 or len(parts) == 2):
+                # its answer would move all others; files with headers may be joined
                 raise InputError(
                     f"{self.name(number)} names columns: leave it out, or give JSON lines if it is a text of its own"
                 )
@@ -127,18 +129,20 @@ class TextFile:
             yield TextLine(number, text)
 
     def chunks(self, size: int) -> Iterator[List[TextLine]]:
-        """The texts, ``size`` at a time; of standard input, fewer where the next one has not come yet.
+        """The texts, ``size`` at a time; fewer where they are long, or the next one of standard input has not come yet.
 
         Raises:
             InputError: see ``lines``; there are none.
         """
         chunk: List[TextLine] = []
-        number = 0
+        number = characters = 0
         for number, text in self.lines():
             chunk.append(TextLine(number, text))
-            if len(chunk) == size or (self.arriving is not None and self.arriving.waits(number)):
+            characters += len(text) if isinstance(text, str) else sum(map(len, text))
+            waits = self.arriving is not None and self.arriving.waits(number)
+            if len(chunk) == size or characters > LONGEST_CHUNK or waits:
                 yield chunk
-                chunk = []
+                chunk, characters = [], 0
         if chunk:
             yield chunk
         if not number:

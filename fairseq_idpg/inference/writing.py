@@ -13,7 +13,8 @@ from .prediction import Prediction, Text
 Found = Union[Prediction, Dict[str, Prediction]]
 
 MUST_BE_QUOTED = set(',"\r\n')
-BREAKS = str.maketrans(dict.fromkeys("\t\n\r", " "))  # what a tab-separated row cannot hold
+CONTROLS = map(chr, (*range(32), *range(127, 160)))
+BREAKS = str.maketrans({**{sign: repr(sign)[1:-1] for sign in CONTROLS}, "\t": " ", "\n": " ", "\r": " "})
 
 
 def sentences(text: Text) -> Dict[str, str]:
@@ -68,7 +69,7 @@ class Writer:
 
 
 def write_tsv(file: IO[str], predictions: List[Found], first: bool) -> None:
-    """Tabs and line ends in a sentence, or in a task's name, become spaces."""
+    """Tabs and line ends in a text become spaces; other control characters are written as in Python."""
     for number, values in enumerate(map(cells, predictions)):
         if first and not number:
             file.write("\t".join(name.translate(BREAKS) for name in values) + "\n")

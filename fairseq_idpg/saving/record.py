@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from fairseq.data import Dictionary
 
+from preprocess.errors import escaped
 from preprocess.meanings import counterparts
 from preprocess.readers import is_text
 
@@ -120,7 +121,8 @@ def symbols_fingerprint(dictionary: Dictionary) -> str:
 
 def listed(labels: Optional[List[str]]) -> str:
     """Label names for a message, the first few of many."""
-    return ", ".join([f"{label:.60}" for label in labels[:8]] + ["..."] * (len(labels) > 8)) if labels else "unknown"
+    first = [escaped(label[:60]) for label in (labels or ["unknown"])[:8]]
+    return ", ".join(first + ["..."] * (len(labels or ()) > 8))
 
 
 def _differ(one: Record, other: Record, name: str) -> bool:

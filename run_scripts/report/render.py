@@ -10,6 +10,8 @@ from typing import Callable
 
 from tabulate import SEPARATING_LINE, DataRow, Line, TableFormat, tabulate
 
+from preprocess.errors import escaped, shown
+
 MISSING = "missing"
 NOTHING = "-"  # where there cannot be a value
 
@@ -87,7 +89,8 @@ def _aligned(table: Table, layout: TableFormat | str, escaped: Callable[[str], s
 
 
 def terminal(table: Table) -> str:
-    return "\n".join([table.title, "", _aligned(table, TERMINAL), "", *table.notes]) + "\n"
+    lines = [table.title, "", *_aligned(table, TERMINAL, shown).split("\n"), "", *table.notes]
+    return "".join(f"{escaped(line)}\n" for line in lines)
 
 
 def _in_markdown(text: str) -> str:

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Iterable, Mapping, NoReturn, Sequence
 
-from preprocess.errors import InputError, command_line
+from preprocess.errors import InputError, command_line, shown
 from preprocess.flags import named_path
 
 from ..run.experiment import Experiment
@@ -222,7 +222,8 @@ def show(sweep: Sweep, first: Mapping[Variant, Experiment], results: Path) -> No
 def _list(runs: Mapping[str, Experiment], results: Path) -> int:
     left = missing(runs, results)
     for name in left:
-        print(name, runs[name], *runs[name].options, *(f"→ {task}" for task in runs[name].eval_tasks))
+        parts = [name, runs[name], *runs[name].options, *(f"→ {task}" for task in runs[name].eval_tasks)]
+        print(*(shown(str(part)) for part in parts))
     print(f"{len(left)} of {len(runs)} runs are missing in {results}")
     return len(left)
 

@@ -107,6 +107,14 @@ def test_predictions_have_the_models_names(mrpc, checkpoint, tmp_path):
     assert np.array_equal(found[0].targets, found[1].targets)
 
 
+def test_names_of_classes_are_no_commands_to_the_terminal(mrpc, tmp_path, capsys):
+    renamed(mrpc / "plain", tmp_path / "data", {"0": "\x1b[2J", "1": "1"}, ["\x1b[2J", "1"])
+    train(tmp_path / "data", tmp_path / "run", "--backbone", mrpc / "model.pt", "--max-update", 2)
+    checkpoint = ["--path", str(tmp_path / "run" / "checkpoint_last.pt"), "--cpu"]
+    main([str(tmp_path / "data"), *checkpoint, "--split", "valid", "--out", str(tmp_path / "p")])
+    assert "probabilities of \\x1b[2J, 1\n" in (printed := capsys.readouterr().out) and "\x1b" not in printed
+
+
 def test_training_on_another_order_makes_the_same_model(mrpc, checkpoint, tmp_path):
     states = []
     for name in ("first", "second"):

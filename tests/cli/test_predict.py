@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from fairseq_idpg.inference.folder import load_on_folder, predict_split
+from fairseq_idpg.inference.folder import SplitPredictions, load_on_folder, predict_split
 from fairseq_idpg.predict import main
 from preprocess.errors import InputError
 from tests.folders import train, validate, write_backbone, write_folder
@@ -30,6 +30,23 @@ def test_classes(trained, pairs, tmp_path, capsys):
     probabilities = np.array([row[1:] for row in found], dtype=float)
     assert probabilities.shape == (13, 2) and np.allclose(probabilities.sum(1), 1, atol=1e-5)
     assert [row[0] for row in found] == [str(best) for best in probabilities.argmax(1)]
+
+
+def test_rows_that_were_left_out_keep_their_places(trained, pairs, tmp_path, capsys):
+    """Also for readers of tables, which pass over empty lines."""
+    data = shutil.copytree(pairs, tmp_path / "data")
+    usual = [str(data), "--path", str(trained[1] / "checkpoint_best.pt"), "--split", "valid", "--cpu", "--out"]
+    main([*usual, str(tmp_path / "whole.tsv")])
+    (data / "left_out").mkdir()
+    (data / "left_out" / "valid.txt").write_text("0 2\n1 4\n1 5\n13 18\n")
+    capsys.readouterr()
+    main([*usual, str(tmp_path / "p.tsv")])
+    assert "4 lines of the raw file, 2, 4, 5, 18\n" in capsys.readouterr().out
+    found, whole = ((tmp_path / name).read_text().splitlines() for name in ("p.tsv", "whole.tsv"))
+    empty = "\t\t"
+    assert found == [empty, whole[0], empty, empty, *whole[1:], empty]
+    scores = SplitPredictions(np.array([0.5, 0.25]), None, [], 2.0)
+    assert scores.lines_by_row([(1, 3)]) == ["1.000000", "nan", "0.500000"]
 
 
 def test_order_and_batches_do_not_matter(trained, pairs, tmp_path):

@@ -29,6 +29,7 @@ REFUSED = {
     ("lines", b"sentence\none\n"): "line 1 names columns: leave it out, or give JSON lines if it is a text of its own",
     ("tab", b"\xef\xbb\xbfsentence1\tsentence2\r\na\tb\n"): "line 1 names columns: leave it out, or give JSON lines",
     ("tab", b"Sentence1\tSentence2\na\tb\n"): "line 1 names columns: leave it out, or give JSON lines",
+    ("tab", b"a\tb\n\xef\xbb\xbfsentence1\tsentence2\nc\td\n"): "line 2 names columns: leave it out, or give JSON",
     ("lines", b"one\n \t\n"): "line 2: a sentence of white space",
     ("lines", b"one\tgood\ntwo\tbad\n"): "line 1 has a tab, as those of a table have: give --pairs tab for the two",
     ("lines", b"one\ntwo \xff\n"): "line 2: byte 0xff is not UTF-8",
@@ -107,6 +108,13 @@ def test_chunks_hold_every_line_once(tmp_path_factory, lines):
         assert [line.text for chunk in chunks for line in chunk] == lines
         assert [line.number for chunk in chunks for line in chunk] == list(range(1, len(lines) + 1))
         assert max(map(len, chunks)) <= 3
+
+
+def test_long_texts_are_read_a_few_at_a_time(tmp_path):
+    """However many texts a chunk may have: some 100 KB of .gz may unpack to 100 MB."""
+    (tmp_path / "x.gz").write_bytes(gzip.compress((b"ab " * (1 << 17) + b"\n") * 40))
+    sizes = [sum(len(line.text) for line in chunk) for chunk in TextFile(str(tmp_path / "x.gz"), "lines").chunks(8192)]
+    assert sum(sizes) == 40 * 3 * (1 << 17) and max(sizes) <= 2 << 20
 
 
 def test_standard_input_that_is_closed(monkeypatch):

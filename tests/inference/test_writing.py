@@ -40,6 +40,13 @@ def test_a_tasks_name_with_a_tab_is_one_column():
     assert header.split("\t") == ["a b.label", "a b.probability", "sentence"] and row.count("\t") == 2
 
 
+def test_a_table_on_a_terminal_holds_no_commands():
+    """The class is a name of a stranger's checkpoint."""
+    for found in (Prediction("a\x9b2J", "\x1b[2J", {"\x1b[2J": 1.0}), Prediction("\x7f", score=1.0)):
+        for one in (found, {"\x07": found}):
+            assert written("tsv", [one]).replace("\t", " ").replace("\n", " ").isprintable()
+
+
 def test_comma_separated():
     rows = list(csv.DictReader(io.StringIO(written("csv", CLASSES), newline="")))
     assert rows[0] == {"label": "1", "probability": "0.750000", "sentence": CLASSES[0].text}

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
 from preprocess.json_examples import RECORDS
 from preprocess.readers import LAYOUTS
@@ -55,6 +56,64 @@ def test_wrong_number_of_fields_is_skipped_and_counted_or_an_error(commands):
     assert f"{path}: skipped line 3: 4 fields instead of 6; line 4: 7 fields instead of 6" in shown
 
 
+@pytest.mark.parametrize("kind", ["tsv", "csv", "jsonl"])
+def test_a_malformed_row_of_a_test_split_keeps_its_place(kind, commands, monkeypatch):
+    """Chunks of two, so that one is behind the last example of a chunk, one in the middle, one at the end."""
+    monkeypatch.setattr("preprocess.binarize.CHUNK", 2)
+    rows = ["a", None, "b", "c", None, None, "d", "e", None]
+    sign = {"tsv": "\t", "csv": ","}.get(kind, "")
+    bad, row = (f"x{sign}y{sign}z", "{}" + sign + "1") if sign else ("{", '{{"text": "{}", "label": 1}}')
+    header = f"text{sign}label\n" if sign else ""
+    known = commands.write(f"train.{kind}", header + 2 * (row.format("a") + "\n"))
+    path = commands.write(f"test.{kind}", header + "".join(f"{row.format(r) if r else bad}\n" for r in rows))
+    own = ("x", f"--from-{kind}", f"train={known}", f"valid={path}", "--text-columns", "text")
+    test = (*own[:3], f"test={path}", *own[4:])
+    assert f"{path} line {2 + bool(sign)}: " in (error := commands.fails(*test)) and "--skip-bad" in error
+    for options in (test + ("--skip-bad",), test + ("--skip-bad", "--workers", "2"), own):
+        data = commands.ok(*options, "--overwrite")
+        split = data.splits[-1]
+        assert commands.texts(data, split) == ["a", "b", "c", "d", "e"]
+        lines = [number + 1 + bool(sign) for number, text in enumerate(rows) if text is None]
+        assert data.left_out(split) == list(zip([1, 3, 3, 5], lines)) and data.left_out("train") == []
+    few = ["few-shot", "x", "--data", data.path, "--out", commands.out, "--k", "1", "--dev", "1"]
+    assert run([str(option) for option in few]) == 0
+    assert DataFolder(commands.out / "x-K1-seed1-bin").left_out("test") == data.left_out("valid")
+    (data.path / "left_out" / "valid.txt").write_text("1 2\n")
+    with pytest.raises(InputError, match="left_out/valid.txt is not what preprocess wrote"):
+        data.left_out("valid")
+
+
+def test_rows_without_a_gold_label_keep_their_places(commands):
+    header = "sentence1\tsentence2\tgold_label\n"
+    for name in ("train", "dev", "test"):
+        commands.write(f"SNLI/{name}.tsv", header + "a\tb\tneutral\nc\td\t-\ne\tf\tneutral\n")
+    data = commands.ok("SNLI", "--raw", commands.raw)
+    assert commands.texts(data, "test") == ["a", "e"] and data.left_out("test") == [(1, 3)]
+
+
+@pytest.mark.parametrize("kind", ["tsv", "csv"])
+@pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
+def test_a_header_in_the_middle_of_joined_files(kind, bom, commands):
+    part = bom + b'"text",label\r\ngood,1\r\nbad,0\r\n'
+    path = commands.write(f"t.{kind}", 2 * (part if kind == "csv" else part.replace(b",", b"\t").replace(b'"', b"")))
+    for split in ("train", "test"):
+        own = [f"--from-{kind}", f"{split}={path}", "--text-columns", "text", "--labels", "0", "1"]
+        assert f"t.{kind} line 4 is the header" in commands.fails("x", *own, "--skip-bad")
+
+
+def test_the_marks_of_joined_files_are_no_text(commands):
+    lines = {"tsv": "one\t1\n", "jsonl": '{"text": "one", "label": 1}\n'}
+    for kind, line in lines.items():
+        path = commands.write(f"t.{kind}", f"\ufeff{line}\ufeff{line}")
+        own = (
+            ["--text-columns", "text"]
+            if kind == "jsonl"
+            else ["--no-header", "--text-columns", "1", "--label-column", "2"]
+        )
+        data = commands.ok(kind, f"--from-{kind}", f"train={path}", *own, "--strict")
+        assert commands.texts(data, "train") == ["one", "one"]
+
+
 def test_unknown_label(commands):
     commands.write("RTE/dev.tsv", RTE + "0\ta\tb\tmaybe\n")
     error = commands.fails("RTE", "--raw", commands.raw, "--splits", "valid")
@@ -79,7 +138,7 @@ def test_scores_must_be_numbers(commands):
 def test_invalid_utf8(commands):
     path = commands.write("t.tsv", b"t\tlabel\nok\t1\ncaf\xe9\t1\n")
     error = commands.fails("x", "--from-tsv", f"train={path}", "--text-columns", "t")
-    assert "t.tsv line 3: byte 0xe9 is not UTF-8" in error and "iconv -f cp1252" in error
+    assert "t.tsv line 3: byte 0xe9 is not UTF-8" in error and "from its own encoding" in error
 
 
 def test_invalid_utf8_far_into_a_file(commands):

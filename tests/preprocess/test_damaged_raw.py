@@ -3,9 +3,13 @@
 import gzip
 import json
 import random
+import subprocess
+import sys
 import zipfile
 
 import pytest
+
+from tests.folders import ROOT
 
 
 @pytest.mark.parametrize(
@@ -29,6 +33,42 @@ def test_a_line_that_never_ends(commands, monkeypatch):
     path = commands.write("t.tsv", b"t\tlabel\nok\t1\n" + b"a" * (3 << 20))
     error = commands.fails("x", "--from-tsv", f"train={path}", "--text-columns", "t")
     assert "t.tsv line 3 has more than 1 MiB: it is no text with an example in each line" in error
+
+
+FILL = "ab " * (1 << 18)  # 768 KiB
+MEMORY = """
+import sys
+from preprocess import cli
+try:
+    cli.run(sys.argv[1:])
+finally:
+    print(open("/proc/self/status").read().partition("VmHWM:")[2].split()[0])
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "parts", "line"),
+    [
+        ("t.tsv.gz", ["text\tlabel\n", *[FILL] * 80, "\t1\n"], 2),  # a line
+        ("t.csv.gz", ["text,label\n", '"', *["a b\n" * (1 << 18)] * 100], 2),  # a field of many lines
+        ("t.csv.gz", ["text,label\n", '"\n', *['x","x\n' * (1 << 18)] * 100], 2),  # a row of many fields
+        ("t.jsonl.gz", ['{"text": "', *[FILL] * 80, '"}\n'], 1),
+        ("t.tsv.gz", ["text\tlabel\n", *["\n" * (1 << 20)] * 100], 1_000_002),  # lines that are malformed
+        ("t.tsv.gz", ["text\tlabel\n", *[f"{FILL}\t1\n"] * 130], None),  # examples of the longest
+    ],
+)
+def test_memory_does_not_grow_with_what_an_archive_unpacks_to(name, parts, line, commands):
+    """Some 100 KB unpack to 30 MB and more; reading and encoding take as much as for a small file."""
+    path = commands.raw / name
+    with gzip.open(path, "wt") as file:
+        file.writelines(parts)
+    kind = name.split(".")[1]
+    options = ["x", f"--from-{kind}", f"train={path}", "--text-columns", "text"]
+    command = [sys.executable, "-c", MEMORY, *options, "--out", commands.out, "--vocab", commands.vocab]
+    ran = subprocess.run([str(part) for part in command], cwd=ROOT, capture_output=True, text=True)
+    assert path.stat().st_size < 1 << 20 and int(ran.stdout.split()[-1]) < 400 << 10  # KiB
+    assert ran.returncode == (0 if line is None else 1), ran.stderr
+    assert line is None or f"{path} line {line}" in ran.stderr and not list(commands.out.glob("*"))
 
 
 def test_a_folder_in_place_of_a_file(commands):

@@ -11,7 +11,7 @@ import traceback
 import pytest
 from torch._utils import ExceptionWrapper
 
-from preprocess.errors import InputError, command_line, told
+from preprocess.errors import LONGEST_SHOWN, InputError, command_line, shown, told
 from tests.folders import ROOT
 
 GARBAGE = """
@@ -50,6 +50,13 @@ def test_a_command_ends_in_one_line(error, line, monkeypatch):
     with pytest.raises(SystemExit) as ended, command_line("tool"):
         raise error
     assert str(ended.value.code) == line
+
+
+def test_a_long_value_is_cut_in_its_middle():
+    error = InputError(f"x.tsv line 3: label {'a' * 5_000_000}: give another")
+    assert str(error).startswith("x.tsv line 3: ") and str(error).endswith(": give another")
+    assert len(str(error)) <= LONGEST_SHOWN and str(pickle.loads(pickle.dumps(error))) == str(error)
+    assert shown("\x1b[2J" * 5000).isprintable() and len(shown("a" * 5_000_000)) <= LONGEST_SHOWN
 
 
 def test_a_fault_of_ours_keeps_its_traceback():

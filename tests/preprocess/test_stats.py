@@ -92,6 +92,16 @@ def test_command(folders, in_tmp, capsys):
     assert sorted(path.name for path in in_tmp.iterdir()) == ["stats.png", "sub"]
 
 
+def test_labels_are_no_commands_to_the_terminal(in_tmp, capsys):
+    """Nor columns of megabytes."""
+    folder = write_folder(in_tmp / "data")
+    names = folder / "label" / "dict.txt"
+    names.write_text(names.read_text().replace("0 ", "\x1b[2J ", 1).replace("1 ", f"{'x' * 5_000_000} ", 1))
+    assert run(["stats", str(folder), "--no-plot"]) == 0
+    printed = capsys.readouterr().out
+    assert "\\x1b[2J: " in printed and "\x1b" not in printed and len(printed) < 200_000
+
+
 def test_numbers_go_through_a_link(folders, in_tmp):
     (in_tmp / "numbers.json").symlink_to(in_tmp / "other.json")
     assert run(["stats", str(folders["pairs"]), "--no-plot", "--json", "numbers.json"]) == 0

@@ -90,6 +90,11 @@ def cut_gz(folder):
     return path
 
 
+def endless_gz(folder):
+    (folder / "v.gz").write_bytes(gzip.compress(b"x" + b" 1" * (1 << 20)))
+    return folder / "v.gz"
+
+
 def fewer_words(folder):
     return as_array(folder, words=["good"])
 
@@ -134,6 +139,8 @@ def test_words_with_spaces_are_passed_over(tmp_path):
         (several_in_zip, "holds glove.tiny.3d.txt, glove.tiny.2d.txt: name one of them as"),
         (no_such_member, "glove.zip holds glove.tiny.3d.txt: name one of them as"),
         (empty_folder, "empty has 0 .npy and 0 .parquet files, not one of each"),
+        (text(b"x 1 2\ngood 1" + b"0" * (1 << 16)), "v.txt line 2 has more than 65,536 bytes"),
+        (endless_gz, "v.gz line 1 has more than 65,536 bytes"),
         (broken(".zip"), "v.zip cannot be read (File is not a zip file): fetch it again"),
         (broken(".gz"), "v.gz cannot be read ("),
         (cut_gz, "glove.tiny.3d.txt.gz cannot be read ("),

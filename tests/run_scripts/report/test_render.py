@@ -92,6 +92,11 @@ def test_numbers_are_aligned_in_the_terminal():
     assert ours.index("(n=3)") + len("(n=3)") == other.index("missing") + len("missing")
 
 
+def test_a_record_gives_no_commands_to_the_terminal():
+    made = Table("\x1b]0;a\x07", 1, ["\x1b[2J"], [[["\x9b2J"]]], ["\x1bc"])
+    assert FORMATS["terminal"](made).replace("\n", "").isprintable()
+
+
 def test_lines_of_another_length_than_the_header_are_refused():
     with pytest.raises(ValueError, match="below a header of 2"):
         Table("", 1, ["a", "b"], [[["x"]]], [])

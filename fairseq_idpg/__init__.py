@@ -52,8 +52,8 @@ torch.serialization.add_safe_globals(_safe)
 from . import criterions, models, optim, tasks  # noqa: E402, F401
 from .inference.load import load  # noqa: E402
 from .models.roberta_idpg import RobertaIDPGModel  # noqa: E402
-from .training import host  # noqa: E402
+from .training import fairseq_patches  # noqa: E402
 
 __all__ = ["RobertaIDPGModel", "load"]
 
-host.install()
+fairseq_patches.install()

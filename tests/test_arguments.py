@@ -19,7 +19,7 @@ from fairseq_idpg.arguments import (
     check_tokens,
 )
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.training.host import _convert
+from fairseq_idpg.training.fairseq_patches import _convert
 from tests.folders import ROOT, training_arguments
 from tests.helpers import dictionary
 

@@ -171,7 +171,7 @@ def repair_last(folder: Path) -> None:
     """Undoes a checkpoint_last.pt that was cut short, as a training of an early version leaves it when it is killed.
 
     There fairseq copied checkpoint_best.pt, which it had just written, to checkpoint_last.pt in place;
-    fairseq_idpg/training/host.py has replaced that.
+    fairseq_idpg/training/fairseq_patches.py has replaced that.
     """
     best, last = folder / BEST_CHECKPOINT, folder / LAST_CHECKPOINT
     if not last.exists() or zipfile.is_zipfile(last):  # an archive that was written to its end has its directory there
@@ -240,9 +240,9 @@ if __name__ == "__main__":
     from fairseq_cli.train import cli_main
 
     if "fairseq_idpg" in sys.modules:
-        from fairseq_idpg.training import host
+        from fairseq_idpg.training import fairseq_patches
 
-        host.install()  # what it replaces of fairseq-train was not there yet
+        fairseq_patches.install()  # what it replaces of fairseq-train was not there yet
 
     try:
         cli_main()

@@ -20,7 +20,7 @@ from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.training import host
+from fairseq_idpg.training import fairseq_patches
 
 
 @contextlib.contextmanager
@@ -123,21 +123,21 @@ def test_the_best_scores_may_be_below_zero(tmp_path, monkeypatch, scores):
 
 def test_installing_twice_changes_nothing():
     before = PathManager.copy, checkpoint_utils.torch_persistent_save
-    host.install()
+    fairseq_patches.install()
     assert (PathManager.copy, checkpoint_utils.torch_persistent_save) == before
 
 
 def test_fairseqs_commands_end_as_ours_do(monkeypatch):
     ended = []
-    monkeypatch.setattr(host, "end_at_once", lambda: ended.append(True))
+    monkeypatch.setattr(fairseq_patches, "end_at_once", lambda: ended.append(True))
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # which is replaced, too
     for name in ("fairseq_cli.train", "fairseq_cli.validate"):
         monkeypatch.setitem(sys.modules, name, None)
-    host.install()
+    fairseq_patches.install()
     assert not ended
     command = SimpleNamespace(cli_main=None, convert_namespace_to_omegaconf=lambda: None)
     monkeypatch.setitem(sys.modules, "fairseq_cli.train", command)
-    host.install()
+    fairseq_patches.install()
     assert ended == [True]
 
 

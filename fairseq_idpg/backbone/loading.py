@@ -17,8 +17,9 @@ from preprocess.flags import flag_name
 from ..saving.checksum import tensors_digest
 from ..saving.configuration import check_is_roberta, typed
 from ..saving.known_files import KnownFile, recall
-from ..saving.reading import is_archive, read_file
+from ..saving.reading import read_file
 from ..saving.tensors import ENCODER, LM_HEAD, STACK, TIED, VERSION, is_ours
+from ..saving.torch_files import is_archive
 
 # Geometry that a checkpoint records, with the value fairseq assumes where an older file is silent.
 GEOMETRY = {

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fairseq_idpg.backbone import loading
 from fairseq_idpg.backbone.loading import read_backbone
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.saving import known_files, reading
+from fairseq_idpg.saving import known_files, reading, torch_files
 from fairseq_idpg.saving.known_files import look, note_of, notes_folder, read_note, recall
 from fairseq_idpg.saving.tensors import LM_HEAD, STACK
 from tests.folders import write_backbone
@@ -46,7 +46,7 @@ def work(monkeypatch):
 
         return count
 
-    for module, name in ((loading, "tensors_digest"), (reading, "is_finite"), (reading.zipfile.ZipFile, "testzip")):
+    for module, name in ((loading, "tensors_digest"), (reading, "is_finite"), (torch_files.zipfile.ZipFile, "testzip")):
         monkeypatch.setattr(module, name, counted(name, getattr(module, name)))
     return done
 

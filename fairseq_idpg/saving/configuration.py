@@ -200,7 +200,9 @@ def typed(options: Options, types: Mapping[str, Any], what: str, report: bool = 
     for name, value in options.items():
         if name in types and not fits(value, types[name]):
             kind = _words(types[name])
-            raise InputError(f"{what} says {flag_name(name)} {shown(value)}, which is no {kind}: give another")
+            raise InputError(
+                f"{what} says {flag_name(name)} {shown(value)}, which is no {kind}, or too long: give another"
+            )
     unknown = [name for name, value in options.items() if name not in types and name != "_name" and value is not None]
     if unknown and report:
         logger.warning("%s: options that this version does not know are left out: %s", what, shown(unknown))

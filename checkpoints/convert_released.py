@@ -28,6 +28,7 @@ from fairseq_idpg.backbone.encoder import OpenRobertaEncoder
 from fairseq_idpg.backbone.loading import NO_BACKBONE, backbone_path, read_backbone, read_checkpoint
 from fairseq_idpg.models.config import RobertaIDPGConfig, fill_method_options
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
+from fairseq_idpg.models.size import check_size
 from fairseq_idpg.saving.checksum import with_progress_checksums
 from fairseq_idpg.saving.configuration import declared, typed
 from fairseq_idpg.saving.tensors import HEADS
@@ -99,6 +100,8 @@ def convert(source: Path, backbone: Path | None = None) -> dict[str, Any]:
         state = our_state(theirs, cfg.model)
     except (LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
         raise InputError(f"SRC {source} cannot be converted: {error}; give a checkpoint of the released code") from None
+    options: Any = OmegaConf.to_container(cfg, resolve=True)
+    check_size(options["model"], options["task"], theirs, f"SRC {source}")
     model = build_model(cfg, symbols, classes)
     if path is not None:
         model.load_backbone(read_backbone(path))

@@ -12,16 +12,13 @@ Shapes: V vocabulary, P Hugging Face positions, S segments, C width, F inner wid
 
 from __future__ import annotations
 
-import pickle
-import re
-import zipfile
 from pathlib import Path
 from typing import Any, Dict, NamedTuple, Tuple
 
 import torch
 from torch import Tensor
 
-from preprocess.errors import InputError
+from preprocess.errors import InputError, reason_of
 
 State = Dict[str, Tensor]
 Rows = Tuple[Tuple[str, str, str], ...]
@@ -100,31 +97,15 @@ def read_weights(folder: Path) -> State:
 
             state = load_file(str(path))
         else:
-            _check_records(path)
-            state = torch.load(str(path), map_location="cpu", weights_only=True)
+            from fairseq_idpg.saving.torch_files import read_saved
+
+            state = read_saved(str(path))
     except ImportError as error:
         raise InputError(f"{path}: needs the safetensors package (pip install safetensors)") from error
     except Exception as error:  # readers raise half a dozen types on a damaged file
-        raise InputError(f"{path}: unreadable, fetch it again ({_reason(error)})") from error
+        raise InputError(f"{path}: unreadable, fetch it again ({reason_of(error)})") from error
     _check_tensors(path, state)
     return {_modern(name): tensor for name, tensor in state.items()}
-
-
-def _check_records(path: Path) -> None:
-    """torch reads a zip archive without comparing the checksums of its records."""
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            damaged = archive.testzip()
-        if damaged is not None:
-            raise ValueError(f"the checksum of {damaged} is another")
-
-
-def _reason(error: Exception) -> str:
-    """In a few words; what torch says of a pickle advises to switch its protection off."""
-    if isinstance(error, pickle.UnpicklingError):
-        found = re.search(r"Unsupported (?:global: GLOBAL|class|operand) (\S+)", str(error))
-        return f"it holds {found.group(1)}, which is no data" if found else "it is damaged"
-    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _check_tensors(path: Path, state: Any) -> None:

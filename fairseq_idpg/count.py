@@ -6,14 +6,14 @@ Nothing is loaded or allocated: the modules are built on torch's meta device. He
 import argparse
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.models.roberta.model import base_architecture
 
 from .errors import logged_command
-from .methods.base import Geometry, Method
+from .methods.base import Method
 from .methods.registry import PRESETS, find_preset
 from .models.config import fill_method_options, open_options
+from .models.size import method_of
 from .representations.kinds import GLOVE
 from .tasks import sentence_prediction_idpg  # noqa: F401 (registers what --arch names)
 
@@ -51,12 +51,6 @@ class Count(NamedTuple):
     share: float
     paper: str
     folded: int
-
-
-def method_of(args: argparse.Namespace) -> Optional[Method]:
-    """The method's module, without memory for its parameters."""
-    with torch.device("meta"):
-        return find_preset(args.method).build(args, Geometry.of(args))
 
 
 def own_parameters(method: Optional[Method]) -> int:

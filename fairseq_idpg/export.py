@@ -13,7 +13,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
-import torch
 from torch import Tensor
 
 from preprocess.readers import is_text
@@ -21,9 +20,10 @@ from preprocess.writing import new_folder
 
 from .errors import InputError, logged_command
 from .inference.values import check_switches
-from .methods.base import Geometry, Method
+from .methods.base import Method
 from .methods.registry import find_preset
 from .models.config import fill_method_options, open_options
+from .models.size import method_of
 from .saving.card import card_text, use_lines
 from .saving.configuration import as_options, buildable, check_is_ours
 from .saving.reading import load_state, read_file
@@ -141,8 +141,7 @@ def trained_method(options: Mapping[str, Any], what: str) -> Optional[Method]:
             "the whole backbone, so that the checkpoint itself is the model: share that"
         )
     fill_method_options(args)
-    with torch.random.fork_rng(devices=[]):  # a method draws its initial values
-        return preset.build(args, Geometry.of(args))
+    return method_of(args)
 
 
 def shared_tensors(model_state: Mapping[str, Any], method: Optional[Method]) -> Dict[str, Tensor]:

@@ -5,7 +5,8 @@ last three optional: the tasks that answer, and the nearest words of each prompt
 for each text what python -m fairseq_idpg.predict writes with --format jsonl, with "cut": true where the text was too
 long and its end was not read, "prompts" the words of each prompt row and "prompt_layers" its layer. Whatever is wrong
 gives {"error": "one line"}: 400 cannot be answered, 413 too large, 415 is no JSON, 421 is for a server of another name,
-500 the model's own fault, which its log says, 503 loading, ending, or too many texts wait.
+500 the model's own fault, which its log says, 503 loading, ending, or too many texts wait. A connection ends when it
+brings no whole request within 30 seconds.
 
 GET / is a page to try it, /tasks what is served, /health 200 once the model is there, /metrics for Prometheus.
 """

@@ -5,8 +5,11 @@ A flipped bit can leave a folder that reads well and says something else; only a
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 import re
+import stat
 from pathlib import Path
 from typing import Iterable
 
@@ -27,10 +30,21 @@ WORD_VECTORS = {"glove": ("*.npy",)}
 REMEDY = f"preprocess it again, or remove {RECORD} if you changed the folder yourself"
 
 
+def regular(path: Path | str) -> Path | str:
+    """Return the path of a file for ``open``, which would wait for the other end of a pipe.
+
+    Raises:
+        OSError: there is something else than a file, or nothing.
+    """
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, "it is no file", str(path))
+    return path
+
+
 def sha256(path: Path) -> str:
     """SHA-256 of a file's bytes, in hexadecimal."""
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
+    with open(regular(path), "rb") as file:
         for block in iter(lambda: file.read(1 << 20), b""):
             digest.update(block)
     return digest.hexdigest()

@@ -41,6 +41,10 @@ class DataFolder:
             raise InputError(
                 f"{path} is not a binarized folder (no input0/dict.txt): make it with python -m preprocess"
             )
+        # a pipe would be waited for
+        strange = [file for pattern in CONTENT for file in path.glob(pattern) if not file.is_file()]
+        if strange:
+            raise InputError(f"{strange[0]} is no file: preprocess the folder again")
         self.inputs = tuple(part for part in ("input0", "input1") if (path / part).is_dir())
         names = {file.stem for file in (path / "input0").glob("*.idx")}
         self.splits = sorted(names, key=place_of_split)

@@ -16,6 +16,7 @@ from typing import BinaryIO, Sequence, cast
 
 import numpy as np
 
+from .checksums import regular
 from .errors import InputError
 from .sources import DAMAGED
 
@@ -31,7 +32,7 @@ def open_array(path: Path | str, mode: str = "r") -> np.memmap:
     Raises:
         one of UNREADABLE.
     """
-    return np.lib.format.open_memmap(path, mode=mode)
+    return np.lib.format.open_memmap(regular(path), mode=mode)
 
 
 def read_vectors(source: Path, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:

@@ -274,7 +274,7 @@ def locked(path: Path) -> Iterator[None]:
     """Holds the lock that a file stands for, once others have released it; the system does so when a process ends."""
     import fcntl
 
-    with open(path, "w") as file:
+    with open(path, "a+") as file:  # which does not wait for the other end of a pipe
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

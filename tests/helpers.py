@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
+import signal
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Iterator
 
 import torch
 from fairseq.data import Dictionary
@@ -24,6 +29,31 @@ TINY = {
     "encoder_attention_heads": 4,
     "max_positions": 64,
 }
+
+
+@contextlib.contextmanager
+def ends_soon() -> Iterator[None]:
+    """What is within must not wait for something that never comes."""
+
+    def end(number, frame) -> None:
+        raise AssertionError("it waits")
+
+    earlier = signal.signal(signal.SIGALRM, end)
+    signal.alarm(30)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, earlier)
+
+
+def put_no_file(path: Path, kind: str) -> None:
+    """Puts a pipe, a device or a folder where a file is, or would be."""
+    path.unlink(missing_ok=True)
+    {"pipe": os.mkfifo, "device": lambda path: path.symlink_to("/dev/zero"), "folder": Path.mkdir}[kind](path)
+
+
+NO_FILES = ("pipe", "device", "folder")
 
 
 def dictionary(words: int = WORDS) -> Dictionary:

@@ -17,8 +17,9 @@ from preprocess.flags import flag_name
 from ..saving.checksum import tensors_digest
 from ..saving.configuration import check_is_roberta, typed
 from ..saving.known_files import KnownFile, recall
-from ..saving.reading import is_archive, read_file
-from ..saving.tensors import ENCODER, LM_HEAD, STACK, TIED, VERSION, is_ours
+from ..saving.reading import read_file
+from ..saving.tensors import ENCODER, LM_HEAD, OBJECTS, STACK, TIED, VERSION, is_ours, room
+from ..saving.torch_files import is_archive
 
 # Geometry that a checkpoint records, with the value fairseq assumes where an older file is silent.
 GEOMETRY = {
@@ -178,6 +179,12 @@ def recorded_sizes(backbone: Backbone) -> Dict[str, Any]:
     return sizes
 
 
+def encoder_numbers(args: Any) -> int:
+    """Return what the layers and positions of an encoder take, in numbers, before it is built."""
+    width, inner = args.encoder_embed_dim, args.encoder_ffn_embed_dim
+    return args.encoder_layers * (width * (4 * width + 2 * inner) + 16 * OBJECTS) + args.max_positions * width
+
+
 def check_geometry(backbone: Backbone, args: Any, dictionary: Dictionary) -> None:
     """Compares what the checkpoint records and what its tensors show with the model's options.
 
@@ -191,6 +198,8 @@ def check_geometry(backbone: Backbone, args: Any, dictionary: Dictionary) -> Non
                 f"{flag_name(name)} is {ours} but the backbone {backbone.path} has {theirs}: give "
                 f"{flag_name(name)} {theirs} or another --arch or --backbone"
             )
+    if encoder_numbers(args) > room(backbone.weights):
+        raise InputError(f"--backbone {backbone.path} holds less than the layers that it says it has: give another")
     embedding = _embedding(backbone)
     rows, width = embedding["embed_tokens.weight"].shape
     if width != args.encoder_embed_dim:

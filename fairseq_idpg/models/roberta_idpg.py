@@ -28,6 +28,7 @@ from ..out_of_memory import taking_memory
 from ..representations.kinds import pass_representation
 from .checkpoint import SavesTrainableOnly
 from .config import RobertaIDPGConfig, fill_method_options, predicts_words
+from .size import check_size
 from .verbaliser_head import VerbaliserHead
 
 logger = logging.getLogger(__name__)
@@ -43,7 +44,10 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         trains_encoder: whether any of the backbone's own weights is trained, so that M(x) has a gradient.
         first_layer: k, the first layer in which, or in front of which, anything is injected or trained; L if there is
             none. Without dropout the states that enter it depend on the text alone.
+        check_size: refuses options of a file that its tensors are too small for.
     """
+
+    check_size = staticmethod(check_size)
 
     def __init__(self, args: argparse.Namespace, encoder: OpenRobertaEncoder, initial: ContextManager[Any] = DRAWN):
         # RobertaModel draws every Linear and Embedding again, so whatever has its own initialisation comes later

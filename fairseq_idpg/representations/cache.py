@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from preprocess.checksums import sha256
+from preprocess.checksums import regular, sha256
 from preprocess.vector_files import UNREADABLE, open_array
 from preprocess.writing import locked, write_text
 
@@ -100,7 +100,7 @@ class RowCache:
         """
         path = self.path("npy")
         try:
-            with open(self.path("json"), encoding="utf-8") as file:
+            with open(regular(self.path("json")), encoding="utf-8") as file:
                 made_from = json.load(file)
             checksum = made_from.pop("sha256", None) if isinstance(made_from, dict) else None
             if made_from != asdict(self.key):

@@ -35,6 +35,7 @@ KNOWN_CRITERIONS = ("sentence_prediction_idpg", "sentence_prediction")
 # Where options that stand in the checkpoint's other sections are looked up; the rest of them builds nothing.
 PARENTS = ("common", "dataset", "distributed_training", "optimization", "checkpoint")
 LARGEST = 2**16  # a size in the model's or the task's options above it could only fill the memory
+LONGEST_TEXT, LONGEST_LIST = 2**17, 2**12  # of an option: what Linux takes as one argument; lists are slow to read
 NO_SIZES = ("min_params_to_wrap", "seed", "init_token", "separator_token")
 SIZES = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads")
 # Options that name files of the training, which the system may have given names that are no text.
@@ -55,7 +56,8 @@ def buildable(state: Mapping[str, Any], what: str) -> Dict[str, Optional[Options
         what: the option and the file, for errors.
 
     Raises:
-        InputError: another task, model or criterion; an option that is not of its type.
+        InputError: another task, model or criterion; an option that is not of its type; a model that is much larger
+            than its tensors.
     """
     found = recorded_options(state)
     names = {section: options.get("_name") for section, options in found.items()}
@@ -80,6 +82,7 @@ def buildable(state: Mapping[str, Any], what: str) -> Dict[str, Optional[Options
     seed = built["task"].get("seed")
     if seed is not None and not 0 <= seed <= LARGEST_SEED:
         raise InputError(f"{what} says --seed {shown(seed)}, and seeds go from 0 to 2^32 - 1: give another")
+    MODEL_REGISTRY[OUR_MODEL].check_size(built["model"], built["task"], state["model"], what)
     cfg: Dict[str, Any] = {
         **_parents(state),
         **{section: {**options, "_name": names[section]} for section, options in built.items()},
@@ -197,7 +200,9 @@ def typed(options: Options, types: Mapping[str, Any], what: str, report: bool = 
     for name, value in options.items():
         if name in types and not fits(value, types[name]):
             kind = _words(types[name])
-            raise InputError(f"{what} says {flag_name(name)} {shown(value)}, which is no {kind}: give another")
+            raise InputError(
+                f"{what} says {flag_name(name)} {shown(value)}, which is no {kind}, or too long: give another"
+            )
     unknown = [name for name, value in options.items() if name not in types and name != "_name" and value is not None]
     if unknown and report:
         logger.warning("%s: options that this version does not know are left out: %s", what, shown(unknown))
@@ -211,13 +216,14 @@ def fits(value: Any, kind: Any) -> bool:
     if origin is Union:
         return any(fits(value, one) for one in inner)
     if origin in (list, List):
-        return isinstance(value, list) and all(fits(part, inner[0]) for part in value)
+        return isinstance(value, list) and len(value) <= LONGEST_LIST and all(fits(part, inner[0]) for part in value)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return type(value) is str and value in [member.value for member in kind]
     if kind is float:
         return type(value) in (int, float) and math.isfinite(value)
     if kind is str:
-        return type(value) is str and "${" not in value and value != "???"  # what omegaconf reads as something else
+        short = type(value) is str and len(value) <= LONGEST_TEXT
+        return short and "${" not in value and value != "???"  # what omegaconf reads as something else
     return type(value) is kind
 
 

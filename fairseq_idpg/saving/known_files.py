@@ -22,6 +22,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Dict, Optional
 
+from preprocess.checksums import regular
+from preprocess.errors import InputError
 from preprocess.writing import write_text
 
 VARIABLE, OFF = "FAIRSEQ_IDPG_CACHE", "off"
@@ -64,7 +66,7 @@ class KnownFile:
         if folder is None or time.time_ns() - newest < SETTLED * 1e9 or not self.is_same():
             return
         self.digests[of_what] = digest
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, InputError):
             write_text(note_of(folder, self.path), json.dumps({**asdict(self), "version": VERSION}))
 
 
@@ -121,7 +123,7 @@ def note_of(folder: Path, path: str) -> Path:
 def read_note(path: Path) -> Optional[KnownFile]:
     """A note, or None: there is none, or what stands there is none of this version."""
     try:
-        with open(path, "rb") as file:
+        with open(regular(path), "rb") as file:
             fields: Any = json.loads(file.read(LARGEST))
         if fields.pop("version") != VERSION:
             return None

@@ -18,6 +18,7 @@ from preprocess.meanings import counterparts
 from preprocess.readers import is_text
 
 from ..errors import InputError
+from .configuration import shown
 from .tensors import EXTRA_STATE
 
 logger = logging.getLogger(__name__)
@@ -103,7 +104,7 @@ def read_record(state: Any, source: str = "this checkpoint") -> Record:
     for name, value in values.items():
         if name not in known or (value is not None and not VALID.get(name, is_text)(value)):
             raise InputError(
-                f"the record of {source} is damaged ({name or 'record'}: {value!r:.60}): give another copy"
+                f"the record of {source} is damaged ({name or 'record'}: {shown(value):.60}): give another copy"
             )
     return Record(**values)
 

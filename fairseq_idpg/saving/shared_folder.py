@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Mapping, Optional, Tuple
 
+import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
@@ -26,6 +27,10 @@ from .tensors import EXTRA_STATE, FINGERPRINT, as_fingerprint
 TENSORS, CONFIG, CARD = "prompt.safetensors", "config.json", "README.md"
 FORMAT = 1
 LARGEST_CONFIG = 10**6  # bytes
+DTYPES = {
+    *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
+    *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool),
+}
 REMEDY = "give one that python -m fairseq_idpg.export wrote"
 # Options that are left out: files of the training, and names that are the same in every folder.
 FILES: Dict[str, Tuple[str, ...]] = {
@@ -174,7 +179,11 @@ def _read_config(path: Path, what: str) -> Dict[str, Any]:
 
 def _read_tensors(path: Path, what: str) -> Dict[str, Tensor]:
     try:
-        return load(path.read_bytes())  # not a map of a file that others may change
+        tensors = load(path.read_bytes())  # not a map of a file that others may change
+        strange = {value.dtype for value in tensors.values()} - DTYPES
+        if strange:
+            raise TypeError(f"numbers of the type {strange.pop()}")
+        return tensors
     except Exception as error:  # its own kind, and whatever torch makes of sizes and types
         reason = reason_of(error, 100)
         raise InputError(f"{what}: {TENSORS} is damaged or of another kind ({reason}): {REMEDY}") from None

@@ -21,6 +21,10 @@ VERSION = "encoder.sentence_encoder.version"
 HEADS = "classification_heads."
 WEIGHTS = ("dense.weight", "dense.bias", "out_proj.weight", "out_proj.bias")
 
+# What a model may have beyond the numbers in its file: many times these, and what is left out once it is trained.
+TIMES, SPARE = 4, 2**26
+OBJECTS = 2**12  # numbers whose memory the objects around a tensor take
+
 ANOTHER = "give another checkpoint to --path, --restore-file or --save-dir"
 
 State = Dict[str, Tensor]
@@ -39,6 +43,11 @@ def as_digest(fingerprint: Tensor) -> str:
 def is_ours(model_state: Dict[str, Any]) -> bool:
     """Whether tensors are those of a checkpoint of this package, by the fingerprint of a backbone among them."""
     return FINGERPRINT in model_state or OLD_FINGERPRINT in model_state
+
+
+def room(state: Dict[str, Any]) -> int:
+    """Return how many numbers a model may have that is made from these tensors."""
+    return SPARE + TIMES * sum(value.numel() for value in state.values() if torch.is_tensor(value))
 
 
 def check_same_heads(state: State, whole: State, ours: bool) -> None:

@@ -2,24 +2,78 @@
 
 import asyncio
 import contextlib
+import ctypes
 import logging
 import resource
 import socket
-from typing import Callable, List, Optional
+import struct
+from typing import Any, Callable, List, Optional
 
+import h11
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 logger = logging.getLogger(__name__)
 
+WAIT = 30.0  # seconds for a request to come whole, and for an answer to be read on
 QUIET, ROUNDS = 0.2, 10  # seconds in which no request has begun; how often these are waited for
 PATIENCE = 50  # times QUIET in which no answer was due: clients that have not sent or read all by then are given up
 SHORT = 1e-3  # a timer's: 0 would come back before the loop looks at its sockets
 FILES = 8192  # a file descriptor for each connection
+SO_ATTACH_FILTER = 26  # of Linux; Python's socket has no name for it
+# A program for the kernel's packet filter, (operation, jump if true, jump if false, value) each: load the flags of the
+# TCP header; if SYN is set, keep 0 bytes of the packet, else all.
+NO_SYN = ((0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFFFFFF))
+
+
+class Connection(H11Protocol):
+    """uvicorn's, which ends after ``WAIT`` seconds without a whole request, or without an answer being read on."""
+
+    deadline: Optional[asyncio.TimerHandle] = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        option = socket.TCP_USER_TIMEOUT, round(WAIT * 1000)
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, *option)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._watch()
+
+    def connection_lost(self, exc: Optional[Exception]) -> None:
+        super().connection_lost(exc)
+        if self.deadline is not None:
+            self.deadline.cancel()
+
+    def _watch(self) -> None:
+        """Starts the clock where a request is awaited, and stops it where one is whole."""
+        waits = self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+        if waits and self.deadline is None:
+            self.deadline = self.loop.call_later(WAIT, self.transport.close)
+        elif not waits and self.deadline is not None:
+            self.deadline.cancel()
+            self.deadline = None
+
+
+def take_no_more(listening: socket.socket) -> None:
+    """Lets the kernel begin no more connections; those that it has begun can still be accepted.
+
+    Between a last ``accept`` and ``close`` more could come, which ``close`` would reset. Without a filter they do.
+    """
+    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in NO_SYN))
+    with contextlib.suppress(OSError):
+        option = struct.pack("HP", len(NO_SYN), ctypes.addressof(program))
+        listening.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, option)
 
 
 class HttpServer(uvicorn.Server):
-    """uvicorn's, which at its end still reads what was sent on connections made until then.
+    """uvicorn's, which at its end still answers what is asked on connections made until then.
 
     ``ending`` is called when no more will come; ``busy`` says whether an answer is due.
     """
@@ -30,16 +84,17 @@ class HttpServer(uvicorn.Server):
         self.busy = busy
 
     async def shutdown(self, sockets: Optional[List[socket.socket]] = None) -> None:
-        await asyncio.sleep(SHORT)  # the loop accepts what the kernel has: close() would reset it
-        for server in self.servers:
-            server.close()
+        for listening in sockets or ():
+            take_no_more(listening)
+        connections: Any = self.server_state.connections
         begun = -1
         for _ in range(ROUNDS):
             before, begun = begun, self.server_state.total_requests + len(self.server_state.tasks)
-            if before == begun:
+            if before == begun and all(connection.cycle for connection in connections):
                 break
             await asyncio.sleep(QUIET)
         self.ending()
+        await asyncio.sleep(SHORT)  # the loop accepts what the kernel has: close() would reset it
         hanging_up = asyncio.ensure_future(self._hang_up())
         await super().shutdown(sockets)
         if self.force_exit:
@@ -70,7 +125,7 @@ def http_server(app: ASGIApp, ending: Callable[[], None], busy: Callable[[], boo
     return HttpServer(
         uvicorn.Config(
             app,
-            http="h11",
+            http=Connection,
             ws="none",
             loop="asyncio",
             lifespan="off",

@@ -11,6 +11,7 @@ import torch
 
 from fairseq_idpg.backbone.loading import LM_HEAD_PARTS, Backbone, check_vocabulary, names_of_today, read_backbone
 from fairseq_idpg.errors import InputError
+from fairseq_idpg.inference.trained import load_untrained
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from fairseq_idpg.saving.tensors import LM_HEAD, STACK, TIED
 from tests.folders import write_backbone
@@ -73,6 +74,15 @@ def test_without_a_language_model_head(backbone):
     stack = lambda state: {n: v for n, v in state["model"].items() if "lm_head" not in n}  # noqa: E731
     change(backbone, lambda state: state.update(model=stack(state)))
     assert torch.equal(features(backbone), expected)
+
+
+@pytest.mark.parametrize("name", ["encoder_layers", "encoder_ffn_embed_dim"])
+def test_sizes_that_its_tensors_do_not_have(name, backbone, monkeypatch):
+    """They are what an untrained backbone would be built from."""
+    change(backbone, lambda state: setattr(state["args"], name, 2**22))
+    monkeypatch.setattr("fairseq_idpg.models.roberta_idpg.OpenRobertaEncoder", None)
+    with pytest.raises(InputError, match=f"--backbone {backbone} "):
+        load_untrained(str(backbone), dictionary())
 
 
 def test_a_missing_tensor_is_named(backbone):

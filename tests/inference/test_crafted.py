@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import shutil
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from fairseq_idpg import load
 from fairseq_idpg.errors import InputError, ModelFault
 from fairseq_idpg.export import export
 from fairseq_idpg.inference.folder import load_on_folder, predict_split
+from fairseq_idpg.models.config import METHOD_OPTIONS
 from fairseq_idpg.saving.checksum import carry_checksum
+from fairseq_idpg.saving.shared_folder import write_shared
 from tests.inference.test_predictor import inputs
 
 HALF = "\udc80x"  # of a surrogate pair: no text of UTF-8
@@ -67,6 +72,68 @@ def test_by_all_that_read_one(change, message, idpg, folders, tmp_path):
         with pytest.raises(InputError, match=message):
             read()
     assert not (tmp_path / "shared").exists()
+
+
+@pytest.fixture
+def nothing_large():
+    """No module of this test has memory for a large tensor."""
+
+    def look(module, name, tensor):
+        assert tensor is None or tensor.is_meta or tensor.numel() < 2**20, name
+
+    with contextlib.ExitStack() as hooks:
+        for kind in ("parameter", "buffer"):
+            register = getattr(torch.nn.modules.module, f"register_module_{kind}_registration_hook")
+            hooks.callback(register(look).remove)
+        yield
+
+
+LARGE = 2**15
+MUCH = {
+    "products": {"prompt_length": LARGE, "generator_hidden_size": LARGE},
+    "experts": {"method": "adamix", "prompt_length": None, "adamix_experts": LARGE, "adapter_hidden_size": LARGE},
+    "modules": {"method": "adapter", "prompt_length": None, "encoder_layers": LARGE},
+    "frozen rows": {"method": "attempt", "attempt_sources": LARGE, "prompt_length": LARGE},
+    "a head": {"encoder_embed_dim": LARGE},
+    "a backbone": {"encoder_embed_dim": LARGE, "save_full_model": True, "backbone": None},
+    "layers of a backbone": {"encoder_layers": LARGE, "save_full_model": True, "backbone": None},
+}
+
+
+@pytest.mark.parametrize("name", MUCH)
+def test_a_model_that_is_larger_than_its_file(name, idpg, folders, tmp_path, nothing_large):
+    def change(state):
+        given = {name: value for name, value in state["cfg"]["model"].items() if name not in METHOD_OPTIONS}
+        state["cfg"]["model"] = {**given, "prompt_length": 3, **MUCH[name]}
+
+    path = crafted(idpg("singles"), tmp_path / "x.pt", change)
+    for read in (
+        lambda: load(path, device="cpu"),
+        lambda: load_on_folder(str(path), str(folders["singles"]), cpu=True),
+        lambda: export(path, tmp_path / "shared"),
+    ):
+        with pytest.raises(InputError, match=f"{path}.* larger"):
+            read()
+    assert not (tmp_path / "shared").exists()
+
+
+def test_a_folder_that_describes_more_than_it_holds(shared_copy, nothing_large):
+    config = json.loads((shared_copy / "config.json").read_text())
+    config["options"]["model"].update(prompt_length=LARGE, generator_hidden_size=LARGE)
+    write_shared(shared_copy, load_file(shared_copy / "prompt.safetensors"), config)
+    with pytest.raises(InputError, match=f"{shared_copy}.* larger"):
+        load(shared_copy, device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("section", "option", "value"),
+    [("task", "update_freq", [1] * 10**6), ("model", "prompt_layers", "1," * 10**6), ("model", "method", "a" * 10**6)],
+)
+def test_an_option_that_is_longer_than_a_command_line(section, option, value, idpg, tmp_path):
+    path = crafted(idpg("singles"), tmp_path / "x.pt", of_options(section, option, value))
+    with pytest.raises(InputError, match=f"{path} says --{option.replace('_', '-')} ") as refused:
+        load(path, device="cpu")
+    assert len(str(refused.value)) < 1000
 
 
 def test_a_head_without_a_shape(idpg, folders, tmp_path):

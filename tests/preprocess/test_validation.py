@@ -17,6 +17,7 @@ from preprocess.errors import InputError
 from preprocess.indexed import MAGIC, IndexedRows
 from preprocess.validation import check_split
 from tests.folders import write_folder, write_indexed
+from tests.helpers import NO_FILES, ends_soon, put_no_file
 
 SPLITS = {"train": 24, "valid": 13}
 KINDS = {
@@ -43,6 +44,17 @@ def folder(sources, tmp_path):
     copied = shutil.copytree(sources["pairs"], tmp_path / "data")
     (copied / RECORD).unlink()
     return copied
+
+
+@pytest.mark.parametrize("kind", NO_FILES)
+@pytest.mark.parametrize(
+    "name", ["sha256.txt", "input0/train.idx", "input1/train.bin", "label/dict.txt", "glove/glove.json"]
+)
+def test_what_is_no_file_is_refused(folder, name, kind):
+    (folder / "glove").mkdir()
+    put_no_file(folder / name, kind)
+    with ends_soon(), pytest.raises(InputError, match=f"^{folder / name} "):
+        DataFolder(folder)
 
 
 def meaning(folder):
@@ -255,8 +267,8 @@ def test_dictionaries(folder, name, change, message):
 
 def test_files_that_cannot_be_read(folder):
     for name, message in (
-        ("label/valid.idx", "label/valid.idx cannot be read .Is a directory"),
-        ("input0/valid.idx", "cannot be read .Is a directory"),
+        ("label/valid.idx", "label/valid.idx"),
+        ("input0/valid.idx", "input0/valid.idx"),
         ("input0/dict.txt", "no input0/dict"),
     ):
         (folder / name).unlink()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import pickle
 
 import numpy as np
@@ -12,6 +13,7 @@ from fairseq_idpg.errors import InputError
 from fairseq_idpg.representations import cache as cache_module
 from fairseq_idpg.representations.cache import RepresentationCache
 from preprocess.checksums import sha256
+from tests.helpers import NO_FILES, ends_soon, put_no_file
 
 from .test_cache import EVERYTHING, TRUE, batches, counting, encode, key
 
@@ -69,6 +71,29 @@ def test_a_flipped_bit_of_a_row_is_found(tmp_path):
     flip(path, 8 * (path.stat().st_size - 3))
     with pytest.raises(InputError, match=f"{path.name} is damaged .its checksum differs.: remove it"):
         reopened(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("ending", "kind"), [*itertools.product(("npy", "json"), NO_FILES), ("lock", "pipe"), ("lock", "folder")]
+)
+def test_what_is_no_file_is_refused(tmp_path, ending, kind):
+    if ending != "lock":
+        filled(tmp_path)
+    put_no_file(tmp_path / f"{key().name}.{ending}", kind)
+    with ends_soon(), pytest.raises(InputError, match=f"^--representation-cache.* {tmp_path}"):
+        filled(tmp_path)
+        reopened(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+@pytest.mark.parametrize("ending", ["partial.npy", "done.npy"])
+def test_rows_in_what_is_no_file_are_made_again(tmp_path, ending, kind):
+    with pytest.raises(KeyboardInterrupt):
+        RepresentationCache(str(tmp_path), key()).fill(counting([], fail_after=3), batches())
+    put_no_file(tmp_path / f"{key().name}.{ending}", kind)
+    with ends_soon():
+        filled(tmp_path)
+    np.testing.assert_array_equal(reopened(tmp_path), TRUE.numpy())
 
 
 @pytest.mark.parametrize("seed", range(60))

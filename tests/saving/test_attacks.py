@@ -11,6 +11,7 @@ import torch
 from fairseq.models.roberta.model import RobertaClassificationHead
 
 from checkpoints.convert_released import convert
+from fairseq_idpg import load
 from fairseq_idpg.backbone.loading import read_backbone
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.inference.trained import load_dictionary, load_trained
@@ -22,7 +23,7 @@ from fairseq_idpg.predict import main as predict
 from fairseq_idpg.saving.reading import load_state
 from fairseq_idpg.saving.record import Record
 from tests.folders import run, train
-from tests.helpers import model_args
+from tests.helpers import ends_soon, model_args
 from tests.saving.conftest import SIZE
 
 PROMPT = model_args(method="prompt-tuning")
@@ -222,6 +223,18 @@ def test_analysis_builds_what_it_declares(old, mark, tmp_path):
         {**REFUSED, **STOCK}[name](state, mark[1])
         path = old.save(state)
         assert str(path) in refusal(analysing(old, path))
+
+
+def test_a_record_that_holds_itself_many_times(old, tmp_path):
+    """Of version 0.1, which has no checksum: written out, it would have 2^50 parts."""
+    names = ["name"]
+    for _ in range(50):
+        names = [names, names]
+    state = old.state()
+    state["model"]["_extra_state"] = {"record": {"labels": names}}
+    path = old.save(state)
+    with ends_soon():
+        assert "labels" in refusal(lambda: load(path, device="cpu"))
 
 
 def test_a_folder_to_import_is_never_looked_at(old, mark, tmp_path):

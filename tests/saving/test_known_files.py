@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from fairseq_idpg.backbone import loading
 from fairseq_idpg.backbone.loading import read_backbone
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.saving import known_files, reading
+from fairseq_idpg.saving import known_files, reading, torch_files
 from fairseq_idpg.saving.known_files import look, note_of, notes_folder, read_note, recall
 from fairseq_idpg.saving.tensors import LM_HEAD, STACK
 from tests.folders import write_backbone
+from tests.helpers import ends_soon, put_no_file
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def work(monkeypatch):
 
         return count
 
-    for module, name in ((loading, "tensors_digest"), (reading, "is_finite"), (reading.zipfile.ZipFile, "testzip")):
+    for module, name in ((loading, "tensors_digest"), (reading, "is_finite"), (torch_files.zipfile.ZipFile, "testzip")):
         monkeypatch.setattr(module, name, counted(name, getattr(module, name)))
     return done
 
@@ -146,6 +147,15 @@ def test_a_file_that_is_replaced_while_it_is_read_is_looked_through(notes, backb
     assert second != first
     monkeypatch.undo()
     assert read_backbone(str(backbone)).fingerprint() == second
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_note_that_is_no_file_is_none(notes, backbone, kind):
+    first = read_backbone(str(backbone)).fingerprint()
+    (note,) = notes.iterdir()
+    put_no_file(note, kind)
+    with ends_soon():
+        assert read_backbone(str(backbone)).fingerprint() == first
 
 
 def test_nothing_is_noted_of_a_file_that_was_just_written(notes, backbone, monkeypatch):

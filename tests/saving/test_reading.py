@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import random
+import re
 import tarfile
 import zipfile
 
+import numpy as np
 import pytest
 import torch
 
+from checkpoints.hf_weights import read_weights
 from fairseq_idpg.backbone.loading import read_backbone
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.saving.checksum import changed_progress, checksum, with_progress_checksums
@@ -131,6 +135,52 @@ def test_records_that_claim_to_be_larger(old, tmp_path):
     at = data.rindex(b"PK\x01\x02") + 20  # the sizes of the last record in the archive's directory
     (tmp_path / "claim.pt").write_bytes(data[:at] + b"\xf0\xff\xff\xff" * 2 + data[at + 8 :])
     assert "larger than the file" in refusal(tmp_path / "claim.pt")
+
+
+class Made:
+    """What a pickle makes by a call of its own."""
+
+    def __init__(self, function, *arguments, state=None):
+        self.reduced = (function, arguments) if state is None else (function, arguments, state)
+
+    def __reduce__(self):
+        return self.reduced
+
+
+OF_ANY_SIZE = {
+    "zeros": Made(bytearray, 2),
+    "a slow codec": Made(codecs.encode, "a", "punycode"),
+    "a codec that is not named": Made(codecs.encode, "a"),
+    "a number of numpy": Made(np.float64(0).__reduce__()[0], Made(np.dtype, "V2", False, True)),
+    "a type of numpy": Made(np.dtype, "f8", False, True, state=(3, "<", (np.dtype("f8"), (2,)), None, None, -1, -1, 0)),
+    "a tensor without numbers": torch.empty(2, device="meta"),
+    "numbers that stand many times": torch.zeros(1).expand(10**9),
+    "tensors that share their numbers": (lambda one: [one[i:] for i in range(10)])(torch.zeros(10**6)),
+}
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize("name", OF_ANY_SIZE)
+def test_what_could_be_larger_than_its_file(name, zipped, old, tmp_path):
+    """Of small sizes here: what may be made is decided by its kind."""
+    state = {**torch.load(old.backbone, weights_only=True), "extra_state": {"x": OF_ANY_SIZE[name]}}
+    path = str(tmp_path / "pytorch_model.bin")
+    torch.save(state, path, _use_new_zipfile_serialization=zipped)
+    for read in (lambda: load_state(path, "--restore-file", builds=False), lambda: read_backbone(path)):
+        with pytest.raises(InputError, match=re.escape(path)):
+            read()
+    with pytest.raises(InputError, match=f"{re.escape(path)}: unreadable"):
+        read_weights(tmp_path)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_what_fairseq_saves_is_read(zipped, old, tmp_path):
+    tied = torch.zeros(1000)
+    values = {"best": np.float64(0.5), "bytes": b"\xe9", "shared": [tied, tied.view(10, 100)]}
+    state = {**torch.load(old.backbone, weights_only=True), "extra_state": values}
+    torch.save(state, tmp_path / "saved.pt", _use_new_zipfile_serialization=zipped)
+    found = read_file(str(tmp_path / "saved.pt"), "--path")["extra_state"]
+    assert (found["best"], found["bytes"], found["shared"][1].shape) == (0.5, b"\xe9", (10, 100))
 
 
 def test_legacy_files_are_read(old, tmp_path):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import itertools
 import logging
 import socket
 import threading
+import time
 from types import SimpleNamespace
 from typing import Callable, Iterator
 
@@ -47,8 +49,65 @@ def test_connections_that_the_kernel_took_while_the_server_was_busy_are_answered
         assert not thread.is_alive()
 
 
+def answer(client: socket.socket) -> bytes:
+    """The body of the next answer."""
+    response = http.client.HTTPResponse(client)
+    response.begin()
+    return response.read()
+
+
+@contextlib.contextmanager
+def serving(app) -> Iterator[SimpleNamespace]:
+    """A server in a thread, where it listens, and what ends it."""
+    server = http_server(app, lambda: None, lambda: False)
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as bound:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
+        thread.start()
+        until(lambda: server.started)
+        address = bound.getsockname()
+
+        def end() -> None:
+            server.should_exit = True
+            thread.join(60)
+            assert not thread.is_alive()
+
+        yield SimpleNamespace(server=server, address=address, end=end)
+        end()
+
+
+def test_no_connection_is_made_only_to_be_reset(monkeypatch):
+    """Clients that connect after the last look at the socket, and before its end."""
+    close, made = asyncio.base_events.Server.close, []
+
+    def connect_and_close(listening) -> None:
+        for _ in range(3):
+            with contextlib.suppress(OSError):
+                made.append(socket.create_connection(running.address, 0.2))
+        close(listening)
+
+    monkeypatch.setattr(asyncio.base_events.Server, "close", connect_and_close)
+    with serving(greet) as running:
+        running.end()
+    for client in made:
+        with client:
+            client.sendall(ASK)
+            assert answer(client) == b"hello"
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(running.address, 60)
+
+
+def test_a_client_that_has_connected_may_take_its_time_to_ask():
+    with serving(greet) as running, socket.create_connection(running.address, 60) as client:
+        until(lambda: bool(running.server.server_state.connections))
+        running.server.should_exit = True
+        time.sleep(3 * http_module.QUIET)
+        client.sendall(ASK)
+        assert answer(client) == b"hello"
+
+
 # --- clients that keep it waiting ------------------------------------------------------------------
 
+ASK = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"
 HALF = b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 9\r\n\r\nhalf"
 
 
@@ -74,7 +133,7 @@ def stalled(sent: bytes, busy: Callable[[], bool] = lambda: False) -> Iterator[S
             yield SimpleNamespace(server=server, thread=thread)
 
 
-@pytest.mark.parametrize("sent", [HALF, b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"], ids=["sends half", "does not read"])
+@pytest.mark.parametrize("sent", [HALF, ASK], ids=["sends half", "does not read"])
 def test_clients_that_stand_still_do_not_keep_it_from_its_end(sent, monkeypatch, caplog):
     monkeypatch.setattr(http_module, "PATIENCE", 2)
     with stalled(sent) as running:
@@ -110,3 +169,39 @@ def test_whoever_does_not_wait_is_told_nothing(caplog):
         running.thread.join(60)
         assert not running.thread.is_alive()
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+async def greet_late(scope, receive, send) -> None:
+    await asyncio.sleep(1.5)
+    await greet(scope, receive, send)
+
+
+@pytest.mark.parametrize(
+    ("app", "sent"),
+    [(greet, b""), (greet, ASK[:9]), (read_and_send_much, HALF), (read_and_send_much, ASK)],
+    ids=["sends nothing", "half a head", "half a body", "does not read"],
+)
+def test_a_connection_that_stands_still_is_ended(app, sent, monkeypatch):
+    monkeypatch.setattr(http_module, "WAIT", 0.5)
+    with serving(app) as running, socket.create_connection(running.address, 60) as client:
+        until(lambda: bool(running.server.server_state.connections))
+        client.sendall(sent)
+        until(lambda: not running.server.server_state.connections)
+
+
+def test_a_head_that_never_ends_does_not_keep_its_connection(monkeypatch):
+    monkeypatch.setattr(http_module, "WAIT", 0.5)
+    with serving(greet) as running, socket.create_connection(running.address, 60) as client:
+        client.sendall(ASK)
+        assert answer(client) == b"hello"
+        with pytest.raises(ConnectionError):
+            for _ in range(600):
+                client.sendall(b"x")
+                time.sleep(0.1)
+
+
+def test_an_answer_may_take_longer_than_a_request(monkeypatch):
+    monkeypatch.setattr(http_module, "WAIT", 0.5)
+    with serving(greet_late) as running, socket.create_connection(running.address, 60) as client:
+        client.sendall(ASK)
+        assert answer(client) == b"hello"

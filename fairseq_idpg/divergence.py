@@ -35,7 +35,7 @@ def clip_grad_norm(theirs: Callable, trainer: Any, clip_norm: float) -> Tensor:
         if amp and not scaler.is_enabled():  # on a CPU: fairseq would ask it for a scale that it does not have
             amp, norm = False, trainer.optimizer.fp32_optimizer.clip_grad_norm(clip_norm)
         else:
-            norm = theirs(trainer, clip_norm)
+            norm = theirs(clip_norm)
     except FloatingPointError:
         smallest = trainer.cfg.common.min_loss_scale
         raise InputError(

@@ -2,12 +2,11 @@
 
 import contextlib
 import traceback
-from typing import Any, Callable, Dict, Iterator
+from typing import Any, Dict, Iterator
 
 import torch
 from torch import Tensor
 
-from .arguments import TASK
 from .errors import ModelFault
 
 # of a GPU, by which words fairseq knows it too, of its libraries, and of a CPU
@@ -62,14 +61,3 @@ def refuse_to_skip(sample: Dict[str, Any], update: int) -> contextlib.AbstractCo
         "the same updates of smaller batches"
     )
     return refuse_batch(sample["net_input"]["src_tokens"], remedy, f"update {update + 1}: ")
-
-
-def validate_batch(theirs: Callable, trainer: Any, sample: Any, raise_oom: bool = False) -> Any:
-    """fairseq's ``Trainer.valid_step``, which tries a batch again that did not fit, and then ends in a traceback."""
-    if getattr(trainer.cfg.task, "_name", None) != TASK:
-        return theirs(trainer, sample, raise_oom)
-    run = sample or trainer._dummy_batch  # a process that has fewer batches than others runs that one
-    smaller = "give a smaller --batch-size-valid or --max-tokens-valid"
-    where = f"the validation after update {trainer.get_num_updates()}: "
-    with refuse_batch(run["net_input"]["src_tokens"], smaller, where):
-        return theirs(trainer, sample, raise_oom)

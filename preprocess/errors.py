@@ -23,10 +23,10 @@ class InputError(Exception):
     """
 
     def __init__(self, message: str):
-        super().__init__(shortened(told(message) or message))
+        super().__init__(shortened(find_input_error(message) or message))
 
 
-def told(text: str) -> str | None:
+def find_input_error(text: str) -> str | None:
     """The message of the InputError that a traceback ends with, also one within the message of another; or None."""
     _, found, message = f"\n{text.strip()}".rpartition(f"\n{InputError.__module__}.{InputError.__qualname__}: ")
     return message if found and "\nTraceback (" not in message else None

@@ -3,12 +3,10 @@
 import ast
 import contextlib
 import math
-import traceback
 from argparse import Namespace
 from importlib.util import find_spec
-from typing import Any, Callable, Mapping, Tuple
+from typing import Any, Mapping, Tuple
 
-from fairseq.optim.lr_scheduler import FairseqLRScheduler
 from fairseq.optim.lr_scheduler.manual_lr_scheduler import ManualSchedule
 
 from preprocess.flags import flag_name
@@ -141,22 +139,6 @@ def _check_stages(schedule: str, args: Namespace) -> None:
             f"--phase-ratio {ratio} of --max-update {args.max_update} with {schedule}: give --max-update, and three "
             "shares that add up to 1, of which the last has an update"
         )
-
-
-def build_schedule(theirs: Callable, cfg: Any, optimizer: Any) -> FairseqLRScheduler:
-    """fairseq's schedule of these options, at its first learning rate.
-
-    Raises:
-        InputError: they contradict each other, of which fairseq says only where.
-    """
-    try:
-        schedule = theirs(cfg, optimizer)
-        schedule.step_update(0)
-    except (ArithmeticError, AssertionError, ValueError) as error:
-        line = traceback.extract_tb(error.__traceback__)[-1].line
-        why = " in ".join(filter(None, [str(error), line]))
-        raise InputError(f"--lr-scheduler {cfg._name} does not go with its options ({why}): give others") from None
-    return schedule
 
 
 def check_first_rate(rate: float, least: float) -> None:

@@ -14,12 +14,12 @@ BAD_EPOCHS = "num_bad_epochs"  # as torch's schedule calls it
 
 def state_of_plateau(theirs: Callable, schedule: ReduceLROnPlateauLRSchedule) -> Dict[str, Any]:
     """fairseq's state, and how many epochs in a row were no better."""
-    return {**theirs(schedule), BAD_EPOCHS: schedule.lr_scheduler.num_bad_epochs}
+    return {**theirs(), BAD_EPOCHS: schedule.lr_scheduler.num_bad_epochs}
 
 
 def load_plateau(theirs: Callable, schedule: ReduceLROnPlateauLRSchedule, state: Dict[str, Any]) -> None:
     """Checkpoints of earlier versions do not say how many; with --lr-patience 0, the default, it is always 0."""
-    theirs(schedule, state)
+    theirs(state)
     schedule.lr_scheduler.num_bad_epochs = state.get(BAD_EPOCHS, 0)
 
 

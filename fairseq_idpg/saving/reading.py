@@ -19,7 +19,7 @@ from .checksum import CHECKSUM, changed_progress, checksum
 from .configuration import buildable, check_is_roberta, names_ours
 from .shared_folder import read_shared
 from .tensors import EXTRA_STATE, FINGERPRINT, is_ours
-from .torch_files import Damaged, read_saved
+from .torch_files import Damaged, preview, read_saved
 
 
 def read_file(path: str, option: str, mapped: bool = False, checked: bool = False) -> Dict[str, Any]:
@@ -82,6 +82,15 @@ def load_state(
         return checkpoint_utils._upgrade_state_dict({**state, "args": None, "cfg": cfg})
     except (LookupError, TypeError, AttributeError):
         raise InputError(f"{what} does not record how far its training came: give a whole checkpoint") from None
+
+
+def holds_ours(path: str) -> bool:
+    """Return whether a file holds a model of this package; its tensors are not read."""
+    try:
+        state = preview(path)
+        return names_ours(state) or is_ours(state["model"])
+    except Exception:  # what is damaged, or holds more than data, is left to its own reader
+        return False
 
 
 def check_is_there(path: str, what: str) -> None:

@@ -29,7 +29,7 @@ NUMBER_BYTES = {
 }
 STORAGE = re.compile(r"torch\.([A-Za-z0-9]+)Storage")
 OPCODES = {ord(opcode.code) for opcode in pickletools.opcodes if opcode.proto <= 2}  # which torch writes and reads
-LEGACY_PICKLES = 5  # a magic number, a version, the system, what was saved, the names of its storages
+LEGACY_SAVED, LEGACY_PICKLES = 3, 5  # a magic number, a version, the system, what was saved, the names of its storages
 
 
 class Damaged(Exception):
@@ -119,7 +119,7 @@ def read_saved(path: str, mapped: bool = False, checked: bool = False) -> Any:
         if archive and not checked:
             _check_records(path)
         if not checked:
-            _check_pickles(path, archive)
+            preview(path)
         # torch maps no file whose name is no text; its own messages advise to switch the allow-list off
         return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped and archive and is_text(path))
     except Damaged:
@@ -153,11 +153,14 @@ def _check_records(path: str) -> None:
         raise Damaged(f"it is damaged: the bytes of {damaged} do not fit their CRC-32")
 
 
-def _check_pickles(path: str, archive: bool) -> None:
+def preview(path: str) -> Any:
+    """Return what a file holds, with None for each tensor.
+
+    Raises:
+        Exception: of any kind, where the file is damaged or would make something else than data of its own size.
+    """
     most = VIEWS * os.path.getsize(path)
     with open(path, "rb") as file:
-        if archive:
-            Preview(io.BytesIO(torch._C.PyTorchFileReader(file).get_record("data.pkl")), most).load()
-            return
-        for _ in range(LEGACY_PICKLES):
-            Preview(file, most).load()
+        if is_archive(path):
+            return Preview(io.BytesIO(torch._C.PyTorchFileReader(file).get_record("data.pkl")), most).load()
+        return [Preview(file, most).load() for _ in range(LEGACY_PICKLES)][LEGACY_SAVED]

@@ -11,6 +11,7 @@ from preprocess.writing import new_file
 
 from ..errors import InputError
 from .checksum import with_progress_checksums
+from .tensors import FINGERPRINT
 
 
 def copy_whole(theirs: Callable, src_path: str, dst_path: str, overwrite: bool = False) -> Any:
@@ -27,8 +28,9 @@ def copy_whole(theirs: Callable, src_path: str, dst_path: str, overwrite: bool =
 
 
 def save_whole(theirs: Callable, obj: Any, filename: str, async_write: bool = False) -> None:
-    """fairseq's ``torch_persistent_save``, with checksums of the training's progress."""
-    state = with_progress_checksums(obj)
+    """fairseq's ``torch_persistent_save``, with checksums of the progress of a training of ours."""
+    ours = isinstance(obj, dict) and FINGERPRINT in (obj.get("model") or {})
+    state = with_progress_checksums(obj) if ours else obj
     if async_write or not PathManager.supports_rename(filename):
         return theirs(state, filename, async_write=async_write)
     _write_whole(filename, lambda file: torch.save(state, file))

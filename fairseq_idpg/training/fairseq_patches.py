@@ -1,7 +1,12 @@
-"""The functions of fairseq that are replaced, because fairseq has no extension point there."""
+"""The functions of fairseq that are replaced, because fairseq has no extension point there.
+
+Runs of other tasks in the same process are as they would be without this package. What is replaced for all of them is
+right for all; the others ask whose run, or whose file, it is. What belongs to a training is bound to its own trainer.
+"""
 
 import functools
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence
@@ -9,22 +14,21 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 from fairseq import checkpoint_utils
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.file_io import PathManager
-from fairseq.optim import AMPOptimizer, FairseqOptimizer, lr_scheduler
+from fairseq.optim import AMPOptimizer, FairseqOptimizer
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 from fairseq.trainer import Trainer
 from omegaconf import OmegaConf, open_dict
 from torch.multiprocessing import ProcessRaisedException
 
-from preprocess.errors import InputError, end_at_once, one_line, told
+from preprocess.errors import InputError, end_at_once, find_input_error, one_line
 from preprocess.writing import check_output
 
 from ..arguments import SAID_BY_FAIRSEQ, TASK, check_arguments, check_configuration, trains
 from ..divergence import clip_grad_norm
-from ..optim.choices import build_schedule, check_first_rate, check_optimizer_overrides
+from ..optim.choices import check_first_rate, check_optimizer_overrides
 from ..optim.plateau import go_on, load_plateau, state_of_plateau
 from ..optim.without_compiler import import_no_compiler
-from ..out_of_memory import validate_batch
-from ..saving.reading import load_state
+from ..saving.reading import holds_ours, load_state
 from ..saving.whole_files import copy_whole, leftovers, save_whole
 from .kept_options import KeptOptions
 from .lock import hold
@@ -41,76 +45,59 @@ from .resuming import (
 
 logger = logging.getLogger(__name__)
 
+REPLACED_BY = "replaced_by"
+GLOO = "gloo/transport/"  # the file of torch that tells of a lost connection between processes
+PROGRESS = ("params", "lr", "lr_old")  # what is no option in a group; nag remembers the rate of its last update
+ANY_ERROR_IN_THEM = "Cannot load model parameters from checkpoint"  # what fairseq says of any error in them
+
+
+class OwnRun:
+    """Whether the command that runs in this process, or the training in it, is of our task."""
+
+    command = False
+    training = False
+
 
 def install() -> None:
-    """Replaces, once:
+    """Replace, once, for all runs:
 
     - ``PathManager.copy``: fairseq copies one checkpoint onto the next in place, so a kill leaves half a
       checkpoint_last.pt, with which training cannot go on.
     - ``checkpoint_utils.torch_persistent_save``: it renames a file whose bytes may not have reached the disk, and on a
-      full disk it writes three times into the same file. Checksums of the training's progress are added here.
+      full disk it writes three times into the same file. A checkpoint of ours gets its checksums here.
     - ``checkpoint_utils.checkpoint_paths``: it does not see the files of scores below 0, a correlation's, so that
       --keep-best-checkpoints keeps them all.
+
+    And for our own runs and files:
+
     - ``checkpoint_utils.load_checkpoint_to_cpu``: what it reads is built as it says, strings in it evaluated as Python;
-      fairseq-validate asks nobody in between.
-    - ``checkpoint_utils.load_model_ensemble_and_task``: it ends in a traceback where --path is missing, and keeps the
-      criterion of the training where another is asked for.
+      and it keeps the criterion of the training where fairseq-validate asks for another.
     - ``checkpoint_utils.load_checkpoint``, the last thing before training and the only one that knows its whole
       configuration, fairseq-hydra-train's too: it lets two trainings write into one folder, starts anew where
-      --restore-file is missing, and goes on with options of any kind.
-    - ``checkpoint_utils.verify_checkpoint_directory``: it ends in a traceback where --save-dir is a file.
-    - ``FairseqOptimizer.load_state_dict``: weight decay, betas and the like are those of the checkpoint, not those that
-      the options say today, which its own docstring prefers.
-    - ``ReduceLROnPlateauLRSchedule.state_dict`` and ``load_state_dict``: see ``optim/plateau.py``.
-    - ``lr_scheduler.build_lr_scheduler``: it ends in a traceback where options of a schedule contradict each other.
-    - ``Trainer.load_checkpoint``: of whatever is wrong with the weights it says that they cannot be loaded.
-    - ``Trainer.save_checkpoint``: whatever ends a training step leaves a crash.pt.
-    - ``Trainer.train_step``: it leaves a whole group of --update-freq out of the count where its last batch is none.
-    - ``Trainer.valid_step``: it ends in a traceback where a batch does not fit into memory.
-    - ``AMPOptimizer.step``: it divides the gradient by the loss scale a second time.
-    - ``Trainer.clip_grad_norm``: what follows a gradient that is not finite is a crash.pt and a traceback.
-    - ``convert_namespace_to_omegaconf`` in fairseq-train and fairseq-validate, the first that sees all arguments; the
-      latter starts a process for each GPU, and fails where their batches are not as many, and evaluates whatever
-      --model-overrides says, and passes over names in it that are no options.
-    - ``fairseq_cli.train.train`` (replaced by our ``load_checkpoint``, as it may not be imported earlier): a training
-      with --max-update, --stop-time-hours or --patience, started again after its end, makes one more update or epoch
-      and saves it.
-    - what torch makes of its optimizers for its compiler, until there is one (``import_no_compiler``).
-    - ``sys.excepthook``, if one of fairseq's commands runs in this process: they end in a traceback for bad input too.
+      --restore-file is missing, and goes on with options of any kind. Here a trainer gets what is bound to it.
+    - ``convert_namespace_to_omegaconf`` in fairseq-train and fairseq-validate, the first that sees all arguments: it
+      evaluates --model-overrides, and starts a process for each GPU, whose batches may not be as many.
+    - ``fairseq_cli.train.train``: a training that has ended, started again, makes one more update and saves it.
+    - ``sys.excepthook``, if one of fairseq's commands runs in this process: bad input ends in one line.
 
-    These commands then end as ours do (``end_at_once``).
+    And what torch makes of its optimizers for its compiler, until there is one (``import_no_compiler``). Our commands
+    end at once (``end_at_once``).
     """
     import_no_compiler()
     _replace(PathManager, "copy", copy_whole, staticmethod)
     _replace(checkpoint_utils, "torch_persistent_save", save_whole)
     _replace(checkpoint_utils, "checkpoint_paths", _checkpoint_paths)
-    _replace(checkpoint_utils, "load_checkpoint_to_cpu", _load_checkpoint)
-    _replace(checkpoint_utils, "load_model_ensemble_and_task", _load_models)
+    _replace(checkpoint_utils, "load_checkpoint_to_cpu", _read_checkpoint)
     _replace(checkpoint_utils, "load_checkpoint", _start)
-    _replace(checkpoint_utils, "verify_checkpoint_directory", _verify_folder)
-    _replace(FairseqOptimizer, "load_state_dict", _load_optimizer)
-    _replace(ReduceLROnPlateauLRSchedule, "state_dict", state_of_plateau)
-    _replace(ReduceLROnPlateauLRSchedule, "load_state_dict", load_plateau)
-    _replace(lr_scheduler, "build_lr_scheduler", build_schedule)
-    _replace(Trainer, "load_checkpoint", _load_weights)
-    _replace(Trainer, "save_checkpoint", _save_training)
-    _replace(Trainer, "clip_grad_norm", clip_grad_norm)
-    _replace(Trainer, "train_step", _train_step)
-    _replace(Trainer, "valid_step", validate_batch)
-    _replace(AMPOptimizer, "step", _step_of_amp)
     for command in loaded_commands("convert_namespace_to_omegaconf"):
         _replace(command, "convert_namespace_to_omegaconf", _convert)
         _replace(sys, "excepthook", _say)
-        end_at_once()
-
-
-REPLACED_BY = "replaced_by"
-GLOO = "gloo/transport/"  # the file of torch that tells of a lost connection between processes
-PROGRESS = ("params", "lr", "lr_old")  # what is no option in a group; nag remembers the rate of its last update
+    for command in loaded_commands("should_stop_early"):
+        _replace(command, "train", _train)
 
 
 def _replace(owner: Any, name: str, ours: Callable, kind: Callable = lambda function: function) -> None:
-    """Puts ``ours(theirs, ...)`` in the place of ``owner.name``, unless it is there already."""
+    """Put ``ours(theirs, ...)`` in the place of ``owner.name``, unless it is there already."""
     theirs = getattr(owner, name)
     if getattr(theirs, REPLACED_BY, None) is ours:
         return
@@ -123,22 +110,67 @@ def _replace(owner: Any, name: str, ours: Callable, kind: Callable = lambda func
     setattr(owner, name, kind(replacement))
 
 
+def _bind(owner: Any, name: str, ours: Callable) -> None:
+    """Let ``owner.name(...)`` of this one object call ``ours(theirs, owner, ...)``."""
+    theirs = getattr(owner, name)
+    setattr(owner, name, lambda *args, **kwargs: ours(theirs, owner, *args, **kwargs))
+
+
+def _bind_trainer(trainer: Trainer) -> None:
+    """Bind to a trainer of ours, and to each optimizer and schedule that it builds:
+
+    - ``train_step``: fairseq leaves a whole group of --update-freq out of the count where its last batch is empty.
+    - ``clip_grad_norm``: what follows a gradient that is not finite is a crash.pt and a traceback.
+    - ``save_checkpoint``: bad input that ends a training step leaves a crash.pt.
+    - the optimizer's ``load_state_dict``: weight decay, betas and the like are those of the checkpoint, not those that
+      the options say today, which its own docstring prefers.
+    - ``AMPOptimizer.step``: it divides the gradient by the loss scale a second time.
+    - ``state_dict`` and ``load_state_dict`` of a plateau's schedule, see ``optim/plateau.py``.
+    """
+    _bind(trainer, "train_step", _train_step)
+    _bind(trainer, "clip_grad_norm", clip_grad_norm)
+    _bind(trainer, "save_checkpoint", _save_training)
+    _bind(trainer, "_build_optimizer", _build_optimizer)
+    trainer._optimizer = trainer._lr_scheduler = None  # built anew when they are asked for
+
+
+def _build_optimizer(theirs: Callable, trainer: Trainer) -> None:
+    theirs()
+    bind_optimizer(trainer._optimizer)
+    if isinstance(trainer._lr_scheduler, ReduceLROnPlateauLRSchedule):
+        _bind(trainer._lr_scheduler, "state_dict", state_of_plateau)
+        _bind(trainer._lr_scheduler, "load_state_dict", load_plateau)
+
+
+def bind_optimizer(optimizer: FairseqOptimizer) -> None:
+    """See ``_bind_trainer``; the optimizers of half precision wrap another, which loads the state."""
+    if isinstance(optimizer, AMPOptimizer):
+        _bind(optimizer, "step", _step_of_amp)
+    while wrapped := getattr(optimizer, "fp32_optimizer", None) or getattr(optimizer, "wrapped_optimizer", None):
+        optimizer = wrapped
+    _bind(optimizer, "load_state_dict", _load_optimizer)
+
+
 def _checkpoint_paths(
     theirs: Callable, path: str, pattern: str = r"checkpoint(\d+)\.pt", keep_match: bool = False
 ) -> Any:
     return theirs(path, pattern.replace(r"(\d+\.?\d*)", r"(-?\d+\.?\d*)"), keep_match)
 
 
-def _load_checkpoint(
+def _read_checkpoint(
     theirs: Callable,
     path: str,
     arg_overrides: Optional[Dict[str, Any]] = None,
     load_on_all_ranks: Optional[bool] = None,
 ) -> Dict[str, Any]:
     local = PathManager.get_local_path(path)
+    if not (OwnRun.command or OwnRun.training or holds_ours(local)):
+        return theirs(path, arg_overrides, bool(load_on_all_ranks))
     # the trainer alone says on which ranks it loads; it takes weights and progress and builds nothing
     if load_on_all_ranks is None:
-        return load_state(local, "checkpoint", arg_overrides)
+        state = load_state(local, "checkpoint", arg_overrides)
+        _ask_criterion(state["cfg"], arg_overrides or {})
+        return state
     try:
         state = load_state(local, "checkpoint", arg_overrides, builds=False)
     except InputError as error:
@@ -151,27 +183,35 @@ def _load_checkpoint(
     return {**state, "cfg": None}
 
 
-def _load_models(
-    theirs: Callable, filenames: List[str], arg_overrides: Optional[Dict[str, Any]] = None, *args: Any, **kwargs: Any
-) -> Any:
-    for path in filenames:
-        if not path:
-            raise InputError("--path is missing: give a checkpoint that fairseq-train saved")
-        if not PathManager.exists(path) and kwargs.get("num_shards", 1) == 1 and not kwargs.get("suffix"):
-            raise InputError(f"--path {path} is not a file: give a checkpoint that fairseq-train saved")
-    models, cfg, *more = theirs(filenames, arg_overrides, *args, **kwargs)
-    overrides = arg_overrides or {}
+def _ask_criterion(cfg: Any, overrides: Dict[str, Any]) -> None:
+    """Put the criterion of the overrides into a checkpoint's configuration; fairseq takes its options alone over."""
     asked = overrides.get("criterion")
-    if asked in CRITERION_DATACLASS_REGISTRY and asked != cfg.criterion._name:  # fairseq takes options alone over
-        options = OmegaConf.structured(CRITERION_DATACLASS_REGISTRY[asked])
-        with open_dict(options):
-            options._name = asked
-        cfg.criterion = OmegaConf.merge(options, {name: overrides[name] for name in options if name in overrides})
-    return (models, cfg, *more)
+    if asked not in CRITERION_DATACLASS_REGISTRY or asked == cfg.criterion._name:
+        return
+    options = OmegaConf.structured(CRITERION_DATACLASS_REGISTRY[asked])
+    with open_dict(options):
+        options._name = asked
+    cfg.criterion = OmegaConf.merge(options, {name: overrides[name] for name in options if name in overrides})
+
+
+def is_ours(trainer: Any) -> bool:
+    return getattr(trainer.cfg.task, "_name", None) == TASK
 
 
 def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
+    OwnRun.training = is_ours(trainer)
+    if not OwnRun.training:
+        return theirs(cfg, trainer, **iterator)
+    try:
+        return _start_own(theirs, cfg, trainer, **iterator)
+    finally:
+        OwnRun.training = False
+
+
+def _start_own(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
     check_configuration(trainer.cfg)
+    install()  # fairseq-train may not have been imported before
+    _bind_trainer(trainer)
     resumes = will_resume(cfg, trainer.checkpoint_suffix)
     if not cfg.no_save and trainer.is_data_parallel_master:
         hold(cfg.save_dir)
@@ -182,8 +222,6 @@ def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
     kept = getattr(trainer.get_model(), "kept", None)
     if kept is not None:
         kept.update(run=KeptOptions(trainer.cfg, resumes), patience=KeptPatience(resumes and not cfg.reset_meters))
-    for command in loaded_commands("should_stop_early"):
-        _replace(command, "train", _train)
     extra_state, epoch_itr = theirs(cfg, trainer, **iterator)
     if trainer.cfg.dataset.curriculum:  # fairseq's one loader for all epochs would shuffle none of them
         epoch_itr.reuse_dataloader = False
@@ -215,6 +253,8 @@ def _check_whole_updates(epoch_itr: Any, update_freq: Sequence[int]) -> None:
 
 
 def _train(theirs: Callable, cfg: Any, trainer: Any, task: Any, epoch_itr: Any) -> Any:
+    if not is_ours(trainer):
+        return theirs(cfg, trainer, task, epoch_itr)
     updates = max(trainer.get_num_updates(), trainer.updates_before)
     reason = ended(cfg, updates, trainer._previous_training_time / 3600)
     if reason is None:
@@ -242,36 +282,31 @@ def _load_optimizer(
         )
     own = [{name: group[name] for name in group if name not in PROGRESS} for group in optimizer.param_groups]
     check_optimizer_overrides(optimizer_overrides or {}, own[0])
-    theirs(optimizer, state_dict, optimizer_overrides)
+    theirs(state_dict, optimizer_overrides)
     for group, options in zip(optimizer.param_groups, own):
         group.update({**options, **(optimizer_overrides or {})})
 
 
-def _load_weights(theirs: Callable, *args: Any, **kwargs: Any) -> Any:
-    try:
-        return theirs(*args, **kwargs)
-    except Exception as error:
-        if isinstance(error, InputError) or not isinstance(error.__context__, InputError):
-            raise
-        raise error.__context__ from None
-
-
 def _save_training(theirs: Callable, trainer: Trainer, filename: str, extra_state: Dict[str, Any]) -> None:
     if not filename.endswith("crash.pt"):
-        return theirs(trainer, filename, extra_state)
+        return theirs(filename, extra_state)
     if isinstance(sys.exc_info()[1], InputError):
         return  # no crash
     try:
-        theirs(trainer, filename, extra_state)
+        theirs(filename, extra_state)
     except InputError as error:
         logger.warning(error)  # the error that it tells of must not be hidden
 
 
 def _say(theirs: Callable, kind: Any, error: BaseException, trace: Any) -> None:
-    """One line for bad input, whether this process met it or one that it started."""
-    line = told(str(error)) if isinstance(error, ProcessRaisedException) else SAID_BY_FAIRSEQ.get(str(error))
-    if isinstance(error, InputError):
-        line = str(error)
+    """Print one line for bad input, whether this process met it or one that it started."""
+    line = SAID_BY_FAIRSEQ.get(str(error))
+    if isinstance(error, InputError) or isinstance(error.__context__, InputError) and ANY_ERROR_IN_THEM in str(error):
+        line = str(error if isinstance(error, InputError) else error.__context__)
+    elif isinstance(error, ProcessRaisedException):
+        line = find_input_error(str(error))
+    elif isinstance(error, OSError) and error.filename and OwnRun.command:
+        line = f"{error.filename}: {error.strerror}: give another path"
     elif isinstance(error, RuntimeError) and GLOO in str(error):
         line = "another process of this training has ended, and says why"
     if line is None:
@@ -279,19 +314,9 @@ def _say(theirs: Callable, kind: Any, error: BaseException, trace: Any) -> None:
     print(f"fairseq_idpg: {one_line(line)}", file=sys.stderr)
 
 
-def _verify_folder(theirs: Callable, save_dir: str) -> None:
-    try:
-        theirs(save_dir)
-    except OSError as error:
-        raise InputError(
-            f"--save-dir {save_dir} cannot be written to ({error.strerror}): give another folder"
-        ) from None
-
-
 def _train_step(theirs: Callable, trainer: Trainer, samples: List[Any], *args: Any, **kwargs: Any) -> Any:
-    """Batches that are none, of a process that has fewer than others, go first: our task counts nothing of them."""
-    ours = getattr(trainer.cfg.task, "_name", None) == TASK
-    return theirs(trainer, sorted(samples, key=bool) if ours else samples, *args, **kwargs)
+    """Put empty batches first (a process with fewer batches gets them): our task counts nothing of them."""
+    return theirs(sorted(samples, key=bool), *args, **kwargs)
 
 
 def _step_of_amp(theirs: Callable, optimizer: AMPOptimizer) -> None:
@@ -301,11 +326,18 @@ def _step_of_amp(theirs: Callable, optimizer: AMPOptimizer) -> None:
 
 
 def _convert(theirs: Callable, args: Any) -> Any:
+    OwnRun.command = getattr(args, "task", None) == TASK
+    if not OwnRun.command:
+        return theirs(args)
+    end_at_once()
     check_arguments(args)
-    if getattr(args, "task", None) == TASK and not trains(args):
+    if trains(args):
+        if args.log_file:
+            check_output(Path(args.log_file), "--log-file")  # fairseq opens it in the midst of its own work
+    else:
+        if not args.path or not os.path.exists(args.path):
+            raise InputError(f"--path {args.path} is not a file: give a checkpoint that fairseq-train saved")
         parse_overrides(args.model_overrides)  # which is evaluated as Python next
         if args.distributed_init_method is None:
             args.distributed_world_size = 1
-    elif getattr(args, "task", None) == TASK and args.log_file:
-        check_output(Path(args.log_file), "--log-file")  # fairseq opens it in the midst of its own work
     return theirs(args)

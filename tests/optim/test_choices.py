@@ -118,26 +118,9 @@ def schedule(*given):
     optimizer = FairseqOptimizer(None)
     optimizer._optimizer = optim.SGD(nn.Linear(1, 1).parameters(), 9.0)
     options = convert_namespace_to_omegaconf(training_arguments("--lr-scheduler", *given)).lr_scheduler
-    return choices.build_schedule(lr_scheduler.build_lr_scheduler_, options, optimizer), optimizer
-
-
-@pytest.mark.parametrize(
-    ("given", "why"),
-    [
-        (["step", "--lr-deacy-period", "0"], "assert self.lr_deacy_period > 0"),
-        (["step", "--min-lr", "1"], "assert self.max_lr > self.min_lr"),
-        (["triangular", "--max-lr", "1e-9"], "max_lr must be more than lr in "),
-        (["triangular", "--max-lr", "1", "--lr-period-updates", "1"], "float division by zero in "),
-        (["polynomial_decay", "--total-num-update", "0"], "assert cfg.total_num_update > 0"),
-        (["reduce_lr_on_plateau", "--lr-shrink", "2"], "Factor should be < 1.0"),
-        (["tri_stage", "--decay-steps", "9", "--final-lr-scale", "0"], "math domain error in self.decay_factor = "),
-        (["cosine", "--max-update", "9", "--t-mult", "0"], "math domain error in "),
-    ],
-)
-def test_a_schedule_that_contradicts_itself(given, why):
-    with pytest.raises(InputError, match=f"^--lr-scheduler {given[0]} does not go with its options") as refused:
-        schedule(*given)
-    assert f"({why}" in str(refused.value) and str(refused.value).endswith("): give others")
+    built = lr_scheduler.build_lr_scheduler(options, optimizer)
+    built.step_update(0)
+    return built, optimizer
 
 
 @pytest.mark.parametrize(

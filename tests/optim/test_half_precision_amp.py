@@ -7,6 +7,7 @@ import torch
 from fairseq.optim.amp_optimizer import AMPOptimizer
 
 from fairseq_idpg.optim.half_precision import KeptHalfPrecision
+from fairseq_idpg.training.fairseq_patches import bind_optimizer
 from tests.optim.test_half_precision import carried, config
 
 
@@ -15,6 +16,7 @@ def test_amp_keeps_its_scale(caplog):
     def made():
         optimizer = AMPOptimizer.build_optimizer(config(amp=True), [torch.nn.Parameter(torch.ones(2))])
         optimizer._grad_scaler = torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=3)
+        bind_optimizer(optimizer)
         return optimizer
 
     def step(optimizer, overflow=False):
@@ -54,6 +56,7 @@ def test_an_update_does_not_depend_on_the_scale(scale, kind):
     parameter.param_group = "method/weight"
     optimizer = AMPOptimizer.build_optimizer(config(kind, amp=True), [parameter])
     optimizer._grad_scaler = torch.amp.GradScaler("cpu", init_scale=scale)
+    bind_optimizer(optimizer)
     optimizer.backward((parameter * torch.tensor([1e-3, 1e-6])).sum())
     optimizer.clip_grad_norm(0.0)
     optimizer.step()

@@ -11,7 +11,7 @@ import traceback
 import pytest
 from torch._utils import ExceptionWrapper
 
-from preprocess.errors import LONGEST_SHOWN, InputError, command_line, shown, told
+from preprocess.errors import LONGEST_SHOWN, InputError, command_line, find_input_error, shown
 from tests.folders import ROOT
 
 GARBAGE = """
@@ -84,7 +84,7 @@ def raised_again(error: Exception) -> Exception:
 def test_the_line_of_another_process():
     error = raised_again(raised_again(InputError("--x 1: give 2")))
     assert isinstance(error, InputError) and str(error) == "--x 1: give 2"
-    assert told("".join(traceback.format_exception(InputError("--x 1: give 2")))) == "--x 1: give 2"
+    assert find_input_error("".join(traceback.format_exception(InputError("--x 1: give 2")))) == "--x 1: give 2"
 
 
 def test_a_line_that_is_not_the_end():
@@ -94,5 +94,5 @@ def test_a_line_that_is_not_the_end():
         except InputError:
             raise ValueError("another")  # noqa: B904
     except ValueError:
-        assert told(traceback.format_exc()) is None
-    assert told("--x 1: give 2") is None and told("") is None
+        assert find_input_error(traceback.format_exc()) is None
+    assert find_input_error("--x 1: give 2") is None and find_input_error("") is None

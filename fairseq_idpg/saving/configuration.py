@@ -199,9 +199,10 @@ def typed(options: Options, types: Mapping[str, Any], what: str, report: bool = 
     """
     for name, value in options.items():
         if name in types and not fits(value, types[name]):
-            kind = _words(types[name])
+            long = isinstance(value, (list, str)) and len(value) > LONGEST_LIST
             raise InputError(
-                f"{what} says {flag_name(name)} {shown(value)}, which is no {kind}, or too long: give another"
+                f"{what} says {flag_name(name)} {shown(value)}, which is "
+                f"{'too long' if long else f'no {_words(types[name])}'}: give another"
             )
     unknown = [name for name, value in options.items() if name not in types and name != "_name" and value is not None]
     if unknown and report:

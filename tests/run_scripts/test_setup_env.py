@@ -108,7 +108,7 @@ def test_changed_requirements_are_installed_into_the_same_environment(tree):
         file.write("colorama\n")
     assert tree.run().returncode == 0
     calls = tree.calls()
-    assert "venv" not in calls and len(calls) == 7
+    assert "venv" not in calls and len(calls) == 6
 
 
 def test_failed_pip_is_continued(tree):

@@ -315,12 +315,12 @@ def test_processes_that_would_each_train_alone(monkeypatch):
     check_arguments(args)
 
 
-def test_validation_is_of_one_process(monkeypatch):
+def test_validation_is_of_one_process(tmp_path, monkeypatch):
     """Whose number fairseq takes from the GPUs there are."""
     usual = ["DATA", "--task", "sentence_prediction_idpg", "--criterion", "sentence_prediction", "--init-token", "0"]
     args = options.parse_args_and_arch(
         options.get_validation_parser(),
-        input_args=[*usual, "--num-classes", "2", "--path", "x.pt", "--batch-size", "8"],
+        input_args=[*usual, "--num-classes", "2", "--path", str(tmp_path), "--batch-size", "8"],
     )
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     args.distributed_world_size = 2

@@ -29,8 +29,8 @@ def copy_whole(theirs: Callable, src_path: str, dst_path: str, overwrite: bool =
 
 def save_whole(theirs: Callable, obj: Any, filename: str, async_write: bool = False) -> None:
     """fairseq's ``torch_persistent_save``, with checksums of the progress of a training of ours."""
-    ours = isinstance(obj, dict) and FINGERPRINT in (obj.get("model") or {})
-    state = with_progress_checksums(obj) if ours else obj
+    weights = obj.get("model") if isinstance(obj, dict) else None
+    state = with_progress_checksums(obj) if isinstance(weights, dict) and FINGERPRINT in weights else obj
     if async_write or not PathManager.supports_rename(filename):
         return theirs(state, filename, async_write=async_write)
     _write_whole(filename, lambda file: torch.save(state, file))

@@ -186,15 +186,9 @@ def test_no_init_token(pairs, backbone, tmp_path):
     assert "--init-token is missing" in message
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--lr", "1e-4,1e-2", "--stop-min-lr", "1e-3"], "--stop-min-lr 0.001 ends this training before its first"),
-        (["--lr-scheduler", "step", "--min-lr", 1], "--lr-scheduler step does not go with its options (assert self."),
-    ],
-)
-def test_rates_that_no_update_is_made_with(pairs, backbone, tmp_path, options, message):
-    assert message in refuse(pairs, tmp_path, "--backbone", backbone, *options)
+def test_a_rate_that_no_update_is_made_with(pairs, backbone, tmp_path):
+    options = ["--lr", "1e-4,1e-2", "--stop-min-lr", "1e-3"]
+    assert "--stop-min-lr 0.001" in refuse(pairs, tmp_path, "--backbone", backbone, *options)
 
 
 @pytest.mark.parametrize("options", [["--batch-size", 100], ["--update-freq", 100]])

@@ -44,7 +44,7 @@ def test_a_backbone_that_is_written_to_meanwhile_gives_no_scores(pairs, checkpoi
 
 def test_no_checkpoint(pairs):
     refused = run("validate", pairs, "--batch-size", 5, "--num-classes", 2, succeed=False)
-    assert refused.last_line == "fairseq_idpg: --path is missing: give a checkpoint that fairseq-train saved"
+    assert refused.last_line.startswith("fairseq_idpg: --path")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import os
 import resource
 import shutil
 import signal
-import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,6 +21,7 @@ from omegaconf import OmegaConf
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.training import fairseq_patches
+from fairseq_idpg.training.fairseq_patches import _save_training
 
 
 @contextlib.contextmanager
@@ -127,20 +128,6 @@ def test_installing_twice_changes_nothing():
     assert (PathManager.copy, checkpoint_utils.torch_persistent_save) == before
 
 
-def test_fairseqs_commands_end_as_ours_do(monkeypatch):
-    ended = []
-    monkeypatch.setattr(fairseq_patches, "end_at_once", lambda: ended.append(True))
-    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # which is replaced, too
-    for name in ("fairseq_cli.train", "fairseq_cli.validate"):
-        monkeypatch.setitem(sys.modules, name, None)
-    fairseq_patches.install()
-    assert not ended
-    command = SimpleNamespace(cli_main=None, convert_namespace_to_omegaconf=lambda: None)
-    monkeypatch.setitem(sys.modules, "fairseq_cli.train", command)
-    fairseq_patches.install()
-    assert ended == [True]
-
-
 def test_a_crash_report_that_cannot_be_written_hides_no_error(tmp_path, caplog):
     trainer = SimpleNamespace(
         should_save_checkpoint_on_current_rank=True,
@@ -148,5 +135,5 @@ def test_a_crash_report_that_cannot_be_written_hides_no_error(tmp_path, caplog):
         cfg=OmegaConf.create({"checkpoint": {"write_checkpoints_asynchronously": False}}),
     )
     with full_disk(20_000):
-        Trainer.save_checkpoint(trainer, str(tmp_path / "crash.pt"), {})
+        _save_training(partial(Trainer.save_checkpoint, trainer), trainer, str(tmp_path / "crash.pt"), {})
     assert "crash.pt could not be written (File too large)" in caplog.text and not os.listdir(tmp_path)

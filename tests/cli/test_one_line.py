@@ -94,4 +94,4 @@ def test_another_fairseq_is_refused(change):
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     last = ended.stderr.splitlines()[-1]
     assert ended.returncode == 1 and last.startswith("ImportError: fairseq_idpg needs fairseq-fixed 0.12.3.1")
-    assert last.endswith("pip install fairseq-fixed==0.12.3.1")
+    assert last.endswith("pip install --no-deps fairseq-fixed==0.12.3.1")

@@ -305,8 +305,6 @@ def _say(theirs: Callable, kind: Any, error: BaseException, trace: Any) -> None:
         line = str(error if isinstance(error, InputError) else error.__context__)
     elif isinstance(error, ProcessRaisedException):
         line = find_input_error(str(error))
-    elif isinstance(error, OSError) and error.filename and OwnRun.command:
-        line = f"{error.filename}: {error.strerror}: give another path"
     elif isinstance(error, RuntimeError) and GLOO in str(error):
         line = "another process of this training has ended, and says why"
     if line is None:
@@ -334,6 +332,12 @@ def _convert(theirs: Callable, args: Any) -> Any:
     if trains(args):
         if args.log_file:
             check_output(Path(args.log_file), "--log-file")  # fairseq opens it in the midst of its own work
+        try:
+            os.makedirs(args.save_dir, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"--save-dir {args.save_dir} cannot be written to ({error.strerror}): give another folder"
+            ) from None
     else:
         if not args.path or not os.path.exists(args.path):
             raise InputError(f"--path {args.path} is not a file: give a checkpoint that fairseq-train saved")

@@ -154,11 +154,12 @@ def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> 
 
 
 def check_source(experiment: Experiment, folder: Path) -> None:
-    """Raises InputError where the run that this one goes on from has left no checkpoint."""
-    if experiment.source_run and not source_checkpoint(experiment, folder).is_file():
+    """Raises InputError where the run that this one goes on from has left no whole checkpoint."""
+    source = source_checkpoint(experiment, folder)
+    if experiment.source_run and not is_readable(source):
         raise InputError(
-            f"{source_checkpoint(experiment, folder)} is gone, from which {experiment} starts: remove the folder and "
-            "the line of that run, and the sweep makes it again"
+            f"{source} is gone or damaged, from which {experiment} starts: remove the folder and the line of that run, "
+            "and the sweep makes it again"
         )
 
 

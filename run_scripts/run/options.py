@@ -89,8 +89,8 @@ def check_from_file(name: str, value: Any, where: str) -> None:
     if option not in RESERVED and (text and option not in READ_HERE or option_like):
         near = "" if option in declared_types() else did_you_mean(option, declared_types())
         raise InputError(
-            f"{where}: {option} {value!r}: {near}a file gives numbers, choices, and what the plugin reads; another text "
-            f"could name a place to write: leave it out, or give --set options.{name}=VALUE"
+            f"{where}: {option} {value!r}: {near}a file gives numbers, choices, and what the plugin reads; another "
+            f"text could name a place to write: leave it out, or give --set options.{name}=VALUE"
         )
 
 

@@ -19,7 +19,7 @@ from tqdm import tqdm
 from preprocess.errors import InputError
 
 from .. import ROOT
-from ..run.fairseq_train import repair_last
+from ..run.fairseq_train import is_readable, repair_last
 from ..run.records import BEST_CHECKPOINT, LAST_CHECKPOINT, LOG, run_folder
 from .files import Settings, read_json, remove, run_logged, say, tool, write_json
 
@@ -123,12 +123,19 @@ def train(run: Run, examples: int) -> None:
         run_logged(train_command(run), run.folder / LOG, watch)
     finally:
         watch.bar.close()
-    if not (run.folder / BEST_CHECKPOINT).exists():
-        raise InputError(f"fairseq-train wrote no {BEST_CHECKPOINT}, see {run.folder}")
 
 
 def measure(run: Run) -> float:
-    """Accuracy of the best checkpoint on the test split, in %."""
+    """Accuracy of the best checkpoint on the test split, in %.
+
+    Raises:
+        InputError: it is gone or damaged, or cannot be tested.
+    """
+    if not is_readable(run.folder / BEST_CHECKPOINT):
+        raise InputError(
+            f"{run.folder / BEST_CHECKPOINT} is gone or damaged: remove {run.folder}, and the same command trains "
+            f"{run.method} again"
+        )
     accuracies: list[float] = []
 
     def read(line: str) -> None:

@@ -19,7 +19,7 @@ from preprocess.writing import check_output, check_replaces_nothing, new_file
 
 from .run.command import MAX_TOKENS, learning_rates, with_few_shot_input
 from .run.experiment import SELECTIONS, Experiment
-from .run.fairseq_train import is_readable
+from .run.fairseq_train import check_whole
 from .run.keys import rate
 from .run.metrics import ACC_AND_MACRO_F1, MACRO_F1
 from .run.options import checked
@@ -159,10 +159,7 @@ def place(checkpoint: Path, out: Path) -> None:
     Raises:
         InputError: there is no whole one.
     """
-    if not is_readable(checkpoint):
-        raise InputError(
-            f"{checkpoint} is gone or damaged: remove {checkpoint.parent}, and the same command makes it again"
-        )
+    check_whole(checkpoint, f"remove {checkpoint.parent}, and the same command makes it again")
     with new_file(out) as work:
         shutil.copyfile(checkpoint, work)
 

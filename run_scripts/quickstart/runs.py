@@ -19,7 +19,7 @@ from tqdm import tqdm
 from preprocess.errors import InputError
 
 from .. import ROOT
-from ..run.fairseq_train import is_readable, repair_last
+from ..run.fairseq_train import check_whole, repair_last
 from ..run.records import BEST_CHECKPOINT, LAST_CHECKPOINT, LOG, run_folder
 from .files import Settings, read_json, remove, run_logged, say, tool, write_json
 
@@ -131,11 +131,7 @@ def measure(run: Run) -> float:
     Raises:
         InputError: it is gone or damaged, or cannot be tested.
     """
-    if not is_readable(run.folder / BEST_CHECKPOINT):
-        raise InputError(
-            f"{run.folder / BEST_CHECKPOINT} is gone or damaged: remove {run.folder}, and the same command trains "
-            f"{run.method} again"
-        )
+    check_whole(run.folder / BEST_CHECKPOINT, f"remove {run.folder}, and the same command trains {run.method} again")
     accuracies: list[float] = []
 
     def read(line: str) -> None:

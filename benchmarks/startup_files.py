@@ -12,8 +12,10 @@ from fairseq.models.roberta.model import RobertaEncoder, RobertaModel, base_arch
 from step_data import SPECIALS, VOCAB
 from step_settings import POSITIONS, Settings
 
+from preprocess.tasks import TASKS
+
 SPLITS = {"train": 6, "valid": 2}
-LENGTH, CLASSES = 12, 2
+LENGTH = 12
 SWEEP = """backbone: {backbone}
 arch: roberta_idpg
 data: {{RTE: {data}}}
@@ -64,14 +66,14 @@ def write_rows(prefix: Path, rows: list[list[int]]) -> None:
 def write_folder(folder: Path) -> None:
     """Pairs of sentences, as fairseq-preprocess writes them."""
     draw, symbols, labels = random.Random(0), words(), Dictionary()
-    for name in range(CLASSES):
-        labels.add_symbol(str(name))
+    for name in TASKS["RTE"].labels:
+        labels.add_symbol(name)
     for split, count in SPLITS.items():
         for part in ("input0", "input1"):
             rows = [[draw.randrange(SPECIALS, VOCAB - 1) for _ in range(LENGTH)] + [2] for _ in range(count)]
             write_rows(folder / part / split, rows)
             symbols.save(str(folder / part / "dict.txt"))
-        write_rows(folder / "label" / split, [[SPECIALS + number % CLASSES, 2] for number in range(count)])
+        write_rows(folder / "label" / split, [[SPECIALS + number % 2, 2] for number in range(count)])
     labels.save(str(folder / "label" / "dict.txt"))
 
 

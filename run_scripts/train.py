@@ -19,6 +19,7 @@ from preprocess.writing import check_output, check_replaces_nothing, new_file
 
 from .run.command import MAX_TOKENS, learning_rates, with_few_shot_input
 from .run.experiment import SELECTIONS, Experiment
+from .run.fairseq_train import check_whole
 from .run.keys import rate
 from .run.metrics import ACC_AND_MACRO_F1, MACRO_F1
 from .run.options import checked
@@ -153,7 +154,12 @@ def other_folders(args: argparse.Namespace, data: str) -> dict[str, str]:
 
 
 def place(checkpoint: Path, out: Path) -> None:
-    """A copy of a checkpoint, there completely or not at all."""
+    """A copy of a checkpoint, there completely or not at all.
+
+    Raises:
+        InputError: there is no whole one.
+    """
+    check_whole(checkpoint, f"remove {checkpoint.parent}, and the same command makes it again")
     with new_file(out) as work:
         shutil.copyfile(checkpoint, work)
 

@@ -106,6 +106,11 @@ class IDPGHubInterface(nn.Module):
         padded = [F.pad(every, (0, 0, 0, rows.size(1) - every.size(1))) for every in of_text]
         return padded if return_all_hiddens else padded[0]
 
+    def register_classification_head(self, name: str, num_classes: Optional[int] = None, **options: Any) -> None:
+        """Add a head with fresh weights, which ``predict`` takes by its name."""
+        self.model.register_classification_head(name, num_classes, **options)
+        self.model.train(self.model.training).to(next(self.model.parameters()))  # the device, and half precision
+
     def predict(self, head: str, tokens: Tensor, return_logits: bool = False) -> Tensor:
         """B x classes log-probabilities, or the logits (of a model of scores: B x 1, as they were trained).
 

@@ -5,7 +5,7 @@ together, such as m-idpg-phm+adapter.
 """
 
 from dataclasses import Field, dataclass
-from typing import Any, Dict, Optional, Tuple, Type
+from typing import Any, Dict, Optional, Tuple, Type, get_args
 
 from preprocess.errors import did_you_mean
 from preprocess.flags import flag_name
@@ -86,9 +86,10 @@ def register_preset(
     if unknown:
         raise ValueError(f"preset {name} sets {', '.join(sorted(unknown))}, which its method does not declare")
     for option, value in preset.defaults.items():
-        if value is True:
+        kind = preset.options[option].type
+        if value is True or value and bool in (kind, *get_args(kind)):
             raise ValueError(
-                f"preset {name}: {flag_name(option)} is True, and a flag can only turn it on: declare it "
+                f"preset {name}: {flag_name(option)} is {value!r}, and a flag can only turn it on: declare it "
                 "Filled[TrueFalse], and write 'true'"
             )
     PRESETS[name] = preset

@@ -176,8 +176,9 @@ def _read_checkpoint(
     except InputError as error:
         if not Path(path).name.startswith("checkpoint_last"):
             raise
+        best = Path(path).with_name("checkpoint_best.pt")
         raise InputError(
-            f"{error} with --restore-file, such as checkpoint_best.pt, or remove it: training then starts anew"
+            f"{error} with --restore-file, such as {best}, or remove it: training then starts anew"
         ) from None
     # what the first process hands to the others passes through torch.load, which takes no OmegaConf object
     return {**state, "cfg": None}

@@ -19,7 +19,7 @@ from tqdm import tqdm
 from preprocess.errors import InputError
 
 from .. import ROOT
-from ..run.fairseq_train import repair_last
+from ..run.fairseq_train import check_whole, repair_last
 from ..run.records import BEST_CHECKPOINT, LAST_CHECKPOINT, LOG, run_folder
 from .files import Settings, read_json, remove, run_logged, say, tool, write_json
 
@@ -123,12 +123,15 @@ def train(run: Run, examples: int) -> None:
         run_logged(train_command(run), run.folder / LOG, watch)
     finally:
         watch.bar.close()
-    if not (run.folder / BEST_CHECKPOINT).exists():
-        raise InputError(f"fairseq-train wrote no {BEST_CHECKPOINT}, see {run.folder}")
 
 
 def measure(run: Run) -> float:
-    """Accuracy of the best checkpoint on the test split, in %."""
+    """Accuracy of the best checkpoint on the test split, in %.
+
+    Raises:
+        InputError: it is gone or damaged, or cannot be tested.
+    """
+    check_whole(run.folder / BEST_CHECKPOINT, f"remove {run.folder}, and the same command trains {run.method} again")
     accuracies: list[float] = []
 
     def read(line: str) -> None:

@@ -183,15 +183,14 @@ def repair_last(folder: Path) -> None:
         last.unlink()
 
 
-def is_readable(checkpoint: Path) -> bool:
-    """Whether a checkpoint is there, whole and undamaged."""
+def check_whole(checkpoint: Path, remedy: str) -> None:
+    """Raise InputError, with the ``remedy``, for a checkpoint that is gone or damaged."""
     from fairseq_idpg.saving.reading import read_file  # with torch: the child loads it with fairseq, in its own way
 
     try:
         read_file(str(checkpoint), "checkpoint", mapped=True)
     except InputError:
-        return False
-    return True
+        raise InputError(f"{checkpoint} is gone or damaged: {remedy}") from None
 
 
 def has_all_updates(checkpoint: Path) -> bool:

@@ -14,7 +14,7 @@ from fairseq_idpg.models.architectures import SIZES
 from fairseq_idpg.models.config import RobertaIDPGConfig
 from fairseq_idpg.optim.choices import literal, parse_pair
 from fairseq_idpg.tasks.config import SentencePredictionIDPGConfig
-from preprocess.errors import InputError
+from preprocess.errors import InputError, did_you_mean
 from preprocess.flags import flag_name
 
 from .experiment import READ
@@ -84,11 +84,13 @@ def check_from_file(name: str, value: Any, where: str) -> None:
     types = declared_types().get(option, {Any})
     numbers = is_numbers(value)
     text = bool(types & {str, Any}) and not (numbers and Any in types)
-    option_like = isinstance(value, str) and value.startswith("-") and not numbers
+    # a text that begins with a dash and a space is no option to argparse
+    option_like = isinstance(value, str) and value.startswith("-") and value[1:2].strip() and not numbers
     if option not in RESERVED and (text and option not in READ_HERE or option_like):
+        near = "" if option in declared_types() else did_you_mean(option, declared_types())
         raise InputError(
-            f"{where}: {option} {value!r}: a file gives numbers, choices, and what the plugin reads; another text "
-            f"could name a place to write: leave it out, or give --set options.{name}=VALUE"
+            f"{where}: {option} {value!r}: {near}a file gives numbers, choices, and what the plugin reads; another "
+            f"text could name a place to write: leave it out, or give --set options.{name}=VALUE"
         )
 
 

@@ -23,10 +23,10 @@ from .command import cache_of, source_checkpoint, training_command, trains_whole
 from .evaluation import evaluate, evaluate_elsewhere
 from .experiment import PROTOCOL, Experiment, backbone_digest, folder_digest
 from .fairseq_train import (
+    check_whole,
     dev_curve,
     drop_optimizer,
     has_all_updates,
-    is_readable,
     refuse_skipped,
     repair_last,
     train,
@@ -92,11 +92,8 @@ def answer_others(experiment: Experiment, record: Record, folder: Path, cache: P
     """
     best, answered = folder / BEST_CHECKPOINT, dict(record.get("transfer") or {})
     for task, data in unanswered(record, experiment):
-        if not is_readable(best):
-            raise InputError(
-                f"{best} is gone or damaged, so that {task} cannot be answered: remove {folder}, and the run is "
-                "made again (keep_whole_models: true keeps models that train the backbone)"
-            )
+        again = "the run is made again (keep_whole_models: true keeps models that train the backbone)"
+        check_whole(best, f"{task} cannot be answered: remove {folder}, and {again}")
         answered[task] = evaluate_elsewhere(experiment, task, data, best, cache)
     return answered
 
@@ -130,13 +127,13 @@ def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> 
     command = training_command(experiment, splits, folder, cache)
     again = "and the same command trains this run from its start"
     repair_last(folder)
-    if last.exists() and not is_readable(last):
-        raise InputError(f"{last} is damaged: remove it, {again}")
+    if last.exists():
+        check_whole(last, f"remove it, {again}")
     if not has_all_updates(last):
         train(command, log, echo)
     refuse_skipped(log)
-    if not is_readable(best):  # a training that has ended does not write it again
-        raise InputError(f"{best} is gone or damaged: remove it and {LAST_CHECKPOINT}, {again}")
+    # a training that has ended does not write it again
+    check_whole(best, f"remove it and {LAST_CHECKPOINT}, {again}")
     if trains_whole_model(experiment):
         drop_optimizer(best)
     return {
@@ -154,12 +151,10 @@ def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> 
 
 
 def check_source(experiment: Experiment, folder: Path) -> None:
-    """Raises InputError where the run that this one goes on from has left no checkpoint."""
-    if experiment.source_run and not source_checkpoint(experiment, folder).is_file():
-        raise InputError(
-            f"{source_checkpoint(experiment, folder)} is gone, from which {experiment} starts: remove the folder and "
-            "the line of that run, and the sweep makes it again"
-        )
+    """Raises InputError where the run that this one goes on from has left no whole checkpoint."""
+    if experiment.source_run:
+        again = "remove its folder and the line of that run, and the sweep makes it again"
+        check_whole(source_checkpoint(experiment, folder), f"{experiment} starts from it: {again}")
 
 
 def described(experiment: Experiment, run: str) -> Record:

@@ -82,9 +82,10 @@ def _tell_of_other_scores(before: Record, record: Record, where: str) -> None:
 def _split_lines(content: bytes) -> tuple[list[bytes], bytes]:
     """The whole lines of a file, and what a kill tore of the last one; it is whole too where only its newline lacks."""
     *lines, last = content.split(b"\n")
+    record = last.rstrip(b"\0")  # a file system may fill its last block after a loss of power
     with contextlib.suppress(ValueError, RecursionError):
-        json.loads(last)
-        return [*lines, last], b""
+        json.loads(record)
+        return [*lines, record], last[len(record) :]
     return lines, last
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterable, Sequence
 
+from fairseq_idpg.tasks.folder import preprocess_facts
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
 from preprocess.questions import Questions, question_file
@@ -134,7 +135,9 @@ def lack_of(sheet: Sheet, folder: Path) -> str:
     remedy = f"make it with python -m preprocess {name} --raw DIR --out {folder.parent} --overwrite"
     if not folder.is_dir():
         return f"{folder} does not exist, {remedy}"
-    found = DataFolder(folder)
+    found, recorded = DataFolder(folder), preprocess_facts(str(folder)).task
+    if recorded is not None and recorded.lower() != name.lower():
+        return f"{folder} is of {recorded}, {remedy}"
     if sheet.split not in found.splits:
         return f"{folder} has no split {sheet.split}, {remedy}"
     if found.numbers(sheet.split) is None:

@@ -18,7 +18,7 @@ from typing import Iterable, Mapping, NoReturn, Sequence
 from preprocess.errors import InputError, command_line, shown
 from preprocess.flags import named_path
 
-from ..run.experiment import Experiment
+from ..run.experiment import Experiment, backbone_digest
 from ..run.perform import finished
 from ..run.preflight import check, check_heads
 from ..run.records import BEST_CHECKPOINT, check_place, only_one, results_file, run_folder
@@ -189,11 +189,22 @@ def last_stage(runs: Mapping[str, Experiment], results: Path, cluster: Cluster, 
 
 
 def trained(first: Mapping[Variant, Experiment], results: Path) -> dict[Variant, str]:
-    """Checkpoints of supplementary training."""
-    return {
-        variant: str(run_folder(results / "supplementary", experiment.run) / BEST_CHECKPOINT)
-        for variant, experiment in first.items()
-    }
+    """Checkpoints of supplementary training.
+
+    Raises:
+        InputError: one is gone or damaged.
+    """
+    place = results / "supplementary"
+    found = {variant: run_folder(place, experiment.run) / BEST_CHECKPOINT for variant, experiment in first.items()}
+    for path in found.values():
+        try:
+            backbone_digest(str(path))
+        except InputError:
+            raise InputError(
+                f"{path} is gone or damaged: remove its folder and the line of that run in {results_file(place)}, and "
+                "the same command makes it again"
+            ) from None
+    return {variant: str(path) for variant, path in found.items()}
 
 
 def show(sweep: Sweep, first: Mapping[Variant, Experiment], results: Path) -> None:

@@ -33,7 +33,7 @@ def flags(options: Mapping[str, Any]) -> tuple[str, ...]:
     """{"fp16": True, "amp": False, "dropout": 0} -> --fp16 --dropout 0.
 
     Raises:
-        InputError: an option is false that is neither a flag nor takes this word.
+        InputError: an option is false that is neither a flag nor takes this word, or a flag has another value.
     """
     return tuple(word for name, value in options.items() for word in _flag(name, value))
 
@@ -45,6 +45,9 @@ def _flag(name: str, value: Any) -> Iterator[str]:
         if not is_switch(option):
             raise InputError(f"options: {name} false: it is no flag that could be left out: write its value")
         return
+    words = ("True", "False")  # which one flag of fairseq takes
+    if is_switch(option) and not isinstance(value, bool) and value not in words:
+        raise InputError(f"options: {name} {value!r}: it is a flag: write true or false")
     yield option
     if value is not True or spelled_out:
         yield str(value).lower() if isinstance(value, bool) else str(value)

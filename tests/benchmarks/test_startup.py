@@ -11,6 +11,7 @@ from startup import ROOT, WAYS, World, table
 from step_settings import SIZES
 
 from preprocess.errors import InputError
+from run_scripts.sweep import __main__ as sweep
 
 WHICH = """
 import gc
@@ -43,6 +44,10 @@ def test_both_train_the_same(world):
         assert same, name
     assert len(list((world.folder / "cache" / "backbones").iterdir())) == 1
     assert world.measure("load", "now")["cpu"] > 0
+
+
+def test_the_sweep_is_taken(world):
+    sweep.main([*world.sweep()[3:], "--dry-run"])
 
 
 def test_a_failure_is_named(world, monkeypatch):

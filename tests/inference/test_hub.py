@@ -199,6 +199,15 @@ def test_another_head(hub):
         model.predict("other", model.encode("cat"))
 
 
+def test_a_new_head_by_the_recipe_of_fairseq(idpg):
+    model = RobertaIDPGModel.from_pretrained(idpg("singles").parent, "checkpoint_last.pt")
+    model.model.args.pooler_dropout = 0.5
+    model.register_classification_head("new_task", num_classes=3)
+    tokens = model.encode("red cat")
+    expected = model.model.classification_heads["new_task"](model.extract_features(tokens))
+    assert torch.equal(model.predict("new_task", tokens, return_logits=True), expected) and expected.shape == (1, 3)
+
+
 @pytest.mark.parametrize("ask", ["extract_features", "predict"])
 def test_a_backbone_that_is_written_to_is_noticed(ask, idpg, tmp_path):
     own = shutil.copy(idpg("singles").parents[1] / "backbone" / "model.pt", tmp_path)

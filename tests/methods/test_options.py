@@ -128,7 +128,7 @@ def test_options_without_effect_are_refused(given, message):
     [
         ("adapter", OfSecond, {}, "adapter is registered twice"),
         ("shaped", OfSecond, {"colour": "red"}, "shaped sets colour, which"),
-        ("shaped", OfSecond, {"filled": True}, "--filled .*TrueFalse"),  # no run could turn these off
+        *(("shaped", OfSecond, {"filled": on}, "--filled .*TrueFalse") for on in (True, 1, "true")),  # never off
         ("shaped", OfSwitched, {}, "--bright .*TrueFalse"),
         ("shaped", OfSpelled, {}, "--bright .*TrueFalse"),
     ],

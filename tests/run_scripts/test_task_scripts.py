@@ -13,6 +13,7 @@ import pytest
 import torch
 import yaml
 
+from preprocess.errors import InputError
 from run_scripts import train
 from run_scripts.run.experiment import backbone_digest
 from tests.folders import ROOT
@@ -213,6 +214,17 @@ def test_the_checkpoint_takes_the_place_of_nothing_that_the_training_starts_from
     with pytest.raises(SystemExit, match="--out data/RTE-bin/x.pt lies in the folder .*, which is read"):
         train.main([*words, "data/RTE-bin/x.pt"])
     assert (world.folder / "backbone" / "model.pt").read_bytes() == before
+
+
+def test_no_damaged_checkpoint_is_left_elsewhere(world, tmp_path):
+    kept, out = tmp_path / "runs" / "0" / "checkpoint_best.pt", tmp_path / "out.pt"
+    kept.parent.mkdir(parents=True)
+    for content in (None, world.backbone.read_bytes()[:-100]):
+        if content is not None:
+            kept.write_bytes(content)
+        with pytest.raises(InputError, match=f"{kept} is gone or damaged"):
+            train.place(kept, out)
+    assert not out.exists()
 
 
 @pytest.mark.parametrize("words", [["--k", "8"], ["--dev", "4"], ["--eval-tasks", "SNLI", "--eval-k", "8"]])

@@ -26,6 +26,7 @@ from run_scripts.quickstart.runs import (
     repair_last,
     train_command,
 )
+from tests.folders import write_backbone
 
 STAMP = "2026-01-01 00:00:00 | INFO | "
 ROW = {
@@ -147,7 +148,7 @@ def test_finished_run_is_not_repeated(tmp_path, monkeypatch):
 def test_finished_training_is_only_tested(tmp_path, monkeypatch):
     run = make_run(tmp_path)
     prepare(run)
-    checkpoint(run.folder / "checkpoint_best.pt", "x")
+    best = checkpoint(run.folder / "checkpoint_best.pt", "damaged")
     checkpoint(run.folder / "checkpoint_last.pt", "x")
     (run.folder / "epochs.jsonl").write_text('{"epoch": 2, "train_seconds": 3.0}\n')
     (run.folder / "train.log").write_text("method a: method 5 (1% of the backbone), backbone 100\n")
@@ -158,6 +159,9 @@ def test_finished_training_is_only_tested(tmp_path, monkeypatch):
         on_line(STAMP + 'test | {"test_accuracy": "66.7"}')
 
     monkeypatch.setattr(quickstart_runs, "run_logged", run_logged)
+    with pytest.raises(InputError, match=f"{best} is gone or damaged: remove {run.folder}, "):
+        finish_run(run, 64)
+    write_backbone(best)
     row = finish_run(run, 64)
     assert called == ["fairseq-validate"]
     size = (run.folder / "checkpoint_best.pt").stat().st_size

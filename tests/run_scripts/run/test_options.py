@@ -125,7 +125,7 @@ def test_a_file_gives_numbers_choices_and_what_the_plugin_reads():
     options |= {"optimizer": "grouped_adam", "ddp-backend": "legacy_ddp", "weight-decay": "nan", "clip-norm": "-1"}
     options |= {
         "source-prompts": "../a.pt,b.pt",
-        "template": "{0} It was <mask> .",
+        "template": "- {0} - It was <mask> .",
         "prompt-layers": "0,4",
         "fp16": True,
     }
@@ -134,6 +134,8 @@ def test_a_file_gives_numbers_choices_and_what_the_plugin_reads():
     for name, value in {"adam-betas": ["x", "y"], "unknown": "x", "log-file": 5, "data": "x"}.items():
         with pytest.raises(InputError, match=f"--{name}"):
             check_from_file(name, value, "options")
+    with pytest.raises(InputError, match="--represntation .*--representation"):
+        check_from_file("represntation", "backbone", "options")
 
 
 def test_a_sweep_names_one_of_our_architectures(world, tmp_path, attack):

@@ -53,6 +53,14 @@ def test_a_whole_last_line_without_its_newline_is_a_record(tmp_path, capsys):
     assert path.read_bytes() == b'{"run": "a"}\n{"run": "b"}\n{"run": "c"}\n' and not capsys.readouterr().err
 
 
+def test_a_whole_last_line_before_zeros_is_a_record(tmp_path):
+    path = tmp_path / "results.jsonl"
+    path.write_bytes(b'{"run": "a"}\r\n{"run": "b"}\0\0')
+    assert [record["run"] for record in read_records(tmp_path)] == ["a", "b"]
+    append_record(tmp_path, {"run": "c"})
+    assert path.read_bytes() == b'{"run": "a"}\r\n{"run": "b"}\n{"run": "c"}\n'
+
+
 def test_a_damaged_line_in_the_middle_is_refused(tmp_path):
     (tmp_path / "results.jsonl").write_text('{"run": "a"}\nnonsense\n{"run": "b"}\n')
     with pytest.raises(InputError, match="results.jsonl line 2 is damaged"):

@@ -156,6 +156,15 @@ def test_what_is_missing_of_the_data_is_named(part, world, tmp_path, capsys):
     assert "7 of 11" in line and all(words in line for words in LACKS[part]) and str(data) in line
 
 
+def test_a_folder_of_another_task_is_refused(world, tmp_path, capsys):
+    """Of WSC there are as many examples as of WNLI."""
+    data, out = shutil.copytree(world.data, tmp_path / "data"), tmp_path / "x.zip"
+    for name in ("wnli", "WSC"):
+        (data / "WNLI-bin" / "preprocess.json").write_text(json.dumps({"task": name}))
+        line = refused(capsys, out, lambda: world.submit(out, "--data", data))
+        assert ("WNLI.tsv" in line) == (name == "WSC")
+
+
 WRONG = {
     "0\n3\n6\n9\n12\n15\n18\n21\n": "split test has 8 numbers, 8 different numbers, and WNLI.tsv takes 9 answers",
     "0\n3\n6\n9\n12\n15\n18\n21\n21\n": "split test has 8 different numbers, and WNLI.tsv takes 9 answers",

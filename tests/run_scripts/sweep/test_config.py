@@ -82,6 +82,12 @@ def test_options_as_flags():
     assert flags(options) == ("--fp16", "--dropout", "0", "--phm-shared-a", "false", "--train-layer-norms", "true")
 
 
+@pytest.mark.parametrize("value", ["true", "false", "yes", 1, 0, "some/file"])
+def test_a_flag_is_true_or_false(value):
+    with pytest.raises(InputError, match="fp16"):
+        flags({"fp16": value})
+
+
 def test_changes_from_the_command_line(plan):
     sweep = plan(["seeds=[7]", "options.dropout=0.3", "max_update=4", "supplementary.data=x"])
     assert (sweep.seeds, sweep.options["dropout"], sweep.max_update) == ([7], 0.3, 4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -65,3 +66,22 @@ def test_the_jobs_know_that_their_backbones_stay(swept):
     assert paths
     for path in paths:
         assert json.loads(path.read_text())["supplementary"] and (path.parent / "checkpoint_best.pt").exists()
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_backbone_that_is_gone_or_damaged_is_made_again_as_the_message_says(swept, capsys, damaged):
+    config, results = swept
+    backbone = next(results.glob("supplementary/runs/*/checkpoint_best.pt"))
+    before = [tiny.outcome(place) for place in (results, results / "supplementary")]
+    content = backbone.read_bytes()
+    backbone.unlink()
+    if damaged:
+        backbone.write_bytes(content[: len(content) // 2])
+    backbone_digest.cache_clear()
+    for more in (["--dry-run"], []):
+        with pytest.raises(SystemExit, match=f"{backbone} is gone or damaged: remove .*supplementary/results.jsonl"):
+            sweep.main([str(config), "--results", str(results), *more])
+    shutil.rmtree(backbone.parent)
+    (results / "supplementary" / "results.jsonl").unlink()  # of one run
+    sweep.main([str(config), "--results", str(results)])
+    assert [tiny.outcome(place) for place in (results, results / "supplementary")] == before

@@ -12,6 +12,7 @@ from preprocess.tasks import TASKS
 from run_scripts import train
 from run_scripts.report.__main__ import main as report
 from run_scripts.run.experiment import Experiment
+from run_scripts.run.perform import check_source
 from run_scripts.run.transfer import check_pair, continued
 from run_scripts.sweep.__main__ import main as sweep
 from run_scripts.sweep.config import read_sweep
@@ -117,8 +118,23 @@ def test_a_task_that_is_named_later_is_answered_without_training(swept, data, tm
     folder_digest.cache_clear()
     with pytest.raises(SystemExit, match="1"):
         sweep(arguments)
-    assert "checkpoint_best.pt is gone or damaged, so that QQP cannot be answered: remove" in capsys.readouterr().out
+    assert "checkpoint_best.pt is gone or damaged: QQP cannot be answered: remove" in capsys.readouterr().out
     assert by_row(results, few=False)["m-idpg-phm"]["status"] == "done"  # the run itself is
+
+
+def test_a_start_that_is_gone_or_damaged_is_named(swept):
+    folder = swept[1] / "runs" / by_row(swept[1], few=True)["m-idpg-phm"]["run"]
+    experiment = Experiment.from_json((folder / "experiment.json").read_text())
+    source = folder.parent / experiment.source_run / "checkpoint_best.pt"
+    content = source.read_bytes()
+    check_source(experiment, folder)
+    source.unlink()
+    for damaged in (None, content[:-100]):
+        if damaged is not None:
+            source.write_bytes(damaged)
+        with pytest.raises(InputError, match=f"{source} is gone or damaged"):
+            check_source(experiment, folder)
+    source.write_bytes(content)
 
 
 def test_the_report_names_the_pair(swept, capsys):

@@ -8,6 +8,7 @@ same order is derived here, by the same code.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -17,6 +18,7 @@ from ..errors import InputError
 from .base import LACKING, ByteLevel, PieceEncoder
 from .hugging_face import (
     CONFIG,
+    WORDS,
     Vocabulary,
     dictionary_symbols,
     fairseq_order,
@@ -24,6 +26,7 @@ from .hugging_face import (
     read_config,
     read_vocabulary_file,
     special_ids,
+    special_names,
 )
 
 SETTINGS = {  # tokenizer_config.json's names: the normalizer's
@@ -33,19 +36,23 @@ SETTINGS = {  # tokenizer_config.json's names: the normalizer's
 }
 
 
+MOST_GROWTH = 256  # times as long as a text: XLM-R's and ALBERT's replacements make it 2
+
+
 class TokenizerEncoder(PieceEncoder):
     """Reads ``tokenizer.json``, ``tokenizer_config.json`` if there, and ``dict.txt`` if there.
 
-    Special tokens written in the text, such as "[SEP]", are text. Other tokens that were added to tokenizer.json are
-    looked for, as transformers does.
+    Special tokens written in the text, such as "[SEP]", are text. Other tokens that were added to tokenizer.json, such
+    as markers of entities, are looked for, as transformers does.
     """
 
     model: type  # of the library
     decoder: Any
     file = "tokenizer.json"
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, older: bool = False):
         path, dictionary = folder / self.file, folder / "dict.txt"
+        self.older = older
         try:
             vocabulary = read_vocabulary_file(path)
             derive = not dictionary.is_file()
@@ -67,12 +74,29 @@ class TokenizerEncoder(PieceEncoder):
         if not isinstance(tokenizer.model, self.model):
             kinds = type(tokenizer.model).__name__, self.model.__name__
             raise InputError(f"{path} has {kinds[0]}, not {kinds[1]}: choose another --bpe")
-        check_config(path, tokenizer)
+        check_growth(path, tokenizer.normalizer)
+        if not self.older:
+            check_config(path, tokenizer)
+            tokenizer = self.with_own_tokens(tokenizer, special_names(read_config(path.parent)))
         tokenizer.no_padding()
         tokenizer.no_truncation()
         tokenizer.encode_special_tokens = True  # as text
         tokenizer.decoder = self.decoder
         return tokenizer
+
+    def with_own_tokens(self, tokenizer: Tokenizer, special: set[str]) -> Tokenizer:
+        """Return the tokenizer that looks for all added tokens but the ``special`` ones, such as markers of entities.
+
+        The library would leave every token that is added as special as text.
+        """
+        content = json.loads(tokenizer.to_str())
+        own = [token for token in content["added_tokens"] if token["special"] and token["content"] not in special]
+        if not own:
+            return tokenizer
+        self.variant = "special tokens of its own"
+        for token in own:
+            token["special"] = False
+        return Tokenizer.from_str(json.dumps(content))
 
     def symbols_of(self, vocabulary: Vocabulary) -> Sequence[str]:
         """Return the symbol of each token in dict.txt, which must hold all but the special ones."""
@@ -132,12 +156,28 @@ class WordPieceTokenizer(TokenizerEncoder):
         return [" ".join(map(self.symbols.__getitem__, row)).replace(" ##", "") for row in rows]
 
 
+def check_growth(path: Path, normalizer: Any) -> None:
+    """Raise InputError where a normalizer may make a text many times longer: replacements whose lengths multiply."""
+    steps, growth = [] if normalizer is None else [json.loads(normalizer.__getstate__())], 1.0
+    while steps:
+        step = steps.pop()
+        steps += step.get("normalizers", [])
+        if step["type"] == "Replace":
+            length = len(step["pattern"].get("String", ""))
+            # a pattern may be found between any two characters
+            growth *= max(1, len(step["content"]) / length) if length else 1 + len(step["content"])
+    if growth > MOST_GROWTH:
+        raise InputError(
+            f"{path} replaces characters by texts up to {growth:.3g} times as long, over {MOST_GROWTH}: give another"
+        )
+
+
 def check_config(path: Path, tokenizer: Tokenizer) -> None:
     """Raise InputError where tokenizer_config.json says otherwise than tokenizer.json (``path``) beside it."""
-    config, said = read_config(path.parent), {}
+    config, said = read_config(path.parent), dict(WORDS)
     normalizer, words = tokenizer.normalizer, tokenizer.pre_tokenizer
     if isinstance(normalizer, normalizers.BertNormalizer):
-        said = {theirs: getattr(normalizer, ours) for theirs, ours in SETTINGS.items()}
+        said |= {theirs: getattr(normalizer, ours) for theirs, ours in SETTINGS.items()}
         if said["strip_accents"] is None:  # as lower case
             said["strip_accents"] = said["do_lower_case"]
     if isinstance(words, pre_tokenizers.ByteLevel):

@@ -48,12 +48,19 @@ def _numbers(columns: Columns, names: Sequence[str] | None, source: str) -> tupl
     return [found for found in texts if found is not None], label
 
 
+def _name(field: str) -> str:
+    """What is the same of a column's name in the headers of several files."""
+    return field.strip(' "').casefold()
+
+
 def _table(rows: Iterator[tuple[int, list[str]]], columns: Columns, malformed: Malformed) -> Iterator[Row]:
     names = None
     if columns.header:
         names = next(rows, (0, None))[1]
         if names is None:
             return
+    malformed.empty = 0  # lines in front of the header
+    header = sorted(map(_name, names or ()))
     texts, label = _numbers(columns, names, malformed.source)
     number = names.index(columns.number) if names and columns.number and columns.number in names else None
     wanted = len(names) if names else 1 + max([*texts, label or 0])
@@ -63,7 +70,12 @@ def _table(rows: Iterator[tuple[int, list[str]]], columns: Columns, malformed: M
     pick = itemgetter(*texts) if len(texts) > 1 else lambda fields: (fields[texts[0]],)
     seen: set[str] = set()
     for line, fields in rows:
-        if fields == names:
+        if fields == [""] and wanted > 1:
+            malformed.note_empty(line)
+            continue
+        if malformed.empty:
+            malformed.place_empty(line)
+        if _name(fields[0]) in header and sorted(map(_name, fields)) == header:
             raise InputError(
                 f"{malformed.source} line {line} is the header once more, as in files that were joined: remove the line"
             )
@@ -122,13 +134,15 @@ def _csv_fields(lines: Lines, malformed: Malformed) -> Iterator[tuple[int, list[
             continue
         if fields:
             yield line, fields
+        else:
+            malformed.note_empty(line)
 
 
 def csv_rows_with_quotes(lines: Lines, columns: Columns, malformed: Malformed) -> Iterator[Row]:
     """``label,text`` cut at the first comma, csv quotes left in the text, as in the folders the authors published."""
     if tuple(columns.texts) != (1,) or columns.label != 0 or columns.header:
         raise InputError("--csv-quotes keep is for CR, MR, SUBJ and MPQA (label,text): leave it out")
-    fields = ((line, text.split(",", 1)) for line, text in lines if text)
+    fields = ((line, text.split(",", 1)) for line, text in lines)
     return _table(fields, columns, malformed)
 
 
@@ -200,7 +214,10 @@ def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def json_records(lines: Lines, malformed: Malformed) -> Iterator[tuple[int, Record]]:
     for line, text in lines:
         if not text.strip():
+            malformed.note_empty(line)
             continue
+        if malformed.empty:
+            malformed.place_empty(line)
         if line == 1 and text.lstrip().startswith("["):
             raise InputError(
                 f"{malformed.source} is one JSON list: write an object in each line, as pandas does with "

@@ -36,6 +36,7 @@ SETTINGS = {  # tokenizer_config.json's names: the normalizer's
 }
 
 
+LONGEST_WORD = 1000  # characters: WordPiece's time grows with their square; BERT's has 100
 MOST_GROWTH = 256  # times as long as a text: XLM-R's and ALBERT's replacements make it 2
 
 
@@ -148,6 +149,8 @@ class WordPieceTokenizer(TokenizerEncoder):
         tokenizer = super().read(vocabulary)
         if tokenizer.model.token_to_id(tokenizer.model.unk_token) is None:
             raise ValueError(f"its unk_token {tokenizer.model.unk_token!r} is not one of its pieces")
+        if tokenizer.model.max_input_chars_per_word > LONGEST_WORD:
+            raise ValueError(f"its max_input_chars_per_word is over {LONGEST_WORD}")
         if tokenizer.pre_tokenizer is None:
             raise ValueError("it has no pre_tokenizer, so that a sentence would be one word")
         return tokenizer

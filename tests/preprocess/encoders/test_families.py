@@ -237,8 +237,8 @@ def test_byte_level_bpe_with_special_tokens_of_bert(tmp_path):
     assert symbols_of(load_encoder("gpt2", tmp_path), "a") == [str(model["vocab"]["a"] - 5)]
 
 
-def test_replacements_that_multiply(tmp_path):
-    """A file of 3 KB makes a megabyte of each letter."""
+def test_memory_and_time_of_a_strangers_tokenizer(tmp_path):
+    """Replacements in a file of 3 KB make a megabyte of each letter."""
     tokenizer = bert(CASED, lower=False)(tmp_path).backend_tokenizer
     for count, refused in ((2, False), (20, True)):
         tokenizer.normalizer = normalizers.Sequence([normalizers.Replace("a", "aa")] * count)
@@ -247,6 +247,10 @@ def test_replacements_that_multiply(tmp_path):
             assert "tokenizer.json" in complaint("bert", tmp_path)
         else:
             load_encoder("bert", tmp_path)
+    tokenizer.normalizer = None
+    tokenizer.model.max_input_chars_per_word = 10_000  # a word of so many takes 20 seconds
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    assert "max_input_chars_per_word" in complaint("bert", tmp_path)
 
 
 def test_what_a_lone_vocabulary_does_not_say(tmp_path, capsys):

@@ -10,13 +10,14 @@ from operator import itemgetter
 from typing import Any, Callable, Iterator, Sequence
 
 from .errors import InputError
-from .json_examples import RECORDS, MakeExamples, Record, plain
+from .json_examples import RECORDS, MakeExamples, Record, RecordExample, plain
 from .rows import Columns, Malformed, Row
 from .sources import LONGEST, too_long
 from .tasks import FOLDERS, Column
 
 Lines = Iterator["tuple[int, str]"]
 csv.field_size_limit(LONGEST)
+LONGEST_RECORD = 64 * LONGEST  # characters of its examples; those of ReCoRD have some millions
 TWICE = "there a second time"
 QUOTES_REMEDY = "mend the file, or, of CR, MR, SUBJ and MPQA, give --csv-quotes keep if quotes are ordinary characters"
 
@@ -183,7 +184,7 @@ def record_rows(
     seen: set[str | None] = set()
     for line, record in records:
         try:
-            examples = list(make(record, columns))
+            examples = list(_bounded(make(record, columns)))
             labels = [label_text(example.label) for example in examples]
         except (KeyError, TypeError, AttributeError) as error:
             malformed.add(line, f"no field {error}" if isinstance(error, KeyError) else f"not such a record ({error})")
@@ -201,6 +202,16 @@ def record_rows(
                 question = None if example.question is None else asked + example.question
                 yield Row(line, example.texts, label, example.number, question, example.answer)
             asked += max((1 + example.question for example in examples if example.question is not None), default=0)
+
+
+def _bounded(examples: Iterator[RecordExample]) -> Iterator[RecordExample]:
+    """Raises TypeError where the examples of one record, which repeat its texts, have too many characters."""
+    size = 0
+    for example in examples:
+        size += sum(len(text) for text in example.texts if isinstance(text, str))
+        if size > LONGEST_RECORD:
+            raise TypeError(f"examples of over {LONGEST_RECORD:,} characters")
+        yield example
 
 
 def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

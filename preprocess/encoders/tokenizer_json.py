@@ -47,7 +47,7 @@ class TokenizerEncoder(PieceEncoder):
     as markers of entities, are looked for, as transformers does.
     """
 
-    model: type  # of the library
+    kinds: tuple[type, ...]  # of the library
     decoder: Any
     file = "tokenizer.json"
 
@@ -72,9 +72,9 @@ class TokenizerEncoder(PieceEncoder):
         """Return the tokenizer of the file, which neither cuts nor pads."""
         path = vocabulary.path
         tokenizer = Tokenizer.from_file(str(path))
-        if not isinstance(tokenizer.model, self.model):
-            kinds = type(tokenizer.model).__name__, self.model.__name__
-            raise InputError(f"{path} has {kinds[0]}, not {kinds[1]}: choose another --bpe")
+        if not isinstance(tokenizer.model, self.kinds):
+            allowed = " or ".join(kind.__name__ for kind in self.kinds)
+            raise InputError(f"{path} has {type(tokenizer.model).__name__}, not {allowed}: choose another --bpe")
         check_growth(path, tokenizer.normalizer)
         if not self.older:
             check_config(path, tokenizer)
@@ -123,7 +123,7 @@ class TokenizerEncoder(PieceEncoder):
 class ByteLevelTokenizer(ByteLevel, TokenizerEncoder):
     """RoBERTa's kind."""
 
-    model = models.BPE
+    kinds = (models.BPE,)
     decoder = decoders.ByteLevel()
 
     def symbols_of(self, vocabulary: Vocabulary) -> Sequence[str]:
@@ -133,16 +133,16 @@ class ByteLevelTokenizer(ByteLevel, TokenizerEncoder):
 
 
 class UnigramTokenizer(TokenizerEncoder):
-    """XLM-R's kind."""
+    """SentencePiece's kinds: XLM-R's, or a BPE over characters."""
 
-    model = models.Unigram
+    kinds = (models.Unigram, models.BPE)
     decoder = decoders.Metaspace()
 
 
 class WordPieceTokenizer(TokenizerEncoder):
     """BERT's kind."""
 
-    model = models.WordPiece
+    kinds = (models.WordPiece,)
     decoder = None
 
     def read(self, vocabulary: Vocabulary) -> Tokenizer:

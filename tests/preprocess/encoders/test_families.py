@@ -237,6 +237,22 @@ def test_byte_level_bpe_with_special_tokens_of_bert(tmp_path):
     assert symbols_of(load_encoder("gpt2", tmp_path), "a") == [str(model["vocab"]["a"] - 5)]
 
 
+def test_a_bpe_over_characters_is_sentencepieces(tmp_path):
+    """Its dict.txt names the pieces."""
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    trainer = trainers.BpeTrainer(vocab_size=300, special_tokens=list(XLMR_SPECIAL), show_progress=False)
+    tokenizer.train_from_iterator(SENTENCES * 20, trainer)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    pieces = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().get)
+    write_lines(tmp_path / "dict.txt", [f"{piece} 1" for piece in pieces[len(XLMR_SPECIAL) :]])
+    number = {number: max(number - 1, 3) for number in range(len(pieces))}  # <mask> is not of dict.txt
+    tokenizer.encode_special_tokens = True
+    expected = [[number[i] for i in tokenizer.encode(line).ids] for line in LINES]
+    assert ids_of(load_encoder("sentencepiece", tmp_path), LINES) == expected
+    complaint("gpt2", tmp_path)
+
+
 def test_memory_and_time_of_a_strangers_tokenizer(tmp_path):
     """Replacements in a file of 3 KB make a megabyte of each letter."""
     tokenizer = bert(CASED, lower=False)(tmp_path).backend_tokenizer

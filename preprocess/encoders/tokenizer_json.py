@@ -90,13 +90,13 @@ class TokenizerEncoder(PieceEncoder):
 
         The library would leave every token that is added as special as text.
         """
-        content = json.loads(tokenizer.to_str())
-        own = [token for token in content["added_tokens"] if token["special"] and token["content"] not in special]
+        own = {token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special} - special
         if not own:
             return tokenizer
         self.variant = "special tokens of its own"
-        for token in own:
-            token["special"] = False
+        content = json.loads(tokenizer.to_str())
+        for token in content["added_tokens"]:
+            token["special"] &= token["content"] not in own
         return Tokenizer.from_str(json.dumps(content))
 
     def symbols_of(self, vocabulary: Vocabulary) -> Sequence[str]:

@@ -37,7 +37,7 @@ def _reader(layout: str, source: Source, columns: Columns, malformed: Malformed,
     def kept(rows: Iterator[Row]) -> Iterator[Row]:
         for row in rows:
             if row.label in skipped:
-                malformed.left_out.append(row.line)
+                malformed.leave_out(row.line, f"label {row.label}")
             else:
                 yield row
 

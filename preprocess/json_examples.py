@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, Iterator, NamedTuple
 
 from .questions import AnswerText, answer_text
 from .rows import Columns
+from .sources import LONGEST
 
 Record = Dict[Any, Any]  # by column
 
@@ -110,6 +111,10 @@ def cloze(record: Record, columns: Columns) -> Iterator[RecordExample]:
         if PLACEHOLDER not in _text(query["query"]):
             raise TypeError(f"a query without {PLACEHOLDER}")
         right = [_text(answer["text"]) for answer in query["answers"]] if query.get("answers") else None
+        # a line of bounded length, whose parts multiply
+        longest = query["query"].count(PLACEHOLDER) * max(map(len, entities), default=0)
+        if max(longest, len(entities) * len(right or ())) > LONGEST:
+            raise TypeError("too many or too long answers")
         for entity in entities:
             texts = (passage["text"], query["query"].replace(PLACEHOLDER, entity))
             label = None if right is None else int(entity in right)

@@ -10,13 +10,14 @@ from operator import itemgetter
 from typing import Any, Callable, Iterator, Sequence
 
 from .errors import InputError
-from .json_examples import RECORDS, MakeExamples, Record, plain
+from .json_examples import RECORDS, MakeExamples, Record, RecordExample, plain
 from .rows import Columns, Malformed, Row
 from .sources import LONGEST, too_long
 from .tasks import FOLDERS, Column
 
 Lines = Iterator["tuple[int, str]"]
 csv.field_size_limit(LONGEST)
+LONGEST_RECORD = 64 * LONGEST  # characters of its examples; those of ReCoRD have some millions
 TWICE = "there a second time"
 QUOTES_REMEDY = "mend the file, or, of CR, MR, SUBJ and MPQA, give --csv-quotes keep if quotes are ordinary characters"
 
@@ -48,12 +49,19 @@ def _numbers(columns: Columns, names: Sequence[str] | None, source: str) -> tupl
     return [found for found in texts if found is not None], label
 
 
+def _name(field: str) -> str:
+    """What is the same of a column's name in the headers of several files."""
+    return field.strip(' "').casefold()
+
+
 def _table(rows: Iterator[tuple[int, list[str]]], columns: Columns, malformed: Malformed) -> Iterator[Row]:
     names = None
     if columns.header:
         names = next(rows, (0, None))[1]
         if names is None:
             return
+    malformed.empty = 0  # lines in front of the header
+    header = sorted(map(_name, names or ()))
     texts, label = _numbers(columns, names, malformed.source)
     number = names.index(columns.number) if names and columns.number and columns.number in names else None
     wanted = len(names) if names else 1 + max([*texts, label or 0])
@@ -63,7 +71,12 @@ def _table(rows: Iterator[tuple[int, list[str]]], columns: Columns, malformed: M
     pick = itemgetter(*texts) if len(texts) > 1 else lambda fields: (fields[texts[0]],)
     seen: set[str] = set()
     for line, fields in rows:
-        if fields == names:
+        if fields == [""] and wanted > 1:
+            malformed.note_empty(line)
+            continue
+        if malformed.empty:
+            malformed.place_empty(line)
+        if _name(fields[0]) in header and sorted(map(_name, fields)) == header:
             raise InputError(
                 f"{malformed.source} line {line} is the header once more, as in files that were joined: remove the line"
             )
@@ -122,13 +135,15 @@ def _csv_fields(lines: Lines, malformed: Malformed) -> Iterator[tuple[int, list[
             continue
         if fields:
             yield line, fields
+        else:
+            malformed.note_empty(line)
 
 
 def csv_rows_with_quotes(lines: Lines, columns: Columns, malformed: Malformed) -> Iterator[Row]:
     """``label,text`` cut at the first comma, csv quotes left in the text, as in the folders the authors published."""
     if tuple(columns.texts) != (1,) or columns.label != 0 or columns.header:
         raise InputError("--csv-quotes keep is for CR, MR, SUBJ and MPQA (label,text): leave it out")
-    fields = ((line, text.split(",", 1)) for line, text in lines if text)
+    fields = ((line, text.split(",", 1)) for line, text in lines)
     return _table(fields, columns, malformed)
 
 
@@ -169,7 +184,7 @@ def record_rows(
     seen: set[str | None] = set()
     for line, record in records:
         try:
-            examples = list(make(record, columns))
+            examples = list(_bounded(make(record, columns)))
             labels = [label_text(example.label) for example in examples]
         except (KeyError, TypeError, AttributeError) as error:
             malformed.add(line, f"no field {error}" if isinstance(error, KeyError) else f"not such a record ({error})")
@@ -189,6 +204,16 @@ def record_rows(
             asked += max((1 + example.question for example in examples if example.question is not None), default=0)
 
 
+def _bounded(examples: Iterator[RecordExample]) -> Iterator[RecordExample]:
+    """Raises TypeError where the examples of one record, which repeat its texts, have too many characters."""
+    size = 0
+    for example in examples:
+        size += sum(len(text) for text in example.texts if isinstance(text, str))
+        if size > LONGEST_RECORD:
+            raise TypeError(f"examples of over {LONGEST_RECORD:,} characters")
+        yield example
+
+
 def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object; ValueError where a key is there twice."""
     made = dict(pairs)
@@ -200,7 +225,10 @@ def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def json_records(lines: Lines, malformed: Malformed) -> Iterator[tuple[int, Record]]:
     for line, text in lines:
         if not text.strip():
+            malformed.note_empty(line)
             continue
+        if malformed.empty:
+            malformed.place_empty(line)
         if line == 1 and text.lstrip().startswith("["):
             raise InputError(
                 f"{malformed.source} is one JSON list: write an object in each line, as pandas does with "

@@ -12,7 +12,7 @@ import zipfile
 from codecs import BOM_UTF8
 from pathlib import Path
 from tokenize import TokenError
-from typing import BinaryIO, Sequence, cast
+from typing import Any, BinaryIO, Sequence, cast
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from .sources import DAMAGED
 # What numpy raises over a damaged .npy file: its head is parsed as Python, its shape makes a map of the rest.
 UNREADABLE = (OSError, EOFError, ValueError, TypeError, SyntaxError, TokenError, OverflowError, MemoryError)
 LONGEST = 1 << 16  # bytes of a line: 300 numbers take 3,000
+LONGEST_WORD = 1 << 10  # bytes of a word of a .parquet file, on average
 FORM = "a GloVe file has 'word number number ...' in each line, all of one dimension"
 
 
@@ -135,20 +136,45 @@ def from_lines(file: BinaryIO | io.BufferedIOBase, source: Path, words: Sequence
     return vectors, known
 
 
+def word_columns(names: Path, most: int) -> list[Any] | None:
+    """Return the columns of text of a .parquet file; None if they would take over ``most`` bytes.
+
+    A file of kilobytes may say one long word any number of times: words are read once each, and counted.
+    """
+    import pyarrow
+    from pyarrow import compute, parquet
+
+    file = parquet.ParquetFile(names)
+    texts = [field.name for field in file.schema_arrow if pyarrow.types.is_string(field.type)]
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    sizes = (group.column(number).total_uncompressed_size for group in groups for number in range(group.num_columns))
+    if file.metadata.num_rows > most or sum(sizes) > most:
+        return None
+    columns = []
+    for column in parquet.read_table(names, columns=texts, read_dictionary=texts).columns:
+        lengths = [compute.take(compute.binary_length(part.dictionary), part.indices) for part in column.chunks]
+        if sum(compute.sum(length).as_py() or 0 for length in lengths) > most:
+            return None
+        columns.append(column.cast(pyarrow.string()))
+    return columns
+
+
 def from_array(array: Path, names: Path, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """As ``read_vectors``, from an array in a file and the words of its rows."""
     try:
         import pyarrow
-        from pyarrow import compute, parquet
+        from pyarrow import compute
     except ImportError:
         raise InputError(f"--vectors {names} needs pyarrow: pip install pyarrow, or name a GloVe text file") from None
     try:
         rows = open_array(array)
-        columns = [column for column in parquet.read_table(names).columns if pyarrow.types.is_string(column.type)]
+        columns = word_columns(names, LONGEST_WORD * len(rows))
     except (*UNREADABLE, pyarrow.ArrowException) as error:
         raise InputError(f"--vectors {array.parent} cannot be read ({error}): fetch it again") from None
     if rows.ndim != 2 or rows.dtype.kind != "f" or not rows.shape[1]:
         raise InputError(f"--vectors {array} is {rows.dtype} of shape {rows.shape}, not words x dimension of numbers")
+    if columns is None:
+        raise InputError(f"--vectors {names} has words of over {LONGEST_WORD} bytes on average: name a file of words")
     if len(columns) != 1 or len(columns[0]) != len(rows):
         held = f"{len(columns)} columns of words" if len(columns) != 1 else f"{len(columns[0])} words"
         raise InputError(f"--vectors {names} has {held}, not one word for each of the {len(rows)} rows of {array.name}")

@@ -15,6 +15,7 @@ Found = Union[Prediction, Dict[str, Prediction]]
 MUST_BE_QUOTED = set(',"\r\n')
 CONTROLS = map(chr, (*range(32), *range(127, 160)))
 BREAKS = str.maketrans({**{sign: repr(sign)[1:-1] for sign in CONTROLS}, "\t": " ", "\n": " ", "\r": " "})
+JSON_CONTROLS = {number: f"\\u{number:04x}" for number in range(127, 160)}  # which json leaves as they are
 
 
 def sentences(text: Text) -> Dict[str, str]:
@@ -31,12 +32,19 @@ def row(found: Found) -> Dict[str, Any]:
 
 
 def cells(found: Found) -> Dict[str, str]:
-    """The columns of a table, of several tasks TASK.label and so on; it has the probability of the label alone."""
+    """The columns of a table, of several tasks TASK.label and so on; it has the probability of the label alone.
+
+    Names of tasks and classes are a stranger's, perhaps: control characters in them are written as in Python.
+    """
     values = row(found)
     of_tasks = values.pop("tasks", {})
     columns = {f"{task}.{name}": value for task, answer in of_tasks.items() for name, value in answer.items()}
     values = {name: value for name, value in {**columns, **values}.items() if not isinstance(value, (dict, bool))}
-    return {name: value if isinstance(value, str) else f"{value:.6f}" for name, value in values.items()}
+    texts = {name: value if isinstance(value, str) else f"{value:.6f}" for name, value in values.items()}
+    return {
+        name.translate(BREAKS): text.translate(BREAKS) if name.endswith("label") else text
+        for name, text in texts.items()
+    }
 
 
 def standard_output() -> IO[str]:
@@ -72,7 +80,7 @@ def write_tsv(file: IO[str], predictions: List[Found], first: bool) -> None:
     """Tabs and line ends in a text become spaces; other control characters are written as in Python."""
     for number, values in enumerate(map(cells, predictions)):
         if first and not number:
-            file.write("\t".join(name.translate(BREAKS) for name in values) + "\n")
+            file.write("\t".join(values) + "\n")
         file.write("\t".join(value.translate(BREAKS) for value in values.values()) + "\n")
 
 
@@ -91,7 +99,8 @@ def csv_row(values: Iterable[str]) -> str:
 
 def write_jsonl(file: IO[str], predictions: List[Found], first: bool) -> None:
     """No header."""
-    file.writelines(json.dumps(row(prediction), ensure_ascii=False) + "\n" for prediction in predictions)
+    lines = (json.dumps(row(prediction), ensure_ascii=False) for prediction in predictions)
+    file.writelines(line.translate(JSON_CONTROLS) + "\n" for line in lines)
 
 
 FORMATS: Dict[str, Callable[[IO[str], List[Found], bool], None]] = {

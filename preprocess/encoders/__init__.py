@@ -22,22 +22,22 @@ def load_encoder(bpe: str, vocab: Path, recorded: str | None = None) -> Encoder:
     """Return the encoder of the folder ``vocab``: what its tokenizer.json says, or else its plain files.
 
     Args:
-        recorded: the fingerprint of an encoder; older data has that of the plain files beside a tokenizer.json.
+        recorded: the fingerprint of an encoder. Older data may have that of files that were followed in part.
     """
     plain, library = ENCODERS[bpe]
-    if not (vocab / "tokenizer.json").is_file():
-        return _load(plain, vocab)
-    encoder = _load(library, vocab)
-    if recorded not in (None, encoder.fingerprint()):
+    followed = library if (vocab / "tokenizer.json").is_file() else plain
+    for name, older in ((followed, False), (followed, True), (plain, True)) if recorded else ():
         with suppress(InputError):
-            older = _load(plain, vocab)
-            return older if older.fingerprint() == recorded else encoder
-    return encoder
+            encoder = _load(name, vocab, older)
+            if encoder.fingerprint() == recorded:
+                return encoder
+    return _load(followed, vocab)
 
 
-def _load(name: str, vocab: Path) -> Encoder:
+def _load(name: str, vocab: Path, older: bool = False) -> Encoder:
+    """Return an encoder; an ``older`` one follows a vocabulary's files as far as the first versions did."""
     module, _, encoder = name.partition(".")
-    return getattr(import_module(f".{module}", __name__), encoder)(vocab)
+    return getattr(import_module(f".{module}", __name__), encoder)(vocab, older)
 
 
 def vocab_folder(bpe: str, vocab: Path | None) -> Path:

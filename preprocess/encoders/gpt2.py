@@ -19,7 +19,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from ..dictionary import EOS, FILLER
 from ..errors import InputError, reason_of
 from .base import CACHED_WORDS, ByteLevel, find_file
-from .hugging_face import piece_numbers, read_settings
+from .hugging_face import SPECIAL_TOKENS, piece_numbers, read_settings
 
 
 def words_pattern(letter: str, number: str, other: str) -> str:
@@ -54,7 +54,8 @@ def check_pieces(pieces: Any, merges: Sequence[tuple[str, str]]) -> None:
     lacking = [piece for piece in made if piece not in pieces]
     if lacking:
         raise ValueError(f"the piece {lacking[0]!r} has no number")
-    others = [piece for piece in pieces.keys() - made if not piece.startswith(("<", FILLER))]
+    special = {token for names in SPECIAL_TOKENS for token in names}
+    others = [piece for piece in pieces.keys() - made - special if not piece.startswith(("<", FILLER))]
     if others:
         raise ValueError(f"nothing is merged to the piece {min(others)!r}")
 
@@ -62,12 +63,13 @@ def check_pieces(pieces: Any, merges: Sequence[tuple[str, str]]) -> None:
 class GPT2Encoder(ByteLevel):
     """Reads ``encoder.json`` and ``vocab.bpe``, or ``vocab.json`` and ``merges.txt``, and ``dict.txt``."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, older: bool = False):
         super().__init__(find_file(folder, ["dict.txt"], "RoBERTa's dict.txt"))
         vocabulary = find_file(folder, ["encoder.json", "vocab.json"], "GPT-2's encoder.json")
         merges = find_file(folder, ["vocab.bpe", "merges.txt"], "GPT-2's vocab.bpe")
         self.files = [vocabulary, merges, self.dictionary]
-        read_settings(folder, CLASSES, add_prefix_space=False)
+        if not older:
+            read_settings(folder, CLASSES, add_prefix_space=False)
         try:
             pieces = json.loads(vocabulary.read_text(encoding="utf-8"))
             steps = read_merges(merges)

@@ -13,6 +13,7 @@ A ValueError says what is wrong with a file; whoever asked for it knows the reme
 from __future__ import annotations
 
 import json
+from itertools import chain
 from pathlib import Path
 from typing import Any, Container, List, NamedTuple, Sequence, Tuple
 
@@ -26,6 +27,7 @@ SPECIAL_TOKENS = (
     ("<s>", "<pad>", "</s>", "<unk>", "<mask>"),
 )
 FAIRSEQ_SPECIAL = SPECIAL_TOKENS[1]
+UNUSED = ("<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED")  # CamemBERT's
 
 
 class Vocabulary(NamedTuple):
@@ -37,6 +39,11 @@ class Vocabulary(NamedTuple):
 
 
 CONFIG = "tokenizer_config.json"
+# tokenizer_config.json's names of tokens that no text becomes, and of tokens that a text may hold
+ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+ADDITIONAL = ("additional_special_tokens", "extra_special_tokens")
+# its names of how words are found, where that is what the plain files and tokenizer.json do
+WORDS = {"word_tokenizer_type": "basic", "subword_tokenizer_type": "wordpiece", "do_basic_tokenize": True}
 
 
 def read_json(path: Path) -> Any:
@@ -139,18 +146,28 @@ def read_vocabulary_file(path: Path) -> Vocabulary:
         raise ValueError(f"{path}: not a vocabulary as expected: {error}") from error
 
 
-def read_config(folder: Path) -> dict[str, Any]:
+def read_config(folder: Path, name: str = CONFIG) -> dict[str, Any]:
     """Return what tokenizer_config.json says; nothing where there is none.
 
     Raises:
         InputError: it is damaged.
     """
-    path = folder / CONFIG
+    path = folder / name
     try:
         config = read_json(path) if path.is_file() else {}
         return {name: value for name, value in config.items() if value is not None}  # null: the default
     except (ValueError, AttributeError) as error:
         raise InputError(f"{path} is not a tokenizer's settings: {error}; fetch it again") from None
+
+
+def content_of(token: Any) -> Any:
+    """Return the text of a token, which files have alone or with its settings."""
+    return token["content"] if isinstance(token, dict) else token
+
+
+def special_names(config: dict[str, Any]) -> set[str]:
+    """Return the tokens that no text becomes: the special ones of both kinds, and those in a role of the settings."""
+    return {*chain(*SPECIAL_TOKENS), *(content_of(config[role]) for role in ROLES if role in config)}
 
 
 def read_settings(folder: Path, classes: Sequence[str], **followed: Any) -> dict[str, Any]:
@@ -163,13 +180,16 @@ def read_settings(folder: Path, classes: Sequence[str], **followed: Any) -> dict
     Raises:
         InputError: it names another tokenizer, or a setting or word that plain files cannot follow.
     """
-    config = read_config(folder)
+    config = {**read_config(folder, "special_tokens_map.json"), **read_config(folder)}
     known = [f"{name}Tokenizer{fast}" for name in classes for fast in ("", "Fast")]
-    odd = [f"tokenizer_class = {name!r}" for name in [config.get("tokenizer_class", known[0])] if name not in known]
+    named = config.get("tokenizer_class") or read_config(folder, "config.json").get("tokenizer_class", known[0])
+    odd = [f"tokenizer_class = {named!r}"] if named not in known else []
     odd += [f"{name} = {config[name]!r}" for name, value in followed.items() if config.get(name, value) != value]
-    decoder = config.get("added_tokens_decoder") or {}
-    added = [token["content"] for token in decoder.values() if not token.get("special")] + list(_added(folder))
-    odd += [f"the added token {token!r}" for token in added if not any(token in names for names in SPECIAL_TOKENS)]
+    added = [*config.get("added_tokens_decoder", {}).values(), *_added(folder)]
+    for tokens in map(config.get, ADDITIONAL):
+        added += tokens.values() if isinstance(tokens, dict) else tokens or []
+    special = {*special_names(config), *UNUSED}
+    odd += [f"the added token {token!r}" for token in map(content_of, added) if token not in special]
     if odd:
         raise InputError(
             f"{folder} has {odd[0]}, which its plain files do not follow: put its tokenizer.json beside them "

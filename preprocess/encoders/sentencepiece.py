@@ -24,10 +24,11 @@ class SentencePieceEncoder(PieceEncoder):
     Control symbols written in the text, such as "</s>", are text.
     """
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, older: bool = False):
         path = find_model(folder)
         dictionary = folder / "dict.txt"
-        read_settings(folder, CLASSES)
+        if not older:
+            read_settings(folder, CLASSES)
         try:
             self.model = SentencePieceProcessor(model_file=str(path))
         except (RuntimeError, OSError, ValueError) as error:

@@ -8,6 +8,7 @@ same order is derived here, by the same code.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -17,6 +18,7 @@ from ..errors import InputError
 from .base import LACKING, ByteLevel, PieceEncoder
 from .hugging_face import (
     CONFIG,
+    WORDS,
     Vocabulary,
     dictionary_symbols,
     fairseq_order,
@@ -24,6 +26,7 @@ from .hugging_face import (
     read_config,
     read_vocabulary_file,
     special_ids,
+    special_names,
 )
 
 SETTINGS = {  # tokenizer_config.json's names: the normalizer's
@@ -33,19 +36,24 @@ SETTINGS = {  # tokenizer_config.json's names: the normalizer's
 }
 
 
+LONGEST_WORD = 1000  # characters: WordPiece's time grows with their square; BERT's has 100
+MOST_GROWTH = 256  # times as long as a text: XLM-R's and ALBERT's replacements make it 2
+
+
 class TokenizerEncoder(PieceEncoder):
     """Reads ``tokenizer.json``, ``tokenizer_config.json`` if there, and ``dict.txt`` if there.
 
-    Special tokens written in the text, such as "[SEP]", are text. Other tokens that were added to tokenizer.json are
-    looked for, as transformers does.
+    Special tokens written in the text, such as "[SEP]", are text. Other tokens that were added to tokenizer.json, such
+    as markers of entities, are looked for, as transformers does.
     """
 
-    model: type  # of the library
+    kinds: tuple[type, ...]  # of the library
     decoder: Any
     file = "tokenizer.json"
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, older: bool = False):
         path, dictionary = folder / self.file, folder / "dict.txt"
+        self.older = older
         try:
             vocabulary = read_vocabulary_file(path)
             derive = not dictionary.is_file()
@@ -64,15 +72,32 @@ class TokenizerEncoder(PieceEncoder):
         """Return the tokenizer of the file, which neither cuts nor pads."""
         path = vocabulary.path
         tokenizer = Tokenizer.from_file(str(path))
-        if not isinstance(tokenizer.model, self.model):
-            kinds = type(tokenizer.model).__name__, self.model.__name__
-            raise InputError(f"{path} has {kinds[0]}, not {kinds[1]}: choose another --bpe")
-        check_config(path, tokenizer)
+        if not isinstance(tokenizer.model, self.kinds):
+            allowed = " or ".join(kind.__name__ for kind in self.kinds)
+            raise InputError(f"{path} has {type(tokenizer.model).__name__}, not {allowed}: choose another --bpe")
+        check_growth(path, tokenizer.normalizer)
+        if not self.older:
+            check_config(path, tokenizer)
+            tokenizer = self.with_own_tokens(tokenizer, special_names(read_config(path.parent)))
         tokenizer.no_padding()
         tokenizer.no_truncation()
         tokenizer.encode_special_tokens = True  # as text
         tokenizer.decoder = self.decoder
         return tokenizer
+
+    def with_own_tokens(self, tokenizer: Tokenizer, special: set[str]) -> Tokenizer:
+        """Return the tokenizer that looks for all added tokens but the ``special`` ones, such as markers of entities.
+
+        The library would leave every token that is added as special as text.
+        """
+        own = {token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special} - special
+        if not own:
+            return tokenizer
+        self.variant = "special tokens of its own"
+        content = json.loads(tokenizer.to_str())
+        for token in content["added_tokens"]:
+            token["special"] &= token["content"] not in own
+        return Tokenizer.from_str(json.dumps(content))
 
     def symbols_of(self, vocabulary: Vocabulary) -> Sequence[str]:
         """Return the symbol of each token in dict.txt, which must hold all but the special ones."""
@@ -98,7 +123,7 @@ class TokenizerEncoder(PieceEncoder):
 class ByteLevelTokenizer(ByteLevel, TokenizerEncoder):
     """RoBERTa's kind."""
 
-    model = models.BPE
+    kinds = (models.BPE,)
     decoder = decoders.ByteLevel()
 
     def symbols_of(self, vocabulary: Vocabulary) -> Sequence[str]:
@@ -108,22 +133,24 @@ class ByteLevelTokenizer(ByteLevel, TokenizerEncoder):
 
 
 class UnigramTokenizer(TokenizerEncoder):
-    """XLM-R's kind."""
+    """SentencePiece's kinds: XLM-R's, or a BPE over characters."""
 
-    model = models.Unigram
+    kinds = (models.Unigram, models.BPE)
     decoder = decoders.Metaspace()
 
 
 class WordPieceTokenizer(TokenizerEncoder):
     """BERT's kind."""
 
-    model = models.WordPiece
+    kinds = (models.WordPiece,)
     decoder = None
 
     def read(self, vocabulary: Vocabulary) -> Tokenizer:
         tokenizer = super().read(vocabulary)
         if tokenizer.model.token_to_id(tokenizer.model.unk_token) is None:
             raise ValueError(f"its unk_token {tokenizer.model.unk_token!r} is not one of its pieces")
+        if tokenizer.model.max_input_chars_per_word > LONGEST_WORD:
+            raise ValueError(f"its max_input_chars_per_word is over {LONGEST_WORD}")
         if tokenizer.pre_tokenizer is None:
             raise ValueError("it has no pre_tokenizer, so that a sentence would be one word")
         return tokenizer
@@ -132,12 +159,28 @@ class WordPieceTokenizer(TokenizerEncoder):
         return [" ".join(map(self.symbols.__getitem__, row)).replace(" ##", "") for row in rows]
 
 
+def check_growth(path: Path, normalizer: Any) -> None:
+    """Raise InputError where a normalizer may make a text many times longer: replacements whose lengths multiply."""
+    steps, growth = [] if normalizer is None else [json.loads(normalizer.__getstate__())], 1.0
+    while steps:
+        step = steps.pop()
+        steps += step.get("normalizers", [])
+        if step["type"] == "Replace":
+            length = len(step["pattern"].get("String", ""))
+            # a pattern may be found between any two characters
+            growth *= max(1, len(step["content"]) / length) if length else 1 + len(step["content"])
+    if growth > MOST_GROWTH:
+        raise InputError(
+            f"{path} replaces characters by texts up to {growth:.3g} times as long, over {MOST_GROWTH}: give another"
+        )
+
+
 def check_config(path: Path, tokenizer: Tokenizer) -> None:
     """Raise InputError where tokenizer_config.json says otherwise than tokenizer.json (``path``) beside it."""
-    config, said = read_config(path.parent), {}
+    config, said = read_config(path.parent), dict(WORDS)
     normalizer, words = tokenizer.normalizer, tokenizer.pre_tokenizer
     if isinstance(normalizer, normalizers.BertNormalizer):
-        said = {theirs: getattr(normalizer, ours) for theirs, ours in SETTINGS.items()}
+        said |= {theirs: getattr(normalizer, ours) for theirs, ours in SETTINGS.items()}
         if said["strip_accents"] is None:  # as lower case
             said["strip_accents"] = said["do_lower_case"]
     if isinstance(words, pre_tokenizers.ByteLevel):

@@ -6,18 +6,17 @@ text -> cleaned, lower-cased if the model is uncased -> words and signs -> piece
 from __future__ import annotations
 
 import unicodedata
+from pathlib import Path
 from typing import Sequence
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from .base import find_file
-from .hugging_face import CONFIG, Vocabulary, read_settings
+from .hugging_face import CONFIG, WORDS, Vocabulary, content_of, read_config, read_settings
 from .tokenizer_json import SETTINGS, WordPieceTokenizer
 
-CLASSES = ("Bert", "DistilBert", "Electra", "MobileBert", "MPNet")  # tokenizers of transformers that are BERT's
-
-# what BertJapaneseTokenizer and older files say of words, where that is BERT's way
-WORDS = {"word_tokenizer_type": "basic", "subword_tokenizer_type": "wordpiece", "do_basic_tokenize": True}
+# tokenizers of transformers that are BERT's
+CLASSES = ("Bert", "DistilBert", "Electra", "MobileBert", "MPNet", "ConvBert", "SqueezeBert", "LayoutLM")
 
 
 class WordPieceEncoder(WordPieceTokenizer):
@@ -25,20 +24,23 @@ class WordPieceEncoder(WordPieceTokenizer):
 
     file = "vocab.txt"
 
-    def __init__(self, folder):
+    def __init__(self, folder: Path, older: bool = False):
         find_file(folder, ["tokenizer.json", self.file], "BERT's vocabulary")
-        super().__init__(folder)
+        super().__init__(folder, older)
 
     def read(self, vocabulary: Vocabulary) -> Tokenizer:
-        config = read_settings(vocabulary.path.parent, CLASSES, **WORDS)
+        folder = vocabulary.path.parent
+        config = read_config(folder) if self.older else read_settings(folder, CLASSES, **WORDS, never_split=[])
         settings = {ours: config[theirs] for theirs, ours in SETTINGS.items() if theirs in config}
         if "lowercase" not in settings:
             assumed = self.assume(vocabulary.tokens)
-            if assumed["lowercase"] and not assumed["strip_accents"] and "strip_accents" not in settings:
+            if self.older:
+                del assumed["strip_accents"]
+            elif assumed["lowercase"] and not assumed["strip_accents"] and "strip_accents" not in settings:
                 self.variant = "accents kept"
             settings = {**assumed, **settings}
         pieces = {piece: number for number, piece in enumerate(vocabulary.tokens)}
-        unknown = "[UNK]" if "[UNK]" in pieces else "<unk>"  # MPNet has both
+        unknown = content_of(config.get("unk_token", "[UNK]" if "[UNK]" in pieces else "<unk>"))  # MPNet has both
         tokenizer = Tokenizer(models.WordPiece(pieces, unk_token=unknown, max_input_chars_per_word=100))
         tokenizer.normalizer = normalizers.BertNormalizer(**settings)
         tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Iterator
 
-from preprocess.errors import InputError
+from preprocess.errors import InputError, shown
 from preprocess.writing import named
 
 FILE = "results.jsonl"
@@ -76,7 +76,8 @@ def _tell_of_other_scores(before: Record, record: Record, where: str) -> None:
     """Of a run that two machines have made: they round differently."""
     now, then = record.get("test"), before.get("test")
     if before.get("status") == record.get("status") == "done" and now != then:
-        print(f"{where}: run {record['run']} has test {now}, and {then} above: the last line counts", file=sys.stderr)
+        told = f"{where}: run {record['run']} has test {now}, and {then} above: the last line counts"
+        print(shown(told), file=sys.stderr)
 
 
 def _split_lines(content: bytes) -> tuple[list[bytes], bytes]:

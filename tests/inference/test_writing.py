@@ -45,6 +45,10 @@ def test_a_table_on_a_terminal_holds_no_commands():
     for found in (Prediction("a\x9b2J", "\x1b[2J", {"\x1b[2J": 1.0}), Prediction("\x7f", score=1.0)):
         for one in (found, {"\x07": found}):
             assert written("tsv", [one]).replace("\t", " ").replace("\n", " ").isprintable()
+    named = {"\x9b": Prediction("text", "\x1b[2J\x9b", {"\x1b[2J\x9b": 1.0})}
+    csv_text, json_text = (written(form, [named]) for form in ("csv", "jsonl"))
+    assert csv_text.replace("\n", "").isprintable() and json_text[:-1].isprintable()
+    assert json.loads(json_text)["tasks"]["\x9b"]["label"] == "\x1b[2J\x9b"
 
 
 def test_comma_separated():

@@ -83,6 +83,24 @@ def test_a_malformed_row_of_a_test_split_keeps_its_place(kind, commands, monkeyp
         data.left_out("valid")
 
 
+@pytest.mark.parametrize("kind", ["tsv", "csv", "jsonl"])
+def test_empty_lines_keep_their_places(kind, commands):
+    """Those between rows; whatever reads lines counts them, and nothing counts those at the end."""
+    sign = {"tsv": "\t", "csv": ","}.get(kind, "")
+    row = "{}" + sign + "1\n" if sign else '{{"text": "{}", "label": 1}}\n'
+    text = (f"text{sign}label\n" if sign else "") + row.format("a") + "\n\n" + row.format("b") + "\n" + row.format("c")
+    train, test = (
+        commands.write(f"train.{kind}", row.format("text") + row.format("a")),
+        commands.write("test", text + "\n"),
+    )
+    header = [] if kind == "jsonl" else ["--no-header"]
+    columns = ["--text-columns", "1", "--label-column", "2"] if header else ["--text-columns", "text"]
+    options = [f"--from-{kind}", f"train={train}", f"test={test}", *header, *columns, "--labels", "1", "label"]
+    data = commands.ok("x", *options, "--strict")
+    first = 1 + len(header)
+    assert data.left_out("test") == [(first, first + 1), (first, first + 2), (first + 1, first + 4)]
+
+
 def test_rows_without_a_gold_label_keep_their_places(commands):
     header = "sentence1\tsentence2\tgold_label\n"
     for name in ("train", "dev", "test"):
@@ -93,9 +111,11 @@ def test_rows_without_a_gold_label_keep_their_places(commands):
 
 @pytest.mark.parametrize("kind", ["tsv", "csv"])
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
-def test_a_header_in_the_middle_of_joined_files(kind, bom, commands):
-    part = bom + b'"text",label\r\ngood,1\r\nbad,0\r\n'
-    path = commands.write(f"t.{kind}", 2 * (part if kind == "csv" else part.replace(b",", b"\t").replace(b'"', b"")))
+@pytest.mark.parametrize("again", [b'"text",label', b"Text, LABEL ", b"label,text"])
+def test_a_header_in_the_middle_of_joined_files(kind, bom, again, commands):
+    rows = b"\r\ngood,1\r\nbad,0\r\n"
+    text = bom + b'"text",label' + rows + bom + again + rows
+    path = commands.write(f"t.{kind}", text if kind == "csv" else text.replace(b",", b"\t").replace(b'"', b""))
     for split in ("train", "test"):
         own = [f"--from-{kind}", f"{split}={path}", "--text-columns", "text", "--labels", "0", "1"]
         assert f"t.{kind} line 4 is the header" in commands.fails("x", *own, "--skip-bad")

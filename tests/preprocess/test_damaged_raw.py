@@ -100,6 +100,26 @@ def test_records_with_other_types_of_values(name, commands):
     assert "val.jsonl line 1: not such a record (" in error
 
 
+LONG, PLACE = "a" * 300_000, {"start": 0, "end": 199_999}
+MULTIPLYING = {
+    "MultiRC": {
+        "passage": {"text": LONG, "questions": [{"question": "q", "answers": 9_000 * [{"text": "a", "label": 0}]}]}
+    },
+    "ReCoRD": {
+        "passage": {"text": LONG, "entities": [PLACE]},
+        "qas": [{"query": 9_000 * "@placeholder", "answers": []}],
+    },
+}
+
+
+@pytest.mark.parametrize("name", list(MULTIPLYING))
+def test_records_whose_parts_multiply(name, commands):
+    """Lines of under a mebibyte, of gigabytes of examples."""
+    commands.write(f"{name}/val.jsonl", json.dumps(MULTIPLYING[name]) + "\n")
+    error = commands.fails(name, "--raw", commands.raw, "--splits", "valid", "--strict")
+    assert "val.jsonl line 1: not such a record (" in error
+
+
 @pytest.mark.parametrize("kind", ["zip", "gz"])
 def test_archives_damaged_at_random(kind, commands):
     """Flips, cuts and zeroed blocks: an error, or the same texts."""

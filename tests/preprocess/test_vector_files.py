@@ -146,6 +146,7 @@ def test_words_with_spaces_are_passed_over(tmp_path):
         (cut_gz, "glove.tiny.3d.txt.gz cannot be read ("),
         (fewer_words, "index.parquet has 1 words, not one word for each of the 6 rows of emb.npy"),
         (numbers_as_words, "index.parquet has 0 columns of words, not one word for each of the 6 rows"),
+        (lambda folder: as_array(folder, ["a" * 100_000] * 6), "index.parquet has words of over 1024 bytes"),
         (flat_array, "emb.npy is float64 of shape (6,), not words x dimension of numbers"),
         (broken_array, "data cannot be read ("),
         (infinite_array, "emb.npy has a number that is not finite"),

@@ -17,7 +17,7 @@ from tests.preprocess.commands import Commands
 
 from .conftest import CASED, SENTENCES, UNCASED, write_lines
 from .test_sentencepiece import MODEL, field
-from .texts import TRICKY, XLMR_SPECIAL, complaint, ids_of, symbols_of
+from .texts import TRICKY, XLMR_SPECIAL, complaint, fingerprint_of, ids_of, symbols_of
 
 transformers = pytest.importorskip("transformers")
 
@@ -190,6 +190,8 @@ def test_dictionary_that_was_made_with_the_numbers_of_vocab_json(tmp_path):
 @pytest.mark.parametrize(
     ("bpe", "config", "named"),
     [
+        ("bert", {"extra_special_tokens": ["<e2>"]}, "<e2>"),
+        ("bert", {"never_split": ["the"]}, "never_split"),
         ("bert", {"tokenizer_class": "BertJapaneseTokenizer"}, "BertJapaneseTokenizer"),
         ("bert", {"word_tokenizer_type": "mecab"}, "mecab"),
         ("bert", {"subword_tokenizer_type": "sentencepiece"}, "sentencepiece"),
@@ -205,10 +207,66 @@ def test_settings_that_plain_files_do_not_follow(bpe, config, named, xlmr, tmp_p
     write_lines(tmp_path / "vocab.bpe", [])
     (tmp_path / MODEL).write_bytes((xlmr / MODEL).read_bytes())
     write_lines(tmp_path / "dict.txt", [f"{i} 1" for i in range(256)])
-    load_encoder(bpe, tmp_path)
+    older = load_encoder(bpe, tmp_path)
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
     with pytest.raises(InputError, match=named):
         load_encoder(bpe, tmp_path)
+    # what was trained on data of before is not lost
+    files = older.files[:-1] + ([tmp_path / "tokenizer_config.json"] if bpe == "bert" else [])
+    recorded = fingerprint_of(files)
+    assert load_encoder(bpe, tmp_path, recorded).fingerprint() == recorded
+
+
+def test_words_of_other_tokenizers(tmp_path):
+    """Where config.json alone names the tokenizer, and where settings stand beside a tokenizer.json of BERT's words."""
+    write_lines(tmp_path / "vocab.txt", CASED)
+    (tmp_path / "config.json").write_text(json.dumps({"tokenizer_class": "BertJapaneseTokenizer"}))
+    assert "BertJapaneseTokenizer" in complaint("bert", tmp_path)
+    bert(CASED, lower=False)(tmp_path).save_pretrained(tmp_path)
+    load_encoder("bert", tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"word_tokenizer_type": "mecab"}))
+    assert "mecab" in complaint("bert", tmp_path)
+
+
+def test_byte_level_bpe_with_special_tokens_of_bert(tmp_path):
+    """As convert_hf.py takes them, from plain files."""
+    model = json.loads(byte_level(SENTENCES * 20, ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"]).to_str())["model"]
+    (tmp_path / "vocab.json").write_text(json.dumps(model["vocab"]))
+    write_lines(tmp_path / "merges.txt", [" ".join(merge) for merge in model["merges"]])
+    write_lines(tmp_path / "dict.txt", [f"{number - 5} 1" for number in range(5, len(model["vocab"]))])
+    assert symbols_of(load_encoder("gpt2", tmp_path), "a") == [str(model["vocab"]["a"] - 5)]
+
+
+def test_a_bpe_over_characters_is_sentencepieces(tmp_path):
+    """Its dict.txt names the pieces."""
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    trainer = trainers.BpeTrainer(vocab_size=300, special_tokens=list(XLMR_SPECIAL), show_progress=False)
+    tokenizer.train_from_iterator(SENTENCES * 20, trainer)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    pieces = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().get)
+    write_lines(tmp_path / "dict.txt", [f"{piece} 1" for piece in pieces[len(XLMR_SPECIAL) :]])
+    number = {number: max(number - 1, 3) for number in range(len(pieces))}  # <mask> is not of dict.txt
+    tokenizer.encode_special_tokens = True
+    expected = [[number[i] for i in tokenizer.encode(line).ids] for line in LINES]
+    assert ids_of(load_encoder("sentencepiece", tmp_path), LINES) == expected
+    complaint("gpt2", tmp_path)
+
+
+def test_memory_and_time_of_a_strangers_tokenizer(tmp_path):
+    """Replacements in a file of 3 KB make a megabyte of each letter."""
+    tokenizer = bert(CASED, lower=False)(tmp_path).backend_tokenizer
+    for count, refused in ((2, False), (20, True)):
+        tokenizer.normalizer = normalizers.Sequence([normalizers.Replace("a", "aa")] * count)
+        tokenizer.save(str(tmp_path / "tokenizer.json"))
+        if refused:
+            assert "tokenizer.json" in complaint("bert", tmp_path)
+        else:
+            load_encoder("bert", tmp_path)
+    tokenizer.normalizer = None
+    tokenizer.model.max_input_chars_per_word = 10_000  # a word of so many takes 20 seconds
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    assert "max_input_chars_per_word" in complaint("bert", tmp_path)
 
 
 def test_what_a_lone_vocabulary_does_not_say(tmp_path, capsys):
@@ -222,3 +280,5 @@ def test_what_a_lone_vocabulary_does_not_say(tmp_path, capsys):
     commands.ok("mine", *columns, "--bpe", "bert")
     printed = capsys.readouterr().out
     assert "lower case, accents kept" in printed
+    older = load_encoder("bert", commands.vocab, fingerprint_of([commands.vocab / "vocab.txt"]))
+    assert symbols_of(older, "É") == ["e"]  # as data of before has it

@@ -14,7 +14,7 @@ from checkpoints.convert_hf import write_dictionary
 from preprocess.encoders import hugging_face, load_encoder
 
 from .conftest import CASED, UNCASED, write_lines
-from .texts import LITERAL_XLMR, TRICKY, complaint, ids_of, symbols_of
+from .texts import LITERAL_XLMR, TRICKY, complaint, fingerprint_of, ids_of, symbols_of
 
 transformers = pytest.importorskip("transformers")
 
@@ -164,11 +164,13 @@ def test_words_added_to_tokenizer_json_are_found_as_by_transformers(tmp_path):
     tokenizer.add_tokens(["<e1>"])
     tokenizer.add_special_tokens({"additional_special_tokens": ["<e2>"]})
     tokenizer.save_pretrained(tmp_path)
-    lines = ["the <e1> <e2> cat<e1>", "[SEP]"]
-    expected = [moved(tmp_path, transformers_ids(tokenizer, line)) for line in lines]
+    line = "the <e1> <e2> cat<e1>"
     encoder = load_encoder("bert", tmp_path)
-    assert ids_of(encoder, lines) == expected
-    assert symbols_of(encoder, lines[0]) == ["the", "<e1>", "<", "e", "##2", ">", "cat", "<e1>"]
+    assert ids_of(encoder, [line]) == [moved(tmp_path, tokenizer.encode(line, add_special_tokens=False))]
+    assert symbols_of(encoder, line) == ["the", "<e1>", "<e2>", "cat", "<e1>"]
+    assert ids_of(encoder, ["[SEP]"]) == [moved(tmp_path, transformers_ids(tokenizer, "[SEP]"))]
+    older = load_encoder("bert", tmp_path, fingerprint_of(encoder.files))  # which left special ones as text
+    assert symbols_of(older, line) == ["the", "<e1>", "<", "e", "##2", ">", "cat", "<e1>"]
 
 
 def test_added_word_that_is_special_to_fairseq(tmp_path):

@@ -29,6 +29,8 @@ def test_a_run_with_two_scores_is_told(tmp_path, capsys):
     assert [record["test"] for record in read_records(tmp_path)] == [71.2]
     said = "results.jsonl line 4: run a has test 71.2, and 71.0 above: the last line counts\n"
     assert capsys.readouterr().err.endswith(said)
+    append_record(tmp_path, {**done, "test": "\x1b[31m"})
+    assert read_records(tmp_path) and "\x1b" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("torn", [b'{"run": "b", "te', b'{"run": "b"', b"\x00\x00"])

@@ -11,8 +11,7 @@ from tests.warm import warm_python
 # Two threads that spin while they wait slow each other down on a busy machine; results are the same.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ["FAIRSEQ_IDPG_CACHE"] = "off"  # the user's own is none of the tests'
-if "PYTEST_XDIST_WORKER" in os.environ:  # each of several processes has a core
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 with contextlib.suppress(ImportError):  # the checks on a GPU's machine do without
     from hypothesis import settings

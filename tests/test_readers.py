@@ -30,7 +30,7 @@ import torch
 import yaml
 from fairseq import tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from checkpoints.convert_hf import convert as convert_hf
@@ -353,6 +353,8 @@ def expected(reader: str) -> str:
     piece=PIECES,
     value=st.sampled_from(STRANGE),
 )
+@example(file=0, how="flipped", at=-30, size=1, piece=b"", value=None)  # a digit in a note of a backbone
+@example(file=2, how="inserted", at=0, size=1, piece=b"\x80", value=None)  # a vocabulary that is not UTF-8
 def test_damage(reader, file, how, at, size, piece, value):
     whole = expected(reader)
     with tempfile.TemporaryDirectory() as place:

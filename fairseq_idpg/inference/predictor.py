@@ -91,7 +91,7 @@ class Predictor:
     ):
         self.model = model
         self.task = task
-        options: Any = OmegaConf.to_container(task.cfg)  # which are read faster than OmegaConf's
+        options: Any = OmegaConf.to_container(task.cfg, resolve=True)  # which are read faster than OmegaConf's
         self.options = SimpleNamespace(**options)
         self.record = record
         self.text = text

@@ -11,7 +11,7 @@ import enum
 import logging
 import math
 import reprlib
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
@@ -82,6 +82,7 @@ def buildable(state: Mapping[str, Any], what: str) -> Dict[str, Optional[Options
     seed = built["task"].get("seed")
     if seed is not None and not 0 <= seed <= LARGEST_SEED:
         raise InputError(f"{what} says --seed {shown(seed)}, and seeds go from 0 to 2^32 - 1: give another")
+    built["criterion"] = {**defaults(CRITERION_DATACLASS_REGISTRY[names["criterion"]]), **built["criterion"]}
     MODEL_REGISTRY[OUR_MODEL].check_size(built["model"], built["task"], state["model"], what)
     cfg: Dict[str, Any] = {
         **_parents(state),
@@ -173,6 +174,11 @@ def declared(config: type) -> Dict[str, Any]:
     return {f.name: Optional[f.type] if f.default is None else f.type for f in fields(config)}
 
 
+def defaults(config: type) -> Options:
+    """Return the default values of a dataclass: options that a file does not record refer to some."""
+    return {f.name: f.default for f in fields(config) if f.default is not MISSING}
+
+
 def _stock_types() -> Dict[str, Any]:
     """Those of fairseq's RoBERTa, which has a parser and an architecture instead of a dataclass."""
     parser, architecture = argparse.ArgumentParser(), argparse.Namespace()
@@ -247,7 +253,8 @@ def _parents(state: Mapping[str, Any]) -> Dict[str, Any]:
     saved = as_options(state.get("cfg"))
     for section in PARENTS:
         types, options = declared(sections[section]), as_options(saved.get(section))
-        cfg[section] = {name: value for name, value in options.items() if name in types and fits(value, types[name])}
+        fitting = {name: value for name, value in options.items() if name in types and fits(value, types[name])}
+        cfg[section] = {**defaults(sections[section]), **fitting}
         cfg[section].pop("user_dir", None)
     return cfg
 

@@ -3,7 +3,7 @@
 To see that a backbone is whole and finite, and to make the SHA-256 of its tensors, takes seconds at the size of
 RoBERTa-large. A note of both holds only for the file that was read: of the same path, inode, size and times of last
 change, and with the same checksums of its records in the directory of its zip archive. A note that says anything else,
-or cannot be read, counts as none.
+or does not fit its own checksum, is not used.
 
 The notes are in ``$XDG_CACHE_HOME/fairseq_idpg/backbones``, by default below ``~/.cache``. The environment variable
 FAIRSEQ_IDPG_CACHE names another folder in the place of ``fairseq_idpg``; ``FAIRSEQ_IDPG_CACHE=off``: none are made or
@@ -14,20 +14,19 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import stat
 import time
 import zipfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import Dict, Optional
 
 from preprocess.checksums import regular
 from preprocess.errors import InputError
 from preprocess.writing import write_text
 
 VARIABLE, OFF = "FAIRSEQ_IDPG_CACHE", "off"
-VERSION = 1  # raised when what is checked of a file, or what its digests are of, changes
+VERSION = 2  # raised when what is checked of a file, or what its digests are of, changes
 SETTLED = 2.0  # seconds: clocks of file systems are coarse, and a later change could have the same time
 LARGEST = 2**16  # bytes of a note
 
@@ -67,7 +66,7 @@ class KnownFile:
             return
         self.digests[of_what] = digest
         with contextlib.suppress(OSError, InputError):
-            write_text(note_of(folder, self.path), json.dumps({**asdict(self), "version": VERSION}))
+            write_text(note_of(folder, self.path), signed(json.dumps(asdict(self))))
 
 
 def recall(path: str) -> Optional[KnownFile]:
@@ -117,20 +116,20 @@ def notes_folder() -> Optional[Path]:
 
 
 def note_of(folder: Path, path: str) -> Path:
-    return folder / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:32]}.json"
+    return folder / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:32]}.note"
+
+
+def signed(fields: str) -> str:
+    """Return a note: its checksum, which covers the version too, and what it says."""
+    return f"{hashlib.sha256(f'{VERSION} {fields}'.encode()).hexdigest()} {fields}"
 
 
 def read_note(path: Path) -> Optional[KnownFile]:
-    """A note, or None: there is none, or what stands there is none of this version."""
+    """Return a note, or None if it is missing, damaged or from another version."""
     try:
         with open(regular(path), "rb") as file:
-            fields: Any = json.loads(file.read(LARGEST))
-        if fields.pop("version") != VERSION:
-            return None
-        note = KnownFile(**fields)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            note = file.read(LARGEST).decode()
+        fields = note.partition(" ")[2]
+        return KnownFile(**json.loads(fields)) if note == signed(fields) else None
+    except (OSError, ValueError):
         return None
-    kinds = {"path": str, "inode": int, "size": int, "changed": int, "entry_changed": int, "records": str}
-    whole = all(type(getattr(note, name)) is kind for name, kind in kinds.items()) and isinstance(note.digests, dict)
-    whole = whole and all(isinstance(it, str) and re.fullmatch("[0-9a-f]{64}", it) for it in note.digests.values())
-    return note if whole else None

@@ -142,7 +142,9 @@ def read_vocabulary_file(path: Path) -> Vocabulary:
     """Read a file of one of the names in READERS."""
     try:
         return READERS[path.name](path)
-    except (KeyError, TypeError, AttributeError, RuntimeError) as error:
+    except (LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
+        if isinstance(error, ValueError) and str(path.parent) in str(error):  # it names this file or one beside it
+            raise
         raise ValueError(f"{path}: not a vocabulary as expected: {error}") from error
 
 

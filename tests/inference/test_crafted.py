@@ -125,6 +125,18 @@ def test_a_folder_that_describes_more_than_it_holds(shared_copy, nothing_large):
         load(shared_copy, device="cpu")
 
 
+def without(option):
+    return lambda state: [section.pop(option, None) for section in state["cfg"].values() if isinstance(section, dict)]
+
+
+@pytest.mark.parametrize("option", ["regression_target", "classification_head_name", "seed"])
+def test_an_option_that_no_section_records(option, idpg, folders, tmp_path):
+    path = crafted(idpg("singles"), tmp_path / "x.pt", without(option))
+    whole, answer = (load(checkpoint, device="cpu").predict(["red"]) for checkpoint in (idpg("singles"), path))
+    assert answer == whole
+    predict_split(*load_on_folder(str(path), str(folders["singles"]), cpu=True), "valid")
+
+
 @pytest.mark.parametrize(
     ("section", "option", "value"),
     [("task", "update_freq", [1] * 10**6), ("model", "prompt_layers", "1," * 10**6), ("model", "method", "a" * 10**6)],

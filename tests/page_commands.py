@@ -8,6 +8,7 @@ import os
 import re
 import runpy
 import shutil
+import signal
 import subprocess
 import sys
 from argparse import ArgumentParser
@@ -174,9 +175,11 @@ def parse(words: list[str], variables: dict[str, str], monkeypatch) -> None:
         patch.syspath_prepend(str(ROOT / "benchmarks"))  # as the interpreter does
         module = words[0] == "-m"
         patch.setattr(sys, "argv", [*words[module:], *(added or [])])
+        before = signal.getsignal(signal.SIGTERM)
         with contextlib.suppress(Parsed):
             if module:
                 runpy.run_module(words[1], run_name="__main__", alter_sys=True)
             else:
                 runpy.run_path(words[0], run_name="__main__")
             assert added is not None, f"{words} did not parse its arguments"
+        signal.signal(signal.SIGTERM, before)

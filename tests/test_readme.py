@@ -1,4 +1,4 @@
-"""The pages: their tables are the program's, their commands run, the files that they name are there."""
+"""The pages: their tables are the program's, README's commands run, those of others are parsed, named files exist."""
 
 from __future__ import annotations
 
@@ -118,7 +118,8 @@ def test_versions_are_those_that_the_tests_run_on():
     assert running in " ".join(README.split())
     packaged = (ROOT / "setup.py").read_text(encoding="utf-8")
     assert f'python_requires=">={allowed[1]}"' in packaged and f'"torch>={allowed[2]}"' in packaged
-    assert f'"fairseq-fixed=={allowed[3]}"' in packaged and version("fairseq-fixed") == allowed[3]
+    pinned = (ROOT / "run_scripts" / "requirements.txt").read_text(encoding="utf-8")
+    assert f"fairseq-fixed=={allowed[3]}\n" in pinned and version("fairseq-fixed") == allowed[3]
     assert f"(3, {allowed[1].split('.')[1]})" in (ROOT / "run_scripts" / "setup_env.sh").read_text(encoding="utf-8")
 
 

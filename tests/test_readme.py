@@ -1,4 +1,4 @@
-"""The pages: their tables are the program's, their commands run, the files that they name are there."""
+"""The pages: their tables are the program's, README's commands run, those of others are parsed, named files exist."""
 
 from __future__ import annotations
 
@@ -39,6 +39,10 @@ PAGES = {
     )
 }
 README = PAGES["README.md"]
+PARSED = (
+    *(f"{folder}/README.md" for folder in ("preprocess", "checkpoints", "run_scripts", "benchmarks")),
+    *("fairseq_idpg/PAPER.md", "run_scripts/RESULTS.md"),
+)
 
 
 def between(marker: str, page: str) -> str:
@@ -114,14 +118,13 @@ def test_versions_are_those_that_the_tests_run_on():
     assert running in " ".join(README.split())
     packaged = (ROOT / "setup.py").read_text(encoding="utf-8")
     assert f'python_requires=">={allowed[1]}"' in packaged and f'"torch>={allowed[2]}"' in packaged
-    assert f'"fairseq-fixed=={allowed[3]}"' in packaged and version("fairseq-fixed") == allowed[3]
+    pinned = (ROOT / "run_scripts" / "requirements.txt").read_text(encoding="utf-8")
+    assert f"fairseq-fixed=={allowed[3]}\n" in pinned and version("fairseq-fixed") == allowed[3]
     assert f"(3, {allowed[1].split('.')[1]})" in (ROOT / "run_scripts" / "setup_env.sh").read_text(encoding="utf-8")
 
 
-def test_every_page_with_commands_is_executed():
-    tested = {"README.md", "CONTRIBUTING.md", "fairseq_idpg/PAPER.md", "run_scripts/RESULTS.md"}
-    tested |= {f"{folder}/README.md" for folder in ("preprocess", "checkpoints", "run_scripts", "benchmarks")}
-    assert {page for page, text in PAGES.items() if commands(text)} == tested
+def test_every_page_with_commands_is_tested():
+    assert {page for page, text in PAGES.items() if commands(text)} == {"README.md", "CONTRIBUTING.md", *PARSED}
     assert not [page for page, text in PAGES.items() if re.search(r"^    (python|bash|fairseq-)", text, re.MULTILINE)]
 
 
@@ -172,45 +175,21 @@ def test_readme(quickstart, tmp_path):
 
 
 def test_contributing():
-    for output in run_page(PAGES["CONTRIBUTING.md"], ROOT).values():
-        assert re.search(r"\d+ (passed|tests collected)|/\d+ tests collected", output)
+    """Its commands find tests; one process imports what they all need."""
+    calls = [command.removeprefix("python -m pytest ").split() for command in commands(PAGES["CONTRIBUTING.md"])]
+    code = f"import pytest; print([int(pytest.main([*words, '--collect-only', '-q'])) for words in {calls}])"
+    said = shell(f"python -c {shlex.quote(code)}", ROOT)
+    assert said.splitlines().count("[0, 0, 0]") == 1 and len(calls) == 3
 
 
-def test_the_page_of_the_paper(tmp_path):
-    page_commands.of_paper(tmp_path)
-    run_page(PAGES["fairseq_idpg/PAPER.md"], tmp_path)
-    assert (tmp_path / "DST.pt").is_file()
-
-
-def test_the_page_of_checkpoints(tmp_path):
-    page_commands.of_checkpoints(tmp_path)
-    fetched, converted = run_page(PAGES["checkpoints/README.md"], tmp_path).values()
-    assert "is already there" in fetched
-    assert "largest difference from transformers" in converted and (tmp_path / "DST" / "model.pt").is_file()
-
-
-def test_the_page_of_preprocess(python, tmp_path):
-    page_commands.of_preprocess(tmp_path)
-    *_, speed = run_page(PAGES["preprocess/README.md"], tmp_path, python=python).values()
-    assert len(list((tmp_path / "few").iterdir())) == 15
-    assert (tmp_path / "data" / "RTE-bin" / "glove" / "train.npy").is_file()
-    assert "files equal byte for byte" in speed
-
-
-def test_the_page_of_benchmarks(quickstart, python, tmp_path):
-    page_commands.of_benchmarks(tmp_path, quickstart)
-    said = run_page(PAGES["benchmarks/README.md"], tmp_path, python=python)
-    assert len(said) == 9 and (tmp_path / "scaling.png").is_file() and (tmp_path / "gpu" / "summary.txt").is_file()
-
-
-def test_the_pages_of_run_scripts(quickstart, python, tmp_path):
-    """That of results makes the data of short examples."""
-    page_commands.of_run_scripts(tmp_path, quickstart)
-    said = {page: run_page(PAGES[f"run_scripts/{page}.md"], tmp_path, python=python) for page in ("RESULTS", "README")}
-    assert (tmp_path / "checkpoints" / "mnli-0.pt").is_file()
-    assert "m-idpg-phm & ours" in (tmp_path / "table1.tex").read_text(encoding="utf-8")
-    assert (tmp_path / "figure7.png").is_file() and (tmp_path / "cosine.png").is_file()
-    smoke = [json.loads(line) for line in (tmp_path / "results" / "smoke" / "results.jsonl").read_text().splitlines()]
-    assert [run["status"] for run in smoke] == ["done"] * 3
-    for page, dry_runs in (("RESULTS", 8), ("README", 6)):
-        assert sum("runs are missing in" in output for output in said[page].values()) == dry_runs
+@pytest.mark.parametrize("page", PARSED)
+def test_the_commands_of_a_page_are_parsed(page, tmp_path, monkeypatch):
+    page_commands.named_files(tmp_path)
+    calls = page_commands.python_calls(PAGES[page], tmp_path)
+    assert len(calls) >= len([command for command in commands(PAGES[page]) if "python " in command])
+    monkeypatch.chdir(tmp_path)
+    for words, variables in calls:
+        try:
+            page_commands.parse(words, variables, monkeypatch)
+        except SystemExit as ended:
+            pytest.fail(f"{words}: {ended}")

@@ -23,7 +23,10 @@ def warm_python(folder: Path) -> Iterator[Path]:
     python.write_text("#!/bin/sh\nexec " + " ".join(f"'{part}'" for part in client) + ' "$@"\n')
     python.chmod(0o755)
     for tool in Path(sys.executable).parent.glob("fairseq-*"):
-        (folder / tool.name).symlink_to(tool)
+        (folder / tool.name).write_text(
+            f"#!/bin/sh\nexec '{python}' -m {tool.name.replace('fairseq-', 'fairseq_cli.')} \"$@\"\n"
+        )
+        (folder / tool.name).chmod(0o755)
     command = [sys.executable, "-m", "tests.warm.server", str(address), str(python)]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout.readline() == "ready\n"

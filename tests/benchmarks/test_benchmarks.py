@@ -1,0 +1,288 @@
+"""Each command of benchmarks/ once, on tiny models: its table has the rows and ratios that its page shows."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import torch
+
+from checkpoints.convert_hf import convert
+from fairseq_idpg.count import backbone_sizes, method_of, own_parameters
+from fairseq_idpg.inference.int8 import multiplies_exactly
+from fairseq_idpg.methods.registry import PRESETS
+from run_scripts.sweep.__main__ import main as sweep
+from tests.checkpoints import hf_folders
+from tests.folders import ROOT, SIZE, write_backbone, write_folder
+from tests.helpers import TINY, model_args
+from tests.inference.saved import write_checkpoint
+from tests.preprocess.commands import run as preprocess
+from tests.preprocess.commands import write_vocab
+
+SCRIPTS = ROOT / "benchmarks"
+sys.path.append(str(SCRIPTS))  # they import each other by name
+PAGE = (SCRIPTS / "README.md").read_text(encoding="utf-8")
+STEP = ["--layers", 1, "--width", 32, "--ffn", 64, "--batch", 4, "--steps", 2, "--rounds", 1]
+METHODS = {"head-only": 0, "m-idpg-dnn": 3, "prompt-tuning": 3}  # of the tiny quick start, and their prompt lengths
+TIMED = [*METHODS, *(f"{name}, int8" for name in METHODS if multiplies_exactly())]
+
+
+@pytest.fixture
+def benchmark(python, monkeypatch, capsys):
+    """Runs a script of benchmarks/ in this process, its child processes with the warm python; returns its output."""
+
+    def run(script: str, *words: object) -> str:
+        monkeypatch.setattr(sys, "executable", str(python))
+        monkeypatch.setattr(sys, "argv", [script, *map(str, words)])
+        import_module(script).main()
+        return capsys.readouterr().out
+
+    return run
+
+
+def page_table(marker: str) -> list[str]:
+    """The blocks of one of the page's tables."""
+    return re.search(rf"<!-- {marker} table -->\n```text\n(.*?)```\n", PAGE, re.DOTALL).group(1).strip().split("\n\n")
+
+
+def cells(block: str) -> list[list[str]]:
+    """The cells of each line, which are two spaces or more apart."""
+    return [re.split(r" {2,}", line.strip()) for line in block.splitlines()]
+
+
+def test_step_time(benchmark, tmp_path):
+    names = ["m-idpg-phm", "m-idpg-phm-cached", "m-idpg-phm-grouped", "prompt-tuning", "fine-tuning", "floor"]
+    said = benchmark("step_time", *STEP, "--no-peers", "--json", tmp_path / "figures.json", "--cases", *names)
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    block = next(block for block in said.split("\n\n") if block.startswith("case "))
+    table = {name: row for name, *row in (line.split() for line in block.splitlines()[1:])}
+    assert set(table) == set(figures) == set(names)
+    assert table["prompt-tuning"][1] == table["floor"][2] == "1.00"
+    sizes = {"encoder_layers": 1, "encoder_embed_dim": 32, "encoder_ffn_embed_dim": 64, "max_positions": 512}
+    for name, found in figures.items():
+        ratios = [f"{found['median_s'] / figures[of]['median_s']:.2f}" for of in ("prompt-tuning", "floor")]
+        assert table[name][:4] == [f"{found['median_s']:.4f}", *ratios, f"{found['peak_mib']:,.0f}"]
+        trained = 0
+        if name != "floor":
+            args = model_args(method=re.sub("-(cached|grouped)$", "", name), **sizes)
+            trained = sum(backbone_sizes(args).values()) if name == "fine-tuning" else own_parameters(method_of(args))
+        assert found["trainable"] == trained and table[name][6] == f"{trained:,}", name
+    assert len({found["examples"] for found in figures.values()}) == 1  # all cases see the same
+    assert len({found["batches"] for name, found in figures.items() if "grouped" not in name}) == 1
+    assert set(benchmark("step_time", "--list").split()) >= PRESETS.keys() | {
+        row[0] for row in cells(page_table("step")[0])[2:]
+    }
+    (target,) = re.findall(r"^peak of m-idpg-phm <= 0.60 x fine-tuning +([\d.]+) ", said, re.MULTILINE)
+    assert target == f"{figures['m-idpg-phm']['peak_mib'] / figures['fine-tuning']['peak_mib']:.3f}"
+
+
+def test_scaling(benchmark, tmp_path):
+    file, axes = tmp_path / "figures.json", ["--axes", "layers=1,2", "batch=4"]
+    said = benchmark("scaling", *STEP, *axes, "--cases", "prompt-tuning", "--json", file)
+    saved = json.loads(file.read_text())["axes"]
+    found = [point["cases"]["prompt-tuning"] for point in saved["layers"]]
+    assert saved["batch"][0]["cases"]["prompt-tuning"] == found[0]  # one point of both axes, measured once
+    lines = [line.split() for line in said[said.index("depth (layers)") :].splitlines()[:4]]
+    assert lines[0][2:] == ["1", "2"] and lines[1][2:] == [f"{each['median_s']:.4f}" for each in found]
+    assert lines[3][3:] == [f"{each['peak_mib']:,.0f}" for each in found]
+    pytest.importorskip("matplotlib")
+    benchmark("scaling", "--read", file, "--plot", tmp_path / "figure.svg")
+    assert ">batch size (sentences)</text>" in (tmp_path / "figure.svg").read_text(encoding="utf-8")
+
+
+def test_epoch(benchmark, tmp_path):
+    data = write_folder(tmp_path / "single-bin", pairs=False, splits={"train": 44, "valid": 5, "test": 13})
+    words = [data, "--backbone", write_backbone(tmp_path / "model.pt", max_positions=512), "--arch", "roberta_idpg"]
+    words += ["--methods", "m-idpg-phm", "prompt-tuning", "--cpu", "--rounds", 1, "--updates", 2]
+    said = benchmark("epoch", *words, "--json", tmp_path / "figures.json", "--options", *SIZE)
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert list(figures) == ["epoch", "padding", "prediction", "checkpoint"]
+    tables = [{line.split()[0]: line.split()[1:] for line in block.splitlines()} for block in said.split("\n\n")[-4:]]
+    for found, table in zip(figures.values(), tables):
+        assert found and set(found) <= set(table)
+    cases, checkpoints = figures["epoch"], figures["checkpoint"]
+    for found in cases.values():
+        assert (found["updates"], found["updates_per_epoch"], found["examples"]) == (2, 3, 44)
+        assert found["epoch_s"] == pytest.approx(found["fill_s"] + found["first_update_s"] + 2 * found["update_s"])
+    assert [name for name in cases if "filled_beforehand_s" in cases[name]] == ["m-idpg-phm-cache-warm"]
+    own, reference = cases["m-idpg-phm"], cases["prompt-tuning"]
+    assert tables[0]["m-idpg-phm"][2] == f"{own['epoch_s'] / reference['epoch_s']:.2f}"
+    for method, found in figures["padding"].items():
+        assert 0 <= found["padding_grouped"] < found["padding"] < 1
+        assert tables[1][method][-1] == f"{cases[f'{method}-grouped']['update_s'] / cases[method]['update_s']:.2f}"
+    assert {(found["split"], found["examples"]) for found in figures["prediction"].values()} == {("test", 13)}
+    sizes = [checkpoints[f"m-idpg-phm{name}"]["bytes"] for name in ("-no-optimizer-state", "", "-full-model")]
+    assert sizes == sorted(sizes) and tables[3]["m-idpg-phm"][0] == f"{sizes[1]:,}"
+
+
+def test_startup(benchmark, tmp_path):
+    words = ["--size", "tiny", "--cases", "load", "--work", tmp_path, "--json", tmp_path / "figures.json"]
+    table, page = (cells(text)[1:] for text in (benchmark("startup", *words), page_table("startup")[0]))
+    assert table[0] == page[0] and [row[:-4] for row in table[1:]] == [row[:-4] for row in page[7:]]
+    rounds = json.loads((tmp_path / "figures.json").read_text())["load"]
+    seconds = [rounds[way][0]["wall"] for way in ("before", "first", "now")]
+    assert [row[-4:-2] for row in table[1:]] == [[f"{s:.2f}", f"{s / seconds[0]:.2f}"] for s in seconds]
+    startup = import_module("startup")
+    world = startup.World(tmp_path, startup.SIZES["tiny"], "m-idpg-phm")
+    sweep([*world.sweep()[3:], "--dry-run"])  # its processes would take longer
+
+
+@pytest.fixture(scope="module")
+def quickstart(tmp_path_factory) -> Path:
+    """What a quick start leaves, with random labels and checkpoints that are not trained."""
+    folder, draw = tmp_path_factory.mktemp("quickstart"), random.Random(0)
+    sizes = {"hidden_size": TINY["encoder_embed_dim"], "intermediate_size": TINY["encoder_ffn_embed_dim"]}
+    sizes.update(num_hidden_layers=TINY["encoder_layers"], max_position_embeddings=TINY["max_positions"])
+    hf_folders.build(folder / "minilm-hf", "bert", kind="Model", **sizes)
+    convert(folder / "minilm-hf", folder / "backbone")
+    (folder / "reviews").mkdir()
+    files = {split: folder / "reviews" / f"{split}.tsv" for split in ("train", "valid", "test")}
+    for file in files.values():
+        texts = (" ".join(draw.choices("the a cat dog in then rain".split(), k=draw.randint(1, 9))) for _ in range(10))
+        file.write_text("".join(f"{draw.randrange(2)}\t{text}\n" for text in texts))
+    columns = ["--no-header", "--text-columns", "2", "--label-column", "1", "--labels", "0", "1"]
+    encoder = ["--bpe", "bert", "--vocab", str(folder / "minilm-hf"), "--out", str(folder)]
+    sources = [f"{split}={file}" for split, file in files.items()]
+    assert preprocess(["reviews", "--from-tsv", *sources, *columns, *encoder]) == 0
+    for name, length in METHODS.items():
+        options = ["--method", name, "--layer-norm-eps", 1e-12, *(["--prompt-length", length] if length else [])]
+        path = folder / "runs" / name / "checkpoint_best.pt"
+        write_checkpoint(path, folder / "reviews-bin", folder / "backbone" / "model.pt", *options)
+    return folder
+
+
+FEW = ["--sentences", 6, "--singles", 2, "--tasks", 2, "--batch-size", 4, "--rounds", 1, "--connections", 3]
+
+
+def test_predict_speed(benchmark, quickstart, tmp_path):
+    said = benchmark("predict_speed", quickstart, *FEW, "--json", tmp_path / "figures.json")
+    blocks = json.loads((tmp_path / "figures.json").read_text())["blocks"]
+    page, printed = page_table("predict")[1:], said.split("\n\n")[1:5]
+    assert len(blocks) == len(page) == len(printed)
+    for shown, block, (title, cases) in zip(page, printed, blocks.items()):
+        head, *rows = cells(block)
+        assert head == [title, *cells(shown)[0][1:]]  # the columns of the page
+        peers = [name for name, *_ in rows if name.startswith("pipeline")]
+        assert [name for name, *_ in rows] == [*peers, *TIMED] == [case["name"] for case in cases]
+        seconds = {case["name"]: case["rounds"][0] for case in cases}
+        for case, (name, speed, *shares) in zip(cases, rows):
+            assert speed == f"{case['answers'] / seconds[name]:.1f}"
+            assert shares[: len(peers)] == [f"{seconds[peer] / seconds[name]:.2f}" for peer in peers]
+
+
+def test_predict_speed_compares_no_other_model(benchmark, quickstart, tmp_path):
+    for name in ("minilm-hf", "reviews"):
+        (tmp_path / name).symlink_to(quickstart / name)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "head-only").symlink_to(quickstart / "runs" / "prompt-tuning")
+    with pytest.raises(SystemExit, match="^error: .*head-only.*differ"):
+        benchmark("predict_speed", tmp_path, *FEW)
+
+
+def test_many_tasks(benchmark, quickstart, tmp_path):
+    (tmp_path / "text").write_text("the cat\n" * 10)
+    words = ["--tasks", 2, "--rounds", 1, "--text", tmp_path / "text"]
+    said = benchmark("many_tasks", quickstart / "runs" / "m-idpg-dnn" / "checkpoint_best.pt", *words)
+    assert said.startswith("2 tasks, 10 sentences") and "target 0.825" in said  # 1.1 x (1 + 2) / (2 x 2)
+
+
+def test_preprocess_time(benchmark, tmp_path):
+    (tmp_path / "text").write_text("a line\nanother\n" * 20)
+    said = benchmark("preprocess_time", "--file", tmp_path / "text", "--rounds", 1, "--vocab", write_vocab(tmp_path))
+    assert said.startswith("40 lines") and "files equal byte for byte" in said
+
+
+def gpu(*words: str, **variables: object) -> subprocess.CompletedProcess:
+    own = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    environment = {**own, **{name: str(value) for name, value in variables.items()}}
+    command = ["bash", str(SCRIPTS / "gpu.sh"), *words]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+
+
+def test_gpu_goes_on_and_reports_every_part(python, tmp_path):
+    """After --limit seconds it ends; the same command runs the parts that are left."""
+    usual = {"PYTHON": python, "DEVICE": "cpu", "SIZE": "tiny", "CASES": "floor lora", "OUT": tmp_path / "out"}
+    usual.update(PARTS="environment agree inspect steps predict sizes", LENGTHS="8 16", DTYPES="bfloat16")
+    words = ["--threads", "1", "--rounds", "1", "--steps", "1"]
+    assert gpu("--limit", "0.001", *words, **usual).returncode == 0
+    parts = json.loads((tmp_path / "out" / "report.json").read_text())["parts"]
+    assert not [name for name, part in parts.items() if "found" in part]
+    done = gpu(*words, **usual)
+    assert done.returncode == 0, done.stdout + done.stderr
+    parts = json.loads((tmp_path / "out" / "report.json").read_text())["parts"]
+    assert [part["kind"] for part in parts.values()] == [*usual["PARTS"].split(), "sizes"]
+    assert parts["agree-float32"]["found"]["lora"] == {"loss": 0.0, "gradient": 0.0}
+    summary = (tmp_path / "out" / "summary.txt").read_text(encoding="utf-8")
+    rows = [line.split()[:4] for line in summary.splitlines() if line.startswith("bfloat16")]
+    assert done.stdout.endswith(summary)
+    assert rows == [["bfloat16", "2", length, case] for length in ("8", "16") for case in ("lora", "floor")]
+    (row,) = re.findall(r"^\| lora \|.*$", (tmp_path / "out" / "report.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert row.split(" | ")[6] == f"{parts['steps-bfloat16-1']['found']['lora']['trainable']:,}"
+
+
+def test_gpu_refuses_before_it_makes_anything(tmp_path):
+    for name, body in {"nvidia-smi": "exit 9", "python": f'exec {sys.executable} -I -S "$@"'}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    bare, path = tmp_path / "python", f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    refused = {f"PYTHON={bare}": {"PYTHON": bare}, "nvidia-smi": {"PATH": path}}
+    if not torch.cuda.is_available():
+        refused["--device cuda"] = {"PYTHON": sys.executable}
+    for named, variables in refused.items():
+        done = gpu(OUT=tmp_path / "out", **variables)
+        assert done.returncode == 1 and done.stderr.startswith(f"error: {named}") and done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+EPOCH = ["{single}", "--backbone", "{model}", "--methods", "head-only"]
+NOWHERE = ["--json", "/nowhere/figures.json"]
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "named"),
+    [
+        ("step_time", ["--cases", "prompt-tunning"], "--cases prompt-tunning is unknown: did you mean prompt-tuning"),
+        ("step_time", ["--layers", "0"], "--layers 0"),
+        ("step_time", ["--width", "30"], "--width 30"),
+        ("step_time", ["--clock", "cpu", "--device", "cuda"], "--clock cpu"),
+        ("step_time", ["--cases", "peft-lora", "--no-peers"], "--no-peers"),
+        ("step_time", ["--no-peers", *NOWHERE], "--json /nowhere/figures.json"),
+        ("scaling", ["--axes", "depth"], "--axes depth"),
+        ("scaling", ["--axes", "layers=two"], "--axes layers=two"),
+        ("scaling", ["--plot", "figure.gif"], "--plot figure.gif"),
+        ("scaling", ["--read", "{text}"], "--read {text}"),
+        ("epoch", [*EPOCH, "--updates", "1"], "--updates 1"),
+        ("epoch", [*EPOCH, "--backbone", "nowhere.pt"], "--backbone nowhere.pt"),
+        ("epoch", [*EPOCH, "--split", "test"], "{single} has no split test"),
+        ("epoch", ["{text}", *EPOCH[1:]], "{text} is not a binarized folder"),
+        ("epoch", [*EPOCH, "--cpu", "--options", "--dropout", "2"], "head-only on {single} failed: fairseq_idpg: "),
+        ("predict_speed", ["{folder}", "--rounds", "0"], "--rounds 0"),
+        ("predict_speed", ["{folder}"], "{folder}/reviews/test.tsv"),
+        ("many_tasks", ["x.pt", "--text", "none.txt"], "--text none.txt"),
+        ("preprocess_time", ["--file", "none"], "none does not exist"),
+        ("preprocess_time", ["--file", "{latin}"], "{latin} line 1"),
+        ("preprocess_time", ["--vocab", "none"], "none/encoder.json"),
+        ("gpu.campaign", ["--limit", "0"], "--limit 0"),
+    ],
+)
+def test_refused_in_one_line(benchmark, tmp_path, monkeypatch, script, words, named):
+    paths = {name: tmp_path / name for name in ("text", "latin", "model", "single", "folder")}
+    paths["text"].write_text("{}")
+    paths["latin"].write_bytes(b"caf\xe9\n")
+    if script == "epoch":
+        write_folder(paths["single"], splits={"train": 12, "valid": 3})
+        write_backbone(paths["model"], max_positions=512)
+    monkeypatch.chdir(tmp_path)
+    before = set(tmp_path.iterdir())
+    with pytest.raises(SystemExit) as ended:
+        benchmark(script, *(word.format(**paths) for word in words))
+    said = str(ended.value)
+    assert said.startswith("error: ") and named.format(**paths) in said and "\n" not in said
+    assert set(tmp_path.iterdir()) == before

@@ -21,7 +21,7 @@ with contextlib.suppress(ImportError):  # the checks on a GPU's machine do witho
 
 HERE = Path(__file__).parent
 QUICK = {"backbone", "criterions", "golden", "methods", "models", "optim", "representations", "tasks"}
-LONGEST = {"test_readme.py", "test_real.py"}
+LONGEST = {"test_benchmarks.py", "test_readme.py", "test_real.py"}
 STARTS_PROCESSES = {"train", "validate", "run", "subprocess"}
 
 

@@ -30,9 +30,3 @@ def test_a_class_that_looks_like_a_hidden_label(commands):
     path, other = commands.write("x.tsv", "t\tlabel\na\t1\nb\t-1\n"), commands.write("y.tsv", "t\tlabel\nc\t-1\n")
     data = commands.ok("x", "--from-tsv", f"train={path}", f"test={other}", "--text-columns", "t")
     assert commands.labels(data, "test") == ["-1"]
-
-
-def test_labels_of_which_some_are_hidden(commands):
-    path, some = commands.write("x.tsv", "t\tlabel\na\t1\n"), commands.write("y.tsv", "t\tlabel\nb\t1\nc\t-1\n")
-    said = commands.fails("x", "--from-tsv", f"train={path}", f"test={some}", "--text-columns", "t")
-    assert "y.tsv line 3: label '-1' is unknown (known: 1): correct it" in said

@@ -110,22 +110,6 @@ def test_numbers_of_super_glue_that_two_records_have(name, commands):
     assert data.numbers("test") == numbers and said in commands.capsys.readouterr().out
 
 
-def test_numbers_in_some_lines_only(commands):
-    commands.write(
-        "CB/test.jsonl", '{"premise": "P", "hypothesis": "H", "idx": 0}\n{"premise": "P", "hypothesis": "H"}'
-    )
-    assert "CB/test.jsonl has a number in some lines only" in commands.fails(
-        "CB", "--raw", commands.raw, "--splits", "test"
-    )
-
-
-@pytest.mark.parametrize("idx", ['"one"', "-1", "1.5", "true", "[0]"])
-def test_numbers_that_are_none(idx, commands):
-    commands.write("CB/test.jsonl", f'{{"premise": "P", "hypothesis": "H", "idx": {idx}}}\n')
-    error = commands.fails("CB", "--raw", commands.raw, "--splits", "test", "--strict")
-    assert "CB/test.jsonl line 1: not such a record (idx " in error
-
-
 def test_a_damaged_file_of_numbers(commands):
     commands.write("RTE/test.tsv", "index\tsentence1\tsentence2\n7\tA\tB\n")
     data = commands.ok("RTE", "--raw", commands.raw, "--splits", "test")

@@ -46,8 +46,7 @@ def test_a_folder_that_holds_anything_else_is_not_replaced(commands, options):
     for own in ("thesis.txt", "model.bin", "input0/train.tsv", "glove/vectors.txt"):
         (file := data.path / own).parent.mkdir(exist_ok=True)
         file.write_text("mine")
-        said = f"{data.path} is there already, and {own} in it would be lost: move that elsewhere, or this folder"
-        assert commands.run(*given, *options) == 1 and said in commands.capsys.readouterr().err
+        assert commands.run(*given, *options) == 1 and f" {own} " in commands.capsys.readouterr().err
         assert file.read_text() == "mine"
         file.unlink()
     (data.path / "glove" / "glove.json").write_text("{}")
@@ -69,22 +68,6 @@ def test_csv_fields_behind_a_space(commands):
     path = commands.write("y.csv", '1, "one, two"\n0, "three, four"\n')
     data = commands.ok("y", "--from-csv", f"train={path}", "--no-header", "--text-columns", "2", "--label-column", "1")
     assert commands.texts(data, "train") == ["one, two", "three, four"]
-
-
-@pytest.mark.parametrize(("kind", "sign"), [("csv", ";"), ("csv", "\t"), ("tsv", ",")])
-def test_columns_with_another_sign_between_them(commands, kind, sign):
-    path = commands.write(f"x.{kind}", f"\ufefftext{sign}label\r\none{sign}1\r\n")
-    said = commands.fails("x", f"--from-{kind}", f"train={path}", "--text-columns", "text")
-    assert said.endswith("; separate its columns with tabs for tsv, with commas for csv\n")
-    said = commands.fails("x", f"--from-{kind}", f"train={path}", "--text-columns", "t2")
-    assert said.endswith("; name columns of the file\n")
-
-
-@pytest.mark.parametrize("indent", [None, 1])
-def test_a_list_for_json_lines(commands, indent):
-    path = commands.write("x.json", json.dumps([{"text": "a", "label": 1}], indent=indent))
-    said = commands.fails("x", "--from-jsonl", f"train={path}", "--text-columns", "text")
-    assert f"{path} is one JSON list: write an object in each line" in said
 
 
 def test_columns_by_number_and_gzip(commands):
@@ -115,21 +98,6 @@ def test_a_column_that_a_header_has_twice(commands, kind, sign):
     assert f"{path} has two columns id: " in commands.fails("x", *files, "label", "--text-columns", "id")
     path = commands.write(f"x.{kind}", "text,label,id,id\nA,1,1,1\nC,0,2,2\n".replace(",", sign))
     assert commands.texts(commands.ok("x", *files, "label", "--text-columns", "text"), "train") == ["A", "C"]
-
-
-@pytest.mark.parametrize("columns", [["--text-columns", "label"], ["--no-header", "--text-columns", "1", "02"]])
-def test_the_labels_for_a_text(commands, columns):
-    path = commands.write("x.tsv", "text\tlabel\nA\t1\nC\t0\n")
-    label = ["--label-column", "2"] if "--no-header" in columns else []
-    said = commands.fails("x", "--from-tsv", f"train={path}", *columns, *label)
-    assert "is the column of the labels, which a model would read: name the text's" in said
-
-
-def test_columns_that_no_row_has(commands):
-    path = commands.write("x.tsv", "good\t1\nbad\t0\n")
-    options = ["--no-header", "--text-columns", "1", "--label-column", "3"]
-    said = commands.fails("x", "--from-tsv", f"train={path}", *options)
-    assert f"{path} has no examples, and line 1 is none: 2 fields instead of 3: name the right file, or leave" in said
 
 
 def test_jsonl(commands):
@@ -204,21 +172,9 @@ def test_efl_with_a_description_of_every_class(commands, monkeypatch):
     assert commands.labels(data, "train") == ["not_entailment", "entailment", "not_entailment"]
 
 
-def test_efl_of_labels_that_are_no_class(commands):
-    for file in ("train.csv", "test.csv"):
-        commands.write(f"cr/{file}", "1,nice\n5,bad\n")
-    assert "line 2: label '5' is unknown (known: 1, 0): correct it" in commands.fails(
-        "CR", "--raw", commands.raw, "--efl"
-    )
-    path = commands.write("x.csv", "text,label\nfine,1\n")
-    own = ("CR", "--from-csv", f"train={path}", "--text-columns", "text", "--efl")
-    assert "--efl: the classes of CR are not known: give --labels" in commands.fails(*own)
-
-
 def test_scores_have_six_digits_as_in_the_published_folders(commands):
     path = commands.write("x.tsv", "t\tlabel\na\t2.33333333333333\nb\t4.75\n")
     own = ("x", "--from-tsv", f"train={path}", "--text-columns", "t", "--regression")
-    assert "--regression inf: give a positive scale" in commands.fails(*own, "inf")
     assert commands.ok(*own, "5").targets("train") == ["0.466667", "0.95"]
 
 
@@ -231,19 +187,6 @@ def test_scores_that_lie_close_together_stay_apart(commands):
     assert commands.ok("y", "--from-tsv", f"train={path}", "--text-columns", "t", "--regression").targets("train") == (
         ["0.333333"] * 2
     )
-
-
-def test_labels_without_a_training_split_that_names_them(commands):
-    path = commands.write("x.tsv", "t\tlabel\nfine\ta\n")
-    own = ("x", "--from-tsv", f"test={path}", "--text-columns", "t")
-    assert "line 2: label 'a', and no training split names the classes: name them with --labels" in commands.fails(*own)
-    assert commands.ok(*own, "--labels", "a", "b").splits == ["test"]
-
-
-def test_a_first_line_that_is_empty(commands):
-    path = commands.write("x.tsv", "\nt\tlabel\na\t1\n")
-    said = commands.fails("x", "--from-tsv", f"train={path}", "--text-columns", "t")
-    assert "has no column t: its first line is empty; name columns" in said
 
 
 def test_a_key_that_a_record_has_twice(commands):

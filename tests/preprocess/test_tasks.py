@@ -69,6 +69,13 @@ def test_sentences_of_lm_bff(name, commands):
     assert commands.texts(kept, "train") == ["plain", '"with, comma"', '"with ""quotes"""']
 
 
+@pytest.mark.parametrize(("task", "folder"), [("CR", "original/cr"), ("MR", "mr"), ("MR", "mine")])
+def test_the_folder_itself(task, folder, commands):
+    for split in ("train", "test"):
+        commands.write(f"{folder}/{split}.csv", "1,fine\n0,awful\n")
+    assert commands.texts(commands.ok(task, "--raw", commands.raw / folder), "train") == ["fine", "awful"]
+
+
 def test_cola_has_a_header_in_its_test_file_only(commands):
     for file in ("train.tsv", "dev.tsv"):
         commands.write(f"CoLA/{file}", "gj04\t1\t\tA sentence.\nks08\t0\t*\tA bad sentence one.\n")
@@ -80,10 +87,12 @@ def test_cola_has_a_header_in_its_test_file_only(commands):
 
 
 def test_snli_leaves_out_pairs_without_a_gold_label(commands):
-    for file in ("train.tsv", "dev.tsv"):
+    for file in TASKS["SNLI"].files.values():
         commands.write(f"SNLI/{file}", table(TASKS["SNLI"], ["-", "neutral", "-", "entailment"]))
     data = commands.ok("SNLI", "--raw", commands.raw)
-    assert commands.texts(data, "train") == ["sentence1 of 1", "sentence1 of 3"]
+    for split in ("train", "test"):
+        assert commands.texts(data, split) == ["sentence1 of 1", "sentence1 of 3"]
+    assert data.left_out("test") == [(0, 2), (1, 4)]
 
 
 def test_sts_b_lines_may_have_more_fields_at_their_end(commands):
@@ -220,35 +229,6 @@ def test_the_pronoun_of_wsc(text, place, pronoun, marked, commands):
     commands.write("WSC/val.jsonl", json.dumps(record) + "\n")
     data = commands.ok("WSC", "--raw", commands.raw, "--splits", "valid")
     assert commands.texts(data, "valid") == [marked] and commands.texts(data, "valid", "input1") == ["x"]
-
-
-BAD_RECORDS = {
-    "WSC": (("target", "span2_index"), 9, "not such a record (span2_index 9)"),
-    "ReCoRD": (("passage", "entities"), [{"start": 3, "end": 99}], "not such a record (an entity from 3 to 99)"),
-}
-
-
-@pytest.mark.parametrize("name", list(BAD_RECORDS))
-def test_places_that_are_not_in_the_text(name, commands):
-    (outer, inner), value, said = BAD_RECORDS[name]
-    record = json.loads(json.dumps(SUPER_GLUE[name][0]))
-    record[outer][inner] = value
-    commands.write(f"{name}/val.jsonl", json.dumps(record) + "\n")
-    error = commands.fails(name, "--raw", commands.raw, "--splits", "valid", "--strict")
-    assert f"val.jsonl line 1: {said}" in error
-
-
-@pytest.mark.parametrize(("part", "said"), [("answers", "no field 'answers'"), ("query", "without @placeholder")])
-def test_queries_that_lack_something(part, said, commands):
-    record = json.loads(json.dumps(SUPER_GLUE["ReCoRD"][0]))
-    record["qas"][1][part] = [] if part == "answers" else "a query"
-    commands.write("ReCoRD/val.jsonl", json.dumps(record) + "\n")
-    error = commands.fails("ReCoRD", "--raw", commands.raw, "--splits", "valid", "--strict")
-    assert "val.jsonl line 1: " in error and said in error
-
-
-def test_a_test_set_must_be_there(commands):
-    assert "has no test split of AX (diagnostic/diagnostic.tsv or" in commands.fails("AX", "--raw", commands.raw)
 
 
 def test_facts_are_complete():

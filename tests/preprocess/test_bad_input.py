@@ -71,19 +71,6 @@ def test_empty_lines_keep_their_places(kind, commands):
     assert data.left_out("test") == [(first, first + 1), (first, first + 2), (first + 1, first + 4)]
 
 
-def test_the_marks_of_joined_files_are_no_text(commands):
-    lines = {"tsv": "one\t1\n", "jsonl": '{"text": "one", "label": 1}\n'}
-    for kind, line in lines.items():
-        path = commands.write(f"t.{kind}", f"\ufeff{line}\ufeff{line}")
-        own = (
-            ["--text-columns", "text"]
-            if kind == "jsonl"
-            else ["--no-header", "--text-columns", "1", "--label-column", "2"]
-        )
-        data = commands.ok(kind, f"--from-{kind}", f"train={path}", *own, "--strict")
-        assert commands.texts(data, "train") == ["one", "one"]
-
-
 FIELDS = {"tsv": Columns(["a", "b"], "label", True), "csv": Columns(["a", "b"], "label", True)}
 FIELDS.update(dict.fromkeys(RECORDS, Columns(["a", "b"], "label", False)))
 FIELDS["csv-with-quotes"] = FIELDS[FOLDERS] = Columns((1,), 0, False)

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from preprocess import split_scores
-from preprocess.errors import InputError
-from preprocess.tasks import SETTINGS, TASKS, TEST_SETS, find_task
+from preprocess.tasks import SETTINGS, TASKS, TEST_SETS
 
 METRICS = {"accuracy", "mcc", "acc_and_f1", "pearson_and_spearman", *split_scores.METRICS}  # fairseq's names, and ours
 HEADERS = {  # as in the archives of GLUE and SNLI
@@ -240,9 +239,3 @@ def test_facts_are_complete():
     assert not TASKS.keys() & TEST_SETS.keys() and all(list(task.files) == ["test"] for task in TEST_SETS.values())
     large = {"IMDB", "SST-2", "QNLI", "QQP", "ReCoRD"}
     assert {name for name, task in TASKS.items() if task.settings == "large"} == large
-
-
-def test_names():
-    assert find_task("sts-b") is TASKS["STS-B"]
-    with pytest.raises(InputError, match="task MPRC is unknown: did you mean MRPC"):
-        find_task("MPRC")

@@ -230,19 +230,13 @@ def test_settings_that_say_what_tokenizer_json_says(tmp_path):
 
 @pytest.mark.skipif(not MINILM.is_dir(), reason="MiniLM's tokenizer is not here")
 def test_minilm():
+    encoder = load_encoder("bert", MINILM)
+    assert len(encoder.symbols) == 30521  # 30522 with <mask>, which the task appends
     tokenizer = transformers.BertTokenizer.from_pretrained(str(MINILM), local_files_only=True)
     order = hugging_face.fairseq_order(hugging_face.read_vocabulary(MINILM))
-    number = {theirs: ours for ours, theirs in enumerate(order)}
-    lines = [*TRICKY[:-3], "A gorgeous, witty, seductive movie.", "It's a charming and often affecting journey . " * 30]
-    backend = tokenizer.backend_tokenizer
-    backend.no_truncation()
-    backend.no_padding()
-    backend.encode_special_tokens = True
-    expected = [[number[i] for i in backend.encode(line.strip(), add_special_tokens=False).ids] for line in lines]
-    encoder = load_encoder("bert", MINILM)
-    assert ids_of(encoder, lines) == expected
-    assert len(encoder.symbols) == 30521  # 30522 with <mask>, which the task appends
-    assert encoder.decode(ids_of(encoder, ["An unputdownable movie."])) == ["an unputdownable movie ."]
+    line = "An unputdownable movie."
+    assert ids_of(encoder, [line]) == [[order.index(i) for i in tokenizer.encode(line, add_special_tokens=False)]]
+    assert encoder.decode(ids_of(encoder, [line])) == ["an unputdownable movie ."]
 
 
 # The dictionary

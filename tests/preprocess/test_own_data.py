@@ -43,9 +43,7 @@ READ = [  # a file, options, the texts, the labels or scores, lines that are ski
 
 @pytest.mark.parametrize(("name", "content", "options", "texts", "labels", "skipped"), READ)
 def test_what_is_read(name, content, options, texts, labels, skipped, commands):
-    path = commands.write(name, content)
-    own = ["x", f"--from-{name.split('.')[1]}", f"train={path}", *options]
-    data = commands.ok(*own, *([] if skipped else ["--strict"]))
+    data = commands.own(name, content, *options, *([] if skipped else ["--strict"]))
     assert commands.texts(data, "train") == texts
     assert (data.targets("train") if data.regression else commands.labels(data, "train")) == labels
     printed = commands.capsys.readouterr().out
@@ -109,10 +107,9 @@ def test_a_folder_that_holds_anything_else_is_not_replaced(commands, options):
 )
 def test_a_tsv_that_is_quoted_as_csv(content, told, commands):
     """As pandas and spreadsheets write it: a quote in a text is doubled, and the text stands in quotes."""
-    path = commands.write("x.tsv", content)
-    data = commands.ok("x", "--from-tsv", f"train={path}", "--text-columns", "text")
+    data = commands.own("x.tsv", content, "--text-columns", "text")
     for said in (commands.capsys.readouterr().out, (data.path / "preprocess.log").read_text()):
-        assert f"{path}: {told}" in said if told else "quoted as in csv" not in said
+        assert f"x.tsv: {told}" in said if told else "quoted as in csv" not in said
 
 
 def test_swapped_pairs_follow_the_pairs(commands):
@@ -137,16 +134,14 @@ def test_efl(commands):
 
 def test_efl_with_a_description_of_every_class(commands, monkeypatch):
     monkeypatch.setitem(EFL_DESCRIPTIONS, "x", {"a": "It is a", "b": "It is b", "c": "It is c"})
-    path = commands.write("x.tsv", "t\tlabel\none\tb\n")
-    options = ["--text-columns", "t", "--labels", "a", "b", "c", "--efl"]
-    data = commands.ok("x", "--from-tsv", f"train={path}", *options)
+    data = commands.own("x.tsv", "t\tlabel\none\tb\n", "--text-columns", "t", "--labels", "a", "b", "c", "--efl")
     assert commands.texts(data, "train", "input1") == ["It is a", "It is b", "It is c"]
     assert commands.labels(data, "train") == ["not_entailment", "entailment", "not_entailment"]
 
 
 def test_pairs_are_cut_and_counted_whichever_sentence_is_cut_or_empty(commands):
-    path = commands.write("x.tsv", "a\tb\tlabel\nabcdef\tab\t1\nab\tabcdef\t0\n\tab\t1\nab\t\t0\n")
-    data = commands.ok("x", "--from-tsv", f"train={path}", "--text-columns", "a", "b", "--max-length", "3")
+    pairs = "a\tb\tlabel\nabcdef\tab\t1\nab\tabcdef\t0\n\tab\t1\nab\t\t0\n"
+    data = commands.own("x.tsv", pairs, "--text-columns", "a", "b", "--max-length", "3")
     assert commands.texts(data, "train") == ["abc", "ab", "", "ab"]
     header, counts = (line.split() for line in commands.capsys.readouterr().out.split("\n")[1:3])
     assert header[-3:-1] == ["truncated", "empty"] and counts[-3:-1] == ["2", "2"]

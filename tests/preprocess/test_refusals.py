@@ -37,6 +37,7 @@ FILES = [
     ("t.tsv", b"PAR1", ONE_TEXT, "t.tsv line 1"),
     ("t.tsv.gz", b"\x1f\x8b not gzip", ONE_TEXT, "t.tsv.gz"),
     ("t.tsv.gz", gzip.compress(TABLE.encode() * 999)[:-9], ONE_TEXT, "t.tsv.gz"),
+    ("t.tsv", b"t\tlabel\ra\t1\rb\t0\r", ONE_TEXT, "t.tsv has a CR"),
     # columns and rows
     ("t.tsv", "\n" + TABLE, ONE_TEXT, "t.tsv has no column t"),
     ("t.csv", "\ufefft;label\r\none;1\r\n", ONE_TEXT, "commas for csv"),

@@ -115,6 +115,12 @@ def names_in(folder):
 
 
 @needs_matplotlib
+def test_plot_of_single_sentences_alone(folders, in_tmp):
+    assert run(["stats", str(folders["single"]), "--plot", "one.PNG"]) == 0
+    assert (in_tmp / "one.PNG").read_bytes().startswith(PNG)
+
+
+@needs_matplotlib
 def test_the_plot_names_the_split_where_there_is_no_training_set():
     from matplotlib.figure import Figure
 

@@ -105,43 +105,54 @@ def places(text, entities=("The Bush", "Ann", "Bush", "Bush")):
     return [{"start": text.rindex(entity), "end": text.rindex(entity) + len(entity) - 1} for entity in entities]
 
 
-SUPER_GLUE = {
-    "CB": ({"premise": "P", "hypothesis": "H", "label": "neutral", "idx": 0}, [("P", "H", "neutral")]),
-    "BoolQ": ({"question": "q", "passage": "p", "label": True, "idx": 0}, [("p", "q", "true")]),
+SUPER_GLUE = {  # a record, its examples, and the numbers of these
+    "CB": ({"premise": "P", "hypothesis": "H", "label": "neutral", "idx": 0}, [("P", "H", "neutral")], [(0,)]),
+    "BoolQ": ({"question": "q", "passage": "p", "label": True, "idx": 0}, [("p", "q", "true")], [(0,)]),
     "WiC": (
-        {"word": "place", "sentence1": "a place", "sentence2": "to place", "label": False, "start1": 2},
+        {"word": "place", "sentence1": "a place", "sentence2": "to place", "label": False, "idx": 5},
         [("place: a place", "to place", "false")],
+        [(5,)],
     ),
     "COPA": (
-        {"premise": "It fell.", "choice1": "one", "choice2": "two", "question": "cause", "label": 1},
+        {"premise": "It fell.", "choice1": "one", "choice2": "two", "question": "cause", "label": 1, "idx": 5},
         [("It fell. What was the cause?", "one", "0"), ("It fell. What was the cause?", "two", "1")],
+        [(5,), (5,)],
     ),
     "MultiRC": (
         {
+            "idx": 137,
             "passage": {
                 "text": "P",
                 "questions": [
-                    {"question": "Q1?", "answers": [{"text": "a", "label": 0}, {"text": "b", "label": 1}]},
-                    {"question": "Q2?", "answers": [{"text": "c", "label": 1}]},
+                    {
+                        "question": "Q1?",
+                        "idx": 1505,
+                        "answers": [{"text": "a", "label": 0, "idx": 8}, {"text": "b", "label": 1, "idx": 9}],
+                    },
+                    {"question": "Q2?", "idx": 1506, "answers": [{"text": "c", "label": 1, "idx": 10}]},
                 ],
-            }
+            },
         },
         [("P", "Q1? a", "0"), ("P", "Q1? b", "1"), ("P", "Q2? c", "1")],
+        [(137, 1505, 8), (137, 1505, 9), (137, 1506, 10)],
     ),
     "WSC": (
         {
             "text": "Mark told Pete that he was late.",
             "target": {"span1_text": "Mark", "span1_index": 0, "span2_text": "he", "span2_index": 4},
             "label": True,
+            "idx": 5,
         },
         [("Mark told Pete that *he* was late.", "Mark", "true")],
+        [(5,)],
     ),
     "ReCoRD": (
         {
+            "idx": 7,
             "passage": {"text": "The Bush met Ann, Bush left.", "entities": places("The Bush met Ann, Bush left.")},
             "qas": [
-                {"query": "@placeholder left", "answers": [{"text": "Bush", "start": 18, "end": 21}]},
-                {"query": "Who met @placeholder?", "answers": [{"text": "Ann", "start": 13, "end": 15}]},
+                {"query": "@placeholder left", "idx": 31, "answers": [{"text": "Bush"}]},
+                {"query": "Who met @placeholder?", "idx": 32, "answers": [{"text": "Ann"}]},
             ],
         },
         [
@@ -152,25 +163,29 @@ SUPER_GLUE = {
                 *(("Who met Ann?", "1"), ("Who met Bush?", "0"), ("Who met The Bush?", "0")),
             )
         ],
+        [(31,), (31,), (31,), (32,), (32,), (32,)],
     ),
 }
 
 
 @pytest.mark.parametrize("name", list(SUPER_GLUE))
 def test_super_glue(name, commands):
-    record, expected = SUPER_GLUE[name]
+    """In the test file a second record with the same numbers is left out."""
+    record, expected, numbers = SUPER_GLUE[name]
     for file in ("train.jsonl", "val.jsonl"):
         commands.write(f"{name}/{file}", json.dumps(record) + "\n")
     secret = ("label", "answers") if name == "ReCoRD" else ("label",)
     unlabelled = json.loads(
         json.dumps(record), object_hook=lambda part: {k: v for k, v in part.items() if k not in secret}
     )
-    commands.write(f"{name}/test.jsonl", json.dumps(unlabelled) + "\n")
-    data = commands.ok(name, "--raw", commands.raw)
+    commands.write(f"{name}/test.jsonl", 2 * (json.dumps(unlabelled) + "\n"))
+    data = commands.ok(name, "--raw", commands.raw, "--skip-bad")
+    assert f"skipped line 2: idx '{' '.join(map(str, numbers[0]))}'" in commands.capsys.readouterr().out
     for split in ("train", "valid"):
         found = zip(*(commands.texts(data, split, part) for part in data.inputs), commands.labels(data, split))
         assert list(found) == expected
     assert len(data.rows("input0", "test")) == len(expected) and not data.has_labels("test")
+    assert data.numbers("test") == numbers
 
 
 QUESTIONS = {"CB": None, "WiC": None, "WSC": None, "COPA": [0, 0], "MultiRC": [0, 0, 1], "ReCoRD": [0, 0, 0, 1, 1, 1]}
@@ -179,7 +194,7 @@ QUESTIONS = {"CB": None, "WiC": None, "WSC": None, "COPA": [0, 0], "MultiRC": [0
 @pytest.mark.parametrize("name", list(QUESTIONS))
 def test_questions_of_super_glue(name, commands):
     """Two records: questions are counted on."""
-    record, _ = SUPER_GLUE[name]
+    record = SUPER_GLUE[name][0]
     commands.write(f"{name}/val.jsonl", 2 * (json.dumps(record) + "\n"))
     data = commands.ok(name, "--raw", commands.raw, "--splits", "valid")
     found, of_one = data.questions("valid"), QUESTIONS[name]

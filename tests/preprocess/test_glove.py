@@ -18,6 +18,7 @@ from preprocess.data_folder import DataFolder
 from preprocess.encoders import load_encoder
 from preprocess.indexed import IndexedWriter
 from preprocess.vector_files import read_vectors
+from preprocess.words import text_words, token_lists
 from tests.preprocess.commands import run, write_vocab
 
 SHARED = Path(__file__).parents[3] / "shared"
@@ -135,13 +136,30 @@ def test_examples_without_known_words_are_the_same_in_every_run(data, vectors, v
 PIECES = "good Good. isn't café CAFÉ a ... ' 1,000 b ΑΣ' İ Σ σ ß".split() + [" ", "\u2003", "\x85", "\x1c"]
 
 
-@settings(max_examples=100)
-@given(st.lists(st.text() | st.lists(st.sampled_from(PIECES)).map("".join), min_size=1, max_size=9))
+@settings(max_examples=40)
+@given(st.lists(st.lists(st.sampled_from(PIECES)).map("".join), min_size=1, max_size=5))
 def test_any_text(vocab, tmp_path_factory, texts):
     folder = write_data(tmp_path_factory.mktemp("any") / "any-bin", vocab, train=texts)
     (folder / "v.txt").write_bytes(glove_text())
     assert glove(folder / "v.txt", vocab, folder) == 0
     check(folder, "train", texts)
+
+
+@settings(max_examples=200)
+@given(st.text() | st.lists(st.sampled_from(PIECES)).map("".join))
+def test_words_are_the_released_ones(text):
+    words = []
+    for word in text.split():
+        for sign in string.punctuation:
+            word = word.replace(sign, "")
+        if word.lower():
+            words.append(word.lower())
+    assert text_words(text) == words
+
+
+def test_rows_are_decoded_without_their_end(data):
+    rows = DataFolder(data).rows("input1", "train")
+    assert token_lists(rows, 3) == [rows[3][:-1].tolist(), [], rows[5][:-1].tolist()]
 
 
 def test_more_examples_than_a_batch(vocab, tmp_path, monkeypatch):

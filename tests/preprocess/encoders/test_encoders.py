@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from checkpoints.convert_hf import write_dictionary
 from preprocess.encoders import hugging_face, load_encoder
+from preprocess.encoders.gpt2 import ANY_WORD, ASCII_WORD
 
 from .conftest import CASED, MODEL, SENTENCES, UNCASED, train, write_json, write_lines
 from .texts import LITERAL_XLMR, TRICKY, complaint, fingerprint_of, ids_of, symbols_of
@@ -56,6 +57,11 @@ def test_gpt2_as_fairseq_and_back(gpt2, line):
     rows = ids_of(encoder, [line, *GPT2_TRICKY])
     assert rows == [fairseq_ids(line) for line in (line, *GPT2_TRICKY)]
     assert encoder.decode(rows[:1]) == [line.strip()]
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_ascii_words_are_the_same_by_either_pattern(line):
+    assert ASCII_WORD.findall(line) == ANY_WORD.findall(line)
 
 
 def test_the_word_cache_may_be_emptied(gpt2, gpt2_files, monkeypatch):

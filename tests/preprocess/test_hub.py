@@ -33,12 +33,6 @@ def test_hub(commands, monkeypatch):
     assert shown == (1, "preprocess: --from-hub needs the package datasets: pip install datasets\n")
 
 
-def test_a_hub_package_that_runs_scripts_of_data_sets(commands, monkeypatch):
-    install_hub(monkeypatch, None, version="3.6.0")
-    error = commands.fails("y", "--from-hub", "d", "--text-columns", "text")
-    assert "datasets 3.6.0 runs scripts of data sets: pip install 'datasets>=4'" in error
-
-
 @pytest.mark.parametrize("hidden", [-1, -1.0])
 def test_scores_that_the_hub_hides_are_none(commands, monkeypatch, hidden):
     """glue/stsb has -1.0 for every score of its test set."""

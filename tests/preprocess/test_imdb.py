@@ -63,20 +63,3 @@ def test_imdb_from_the_hub_is_the_same_folder(commands, monkeypatch):
     options = ["--splits", "train=train", "valid=test", "test=test", "--text-columns", "text", "--overwrite"]
     before = content_digest(ours.path)
     assert content_digest(commands.ok("IMDB", "--from-hub", "stanfordnlp/imdb", *options).path) == before
-
-
-@pytest.mark.parametrize("missing", ["test/pos/0_10.txt", "train/neg/0_3.txt"])
-def test_a_folder_of_reviews_without_a_label_is_none(commands, missing):
-    for name, text in IMDB.items():
-        if not name.startswith(missing.rsplit("/", 1)[0]):
-            commands.write(f"aclImdb/{name}", text)
-    split = {"test": "valid", "train": "train"}[missing.split("/")[0]]
-    said = commands.fails("IMDB", "--raw", commands.raw)
-    assert f"has no {split} split of IMDB (aclImdb/{missing.split('/')[0]}" in said
-
-
-def test_a_review_that_is_not_text_is_named(commands):
-    for name, text in IMDB.items():
-        commands.write(f"aclImdb/{name}", text)
-    commands.write("aclImdb/train/pos/1_7.txt", b"caf\xe9")
-    assert "aclImdb/train/pos/1_7.txt line 1: byte 0xe9 is not UTF-8" in commands.fails("IMDB", "--raw", commands.raw)

@@ -35,7 +35,7 @@ def test_other_names_of_the_same():
 
 @pytest.mark.parametrize(("one", "other"), [("CR", "SUBJ"), ("BoolQ", "WiC"), ("MNLI", "RTE"), ("MRPC", "WNLI")])
 def test_the_same_names_of_others(one, other):
-    with pytest.raises(InputError, match=f"the labels of {one} mean .*, and those of {other} .*: a model of the one"):
+    with pytest.raises(InputError, match=f"{one} .*{other} "):
         counterparts(one, ALL[one].labels, other, ALL[other].labels)
 
 

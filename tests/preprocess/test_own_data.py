@@ -1,6 +1,7 @@
 """Own data: --from-tsv, --from-csv, --from-jsonl, and what changes rows: --swap-pairs, --efl."""
 
 import gzip
+import hashlib
 import json
 
 import pytest
@@ -11,7 +12,45 @@ PAIRS = "id\tfirst\tsecond\tscore\n1\tone a\tone b\t4\n2\ttwo a\ttwo b\t1\n"
 SENTENCES = 'text,label\nfine,yes\n"so, so",no\nbad,no\n'
 
 
-def test_tsv_pairs_with_scores(commands):
+BY_NUMBER = ["--no-header", "--text-columns", "1", "--label-column", "2"]
+BEHIND = ["--no-header", "--text-columns", "2", "--label-column", "1"]
+TEXT, SCORES = ["--text-columns", "text"], ["--text-columns", "text", "--regression"]
+MORE = [("good", "1", "id7"), ("bad", "0", "id8"), ("short", "1"), ("long", "1", "id9", "more")]
+JSON = '{"text": "one", "label": 1}\n'
+DATES = ["20190514", "20190527", "20190601"]
+READ = [  # a file, options, the texts, the labels or scores, lines that are skipped
+    ("x.csv", 'text,label\r\n"two\r\nlines",a\r\nnext,b\r\n', TEXT, ["two\nlines", "next"], ["a", "b"], []),
+    ("x.csv", 'text, label\n"one, two", a\n"a ""b""", b\n', TEXT, ["one, two", 'a "b"'], ["a", "b"], []),
+    ("x.csv", 'text, label\none, a\nthree, "a"\n', TEXT, ["one", "three"], ["a", "a"], []),
+    ("x.csv", '1, "one, two"\n0, "three, four"\n', BEHIND, ["one, two", "three, four"], ["1", "0"], []),
+    ("x.tsv.gz", gzip.compress(b"a\tone\nb\ttwo\n"), BEHIND, ["one", "two"], ["a", "b"], []),
+    ("x.tsv", "".join("\t".join(row) + "\n" for row in MORE), BY_NUMBER, ["good", "bad"], ["1", "0"], [3, 4]),
+    ("x.csv", "".join(",".join(row) + "\n" for row in MORE), BY_NUMBER, ["good", "bad"], ["1", "0"], [3, 4]),
+    ("x.csv", "text,label,id,id\nA,1,1,1\nC,0,2,2\n", TEXT, ["A", "C"], ["1", "0"], []),
+    ("x.tsv", '\ufefftext\tlabel\r\n  "a" \u00e9  \t1\r\n\t0\r\n', TEXT, ['"a" \u00e9', ""], ["1", "0"], []),
+    # byte-order marks of joined files
+    ("x.tsv", 2 * "\ufeffone\t1\n", BY_NUMBER, ["one", "one"], ["1", "1"], []),
+    ("x.jsonl", 2 * f"\ufeff{JSON}", TEXT, ["one", "one"], ["1", "1"], []),
+    ("x.jsonl", JSON + JSON.replace("1", "true") + "\n\n", TEXT, ["one", "one"], ["1", "true"], []),
+    ("x.jsonl", JSON + '{"text": "b", "text": "c", "label": 0}\n' + JSON, TEXT, ["one", "one"], ["1", "1"], [2]),
+    ("x.jsonl", JSON + JSON.replace("1", "NaN") + JSON, TEXT, ["one", "one"], ["1", "1"], [2]),
+    # scores have six digits, as in the published folders, and more where they lie close together
+    ("x.tsv", "text\tlabel\na\t2.33333333333333\nb\t4.75\n", [*SCORES, "5"], ["a", "b"], ["0.466667", "0.95"], []),
+    ("x.tsv", "text\tlabel\n" + "".join(f"a\t{date}\n" for date in DATES), SCORES, ["a"] * 3, DATES, []),
+    ("x.tsv", "text\tlabel\n" + 2 * "a\t0.3333333333\n", SCORES, ["a"] * 2, ["0.333333"] * 2, []),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "options", "texts", "labels", "skipped"), READ)
+def test_what_is_read(name, content, options, texts, labels, skipped, commands):
+    data = commands.own(name, content, *options, *([] if skipped else ["--strict"]))
+    assert commands.texts(data, "train") == texts
+    assert (data.targets("train") if data.regression else commands.labels(data, "train")) == labels
+    printed = commands.capsys.readouterr().out
+    assert ("skipped" in printed) == bool(skipped) and all(f"line {line}: " in printed for line in skipped)
+
+
+def test_pairs_with_scores(commands):
     path = commands.write("x.tsv", PAIRS)
     options = ["--text-columns", "first", "second", "--label-column", "score", "--regression", "5"]
     data = commands.ok("x", "--from-tsv", f"train={path}", f"valid={path}", *options)
@@ -46,8 +85,7 @@ def test_a_folder_that_holds_anything_else_is_not_replaced(commands, options):
     for own in ("thesis.txt", "model.bin", "input0/train.tsv", "glove/vectors.txt"):
         (file := data.path / own).parent.mkdir(exist_ok=True)
         file.write_text("mine")
-        said = f"{data.path} is there already, and {own} in it would be lost: move that elsewhere, or this folder"
-        assert commands.run(*given, *options) == 1 and said in commands.capsys.readouterr().err
+        assert commands.run(*given, *options) == 1 and f" {own} " in commands.capsys.readouterr().err
         assert file.read_text() == "mine"
         file.unlink()
     (data.path / "glove" / "glove.json").write_text("{}")
@@ -55,124 +93,23 @@ def test_a_folder_that_holds_anything_else_is_not_replaced(commands, options):
     assert not (data.path / "glove").exists()
 
 
-def test_csv_field_over_several_lines(commands):
-    path = commands.write("x.csv", 'text,label\r\n"two\r\nlines",a\r\nnext,b\r\n')
-    data = commands.ok("x", "--from-csv", f"train={path}", "--text-columns", "text")
-    assert commands.texts(data, "train") == ["two\nlines", "next"]
-
-
-def test_csv_fields_behind_a_space(commands):
-    path = commands.write("x.csv", 'text, label\n"one, two", a\n"say ""yes""", b\nthree, "a"\n')
-    data = commands.ok("x", "--from-csv", f"train={path}", "--text-columns", "text")
-    assert commands.texts(data, "train") == ["one, two", 'say "yes"', "three"]
-    assert commands.labels(data, "train") == ["a", "b", "a"]
-    path = commands.write("y.csv", '1, "one, two"\n0, "three, four"\n')
-    data = commands.ok("y", "--from-csv", f"train={path}", "--no-header", "--text-columns", "2", "--label-column", "1")
-    assert commands.texts(data, "train") == ["one, two", "three, four"]
-
-
-@pytest.mark.parametrize(("kind", "sign"), [("csv", ";"), ("csv", "\t"), ("tsv", ",")])
-def test_columns_with_another_sign_between_them(commands, kind, sign):
-    path = commands.write(f"x.{kind}", f"\ufefftext{sign}label\r\none{sign}1\r\n")
-    said = commands.fails("x", f"--from-{kind}", f"train={path}", "--text-columns", "text")
-    assert said.endswith("; separate its columns with tabs for tsv, with commas for csv\n")
-    said = commands.fails("x", f"--from-{kind}", f"train={path}", "--text-columns", "t2")
-    assert said.endswith("; name columns of the file\n")
-
-
-@pytest.mark.parametrize("indent", [None, 1])
-def test_a_list_for_json_lines(commands, indent):
-    path = commands.write("x.json", json.dumps([{"text": "a", "label": 1}], indent=indent))
-    said = commands.fails("x", "--from-jsonl", f"train={path}", "--text-columns", "text")
-    assert f"{path} is one JSON list: write an object in each line" in said
-
-
-def test_columns_by_number_and_gzip(commands):
-    path = commands.raw / "x.tsv.gz"
-    with gzip.open(path, "wt", encoding="utf-8") as file:
-        file.write("a\tone\nb\ttwo\n")
-    options = ["--no-header", "--text-columns", "2", "--label-column", "1"]
-    assert commands.texts(commands.ok("x", "--from-tsv", f"train={path}", *options), "train") == ["one", "two"]
-
-
-@pytest.mark.parametrize(("kind", "sign"), [("tsv", "\t"), ("csv", ",")])
-def test_columns_by_number_and_more_that_nobody_asks_for(commands, kind, sign):
-    rows = [("good", "1", "id7"), ("bad", "0", "id8"), ("short", "1"), ("long", "1", "id9", "more")]
-    path = commands.write(f"x.{kind}", "".join(f"{sign.join(row)}\n" for row in rows))
-    options = ["--no-header", "--text-columns", "1", "--label-column", "2"]
-    data = commands.ok("x", f"--from-{kind}", f"train={path}", *options)
-    assert commands.texts(data, "train") == ["good", "bad"] and commands.labels(data, "train") == ["1", "0"]
-    said = commands.capsys.readouterr().out
-    assert "skipped line 3: 2 fields instead of 3; line 4: 4 fields instead of 3" in said
-
-
-@pytest.mark.parametrize(("kind", "sign"), [("tsv", "\t"), ("csv", ",")])
-def test_a_column_that_a_header_has_twice(commands, kind, sign):
-    path = commands.write(f"x.{kind}", "text,label,text,id,id\nA,1,B,1,1\nC,0,D,2,2\n".replace(",", sign))
-    files = [f"--from-{kind}", f"train={path}", "--label-column"]
-    said = commands.fails("x", *files, "label", "--text-columns", "text")
-    assert f"{path} has two columns text: give one of them another name" in said
-    assert f"{path} has two columns id: " in commands.fails("x", *files, "label", "--text-columns", "id")
-    path = commands.write(f"x.{kind}", "text,label,id,id\nA,1,1,1\nC,0,2,2\n".replace(",", sign))
-    assert commands.texts(commands.ok("x", *files, "label", "--text-columns", "text"), "train") == ["A", "C"]
-
-
-@pytest.mark.parametrize("columns", [["--text-columns", "label"], ["--no-header", "--text-columns", "1", "02"]])
-def test_the_labels_for_a_text(commands, columns):
-    path = commands.write("x.tsv", "text\tlabel\nA\t1\nC\t0\n")
-    label = ["--label-column", "2"] if "--no-header" in columns else []
-    said = commands.fails("x", "--from-tsv", f"train={path}", *columns, *label)
-    assert "is the column of the labels, which a model would read: name the text's" in said
-
-
-def test_columns_that_no_row_has(commands):
-    path = commands.write("x.tsv", "good\t1\nbad\t0\n")
-    options = ["--no-header", "--text-columns", "1", "--label-column", "3"]
-    said = commands.fails("x", "--from-tsv", f"train={path}", *options)
-    assert f"{path} has no examples, and line 1 is none: 2 fields instead of 3: name the right file, or leave" in said
-
-
-def test_jsonl(commands):
-    lines = [{"s": "one", "ok": True}, {"s": "two", "ok": False}, {"s": "three", "ok": False}]
-    path = commands.write("x.jsonl", "\n".join(map(json.dumps, lines)) + "\n\n")
-    data = commands.ok("x", "--from-jsonl", f"train={path}", "--text-columns", "s", "--label-column", "ok")
-    assert data.label_names == ["false", "true"] and commands.labels(data, "train") == ["true", "false", "false"]
-
-
-def test_bom_crlf_quotes_and_white_space(commands):
-    path = commands.write("x.tsv", '\ufefftext\tlabel\r\n  "a" \u00e9  \t1\r\n\t0\r\n')
-    data = commands.ok("x", "--from-tsv", f"train={path}", "--text-columns", "text")
-    assert commands.texts(data, "train") == ['"a" \u00e9', ""] and commands.labels(data, "train") == ["1", "0"]
-
-
-def test_a_tsv_that_is_quoted_as_csv(commands, capsys):
-    """As pandas and spreadsheets write it: a quote in a text is doubled, and the text stands in quotes."""
-    path = commands.write("x.tsv", 'text\tlabel\n"a ""b"" c"\t1\n"so" it "is"\t0\n"""d"""\t0\n""\t1\n')
-    data = commands.ok("x", "--from-tsv", f"train={path}", "--text-columns", "text")
-    note = f"{path}: 2 lines, the first 2, have a text that looks quoted as in csv, and keep its quotes; if they are"
-    assert note in capsys.readouterr().out and note in (data.path / "preprocess.log").read_text()
-    path = commands.write("x.tsv", 'text\tlabel\n"so" it "is"\t0\n""\t1\n')
-    commands.ok("y", "--from-tsv", f"train={path}", "--text-columns", "text")
-    assert "looks quoted" not in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
-    ("text", "first"),
+    ("content", "told"),
     [
-        ('text\tlabel\nso\t0\n"one\ntwo\nthree"\t1\n', 5),  # its first line is malformed, its last is not
-        ('label\ttext\n0\tso\n1\t"one\ntwo"\n', 3),
+        ('text\tlabel\n"a ""b"" c"\t1\n"so" it "is"\t0\n"""d"""\t0\n""\t1\n', "2 lines, the first 2,"),
+        ('text\tlabel\n"so" it "is"\t0\n""\t1\n', None),
+        # over several lines: a part of a text would be an example
+        ('text\tlabel\nso\t0\n"one\ntwo\nthree"\t1\n', "1 lines, the first 5,"),
+        ('label\ttext\n0\tso\n1\t"one\ntwo"\n', "1 lines, the first 3,"),
+        ("label\ttext\n0\tso\n1\t'one\ntwo'\n", None),
+        ('text\tlabel\n5" wide\t0\nnarrow\t1\nbroken\n', None),
     ],
 )
-def test_a_text_over_several_lines_of_a_tsv(commands, capsys, text, first):
-    """As csv writes it; a part of it would be an example without a word."""
-    path = commands.write("x.tsv", text)
-    commands.ok("x", "--from-tsv", f"train={path}", "--text-columns", "text")
-    assert f"{path}: 1 lines, the first {first}, have a text that looks quoted as in csv" in capsys.readouterr().out
-    commands.write("x.tsv", text.replace('"', "'"))
-    commands.ok("y", "--from-tsv", f"train={path}", "--text-columns", "text")
-    commands.write("x.tsv", 'text\tlabel\n5" wide\t0\nnarrow\t1\nbroken\n')
-    commands.ok("z", "--from-tsv", f"train={path}", "--text-columns", "text")
-    assert "looks quoted" not in capsys.readouterr().out
+def test_a_tsv_that_is_quoted_as_csv(content, told, commands):
+    """As pandas and spreadsheets write it: a quote in a text is doubled, and the text stands in quotes."""
+    data = commands.own("x.tsv", content, "--text-columns", "text")
+    for said in (commands.capsys.readouterr().out, (data.path / "preprocess.log").read_text()):
+        assert f"x.tsv: {told}" in said if told else "quoted as in csv" not in said
 
 
 def test_swapped_pairs_follow_the_pairs(commands):
@@ -197,75 +134,15 @@ def test_efl(commands):
 
 def test_efl_with_a_description_of_every_class(commands, monkeypatch):
     monkeypatch.setitem(EFL_DESCRIPTIONS, "x", {"a": "It is a", "b": "It is b", "c": "It is c"})
-    path = commands.write("x.tsv", "t\tlabel\none\tb\n")
-    options = ["--text-columns", "t", "--labels", "a", "b", "c", "--efl"]
-    data = commands.ok("x", "--from-tsv", f"train={path}", *options)
+    data = commands.own("x.tsv", "t\tlabel\none\tb\n", "--text-columns", "t", "--labels", "a", "b", "c", "--efl")
     assert commands.texts(data, "train", "input1") == ["It is a", "It is b", "It is c"]
     assert commands.labels(data, "train") == ["not_entailment", "entailment", "not_entailment"]
 
 
-def test_efl_of_labels_that_are_no_class(commands):
-    for file in ("train.csv", "test.csv"):
-        commands.write(f"cr/{file}", "1,nice\n5,bad\n")
-    assert "line 2: label '5' is unknown (known: 1, 0): correct it" in commands.fails(
-        "CR", "--raw", commands.raw, "--efl"
-    )
-    path = commands.write("x.csv", "text,label\nfine,1\n")
-    own = ("CR", "--from-csv", f"train={path}", "--text-columns", "text", "--efl")
-    assert "--efl: the classes of CR are not known: give --labels" in commands.fails(*own)
-
-
-def test_scores_have_six_digits_as_in_the_published_folders(commands):
-    path = commands.write("x.tsv", "t\tlabel\na\t2.33333333333333\nb\t4.75\n")
-    own = ("x", "--from-tsv", f"train={path}", "--text-columns", "t", "--regression")
-    assert "--regression inf: give a positive scale" in commands.fails(*own, "inf")
-    assert commands.ok(*own, "5").targets("train") == ["0.466667", "0.95"]
-
-
-def test_scores_that_lie_close_together_stay_apart(commands):
-    dates = ["20190514", "20190527", "20190601"]
-    path = commands.write("x.tsv", "t\tlabel\n" + "".join(f"a\t{date}\n" for date in dates))
-    data = commands.ok("x", "--from-tsv", f"train={path}", "--text-columns", "t", "--regression")
-    assert data.targets("train") == dates
-    path = commands.write("y.tsv", "t\tlabel\na\t0.3333333333\nb\t0.3333333333\n")
-    assert commands.ok("y", "--from-tsv", f"train={path}", "--text-columns", "t", "--regression").targets("train") == (
-        ["0.333333"] * 2
-    )
-
-
-def test_labels_without_a_training_split_that_names_them(commands):
-    path = commands.write("x.tsv", "t\tlabel\nfine\ta\n")
-    own = ("x", "--from-tsv", f"test={path}", "--text-columns", "t")
-    assert "line 2: label 'a', and no training split names the classes: name them with --labels" in commands.fails(*own)
-    assert commands.ok(*own, "--labels", "a", "b").splits == ["test"]
-
-
-def test_a_first_line_that_is_empty(commands):
-    path = commands.write("x.tsv", "\nt\tlabel\na\t1\n")
-    said = commands.fails("x", "--from-tsv", f"train={path}", "--text-columns", "t")
-    assert "has no column t: its first line is empty; name columns" in said
-
-
-def test_a_key_that_a_record_has_twice(commands):
-    path = commands.write(
-        "x.jsonl", '{"t": "a", "label": 1}\n{"t": "b", "t": "c", "label": 0}\n{"t": "d", "label": 0}\n'
-    )
-    data = commands.ok("x", "--from-jsonl", f"train={path}", "--text-columns", "t")
-    assert commands.texts(data, "train") == ["a", "d"]
-    assert "skipped line 2: not JSON (a key is there twice)" in commands.capsys.readouterr().out
-
-
-def test_sentences_cut_to_a_length(commands):
-    path = commands.write("x.tsv", "t\tlabel\nabcdef\t1\nab\t0\n")
-    data = commands.ok("x", "--from-tsv", f"train={path}", "--text-columns", "t", "--max-length", "3")
-    assert commands.texts(data, "train") == ["abc", "ab"]
-    summary = commands.capsys.readouterr().out.split("\n")
-    assert summary[1].split()[-3] == "truncated" and summary[2].split()[-3] == "1"
-
-
-def test_pairs_are_counted_whichever_sentence_is_cut_or_empty(commands):
-    path = commands.write("x.tsv", "a\tb\tlabel\nabcdef\tab\t1\nab\tabcdef\t0\n\tab\t1\nab\t\t0\n")
-    commands.ok("x", "--from-tsv", f"train={path}", "--text-columns", "a", "b", "--max-length", "3")
+def test_pairs_are_cut_and_counted_whichever_sentence_is_cut_or_empty(commands):
+    pairs = "a\tb\tlabel\nabcdef\tab\t1\nab\tabcdef\t0\n\tab\t1\nab\t\t0\n"
+    data = commands.own("x.tsv", pairs, "--text-columns", "a", "b", "--max-length", "3")
+    assert commands.texts(data, "train") == ["abc", "ab", "", "ab"]
     header, counts = (line.split() for line in commands.capsys.readouterr().out.split("\n")[1:3])
     assert header[-3:-1] == ["truncated", "empty"] and counts[-3:-1] == ["2", "2"]
 
@@ -284,20 +161,13 @@ def test_log_says_what_was_read(commands):
     data = commands.ok("x", "--from-tsv", f"train={path}", "--text-columns", "t")
     log = (data.path / "preprocess.log").read_text(encoding="utf-8")
     assert "command: python -m preprocess x --from-tsv" in log and "numpy" in log
-    assert f"malformed: {path} line 3: 1 fields instead of 2" in log
+    assert f"malformed: {path} line 3: " in log
     for file in (path, commands.vocab / "dict.txt"):
-        import hashlib
-
         assert f"sha256 {hashlib.sha256(file.read_bytes()).hexdigest()} {file}" in log
     record = json.loads((data.path / "preprocess.json").read_text())
     fingerprint = record.pop("vocab_sha256")
-    assert record == {
-        "task": "x",
-        "bpe": "gpt2",
-        "vocab": str(commands.vocab.resolve()),
-        "scale": None,
-        "max_length": None,
-    }
+    vocab = str(commands.vocab.resolve())
+    assert record == {"task": "x", "bpe": "gpt2", "vocab": vocab, "scale": None, "max_length": None}
     dictionary, merges = commands.vocab / "dict.txt", commands.vocab / "vocab.bpe"
     dictionary.write_text(dictionary.read_text() + "more 1\n")  # every folder has a copy, with a fingerprint of its own
     scores = commands.ok("y", "--from-tsv", f"train={path}", "--text-columns", "t", "--regression", "5")
@@ -306,10 +176,3 @@ def test_log_says_what_was_read(commands):
     merges.write_text(merges.read_text() + "#version: other\n")
     again = commands.ok("z", "--from-tsv", f"train={path}", "--text-columns", "t")
     assert json.loads((again.path / "preprocess.json").read_text())["vocab_sha256"] != fingerprint
-
-
-def test_a_label_that_json_has_no_number_for(commands):
-    path = commands.write("x.jsonl", '{"t": "a", "label": 1}\n{"t": "b", "label": NaN}\n{"t": "c", "label": 0}\n')
-    data = commands.ok("x", "--from-jsonl", f"train={path}", "--text-columns", "t")
-    assert sorted(data.label_names) == ["0", "1"] and commands.texts(data, "train") == ["a", "c"]
-    assert "skipped line 2: not such a record" in commands.capsys.readouterr().out

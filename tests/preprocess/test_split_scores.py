@@ -38,34 +38,6 @@ def columns(examples):
 # --- known answers --------------------------------------------------------------------------------
 
 
-def test_copa_by_choice():
-    """Each choice is judged wrong by itself in the first question, and both are judged right in the second."""
-    questions = Questions(np.array([0, 0, 1, 1, 2, 2]))
-    likely = np.array([-2.0, -1.0, 3.0, 4.0, 1.0, 0.5])
-    answers = chosen(questions, likely)
-    assert answers.tolist() == [0, 1, 0, 1, 1, 0]
-    targets = np.array([0, 1, 1, 0, 1, 0])
-    assert choice_accuracy(answers, targets) == {"choice_accuracy": 2 / 3}
-
-
-def test_among_equally_likely_ones_the_first_is_chosen():
-    questions = Questions(np.array([4, 2, 4, 2, 4]))
-    assert chosen(questions, np.zeros(5)).tolist() == [1, 1, 0, 0, 0]
-
-
-def test_multirc():
-    questions = Questions(np.array([0, 0, 0, 1, 1, 2]))
-    answers, targets = np.array([1, 0, 1, 0, 0, 1]), np.array([1, 0, 0, 0, 0, 1])
-    found = f1a_and_em(answers, targets, questions)  # questions 1 and 2 are without a mistake
-    assert found == pytest.approx({"f1a": 2 * 2 / (3 + 2), "em": 2 / 3, "f1a_and_em": (0.8 + 2 / 3) / 2})
-
-
-def test_cb():
-    answers, targets = np.array([0, 0, 1, 2, 0]), np.array([0, 0, 1, 1, 2])
-    found = acc_and_macro_f1(answers, targets)
-    assert found == pytest.approx({"accuracy": 0.6, "macro_f1": (0.8 + 2 / 3 + 0) / 3, "acc_and_macro_f1": 49 / 90})
-
-
 def test_record():
     right = ["George W. Bush", "the Bush"]
     answers = [answer_text(text, right) for text in ("Bush", "George Bush", "Ann", "George W Bush")]

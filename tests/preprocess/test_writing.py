@@ -14,7 +14,6 @@ import pytest
 from preprocess import writing
 from preprocess.errors import InputError
 from preprocess.writing import check_replaces_nothing, new_file, new_folder, scratch_folder
-from tests.folders import write_folder
 from tests.preprocess.commands import run
 
 FORK = multiprocessing.get_context("fork")
@@ -101,24 +100,19 @@ def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path):
         with new_folder(link, overwrite=True) as work:
             (work / "x").write_text(content)
         assert link.is_symlink() and (tmp_path / "elsewhere" / "f" / "x").read_text() == content
-    with pytest.raises(InputError, match=f"^{link} exists already"), new_folder(link):
+    with pytest.raises(InputError, match=f"^{link} "), new_folder(link):
         pass
     assert names(tmp_path) == ["elsewhere", "link"] and names(tmp_path / "elsewhere") == ["f"]
 
 
-def test_a_strangers_folder_stays(tmp_path):
+def test_a_strangers_folder_stays_and_an_empty_one_goes(tmp_path):
     for name in (".x-bin.notes", ".x-bin.0123abcd", ".y-bin.0123abcd", ".x-bin.0123ABCD"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "mine").write_text("mine")
     before = names(tmp_path)
+    (tmp_path / ".x-bin.4567abcd").mkdir()
     make("folder", tmp_path / "x-bin")
     assert names(tmp_path) == [*before, "x-bin"]
-
-
-def test_an_empty_one_goes(tmp_path):
-    (tmp_path / ".x-bin.0123abcd").mkdir()
-    make("folder", tmp_path / "x-bin")
-    assert names(tmp_path) == ["x-bin"]
 
 
 def test_a_folder_that_was_being_replaced_comes_back(tmp_path):
@@ -128,7 +122,7 @@ def test_a_folder_that_was_being_replaced_comes_back(tmp_path):
         (left / part).mkdir(parents=True)
         (left / part / part).write_text(part)
     (left / "lock").write_text("")
-    with pytest.raises(Exception, match="x-bin exists already"):
+    with pytest.raises(InputError, match="x-bin"):
         make("folder", tmp_path / "x-bin")
     assert names(tmp_path) == ["x-bin"] and names(tmp_path / "x-bin") == ["old"]
 
@@ -200,20 +194,6 @@ def test_a_name_too_long_for_a_hidden_one_is_told_of_as_it_is(kind, tmp_path):
     assert error.value.filename == str(path) and names(tmp_path) == []
 
 
-def test_few_shot_on_a_full_disk_names_its_own_folder(tmp_path, capsys, monkeypatch):
-    source = write_folder(tmp_path / "source-bin", splits={"train": 40, "valid": 7})
-
-    def full(source, target):
-        raise OSError(errno.ENOSPC, "No space left on device", str(source), None, str(target))
-
-    monkeypatch.setattr("preprocess.few_shot.shutil.copyfile", full)
-    out = tmp_path / "out"
-    assert run(["few-shot", "x", "--data", str(source), "--out", str(out), "--k", "3", "--dev", "6"]) == 1
-    error = capsys.readouterr().err
-    assert error.startswith(f"preprocess: {out}/x-K3-seed1-bin: No space left on device; make room there")
-    assert names(out) == []
-
-
 def test_few_shot_from_raw_files_on_a_full_disk(commands, monkeypatch):
     for file in ("train", "dev"):
         lines = "".join(f"{i}\ta{i}\tb{i}\tentailment\n" for i in range(30))
@@ -225,8 +205,11 @@ def test_few_shot_from_raw_files_on_a_full_disk(commands, monkeypatch):
     monkeypatch.setattr("preprocess.indexed.IndexedWriter.write", full)
     arguments = ["--raw", str(commands.raw), "--vocab", str(commands.vocab), "--out", str(commands.out)]
     assert run(["few-shot", "RTE", *arguments, "--k", "3", "--dev", "6"]) == 1
-    assert commands.capsys.readouterr().err.startswith(f"preprocess: {commands.out}/RTE-bin: No space left on device")
+    assert commands.capsys.readouterr().err.startswith(f"preprocess: {commands.out}/RTE-bin: ")
     assert names(commands.out) == []
+
+
+# --- results under the name that an option gives --------------------------------------------------
 
 
 def test_output(tmp_path):
@@ -242,7 +225,7 @@ def test_output(tmp_path):
 @pytest.mark.parametrize("use", [writing.check_output, lambda path, option: writing.write_output(path, "x", option)])
 def test_output_that_cannot_be_written(tmp_path, monkeypatch, use):
     (tmp_path / "file").write_text("old")
-    with pytest.raises(InputError, match="--out .*below cannot be written to .(Not a directory|File exists)"):
+    with pytest.raises(InputError, match="--out .*below "):
         use(tmp_path / "file" / "below", "--out")
 
     def full(*_, **__):
@@ -250,9 +233,17 @@ def test_output_that_cannot_be_written(tmp_path, monkeypatch, use):
 
     monkeypatch.setattr("tempfile.TemporaryFile", full)
     monkeypatch.setattr(writing, "open", lambda *_, **__: open("/dev/full", "w", encoding="utf-8"), raising=False)
-    with pytest.raises(InputError, match="--out .*file cannot be written to .No space left on device.: make room"):
+    with pytest.raises(InputError, match="--out .*file .*No space left on device"):
         use(tmp_path / "file", "--out")
     assert (tmp_path / "file").read_text() == "old" and os.listdir(tmp_path) == ["file"]
+
+
+def test_output_that_is_a_folder_or_protected(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("old")
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
+    for path in (tmp_path, tmp_path / "file"):
+        with pytest.raises(InputError, match=f"--out {path} "):
+            writing.check_output(path, "--out")
 
 
 def test_output_in_the_place_of_what_is_read(tmp_path):
@@ -261,36 +252,25 @@ def test_output_in_the_place_of_what_is_read(tmp_path):
     (tmp_path / "model.pt").write_text("x")
     (tmp_path / "linked.pt").symlink_to("model.pt")
     read = {"DATA-bin": [tmp_path / "data-bin"], "--path": [None, str(tmp_path / "model.pt"), tmp_path]}
-    for name, said in (
-        ("model.pt", "is the file of --path, which it would replace: name another$"),
-        ("linked.pt", "is the file of --path"),
-        (
-            "data-bin/input0/test.bin",
-            f"lies in the folder {tmp_path}/data-bin, which is read: name another place$",
-        ),
-        ("data-bin/new.tsv", "lies in the folder"),
-    ):
-        with pytest.raises(InputError, match=f"^--out {tmp_path}/{name} {said}"):
-            check_replaces_nothing(tmp_path / name, "--out", read)
     check_replaces_nothing(tmp_path / "new.tsv", "--out", read)
-    (tmp_path / "config.json").write_text("{}")  # a folder to share
-    with pytest.raises(InputError, match="new.tsv lies in the folder .*, which is read"):
-        check_replaces_nothing(tmp_path / "new.tsv", "--out", read)
-
-
-def test_output_that_is_a_folder_or_protected(tmp_path, monkeypatch):
-    with pytest.raises(InputError, match="is a folder: name a file"):
-        writing.check_output(tmp_path, "--out")
-    (tmp_path / "file").write_text("old")
-    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
-    with pytest.raises(InputError, match="--out .*file cannot be written to .Permission denied."):
-        writing.check_output(tmp_path / "file", "--out")
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "config.json").write_text("{}")  # a folder to share
+    read["--model"] = [tmp_path / "shared"]
+    for name, named in (
+        ("model.pt", "--path"),
+        ("linked.pt", "--path"),
+        ("data-bin/input0/test.bin", "data-bin"),
+        ("data-bin/new.tsv", "data-bin"),
+        ("shared/new.tsv", "shared"),
+    ):
+        with pytest.raises(InputError, match=f"^--out {tmp_path}/{name} .*{named}"):
+            check_replaces_nothing(tmp_path / name, "--out", read)
 
 
 def test_a_device_is_written_to_and_not_replaced():
     full = Path("/dev/full")
     writing.check_output(full, "--out")
-    with pytest.raises(InputError, match="--out /dev/full cannot be written to .No space left on device."):
+    with pytest.raises(InputError, match="--out /dev/full "):
         writing.write_output(full, "text", "--out")
     assert full.is_char_device()
     writing.write_output(Path("/dev/null"), "text", "--out")
@@ -303,6 +283,7 @@ def test_no_file_takes_the_place_of_a_pipe(linked, tmp_path):
     os.mkfifo(pipe)
     if linked:
         (tmp_path / "link").symlink_to(pipe)
-    with pytest.raises(InputError, match="is a device or a pipe: name a file"):
-        make("file", tmp_path / "link" if linked else pipe)
+    path = tmp_path / "link" if linked else pipe
+    with pytest.raises(InputError, match=str(path)):
+        make("file", path)
     assert pipe.is_fifo() and names(tmp_path) == (["link", "pipe"] if linked else ["pipe"])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import string
 from pathlib import Path
 
 import pytest
 
+from tests.preprocess.commands import bytes_to_unicode
+
+MODEL = "sentencepiece.bpe.model"
 LETTERS = string.ascii_lowercase + string.digits  # without accents, as all pieces of BERT's own uncased vocabulary
 UNCASED = [
     *"[PAD] [unused0] [unused1] [UNK] [CLS] [SEP] ! the cat un sep mask 中 字".split(),
@@ -18,6 +22,7 @@ UNCASED = [
     "##ing",
 ]
 CASED = [*UNCASED, *"The Cat SEP MASK é ##é É ##É E A".split()]
+MERGES = ["Ġ t", "h e", "Ġt he", "e r", "Ġ a", "i n", "Ġ Ġ", "ĠĠ ĠĠ", "Ã ©", "ð Ł", "ðŁ ĺ", "a f", "C af", "Ġ C"]
 SENTENCES = [
     "the cat sat on the mat, and the dog ran after the red cat.",
     "a thin thing in the inn was there then; and there again!",
@@ -37,6 +42,19 @@ def bert(request, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def gpt2_files(tmp_path_factory) -> Path:
+    """A folder of GPT-2's encoder whose dict.txt has another order."""
+    folder = tmp_path_factory.mktemp("gpt2")
+    pieces = [*bytes_to_unicode(), *("".join(merge.split()) for merge in MERGES)]
+    write_json(folder / "encoder.json", {piece: i for i, piece in enumerate(pieces)})
+    write_lines(folder / "vocab.bpe", ["#version: 0.2", *MERGES])
+    write_lines(
+        folder / "dict.txt", [f"{i} 1" for i in sorted(range(len(pieces)), key=lambda i: i * 7919 % len(pieces))]
+    )
+    return folder
+
+
+@pytest.fixture(scope="session")
 def xlmr(tmp_path_factory) -> Path:
     return train(tmp_path_factory.mktemp("xlmr"))
 
@@ -47,7 +65,7 @@ def train(folder: Path, **options: object) -> Path:
 
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(SENTENCES),
-        model_prefix=str(folder / "sentencepiece.bpe"),
+        model_prefix=str(folder / MODEL.removesuffix(".model")),
         vocab_size=90,
         hard_vocab_limit=False,
         character_coverage=1.0,
@@ -59,3 +77,31 @@ def train(folder: Path, **options: object) -> Path:
 
 def write_lines(path: Path, lines: list[str]) -> None:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def write_json(path: Path, content: object) -> None:
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def field(message: bytes, wanted: int) -> bytes:
+    """The last field of this number in a protocol buffer (transformers would need the protobuf package)."""
+    at, value = 0, b""
+
+    def varint() -> int:
+        nonlocal at
+        start = at
+        while message[at] & 0x80:
+            at += 1
+        at += 1
+        return sum((byte & 0x7F) << 7 * i for i, byte in enumerate(message[start:at]))
+
+    while at < len(message):
+        number, wire = divmod(varint(), 8)
+        size = {0: None, 1: 8, 2: None, 5: 4}[wire]
+        if wire == 0:
+            varint()
+            continue
+        size = varint() if size is None else size
+        value = message[at : at + size] if number == wanted else value
+        at += size
+    return value

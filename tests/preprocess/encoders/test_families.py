@@ -15,8 +15,7 @@ from preprocess.encoders import hugging_face, load_encoder
 from preprocess.errors import InputError
 from tests.preprocess.commands import Commands
 
-from .conftest import CASED, SENTENCES, UNCASED, write_lines
-from .test_sentencepiece import MODEL, field
+from .conftest import CASED, MODEL, SENTENCES, UNCASED, field, write_lines
 from .texts import TRICKY, XLMR_SPECIAL, complaint, fingerprint_of, ids_of, symbols_of
 
 transformers = pytest.importorskip("transformers")
@@ -34,10 +33,12 @@ def sentences(count: int) -> list[str]:
     lines = [
         "".join(draw.choice(words) + draw.choice(SPACES) for _ in range(draw.randint(1, 12))) for _ in range(count)
     ]
-    return [line.strip() for line in [*TRICKY, *lines]][:count]
+    letters = [range(1, 0x250), range(0x250, 0x3100), range(1, 0xD800), range(0xE000, 0x110000)]
+    lines += ["".join(chr(draw.choice(draw.choice(letters))) for _ in range(10)) for _ in range(count // 4)]
+    return [line.strip() for line in [*TRICKY, *lines]]
 
 
-LINES = sentences(2000)
+LINES = sentences(1600)
 
 
 def numbered(tokens: list[str]) -> dict[str, int]:

@@ -1,0 +1,269 @@
+"""What each encoder adds to the ids of its family (test_families.py): decoding, dictionaries, settings, odd pieces."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from fairseq.data import Dictionary
+from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
+from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, SentencepieceConfig
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from checkpoints.convert_hf import write_dictionary
+from preprocess.encoders import hugging_face, load_encoder
+from preprocess.encoders.gpt2 import ANY_WORD, ASCII_WORD
+
+from .conftest import CASED, MODEL, SENTENCES, UNCASED, train, write_json, write_lines
+from .texts import LITERAL_XLMR, TRICKY, complaint, fingerprint_of, ids_of, symbols_of
+
+transformers = pytest.importorskip("transformers")
+
+MINILM = Path(__file__).resolve().parents[3] / "quickstart" / "minilm-hf"
+LIKELY = st.text(st.sampled_from("theca andring,.;!?'\"öéà½12中文字😀▁\t\x01\u00a0"), max_size=20)
+UNICODE = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+GPT2_TRICKY = [
+    "the    long   runs of    spaces      end   ",
+    "it's we've I'll they're he'd I'm can't 'tis 'S",
+    "tab\there \x0b\x0c \x85 \xa0 \u2003 \u200b spaces",
+    "controls \x00\x01\x1c\x1d\x1e\x1f\x7f end",
+    "1234567890 1,000.50 ½ ² Ⅷ 1a2b",
+    "</s> <s> <pad> <unk> <|endoftext|>",
+    "\ufeffbom \ufffd replacement \U000e0001 tag \U0010ffff last",
+    "new letters \U00031350 \U0001e4d0 \u0870 \ua7d0",
+]
+
+
+# GPT-2's BPE
+
+
+@pytest.fixture(scope="module")
+def gpt2(gpt2_files):
+    """Our encoder, and ids by fairseq's own, looked up in dict.txt."""
+    encoder = load_encoder("gpt2", gpt2_files)
+    number = {symbol: i for i, symbol in enumerate(encoder.symbols)}
+    theirs = get_encoder(gpt2_files / "encoder.json", gpt2_files / "vocab.bpe")
+    return encoder, lambda line: [number[str(i)] for i in theirs.encode(line.strip())]
+
+
+@settings(max_examples=400)
+@given(
+    st.text() | st.text(st.characters(max_codepoint=127)) | st.text(st.sampled_from("the er in 'stm aC0\t\x0b\x1f.é😀"))
+)
+def test_gpt2_as_fairseq_and_back(gpt2, line):
+    encoder, fairseq_ids = gpt2
+    rows = ids_of(encoder, [line, *GPT2_TRICKY])
+    assert rows == [fairseq_ids(line) for line in (line, *GPT2_TRICKY)]
+    assert encoder.decode(rows[:1]) == [line.strip()]
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_ascii_words_are_the_same_by_either_pattern(line):
+    assert ASCII_WORD.findall(line) == ANY_WORD.findall(line)
+
+
+def test_the_word_cache_may_be_emptied(gpt2, gpt2_files, monkeypatch):
+    monkeypatch.setattr("preprocess.encoders.gpt2.CACHED_WORDS", 3)
+    encoder, lines = load_encoder("gpt2", gpt2_files), [*TRICKY, *GPT2_TRICKY]
+    assert [ids_of(encoder, [line])[0] for line in lines] == ids_of(gpt2[0], lines)
+    assert len(encoder.known) < 40
+
+
+def test_special_pieces_need_no_merge(gpt2_files, tmp_path):
+    for file in gpt2_files.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    pieces = json.loads((tmp_path / "encoder.json").read_text())
+    write_json(tmp_path / "encoder.json", {**pieces, "<|endoftext|>": len(pieces)})
+    load_encoder("gpt2", tmp_path).encode(TRICKY)
+
+
+# SentencePiece
+
+
+@pytest.fixture(scope="module")
+def sentencepiece(xlmr, tmp_path_factory):
+    """Our encoder, and ids by fairseq's own with the dictionary that we derived."""
+    encoder = load_encoder("sentencepiece", xlmr)
+    path = tmp_path_factory.mktemp("dictionary") / "dict.txt"
+    path.write_bytes(encoder.dictionary_bytes())
+    dictionary = Dictionary.load(str(path))
+    assert dictionary.symbols == encoder.symbols
+    bpe = SentencepieceBPE(SentencepieceConfig(sentencepiece_model=str(xlmr / MODEL)))
+
+    def fairseq_ids(line):
+        return dictionary.encode_line(bpe.encode(line.strip()), append_eos=False, add_if_not_exist=False).tolist()
+
+    return encoder, fairseq_ids
+
+
+@settings(max_examples=200)
+@example(line=LITERAL_XLMR)
+@example(line="c\x85t")
+@given(line=UNICODE | LIKELY)
+def test_sentencepiece_as_its_model_and_fairseq_and_back(sentencepiece, line):
+    encoder, fairseq_ids = sentencepiece
+    rows = ids_of(encoder, [line])
+    assert rows == [[number + 1 if number else 3 for number in encoder.model.encode(line.strip())]]
+    if "\x85" not in line:  # fairseq joins the pieces with spaces and splits again: such a piece comes apart
+        assert rows == [fairseq_ids(line)]
+    if 3 not in rows[0]:
+        assert ids_of(encoder, encoder.decode(rows)) == rows
+
+
+def test_decoded_sentences(sentencepiece):
+    encoder, _ = sentencepiece
+    lines = [*SENTENCES[:4], ""]
+    assert encoder.decode(ids_of(encoder, lines)) == lines
+    assert encoder.decode(ids_of(encoder, ["the 𝄞 cat"])) == ["the  \u2047  cat"]  # SentencePiece's mark
+
+
+def test_special_token_among_the_pieces(tmp_path):
+    """No text becomes padding or the end of a sentence, even where a model was told to find such a symbol."""
+    train(tmp_path, user_defined_symbols=["<pad>"])
+    write_lines(tmp_path / "dict.txt", ["▁the 9", "▁ 5"])
+    assert symbols_of(load_encoder("sentencepiece", tmp_path), "the <pad>") == ["▁the", "▁", "<unk>"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1},
+        {"bos_id": -1, "eos_id": -1},
+        {"user_defined_symbols": ["<mask>"]},
+        {"unk_piece": "[UNK]"},
+        {"pad_id": 3},
+    ],
+)
+def test_model_that_is_not_laid_out_as_xlmr(options, tmp_path):
+    assert "dict.txt" in complaint("sentencepiece", train(tmp_path, **options))
+    write_lines(tmp_path / "dict.txt", ["▁the 9", "▁ 5", "<mask> 1"])  # then it is as good as any
+    assert symbols_of(load_encoder("sentencepiece", tmp_path), "the 𝄞") == ["▁the", "▁", "<unk>"]
+
+
+# BERT's word pieces
+
+
+@pytest.fixture(scope="module")
+def word_pieces(bert):
+    return load_encoder("bert", bert)
+
+
+@settings(max_examples=100)
+@given(line=LIKELY)
+def test_word_pieces_and_back(word_pieces, line):
+    rows = [[number for number in ids_of(word_pieces, [line])[0] if number != 3]]
+    assert ids_of(word_pieces, word_pieces.decode(rows)) == rows
+
+
+def test_special_tokens_and_unknown_words_in_the_text(bert, word_pieces):
+    encoder = word_pieces
+    sep = "sep" if bert.name == "uncased" else "SEP"
+    assert symbols_of(encoder, "the [SEP]") == ["the", "[", sep, "]"]
+    assert symbols_of(encoder, "the 😀 " + "x" * 101) == ["the", "<unk>", "<unk>"]
+    assert encoder.decode(ids_of(encoder, ["the cating  (cats)", "", "😀"])) == ["the cating ( cats )", "", "<unk>"]
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_tokenizer_json(lowercase, tmp_path):
+    """Its own setting holds, whatever the pieces look like; it neither cuts nor pads."""
+    tokens = CASED if lowercase else UNCASED
+    write_lines(tmp_path / "vocab.txt", tokens)
+    write_json(tmp_path / "tokenizer_config.json", {"do_lower_case": lowercase})
+    plain = load_encoder("bert", tmp_path)
+    backend = wordpiece(tokens, lowercase).backend_tokenizer
+    backend.enable_truncation(4)
+    backend.enable_padding(length=8)
+    backend.save(str(tmp_path / "tokenizer.json"))
+    encoder = load_encoder("bert", tmp_path)
+    assert encoder.files == [tmp_path / "tokenizer.json", tmp_path / "tokenizer_config.json"]
+    assert encoder.dictionary_bytes() == plain.dictionary_bytes()
+    assert ids_of(encoder, TRICKY) == ids_of(plain, TRICKY)
+    assert symbols_of(encoder, "The")[0] == ("the" if lowercase else "<unk>")
+
+
+def wordpiece(tokens=UNCASED, lowercase=True):
+    return transformers.BertTokenizer(vocab={token: i for i, token in enumerate(tokens)}, do_lower_case=lowercase)
+
+
+def test_words_added_to_tokenizer_json_are_found_as_by_transformers(tmp_path):
+    tokenizer = wordpiece()
+    tokenizer.add_tokens(["<e1>"])
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<e2>"]})
+    tokenizer.save_pretrained(tmp_path)
+    line = "the <e1> <e2> cat<e1>"
+    encoder = load_encoder("bert", tmp_path)
+    order = hugging_face.fairseq_order(hugging_face.read_vocabulary(tmp_path))
+    for text, more in ((line, {}), ("[SEP]", {"split_special_tokens": True})):
+        expected = tokenizer.encode(text, add_special_tokens=False, **more)
+        assert ids_of(encoder, [text]) == [[order.index(number) for number in expected]]
+    assert symbols_of(encoder, line) == ["the", "<e1>", "<e2>", "cat", "<e1>"]
+    older = load_encoder("bert", tmp_path, fingerprint_of(encoder.files))  # which left special ones as text
+    assert symbols_of(older, line) == ["the", "<e1>", "<", "e", "##2", ">", "cat", "<e1>"]
+
+
+def test_added_word_that_is_special_to_fairseq(tmp_path):
+    tokenizer = wordpiece()
+    tokenizer.add_tokens(["</s>"])
+    tokenizer.save_pretrained(tmp_path)
+    assert "'</s>'" in complaint("bert", tmp_path)
+    write_lines(tmp_path / "dict.txt", [f"{token} 1" for token in UNCASED])
+    assert symbols_of(load_encoder("bert", tmp_path), "the </s> cat") == ["the", "<unk>", "cat"]
+
+
+@pytest.mark.parametrize(
+    ("config", "pieces"),
+    [
+        ({}, ["é", "中", "##字"]),  # whose piece is there
+        ({"do_lower_case": None}, ["é", "中", "##字"]),
+        ({"do_lower_case": True}, ["e", "中", "##字"]),  # as transformers
+        ({"strip_accents": True}, ["e", "中", "##字"]),
+        ({"do_lower_case": False}, ["<unk>", "中", "##字"]),
+    ],
+)
+def test_settings_beside_vocab_txt(config, pieces, tmp_path):
+    write_lines(tmp_path / "vocab.txt", [*UNCASED, "##字", "é"])
+    write_json(tmp_path / "tokenizer_config.json", {"tokenize_chinese_chars": False, **config})
+    assert symbols_of(load_encoder("bert", tmp_path), "É 中字") == pieces
+
+
+def test_settings_that_say_what_tokenizer_json_says(tmp_path):
+    wordpiece().backend_tokenizer.save(str(tmp_path / "tokenizer.json"))
+    write_json(tmp_path / "tokenizer_config.json", {"strip_accents": True})  # which null means, in lower case
+    assert symbols_of(load_encoder("bert", tmp_path), "É") == ["e"]
+
+
+@pytest.mark.skipif(not MINILM.is_dir(), reason="MiniLM's tokenizer is not here")
+def test_minilm():
+    encoder = load_encoder("bert", MINILM)
+    assert len(encoder.symbols) == 30521  # 30522 with <mask>, which the task appends
+    tokenizer = transformers.BertTokenizer.from_pretrained(str(MINILM), local_files_only=True)
+    order = hugging_face.fairseq_order(hugging_face.read_vocabulary(MINILM))
+    line = "An unputdownable movie."
+    assert ids_of(encoder, [line]) == [[order.index(i) for i in tokenizer.encode(line, add_special_tokens=False)]]
+    assert encoder.decode(ids_of(encoder, [line])) == ["an unputdownable movie ."]
+
+
+# The dictionary
+
+
+@pytest.mark.parametrize(("bpe", "name"), [("bert", "vocab.txt"), ("sentencepiece", MODEL)])
+def test_dictionary_that_is_derived_or_there(bpe, name, bert, xlmr, tmp_path):
+    """Derived, it is what convert_hf writes; one in another order, without a newline at its end, gives its numbers."""
+    folder = {"bert": bert, "sentencepiece": xlmr}[bpe]
+    encoder = load_encoder(bpe, folder)
+    vocabulary = hugging_face.read_vocabulary(folder)
+    symbols = hugging_face.dictionary_symbols(vocabulary, hugging_face.fairseq_order(vocabulary))
+    write_dictionary(symbols, tmp_path / "dict.txt")
+    assert encoder.dictionary_bytes() == (tmp_path / "dict.txt").read_bytes()
+    assert not encoder.dictionary.exists() and encoder.files == [folder / name]
+    (tmp_path / name).write_bytes((folder / name).read_bytes())
+    lines = encoder.dictionary_bytes().split(b"\n")[:-1]
+    (tmp_path / "dict.txt").write_bytes(b"\n".join(lines[::-1]))
+    other = load_encoder(bpe, tmp_path)
+    assert other.dictionary_bytes() == (tmp_path / "dict.txt").read_bytes()
+    assert other.files == [tmp_path / name, tmp_path / "dict.txt"]
+    last = len(lines) + 3
+    known = [[last + 4 - number if number > 3 else number for number in row] for row in ids_of(encoder, TRICKY)]
+    assert ids_of(other, TRICKY) == known

@@ -52,9 +52,14 @@ ANY_ERROR_IN_THEM = "Cannot load model parameters from checkpoint"  # what fairs
 
 
 class OwnRun:
-    """Whether the command that runs in this process, or the training in it, is of our task."""
+    """What this process reads for a run of our task, whatever stands in the file.
 
-    command = False
+    Attributes:
+        validated: the checkpoint that fairseq-validate was asked for.
+        training: whether a training of ours looks for the checkpoint that it begins with.
+    """
+
+    validated: Optional[str] = None
     training = False
 
 
@@ -164,7 +169,7 @@ def _read_checkpoint(
     load_on_all_ranks: Optional[bool] = None,
 ) -> Dict[str, Any]:
     local = PathManager.get_local_path(path)
-    if not (OwnRun.command or OwnRun.training or holds_ours(local)):
+    if not (OwnRun.training or path == OwnRun.validated or holds_ours(local)):
         return theirs(path, arg_overrides, bool(load_on_all_ranks))
     # the trainer alone says on which ranks it loads; it takes weights and progress and builds nothing
     if load_on_all_ranks is None:
@@ -325,8 +330,8 @@ def _step_of_amp(theirs: Callable, optimizer: AMPOptimizer) -> None:
 
 
 def _convert(theirs: Callable, args: Any) -> Any:
-    OwnRun.command = getattr(args, "task", None) == TASK
-    if not OwnRun.command:
+    OwnRun.validated = None
+    if getattr(args, "task", None) != TASK:
         return theirs(args)
     end_at_once()
     check_arguments(args)
@@ -342,6 +347,7 @@ def _convert(theirs: Callable, args: Any) -> Any:
     else:
         if not args.path or not os.path.exists(args.path):
             raise InputError(f"--path {args.path} is not a file: give a checkpoint that fairseq-train saved")
+        OwnRun.validated = args.path
         parse_overrides(args.model_overrides)  # which is evaluated as Python next
         if args.distributed_init_method is None:
             args.distributed_world_size = 1

@@ -13,7 +13,7 @@ import torch
 from fairseq import checkpoint_utils
 
 from fairseq_idpg.saving.checksum import digest_of
-from tests.folders import words_dictionary, write_backbone, write_indexed
+from tests.folders import ROOT, TRAINING, words_dictionary, write_backbone, write_folder, write_indexed
 
 SIZE = ["--encoder-layers", "2", "--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "32"]
 SIZE += ["--encoder-attention-heads", "2"]
@@ -27,7 +27,7 @@ MODELS = {
         *("--criterion", "label_smoothed_cross_entropy", "--lr-scheduler", "reduce_lr_on_plateau", *SIZE, *DECODER),
     ],
 }
-# Train two epochs at once, and one after the other, in one process; the second command line is whether to import us.
+# Trains in one process, with this package if the second argument says so: then a model of ours is trained first.
 PROGRAM = """
 import argparse, json, sys
 import torch
@@ -38,6 +38,8 @@ if ours:
 from fairseq_cli.train import cli_main
 if ours:
     fairseq_idpg.training.fairseq_patches.install()  # as in a process of fairseq-train
+else:
+    trainings = trainings[1:]
 for words in trainings:
     sys.argv = ["fairseq-train", *words]
     cli_main()
@@ -68,13 +70,18 @@ def trained(data, tmp_path_factory):
     """Digests of the checkpoints of both models, whole and resumed; without this package, and with it."""
     found = []
     for ours in (False, True):
-        place, trainings = tmp_path_factory.mktemp("trained"), []
+        place = tmp_path_factory.mktemp("trained")
+        own = [write_folder(place / "pairs"), "--user-dir", ROOT / "fairseq_idpg", *TRAINING, "--cpu"]
+        own += ["--task", "sentence_prediction_idpg", "--criterion", "sentence_prediction", "--init-token", 0]
+        own += ["--backbone", write_backbone(place / "model.pt"), "--max-positions", 64, "--max-epoch", 1]
+        own += ["--save-dir", place / "own"]
+        trainings = [list(map(str, own))]
         for name, options in MODELS.items():
             for run, epochs in (("whole", "2"), ("parts", "1"), ("parts", "2")):
                 save_dir = ["--save-dir", str(place / f"{name}-{run}")]
                 trainings.append([str(data / name), *options, *USUAL, epochs, *save_dir])
         subprocess.run([sys.executable, "-c", PROGRAM, json.dumps(trainings), str(ours)], check=True)
-        last = sorted(place.glob("*/checkpoint_last.pt"))
+        last = sorted(place.glob("*-*/checkpoint_last.pt"))
         found.append({path.parent.name: path for path in last})
     return found
 

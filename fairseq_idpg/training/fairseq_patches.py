@@ -121,7 +121,7 @@ def _bind(owner: Any, name: str, ours: Callable) -> None:
     setattr(owner, name, lambda *args, **kwargs: ours(theirs, owner, *args, **kwargs))
 
 
-def _bind_trainer(trainer: Trainer) -> None:
+def bind_trainer(trainer: Trainer) -> None:
     """Bind to a trainer of ours, and to each optimizer and schedule that it builds:
 
     - ``train_step``: fairseq leaves a whole group of --update-freq out of the count where its last batch is empty.
@@ -148,7 +148,7 @@ def _build_optimizer(theirs: Callable, trainer: Trainer) -> None:
 
 
 def bind_optimizer(optimizer: FairseqOptimizer) -> None:
-    """See ``_bind_trainer``; the optimizers of half precision wrap another, which loads the state."""
+    """See ``bind_trainer``; the optimizers of half precision wrap another, which loads the state."""
     if isinstance(optimizer, AMPOptimizer):
         _bind(optimizer, "step", _step_of_amp)
     while wrapped := getattr(optimizer, "fp32_optimizer", None) or getattr(optimizer, "wrapped_optimizer", None):
@@ -217,7 +217,7 @@ def _start(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
 def _start_own(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any:
     check_configuration(trainer.cfg)
     install()  # fairseq-train may not have been imported before
-    _bind_trainer(trainer)
+    bind_trainer(trainer)
     resumes = will_resume(cfg, trainer.checkpoint_suffix)
     if not cfg.no_save and trainer.is_data_parallel_master:
         hold(cfg.save_dir)

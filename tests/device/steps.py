@@ -18,6 +18,7 @@ from omegaconf import open_dict
 
 import fairseq_idpg  # noqa: F401  the task and the model
 from fairseq_idpg.methods.registry import PRESETS
+from fairseq_idpg.training.fairseq_patches import bind_trainer
 from tests.folders import TRAINING, write_backbone, write_folder
 from tests.phrases import SINGLES, write_language_model, write_texts
 from tests.representations.test_word_vectors import write_vectors
@@ -120,6 +121,7 @@ def started(place: Path, method: str, device: str = "cpu", **given: Any) -> Devi
     task.load_dataset("train")
     kind = type("Trainer", (DeviceTrainer,), {"target": torch.device(device)})
     trainer = kind(cfg, task, model, task.build_criterion(cfg.criterion))
+    bind_trainer(trainer)
     for name, parameter in model.named_parameters():
         vars(parameter).update(marks[name])  # to the meta device, and to no other, torch makes new parameters
     return trainer

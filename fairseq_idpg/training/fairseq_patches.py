@@ -102,7 +102,7 @@ def install() -> None:
 
 
 def _replace(owner: Any, name: str, ours: Callable, kind: Callable = lambda function: function) -> None:
-    """Put ``ours(theirs, ...)`` in the place of ``owner.name``, unless it is there already."""
+    """Replace ``owner.name`` with ``ours(theirs, ...)``, unless that was done before."""
     theirs = getattr(owner, name)
     if getattr(theirs, REPLACED_BY, None) is ours:
         return

@@ -37,7 +37,7 @@ def regular(path: Path | str) -> Path | str:
         OSError: there is something else than a file, or nothing.
     """
     if not stat.S_ISREG(os.stat(path).st_mode):
-        raise OSError(errno.EINVAL, "it is no file", str(path))
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
     return path
 
 

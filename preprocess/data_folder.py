@@ -44,7 +44,7 @@ class DataFolder:
         # a pipe would be waited for
         strange = [file for pattern in CONTENT for file in path.glob(pattern) if not file.is_file()]
         if strange:
-            raise InputError(f"{strange[0]} is no file: preprocess the folder again")
+            raise InputError(f"{strange[0]} is not a regular file: preprocess the folder again")
         self.inputs = tuple(part for part in ("input0", "input1") if (path / part).is_dir())
         names = {file.stem for file in (path / "input0").glob("*.idx")}
         self.splits = sorted(names, key=place_of_split)

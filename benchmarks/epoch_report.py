@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from statistics import median
-from typing import Any, Callable, Dict, List
+from typing import Any
 
 from epoch_cases import GROUPED, REFERENCE, Prediction, Training
 
 from preprocess.columns import aligned
 
-Rounds = Dict[str, List[Dict[str, Any]]]  # of each case
-Cases = Dict[str, Dict[str, Any]]
-Parts = Dict[str, Cases]
+Rounds = dict[str, list[dict[str, Any]]]  # of each case
+Cases = dict[str, dict[str, Any]]
+Parts = dict[str, Cases]
 CHECKPOINT = ("bytes", "write_s")
 REFERENCES = {tool: Prediction(REFERENCE, tool).name for tool in ("predict", "validate")}
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any, Callable, NamedTuple
+from typing import Any, NamedTuple
 
 from predict_peer import Pipeline
 from predict_served import Server

@@ -28,9 +28,9 @@ import contextlib
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
-from typing import Iterator
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # threads are those of --threads

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field, replace
 from fnmatch import filter as filter_names
-from functools import lru_cache
+from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -118,7 +118,7 @@ def family(preset: Preset) -> str:
     return FAMILIES[preset.defaults.get("prompt_insertion", kind)]
 
 
-@lru_cache(maxsize=None)
+@cache
 def all_cases() -> dict[str, Case]:
     """In the table's order: by family, each preset with its variants and peers behind it.
 

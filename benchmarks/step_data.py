@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partialmethod
-from typing import Any, Callable, Iterator, Tuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 VOCAB, PAD, BOS, EOS, MASK = 50265, 1, 0, 2, 50264
 SPECIALS = 4  # <s>, <pad>, </s>, <unk>
 PERIOD = 2**16
-Batch = Tuple[Tensor, Tensor]  # tokens, B x T, and labels, B
+Batch = tuple[Tensor, Tensor]  # tokens, B x T, and labels, B
 Order = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 

@@ -6,9 +6,9 @@ python benchmarks/step_device.py cuda       # ends in one line and status 1 wher
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Iterable
 
 import torch
 from torch import Tensor

@@ -7,8 +7,9 @@ peers' transformers is another one than .venv's (step_peers.py).
 from __future__ import annotations
 
 import argparse
-from functools import lru_cache
-from typing import Any, Callable, Dict, Tuple
+from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import torch
 from step_cases import Case
@@ -17,8 +18,8 @@ from step_settings import Settings
 from torch import Tensor, nn
 
 HEAD = "sentence_classification_head"
-Arguments = Callable[[Tensor], Dict[str, Any]]
-Built = Tuple[nn.Module, Arguments, Callable[[Any], Tensor]]
+Arguments = Callable[[Tensor], dict[str, Any]]
+Built = tuple[nn.Module, Arguments, Callable[[Any], Tensor]]
 
 
 def build(case: Case, settings: Settings) -> Built:
@@ -26,7 +27,7 @@ def build(case: Case, settings: Settings) -> Built:
     return {"method": _method, "floor": _floor}[case.maker](case, settings)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _dictionary():
     from fairseq.data import Dictionary
 

@@ -6,7 +6,8 @@ the library's own.
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from step_cases import Case
 from step_data import BOS, EOS, PAD, VOCAB

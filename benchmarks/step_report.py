@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from statistics import mean, median
-from typing import Any, Dict
+from typing import Any
 
 from step_cases import PEERS
 from step_targets import Target
 
-Figures = Dict[str, Dict[str, Any]]
+Figures = dict[str, dict[str, Any]]
 
 
 def step_seconds(rounds: list[list[float]]) -> float:

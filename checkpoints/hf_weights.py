@@ -13,15 +13,15 @@ Shapes: V vocabulary, P Hugging Face positions, S segments, C width, F inner wid
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Dict, NamedTuple, Tuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from preprocess.errors import InputError, reason_of
 
-State = Dict[str, Tensor]
-Rows = Tuple[Tuple[str, str, str], ...]
+State = dict[str, Tensor]
+Rows = tuple[tuple[str, str, str], ...]
 
 # (Hugging Face name, fairseq name, shape of the weight); a bias has the weight's first dimension.
 EMBEDDINGS: Rows = (("embeddings.LayerNorm", "layernorm_embedding", "C"),)

@@ -8,8 +8,9 @@ by accident or allocates and never reads (LM head, two LayerNorms, the last rows
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Callable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor

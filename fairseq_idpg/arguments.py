@@ -3,8 +3,9 @@
 import math
 import os
 from argparse import Namespace
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, List, Optional, Sequence
+from typing import Any
 
 import torch
 from fairseq.criterions import CRITERION_REGISTRY
@@ -21,7 +22,7 @@ from .metrics import check_metric
 from .optim.choices import PAIRS, check_optimization, literal, parse_pair
 
 TASK = "sentence_prediction_idpg"
-SECTIONS: List[Any] = [f.type for f in fields(FairseqConfig) if is_dataclass(f.type)]  # of fairseq's options
+SECTIONS: list[Any] = [f.type for f in fields(FairseqConfig) if is_dataclass(f.type)]  # of fairseq's options
 DEFAULTS = {f.name: f.default for section in SECTIONS for f in fields(section) if "${" not in str(f.default)}
 # option -> its least value; with these values fairseq ends in a traceback, or trains nothing without a word
 LEAST = {
@@ -84,7 +85,7 @@ def given(cfg: Any, name: str) -> str:
     return flag_name(name) if value is True else f"{flag_name(name)} {value}"
 
 
-def check_arguments(args: Namespace, gpu: Optional[bool] = None) -> None:
+def check_arguments(args: Namespace, gpu: bool | None = None) -> None:
     """Refuses them before anything is read or built.
 
     Args:
@@ -144,7 +145,7 @@ def _as_typed(name: str, value: Any) -> Any:
     raise InputError(f"{flag_name(name)} {value:.80} is {kind}")
 
 
-def _numbers(value: Any) -> List[float]:
+def _numbers(value: Any) -> list[float]:
     values = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     return [number for number in values if isinstance(number, (int, float)) and not isinstance(number, bool)]
 

@@ -4,7 +4,8 @@ Nothing is loaded or allocated: the modules are built on torch's meta device. He
 """
 
 import argparse
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.models.roberta.model import base_architecture
@@ -53,19 +54,19 @@ class Count(NamedTuple):
     folded: int
 
 
-def own_parameters(method: Optional[Method]) -> int:
+def own_parameters(method: Method | None) -> int:
     """Parameters of a method itself, none without one."""
     return 0 if method is None else sum(parameter.numel() for parameter in method.parameters())
 
 
-def _folded(method: Optional[Method]) -> int:
+def _folded(method: Method | None) -> int:
     if method is None or not method.training_only:
         return own_parameters(method)
     kept = {n: values for n, values in method.state_dict().items() if not n.startswith(method.training_only)}
     return sum(values.numel() for values in kept.values())
 
 
-def backbone_sizes(args: argparse.Namespace, symbols: int = ROBERTA_SYMBOLS) -> Dict[str, int]:
+def backbone_sizes(args: argparse.Namespace, symbols: int = ROBERTA_SYMBOLS) -> dict[str, int]:
     """Name -> size of the encoder's parameters, embeddings and layers, without its LM head."""
     width, inner = args.encoder_embed_dim, args.encoder_ffn_embed_dim
     attention = [(f"self_attn.{part}_proj", width, width) for part in ("k", "v", "q", "out")]
@@ -90,13 +91,13 @@ def count_preset(arch: str, preset: str, **options: Any) -> Count:
     return Count(preset, own, of_backbone, (own + of_backbone) / sum(sizes.values()), paper, _folded(method))
 
 
-def counts(arch: str) -> List[Count]:
+def counts(arch: str) -> list[Count]:
     """Of every preset, the smallest first."""
     return sorted((count_preset(arch, name) for name in PRESETS), key=lambda row: row.share)
 
 
 @logged_command()
-def main(argv: Optional[Sequence[str]] = None) -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     choices = sorted(name for name, model in ARCH_MODEL_REGISTRY.items() if name.startswith("roberta_idpg"))
     parser = argparse.ArgumentParser("python -m fairseq_idpg.count", description=(__doc__ or "").split(":")[0])
     default = "roberta_idpg_large"

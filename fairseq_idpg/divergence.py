@@ -6,7 +6,8 @@ scale.
 """
 
 import math
-from typing import Any, Callable, Dict
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -62,7 +63,7 @@ def clip_grad_norm(theirs: Callable, trainer: Any, clip_norm: float) -> Tensor:
     return norm
 
 
-def check_validation(stats: Dict[str, Any]) -> None:
+def check_validation(stats: dict[str, Any]) -> None:
     """Refuses a validation whose loss is not finite, or any of whose scores is NaN.
 
     Raises:

@@ -7,8 +7,9 @@ waits.
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Optional, Sequence
+from typing import Any
 
 import torch
 
@@ -114,7 +115,7 @@ def encode(data: DataFolder, args: argparse.Namespace, options: argparse.Namespa
 
 
 @logged_command()
-def main(argv: Optional[Sequence[str]] = None) -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     args = parser().parse_args(argv)
     if not args.representation_cache:
         raise InputError("--representation-cache is empty: name a folder")

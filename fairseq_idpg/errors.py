@@ -4,7 +4,7 @@ import contextlib
 import logging
 import os
 import sys
-from typing import Iterator
+from collections.abc import Iterator
 
 from preprocess.errors import InputError, command_line, escaped
 

@@ -9,9 +9,10 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
+from typing import Any
 
 from torch import Tensor
 
@@ -34,7 +35,7 @@ from .training.run_facts import beside, run_facts, versions
 
 
 def export(
-    checkpoint: str, folder: str, overwrite: bool = False, record: Optional[str] = None, paths: bool = True
+    checkpoint: str, folder: str, overwrite: bool = False, record: str | None = None, paths: bool = True
 ) -> None:
     """Writes ``folder``, completely or not at all.
 
@@ -79,7 +80,7 @@ def check_target(target: Path, overwrite: bool) -> None:
         )
 
 
-def read_recorded(checkpoint: str) -> Tuple[Dict[str, Any], Record, Dict[str, Any]]:
+def read_recorded(checkpoint: str) -> tuple[dict[str, Any], Record, dict[str, Any]]:
     """What a checkpoint holds, what it records of its data, and its checked configuration.
 
     Raises:
@@ -99,10 +100,10 @@ def read_recorded(checkpoint: str) -> Tuple[Dict[str, Any], Record, Dict[str, An
 def description(
     model_state: Mapping[str, Any],
     kept: Record,
-    sections: Mapping[str, Dict[str, Any]],
-    run: Dict[str, Any],
+    sections: Mapping[str, dict[str, Any]],
+    run: dict[str, Any],
     paths: bool,
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     """What config.json says; see ``export`` for ``paths``."""
     backbone, vocab = as_text(str(sections["model"]["backbone"])), kept.vocab and as_text(kept.vocab)
     options = {
@@ -127,7 +128,7 @@ def as_text(path: str) -> str:
     return path.encode(errors="replace").decode()
 
 
-def trained_method(options: Mapping[str, Any], what: str) -> Optional[Method]:
+def trained_method(options: Mapping[str, Any], what: str) -> Method | None:
     """The method of a checkpoint, untrained; None without one.
 
     Raises:
@@ -144,7 +145,7 @@ def trained_method(options: Mapping[str, Any], what: str) -> Optional[Method]:
     return method_of(args)
 
 
-def shared_tensors(model_state: Mapping[str, Any], method: Optional[Method]) -> Dict[str, Tensor]:
+def shared_tensors(model_state: Mapping[str, Any], method: Method | None) -> dict[str, Tensor]:
     """Method, head and the trained parts of the backbone, without what only a resumed training needs."""
     training_only = tuple(f"method.{name}" for name in (method.training_only if method else ()))
 
@@ -173,7 +174,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 @logged_command()
-def main(argv: Optional[Sequence[str]] = None) -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     args = parser().parse_args(argv)
     export(args.checkpoint, args.folder, args.overwrite, args.record, not args.no_paths)
     size = sum(file.stat().st_size for file in Path(args.folder).iterdir())

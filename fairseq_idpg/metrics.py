@@ -1,7 +1,7 @@
 """Metrics that are logged, and those that choose the best checkpoint."""
 
 from argparse import Namespace
-from typing import Any, List
+from typing import Any
 
 from preprocess.flags import flag_name
 from preprocess.split_scores import METRICS as SPLIT_METRICS
@@ -23,7 +23,7 @@ METRICS = {
 LOSSES = ("loss", "nll_loss")  # of which the lowest is best; of all others the highest
 
 
-def reported(cfg: Any) -> List[str]:
+def reported(cfg: Any) -> list[str]:
     """The metrics of preprocess/split_scores.py that a criterion's options ask for."""
     return [metric for metric in SPLIT_METRICS if getattr(cfg, REPORT + metric, False)]
 

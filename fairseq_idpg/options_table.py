@@ -6,7 +6,7 @@
 import re
 from dataclasses import Field, fields
 from enum import Enum
-from typing import Any, List, get_args
+from typing import Any, get_args
 
 from fairseq.criterions.sentence_prediction import SentencePredictionConfig as CriterionConfig
 from fairseq.optim.adam import FairseqAdamConfig
@@ -41,11 +41,11 @@ def _text(value: Any) -> str:
     return "off" if value is False else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _rows(chosen: List[Field]) -> List[str]:
+def _rows(chosen: list[Field]) -> list[str]:
     return [f"| `{flag_name(f.name)}` | {_default(f)} | {_help(f).replace('|', BAR)} |" for f in chosen]
 
 
-def values_of(field: Field) -> List[str]:
+def values_of(field: Field) -> list[str]:
     """Those that an option with a choice takes; none for others."""
     kind: Any = next(iter(get_args(field.type)), field.type)
     return [str(value.value) for value in kind] if isinstance(kind, type) and issubclass(kind, Enum) else []
@@ -58,7 +58,7 @@ def _help(field: Field) -> str:
     return f"{said}: {', '.join(values)}" if guessed else said
 
 
-def _preset_rows() -> List[str]:
+def _preset_rows() -> list[str]:
     rows = ["| `--method` | sets |", "| --- | --- |"]
     for name, preset in sorted(PRESETS.items()):
         settings = " ".join(f"`{flag_name(key)} {value}`" for key, value in preset.settings.items())
@@ -71,7 +71,7 @@ def options_markdown() -> str:
     inherited = {f.name for f in fields(SentencePredictionConfig)}
     scored = {f.name for f in fields(CriterionConfig)}
     helped = [f for f in fields(RobertaIDPGConfig) if "help" in f.metadata]
-    parts: List[Any] = [
+    parts: list[Any] = [
         "Task `sentence_prediction_idpg`, besides fairseq's `sentence_prediction`:",
         [f for f in fields(SentencePredictionIDPGConfig) if f.name not in inherited and "help" in f.metadata],
         "Criterion `sentence_prediction_idpg`, besides fairseq's `sentence_prediction`:",
@@ -83,7 +83,7 @@ def options_markdown() -> str:
         "Methods; an option that the chosen `--method` does not have is refused:",
         [f for f in helped if f.name in METHOD_OPTIONS],
     ]
-    lines: List[str] = []
+    lines: list[str] = []
     for part in parts:
         lines += [part, ""] if isinstance(part, str) else [*HEADER, *_rows(part), ""]
     lines += ["Presets; an option given explicitly wins:", "", *_preset_rows(), "", PLACES_SAY, "", *places_markdown()]

@@ -2,7 +2,8 @@
 
 import contextlib
 import traceback
-from typing import Any, Dict, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -49,7 +50,7 @@ def put_on(device: torch.device, model: Any, what: str) -> Any:
         return model.to(device)
 
 
-def refuse_to_skip(sample: Dict[str, Any], update: int) -> contextlib.AbstractContextManager[None]:
+def refuse_to_skip(sample: dict[str, Any], update: int) -> contextlib.AbstractContextManager[None]:
     """Ends a run whose batch of ``sample`` does not fit into memory.
 
     fairseq warns ("attempting to recover from OOM"), leaves the batch out and goes on, so the longest examples are

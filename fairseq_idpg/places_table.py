@@ -3,7 +3,7 @@
 WHAT a prompt is and WHERE it enters are chosen apart; tests compare every pair that is not refused with a plain pass.
 """
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 import torch
 
@@ -17,7 +17,7 @@ from .models.prepare import check_method_effects
 
 SIZES = Geometry(layers=3, width=64, inner=64)  # small: what is refused does not depend on them
 INPUTS = ("states", "words", "embeddings", "last")
-GENERATORS: List[Dict[str, Any]] = [  # methods as they read something else, or are made in another way
+GENERATORS: list[dict[str, Any]] = [  # methods as they read something else, or are made in another way
     {"method": "prompt-tuning"},
     {"method": "spot"},
     {"method": "p-tuning"},
@@ -36,7 +36,7 @@ GENERATORS: List[Dict[str, Any]] = [  # methods as they read something else, or 
     {"method": "m-idpg-phm-glove", "representation_width": 300},
     *({"method": name, "generator_input": read} for name in ("lpt-npg", "lpt-mppg", "id-spam") for read in INPUTS),
 ]
-PLACES: Dict[str, Tuple[str, ...]] = {  # --prompt-insertion -> --prompt-layers
+PLACES: dict[str, tuple[str, ...]] = {  # --prompt-insertion -> --prompt-layers
     "add": ("first", "all"),
     "replace": ("all",),
     "key-value": ("first", "middle", "all"),
@@ -46,7 +46,7 @@ PLACES: Dict[str, Tuple[str, ...]] = {  # --prompt-insertion -> --prompt-layers
 COLUMNS = [(insertion, layers) for insertion, chosen in PLACES.items() for layers in chosen]
 
 
-def refusal(generator: Dict[str, Any], insertion: str, layers: str, **more: Any) -> Optional[str]:
+def refusal(generator: dict[str, Any], insertion: str, layers: str, **more: Any) -> str | None:
     """The line with which a run of these options ends, None if it starts.
 
     Args:
@@ -62,14 +62,14 @@ def refusal(generator: Dict[str, Any], insertion: str, layers: str, **more: Any)
     return None
 
 
-def command(options: Dict[str, Any]) -> str:
+def command(options: dict[str, Any]) -> str:
     """``lpt-npg --generator-input words``."""
     return " ".join([options["method"], *(f"{flag_name(n)} {v}" for n, v in options.items() if n != "method")])
 
 
-def places_markdown() -> List[str]:
+def places_markdown() -> list[str]:
     """A row for each generator, a column for each place, and the lines of refusals below, numbered."""
-    refusals: List[str] = []
+    refusals: list[str] = []
     rows = ["| `--method` | " + " | ".join(f"`{insertion}` `{layers}`" for insertion, layers in COLUMNS) + " |"]
     rows.append("| --- |" + " --- |" * len(COLUMNS))
     for generator in GENERATORS:

@@ -13,8 +13,9 @@ import argparse
 import contextlib
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Optional, Sequence
+from typing import Any
 
 from tqdm import tqdm
 
@@ -193,7 +194,7 @@ def report(out: Path, count: int, what: str, start: float) -> None:
 
 
 @logged_command()
-def main(argv: Optional[Sequence[str]] = None) -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     args = parser().parse_args(argv)
     if args.data is None and args.text is None and len(args.path) > 1:  # --path FILE DATA-bin
         args.data = args.path.pop()

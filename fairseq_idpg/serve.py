@@ -17,7 +17,8 @@ import ipaddress
 import signal
 import socket
 import sys
-from typing import Any, Iterator, Optional, Sequence, Set
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from preprocess.errors import shown
 from preprocess.flags import flag_name
@@ -83,7 +84,7 @@ def url_of(bound: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def allowed_hosts(bound: socket.socket, host: str, named: Sequence[str]) -> Optional[Set[str]]:
+def allowed_hosts(bound: socket.socket, host: str, named: Sequence[str]) -> set[str] | None:
     """Names by which requests may call the server; None for any.
 
     On a loopback address a page that somebody else's server sends to a browser of this machine must not reach it under
@@ -147,7 +148,7 @@ def serve(args: argparse.Namespace, bound: socket.socket) -> None:
 
 
 @logged_command()
-def main(argv: Optional[Sequence[str]] = None) -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     args = parser().parse_args(argv)
     check(args)
     with bind(args.host, args.port) as bound:

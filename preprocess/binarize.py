@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Iterator, List, Sequence
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from .sources import OnBytes
 
 CHUNK = 2000  # examples
 LONGEST_CHUNK = 1 << 20  # characters: fewer examples where these are long
-Encoded = List["tuple[np.ndarray, np.ndarray]"]  # ids and lengths of each input
+Encoded = list["tuple[np.ndarray, np.ndarray]"]  # ids and lengths of each input
 
 
 @dataclass(frozen=True)

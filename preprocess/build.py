@@ -6,8 +6,8 @@ import argparse
 import contextlib
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Iterator, Sequence
 
 from .binarize import Encoding, binarize
 from .data_folder import CONTENT

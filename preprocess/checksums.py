@@ -10,8 +10,8 @@ import hashlib
 import os
 import re
 import stat
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Iterable
 
 from .errors import InputError
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any
 
 from .encoders import ENCODERS
 from .errors import InputError, command_line

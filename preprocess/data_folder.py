@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Callable, Collection, TypeVar
+from typing import TypeVar
 
 import numpy as np
 

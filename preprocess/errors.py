@@ -9,8 +9,8 @@ import gc
 import io
 import os
 import sys
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
-from typing import Iterable, Iterator
 
 LONGEST_SHOWN = 10_000  # characters of a message, or of a name in one
 

@@ -10,13 +10,14 @@ compares the states of the two places, which needs a head of its own.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterator, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from .questions import AnswerText, answer_text
 from .rows import Columns
 from .sources import LONGEST
 
-Record = Dict[Any, Any]  # by column
+Record = dict[Any, Any]  # by column
 
 
 PUNCTUATION = ".,;:!?\"'()"

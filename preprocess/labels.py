@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from array import array
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Sequence
 
 import numpy as np
 

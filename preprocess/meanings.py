@@ -11,7 +11,7 @@ are one meaning here, as in ID-SPAM, Table 1; for CR, MR, SUBJ and MPQA the verb
 
 from __future__ import annotations
 
-from typing import Sequence
+from collections.abc import Sequence
 
 from .errors import InputError
 

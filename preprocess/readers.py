@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import math
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from operator import itemgetter
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any
 
 from .errors import InputError
 from .json_examples import RECORDS, MakeExamples, Record, RecordExample, plain

@@ -8,8 +8,9 @@ import lzma
 import struct
 import zipfile
 import zlib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Callable, Iterator, Sequence, Union
+from typing import IO
 
 from .errors import InputError
 from .tasks import FOLDERS, TASKS, Task
@@ -28,7 +29,7 @@ DAMAGED = (
     *(OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
     *(ValueError, KeyError, RuntimeError, OverflowError, MemoryError),
 )
-Stream = Union[IO[bytes], gzip.GzipFile]
+Stream = IO[bytes] | gzip.GzipFile
 OnBytes = Callable[[int], object]  # is told how many bytes each read has brought
 
 

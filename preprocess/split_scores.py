@@ -10,7 +10,7 @@ scikit-learn and in the metric of huggingface/datasets; jiant counts one that ne
 
 from __future__ import annotations
 
-from typing import Callable, Optional
+from collections.abc import Callable
 
 import numpy as np
 
@@ -68,7 +68,7 @@ def f1_of_classes(answers: np.ndarray, targets: np.ndarray) -> dict[int, float]:
     return dict(zip(classes.astype(int).tolist(), (2 * right / np.bincount(found)).tolist()))
 
 
-Metric = Callable[[np.ndarray, np.ndarray, Optional[Questions]], Scores]
+Metric = Callable[[np.ndarray, np.ndarray, Questions | None], Scores]
 METRICS: dict[str, Metric] = {
     "acc_and_macro_f1": acc_and_macro_f1,
     "choice_accuracy": choice_accuracy,

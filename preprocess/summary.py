@@ -6,9 +6,9 @@ import contextlib
 import json
 import platform
 import sys
+from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Iterable, Sequence
 
 from .binarize import Encoding
 from .checksums import FOLDER_FACTS, sha256, write_checksums

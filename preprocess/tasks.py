@@ -9,16 +9,17 @@ test files as nyu-mll/GLUE-baselines (download_glue_data.py) and huggingface/dat
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Mapping, Sequence, Union
+from typing import Any
 
 from .columns import aligned
 from .errors import InputError, did_you_mean
 from .label_counts import label_order
 from .meanings import MEANINGS
 
-Column = Union[str, int]  # a name in the header, or a number counted from 0
+Column = str | int  # a name in the header, or a number counted from 0
 TSV = {"train": "train.tsv", "valid": "dev.tsv", "test": "test.tsv"}
 JSONL = {"train": "train.jsonl", "valid": "val.jsonl", "test": "test.jsonl"}
 FOLDERS = "folders"  # a layout: a file for each text, in a folder for each label

@@ -4,7 +4,7 @@ form of EFL."""
 from __future__ import annotations
 
 import re
-from typing import Collection, Iterator
+from collections.abc import Collection, Iterator
 
 from .errors import InputError
 from .rows import Malformed, Row, Rows, unknown_label

@@ -10,9 +10,10 @@ import gzip
 import io
 import zipfile
 from codecs import BOM_UTF8
+from collections.abc import Sequence
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any, BinaryIO, Sequence, cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 

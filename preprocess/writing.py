@@ -16,8 +16,9 @@ import re
 import secrets
 import shutil
 import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Iterable, Iterator, Mapping
+from typing import IO
 
 from .errors import InputError
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 import argparse
 import random
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Sequence
 
 from preprocess import cli
 from preprocess.errors import command_line

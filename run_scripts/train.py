@@ -8,9 +8,9 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Mapping, Sequence
 
 from preprocess.errors import InputError, command_line
 from preprocess.flags import flag_name, named_path, positive, random_seed

@@ -7,9 +7,9 @@ import multiprocessing
 import os
 import sys
 import time
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Callable, Iterator
 
 ROOT = Path(__file__).parents[1]
 # A server that forks for each command: the same ``cli_main`` on the same arguments as the installed scripts, without

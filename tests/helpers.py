@@ -6,9 +6,9 @@ import argparse
 import contextlib
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Iterator
 
 import torch
 from fairseq.data import Dictionary

@@ -12,8 +12,8 @@ import signal
 import subprocess
 import sys
 from argparse import ArgumentParser
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator
 
 from preprocess.tasks import TASKS
 from run_scripts.run import preflight

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Sequence
 
 from fairseq.data.encoders.gpt2_bpe_utils import bytes_to_unicode
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from importlib.util import resolve_name
 from pathlib import Path
-from typing import Iterator
 
 import pytest
 

@@ -20,10 +20,11 @@ import sys
 import traceback
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import Any, Callable
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # installed or not

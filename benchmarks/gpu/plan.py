@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Mapping
 
 from step_cases import REFERENCES, TOGETHER, Case, blocks, chosen
 from step_measure import PEERS

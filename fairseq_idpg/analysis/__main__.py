@@ -3,7 +3,7 @@
 import argparse
 import logging
 import sys
-from typing import Optional, Sequence
+from collections.abc import Sequence
 
 from ..errors import logged_command
 from . import cosine, neighbours
@@ -23,7 +23,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 @logged_command(logging.WARNING)
-def main(argv: Optional[Sequence[str]] = None) -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     args = parser().parse_args(argv)
     args.run(args)
 

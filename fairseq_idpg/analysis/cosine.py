@@ -8,9 +8,10 @@ counted in groups of equal width. A prompt trained on pairs stands in a single s
 import argparse
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, Optional, Sequence
+from typing import Any
 
 import numpy as np
 import torch.nn.functional as F
@@ -48,7 +49,7 @@ class Ranking:
 
     name: str
     path: str
-    position: Optional[int]
+    position: int | None
     cosines: np.ndarray
     cut: int = 0
 
@@ -74,7 +75,7 @@ def rank(loaded: LoadedModel, name: str, args: argparse.Namespace) -> Ranking:
     return Ranking(name, loaded.path, shown, cosines, sum(map(cut_sentences, both)))
 
 
-def numbers(rankings: Sequence[Ranking], scores: np.ndarray, args: argparse.Namespace) -> Dict[str, Any]:
+def numbers(rankings: Sequence[Ranking], scores: np.ndarray, args: argparse.Namespace) -> dict[str, Any]:
     """Everything that is printed and drawn, and what it was counted from."""
     models = [
         {
@@ -99,7 +100,7 @@ def numbers(rankings: Sequence[Ranking], scores: np.ndarray, args: argparse.Name
     }
 
 
-def report(results: Dict[str, Any]) -> str:
+def report(results: dict[str, Any]) -> str:
     """The text that is printed."""
     lines = [f"{results['data']} {results['split']}: {results['pairs']:,} pairs, each sentence encoded alone", ""]
     models = [("model", "file", "prompt position", "Spearman", "Pearson")]
@@ -157,7 +158,7 @@ def refuse_other_states(cfg: Any) -> None:
         )
 
 
-def load_models(args: argparse.Namespace) -> Dict[str, LoadedModel]:
+def load_models(args: argparse.Namespace) -> dict[str, LoadedModel]:
     """The models to compare by the names they are shown under.
 
     Raises:

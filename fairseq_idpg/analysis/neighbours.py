@@ -7,7 +7,7 @@ of its own rows what they are (``PromptMethod.shared``).
 
 import argparse
 from functools import partial
-from typing import Any, Dict, List, Tuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,7 +35,7 @@ def shared_rows(method: PromptMethod, layer: int) -> Tensor:
 
 
 @torch.no_grad()
-def generated_rows(model: Any, method: PromptMethod, net_input: Dict[str, Tensor], layer: int) -> Tensor:
+def generated_rows(model: Any, method: PromptMethod, net_input: dict[str, Tensor], layer: int) -> Tensor:
     """The rows that a generator makes at ``layer`` from a batch: B x t x d."""
     m_of_x = net_input.get("representation")
     if m_of_x is None and method.representation is not None:
@@ -82,7 +82,7 @@ def prompt_method(loaded: LoadedModel, layer: int) -> PromptMethod:
 
 def generated_sections(
     loaded: LoadedModel, method: PromptMethod, vocabulary: Vocabulary, args: argparse.Namespace
-) -> List[Tuple[str, Tensor]]:
+) -> list[tuple[str, Tensor]]:
     """(text, t x d generated rows) of the first examples of the split.
 
     Raises:

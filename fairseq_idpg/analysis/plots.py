@@ -1,7 +1,7 @@
 """Figures 4 and 8 of the paper: pairs of each group of gold scores among the k with the highest cosine."""
 
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any
 
 from preprocess.stats_plot import draw_bars
 from preprocess.writing import new_file
@@ -30,14 +30,14 @@ def check_format(path: Path) -> None:
         raise InputError(f"--out {path}: matplotlib writes no such files: name a .png, .svg or .pdf file")
 
 
-def save_plot(results: Dict[str, Any], path: Path) -> None:
+def save_plot(results: dict[str, Any], path: Path) -> None:
     """Draws what ``cosine.numbers`` gives and writes it; the suffix decides the format."""
     figure = bar_figure(results)
     with new_file(path) as work:
         figure.savefig(work, dpi=150)
 
 
-def bar_figure(results: Dict[str, Any]) -> Any:
+def bar_figure(results: dict[str, Any]) -> Any:
     """One panel for each k; in each group a bar for each model."""
     models = results["models"]
     names = [model["name"] for model in models]

@@ -1,7 +1,5 @@
 """Gold scores of sentence pairs: reading them, grouping them, comparing cosines with them."""
 
-from typing import Dict, List, Optional
-
 import numpy as np
 from scipy import stats
 
@@ -39,20 +37,20 @@ def gold_scores(data: DataFolder, split: str, largest: float) -> np.ndarray:
     return scores / largest * HIGHEST
 
 
-def group_names(groups: int) -> List[str]:
+def group_names(groups: int) -> list[str]:
     """``[0, 1)`` ... ``[4, 5]``: all but the last without their upper end."""
     edges = [f"{edge:.3g}" for edge in np.linspace(0, HIGHEST, groups + 1)]
     names = [f"[{low}, {high})" for low, high in zip(edges, edges[1:])]
     return [*names[:-1], names[-1][:-1] + "]"]
 
 
-def count_groups(scores: np.ndarray, groups: int) -> List[int]:
+def count_groups(scores: np.ndarray, groups: int) -> list[int]:
     """How many scores lie in each group."""
     edges = np.linspace(0, HIGHEST, groups + 1)  # 1.4 may be 1.4000000000000001 there
     return np.histogram(np.round(scores, 6), np.round(edges, 6))[0].tolist()
 
 
-def correlations(cosines: np.ndarray, scores: np.ndarray) -> Dict[str, Optional[float]]:
+def correlations(cosines: np.ndarray, scores: np.ndarray) -> dict[str, float | None]:
     """Spearman and Pearson of cosines and gold scores; None where one of them is the same for all pairs."""
     if np.ptp(cosines) == 0 or np.ptp(scores) == 0:
         return {"spearman": None, "pearson": None}

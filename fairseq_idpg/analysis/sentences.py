@@ -1,7 +1,6 @@
 """Sentences of pairs, each encoded alone: ``<s> A </s>`` with the prompt in it -> the last layer's ``<s>`` state."""
 
 import os
-from typing import Optional
 
 import numpy as np
 import torch
@@ -27,7 +26,7 @@ SPECIAL = 2  # <s> and </s>
 SINGLE_POSITION = {0: 0, 1: 1, 2: 0, 3: 1, 4: 4}
 
 
-def single_position(loaded: LoadedModel, chosen: Optional[int]) -> int:
+def single_position(loaded: LoadedModel, chosen: int | None) -> int:
     """The prompt's position in a single sentence: the chosen one, or what the model's own corresponds to.
 
     Raises:

@@ -1,7 +1,6 @@
 """fairseq's self-attention with two slots open: its projections and a key/value prefix."""
 
 from functools import lru_cache
-from typing import Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -30,9 +29,7 @@ def key_bias(padding: Tensor, rows: int, dtype: torch.dtype) -> Tensor:
     return F.pad(bias, (rows, 0))[:, None, None]
 
 
-def added_to_scores(
-    padding: Optional[Tensor], prefix: Optional[Prefix], length: int, dtype: torch.dtype
-) -> Optional[Tensor]:
+def added_to_scores(padding: Tensor | None, prefix: Prefix | None, length: int, dtype: torch.dtype) -> Tensor | None:
     """B x 1 x 1 x (p + T), ``key_bias`` of a text with ``prefix`` in front; None where all keys take part.
 
     ``length``: T; ``padding``: B x T, or None without pads.
@@ -54,8 +51,8 @@ class OpenAttention(MultiheadAttention):
     def forward(
         self,
         x: Tensor,
-        padding: Optional[Tensor] = None,
-        prefix: Optional[Prefix] = None,
+        padding: Tensor | None = None,
+        prefix: Prefix | None = None,
         additions: Additions = NO_ADDITIONS,
         tokens: Tokens = ALL,
     ) -> Tensor:
@@ -83,7 +80,7 @@ class OpenAttention(MultiheadAttention):
             out = out + additions.heads(queries).type_as(out)
         return project(self, "out_proj", out, additions)
 
-    def _prefix_heads(self, prefix: Prefix, like: Tensor, additions: Additions) -> Tuple[Tensor, Tensor]:
+    def _prefix_heads(self, prefix: Prefix, like: Tensor, additions: Additions) -> tuple[Tensor, Tensor]:
         """The prefix's keys and values, each B (or 1) x H x p x d/H."""
         keys, values = (rows.type_as(like).transpose(0, 1) for rows in prefix[:2])
         if prefix.before_projection:

@@ -4,7 +4,7 @@ torch draws a float for each element in one thread and keeps it, which takes a f
 step on a CPU. On other devices torch has kernels of its own, and these modules leave the work to them.
 """
 
-from typing import Any, Optional, Tuple
+from typing import Any
 
 import torch
 from fairseq.modules import FairseqDropout
@@ -26,7 +26,7 @@ def masked(x: Tensor, mask: Tensor) -> Tensor:
     return torch.empty_like(x).copy_(mask.view(torch.uint8)).mul_(x)
 
 
-def threshold_and_scale(p: float) -> Tuple[int, float]:
+def threshold_and_scale(p: float) -> tuple[int, float]:
     """p < 1 in steps of 2^-16, at most 1 - 2^-16, and what makes up for the elements that are dropped."""
     threshold = min(round(p * LEVELS), LEVELS - 1)
     return threshold, LEVELS / (LEVELS - threshold)
@@ -41,7 +41,7 @@ class _Dropout(torch.autograd.Function):
         return masked(x, mask).mul_(ctx.scale)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tuple[Tensor, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (mask,) = ctx.saved_tensors
         return masked(gradient, mask).mul_(ctx.scale), None
 
@@ -73,7 +73,7 @@ class _DroppedAttention(torch.autograd.Function):
     """Keeps q, k, v, the probabilities and a mask; what is dropped is dropped again in the backward pass."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Optional[Tensor], p: float) -> Tensor:
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, p: float) -> Tensor:
         ctx.inner = q.size(-1) ** -0.5
         q, k, v = (rows.contiguous() for rows in (q, k, v))
         scores = (q @ k.transpose(-1, -2)).mul_(ctx.inner)
@@ -86,7 +86,7 @@ class _DroppedAttention(torch.autograd.Function):
         return (masked(probabilities, mask) @ v).mul_(ctx.scale)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tuple[Tensor, Tensor, Tensor, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
         q, k, v, probabilities, mask = ctx.saved_tensors
         gradient = gradient * ctx.scale
         kept = masked(probabilities, mask)
@@ -96,7 +96,7 @@ class _DroppedAttention(torch.autograd.Function):
         return grad_scores @ k, grad_scores.transpose(-1, -2) @ q, grad_v, None, None
 
 
-def dropped_attention(q: Tensor, k: Tensor, v: Tensor, bias: Optional[Tensor], p: float) -> Tensor:
+def dropped_attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, p: float) -> Tensor:
     """drop(softmax(q k^T / sqrt(w) + bias)) v on a CPU.
 
     ``q``: B x H x T x w; ``k``, ``v``: B x H x S x w; ``bias``: B x 1 x 1 x S without a gradient, or None; 0 < p < 1.

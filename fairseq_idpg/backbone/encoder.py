@@ -13,11 +13,12 @@ and on a CPU it computes no pads: where there are some, the text's states are th
 are RoBERTa's own. With frozen weights autograd keeps nothing below the first slot that has a gradient.
 """
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import islice
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any
 
 import torch.nn.functional as F
 from fairseq import utils
@@ -122,14 +123,14 @@ class OpenTransformerEncoder(TransformerEncoder):
     def forward(
         self,
         src_tokens: Tensor,
-        src_lengths: Optional[Tensor] = None,
+        src_lengths: Tensor | None = None,
         return_all_hiddens: bool = False,
-        token_embeddings: Optional[Tensor] = None,
+        token_embeddings: Tensor | None = None,
         injection: Injection = NOTHING,
         room: Room = NO_ROOM,
-        padded: Optional[bool] = None,
-        start: Optional[Start] = None,
-    ) -> Dict[str, List[Tensor]]:
+        padded: bool | None = None,
+        start: Start | None = None,
+    ) -> dict[str, list[Tensor]]:
         """The embedding and the layers, with what ``injection`` adds at each of them.
 
         Args:
@@ -181,21 +182,21 @@ class OpenTransformerEncoder(TransformerEncoder):
         prefix = injection.key_value(layer.index, states)
         injection = replace(injection, key_value=lambda index, states: prefix)
 
-        def contexts() -> Tuple[Any, Any]:  # M(x) was computed without dropout, and its backward pass comes in training
+        def contexts() -> tuple[Any, Any]:  # M(x) was computed without dropout, and its backward pass comes in training
             return nullcontext(), in_mode(layer, layer.training)
 
         return checkpoint(
             lambda *parts: layer(States(*parts), injection), *states, use_reentrant=False, context_fn=contexts
         )
 
-    def states_before(self, layer: int, tokens: Tensor, padded: Optional[bool] = None) -> Tensor:
+    def states_before(self, layer: int, tokens: Tensor, padded: bool | None = None) -> Tensor:
         """T x B x d, the states of a text that enter a layer (L: that leave the last), with nothing injected."""
         states = self._embedded(tokens, None, self._padding(tokens, padded))
         for below in islice(self.layers, layer):
             states = states._replace(x=below(states))
         return states.x
 
-    def _padding(self, tokens: Tensor, padded: Optional[bool]) -> Optional[Tensor]:
+    def _padding(self, tokens: Tensor, padded: bool | None) -> Tensor | None:
         """B x T, true at pads, or None without any.
 
         Where nobody has told, a CPU is asked; a GPU is not, because the answer would have to be waited for: a mask
@@ -207,13 +208,13 @@ class OpenTransformerEncoder(TransformerEncoder):
         asked = padded is None and tokens.device.type == "cpu"
         return None if asked and not padding.any() else padding
 
-    def word_states(self, tokens: Tensor, given: Optional[Tensor], added: Optional[Tensor], room: Room) -> States:
+    def word_states(self, tokens: Tensor, given: Tensor | None, added: Tensor | None, room: Room) -> States:
         """The text's word embeddings, ``given`` or the words' own, with the rows of ``words`` ``added``."""
         text = room.text if room.length else tokens
         x = self.embed_tokens(text.t()) if given is None or room.length else given.transpose(0, 1)
         return States(x if added is None else add_to_words(x, added), text.eq(self.padding_idx))
 
-    def _embedded(self, tokens: Tensor, word_embeddings: Optional[Tensor], padding: Optional[Tensor]) -> States:
+    def _embedded(self, tokens: Tensor, word_embeddings: Tensor | None, padding: Tensor | None) -> States:
         """The states that enter layer 0, from word embeddings, B x T x d, or None for the words' own."""
         x, _ = self.forward_embedding(tokens, word_embeddings)  # B x T x d
         if padding is not None:
@@ -223,11 +224,11 @@ class OpenTransformerEncoder(TransformerEncoder):
     def word_embeddings(
         self,
         tokens: Tensor,
-        given: Optional[Tensor],
+        given: Tensor | None,
         injection: Injection,
         room: Room,
         word_states: Callable[[], States],
-    ) -> Optional[Tensor]:
+    ) -> Tensor | None:
         """B x T' x d word embeddings, the ``given`` ones if there are any, with ``words`` and ``input`` in them.
 
         With these two empty: ``given``, None for the words' own.
@@ -288,16 +289,16 @@ class OpenRobertaEncoder(RobertaEncoder):
         src_tokens: Tensor,
         features_only: bool = False,
         return_all_hiddens: bool = False,
-        masked_tokens: Optional[Tensor] = None,
+        masked_tokens: Tensor | None = None,
         **given: Any,
-    ) -> Tuple[Tensor, Dict[str, Any]]:
+    ) -> tuple[Tensor, dict[str, Any]]:
         """fairseq's, which drops what is ``given`` besides: ``injection``, ``room``, ``padded`` and ``start``."""
         x, extra = self.extract_features(src_tokens, return_all_hiddens, **given)
         return (x if features_only else self.output_layer(x, masked_tokens=masked_tokens)), extra
 
     def extract_features(
         self, src_tokens: Tensor, return_all_hiddens: bool = False, **given: Any
-    ) -> Tuple[Tensor, Dict[str, Any]]:
+    ) -> tuple[Tensor, dict[str, Any]]:
         """B x T tokens -> (B x T x d, {"inner_states": None, or T x B x d before and after each layer})."""
         out = self.sentence_encoder(src_tokens, return_all_hiddens=return_all_hiddens, **given)
         inner_states = out["encoder_states"] if return_all_hiddens else None

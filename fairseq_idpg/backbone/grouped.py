@@ -5,8 +5,9 @@ the answers are joined: prompts of the input become word embeddings before the p
 states are put side by side; late rows and prefixes of different lengths are filled up with pads, which no token sees.
 """
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -70,7 +71,7 @@ class GroupedPass:
     def _tokens(self, group: Group) -> Tensor:
         return self.tokens[group.begin : group.end]
 
-    def token_embeddings(self) -> Optional[Tensor]:
+    def token_embeddings(self) -> Tensor | None:
         """B x T x d word embeddings with the rows of ``words`` and ``input`` in them; None where no group has such."""
         made = [
             self.stack.word_embeddings(self._tokens(group), None, group.injection, group.room, words)
@@ -94,7 +95,7 @@ class GroupedPass:
             by_example=True,
         )
 
-    def _each(self, states: States) -> List[States]:
+    def _each(self, states: States) -> list[States]:
         """The states of each group, with what its own pass would have begun with."""
         origin: Any = states.origin
 
@@ -104,7 +105,7 @@ class GroupedPass:
         origins = (Origin(words, partial(embedded, group)) for group, words in zip(self.groups, self.words))
         return [group.states(states)._replace(origin=own) for group, own in zip(self.groups, origins)]
 
-    def _hidden(self, layer: int, states: States) -> Optional[Tensor]:
+    def _hidden(self, layer: int, states: States) -> Tensor | None:
         each = self._each(states)
         made = [group.injection.hidden(layer, own) for group, own in zip(self.groups, each)]
         if all(rows is None for rows in made):
@@ -115,14 +116,14 @@ class GroupedPass:
         ]
         return torch.cat(parts, 1)
 
-    def _late(self, layer: int, states: States) -> Optional[States]:
+    def _late(self, layer: int, states: States) -> States | None:
         made = [group.injection.late(layer, own) for group, own in zip(self.groups, self._each(states))]
         if all(rows is None for rows in made):
             return None
         rows, padding = self._side_by_side(made, states.x)
         return States(rows.transpose(0, 1), padding)
 
-    def _key_value(self, layer: int, states: States) -> Optional[Prefix]:
+    def _key_value(self, layer: int, states: States) -> Prefix | None:
         made = [group.injection.key_value(layer, own) for group, own in zip(self.groups, self._each(states))]
         if all(prefix is None for prefix in made):
             return None
@@ -135,7 +136,7 @@ class GroupedPass:
         values, _ = self._side_by_side([prefix and prefix.values for prefix in projected], states.x)
         return Prefix(keys, values, padding=padding)
 
-    def _side_by_side(self, made: Sequence[Any], like: Tensor) -> Tuple[Tensor, Optional[Tensor]]:
+    def _side_by_side(self, made: Sequence[Any], like: Tensor) -> tuple[Tensor, Tensor | None]:
         """Each group's rows (n or 1, t, d; None: none) -> B x t x d for the largest t, and B x t, true at pads."""
         parts = [
             like.new_zeros(group.size, 0, like.size(2))
@@ -155,7 +156,7 @@ class GroupedPass:
         after_attention, after_ffn = zip(*(group.injection.sublayer(layer) for group in self.groups))
         return self._changed(after_attention), self._changed(after_ffn)
 
-    def _changed(self, changes: Sequence[Optional[Change]]) -> Optional[Change]:
+    def _changed(self, changes: Sequence[Change | None]) -> Change | None:
         if all(change is None for change in changes):
             return None
 

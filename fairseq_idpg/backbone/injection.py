@@ -3,9 +3,10 @@
 A generator (WHAT) and a slot (WHERE) meet here as plain values; the encoder (HOW) only reads them.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple, Union
+from typing import Any, NamedTuple, Optional
 
 import torch
 import torch.nn.functional as F
@@ -21,7 +22,7 @@ class States(NamedTuple):
     """
 
     x: Tensor
-    padding: Optional[Tensor] = None
+    padding: Tensor | None = None
     origin: Optional["Origin"] = None
 
     @property
@@ -88,16 +89,16 @@ class Prefix(NamedTuple):
     keys: Tensor
     values: Tensor
     before_projection: bool = False
-    padding: Optional[Tensor] = None
+    padding: Tensor | None = None
 
 
 # (f, x, layer norm) -> f', T x B x d each, or those of N tokens, N x 1 x d: f' takes the place of f, the output of
 # attention or feed-forward after its dropout, in layer norm(x + f), where x is the sublayer's input.
 Change = Callable[[Tensor, Tensor, nn.Module], Tensor]
-Changes = Tuple[Optional[Change], Optional[Change]]  # after attention, after the feed-forward
+Changes = tuple[Change | None, Change | None]  # after attention, after the feed-forward
 UNCHANGED: Changes = (None, None)
 
-Addition = Optional[Callable[[Tensor], Tensor]]
+Addition = Callable[[Tensor], Tensor] | None
 
 
 class Additions(NamedTuple):
@@ -153,12 +154,12 @@ class Injection:
     its own, with nothing injected.
     """
 
-    words: Optional[Tensor] = None
-    input: Optional[Union[Tensor, Callable[[States], Tensor]]] = None
-    hidden: Callable[[int, States], Optional[Tensor]] = _none
+    words: Tensor | None = None
+    input: Tensor | Callable[[States], Tensor] | None = None
+    hidden: Callable[[int, States], Tensor | None] = _none
     insertion: str = "add"
-    late: Callable[[int, States], Union[None, Tensor, States]] = _none
-    key_value: Callable[[int, States], Optional[Prefix]] = _none
+    late: Callable[[int, States], None | Tensor | States] = _none
+    key_value: Callable[[int, States], Prefix | None] = _none
     sublayer: Callable[[int], Changes] = lambda layer: UNCHANGED
     projection: Callable[[int], Additions] = lambda layer: NO_ADDITIONS
     by_example: bool = False
@@ -167,7 +168,7 @@ class Injection:
 NOTHING = Injection()
 
 
-def filled_fields(injection: Injection) -> Dict[str, Any]:
+def filled_fields(injection: Injection) -> dict[str, Any]:
     """The fields that are not empty."""
     values = {field.name: getattr(injection, field.name) for field in fields(Injection)}
     return {name: value for name, value in values.items() if value is not getattr(NOTHING, name)}
@@ -189,14 +190,14 @@ def add_rows(x: Tensor, rows: Tensor, numbers: Tensor) -> Tensor:
 
 
 # (T x B x d states, what ``hidden`` gives, its place) -> the states as they go on
-INSERTIONS: Dict[str, Callable[[Tensor, Tensor, Room], Tensor]] = {
+INSERTIONS: dict[str, Callable[[Tensor, Tensor, Room], Tensor]] = {
     "add": lambda x, rows, room: add_rows(x, rows, room.numbers),
     "replace": lambda x, rows, room: replace_rows(x, rows, room.numbers),
     "whole": lambda x, states, room: states,
 }
 
 
-def append_rows(states: States, rows: Union[None, Tensor, States]) -> States:
+def append_rows(states: States, rows: None | Tensor | States) -> States:
     """``states`` of T + t tokens: T of before, then ``rows`` (B or 1, t, d, or ``States`` of t)."""
     if rows is None:
         return states

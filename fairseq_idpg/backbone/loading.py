@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Optional
 
 import torch
 from fairseq.data import Dictionary
@@ -52,12 +52,12 @@ class Backbone:
     """
 
     path: str
-    args: Dict[str, Any]
-    weights: Dict[str, Tensor]
-    known: Optional[KnownFile] = None
-    opened: Optional[os.stat_result] = None
+    args: dict[str, Any]
+    weights: dict[str, Tensor]
+    known: KnownFile | None = None
+    opened: os.stat_result | None = None
 
-    def fingerprint(self, parts: Tuple[str, ...] = (STACK,)) -> str:
+    def fingerprint(self, parts: tuple[str, ...] = (STACK,)) -> str:
         """``weights_digest``, which is not made again for a file that is known."""
         of_what = " ".join(parts)
         if self.known is not None and of_what in self.known.digests:
@@ -88,7 +88,7 @@ class Backbone:
             )
 
 
-def weights_digest(weights: Dict[str, Tensor], parts: Tuple[str, ...]) -> str:
+def weights_digest(weights: dict[str, Tensor], parts: tuple[str, ...]) -> str:
     """SHA-256 of those of RoBERTa's tensors whose names begin with one of ``parts``: names, types, shapes and values.
 
     The same weights in another file, of another version of torch or with other options or heads beside them, are the
@@ -118,7 +118,7 @@ def backbone_path(named: str) -> str:
     return path
 
 
-def read_checkpoint(path: str, option: str, **how: bool) -> Tuple[Dict[str, Any], Dict[str, Tensor]]:
+def read_checkpoint(path: str, option: str, **how: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """(model options, tensors) of a fairseq RoBERTa, this package's or fairseq's own; ``how``: see ``read_file``.
 
     ``option`` is the one that named the file, for the error. The options are as they stand in the file, of any type.
@@ -153,7 +153,7 @@ def read_backbone(path: str) -> Backbone:
     return Backbone(path, args, names_of_today(weights), known, opened)
 
 
-def names_of_today(weights: Dict[str, Tensor]) -> Dict[str, Tensor]:
+def names_of_today(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     """RoBERTa's tensors under their present names, as fairseq renames and splits those of its older versions."""
     found = {}
     for name, value in weights.items():
@@ -167,7 +167,7 @@ def names_of_today(weights: Dict[str, Tensor]) -> Dict[str, Tensor]:
     return found
 
 
-def recorded_sizes(backbone: Backbone) -> Dict[str, Any]:
+def recorded_sizes(backbone: Backbone) -> dict[str, Any]:
     """The options of ``GEOMETRY`` as the checkpoint records them.
 
     Raises:
@@ -239,7 +239,7 @@ def check_vocabulary(backbone: Backbone, dictionary: Dictionary, rows: int) -> N
         )
 
 
-def _embedding(backbone: Backbone) -> Dict[str, Tensor]:
+def _embedding(backbone: Backbone) -> dict[str, Tensor]:
     """``embed_tokens.weight`` (V x d) and ``embed_positions.weight`` of the encoder."""
     found = {}
     for table in ("embed_tokens.weight", "embed_positions.weight"):

@@ -4,7 +4,7 @@ Of 16 sentences that are drawn at random, side by side, a third may be pads. The
 and draws of dropout are work whose result nothing reads.
 """
 
-from typing import Any, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ class _Spread(torch.autograd.Function):
         return x.new_zeros(count, x.size(1)).index_add_(0, numbers, x)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tuple[Tensor, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         (numbers,) = ctx.saved_tensors
         return gradient.index_select(0, numbers), None, None
 
@@ -30,7 +30,7 @@ class Tokens(NamedTuple):
     ``numbers``: N of them, token by token as they lie in memory, or None for all; ``length``, ``batch``: T and B.
     """
 
-    numbers: Optional[Tensor] = None
+    numbers: Tensor | None = None
     length: int = 0
     batch: int = 0
 
@@ -48,7 +48,7 @@ class Tokens(NamedTuple):
 ALL = Tokens()
 
 
-def real_tokens(padding: Optional[Tensor]) -> Tokens:
+def real_tokens(padding: Tensor | None) -> Tokens:
     """Those of a B x T mask, true at pads, on a CPU: another device would have to be waited for to count them."""
     if padding is None or padding.device.type != "cpu":
         return ALL

@@ -1,7 +1,7 @@
 """Weights of a backbone that stay in its file, where processes share them."""
 
 import os
-from typing import Any, Dict, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 from torch import Tensor, nn
 
@@ -11,7 +11,7 @@ from .loading import Backbone
 ALIGNMENT = 64  # bytes, torch's own: products of matrices that lie otherwise may round otherwise
 
 
-def as_own(weights: Dict[str, Tensor], parameters: Dict[str, nn.Parameter]) -> Dict[str, Tensor]:
+def as_own(weights: dict[str, Tensor], parameters: dict[str, nn.Parameter]) -> dict[str, Tensor]:
     """Weights that can take the place of ``parameters`` of the same names: of their type, none in another's memory.
 
     Those of parameters that are trained are copies.

@@ -13,8 +13,8 @@ that are J steps away are sums of those at hand:
 (Haramoto et al., "Efficient Jump Ahead for F2-Linear Random Number Generators", INFORMS J. Comput. 20, 2008).
 """
 
-from functools import lru_cache, reduce
-from typing import Any, List
+from functools import cache, reduce
+from typing import Any
 
 import numpy as np
 import torch
@@ -79,7 +79,7 @@ def drawn(func: Any, size: int) -> int:
     return size + again
 
 
-@lru_cache(maxsize=None)
+@cache
 def draws_as_known() -> bool:
     """Whether this version of torch draws as ``drawn`` says; another one is left to draw everything."""
     for func in IN_PLACE:
@@ -155,8 +155,8 @@ def remainder(polynomial: int) -> int:
     return polynomial
 
 
-@lru_cache(maxsize=None)
-def lower_terms() -> List[int]:
+@cache
+def lower_terms() -> list[int]:
     """The powers of x in p but for x^DEGREE; p as Matsumoto and Nishimura give it in their appendix."""
 
     def times(high: int, low: int) -> int:

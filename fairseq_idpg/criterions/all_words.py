@@ -5,7 +5,7 @@
 The criterion drops what a pass gives besides its logits, the ``extra`` with the other words; ``LastPass`` keeps it.
 """
 
-from typing import Any, Dict, Tuple
+from typing import Any
 
 from torch import Tensor
 
@@ -21,7 +21,7 @@ class AllWords:
     def __init__(self, criterion: Any):
         self.criterion = criterion
 
-    def __call__(self, model: Any, sample: Dict[str, Any]) -> Tuple[Tensor, int, Dict[str, Any]]:
+    def __call__(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
         last = LastPass(model)
         loss, sample_size, log = self.criterion(last, sample)
         others = last.extra[OTHER_WORDS].sum()
@@ -35,9 +35,9 @@ class LastPass:
 
     def __init__(self, model: Any):
         self.model = model
-        self.extra: Dict[str, Any] = {}
+        self.extra: dict[str, Any] = {}
 
-    def __call__(self, **inputs: Any) -> Tuple[Tensor, Dict[str, Any]]:
+    def __call__(self, **inputs: Any) -> tuple[Tensor, dict[str, Any]]:
         self.logits, self.extra = self.model(**inputs)
         return self.logits, self.extra
 

@@ -16,8 +16,9 @@ choice of the best checkpoint, and the best score so far be forgotten. The task 
 """
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -83,7 +84,7 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
         self.fairseqs_reports = [name for name in FAIRSEQS if getattr(cfg, name)]
         self.keep_pred_and_targ = False  # fairseq would fetch them number by number
 
-    def forward(self, model: Any, sample: Dict[str, Any], reduce: bool = True):
+    def forward(self, model: Any, sample: dict[str, Any], reduce: bool = True):
         reports = bool(self.reports or self.fairseqs_reports) and not model.training
         last = LastPass(model) if reports else None
         loss, sample_size, log = super().forward(model if last is None else last, sample, reduce)
@@ -97,7 +98,7 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
             log.update({name: spread(log[name], loss.device) for name in LISTS if name in log})
         return loss, sample_size, log
 
-    def logged_columns(self, logits: Tensor, sample: Dict[str, Any]) -> Dict[str, Any]:
+    def logged_columns(self, logits: Tensor, sample: dict[str, Any]) -> dict[str, Any]:
         """What the reports are made of: B numbers each. The device is waited for here alone, once for each batch."""
         symbols, predicted = self.label_dict, {}
         if self.fairseqs_reports:
@@ -110,7 +111,7 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
         return {**found, **dict.fromkeys(self.fairseqs_reports, True)}
 
     @staticmethod
-    def reduce_metrics(logging_outputs: List[Dict[str, Any]]) -> None:
+    def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
         gathered = [
             {key: gather(value) if key in LISTS and torch.is_tensor(value) else value for key, value in log.items()}
             for log in logging_outputs
@@ -123,7 +124,7 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
             metrics.log_scalar(EXTRA, sum(log[EXTRA] for log in logging_outputs) / examples, examples, round=5)
 
 
-def check_extra_loss(criterion: Any, added: Optional[str]) -> None:
+def check_extra_loss(criterion: Any, added: str | None) -> None:
     """Raises InputError where option ``added`` of the method adds to the loss, and ``criterion`` leaves that out."""
     if added and not isinstance(criterion, SentencePredictionIDPGCriterion):
         raise InputError(
@@ -132,7 +133,7 @@ def check_extra_loss(criterion: Any, added: Optional[str]) -> None:
         )
 
 
-def log_correlations(logging_outputs: List[Dict[str, Any]]) -> None:
+def log_correlations(logging_outputs: list[dict[str, Any]]) -> None:
     """Logs correlations that are always numbers, where they are asked for.
 
     Call it before fairseq's ``reduce_metrics``, which logs what may be NaN: those logged first stay.
@@ -155,7 +156,7 @@ def correlation(part: str) -> Callable[[Any], float]:
     return of
 
 
-def spread(values: List[float], device: torch.device) -> Tensor:
+def spread(values: list[float], device: torch.device) -> Tensor:
     """This process's n values in its row of a table: world x (1 + most values of any process), n first, else zeros.
 
     Every process calls it for every batch: fairseq gives those that have run out of data a batch to ignore.
@@ -168,7 +169,7 @@ def spread(values: List[float], device: torch.device) -> Tensor:
     return table
 
 
-def gather(table: Tensor) -> List[float]:
+def gather(table: Tensor) -> list[float]:
     """The values in a sum of such tables, process by process; whole numbers as integers."""
     values = [value for row in table.tolist() for value in row[1 : 1 + int(row[0])]]
     return [int(value) for value in values] if all(value.is_integer() for value in values) else values

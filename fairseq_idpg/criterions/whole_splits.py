@@ -3,7 +3,8 @@
 The names of these lists, ``COLUMNS``, begin with an underscore: fairseq does not print what is called so.
 """
 
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,8 +21,8 @@ COLUMNS = ("_id", "_answer", "_target", "_likely", "_question", "_em", "_f1")
 
 
 def fetched_columns(
-    reports: Sequence[str], logits: Tensor, sample: Dict[str, Any], one: int, more: Optional[Dict[str, Tensor]] = None
-) -> Dict[str, Any]:
+    reports: Sequence[str], logits: Tensor, sample: dict[str, Any], one: int, more: dict[str, Tensor] | None = None
+) -> dict[str, Any]:
     """What the metrics are made of: a list of B for each column, fetched from the device together.
 
     Args:
@@ -35,7 +36,7 @@ def fetched_columns(
     return {**dict(zip(columns, rows)), **{REPORT + metric: True for metric in reports}}
 
 
-def columns_of(reports: Sequence[str], logits: Tensor, sample: Dict[str, Any], one: int) -> Dict[str, Tensor]:
+def columns_of(reports: Sequence[str], logits: Tensor, sample: dict[str, Any], one: int) -> dict[str, Tensor]:
     """B numbers for each column that some of the ``reports`` read."""
     if not reports:
         return {}
@@ -50,7 +51,7 @@ def columns_of(reports: Sequence[str], logits: Tensor, sample: Dict[str, Any], o
     return columns
 
 
-def log_split_scores(logging_outputs: List[Dict[str, Any]]) -> None:
+def log_split_scores(logging_outputs: list[dict[str, Any]]) -> None:
     """Logs what ``fetched_columns`` gave, and the scores that are made of all of it."""
     for name in COLUMNS:
         values = [value for log in logging_outputs for value in log.get(name, ())]

@@ -1,6 +1,6 @@
 """EFL's models read a sentence and the description of a class, and say whether the one entails the other."""
 
-from typing import List, NamedTuple, Optional
+from typing import NamedTuple
 
 from preprocess.tasks import TASKS
 from preprocess.transforms import EFL_DESCRIPTIONS, ENTAILED, NOT_ENTAILED
@@ -18,12 +18,12 @@ class Description(NamedTuple):
     entailed: str
     other: str
 
-    def labels(self, answers: List[str]) -> List[str]:
+    def labels(self, answers: list[str]) -> list[str]:
         """The classes that a model's own stand for."""
         return [self.entailed if answer == ENTAILED else self.other for answer in answers]
 
 
-def find_description(record: Record) -> Optional[Description]:
+def find_description(record: Record) -> Description | None:
     """The description of a model of two classes; None of one whose answers are no entailment of such.
 
     ``--efl`` gives a class that has a description a pair for each sentence: one is enough for two classes.

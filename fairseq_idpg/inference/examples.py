@@ -1,6 +1,7 @@
 """Sentences that lie in memory as the batches that the task makes of a data folder."""
 
-from typing import Any, Callable, List, Optional, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from fairseq.data import ConcatSentencesDataset, Dictionary, ListDataset, PrependTokenDataset
@@ -20,11 +21,11 @@ NAME = "text"  # in the place of a split's name
 def text_examples(
     cfg: Any,
     dictionary: Dictionary,
-    parts: Sequence[List[Tensor]],
+    parts: Sequence[list[Tensor]],
     prompt_length: int,
     name: Callable[[int], str],
-    cut_by: Optional[str] = None,
-    template: Optional[Template] = None,
+    cut_by: str | None = None,
+    template: Template | None = None,
 ) -> PromptedDataset:
     """Examples of one sentence or two.
 
@@ -73,7 +74,7 @@ def keep_beginnings(cfg: Any, truncate: bool) -> None:
         cfg.shorten_method = "truncate"
 
 
-def listed(part: List[Tensor]) -> ListDataset:
+def listed(part: list[Tensor]) -> ListDataset:
     return ListDataset(part, np.array([len(ids) for ids in part], np.int64))
 
 
@@ -87,11 +88,11 @@ def check_some(lengths: Sequence[np.ndarray], name: Callable[[int], str]) -> Non
 def check_lengths(
     cfg: Any,
     a: np.ndarray,
-    b: Optional[np.ndarray],
+    b: np.ndarray | None,
     prompt_length: int,
     name: Callable[[int], str],
     remedy: str,
-    placed: Optional[Placed] = None,
+    placed: Placed | None = None,
 ) -> None:
     """Raises InputError for a text that is too long."""
     rows = len(prompt_block(cfg.prompt_position, prompt_length, 0, 0))

@@ -1,9 +1,10 @@
 """Predictions for every example of a split of a binarized folder."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -37,8 +38,8 @@ class SplitPredictions:
     """
 
     outputs: np.ndarray
-    targets: Optional[np.ndarray]
-    label_names: List[str]
+    targets: np.ndarray | None
+    label_names: list[str]
     scale: float = 1.0
 
     @property
@@ -52,7 +53,7 @@ class SplitPredictions:
         logits = self.outputs.astype(np.float64)
         return np.where(chosen(questions, logits[:, one] - logits[:, 1 - one]), one, 1 - one)
 
-    def lines(self, questions: Optional[Questions] = None) -> Iterator[str]:
+    def lines(self, questions: Questions | None = None) -> Iterator[str]:
         """Columns: class and probabilities in the order of ``label_names``, or score in the task's own scale.
 
         Args:
@@ -66,7 +67,7 @@ class SplitPredictions:
         for answer, row in zip(answers, probabilities):
             yield "\t".join([self.label_names[answer], *(f"{p:.6f}" for p in row)])
 
-    def lines_by_row(self, left_out: Iterable[Tuple[int, ...]], questions: Optional[Questions] = None) -> List[str]:
+    def lines_by_row(self, left_out: Iterable[tuple[int, ...]], questions: Questions | None = None) -> list[str]:
         """``lines``, and an empty one for each row without an example, so that rows keep their places.
 
         Args:
@@ -140,8 +141,8 @@ def predict_split(model: Any, task: Any, split: str, batch_size: int = 64, progr
     task.begin_valid_epoch(0, model)
     batches = task.get_batch_iterator(dataset, max_sentences=batch_size).next_epoch_itr(shuffle=False)
     device = next(model.parameters()).device
-    outputs: Dict[int, np.ndarray] = {}
-    targets: Dict[int, float] = {}
+    outputs: dict[int, np.ndarray] = {}
+    targets: dict[int, float] = {}
     for sample in tqdm(batches, desc=split, unit="batch", disable=None if progress else True):
         inputs = utils.move_to_cuda(sample["net_input"], device) if device.type == "cuda" else sample["net_input"]
         with refuse_batch(inputs["src_tokens"], "give a smaller --batch-size", f"split {split}: "):

@@ -3,8 +3,9 @@
 import logging
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -45,7 +46,7 @@ class MeanVectors:
         self.opened = versions(source)
         self._forget()
 
-    def rows(self, parts: Sequence[List[Tensor]]) -> Tensor:
+    def rows(self, parts: Sequence[list[Tensor]]) -> Tensor:
         """N x width, of texts whose sentences have these ids, each closed by ``</s>``.
 
         Raises:
@@ -62,11 +63,11 @@ class MeanVectors:
         return torch.from_numpy(means)
 
     def _forget(self) -> None:
-        self.numbers: Dict[str, int] = {}
+        self.numbers: dict[str, int] = {}
         self.vectors = np.empty((0, self.width))
         self.known = np.empty(0, bool)
 
-    def _learn(self, words: List[str]) -> None:
+    def _learn(self, words: list[str]) -> None:
         new = [word for word in words if word not in self.numbers]
         if not new:
             return
@@ -92,7 +93,7 @@ class MeanVectors:
         self.vectors, self.known = np.concatenate([self.vectors, vectors]), np.concatenate([self.known, known])
 
 
-def versions(source: Path) -> List[Tuple[int, ...]]:
+def versions(source: Path) -> list[tuple[int, ...]]:
     """What changes with the files of vectors, which are too large to be compared each time."""
     found = map(os.stat, vector_files(source))
     return [(file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns) for file in found]
@@ -103,9 +104,7 @@ def reads_vectors(model: Any) -> bool:
     return model.method is not None and model.method.representation == GLOVE
 
 
-def find_vectors(
-    source: Optional[str], model: Any, record: Record, text: TextEncoder, what: str
-) -> Optional[MeanVectors]:
+def find_vectors(source: str | None, model: Any, record: Record, text: TextEncoder, what: str) -> MeanVectors | None:
     """The word vectors that a model reads; None for one that reads none.
 
     Args:

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple, Union
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,11 +16,11 @@ from .load import open_checkpoint
 from .predictor import Predictor
 from .values import check_switches
 
-Span = Tuple[int, int]  # of the tokens of a sentence and its </s>: the first, and the one after the last
+Span = tuple[int, int]  # of the tokens of a sentence and its </s>: the first, and the one after the last
 
 
 def from_pretrained(
-    path: Union[str, Path], checkpoint_file: str, data: Optional[str] = None, **options: Any
+    path: str | Path, checkpoint_file: str, data: str | None = None, **options: Any
 ) -> "IDPGHubInterface":
     """The model in ``path/checkpoint_file``, or of a folder to share.
 
@@ -73,7 +73,7 @@ class IDPGHubInterface(nn.Module):
         between = [] if cfg.separator_token is None else [torch.tensor([cfg.separator_token])]
         return torch.cat([torch.tensor([cfg.init_token]), ids[0], *(part for b in ids[1:] for part in (*between, b))])
 
-    def decode(self, tokens: Tensor) -> Union[str, List[str]]:
+    def decode(self, tokens: Tensor) -> str | list[str]:
         """The sentence of T tokens, or the two of a pair, as the encoder puts pieces together."""
         row, *more = rows_of(tokens)
         if more:
@@ -82,7 +82,7 @@ class IDPGHubInterface(nn.Module):
         texts = self.predictor.text.decode([ids[start : end - 1] for start, end in self._sentences(row, "tokens")])
         return texts[0] if len(texts) == 1 else texts
 
-    def extract_features(self, tokens: Tensor, return_all_hiddens: bool = False) -> Union[Tensor, List[Tensor]]:
+    def extract_features(self, tokens: Tensor, return_all_hiddens: bool = False) -> Tensor | list[Tensor]:
         """B x T x d, the last layer's states of the tokens (T, or B x T with pads at their ends).
 
         With ``return_all_hiddens`` the states before the first and after each layer. Columns of pads alone are 0.
@@ -106,7 +106,7 @@ class IDPGHubInterface(nn.Module):
         padded = [F.pad(every, (0, 0, 0, rows.size(1) - every.size(1))) for every in of_text]
         return padded if return_all_hiddens else padded[0]
 
-    def register_classification_head(self, name: str, num_classes: Optional[int] = None, **options: Any) -> None:
+    def register_classification_head(self, name: str, num_classes: int | None = None, **options: Any) -> None:
         """Add a head with fresh weights, which ``predict`` takes by its name."""
         self.model.register_classification_head(name, num_classes, **options)
         self.model.train(self.model.training).to(next(self.model.parameters()))  # the device, and half precision
@@ -129,7 +129,7 @@ class IDPGHubInterface(nn.Module):
         self.model.check_backbone()
         return logits if return_logits else F.log_softmax(logits, dim=-1)
 
-    def _batch(self, rows: Tensor) -> Tuple[Dict[str, Any], Tensor]:
+    def _batch(self, rows: Tensor) -> tuple[dict[str, Any], Tensor]:
         """The model's input for B x T tokens, and which of its B x T' places are theirs."""
         names = [f"row {number} of the tokens" for number in range(1, len(rows) + 1)]
         of_rows = [self._sentences(row, name) for row, name in zip(rows, names)]
@@ -145,7 +145,7 @@ class IDPGHubInterface(nn.Module):
         kept = (places < before) | (places >= before + rows_of_prompt)
         return utils.apply_to_sample(lambda tensor: tensor.to(self.device), net_input), kept.to(self.device)
 
-    def _sentences(self, row: Tensor, name: str) -> List[Span]:
+    def _sentences(self, row: Tensor, name: str) -> list[Span]:
         """Where the sentences stand among T tokens, their ``</s>`` included.
 
         Raises:

@@ -5,7 +5,8 @@ torch's own dynamic quantization (torch.ao.quantization) is deprecated, and its 
 own.
 """
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn

@@ -1,6 +1,7 @@
 """Texts as several tasks read them, run once for all tasks through the backbone that these share."""
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from ..representations.kinds import GLOVE, canonical_kind, sentence_representati
 from ..tasks.prompted_dataset import PromptedDataset
 from .predictor import Input, Predictor
 
-Item = Dict[str, Any]
+Item = dict[str, Any]
 
 
 class Reading(NamedTuple):
@@ -27,9 +28,9 @@ class Reading(NamedTuple):
 
     task: str
     predictor: Predictor
-    inputs: List[Input]
+    inputs: list[Input]
     examples: PromptedDataset
-    means: Optional[Tensor]
+    means: Tensor | None
     cut: np.ndarray
 
     @property
@@ -48,7 +49,7 @@ class Representations:
         rows: kind -> U x d, or the ``States`` of U.
     """
 
-    def __init__(self, numbers: Dict[str, Dict[bytes, int]], rows: Dict[str, Any]):
+    def __init__(self, numbers: dict[str, dict[bytes, int]], rows: dict[str, Any]):
         self.numbers = numbers
         self.rows = rows
 
@@ -66,7 +67,7 @@ def key(tokens: Tensor) -> bytes:
     return tokens.numpy().tobytes()
 
 
-def texts_of(items: Sequence[Item]) -> List[Tensor]:
+def texts_of(items: Sequence[Item]) -> list[Tensor]:
     """The raw tokens of some examples."""
     return [item["net_input.src_tokens"] for item in items]
 
@@ -85,10 +86,10 @@ class JointPass:
         self.pad = self.encoder.dictionary.pad()
         self.readings = readings
 
-    def represent(self, items: Dict[str, List[Item]], size: int) -> Representations:
+    def represent(self, items: dict[str, list[Item]], size: int) -> Representations:
         """M(x) of a batch, ``items`` of each task; ``size``: texts that are run together."""
-        numbers: Dict[str, Dict[bytes, int]] = {}
-        texts: Dict[str, List[Tensor]] = {}
+        numbers: dict[str, dict[bytes, int]] = {}
+        texts: dict[str, list[Tensor]] = {}
         for reading in self.readings:
             if not reading.kind:
                 continue
@@ -99,7 +100,7 @@ class JointPass:
         return Representations(numbers, {kind: self._computed(kind, unique, size) for kind, unique in texts.items()})
 
     @torch.no_grad()
-    def _computed(self, kind: str, texts: List[Tensor], size: int) -> Any:
+    def _computed(self, kind: str, texts: list[Tensor], size: int) -> Any:
         """U x d, or the ``States`` of U texts."""
         tokens = data_utils.collate_tokens(texts, self.pad)
         padded = bool(tokens.eq(self.pad).any())
@@ -112,7 +113,7 @@ class JointPass:
         return States(torch.cat([p.x for p in parts], 1), torch.cat([p.padding for p in parts]) if padded else None)
 
     @torch.no_grad()
-    def logits(self, rows: Sequence[List[Item]], numbers: List[int], known: Representations) -> List[Tensor]:
+    def logits(self, rows: Sequence[list[Item]], numbers: list[int], known: Representations) -> list[Tensor]:
         """n x classes logits of each task for the same n texts, whose ``rows`` each task has.
 
         Args:
@@ -120,7 +121,7 @@ class JointPass:
             known: M(x) of these and other texts.
         """
         batches = [reading.examples.collater(items)["net_input"] for reading, items in zip(self.readings, rows)]
-        groups: List[Group] = []
+        groups: list[Group] = []
         for reading, items, batch in zip(self.readings, rows, batches):
             begin = len(groups) * len(numbers)
             injection = self._injection(reading, items, numbers, known)
@@ -129,7 +130,7 @@ class JointPass:
         heads = (reading.predictor.head for reading in self.readings)
         return [head(features[group.begin : group.end]).float().cpu() for head, group in zip(heads, groups)]
 
-    def _injection(self, reading: Reading, items: List[Item], numbers: List[int], known: Representations) -> Injection:
+    def _injection(self, reading: Reading, items: list[Item], numbers: list[int], known: Representations) -> Injection:
         """What the task's method injects into its texts."""
         method = reading.predictor.model.method
         if method is None:
@@ -140,7 +141,7 @@ class JointPass:
             representation = reading.means[numbers].to(self.device).type_as(embedding)
         return method.injection(representation)
 
-    def _room(self, reading: Reading, batch: Dict[str, Tensor]) -> Room:
+    def _room(self, reading: Reading, batch: dict[str, Tensor]) -> Room:
         """Where the task has made room for its prompt."""
         length = reading.predictor.model.prompt_length
         if not length:

@@ -1,10 +1,11 @@
 """``load``: a checkpoint that was trained, ready to read sentences."""
 
 import os
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Union, overload
+from typing import Any, overload
 
 import torch
 
@@ -29,13 +30,13 @@ from .text import TextEncoder, find_text_encoder
 from .trained import LoadedModel, build_trained
 from .values import check_switches, spelled
 
-Device = Union[None, str, torch.device]
-File = Union[None, str, Path]
-Several = Union[List[Any], Tuple[Any, ...], Mapping[str, Any]]
+Device = str | torch.device | None
+File = str | Path | None
+Several = list[Any] | tuple[Any, ...] | Mapping[str, Any]
 
 
 @overload
-def load(checkpoint: Union[str, Path], *args: Any, **options: Any) -> Predictor: ...
+def load(checkpoint: str | Path, *args: Any, **options: Any) -> Predictor: ...
 
 
 @overload
@@ -43,7 +44,7 @@ def load(checkpoint: Several, *args: Any, **options: Any) -> ManyTasks: ...
 
 
 def load(
-    checkpoint: Union[str, Path, Several],
+    checkpoint: str | Path | Several,
     device: Device = None,
     backbone: File = None,
     fp16: bool = False,
@@ -51,7 +52,7 @@ def load(
     vectors: File = None,
     truncate: bool = False,
     int8: bool = False,
-) -> Union[Predictor, ManyTasks]:
+) -> Predictor | ManyTasks:
     """A trained model that reads sentences, see ``Predictor.predict``; of several on one backbone ``ManyTasks``.
 
     Args:
@@ -70,7 +71,7 @@ def load(
         InputError: a file is missing, damaged, or not the one that the model was trained with; a switch is neither True
             nor False; the model does not fit into memory.
     """
-    options: Dict[str, Any] = {"device": device, "fp16": fp16, "truncate": truncate, "int8": int8}
+    options: dict[str, Any] = {"device": device, "fp16": fp16, "truncate": truncate, "int8": int8}
     options.update(backbone=backbone, vocab=vocab, vectors=vectors)
     if isinstance(checkpoint, (str, Path)):
         return open_checkpoint(str(checkpoint), "checkpoint", **options)
@@ -80,7 +81,7 @@ def load(
     return open_many(named, "checkpoint", **options)
 
 
-def open_many(checkpoints: Iterable[Tuple[Optional[str], Any]], option: str, **options: Any) -> ManyTasks:
+def open_many(checkpoints: Iterable[tuple[str | None, Any]], option: str, **options: Any) -> ManyTasks:
     """The tasks of checkpoints, by the names that they are given, if any; ``options``: of ``open_checkpoint``.
 
     Raises:
@@ -106,7 +107,7 @@ def open_checkpoint(
     backbone: File = None,
     vocab: File = None,
     vectors: File = None,
-    data: Optional[str] = None,
+    data: str | None = None,
     int8: bool = False,
     shares: bool = False,
 ) -> Predictor:
@@ -142,7 +143,7 @@ def open_checkpoint(
     return Predictor(model.eval(), loaded.task, record, text, means, template, option)
 
 
-def read_trained(path: str, option: str, changes: Dict[str, Any]) -> Tuple[Dict[str, Any], Record]:
+def read_trained(path: str, option: str, changes: dict[str, Any]) -> tuple[dict[str, Any], Record]:
     """What a checkpoint holds, with ``changes`` of its options, and what it says of its data.
 
     Raises:
@@ -164,7 +165,7 @@ def read_trained(path: str, option: str, changes: Dict[str, Any]) -> Tuple[Dict[
     return state, record
 
 
-def put_words(loaded: LoadedModel, cfg: Any, record: Record, text: TextEncoder) -> Optional[Template]:
+def put_words(loaded: LoadedModel, cfg: Any, record: Record, text: TextEncoder) -> Template | None:
     """Tells a model that predicts words which ones, and its task the template that texts are put into; else None."""
     if not predicts_words(cfg.model):
         return None

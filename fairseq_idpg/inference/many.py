@@ -1,7 +1,8 @@
 """Several tasks on one backbone: each text is read once for all of them, and answered for each."""
 
 import threading
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from torch import Tensor
 from tqdm import tqdm
@@ -13,7 +14,7 @@ from .predictor import Predictor, check_finite, check_list, numbered
 from .sharing import check_same_backbone, check_shares
 from .values import check_switches, whole_number
 
-Answers = Dict[str, Prediction]  # by the names of tasks
+Answers = dict[str, Prediction]  # by the names of tasks
 
 
 class ManyTasks:
@@ -30,11 +31,11 @@ class ManyTasks:
         self.open_checkpoint = open_checkpoint
         self.option = option
         self.tasks: Mapping[str, Predictor] = {}
-        self.first: Optional[Predictor] = None
+        self.first: Predictor | None = None
         self.lock = threading.Lock()
 
     @property
-    def names(self) -> List[str]:
+    def names(self) -> list[str]:
         """Of the tasks, in the order in which they came."""
         return list(self.tasks)
 
@@ -42,7 +43,7 @@ class ManyTasks:
         """One task; its ``predict`` gives features and prompts too."""
         return self._chosen([name])[name]
 
-    def add(self, checkpoint: Any, name: Optional[str] = None) -> str:
+    def add(self, checkpoint: Any, name: str | None = None) -> str:
         """Adds the task of a checkpoint, and returns its name: ``name``, or what the checkpoint records.
 
         Raises:
@@ -87,7 +88,7 @@ class ManyTasks:
             self._chosen([name])
             self.tasks = {task: predictor for task, predictor in self.tasks.items() if task != name}
 
-    def _chosen(self, names: Any) -> Dict[str, Predictor]:
+    def _chosen(self, names: Any) -> dict[str, Predictor]:
         tasks = self.tasks
         one = isinstance(names, str) or not isinstance(names, Iterable)
         given = list(tasks) if names is None else [names] if one else list(names)
@@ -105,11 +106,11 @@ class ManyTasks:
     def predict(
         self,
         texts: Iterable[Text],
-        tasks: Optional[Iterable[str]] = None,
+        tasks: Iterable[str] | None = None,
         batch_size: int = 64,
         progress: bool = False,
         name: Callable[[int], str] = numbered,
-    ) -> List[Answers]:
+    ) -> list[Answers]:
         """For each text, in their order, a ``Prediction`` of each task by its name.
 
         Args:
@@ -133,7 +134,7 @@ class ManyTasks:
             return []
         readings = [self._read(task, predictor, texts, name) for task, predictor in chosen.items()]
         joint = JointPass(self._first, readings)
-        answers: List[Answers] = [{} for _ in texts]
+        answers: list[Answers] = [{} for _ in texts]
         order = readings[0].examples.ordered_indices().tolist()
         texts_in_pass = max(1, batch_size // len(readings))
         for start in tqdm(range(0, len(texts), batch_size), unit="batch", disable=not progress):
@@ -163,8 +164,8 @@ class ManyTasks:
         return self.first
 
     def _answers(
-        self, reading: Reading, logits: Tensor, numbers: List[int], name: Callable[[int], str]
-    ) -> List[Prediction]:
+        self, reading: Reading, logits: Tensor, numbers: list[int], name: Callable[[int], str]
+    ) -> list[Prediction]:
         predictor, inputs = reading.predictor, [reading.inputs[number] for number in numbers]
         check_finite(predictor.in_scale(logits), numbers, lambda number: f"task {reading.task}: {name(number)}")
         answers = predictor.answers(logits, [each.labels for each in inputs])

@@ -1,7 +1,7 @@
 """The options with which a command names what was trained, and the model that they name."""
 
 import argparse
-from typing import Any, Union
+from typing import Any
 
 from ..errors import InputError
 from .load import open_checkpoint, open_many
@@ -31,7 +31,7 @@ def add_reading_options(parser: Any) -> None:
     add("--fp16", action="store_true", help="half precision, on a GPU")
 
 
-def open_model(args: argparse.Namespace) -> Union[Predictor, ManyTasks]:
+def open_model(args: argparse.Namespace) -> Predictor | ManyTasks:
     """The model of --path, or the tasks of several.
 
     Raises:

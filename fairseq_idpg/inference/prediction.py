@@ -1,11 +1,12 @@
 """What a model says of one input."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any
 
 from torch import Tensor
 
-Text = Union[str, Sequence[str]]  # a sentence, or the two of a pair
+Text = str | Sequence[str]  # a sentence, or the two of a pair
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class PromptRow:
     """
 
     vector: Tensor
-    words: List[Tuple[str, float]]
+    words: list[tuple[str, float]]
     layer: int = 0
 
 
@@ -39,22 +40,22 @@ class Prediction:
     """
 
     text: Text
-    label: Optional[str] = None
-    probabilities: Dict[str, float] = field(default_factory=dict)
-    score: Optional[float] = None
-    features: Optional[Tensor] = field(default=None, repr=False, compare=False)
-    prompts: Optional[List[PromptRow]] = field(default=None, repr=False, compare=False)
+    label: str | None = None
+    probabilities: dict[str, float] = field(default_factory=dict)
+    score: float | None = None
+    features: Tensor | None = field(default=None, repr=False, compare=False)
+    prompts: list[PromptRow] | None = field(default=None, repr=False, compare=False)
     cut: bool = False
 
     @property
-    def probability(self) -> Optional[float]:
+    def probability(self) -> float | None:
         """Of ``label``; None for scores."""
         return None if self.label is None else self.probabilities[self.label]
 
-    def plain(self) -> Dict[str, Any]:
+    def plain(self) -> dict[str, Any]:
         """Label, probability and probabilities, or score, ``cut`` where the text was, and words and layers of the
         prompt rows: values that JSON knows."""
-        values: Dict[str, Any] = {"score": self.score}
+        values: dict[str, Any] = {"score": self.score}
         if self.label is not None:
             values = {"label": self.label, "probability": self.probability, "probabilities": self.probabilities}
         if self.cut:

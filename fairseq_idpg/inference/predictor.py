@@ -1,9 +1,10 @@
 """A trained model that reads sentences."""
 
 import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import SimpleNamespace
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -37,8 +38,8 @@ class Input(NamedTuple):
     """A text as it was given, the sentences that the model reads for it, and its classes in the order of the logits."""
 
     text: Text
-    sentences: Tuple[str, ...]
-    labels: List[str]
+    sentences: tuple[str, ...]
+    labels: list[str]
 
 
 def numbered(number: int) -> str:
@@ -85,8 +86,8 @@ class Predictor:
         task: Any,
         record: Record,
         text: TextEncoder,
-        means: Optional[MeanVectors] = None,
-        template: Optional[Template] = None,
+        means: MeanVectors | None = None,
+        template: Template | None = None,
         option: str = "checkpoint",
     ):
         self.model = model
@@ -101,7 +102,7 @@ class Predictor:
         self.description = find_description(record)
 
     @property
-    def labels(self) -> List[str]:
+    def labels(self) -> list[str]:
         """The classes in the order of the logits; empty for scores."""
         return list(self.record.labels or [])
 
@@ -128,7 +129,7 @@ class Predictor:
         words: int = 5,
         progress: bool = False,
         name: Callable[[int], str] = numbered,
-    ) -> List[Prediction]:
+    ) -> list[Prediction]:
         """A ``Prediction`` for each text, in the order of the texts, whatever the batches are.
 
         A model of EFL takes sentences, whose classes it then gives, or pairs, of which it says what it was trained on.
@@ -156,7 +157,7 @@ class Predictor:
             return []
         examples, means, cut = self.examples(inputs, name)
         order = examples.ordered_indices().tolist()
-        predictions: Dict[int, Prediction] = {}
+        predictions: dict[int, Prediction] = {}
         for start in tqdm(range(0, len(order), batch_size), unit="batch", disable=not progress):
             batch = order[start : start + batch_size]
             net_input = examples.collater([examples[i] for i in batch])["net_input"]
@@ -181,7 +182,7 @@ class Predictor:
         if self.model.training or self.model.encoder.training:
             raise InputError("the model is in training mode, where dropout changes answers: call its eval() first")
 
-    def check(self, texts: Iterable[Text], name: Callable[[int], str] = numbered) -> List[Input]:
+    def check(self, texts: Iterable[Text], name: Callable[[int], str] = numbered) -> list[Input]:
         """Each text as the model reads it.
 
         Raises:
@@ -211,7 +212,7 @@ class Predictor:
 
     def examples(
         self, inputs: Sequence[Input], name: Callable[[int], str] = numbered
-    ) -> Tuple[PromptedDataset, Optional[Tensor], np.ndarray]:
+    ) -> tuple[PromptedDataset, Tensor | None, np.ndarray]:
         """N checked inputs, at least one, made into examples.
 
         Returns:
@@ -226,8 +227,8 @@ class Predictor:
 
     @torch.no_grad()
     def run(
-        self, net_input: Dict[str, Any], features: bool = False, prompts: bool = False
-    ) -> Tuple[Tensor, Optional[Tensor], List[LayerRows]]:
+        self, net_input: dict[str, Any], features: bool = False, prompts: bool = False
+    ) -> tuple[Tensor, Tensor | None, list[LayerRows]]:
         """Batch -> B x classes logits, on request B x d last states of ``<s>`` and B x t x d prompt rows by layer."""
         seen = SeenRows()
         with self.batch_of(net_input["src_tokens"]):
@@ -246,7 +247,7 @@ class Predictor:
         """B x 1 scores in the task's own scale; the logits of classes as they are."""
         return logits * (self.record.scale or 1.0) if self.record.regression else logits
 
-    def answers(self, logits: Tensor, labels: Sequence[List[str]]) -> Iterator[Dict[str, Any]]:
+    def answers(self, logits: Tensor, labels: Sequence[list[str]]) -> Iterator[dict[str, Any]]:
         """Label and probabilities, or the score in the task's own scale, for each row of B x classes logits.
 
         Args:

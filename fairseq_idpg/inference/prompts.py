@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, Dict, List, Tuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,10 +14,10 @@ from .vocabulary import NearestWords
 
 SLOTS = ("input", "late")  # whose rows stand in the sequence; those of "hidden" are for the places of "input"
 
-LayerRows = Tuple[int, Tensor]  # the layer that reads the rows, counted as by --prompt-layers, and B (or 1) x t x d
+LayerRows = tuple[int, Tensor]  # the layer that reads the rows, counted as by --prompt-layers, and B (or 1) x t x d
 
 
-class SeenRows(List[LayerRows]):
+class SeenRows(list[LayerRows]):
     """All prompt rows of one pass, from the input up. For ``inspect`` of the model."""
 
     def __call__(self, injection: Injection) -> Injection:
@@ -25,7 +25,7 @@ class SeenRows(List[LayerRows]):
         if isinstance(filled.get("input"), Tensor):
             self.append((0, filled["input"]))
         makers = {slot: filled[slot] for slot in (*SLOTS, "hidden") if callable(filled.get(slot))}
-        watched: Dict[str, Any] = {slot: partial(self._make, slot, maker) for slot, maker in makers.items()}
+        watched: dict[str, Any] = {slot: partial(self._make, slot, maker) for slot, maker in makers.items()}
         return replace(injection, **watched)
 
     def _make(self, slot: str, maker: Any, *at: Any) -> Any:
@@ -44,7 +44,7 @@ def check_has_rows(model: Any) -> None:
         )
 
 
-def prompt_rows(seen: List[LayerRows], number: int, nearest: NearestWords, top: int) -> List[PromptRow]:
+def prompt_rows(seen: list[LayerRows], number: int, nearest: NearestWords, top: int) -> list[PromptRow]:
     """The rows of the input with this number in its batch, each with its ``top`` nearest words."""
     layers = [layer for layer, rows in seen for _ in rows[number]]
     vectors = torch.cat([rows[number] for _, rows in seen])

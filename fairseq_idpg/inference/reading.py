@@ -5,8 +5,9 @@ import logging
 import os
 import select
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple
+from typing import Any, NamedTuple
 
 from preprocess.binarize import LONGEST_CHUNK
 from preprocess.readers import distinct, is_text
@@ -128,13 +129,13 @@ class TextFile:
                 )
             yield TextLine(number, text)
 
-    def chunks(self, size: int) -> Iterator[List[TextLine]]:
+    def chunks(self, size: int) -> Iterator[list[TextLine]]:
         """The texts, ``size`` at a time; fewer where they are long, or the next one of standard input has not come yet.
 
         Raises:
             InputError: see ``lines``; there are none.
         """
-        chunk: List[TextLine] = []
+        chunk: list[TextLine] = []
         number = characters = 0
         for number, text in self.lines():
             chunk.append(TextLine(number, text))
@@ -179,7 +180,7 @@ def of_value(value: Any) -> Text:
     raise ValueError(f"not {JSON_FORM}")
 
 
-def of_object(value: Dict[str, Any]) -> Any:
+def of_object(value: dict[str, Any]) -> Any:
     """The sentence, or the list of the two of a pair; None where the keys are others."""
     one, first, second = map(value.get, KEYS)
     if one is not None:
@@ -198,4 +199,4 @@ def check_filled(text: Text) -> None:
             raise ValueError(f"the {which} sentence is empty")
 
 
-LAYOUTS: Dict[str, Callable[[str], Text]] = {"lines": str, "tab": of_columns, "jsonl": of_json}
+LAYOUTS: dict[str, Callable[[str], Text]] = {"lines": str, "tab": of_columns, "jsonl": of_json}

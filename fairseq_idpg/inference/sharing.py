@@ -1,7 +1,6 @@
 """Whether a trained model can do its work on another one's backbone, and which name its task has."""
 
 import os
-from typing import Optional, Tuple
 
 import torch
 
@@ -14,7 +13,7 @@ from .predictor import Predictor
 LOAD_ALONE = "load it alone"
 
 
-def name_and_path(text: str) -> Tuple[Optional[str], str]:
+def name_and_path(text: str) -> tuple[str | None, str]:
     """``NAME=FILE`` or ``FILE`` -> its task's name, if one is given, and the file."""
     name, given, path = text.partition("=")
     if given and name and os.sep not in name and not os.path.exists(text):

@@ -3,8 +3,8 @@
 import logging
 import os
 import threading
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -32,18 +32,18 @@ class TextEncoder:
         max_length: tokens that are kept of a sentence, as --max-length of ``python -m preprocess``.
     """
 
-    def __init__(self, encoder: Encoder, folder: Path, max_length: Optional[int] = None):
+    def __init__(self, encoder: Encoder, folder: Path, max_length: int | None = None):
         self.encoder = encoder
         self.folder = folder
         self.max_length = max_length
         self.dictionary = task_dictionary(encoder.symbols)
         self.lock = threading.Lock()  # GPT-2's keeps the words that it has met
 
-    def encode(self, texts: Sequence[str]) -> List[Tensor]:
+    def encode(self, texts: Sequence[str]) -> list[Tensor]:
         """The ids of each text, closed by ``</s>``, as ``python -m preprocess`` writes them."""
         return self.beginnings(texts)[0] if texts else []
 
-    def beginnings(self, texts: Sequence[str]) -> Tuple[List[Tensor], np.ndarray]:
+    def beginnings(self, texts: Sequence[str]) -> tuple[list[Tensor], np.ndarray]:
         """The ids of each of N texts, see ``encode``, and N, whether it is longer than ``max_length``."""
         with self.lock:
             ids, lengths = self.encoder.encode(texts)
@@ -57,12 +57,12 @@ class TextEncoder:
             )
         return list(torch.tensor(ids, dtype=torch.long).split(lengths.tolist())), cut
 
-    def behind_space(self, row: Sequence[int]) -> List[int]:
+    def behind_space(self, row: Sequence[int]) -> list[int]:
         """The ids of a text as it is encoded behind another and a space, from those it has alone."""
         with self.lock:
             return self.encoder.behind_space(row)
 
-    def decode(self, rows: Sequence[Sequence[int]]) -> List[str]:
+    def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         """The text of rows of ids, without special symbols."""
         return self.encoder.decode(rows)
 
@@ -76,7 +76,7 @@ def task_dictionary(symbols: Sequence[str]) -> Dictionary:
     return dictionary
 
 
-def find_text_encoder(record: Record, named: Optional[str], others: Iterable[Path], what: str) -> TextEncoder:
+def find_text_encoder(record: Record, named: str | None, others: Iterable[Path], what: str) -> TextEncoder:
     """The encoder that a checkpoint's data was made with.
 
     Args:
@@ -121,7 +121,7 @@ def find_text_encoder(record: Record, named: Optional[str], others: Iterable[Pat
     )
 
 
-def likely_folders(record: Record, others: Iterable[Path]) -> List[Path]:
+def likely_folders(record: Record, others: Iterable[Path]) -> list[Path]:
     """Where the recorded encoder may be: where it was, in ``others``, GPT-2's where it is downloaded to."""
     recorded = [Path(record.vocab)] if record.vocab else []
     usual = [GPT2_FOLDER] if record.bpe == "gpt2" else []

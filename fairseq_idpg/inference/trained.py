@@ -1,9 +1,10 @@
 """Loading a model to look at: a trained checkpoint, of this package or of fairseq itself, or an untouched backbone."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, Callable, Dict
+from typing import Any
 
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from fairseq.data import Dictionary
@@ -70,7 +71,7 @@ def load_trained(
     path: str,
     option: str,
     dictionary: Dictionary,
-    overrides: Dict[str, Any],
+    overrides: dict[str, Any],
     check: Callable[[Any], None] = lambda cfg: None,
 ) -> LoadedModel:
     """The trained model of a checkpoint.
@@ -89,7 +90,7 @@ def load_trained(
 
 
 def load_for_folder(
-    path: str, option: str, overrides: Dict[str, Any], check: Callable[[Any], None] = lambda cfg: None
+    path: str, option: str, overrides: dict[str, Any], check: Callable[[Any], None] = lambda cfg: None
 ) -> LoadedModel:
     """As ``load_trained``, to read examples of the folder ``overrides["data"]`` as in training and prediction.
 
@@ -101,7 +102,7 @@ def load_for_folder(
     return LoadedModel(state["cfg"].model.method, path, model.eval(), task)
 
 
-def _state_of(path: str, option: str, overrides: Dict[str, Any], check: Callable[[Any], None]) -> Dict[str, Any]:
+def _state_of(path: str, option: str, overrides: dict[str, Any], check: Callable[[Any], None]) -> dict[str, Any]:
     if not path:
         raise InputError(f"{option} is empty: name a checkpoint")
     state = load_state(path, option, {**NO_CACHES, **overrides})
@@ -109,7 +110,7 @@ def _state_of(path: str, option: str, overrides: Dict[str, Any], check: Callable
     return state
 
 
-def build_trained(state: Dict[str, Any], path: str, option: str, dictionary: Dictionary) -> LoadedModel:
+def build_trained(state: dict[str, Any], path: str, option: str, dictionary: Dictionary) -> LoadedModel:
     """The model of a checkpoint that was read; arguments and errors are those of ``load_trained``."""
     cfg = state["cfg"]
     if cfg.task.init_token is None:

@@ -1,7 +1,7 @@
 """The symbols of a dictionary as readable words, and which of them are nearest to a row of numbers."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import List, Optional, Sequence, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -28,13 +28,13 @@ class Vocabulary:
     ``path``: the file of the dictionary, for errors.
     """
 
-    def __init__(self, dictionary: Dictionary, encoder: Optional[Encoder], path: Path):
+    def __init__(self, dictionary: Dictionary, encoder: Encoder | None, path: Path):
         self.dictionary = dictionary
         self.encoder = encoder
         self.path = path
 
     @classmethod
-    def read(cls, source: Path, bpe: Optional[str], vocab: Optional[Path]) -> "Vocabulary":
+    def read(cls, source: Path, bpe: str | None, vocab: Path | None) -> "Vocabulary":
         """The words of a dictionary, with the encoder that makes text of its symbols.
 
         Args:
@@ -82,7 +82,7 @@ class Vocabulary:
         return torch.tensor(chosen)
 
 
-def find_encoder(source: Path, bpe: Optional[str], vocab: Optional[Path]) -> Optional[Encoder]:
+def find_encoder(source: Path, bpe: str | None, vocab: Path | None) -> Encoder | None:
     """The encoder that the options name, or else the folder; None if neither does."""
     if source.is_dir() and (vocab or (source / FOLDER_FACTS).is_file()):
         return load_encoder(*folder_encoder(DataFolder(source), bpe, vocab))
@@ -99,7 +99,7 @@ class NearestWords:
         self.candidates = vocabulary.candidates()
         self.directions = F.normalize(embeddings[self.candidates], dim=1)
 
-    def find(self, rows: Tensor, top: int, what: str = "--top") -> Tuple[Tensor, Tensor]:
+    def find(self, rows: Tensor, top: int, what: str = "--top") -> tuple[Tensor, Tensor]:
         """R x d rows -> cosines and ids of the nearest words, R x top each, nearest first.
 
         Args:
@@ -113,7 +113,7 @@ class NearestWords:
         cosines, places = (F.normalize(rows, dim=1) @ self.directions.T).topk(top, dim=1)
         return cosines, self.candidates[places]
 
-    def lines(self, rows: Tensor, top: int) -> List[str]:
+    def lines(self, rows: Tensor, top: int) -> list[str]:
         """A line for each row: its number, then words and cosines."""
         cells = []
         for number, (row, cosines, ids) in enumerate(zip(rows, *self.find(rows, top)), start=1):

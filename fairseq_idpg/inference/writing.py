@@ -4,13 +4,14 @@ import codecs
 import io
 import json
 import sys
-from typing import IO, Any, Callable, Dict, Iterable, List, Union
+from collections.abc import Callable, Iterable
+from typing import IO, Any
 
 from ..errors import InputError
 from .prediction import Prediction, Text
 
 # what a model says of a text, or what each of several tasks does, by their names
-Found = Union[Prediction, Dict[str, Prediction]]
+Found = Prediction | dict[str, Prediction]
 
 MUST_BE_QUOTED = set(',"\r\n')
 CONTROLS = map(chr, (*range(32), *range(127, 160)))
@@ -18,12 +19,12 @@ BREAKS = str.maketrans({**{sign: repr(sign)[1:-1] for sign in CONTROLS}, "\t": "
 JSON_CONTROLS = {number: f"\\u{number:04x}" for number in range(127, 160)}  # which json leaves as they are
 
 
-def sentences(text: Text) -> Dict[str, str]:
+def sentences(text: Text) -> dict[str, str]:
     """The sentence, or both of a pair, by GLUE's names."""
     return {"sentence": text} if isinstance(text, str) else {"sentence1": text[0], "sentence2": text[1]}
 
 
-def row(found: Found) -> Dict[str, Any]:
+def row(found: Found) -> dict[str, Any]:
     """See ``Prediction.plain`` (of several tasks: ``tasks``, these of each), and the text."""
     if isinstance(found, Prediction):
         return {**found.plain(), **sentences(found.text)}
@@ -31,7 +32,7 @@ def row(found: Found) -> Dict[str, Any]:
     return {"tasks": tasks, **sentences(next(iter(found.values())).text)}
 
 
-def cells(found: Found) -> Dict[str, str]:
+def cells(found: Found) -> dict[str, str]:
     """The columns of a table, of several tasks TASK.label and so on; it has the probability of the label alone.
 
     Names of tasks and classes are a stranger's, perhaps: control characters in them are written as in Python.
@@ -76,7 +77,7 @@ class Writer:
         self.written += len(found)
 
 
-def write_tsv(file: IO[str], predictions: List[Found], first: bool) -> None:
+def write_tsv(file: IO[str], predictions: list[Found], first: bool) -> None:
     """Tabs and line ends in a text become spaces; other control characters are written as in Python."""
     for number, values in enumerate(map(cells, predictions)):
         if first and not number:
@@ -84,7 +85,7 @@ def write_tsv(file: IO[str], predictions: List[Found], first: bool) -> None:
         file.write("\t".join(value.translate(BREAKS) for value in values.values()) + "\n")
 
 
-def write_csv(file: IO[str], predictions: List[Found], first: bool) -> None:
+def write_csv(file: IO[str], predictions: list[Found], first: bool) -> None:
     """Quoted where it must be."""
     for number, values in enumerate(map(cells, predictions)):
         if first and not number:
@@ -97,13 +98,13 @@ def csv_row(values: Iterable[str]) -> str:
     return ",".join('"{}"'.format(v.replace('"', '""')) if MUST_BE_QUOTED & set(v) else v for v in values) + "\n"
 
 
-def write_jsonl(file: IO[str], predictions: List[Found], first: bool) -> None:
+def write_jsonl(file: IO[str], predictions: list[Found], first: bool) -> None:
     """No header."""
     lines = (json.dumps(row(prediction), ensure_ascii=False) for prediction in predictions)
     file.writelines(line.translate(JSON_CONTROLS) + "\n" for line in lines)
 
 
-FORMATS: Dict[str, Callable[[IO[str], List[Found], bool], None]] = {
+FORMATS: dict[str, Callable[[IO[str], list[Found], bool], None]] = {
     "tsv": write_tsv,
     "csv": write_csv,
     "jsonl": write_jsonl,

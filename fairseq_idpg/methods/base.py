@@ -12,8 +12,9 @@ The command line, ``--method A+B``, checkpoints, the log, ``count`` and ``option
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Type
+from typing import Any
 
 from fairseq.dataclass import FairseqDataclass
 from torch import Tensor, nn
@@ -52,8 +53,8 @@ class WordEmbeddings:
 
     embeddings: Tensor
     specials: int
-    encode: Callable[[str], List[int]]
-    fingerprint: Optional[Tensor] = None
+    encode: Callable[[str], list[int]]
+    fingerprint: Tensor | None = None
     symbols: Sequence[str] = ()
 
 
@@ -82,17 +83,17 @@ class Method(nn.Module, ABC):
         merged: whether the method stands in the backbone's weights, see ``merge``.
     """
 
-    config: Type[FairseqDataclass] = FairseqDataclass
-    slots: Tuple[str, ...] = ()
+    config: type[FairseqDataclass] = FairseqDataclass
+    slots: tuple[str, ...] = ()
     hides_pass = False
-    layers: Tuple[int, ...] = (0,)
+    layers: tuple[int, ...] = (0,)
     prompt_length = 0
-    representation: Optional[str] = None
+    representation: str | None = None
     representation_dropout = False
     second_pass = False
-    adds_loss: Optional[str] = None
-    extra: Optional[Tensor] = None
-    training_only: Tuple[str, ...] = ()
+    adds_loss: str | None = None
+    extra: Tensor | None = None
+    training_only: tuple[str, ...] = ()
     folded = False
     merged = False
 
@@ -104,7 +105,7 @@ class Method(nn.Module, ABC):
             InputError: ``cfg`` says something else of one.
         """
 
-    def injection(self, representation: Optional[Tensor]) -> Injection:
+    def injection(self, representation: Tensor | None) -> Injection:
         """The values of one forward pass, a field for each of ``slots``.
 
         Args:
@@ -147,15 +148,15 @@ class Method(nn.Module, ABC):
             InputError: an option asks for values that cannot be had.
         """
 
-    def without_effect(self, cfg: Any) -> Dict[str, str]:
+    def without_effect(self, cfg: Any) -> dict[str, str]:
         """Options that change nothing beside the others as they are -> why, and what to do: a run may not set them."""
         return {}
 
-    def prompt_parameters(self) -> List[nn.Parameter]:
+    def prompt_parameters(self) -> list[nn.Parameter]:
         """Parameters that are prompt rows themselves, for --no-decay-prompts."""
         return []
 
-    def word_parameters(self) -> List[nn.Parameter]:
+    def word_parameters(self) -> list[nn.Parameter]:
         """Parameters of rows that are added to word embeddings, for --words-lr."""
         return []
 

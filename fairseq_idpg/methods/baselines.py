@@ -10,7 +10,7 @@ Differs from the papers in: efl starts with a new head, not with the MNLI checkp
 """
 
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 import torch
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
@@ -57,10 +57,10 @@ class HeadOnRepresentation(Method):
         self.layers = (geometry.layers - 1,)
         self.representation = str(cfg.head_input)
 
-    def injection(self, representation: Optional[Tensor]) -> Injection:
+    def injection(self, representation: Tensor | None) -> Injection:
         sentence: Any = representation
 
-        def behind(layer: int, states: States) -> Optional[Tensor]:
+        def behind(layer: int, states: States) -> Tensor | None:
             if layer not in self.layers:
                 return None
             return torch.cat([sentence.type_as(states.x)[None], states.x[1:]])

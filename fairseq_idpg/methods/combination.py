@@ -1,8 +1,9 @@
 """Methods that enter at different places of one backbone, trained together."""
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +32,7 @@ class Combination(Method):
         InputError: two of them fill the same slot, or read another M(x); one hides what another injects.
     """
 
-    def __init__(self, name: str, parts: List[Method], owners: Sequence[str] = ()):
+    def __init__(self, name: str, parts: list[Method], owners: Sequence[str] = ()):
         super().__init__()
         for (one, first), (other, second) in itertools.combinations(zip(owners or name.split("+"), parts), 2):
             if (first.hides_pass and second.slots) or (second.hides_pass and first.slots):
@@ -87,7 +88,7 @@ class Combination(Method):
             part.merge(stack)
         self.merged = any(part.merged for part in self.parts)
 
-    def injection(self, representation: Optional[Tensor]) -> Injection:
+    def injection(self, representation: Tensor | None) -> Injection:
         joined = NOTHING
         for part in self.parts:
             values = filled_fields(part.injection(representation if part.representation else None))
@@ -97,13 +98,13 @@ class Combination(Method):
             joined = replace(joined, **values)
         return joined
 
-    def without_effect(self, cfg: Any) -> Dict[str, str]:
+    def without_effect(self, cfg: Any) -> dict[str, str]:
         return {name: reason for part in self.parts for name, reason in part.without_effect(cfg).items()}
 
-    def prompt_parameters(self) -> List[nn.Parameter]:
+    def prompt_parameters(self) -> list[nn.Parameter]:
         return [parameter for part in self.parts for parameter in part.prompt_parameters()]
 
-    def word_parameters(self) -> List[nn.Parameter]:
+    def word_parameters(self) -> list[nn.Parameter]:
         return [parameter for part in self.parts for parameter in part.word_parameters()]
 
     def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:

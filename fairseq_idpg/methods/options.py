@@ -1,7 +1,8 @@
 """Options of methods: declared beside each method, filled from the chosen preset, explicit ones win."""
 
+from collections.abc import Iterable
 from dataclasses import Field, field, fields, make_dataclass
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Optional, Tuple, Type
+from typing import TYPE_CHECKING, Any, Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from omegaconf import OmegaConf
@@ -24,7 +25,7 @@ TrueFalse: Any = ChoiceEnum(["true", "false"])
 def option(
     default: Any,
     help: str,
-    only_with: Optional[Tuple[str, Tuple[str, ...]]] = None,
+    only_with: tuple[str, tuple[str, ...]] | None = None,
     changeable: bool = False,
     starting: bool = False,
     formerly: Any = None,
@@ -44,12 +45,12 @@ def option(
     return field(default=None, metadata={**metadata, **kept})
 
 
-def options_of(config: Type[FairseqDataclass]) -> Dict[str, Field]:
+def options_of(config: type[FairseqDataclass]) -> dict[str, Field]:
     """The fields of ``config`` that were declared with ``option``."""
     return {f.name: f for f in fields(config) if "preset_default" in f.metadata}
 
 
-def joined_options(name: str, configs: Iterable[type], beside: Iterable[Any]) -> Type[FairseqDataclass]:
+def joined_options(name: str, configs: Iterable[type], beside: Iterable[Any]) -> type[FairseqDataclass]:
     """A dataclass called ``name`` of the options of all ``configs``, in their order.
 
     Args:
@@ -58,7 +59,7 @@ def joined_options(name: str, configs: Iterable[type], beside: Iterable[Any]) ->
     Raises:
         ValueError: two of them declare an option differently; fairseq would take the first without a word.
     """
-    known: Dict[str, Tuple[type, Field]] = {}
+    known: dict[str, tuple[type, Field]] = {}
     for config in (*beside, *configs):
         for f in fields(config):
             owner, first = known.setdefault(f.name, (config, f))
@@ -119,7 +120,7 @@ def check_rate(cfg: Any, name: str) -> None:
         raise InputError(f"{given(cfg, name)} is no rate: give 0 or more, below 1")
 
 
-def parse_layers(flag: str, text: str, layers: int, words: str) -> Tuple[int, ...]:
+def parse_layers(flag: str, text: str, layers: int, words: str) -> tuple[int, ...]:
     """``0,4,8`` -> layer numbers in rising order; ``words`` are what else option ``flag`` takes, for the error.
 
     Raises:
@@ -134,6 +135,6 @@ def parse_layers(flag: str, text: str, layers: int, words: str) -> Tuple[int, ..
     return chosen
 
 
-def some_layers(flag: str, text: str, layers: int) -> Tuple[int, ...]:
+def some_layers(flag: str, text: str, layers: int) -> tuple[int, ...]:
     """``all`` | ``0,4,8`` -> layer numbers in rising order; errors as of ``parse_layers``."""
     return tuple(range(layers)) if text == "all" else parse_layers(flag, text, layers, "all")

@@ -5,7 +5,7 @@ together, such as m-idpg-phm+adapter.
 """
 
 from dataclasses import Field, dataclass
-from typing import Any, Dict, Optional, Tuple, Type, get_args
+from typing import Any, get_args
 
 from preprocess.errors import did_you_mean
 from preprocess.flags import flag_name
@@ -31,24 +31,24 @@ class Preset:
     """
 
     name: str
-    methods: Tuple[Type[Method], ...]
-    settings: Dict[str, Any]
+    methods: tuple[type[Method], ...]
+    settings: dict[str, Any]
     paper: str = ""
     trains_backbone: bool = False
     needs_pairs: bool = False
-    joined: Tuple[str, ...] = ()
+    joined: tuple[str, ...] = ()
 
     @property
-    def options(self) -> Dict[str, Field]:
+    def options(self) -> dict[str, Field]:
         """Every option that its methods understand."""
         return {name: declared for method in self.methods for name, declared in options_of(method.config).items()}
 
     @property
-    def defaults(self) -> Dict[str, Any]:
+    def defaults(self) -> dict[str, Any]:
         """The value of every option in this row."""
         return {n: self.settings.get(n, declared.metadata["preset_default"]) for n, declared in self.options.items()}
 
-    def build(self, cfg: Any, geometry: Geometry) -> Optional[Method]:
+    def build(self, cfg: Any, geometry: Geometry) -> Method | None:
         """The module for filled options ``cfg``; None for a baseline."""
         parts = [method(cfg, geometry) for method in self.methods]
         if len(parts) < 2:
@@ -56,14 +56,14 @@ class Preset:
         return Combination(self.name, parts, self.joined or (self.name,) * len(parts))
 
 
-PRESETS: Dict[str, Preset] = {}
+PRESETS: dict[str, Preset] = {}
 
 
 def register_preset(
     name: str,
-    method: Optional[Type[Method]] = None,
+    method: type[Method] | None = None,
     *,
-    beside: Tuple[Type[Method], ...] = (),
+    beside: tuple[type[Method], ...] = (),
     paper: str = "",
     trains_backbone: bool = False,
     needs_pairs: bool = False,

@@ -1,13 +1,14 @@
 """Named sizes: ``--arch roberta_idpg_large`` and so on; explicit options win."""
 
+from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any, Callable, Dict
+from typing import Any
 
 from fairseq.models import ARCH_CONFIG_REGISTRY, register_model_architecture
 
 from . import roberta_idpg  # noqa: F401 (the model must be registered first)
 
-SIZES: Dict[str, Dict[str, Any]] = {
+SIZES: dict[str, dict[str, Any]] = {
     "roberta_idpg_base": {
         "encoder_layers": 12,
         "encoder_embed_dim": 768,

@@ -5,8 +5,9 @@ the head, and the SHA-256 of the backbone's tensors (the path of its file stands
 """
 
 import logging
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Protocol
+from typing import Any, Protocol
 
 import torch
 from fairseq.models import BaseFairseqModel
@@ -51,9 +52,9 @@ UNRECORDED = (
 class Kept(Protocol):
     """Something besides tensors of the model that every checkpoint keeps: plain values and tensors, no objects."""
 
-    def state_dict(self) -> Dict[str, Any]: ...
+    def state_dict(self) -> dict[str, Any]: ...
 
-    def load_state_dict(self, state: Dict[str, Any]) -> None: ...
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
 class SavesTrainableOnly(BaseFairseqModel):
@@ -75,9 +76,9 @@ class SavesTrainableOnly(BaseFairseqModel):
         super().__init__(args, encoder)
         self.backbone_loaded = False
         self.backbone_file = ""
-        self.shared_weights: Optional[SharedWeights] = None
+        self.shared_weights: SharedWeights | None = None
         self.parts_read = (STACK, LM_HEAD) if predicts_words(args) else (STACK,)
-        self.kept: Dict[str, Kept] = {}
+        self.kept: dict[str, Kept] = {}
         self.register_buffer(FINGERPRINT, torch.zeros(32, dtype=torch.uint8))
 
     def load_backbone(self, backbone: Backbone) -> None:
@@ -128,16 +129,16 @@ class SavesTrainableOnly(BaseFairseqModel):
             self._check_not_merged()
         return super().train(mode)
 
-    def get_extra_state(self) -> Dict[str, Any]:
+    def get_extra_state(self) -> dict[str, Any]:
         state = {name: part.state_dict() for name, part in self.kept.items()}
         return {name: value for name, value in state.items() if value}
 
-    def set_extra_state(self, state: Dict[str, Any]) -> None:
+    def set_extra_state(self, state: dict[str, Any]) -> None:
         for name, part in self.kept.items():
             if name in state:
                 part.load_state_dict(state[name])
 
-    def load_state_dict_as_is(self, state: Dict[str, Tensor], assign: bool = False):
+    def load_state_dict_as_is(self, state: dict[str, Tensor], assign: bool = False):
         """torch's own loading, without fairseq's upgrade in front of it and without demanding every key."""
         return torch.nn.Module.load_state_dict(self, state, strict=False, assign=assign)
 
@@ -146,7 +147,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         if self.shared_weights is not None:
             self.shared_weights.check(self)
 
-    def state_dict(self, *args: Any, prefix: str = "", **kwargs: Any) -> Dict[str, Tensor]:
+    def state_dict(self, *args: Any, prefix: str = "", **kwargs: Any) -> dict[str, Tensor]:
         """Trainable tensors, the head, the fingerprint and a checksum of these; everything with --save-full-model.
 
         What only training needs is left out where training cannot be resumed anyway (--no-save-optimizer-state).
@@ -170,7 +171,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         if self.method is not None and self.method.merged:
             raise RuntimeError("the method was merged into the backbone's weights for prediction: load the model anew")
 
-    def _training_only(self, state: Dict[str, Tensor], prefix: str = "") -> List[str]:
+    def _training_only(self, state: dict[str, Tensor], prefix: str = "") -> list[str]:
         """Keys of ``state`` that are not needed once the method is trained."""
         names = () if self.method is None else self.method.training_only
         return [key for key in state if key.startswith(tuple(f"{prefix}method.{name}" for name in names))]
@@ -179,10 +180,10 @@ class SavesTrainableOnly(BaseFairseqModel):
         trainable = {n for n, p in self.named_parameters(remove_duplicate=False) if p.requires_grad}
         return (n for n in self._everything() if n.startswith(ENCODER) and n not in trainable)
 
-    def _everything(self) -> Dict[str, Tensor]:
+    def _everything(self) -> dict[str, Tensor]:
         return super().state_dict()
 
-    def upgrade_state_dict_named(self, state_dict: Dict[str, Any], name: str) -> None:
+    def upgrade_state_dict_named(self, state_dict: dict[str, Any], name: str) -> None:
         """Completes a checkpoint from the loaded backbone, in place; one of fairseq's own is a start for the encoder.
 
         A checkpoint is this package's if it holds a fingerprint. Then nothing but the frozen backbone may be missing:
@@ -219,7 +220,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         for key, value in whole.items():
             state_dict.setdefault(key, value)
 
-    def _check_complete(self, state_dict: Dict[str, Tensor], whole: Dict[str, Tensor]) -> None:
+    def _check_complete(self, state_dict: dict[str, Tensor], whole: dict[str, Tensor]) -> None:
         """Only what is read from the backbone's own file may be missing, and what a folded method has left behind."""
         folded = [] if self._training_only(state_dict) else self._training_only(whole)
         replaceable = {EXTRA_STATE, *folded, *self._reloaded_from_backbone()}
@@ -232,7 +233,7 @@ class SavesTrainableOnly(BaseFairseqModel):
                 "(--train-layer-norms, --no-freeze-backbone), or another --save-dir or --restore-file"
             )
 
-    def _check_same_backbone(self, fingerprint: Optional[Tensor], old: Optional[Tensor]) -> None:
+    def _check_same_backbone(self, fingerprint: Tensor | None, old: Tensor | None) -> None:
         """Compares what the checkpoint says of its backbone; ``old``: what version 0.1 said."""
         if not self.backbone_loaded:
             raise InputError(
@@ -250,7 +251,7 @@ class SavesTrainableOnly(BaseFairseqModel):
                 f"this checkpoint was trained on (SHA-256 {as_digest(theirs)[:12]}): give that one"
             )
 
-    def _check_same_method(self, state_dict: Dict[str, Tensor], whole: Dict[str, Tensor]) -> None:
+    def _check_same_method(self, state_dict: dict[str, Tensor], whole: dict[str, Tensor]) -> None:
         missing = self._training_only(whole)
         if missing and not self._training_only(state_dict):
             self.method.mark_folded()
@@ -266,7 +267,7 @@ class SavesTrainableOnly(BaseFairseqModel):
                 f"({differing}): give the same ones, or another --save-dir or --restore-file"
             )
 
-    def _check_same_weights(self, state_dict: Dict[str, Tensor], whole: Dict[str, Tensor], ours: bool) -> None:
+    def _check_same_weights(self, state_dict: dict[str, Tensor], whole: dict[str, Tensor], ours: bool) -> None:
         """What is frozen here would not be saved again, so a checkpoint may not bring other values for it."""
         for key in self._reloaded_from_backbone():
             if key not in state_dict or not key.startswith(self.parts_read) or same_values(state_dict[key], whole[key]):

@@ -1,7 +1,7 @@
 """A classification head that starts from that of another task's checkpoint."""
 
 import logging
-from typing import Any, Dict, List
+from typing import Any
 
 from torch import Tensor
 
@@ -51,14 +51,14 @@ def load_head(model: Any, path: str, name: str, ours: Record) -> None:
     head.load_state_dict(state)
 
 
-def saved_head(tensors: Dict[str, Any], name: str) -> Dict[str, Tensor]:
+def saved_head(tensors: dict[str, Any], name: str) -> dict[str, Tensor]:
     """The tensors of the head ``name``, or of the only one there is; empty without any."""
     names = {key.split(".")[1] for key in tensors if key.startswith(HEADS)}
     prefix = f"{HEADS}{name if name in names or len(names) != 1 else names.pop()}."
     return {key[len(prefix) :]: value for key, value in tensors.items() if key.startswith(prefix)}
 
 
-def matching_rows(theirs: Record, ours: Record, path: str) -> List[int]:
+def matching_rows(theirs: Record, ours: Record, path: str) -> list[int]:
     """Which of their logits is each of ours.
 
     Raises:

@@ -7,8 +7,9 @@ makes of that is the method's affair.
 import contextlib
 import logging
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Callable, List, Optional
+from typing import Any
 
 from fairseq.data import Dictionary
 from omegaconf import OmegaConf, open_dict
@@ -47,9 +48,9 @@ class DataFacts:
 
     task_cfg: Any
     dictionary: Dictionary
-    encode: Callable[[str], List[int]]
-    record: Optional[Record]
-    follow: Optional[Callable[[List[str]], None]]
+    encode: Callable[[str], list[int]]
+    record: Record | None
+    follow: Callable[[list[str]], None] | None
 
     def to_keep(self, training: bool, reads_vectors: bool = False) -> KeptRecord:
         """What checkpoints keep of the data."""
@@ -138,7 +139,7 @@ def set_initial_values(model: Any, data: DataFacts) -> None:
         load_head(model, cfg.head_init_from, data.task_cfg.classification_head_name, data.record)
 
 
-def check_method_effects(cfg: Any, method: Optional[Method]) -> None:
+def check_method_effects(cfg: Any, method: Method | None) -> None:
     """Refuses options of the method (``cfg``, filled) that change nothing.
 
     Raises:
@@ -150,7 +151,7 @@ def check_method_effects(cfg: Any, method: Optional[Method]) -> None:
             raise InputError(f"{given(cfg, name)} has no effect: {reason}")
 
 
-def check_effects(task_cfg: Any, cfg: Any, method: Optional[Method]) -> None:
+def check_effects(task_cfg: Any, cfg: Any, method: Method | None) -> None:
     """Refuses options of the task and of the model (``cfg``, filled) that change nothing.
 
     Options that a method does not have, or that act with certain values of another only, are refused by

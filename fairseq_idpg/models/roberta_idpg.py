@@ -5,10 +5,11 @@ representation M(x) -> method (prompt rows, adapters) -> encoder with these inje
 
 import argparse
 import logging
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib import import_module
-from typing import Any, Callable, ContextManager, Dict, List, Optional, Tuple
+from typing import Any
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model
@@ -32,7 +33,7 @@ from .size import check_size
 from .verbaliser_head import VerbaliserHead
 
 logger = logging.getLogger(__name__)
-DRAWN: ContextManager[Any] = nullcontext()  # initial values are drawn: in the place of ``SkippedDraws``
+DRAWN: AbstractContextManager[Any] = nullcontext()  # initial values are drawn: in the place of ``SkippedDraws``
 
 
 @register_model("roberta_idpg", dataclass=RobertaIDPGConfig)
@@ -49,7 +50,9 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
 
     check_size = staticmethod(check_size)
 
-    def __init__(self, args: argparse.Namespace, encoder: OpenRobertaEncoder, initial: ContextManager[Any] = DRAWN):
+    def __init__(
+        self, args: argparse.Namespace, encoder: OpenRobertaEncoder, initial: AbstractContextManager[Any] = DRAWN
+    ):
         # RobertaModel draws every Linear and Embedding again, so whatever has its own initialisation comes later
         with initial:
             super().__init__(args, encoder)
@@ -58,7 +61,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         if predicts_words(args):
             self.encoder.lm_head.requires_grad_(args.no_freeze_backbone)
         with taking_memory(f"--method {args.method}", "give smaller sizes"):
-            self.method: Optional[Method] = find_preset(args.method).build(args, Geometry.of(args))
+            self.method: Method | None = find_preset(args.method).build(args, Geometry.of(args))
         if self.method is not None:
             # without a method it draws what fairseq's draws, and computes what fairseq's computes
             drop_quickly(self.encoder.sentence_encoder)
@@ -110,7 +113,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         cls,
         model_name_or_path: str,
         checkpoint_file: str = "checkpoint_best.pt",
-        data_name_or_path: Optional[str] = None,
+        data_name_or_path: str | None = None,
         **options: Any,
     ):
         """fairseq's hub interface of a trained model, with its method: ``encode``, ``extract_features``, ``predict``.
@@ -129,12 +132,12 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         """t, the rows that every input must have room for; 0 when nothing is inserted into the input."""
         return 0 if self.method is None else self.method.prompt_length
 
-    def register_classification_head(self, name: str, num_classes: Optional[int] = None, **kwargs: Any) -> None:
+    def register_classification_head(self, name: str, num_classes: int | None = None, **kwargs: Any) -> None:
         """fairseq's; none where the LM head predicts, see ``predict_words``."""
         if not predicts_words(self.args):
             super().register_classification_head(name, num_classes, **kwargs)
 
-    def predict_words(self, name: str, words: List[int]) -> VerbaliserHead:
+    def predict_words(self, name: str, words: list[int]) -> VerbaliserHead:
         """Lets the LM head stand for the classification head ``name``; ``words``: the token of each class's word."""
         all_words = str(self.args.verbaliser_loss) == "vocabulary"
         self.classification_heads[name] = VerbaliserHead(self.encoder.lm_head, words, all_words)
@@ -148,7 +151,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         if self.method is not None and self.method.representation is None:
             self.method.merge(self.encoder.sentence_encoder)
 
-    def parameter_counts(self) -> Dict[str, int]:
+    def parameter_counts(self) -> dict[str, int]:
         """``method``, ``head`` and ``backbone`` parameters (embeddings and layers, without the LM head)."""
         parts = {
             "method": self.method,
@@ -160,17 +163,17 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
     def forward(
         self,
         src_tokens: Tensor,
-        src_lengths: Optional[Tensor] = None,
-        prompted_tokens: Optional[Tensor] = None,
-        prompt_offset: Optional[Tensor] = None,
-        representation: Optional[Tensor] = None,
-        states: Optional[Tensor] = None,
-        padded: Optional[bool] = None,
-        mask_index: Optional[Tensor] = None,
-        inspect: Optional[Callable[[Injection], Injection]] = None,
+        src_lengths: Tensor | None = None,
+        prompted_tokens: Tensor | None = None,
+        prompt_offset: Tensor | None = None,
+        representation: Tensor | None = None,
+        states: Tensor | None = None,
+        padded: bool | None = None,
+        mask_index: Tensor | None = None,
+        inspect: Callable[[Injection], Injection] | None = None,
         features_only: bool = False,
         return_all_hiddens: bool = False,
-        classification_head_name: Optional[str] = None,
+        classification_head_name: str | None = None,
         **kwargs: Any,
     ):
         """RoBERTa's forward with what the method injects.
@@ -207,7 +210,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
                 method, start = None, Start(len(self.encoder.sentence_encoder.layers), read[None])  # no layer is run
         encode = partial(super().forward, tokens, room=room, padded=padded, start=start, **kwargs)
 
-        def run() -> Tuple[Tensor, Dict[str, Any]]:
+        def run() -> tuple[Tensor, dict[str, Any]]:
             injection = NOTHING if method is None else method.injection(read)
             x, extra = encode(
                 features_only=features_only or classification_head_name is not None,
@@ -224,8 +227,8 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         return x, extra
 
     def _with_room(
-        self, src_tokens: Tensor, prompted_tokens: Optional[Tensor], prompt_offset: Optional[Tensor]
-    ) -> Tuple[Tensor, Room]:
+        self, src_tokens: Tensor, prompted_tokens: Tensor | None, prompt_offset: Tensor | None
+    ) -> tuple[Tensor, Room]:
         """The tokens that the encoder reads, and where in them the task has made room for the prompt."""
         if not self.prompt_length:
             return src_tokens, NO_ROOM
@@ -237,7 +240,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         return prompted_tokens, Room(prompt_offset, self.prompt_length, src_tokens)
 
 
-def again(method: Method, run: Callable[[], Tuple[Tensor, Dict[str, Any]]]) -> Tensor:
+def again(method: Method, run: Callable[[], tuple[Tensor, dict[str, Any]]]) -> Tensor:
     """The logits of a second pass. What methods add to the loss stays what the first has left, whose loss it is."""
     left = [(part, part.extra) for part in method.modules() if isinstance(part, Method)]
     logits, _ = run()

@@ -3,7 +3,8 @@
 import argparse
 import contextlib
 import threading
-from typing import Any, Dict, Iterator, Mapping, Optional
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import torch
 from fairseq.models.roberta.model import base_architecture
@@ -22,7 +23,7 @@ class TooLarge(Exception):
     """A model has more numbers than it may have."""
 
 
-def method_of(args: argparse.Namespace) -> Optional[Method]:
+def method_of(args: argparse.Namespace) -> Method | None:
     """The method's module, without memory for its parameters."""
     with torch.device("meta"):
         return find_preset(args.method).build(args, Geometry.of(args))
@@ -33,7 +34,7 @@ def at_most(numbers: int) -> Iterator[None]:
     """Raise TooLarge within as soon as the modules that this thread makes have more ``numbers``."""
     left, thread = numbers, threading.get_ident()
 
-    def charge(owner: Any, name: str, tensor: Optional[Tensor]) -> None:
+    def charge(owner: Any, name: str, tensor: Tensor | None) -> None:
         nonlocal left
         if threading.get_ident() == thread:
             left -= OBJECTS + (0 if tensor is None else tensor.numel())
@@ -47,7 +48,7 @@ def at_most(numbers: int) -> Iterator[None]:
         yield
 
 
-def check_size(model: Mapping[str, Any], task: Mapping[str, Any], tensors: Dict[str, Any], what: str) -> None:
+def check_size(model: Mapping[str, Any], task: Mapping[str, Any], tensors: dict[str, Any], what: str) -> None:
     """Raise InputError where options describe a model that is much larger than the tensors of its file.
 
     Args:

@@ -1,6 +1,6 @@
 """Classes predicted by the backbone's own language model: --predict-with mlm."""
 
-from typing import Any, Dict, List, Optional
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,13 +25,13 @@ class VerbaliserHead(nn.Module):
 
     words: Tensor
 
-    def __init__(self, lm_head: nn.Module, words: List[int], all_words: bool):
+    def __init__(self, lm_head: nn.Module, words: list[int], all_words: bool):
         super().__init__()
         self.parts = (lm_head,)  # in a tuple, so that they stay the encoder's alone
         self.all_words = all_words
         self.register_buffer("words", torch.tensor(words), persistent=False)
 
-    def forward(self, features: Tensor, mask_index: Optional[Tensor], extra: Dict[str, Any], **unused: Any) -> Tensor:
+    def forward(self, features: Tensor, mask_index: Tensor | None, extra: dict[str, Any], **unused: Any) -> Tensor:
         """B x T x d features, with B indices of ``<mask>`` -> B x C logits."""
         assert mask_index is not None
         states = features[torch.arange(len(features), device=features.device), mask_index]

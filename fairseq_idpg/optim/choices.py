@@ -4,8 +4,9 @@ import ast
 import contextlib
 import math
 from argparse import Namespace
+from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import Any, Mapping, Tuple
+from typing import Any
 
 from fairseq.optim.lr_scheduler.manual_lr_scheduler import ManualSchedule
 
@@ -26,7 +27,7 @@ def literal(text: str) -> Any:
     return None
 
 
-def parse_pair(option: str, text: str) -> Tuple[float, float]:
+def parse_pair(option: str, text: str) -> tuple[float, float]:
     """The two numbers of one of ``PAIRS``, a text that fairseq runs as Python, whatever it is.
 
     Raises:

@@ -8,8 +8,9 @@ Groups survive a resume. Under --fp16, fairseq puts all parameters into one flat
 needs --fp16-no-flatten-grads and is refused without.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterable, List, Set, Tuple
+from typing import Any
 
 from fairseq.optim import register_optimizer
 from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
@@ -70,7 +71,7 @@ class GroupedAdam(FairseqAdam):
         self.set_lr(self.optimizer_config["lr"])
 
     @staticmethod
-    def _groups(cfg: GroupedAdamConfig, params: List[nn.Parameter]) -> List[Dict[str, Any]]:
+    def _groups(cfg: GroupedAdamConfig, params: list[nn.Parameter]) -> list[dict[str, Any]]:
         if not all(hasattr(parameter, GROUP) for parameter in params):
             raise InputError(
                 "--optimizer grouped_adam found parameters without a group: give --fp16-no-flatten-grads with --fp16, "
@@ -103,11 +104,11 @@ class GroupedAdam(FairseqAdam):
                 return group["lr"] / scale
         return self._lr
 
-    def _scale(self, group: Dict[str, Any]) -> float:
+    def _scale(self, group: dict[str, Any]) -> float:
         return self.scales[group["name"].split("/")[0]]
 
 
-def _check_effects(cfg: GroupedAdamConfig, groups: Set[Tuple[str, ...]]) -> None:
+def _check_effects(cfg: GroupedAdamConfig, groups: set[tuple[str, ...]]) -> None:
     """Refuses options for parameters that are not trained; ``groups`` are the (part, kind) of those that are."""
     parts, kinds = zip(*groups)
     for option, given, has_effect, reason in (

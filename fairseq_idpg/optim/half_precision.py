@@ -12,7 +12,7 @@ It saves the loss scale, but not the counters that say when the scale grows agai
 
 import logging
 import weakref
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 import torch
 from fairseq.optim import AMPOptimizer
@@ -21,7 +21,7 @@ from torch import Tensor
 logger = logging.getLogger(__name__)
 
 # of fairseq's scaler
-COUNTERS: Tuple[str, ...] = ("_iter", "_last_overflow_iter", "_last_rescale_iter", "_overflows_since_rescale")
+COUNTERS: tuple[str, ...] = ("_iter", "_last_overflow_iter", "_last_rescale_iter", "_overflows_since_rescale")
 AMP_COUNTERS = ("scale", "_growth_tracker")
 
 
@@ -37,8 +37,8 @@ class KeptHalfPrecision:
 
     def __init__(self, saved: bool = True):
         self.saved = saved
-        self._optimizer: Optional[weakref.ref] = None  # weak: copies of the model copy no optimizer
-        self._loaded: Dict[str, Any] = {}
+        self._optimizer: weakref.ref | None = None  # weak: copies of the model copy no optimizer
+        self._loaded: dict[str, Any] = {}
 
     def before_step(self, optimizer: Any, updates: int) -> None:
         """Gives the first step of a resumed run what the checkpoint kept; later calls cost nothing.
@@ -62,7 +62,7 @@ class KeptHalfPrecision:
                     "another precision wrote it): results differ slightly from those of a run that was never stopped"
                 )
 
-    def state_dict(self) -> Dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Empty where the checkpoint says all."""
         optimizer = None if self._optimizer is None else self._optimizer()
         if not self.saved:
@@ -72,11 +72,11 @@ class KeptHalfPrecision:
         state = {"weights": [weight.detach() for weight in float32_weights(optimizer)], "scaler": counters(optimizer)}
         return {name: value for name, value in state.items() if value}
 
-    def load_state_dict(self, state: Dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         self._loaded = state
 
 
-def float32_weights(optimizer: Any) -> List[Tensor]:
+def float32_weights(optimizer: Any) -> list[Tensor]:
     """W of each trainable parameter, in the optimizer's order and shapes; views where it keeps one flat tensor."""
     copies = getattr(optimizer, "fp32_params", [])
     if not isinstance(copies, dict):
@@ -89,7 +89,7 @@ def float32_weights(optimizer: Any) -> List[Tensor]:
     return views
 
 
-def restore_weights(optimizer: Any, saved: Any) -> List[str]:
+def restore_weights(optimizer: Any, saved: Any) -> list[str]:
     """Puts float32 weights back whose rounding is the loaded model; returns what could not be put back."""
     weights = float32_weights(optimizer)
     if not weights:
@@ -109,7 +109,7 @@ def rounds_to(value: Any, half: Tensor) -> bool:
     return torch.equal(value.to(half.device, half.dtype), half.detach())
 
 
-def counters(optimizer: Any) -> Dict[str, Any]:
+def counters(optimizer: Any) -> dict[str, Any]:
     """The loss scaler's state that fairseq does not save; empty where no loss is scaled."""
     scaler = getattr(optimizer, "scaler", None)
     if scaler is None:
@@ -120,7 +120,7 @@ def counters(optimizer: Any) -> Dict[str, Any]:
     return {name: state[name] for name in names if name in state}
 
 
-def restore_scaler(optimizer: Any, saved: Any) -> List[str]:
+def restore_scaler(optimizer: Any, saved: Any) -> list[str]:
     """Puts the counters back; returns what could not be put back."""
     own = counters(optimizer)
     if not own:

@@ -5,25 +5,26 @@ best score, but not how many epochs these were; and it saves a checkpoint before
 ended. Both would be forgotten by a training that is started again.
 """
 
-from typing import Any, Callable, Dict, Optional
+from collections.abc import Callable
+from typing import Any
 
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 
 BAD_EPOCHS = "num_bad_epochs"  # as torch's schedule calls it
 
 
-def state_of_plateau(theirs: Callable, schedule: ReduceLROnPlateauLRSchedule) -> Dict[str, Any]:
+def state_of_plateau(theirs: Callable, schedule: ReduceLROnPlateauLRSchedule) -> dict[str, Any]:
     """fairseq's state, and how many epochs in a row were no better."""
     return {**theirs(), BAD_EPOCHS: schedule.lr_scheduler.num_bad_epochs}
 
 
-def load_plateau(theirs: Callable, schedule: ReduceLROnPlateauLRSchedule, state: Dict[str, Any]) -> None:
+def load_plateau(theirs: Callable, schedule: ReduceLROnPlateauLRSchedule, state: dict[str, Any]) -> None:
     """Checkpoints of earlier versions do not say how many; with --lr-patience 0, the default, it is always 0."""
     theirs(state)
     schedule.lr_scheduler.num_bad_epochs = state.get(BAD_EPOCHS, 0)
 
 
-def go_on(trainer: Any, extra_state: Optional[Dict[str, Any]], anew: bool) -> None:
+def go_on(trainer: Any, extra_state: dict[str, Any] | None, anew: bool) -> None:
     """Tells the schedule how the epoch ended whose checkpoint is gone on with; all other schedules count updates alone.
 
     Args:

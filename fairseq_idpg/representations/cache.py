@@ -14,9 +14,10 @@ import contextlib
 import json
 import os
 import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Callable, Iterator, Optional
+from typing import Any
 
 import numpy as np
 import torch
@@ -51,12 +52,12 @@ class RowCache:
 
     option = what = exact = ""
 
-    def __init__(self, folder: str, key: CacheKey, lengths: np.ndarray, precision: Optional[Callable[[], str]] = None):
+    def __init__(self, folder: str, key: CacheKey, lengths: np.ndarray, precision: Callable[[], str] | None = None):
         self.folder = os.path.abspath(folder)
         self.starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         self._key = key
         self._precision = precision
-        self._rows: Optional[np.ndarray] = None
+        self._rows: np.ndarray | None = None
         self._compared = False  # with its checksum: once, also for data loader processes
 
     def __getstate__(self):
@@ -85,7 +86,7 @@ class RowCache:
     def complete(self) -> bool:
         return os.path.exists(self.path("npy"))
 
-    def opened(self) -> Optional[np.ndarray]:
+    def opened(self) -> np.ndarray | None:
         """All rows; None as long as the cache is not complete."""
         self._follow_precision()
         if self._rows is None and not self.complete:
@@ -205,10 +206,10 @@ class RepresentationCache(RowCache):
 
     option, what, exact = "--representation-cache", "M(x)", "float32"
 
-    def __init__(self, folder: str, key: CacheKey, precision: Optional[Callable[[], str]] = None):
+    def __init__(self, folder: str, key: CacheKey, precision: Callable[[], str] | None = None):
         super().__init__(folder, key, np.ones(key.rows, dtype=np.int64), precision)
 
-    def rows(self, index: np.ndarray) -> Optional[np.ndarray]:
+    def rows(self, index: np.ndarray) -> np.ndarray | None:
         """Rows of some examples, n x w; None as long as the cache is not complete."""
         rows = self.opened()
         return None if rows is None else rows[index].astype(np.float32)

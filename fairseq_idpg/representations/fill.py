@@ -2,7 +2,8 @@
 
 import contextlib
 import logging
-from typing import Any, Callable, Iterator, Optional
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ TOKENS_AT_A_TIME = 8192
 
 
 def fill_cache(
-    stored: Optional[Stored],
+    stored: Stored | None,
     model: Any,
     tokens_of: Callable[[np.ndarray], Tensor],
     sizes: np.ndarray,
@@ -43,7 +44,7 @@ def fill_cache(
     _fill(stored, model, tokens_of, compute, sizes, "M(x)", split)
 
 
-def fill_states(cache: Optional[StateCache], model: Any, tokens_of: Callable[[np.ndarray], Tensor]) -> None:
+def fill_states(cache: StateCache | None, model: Any, tokens_of: Callable[[np.ndarray], Tensor]) -> None:
     """Computes the missing states, see ``_fill``; nothing to do without a cache."""
     if cache is None:
         return

@@ -5,7 +5,9 @@ training, LayerNorms), the gradient flows through M(x) into them, as in the rele
 """
 
 import contextlib
-from typing import Any, Callable, ContextManager, Dict, Optional
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
 
 import torch
 from fairseq.models.roberta.model import RobertaEncoder
@@ -21,7 +23,7 @@ TOKEN_MEAN = "token-mean"  # which reads no layer
 LAST_STATES = "last-states"  # of all tokens: no vector, and so in no cache
 
 
-def evaluating(module: nn.Module) -> ContextManager[None]:
+def evaluating(module: nn.Module) -> AbstractContextManager[None]:
     """Runs a block with ``module`` in evaluation mode (no dropout) and puts the mode back."""
     return in_mode(module, False)
 
@@ -49,7 +51,7 @@ def chosen_mean(rows: Tensor, chosen: Tensor) -> Tensor:
 
 
 # what M(x) is at the input, by the name that --representation takes; glove rows come with the batch
-REPRESENTATIONS: Dict[str, Callable[..., Tensor]] = {
+REPRESENTATIONS: dict[str, Callable[..., Tensor]] = {
     "backbone": sentence_state,
     PREVIOUS_LAYER: sentence_state,
     "mean-pooled": mean_pooled,
@@ -69,7 +71,7 @@ def last_states(encoder: RobertaEncoder, tokens: Tensor, **given: Any) -> States
     return States(features.transpose(0, 1), padding)
 
 
-READERS: Dict[str, Callable[..., Any]] = {**REPRESENTATIONS, LAST_STATES: last_states}
+READERS: dict[str, Callable[..., Any]] = {**REPRESENTATIONS, LAST_STATES: last_states}
 
 
 def sentence_representation(
@@ -97,9 +99,9 @@ def sentence_representation(
 def pass_representation(
     model: Any,
     tokens: Tensor,
-    stored: Optional[Tensor] = None,
-    padded: Optional[bool] = None,
-    start: Optional[Start] = None,
+    stored: Tensor | None = None,
+    padded: bool | None = None,
+    start: Start | None = None,
 ) -> Any:
     """M(x) of one pass as ``model.method`` reads it: B x w, or the ``States`` of all tokens; None if it reads none.
 

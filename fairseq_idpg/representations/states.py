@@ -8,8 +8,9 @@ import functools
 import logging
 import os
 import shutil
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Callable, Iterable, Optional
+from typing import Any
 
 import numpy as np
 import torch
@@ -54,7 +55,7 @@ class StateCache(RowCache):
     def key_in(self, precision: str) -> CacheKey:
         return replace(super().key_in(precision), dtype="float16" if self.rounded else precision)
 
-    def batch(self, index: np.ndarray, length: int) -> Optional[Tensor]:
+    def batch(self, index: np.ndarray, length: int) -> Tensor | None:
         """T x B x d: the states of some examples, zeros behind them up to ``length``; None while not complete."""
         rows = self.opened()
         if rows is None:
@@ -92,7 +93,7 @@ class StateCache(RowCache):
 
 def find_state_caches(
     task_cfg: Any, model: Any, training: bool
-) -> Optional[Callable[[SplitText, np.ndarray], StateCache]]:
+) -> Callable[[SplitText, np.ndarray], StateCache] | None:
     """What finds the states of a split, its texts having so many tokens each; None without --state-cache.
 
     Args:

@@ -2,7 +2,8 @@
 
 import functools
 import logging
-from typing import Any, Callable, Optional, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,11 +19,11 @@ logger = logging.getLogger(__name__)
 class Stored(Protocol):
     """M(x) of the examples of a split."""
 
-    def rows(self, index: np.ndarray) -> Optional[np.ndarray]:
+    def rows(self, index: np.ndarray) -> np.ndarray | None:
         """n example numbers -> n x w, or None when they are not there (yet)."""
 
 
-def stored_representations(task_cfg: Any, model: Any) -> Optional[Callable[[SplitText], Stored]]:
+def stored_representations(task_cfg: Any, model: Any) -> Callable[[SplitText], Stored] | None:
     """What finds the rows of a split; None where the model computes M(x) in every pass, or reads none.
 
     Raises:

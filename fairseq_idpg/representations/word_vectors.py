@@ -2,7 +2,6 @@
 
 import logging
 from pathlib import Path
-from typing import Optional
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from ..errors import InputError, reading_data
 logger = logging.getLogger(__name__)
 
 
-def vectors_width(data: str, given: Optional[int]) -> int:
+def vectors_width(data: str, given: int | None) -> int:
     """Width of the folder's vectors.
 
     Raises:

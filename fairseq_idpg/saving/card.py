@@ -2,14 +2,15 @@
 
 import json
 import re
-from typing import Any, Dict, List, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 from .record import Record
 
-Rows = List[List[str]]
+Rows = list[list[str]]
 
 
-def use_lines(folder: str, pairs: bool) -> Dict[str, str]:
+def use_lines(folder: str, pairs: bool) -> dict[str, str]:
     """{"python": line, "bash": line} that use what ``folder`` holds."""
     text = '("first sentence", "second sentence")' if pairs else '"a sentence"'
     shell = re.sub(r"([^\w./~+-])", r"\\\1", folder, flags=re.ASCII)

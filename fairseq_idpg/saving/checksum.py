@@ -6,7 +6,8 @@ so that every writer has it; the others are made where the trainer writes.
 """
 
 import hashlib
-from typing import Any, Dict, Iterator, Optional
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,7 +20,7 @@ CHECKSUMS = "checksums"  # of these, by name
 PARTS = 10**6  # more would be a file made to take for ever
 
 
-def checksum(model_state: Dict[str, Any]) -> str:
+def checksum(model_state: dict[str, Any]) -> str:
     """SHA-256 of a model's state dict: names, types, shapes and bytes of tensors, and its extra state.
 
     Tensors of half precision count as the float32 that fairseq writes in their place.
@@ -28,12 +29,12 @@ def checksum(model_state: Dict[str, Any]) -> str:
     return digest_of({**model_state, EXTRA_STATE: extra})
 
 
-def with_progress_checksums(state: Dict[str, Any]) -> Dict[str, Any]:
+def with_progress_checksums(state: dict[str, Any]) -> dict[str, Any]:
     """What the trainer is about to write, and the checksums of how far it has come."""
     return {**state, CHECKSUMS: {name: digest_of(state[name]) for name in PROGRESS if name in state}}
 
 
-def changed_progress(state: Dict[str, Any]) -> Optional[str]:
+def changed_progress(state: dict[str, Any]) -> str | None:
     """The part of how far training had come that is not what was written; one that was taken out whole is none."""
     recorded = state.get(CHECKSUMS)
     if not isinstance(recorded, dict):
@@ -57,12 +58,12 @@ def digest_of(value: Any) -> str:
     return digest.hexdigest()
 
 
-def carry_checksum(model_state: Dict[str, Any]) -> None:
+def carry_checksum(model_state: dict[str, Any]) -> None:
     """Puts the checksum into a state dict, in place."""
     model_state[EXTRA_STATE] = {**model_state.get(EXTRA_STATE, {}), CHECKSUM: checksum(model_state)}
 
 
-def tensors_digest(tensors: Dict[str, Tensor]) -> str:
+def tensors_digest(tensors: dict[str, Tensor]) -> str:
     """SHA-256 of names, types, shapes and bytes, types as they are."""
     digest = hashlib.sha256()
     for name in sorted(tensors):

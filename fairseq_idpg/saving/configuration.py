@@ -11,8 +11,9 @@ import enum
 import logging
 import math
 import reprlib
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
+from typing import Any, Optional, Union
 
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.dataclass.configs import FairseqConfig
@@ -39,17 +40,17 @@ LONGEST_TEXT, LONGEST_LIST = 2**17, 2**12  # of an option: what Linux takes as o
 NO_SIZES = ("min_params_to_wrap", "seed", "init_token", "separator_token")
 SIZES = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads")
 # Options that name files of the training, which the system may have given names that are no text.
-PATHS: Dict[str, Tuple[str, ...]] = {
+PATHS: dict[str, tuple[str, ...]] = {
     "task": ("data", "representation_cache", "state_cache"),
     "model": ("backbone", "head_init_from", "prompt_init_from", "source_prompts", "spot_target", "spot_embeddings"),
     "criterion": (),
 }
 REMEDY = "give a checkpoint of --task sentence_prediction_idpg with --arch roberta_idpg"
 
-Options = Dict[str, Any]
+Options = dict[str, Any]
 
 
-def buildable(state: Mapping[str, Any], what: str) -> Dict[str, Optional[Options]]:
+def buildable(state: Mapping[str, Any], what: str) -> dict[str, Options | None]:
     """The configuration that a model may be built from.
 
     Args:
@@ -84,7 +85,7 @@ def buildable(state: Mapping[str, Any], what: str) -> Dict[str, Optional[Options
         raise InputError(f"{what} says --seed {shown(seed)}, and seeds go from 0 to 2^32 - 1: give another")
     built["criterion"] = {**defaults(CRITERION_DATACLASS_REGISTRY[names["criterion"]]), **built["criterion"]}
     MODEL_REGISTRY[OUR_MODEL].check_size(built["model"], built["task"], state["model"], what)
-    cfg: Dict[str, Any] = {
+    cfg: dict[str, Any] = {
         **_parents(state),
         **{section: {**options, "_name": names[section]} for section, options in built.items()},
     }
@@ -142,7 +143,7 @@ def names_ours(state: Mapping[str, Any]) -> bool:
     return model_class(recorded_options(state)["model"].get("_name")) is MODEL_REGISTRY[OUR_MODEL]
 
 
-def recorded_options(state: Mapping[str, Any]) -> Dict[str, Options]:
+def recorded_options(state: Mapping[str, Any]) -> dict[str, Options]:
     """The options of "task", "model" and "criterion" as they stand in the file, their names under "_name".
 
     Old checkpoints have one namespace of all options, "args", which fairseq prefers where there are both.
@@ -164,12 +165,12 @@ def as_options(value: Any) -> Options:
     return {name: part for name, part in value.items() if isinstance(name, str)} if isinstance(value, Mapping) else {}
 
 
-def model_class(name: Any) -> Optional[type]:
+def model_class(name: Any) -> type | None:
     """fairseq's class of an --arch."""
     return (ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)) if isinstance(name, str) else None
 
 
-def declared(config: type) -> Dict[str, Any]:
+def declared(config: type) -> dict[str, Any]:
     """Options of a dataclass and the types of their values."""
     return {f.name: Optional[f.type] if f.default is None else f.type for f in fields(config)}
 
@@ -179,7 +180,7 @@ def defaults(config: type) -> Options:
     return {f.name: f.default for f in fields(config) if f.default is not MISSING}
 
 
-def _stock_types() -> Dict[str, Any]:
+def _stock_types() -> dict[str, Any]:
     """Those of fairseq's RoBERTa, which has a parser and an architecture instead of a dataclass."""
     parser, architecture = argparse.ArgumentParser(), argparse.Namespace()
     RobertaModel.add_args(parser)
@@ -219,10 +220,10 @@ def typed(options: Options, types: Mapping[str, Any], what: str, report: bool = 
 def fits(value: Any, kind: Any) -> bool:
     """Whether a value is plain data of a type as dataclasses of fairseq declare them."""
     origin: Any = getattr(kind, "__origin__", None)
-    inner: Tuple[Any, ...] = getattr(kind, "__args__", ())
+    inner: tuple[Any, ...] = getattr(kind, "__args__", ())
     if origin is Union:
         return any(fits(value, one) for one in inner)
-    if origin in (list, List):
+    if origin in (list, list):
         return isinstance(value, list) and len(value) <= LONGEST_LIST and all(fits(part, inner[0]) for part in value)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return type(value) is str and value in [member.value for member in kind]
@@ -246,10 +247,10 @@ def _check_values(options: Options, what: str) -> None:
             raise InputError(f"{what} says {flag_name(name)} {shown(value)}, which is no text: give another")
 
 
-def _parents(state: Mapping[str, Any]) -> Dict[str, Any]:
+def _parents(state: Mapping[str, Any]) -> dict[str, Any]:
     """The other sections, of each option what fits; never a folder to import."""
-    sections: Dict[str, Any] = {f.name: f.type for f in fields(FairseqConfig)}
-    cfg: Dict[str, Any] = {name: None for name, kind in sections.items() if kind is Any}
+    sections: dict[str, Any] = {f.name: f.type for f in fields(FairseqConfig)}
+    cfg: dict[str, Any] = {name: None for name, kind in sections.items() if kind is Any}
     saved = as_options(state.get("cfg"))
     for section in PARENTS:
         types, options = declared(sections[section]), as_options(saved.get(section))
@@ -265,5 +266,5 @@ def shown(value: Any) -> str:
 
 
 def _words(kind: Any) -> str:
-    names: Tuple[Any, ...] = getattr(kind, "__args__", None) or (kind,)
+    names: tuple[Any, ...] = getattr(kind, "__args__", None) or (kind,)
     return " or ".join(getattr(one, "__name__", str(one)) for one in names if one is not type(None))

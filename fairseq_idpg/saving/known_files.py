@@ -19,7 +19,6 @@ import time
 import zipfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Dict, Optional
 
 from preprocess.checksums import regular
 from preprocess.errors import InputError
@@ -48,7 +47,7 @@ class KnownFile:
     changed: int
     entry_changed: int
     records: str
-    digests: Dict[str, str] = field(default_factory=dict, compare=False)
+    digests: dict[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def checked(self) -> bool:
@@ -69,7 +68,7 @@ class KnownFile:
             write_text(note_of(folder, self.path), signed(json.dumps(asdict(self))))
 
 
-def recall(path: str) -> Optional[KnownFile]:
+def recall(path: str) -> KnownFile | None:
     """The file, with what is known of it; None where there are no notes, or it is no zip archive."""
     folder = notes_folder()
     found = None if folder is None else look(path)
@@ -79,7 +78,7 @@ def recall(path: str) -> Optional[KnownFile]:
     return noted if noted == found else found
 
 
-def look(path: str) -> Optional[KnownFile]:
+def look(path: str) -> KnownFile | None:
     """The file as it lies there, nothing known of it; None where it is no zip archive, or gone."""
     digest = hashlib.sha256()
     try:
@@ -101,7 +100,7 @@ def look(path: str) -> Optional[KnownFile]:
     return found if found == again else None
 
 
-def notes_folder() -> Optional[Path]:
+def notes_folder() -> Path | None:
     """Where notes are; None: they are switched off, or there is no home."""
     named = os.environ.get(VARIABLE, "")
     if named == OFF:
@@ -124,7 +123,7 @@ def signed(fields: str) -> str:
     return f"{hashlib.sha256(f'{VERSION} {fields}'.encode()).hexdigest()} {fields}"
 
 
-def read_note(path: Path) -> Optional[KnownFile]:
+def read_note(path: Path) -> KnownFile | None:
     """Return a note, or None if it is missing, damaged or from another version."""
     try:
         with open(regular(path), "rb") as file:

@@ -6,7 +6,7 @@ with its configuration checked and old formats brought up, through ``load_state`
 
 import math
 import os
-from typing import Any, Dict, Optional
+from typing import Any
 
 import torch
 from fairseq import checkpoint_utils
@@ -22,7 +22,7 @@ from .tensors import EXTRA_STATE, FINGERPRINT, is_ours
 from .torch_files import Damaged, preview, read_saved
 
 
-def read_file(path: str, option: str, mapped: bool = False, checked: bool = False) -> Dict[str, Any]:
+def read_file(path: str, option: str, mapped: bool = False, checked: bool = False) -> dict[str, Any]:
     """What a checkpoint or a folder to share holds, on the CPU: plain values, tensors and options, with the weights
     under "model".
 
@@ -51,9 +51,7 @@ def read_file(path: str, option: str, mapped: bool = False, checked: bool = Fals
     return state
 
 
-def load_state(
-    path: str, option: str, overrides: Optional[Dict[str, Any]] = None, builds: bool = True
-) -> Dict[str, Any]:
+def load_state(path: str, option: str, overrides: dict[str, Any] | None = None, builds: bool = True) -> dict[str, Any]:
     """In the place of fairseq's ``load_checkpoint_to_cpu``: the same dictionary, of a file that may be a stranger's.
 
     Args:
@@ -120,7 +118,7 @@ def _check_weights(state: Any) -> None:
             raise Damaged(f"its {name} is no fingerprint")
 
 
-def _check_checksum(model_state: Dict[str, Any]) -> None:
+def _check_checksum(model_state: dict[str, Any]) -> None:
     """A checkpoint of this package carries one; a backbone, or a checkpoint of version 0.1, does not."""
     recorded = model_state.get(EXTRA_STATE, {}).get(CHECKSUM)
     if recorded is None and FINGERPRINT not in model_state:
@@ -133,7 +131,7 @@ def _check_checksum(model_state: Dict[str, Any]) -> None:
         raise Damaged("its weights are not those that were saved: they do not fit the checksum that it carries")
 
 
-def _check_progress(state: Dict[str, Any], what: str) -> None:
+def _check_progress(state: dict[str, Any], what: str) -> None:
     try:
         changed = changed_progress(state)
     except (ValueError, RecursionError):

@@ -8,8 +8,9 @@ and the metric stand in the checkpoint's configuration already, the dev score in
 import hashlib
 import logging
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Callable, Dict, List, Mapping, Optional
+from typing import Any
 
 from fairseq.data import Dictionary
 
@@ -45,19 +46,19 @@ class Record:
         vectors: fingerprints of the files of word vectors that the folder's M(x) was made from, by their names.
     """
 
-    task: Optional[str] = None
-    regression: Optional[bool] = None
-    labels: Optional[List[str]] = None
-    scale: Optional[float] = None
-    pairs: Optional[bool] = None
-    tokens: Optional[Dict[str, Optional[int]]] = None
-    prompt_position: Optional[int] = None
-    dictionary: Optional[str] = None
-    bpe: Optional[str] = None
-    bpe_sha256: Optional[str] = None
-    vocab: Optional[str] = None
-    max_length: Optional[int] = None
-    vectors: Optional[Dict[str, str]] = None
+    task: str | None = None
+    regression: bool | None = None
+    labels: list[str] | None = None
+    scale: float | None = None
+    pairs: bool | None = None
+    tokens: dict[str, int | None] | None = None
+    prompt_position: int | None = None
+    dictionary: str | None = None
+    bpe: str | None = None
+    bpe_sha256: str | None = None
+    vocab: str | None = None
+    max_length: int | None = None
+    vectors: dict[str, str] | None = None
 
 
 def _names(value: Any) -> bool:
@@ -80,7 +81,7 @@ def _of(*kinds: type) -> Callable[[Any], bool]:
     return lambda value: type(value) in kinds
 
 
-VALID: Dict[str, Callable[[Any], bool]] = {
+VALID: dict[str, Callable[[Any], bool]] = {
     "labels": _names,
     "tokens": _tokens,
     "regression": _of(bool),
@@ -109,7 +110,7 @@ def read_record(state: Any, source: str = "this checkpoint") -> Record:
     return Record(**values)
 
 
-def saved_record(tensors: Mapping[str, Any], source: str) -> Optional[Record]:
+def saved_record(tensors: Mapping[str, Any], source: str) -> Record | None:
     """The record among what a checkpoint holds under "model"; None in those of earlier versions."""
     extra = tensors.get(EXTRA_STATE)
     return read_record(extra[SECTION], source) if isinstance(extra, Mapping) and SECTION in extra else None
@@ -120,7 +121,7 @@ def symbols_fingerprint(dictionary: Dictionary) -> str:
     return hashlib.sha256("\n".join(dictionary.symbols).encode("utf-8")).hexdigest()
 
 
-def listed(labels: Optional[List[str]]) -> str:
+def listed(labels: list[str] | None) -> str:
     """Label names for a message, the first few of many."""
     first = [escaped(label[:60]) for label in (labels or ["unknown"])[:8]]
     return ", ".join(first + ["..."] * (len(labels or ()) > 8))
@@ -183,7 +184,7 @@ def _check_same_encoder(theirs: Record, ours: Record, data: str) -> None:
         )
 
 
-def labels_here(theirs: Record, ours: Record, training: bool = False) -> List[str]:
+def labels_here(theirs: Record, ours: Record, training: bool = False) -> list[str]:
     """The classes of a model with the record ``theirs``, called as the folder with the record ``ours`` calls them.
 
     In the order of the model's logits; [] of one for scores.
@@ -235,7 +236,7 @@ class KeptRecord:
         self,
         ours: Record,
         data: str,
-        follow: Optional[Callable[[List[str]], None]],
+        follow: Callable[[list[str]], None] | None,
         training: bool,
         reads_vectors: bool = False,
     ):
@@ -246,10 +247,10 @@ class KeptRecord:
         self.training = training
         self.reads_vectors = reads_vectors
 
-    def state_dict(self) -> Dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         return asdict(self.of_model)
 
-    def load_state_dict(self, state: Dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         theirs = read_record(state)
         check_same_data(theirs, self.ours, self.data)
         if self.reads_vectors:

@@ -7,8 +7,9 @@ can hold code. The checksum covers both; README.md, the card, is for people alon
 import json
 import os
 import re
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Mapping, Optional, Tuple
+from typing import Any
 
 import torch
 from safetensors.torch import load, save
@@ -33,7 +34,7 @@ DTYPES = {
 }
 REMEDY = "give one that python -m fairseq_idpg.export wrote"
 # Options that are left out: files of the training, and names that are the same in every folder.
-FILES: Dict[str, Tuple[str, ...]] = {
+FILES: dict[str, tuple[str, ...]] = {
     "task": ("_name", *PATHS["task"]),
     "model": ("_name", *PATHS["model"]),
     "criterion": (),
@@ -66,7 +67,7 @@ def _backbone(value: Any) -> bool:
     )
 
 
-KEYS: Dict[str, Callable[[Any], bool]] = {
+KEYS: dict[str, Callable[[Any], bool]] = {
     "format": lambda value: type(value) is int,
     "method": _text,
     "data": _section,  # the record, which ``read_record`` checks
@@ -98,7 +99,7 @@ def write_shared(folder: Path, tensors: Mapping[str, Tensor], config: Mapping[st
     (folder / CONFIG).write_text(f"{text}\n", encoding="utf-8")
 
 
-def read_shared(path: str, what: str) -> Dict[str, Any]:
+def read_shared(path: str, what: str) -> dict[str, Any]:
     """What a checkpoint would hold of it: "model", "cfg" and no progress of a training.
 
     The backbone is where the folder says, or a neighbour of the folder by the name that it says.
@@ -125,7 +126,7 @@ def read_shared(path: str, what: str) -> Dict[str, Any]:
         raise InputError(f"{what} says that it holds a whole model, and {TENSORS} is for what is beside one: {REMEDY}")
     if FINGERPRINT in tensors or EXTRA_STATE in tensors:
         raise InputError(f"{what}: {TENSORS} holds {FINGERPRINT} or {EXTRA_STATE}, which are no weights: {REMEDY}")
-    model: Dict[str, Any] = dict(tensors)
+    model: dict[str, Any] = dict(tensors)
     model[FINGERPRINT] = as_fingerprint(backbone["tensors_sha256"])
     model[EXTRA_STATE] = {SECTION: data}
     carry_checksum(model)
@@ -137,7 +138,7 @@ def read_shared(path: str, what: str) -> Dict[str, Any]:
     }
 
 
-def _checksum(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Optional[str]:
+def _checksum(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str | None:
     """SHA-256 of both; None of a configuration without end."""
     try:
         return digest_of([{name: part for name, part in config.items() if name != "checksum"}, dict(tensors)])
@@ -145,7 +146,7 @@ def _checksum(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Optio
         return None
 
 
-def _read_config(path: Path, what: str) -> Dict[str, Any]:
+def _read_config(path: Path, what: str) -> dict[str, Any]:
     def constant(name: str) -> Any:
         raise ValueError(f"{name} is no number of JSON")
 
@@ -177,7 +178,7 @@ def _read_config(path: Path, what: str) -> Dict[str, Any]:
     return config
 
 
-def _read_tensors(path: Path, what: str) -> Dict[str, Tensor]:
+def _read_tensors(path: Path, what: str) -> dict[str, Tensor]:
     try:
         tensors = load(path.read_bytes())  # not a map of a file that others may change
         strange = {value.dtype for value in tensors.values()} - DTYPES

@@ -3,7 +3,7 @@
 Every error says what differs.
 """
 
-from typing import Any, Dict, List
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,7 +27,7 @@ OBJECTS = 2**12  # numbers whose memory the objects around a tensor take
 
 ANOTHER = "give another checkpoint to --path, --restore-file or --save-dir"
 
-State = Dict[str, Tensor]
+State = dict[str, Tensor]
 
 
 def as_fingerprint(digest: str) -> Tensor:
@@ -40,12 +40,12 @@ def as_digest(fingerprint: Tensor) -> str:
     return bytes(fingerprint.tolist()).hex()
 
 
-def is_ours(model_state: Dict[str, Any]) -> bool:
+def is_ours(model_state: dict[str, Any]) -> bool:
     """Whether tensors are those of a checkpoint of this package, by the fingerprint of a backbone among them."""
     return FINGERPRINT in model_state or OLD_FINGERPRINT in model_state
 
 
-def room(state: Dict[str, Any]) -> int:
+def room(state: dict[str, Any]) -> int:
     """Return how many numbers a model may have that is made from these tensors."""
     return SPARE + TIMES * sum(value.numel() for value in state.values() if torch.is_tensor(value))
 
@@ -87,9 +87,9 @@ def check_same_heads(state: State, whole: State, ours: bool) -> None:
     )
 
 
-def heads(state: State) -> Dict[str, Dict[str, List[int]]]:
+def heads(state: State) -> dict[str, dict[str, list[int]]]:
     """{head: {tensor: shape}} of a state dict."""
-    found: Dict[str, Dict[str, List[int]]] = {}
+    found: dict[str, dict[str, list[int]]] = {}
     for key, value in state.items():
         if key.startswith(HEADS):
             name, _, part = key[len(HEADS) :].partition(".")
@@ -97,7 +97,7 @@ def heads(state: State) -> Dict[str, Dict[str, List[int]]]:
     return found
 
 
-def _named(found: Dict[str, Dict[str, List[int]]]) -> str:
+def _named(found: dict[str, dict[str, list[int]]]) -> str:
     return "no head" if not found else "the head " + ", ".join(f"{name:.60}" for name in sorted(found)[:8])
 
 

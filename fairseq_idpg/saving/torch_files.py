@@ -14,7 +14,8 @@ import pickletools
 import re
 import zipfile
 from collections import OrderedDict
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 

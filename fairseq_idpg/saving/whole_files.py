@@ -1,8 +1,9 @@
 """Files that are written whole or not at all, in the place of those that fairseq writes."""
 
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Callable, Iterator
+from typing import Any, BinaryIO
 
 import torch
 from fairseq.file_io import PathManager

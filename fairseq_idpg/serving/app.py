@@ -5,7 +5,7 @@ import logging
 import time
 from email.message import Message
 from importlib.resources import files
-from typing import Any, Dict, Optional, Set
+from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
@@ -44,7 +44,7 @@ GONE = 499  # for the counters: whoever asked does not wait any more
 
 
 def build_app(
-    batcher: Batcher, metrics: Metrics, most_bytes: int, most_texts: int, hosts: Optional[Set[str]] = None
+    batcher: Batcher, metrics: Metrics, most_bytes: int, most_texts: int, hosts: set[str] | None = None
 ) -> "Front":
     """The routes, asked of ``batcher``, behind a ``Front``.
 
@@ -60,7 +60,7 @@ def build_app(
         asked = batcher.submit(question)
         answer = asyncio.wrap_future(asked)
         gone = asyncio.ensure_future(disconnected(request))
-        both: Set[Any] = {answer, gone}
+        both: set[Any] = {answer, gone}
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         gone.cancel()
         if not answer.done():
@@ -81,7 +81,7 @@ def build_app(
     routes = [Route(PREDICT, predict, methods=["POST"])]
     routes += [Route(TASKS, tasks), Route(HEALTH, health), Route(METRICS, counters)]
     routes += [Route(path, page_file(path, media)) for path, media in PAGE.items()]
-    handlers: Dict[Any, Any] = {InputError: malformed, ModelFault: faulty, HTTPException: refused, Unavailable: busy}
+    handlers: dict[Any, Any] = {InputError: malformed, ModelFault: faulty, HTTPException: refused, Unavailable: busy}
     handlers.update({ClientDisconnect: gone_away, Exception: failed})
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
@@ -94,7 +94,7 @@ class Front:
     A page of somebody else's can have its own name point to 127.0.0.1, and would then pass for a page of this server.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, hosts: Optional[Set[str]]):
+    def __init__(self, app: ASGIApp, metrics: Metrics, hosts: set[str] | None):
         self.app = app
         self.metrics = metrics
         self.hosts = hosts
@@ -119,14 +119,14 @@ class Front:
             if (path, status) == (PREDICT, 200):
                 self.metrics.seconds.observe(time.perf_counter() - start)
 
-    def refusal(self, host: str) -> Optional[Response]:
+    def refusal(self, host: str) -> Response | None:
         """Of a request with this header; None for one that is let in."""
         if self.hosts is None or host_name(host) in self.hosts:
             return None
         return told(421, f"this server is not called {host:.60}: give it the name with --allowed-host")
 
 
-def host_name(host: str) -> Optional[str]:
+def host_name(host: str) -> str | None:
     """``localhost:8000`` -> ``localhost``; None where it is no such thing."""
     try:
         return URL(f"http://{host}").hostname
@@ -187,7 +187,7 @@ async def disconnected(request: Request) -> None:
 # --- answers that are none -----------------------------------------------------------------------
 
 
-def told(status: int, message: str, headers: Optional[Dict[str, str]] = None) -> JSONResponse:
+def told(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
     return JSONResponse({"error": one_line(message)}, status, headers)
 
 

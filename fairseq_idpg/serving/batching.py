@@ -4,8 +4,9 @@ import itertools
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, NamedTuple
 
 from ..errors import ModelLost
 from .questions import Question
@@ -22,7 +23,7 @@ class Job(NamedTuple):
     """A question, where its answer goes, and since when it waits."""
 
     question: Question
-    answer: "Future[List[Row]]"
+    answer: "Future[list[Row]]"
     since: float
 
 
@@ -50,12 +51,12 @@ class Batcher:
         self.window = window
         self.limit = limit
         self.answered = answered
-        self.served: Optional[Served] = None
-        self.error: Optional[BaseException] = None
-        self.lost: Optional[ModelLost] = None  # what every later question would end with too
-        self.jobs: Deque[Job] = deque()
+        self.served: Served | None = None
+        self.error: BaseException | None = None
+        self.lost: ModelLost | None = None  # what every later question would end with too
+        self.jobs: deque[Job] = deque()
         self.waiting = 0  # texts of the jobs
-        self.due: Set[Future[List[Row]]] = set()  # answers of what was taken
+        self.due: set[Future[list[Row]]] = set()  # answers of what was taken
         self.hurried = False
         self.closed = False
         self.condition = threading.Condition()
@@ -98,7 +99,7 @@ class Batcher:
             raise Unavailable("the model is being loaded")
         return self.served
 
-    def submit(self, question: Question) -> "Future[List[Row]]":
+    def submit(self, question: Question) -> "Future[list[Row]]":
         """Takes a question.
 
         Raises:
@@ -137,7 +138,7 @@ class Batcher:
                     job.answer.set_exception(Unavailable("the server is about to end"))
             self.ended()
 
-    def _next(self) -> List[Job]:
+    def _next(self) -> list[Job]:
         """The jobs that have waited longest; none at the end."""
         together = BATCHES * self.batch_size
         with self.condition:
@@ -145,7 +146,7 @@ class Batcher:
             if self.jobs:
                 left = self.jobs[0].since + self.window - time.monotonic()
                 self.condition.wait_for(lambda: self.waiting >= together or self.hurried or self.closed, max(0, left))
-            taken: List[Job] = []
+            taken: list[Job] = []
             texts = 0
             while self.jobs and (not taken or texts + len(self.jobs[0].question.texts) <= together):
                 taken.append(self.jobs.popleft())
@@ -153,7 +154,7 @@ class Batcher:
             self.waiting -= texts
         return taken
 
-    def _answer(self, jobs: List[Job]) -> None:
+    def _answer(self, jobs: list[Job]) -> None:
         """Answers questions of one ``way``; where that fails, each half by itself, down to the one that is at fault."""
         assert self.served is not None
         texts = [text for job in jobs for text in job.question.texts]
@@ -177,9 +178,9 @@ class Batcher:
             job.answer.set_result([*itertools.islice(rows, len(job.question.texts))])
 
 
-def alike(jobs: List[Job]) -> List[List[Job]]:
+def alike(jobs: list[Job]) -> list[list[Job]]:
     """Those whose requests still wait, in groups that can be answered together."""
-    groups: Dict[Tuple[Any, ...], List[Job]] = {}
+    groups: dict[tuple[Any, ...], list[Job]] = {}
     for job in jobs:
         if job.answer.set_running_or_notify_cancel():
             groups.setdefault(job.question.way, []).append(job)

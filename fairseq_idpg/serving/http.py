@@ -7,7 +7,8 @@ import logging
 import resource
 import socket
 import struct
-from typing import Any, Callable, List, Optional
+from collections.abc import Callable
+from typing import Any
 
 import h11
 import uvicorn
@@ -30,7 +31,7 @@ NO_SYN = ((0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0x
 class Connection(H11Protocol):
     """uvicorn's, which ends after ``WAIT`` seconds without a whole request, or without an answer being read on."""
 
-    deadline: Optional[asyncio.TimerHandle] = None
+    deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -46,7 +47,7 @@ class Connection(H11Protocol):
         super().on_response_complete()
         self._watch()
 
-    def connection_lost(self, exc: Optional[Exception]) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         if self.deadline is not None:
             self.deadline.cancel()
@@ -83,7 +84,7 @@ class HttpServer(uvicorn.Server):
         self.ending = ending
         self.busy = busy
 
-    async def shutdown(self, sockets: Optional[List[socket.socket]] = None) -> None:
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for listening in sockets or ():
             take_no_more(listening)
         connections: Any = self.server_state.connections

@@ -1,6 +1,6 @@
 """What the server counts, as Prometheus reads it."""
 
-from typing import Callable
+from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 

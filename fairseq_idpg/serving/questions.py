@@ -1,7 +1,7 @@
 """What requests ask for."""
 
 import json
-from typing import Any, List, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple
 
 from preprocess.readers import distinct
 
@@ -21,13 +21,13 @@ class Question(NamedTuple):
         prompts: give the prompt rows that each text gets, each with its layer and its ``words`` nearest words.
     """
 
-    texts: List[Text]
-    tasks: Optional[Tuple[str, ...]] = None
+    texts: list[Text]
+    tasks: tuple[str, ...] | None = None
     prompts: bool = False
     words: int = 5
 
     @property
-    def way(self) -> Tuple[Any, ...]:
+    def way(self) -> tuple[Any, ...]:
         """Equal where texts can be answered together."""
         return self[1:]
 
@@ -68,7 +68,7 @@ def refuse(name: str) -> None:
     raise ValueError(f"{name} is no number")
 
 
-def read_texts(value: Any, most: int) -> List[Text]:
+def read_texts(value: Any, most: int) -> list[Text]:
     if not isinstance(value, list):
         raise InputError('texts is missing or no list: give "texts": ["a sentence", ["first", "second"], ...]')
     if len(value) > most:
@@ -83,7 +83,7 @@ def read_texts(value: Any, most: int) -> List[Text]:
     return texts
 
 
-def read_tasks(value: Any) -> Tuple[str, ...]:
+def read_tasks(value: Any) -> tuple[str, ...]:
     names = value if isinstance(value, list) else [value]
     if not names or not all(isinstance(name, str) for name in names):
         raise InputError(f"tasks {value!r:.60} is no list of names: give one, or leave it out for all tasks")

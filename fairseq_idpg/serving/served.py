@@ -1,6 +1,7 @@
 """One trained model, or several on one backbone, as requests ask them."""
 
-from typing import Any, Dict, List, Mapping, Union
+from collections.abc import Mapping
+from typing import Any
 
 from ..errors import InputError
 from ..inference.many import ManyTasks
@@ -9,7 +10,7 @@ from ..inference.prompts import check_has_rows
 from ..inference.writing import Found, row
 from .questions import Question, text_name
 
-Row = Dict[str, Any]
+Row = dict[str, Any]
 
 
 class Served:
@@ -19,12 +20,12 @@ class Served:
     probabilities, or score; of several ``tasks``, these of each.
     """
 
-    def __init__(self, model: Union[Predictor, ManyTasks]):
+    def __init__(self, model: Predictor | ManyTasks):
         self.model = model
         self.tasks: Mapping[str, Predictor]
         self.tasks = model.tasks if isinstance(model, ManyTasks) else {model.record.task or "task": model}
 
-    def described(self) -> List[Row]:
+    def described(self) -> list[Row]:
         """Each task: its labels (None for scores), what it reads, and whether it has prompt rows to show."""
         return [
             {"task": name, "labels": labels_of(task), "reads": kinds_of(task), "prompts": has_rows(task)}
@@ -43,19 +44,19 @@ class Served:
             except InputError as error:
                 raise InputError(f"task {name}: {error}") from None
 
-    def chosen(self, question: Question) -> List[str]:
+    def chosen(self, question: Question) -> list[str]:
         """Names of tasks."""
         return list(self.tasks if question.tasks is None else question.tasks)
 
-    def answer(self, question: Question, batch_size: int) -> List[Row]:
+    def answer(self, question: Question, batch_size: int) -> list[Row]:
         """A row for each text of a checked question.
 
         Raises:
             InputError: see ``Predictor.predict``.
         """
         texts, words = question.texts, question.words
-        usual: Dict[str, Any] = {"batch_size": batch_size, "name": text_name}
-        found: List[Found]
+        usual: dict[str, Any] = {"batch_size": batch_size, "name": text_name}
+        found: list[Found]
         if not isinstance(self.model, ManyTasks):
             found = [*self.model.predict(texts, prompts=question.prompts, words=words, **usual)]
         elif question.prompts:
@@ -73,7 +74,7 @@ def labels_of(task: Predictor) -> Any:
     return (task.description.labels(labels) if task.description else labels) or None
 
 
-def kinds_of(task: Predictor) -> List[str]:
+def kinds_of(task: Predictor) -> list[str]:
     """Of texts."""
     if not task.record.pairs:
         return ["sentence"]

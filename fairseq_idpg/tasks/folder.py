@@ -2,9 +2,10 @@
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any
 
 import numpy as np
 from fairseq.data import Dictionary, data_utils
@@ -57,7 +58,7 @@ def check_swapped(data: str, training: bool) -> None:
         )
 
 
-def check_files(data: str, split: str, regression: Optional[bool], combine: bool = False) -> None:
+def check_files(data: str, split: str, regression: bool | None, combine: bool = False) -> None:
     """Every file of a split (``combine``: and of split1, split2 ..., as fairseq reads them) must be undamaged.
 
     ``regression``: whether labels are scores; None: whether the folder has any.
@@ -77,7 +78,7 @@ def check_files(data: str, split: str, regression: Optional[bool], combine: bool
                 check_split(folder, name)
 
 
-def find_questions(data: str, split: str, reports: Sequence[str], examples: int) -> Optional[Questions]:
+def find_questions(data: str, split: str, reports: Sequence[str], examples: int) -> Questions | None:
     """Which question each of the examples of a split answers; None where examples are no answers.
 
     Raises:
@@ -102,9 +103,7 @@ def find_questions(data: str, split: str, reports: Sequence[str], examples: int)
     return questions
 
 
-def both_lengths(
-    data: str, split: str, dictionary: Dictionary, combine: bool
-) -> Tuple[np.ndarray, Optional[np.ndarray]]:
+def both_lengths(data: str, split: str, dictionary: Dictionary, combine: bool) -> tuple[np.ndarray, np.ndarray | None]:
     """Lengths of the first sentences of a split, and of the second ones, None without; see ``sentence_lengths``.
 
     Raises:
@@ -139,7 +138,7 @@ def read_sentences(data: str, part: str, split: str, dictionary: Dictionary, com
     return data_utils.load_indexed_dataset(path, dictionary, combine=combine)
 
 
-def encode_text(data: str, text: str) -> List[int]:
+def encode_text(data: str, text: str) -> list[int]:
     """Ids of a text by the encoder that the folder records, without ``</s>``."""
     return text_encoder(data, text).encode([text])[0][:-1].tolist()
 
@@ -167,7 +166,7 @@ def text_encoder(data: str, text: str) -> Encoder:
     return encoder
 
 
-def folder_record(cfg: Any, dictionary: Dictionary, label_names: List[str]) -> Record:
+def folder_record(cfg: Any, dictionary: Dictionary, label_names: list[str]) -> Record:
     """What is known of the task's folder, from its files and the ``preprocess.json`` that our preprocess leaves there.
 
     Raises:
@@ -188,7 +187,7 @@ def folder_record(cfg: Any, dictionary: Dictionary, label_names: List[str]) -> R
     )
 
 
-def vector_digests(data: str) -> Optional[Dict[str, str]]:
+def vector_digests(data: str) -> dict[str, str] | None:
     """SHA-256 of the files that the folder's word vectors come from; None where it has none that can be read."""
     try:
         digests = read_facts(Path(data)).get("vectors_sha256")

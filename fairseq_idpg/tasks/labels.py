@@ -1,8 +1,9 @@
 """The labels of a data folder, and which class of the model each of them is."""
 
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Optional
 
 import torch
 from fairseq.data import Dictionary, data_utils
@@ -20,7 +21,7 @@ OF_CLASSES = ("report_acc_and_f1", "report_mcc")  # what fairseq's criterion rep
 OF_NUMBERS = (*OF_CLASSES, "report_pearson_and_spearman")
 
 
-def class_names(dictionary: Dictionary) -> List[str]:
+def class_names(dictionary: Dictionary) -> list[str]:
     """The classes of a label dictionary in the order of their ids."""
     symbols = dictionary.symbols[dictionary.nspecial :]
     return [symbol for symbol in symbols if symbol != MASK and not symbol.startswith(FILLER)]
@@ -61,7 +62,7 @@ def check_scored(criterion: Any, labels: Optional["LabelOrder"]) -> None:
             )
 
 
-def asked(criterion: Any, options: Sequence[str]) -> List[str]:
+def asked(criterion: Any, options: Sequence[str]) -> list[str]:
     """Those of some switches that the criterion is given."""
     return [option for option in options if getattr(criterion, option, False)]
 
@@ -82,9 +83,9 @@ class LabelOrder:
         self.data = data
         self.num_classes = num_classes
         self.names = class_names(dictionary)
-        self.class_of: Optional[Tensor] = None  # the model's class of each of the folder's, where they differ
+        self.class_of: Tensor | None = None  # the model's class of each of the folder's, where they differ
 
-    def follow(self, names: List[str]) -> None:
+    def follow(self, names: list[str]) -> None:
         """Takes the order of a model's classes.
 
         Raises:
@@ -153,7 +154,7 @@ def check_num_classes(data: str, num_classes: int, dictionary: Dictionary) -> No
         )
 
 
-def load_labels(cfg: Any, load: Callable[[str], Dictionary], from_checkpoint: bool) -> Optional[LabelOrder]:
+def load_labels(cfg: Any, load: Callable[[str], Dictionary], from_checkpoint: bool) -> LabelOrder | None:
     """The classes of the task's folder; None for scores.
 
     Args:
@@ -183,9 +184,7 @@ def label_file(data: str, split: str, regression: bool) -> str:
     return os.path.join(data, "label", f"{split}.label" if regression else f"{split}.idx")
 
 
-def check_labelled(
-    cfg: Any, split: str, labels: Optional[LabelOrder], combine: bool, examples: int, needed: bool
-) -> None:
+def check_labelled(cfg: Any, split: str, labels: LabelOrder | None, combine: bool, examples: int, needed: bool) -> None:
     """Every example of a split must have a label, or, unless labels are ``needed``, none.
 
     Raises:

@@ -1,6 +1,7 @@
 """In which order examples are put into batches, and how much padding that costs."""
 
-from typing import Any, Callable, Optional, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ def grouped_by_length(order: np.ndarray, sizes: np.ndarray, bucket: int = BUCKET
     return np.concatenate([by_length(part, sizes) for part in buckets]) if buckets else order
 
 
-def arrangement(cfg: Any, split: str) -> Optional[Callable[[np.ndarray, np.ndarray], np.ndarray]]:
+def arrangement(cfg: Any, split: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
     """What changes fairseq's order of a split's examples, (order, sizes) -> order; None where it stays.
 
     Training keeps fairseq's shuffled order, grouped by length on request. Elsewhere the order changes no result, so

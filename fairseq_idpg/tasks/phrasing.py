@@ -1,6 +1,7 @@
 """Examples put into a template: what ``Shortener`` is for sentences alone."""
 
-from typing import Any, List, NamedTuple, Optional, Sequence
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from .shortening import Shortener
 from .template import Template
 
 
-def split_sentences(tokens: Tensor, a: int, b: Optional[int], separators: int) -> List[Tensor]:
+def split_sentences(tokens: Tensor, a: int, b: int | None, separators: int) -> list[Tensor]:
     """A and B of ``<s> A </s> [</s>] B </s>``, given their lengths; A alone of ``<s> A </s>``."""
     before_b = 1 + a + separators
     return [tokens[1 : 1 + a]] + ([] if b is None else [tokens[before_b : before_b + b]])
@@ -25,7 +26,7 @@ class Phrased:
         shorten: cuts them, as long as they are in their places.
     """
 
-    def __init__(self, template: Template, a: np.ndarray, b: Optional[np.ndarray], shorten: Shortener):
+    def __init__(self, template: Template, a: np.ndarray, b: np.ndarray | None, shorten: Shortener):
         self.template = template
         self.a = a
         self.b = b
@@ -40,7 +41,7 @@ class Phrased:
         self.shorten.epoch = epoch
 
     @property
-    def kept(self) -> List[np.ndarray]:
+    def kept(self) -> list[np.ndarray]:
         """N lengths of each sentence, once it is cut."""
         kept = [self.shorten.kept_a, self.shorten.kept_b]
         return [lengths for lengths in kept if lengths is not None]
@@ -56,7 +57,7 @@ class Phrased:
         return self.shorten.cut
 
     @property
-    def arrangement(self) -> List[Any]:
+    def arrangement(self) -> list[Any]:
         """As ``Shortener`` has it."""
         return [*self.shorten.arrangement, self.template.parts, self.template.spaced]
 
@@ -82,7 +83,7 @@ class Placed(NamedTuple):
 
     template: Template
     a: np.ndarray
-    b: Optional[np.ndarray]
+    b: np.ndarray | None
 
 
 def in_places(template: Template, own: Sequence[np.ndarray], orders: Sequence[Sequence[Any]]) -> Placed:

@@ -17,8 +17,6 @@ Differs from the released code in: the same table for every row of a batch, padd
 inserts at inconsistent places on single sentences and masks the wrong tokens at position 4.
 """
 
-from typing import Optional
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -50,7 +48,7 @@ def check_template_position(position: int) -> None:
         )
 
 
-def insertion_index(position: int, a: np.ndarray, b: Optional[np.ndarray], separators: int = 2) -> np.ndarray:
+def insertion_index(position: int, a: np.ndarray, b: np.ndarray | None, separators: int = 2) -> np.ndarray:
     """Index in front of which the prompt enters, for arrays of lengths; ``b`` is None for single sentences.
 
     ``separators`` counts the ``</s>`` between A and B: 2, or 1 without --separator-token.

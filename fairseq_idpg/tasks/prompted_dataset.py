@@ -1,7 +1,8 @@
 """A sentence-prediction dataset whose batches also say where the prompt goes."""
 
 import logging
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -39,11 +40,11 @@ class PromptPlaces(NamedTuple):
     ``<mask>`` of a template, None without one.
     """
 
-    shorten: Union[Shortener, Phrased]
+    shorten: Shortener | Phrased
     before: np.ndarray
     block: Tensor
     first_row: np.ndarray
-    mask_index: Optional[np.ndarray] = None
+    mask_index: np.ndarray | None = None
 
 
 def place_prompts(
@@ -51,9 +52,9 @@ def place_prompts(
     dictionary: Dictionary,
     split: str,
     a: np.ndarray,
-    b: Optional[np.ndarray],
+    b: np.ndarray | None,
     prompt_length: int,
-    placed: Optional[Placed] = None,
+    placed: Placed | None = None,
 ) -> PromptPlaces:
     """The places in examples whose sentences have the lengths ``a`` and ``b`` (None: single sentences).
 
@@ -117,11 +118,11 @@ class PromptedDataset(FairseqDataset):
         places: PromptPlaces,
         *,
         pad: int,
-        arrange: Optional[Callable[[np.ndarray, np.ndarray], np.ndarray]] = None,
-        representations: Optional[Stored] = None,
-        states: Optional[StateCache] = None,
-        class_of: Optional[Callable[[Tensor], Tensor]] = None,
-        questions: Optional[Questions] = None,
+        arrange: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
+        representations: Stored | None = None,
+        states: StateCache | None = None,
+        class_of: Callable[[Tensor], Tensor] | None = None,
+        questions: Questions | None = None,
     ):
         super().__init__()
         self.dataset = dataset
@@ -134,7 +135,7 @@ class PromptedDataset(FairseqDataset):
         self.class_of = class_of
         self.questions = questions
 
-    def __getitem__(self, i: int) -> Dict[str, Any]:
+    def __getitem__(self, i: int) -> dict[str, Any]:
         item, places = self.dataset[i], self.places
         tokens = places.shorten(item["net_input.src_tokens"], i)
         item["net_input.src_tokens"] = tokens
@@ -147,7 +148,7 @@ class PromptedDataset(FairseqDataset):
             item["target"] = self.class_of(item["target"])
         return item
 
-    def collater(self, samples: List[Dict[str, Any]]) -> Dict[str, Any]:
+    def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
         batch = self.dataset.collater(samples)
         if not samples:
             return batch
@@ -159,7 +160,7 @@ class PromptedDataset(FairseqDataset):
             batch.update(self._question_columns(index, self.questions))
         return batch
 
-    def _prompt_columns(self, samples: List[Dict[str, Any]], index: np.ndarray) -> Dict[str, Tensor]:
+    def _prompt_columns(self, samples: list[dict[str, Any]], index: np.ndarray) -> dict[str, Tensor]:
         """Where the prompt and a template's ``<mask>`` are."""
         columns = {}
         if self.places.block.numel():
@@ -169,7 +170,7 @@ class PromptedDataset(FairseqDataset):
             columns["mask_index"] = torch.from_numpy(self.places.mask_index[index])
         return columns
 
-    def _stored_columns(self, index: np.ndarray, length: int) -> Dict[str, Tensor]:
+    def _stored_columns(self, index: np.ndarray, length: int) -> dict[str, Tensor]:
         """What need not be computed, where it is known already."""
         rows = None if self.representations is None else self.representations.rows(index)
         states = None if self.states is None else self.states.batch(index, length)
@@ -177,7 +178,7 @@ class PromptedDataset(FairseqDataset):
         return {name: column for name, column in columns.items() if column is not None}
 
     @staticmethod
-    def _question_columns(index: np.ndarray, questions: Questions) -> Dict[str, Tensor]:
+    def _question_columns(index: np.ndarray, questions: Questions) -> dict[str, Tensor]:
         """Which questions the examples answer, and with what scores."""
         columns = {"answers_question": questions.number, "answer_em": questions.em, "answer_f1": questions.f1}
         return {name: torch.from_numpy(column[index]) for name, column in columns.items() if column is not None}
@@ -199,7 +200,7 @@ class PromptedDataset(FairseqDataset):
     def size(self, index: int) -> int:
         return self.sizes[index]
 
-    def check_batches(self, max_tokens: Optional[int]) -> None:
+    def check_batches(self, max_tokens: int | None) -> None:
         """fairseq leaves out what is longer than a batch may be: from training with a warning.
 
         Raises:
@@ -212,12 +213,12 @@ class PromptedDataset(FairseqDataset):
                 f"tokens: give {longest} or more"
             )
 
-    def filter_indices_by_size(self, indices: np.ndarray, max_sizes: Any) -> Tuple[np.ndarray, List[int]]:
+    def filter_indices_by_size(self, indices: np.ndarray, max_sizes: Any) -> tuple[np.ndarray, list[int]]:
         """All: what is too long was refused. fairseq would leave out what is longer with its prompt than --max-tokens,
         which counts the text alone, so that a longer prompt would train on fewer examples."""
         return indices, []
 
-    def batch_by_size(self, indices: np.ndarray, **limits: Any) -> List[np.ndarray]:
+    def batch_by_size(self, indices: np.ndarray, **limits: Any) -> list[np.ndarray]:
         """fairseq's batches, and the last one, which fairseq drops from training and validation alike when its
         size is no multiple of --required-batch-size-multiple (8 by default)."""
         batches = super().batch_by_size(indices, **limits)

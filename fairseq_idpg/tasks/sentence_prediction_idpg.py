@@ -2,9 +2,10 @@
 
 import contextlib
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -60,14 +61,14 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
     prompt_length = 0
     judges = False  # whether the model is one that was trained before: fairseq-validate
-    stored: Optional[Callable[[SplitText], Stored]] = None  # finds M(x) of a split, where it is not computed
-    state_cache: Optional[Callable[[SplitText, np.ndarray], StateCache]] = None  # finds the states of a split
-    half_precision: Optional[KeptHalfPrecision] = None  # what resuming in half precision needs, in every checkpoint
-    labels: Optional[LabelOrder] = None  # of a folder with classes
-    record: Optional[Record] = None  # of the data folder
-    model_record: Optional[Record] = None  # of a checkpoint that was opened for texts, without a data folder
-    adds_loss: Optional[str] = None  # the option by which a model that is trained adds to the loss
-    template: Optional[Template] = None  # around every example, for --predict-with mlm
+    stored: Callable[[SplitText], Stored] | None = None  # finds M(x) of a split, where it is not computed
+    state_cache: Callable[[SplitText, np.ndarray], StateCache] | None = None  # finds the states of a split
+    half_precision: KeptHalfPrecision | None = None  # what resuming in half precision needs, in every checkpoint
+    labels: LabelOrder | None = None  # of a folder with classes
+    record: Record | None = None  # of the data folder
+    model_record: Record | None = None  # of a checkpoint that was opened for texts, without a data folder
+    adds_loss: str | None = None  # the option by which a model that is trained adds to the loss
+    template: Template | None = None  # around every example, for --predict-with mlm
     all_words = False  # whether the loss is over the whole vocabulary
     reports: Sequence[str] = ()  # metrics of preprocess/split_scores.py that the criterion is asked for
 
@@ -114,7 +115,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         self.adds_loss = None if from_checkpoint else getattr(model.method, "adds_loss", None)
         return model
 
-    def phrasing(self, cfg: Any) -> Optional[Phrasing]:
+    def phrasing(self, cfg: Any) -> Phrasing | None:
         """The template and the words that the model's options ``cfg`` ask for, which are completed; None without.
 
         Raises:
@@ -250,11 +251,11 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             )
         return loss, sample_size, logging_output
 
-    def reduce_metrics(self, logging_outputs: List[Dict[str, Any]], criterion: Any) -> None:
+    def reduce_metrics(self, logging_outputs: list[dict[str, Any]], criterion: Any) -> None:
         """fairseq's, with correlations that are never NaN, with its own criterion too."""
         log_correlations(logging_outputs)
         super().reduce_metrics(logging_outputs, criterion)
 
-    def post_validate(self, model: Any, stats: Dict[str, Any], agg: Any) -> None:
+    def post_validate(self, model: Any, stats: dict[str, Any], agg: Any) -> None:
         """fairseq calls it between a validation and the choice of the best checkpoint."""
         check_validation(stats)

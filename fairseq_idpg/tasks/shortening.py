@@ -2,8 +2,9 @@
 
 import contextlib
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Iterator, List, Optional, Tuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from ..errors import InputError
 logger = logging.getLogger(__name__)
 
 
-def kept_lengths(a: np.ndarray, b: Optional[np.ndarray], room: int) -> Tuple[np.ndarray, Optional[np.ndarray]]:
+def kept_lengths(a: np.ndarray, b: np.ndarray | None, room: int) -> tuple[np.ndarray, np.ndarray | None]:
     """How many tokens of A and B are kept so that they fit ``room`` together; the longer one gives way first."""
     if b is None:
         return np.minimum(a, room), None
@@ -34,9 +35,9 @@ class Shortener:
     """
 
     a: np.ndarray
-    b: Optional[np.ndarray]
+    b: np.ndarray | None
     kept_a: np.ndarray
-    kept_b: Optional[np.ndarray]
+    kept_b: np.ndarray | None
     separators: int
     random: bool
     seed: int
@@ -55,7 +56,7 @@ class Shortener:
         return cut if self.b is None else cut | (self.kept_b < self.b)
 
     @property
-    def arrangement(self) -> List[Any]:
+    def arrangement(self) -> list[Any]:
         """What changes the tokens, for the names of what is computed from them."""
         return [self.kept_a, self.kept_b]
 
@@ -89,7 +90,7 @@ def separators(cfg: Any) -> int:
     return 1 if cfg.separator_token is None else 2
 
 
-def text_room(cfg: Any, pairs: bool, prompt_length: int, rows: int, words: Optional[int] = None) -> int:
+def text_room(cfg: Any, pairs: bool, prompt_length: int, rows: int, words: int | None = None) -> int:
     """Tokens of text that an example may have beside special tokens and a prompt.
 
     Args:
@@ -109,7 +110,7 @@ def text_room(cfg: Any, pairs: bool, prompt_length: int, rows: int, words: Optio
     return room
 
 
-def shorter(words: Optional[int]) -> str:
+def shorter(words: int | None) -> str:
     """What leaves more room, for errors."""
     return "a shorter prompt" if words is None else "a shorter prompt or --template"
 
@@ -118,10 +119,10 @@ def fit(
     cfg: Any,
     split: str,
     a: np.ndarray,
-    b: Optional[np.ndarray],
+    b: np.ndarray | None,
     prompt_length: int,
     rows: int,
-    words: Optional[int] = None,
+    words: int | None = None,
 ) -> Shortener:
     """What cuts the sentences of a split to the room that a prompt leaves; nothing is ever cut silently.
 

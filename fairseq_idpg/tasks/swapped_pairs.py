@@ -1,6 +1,6 @@
 """Every pair, and every pair again with its sentences exchanged (IDPG, appendix A.4), without a second copy on disk."""
 
-from typing import Any, Dict, List
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,7 +34,7 @@ class SwappedPairsAppended(FairseqDataset):
     def __len__(self) -> int:
         return 2 * len(self.dataset)
 
-    def __getitem__(self, i: int) -> Dict[str, Any]:
+    def __getitem__(self, i: int) -> dict[str, Any]:
         swapped, pair = divmod(i, len(self.dataset))
         item = self.dataset[pair]
         if swapped:
@@ -51,7 +51,7 @@ class SwappedPairsAppended(FairseqDataset):
     def ordered_indices(self) -> np.ndarray:
         return self.order
 
-    def collater(self, samples: List[Dict[str, Any]]) -> Dict[str, Any]:
+    def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
         return self.dataset.collater(samples)
 
     def set_epoch(self, epoch: int) -> None:

@@ -10,8 +10,9 @@ Source: LPT's released code (github.com/xyltt/LPT), which writes templates into 
 """
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Callable, List, Sequence, Set, Tuple, Union
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,10 +38,10 @@ class Template:
         start, end: ``<s>`` and ``</s>``.
     """
 
-    parts: Tuple[Union[int, Tuple[int, ...]], ...]
+    parts: tuple[int | tuple[int, ...], ...]
     mask_part: int
-    spaced: Tuple[int, ...]
-    behind_space: Callable[[Sequence[int]], List[int]]
+    spaced: tuple[int, ...]
+    behind_space: Callable[[Sequence[int]], list[int]]
     start: int
     end: int
 
@@ -80,8 +81,8 @@ def encode_template(text: str, pairs: bool, encoder: Encoder, mask: int, start: 
     """
     pieces = [piece for piece in PIECES.split(text.strip()) if piece]
     check_pieces(text, pieces, pairs)
-    parts: List[Union[int, Tuple[int, ...]]] = []
-    spaced: Set[int] = set()
+    parts: list[int | tuple[int, ...]] = []
+    spaced: set[int] = set()
     try:
         for previous, piece in zip(["", *pieces], pieces):
             if piece == MASK:

@@ -5,7 +5,7 @@ encoder-only/data/process.py). Differs from it in: CR, which it does not have, i
 """
 
 from dataclasses import dataclass
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from fairseq.data import Dictionary
@@ -27,7 +27,7 @@ class Published:
     """``words``: class -> its word."""
 
     template: str
-    words: Dict[str, str]
+    words: dict[str, str]
 
 
 SENTIMENT = Published("{0} . It was <mask> .", {"0": "terrible", "1": "great"})
@@ -55,7 +55,7 @@ class Phrasing(NamedTuple):
     """
 
     template: Template
-    words: List[int]
+    words: list[int]
 
 
 class ClassWords:
@@ -74,7 +74,7 @@ class ClassWords:
         self.words = dict(zip(labels.names, cfg.verbalisers.split(",")))
         self.tokens = dict(zip(labels.names, head.words.tolist()))
 
-    def follow(self, names: List[str]) -> None:
+    def follow(self, names: list[str]) -> None:
         """Takes the order of a checkpoint's classes, see ``LabelOrder``."""
         self.labels.follow(names)
         self.cfg.verbalisers = ",".join(self.words[name] for name in names)
@@ -130,7 +130,7 @@ def find_phrasing(cfg: Any, task_cfg: Any, dictionary: Dictionary, pairs: bool, 
     return Phrasing(template, verbaliser_tokens(cfg.verbalisers, encoder))
 
 
-def words_of_classes(text: str, labels: List[str], count: int) -> List[str]:
+def words_of_classes(text: str, labels: list[str], count: int) -> list[str]:
     """``bad,good`` in the order of the classes, or ``1=good,0=bad`` -> a word for each class.
 
     Args:
@@ -151,13 +151,13 @@ def words_of_classes(text: str, labels: List[str], count: int) -> List[str]:
     return given
 
 
-def verbaliser_tokens(text: str, encoder: Encoder) -> List[int]:
+def verbaliser_tokens(text: str, encoder: Encoder) -> list[int]:
     """Token of each of the words ``bad,good``, as it is encoded behind a space.
 
     Raises:
         InputError: a word is none or several, or that of two classes.
     """
-    tokens: Dict[int, str] = {}
+    tokens: dict[int, str] = {}
     for word in text.split(","):
         try:
             ids = encoder.encode_part(f" {word}")

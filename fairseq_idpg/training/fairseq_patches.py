@@ -8,8 +8,9 @@ import functools
 import logging
 import os
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any
 
 from fairseq import checkpoint_utils
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
@@ -59,7 +60,7 @@ class OwnRun:
         training: whether a training of ours looks for the checkpoint that it begins with.
     """
 
-    validated: Optional[str] = None
+    validated: str | None = None
     training = False
 
 
@@ -165,9 +166,9 @@ def _checkpoint_paths(
 def _read_checkpoint(
     theirs: Callable,
     path: str,
-    arg_overrides: Optional[Dict[str, Any]] = None,
-    load_on_all_ranks: Optional[bool] = None,
-) -> Dict[str, Any]:
+    arg_overrides: dict[str, Any] | None = None,
+    load_on_all_ranks: bool | None = None,
+) -> dict[str, Any]:
     local = PathManager.get_local_path(path)
     if not (OwnRun.training or path == OwnRun.validated or holds_ours(local)):
         return theirs(path, arg_overrides, bool(load_on_all_ranks))
@@ -189,7 +190,7 @@ def _read_checkpoint(
     return {**state, "cfg": None}
 
 
-def _ask_criterion(cfg: Any, overrides: Dict[str, Any]) -> None:
+def _ask_criterion(cfg: Any, overrides: dict[str, Any]) -> None:
     """Put the criterion of the overrides into a checkpoint's configuration; fairseq takes its options alone over."""
     asked = overrides.get("criterion")
     if asked not in CRITERION_DATACLASS_REGISTRY or asked == cfg.criterion._name:
@@ -276,7 +277,7 @@ def _train(theirs: Callable, cfg: Any, trainer: Any, task: Any, epoch_itr: Any) 
 
 
 def _load_optimizer(
-    theirs: Callable, optimizer: Any, state_dict: Dict[str, Any], optimizer_overrides: Optional[Dict[str, Any]] = None
+    theirs: Callable, optimizer: Any, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None
 ) -> None:
     both = (state_dict["param_groups"], optimizer.param_groups)
     found, wanted = ([len(group["params"]) for group in groups] for groups in both)
@@ -293,7 +294,7 @@ def _load_optimizer(
         group.update({**options, **(optimizer_overrides or {})})
 
 
-def _save_training(theirs: Callable, trainer: Trainer, filename: str, extra_state: Dict[str, Any]) -> None:
+def _save_training(theirs: Callable, trainer: Trainer, filename: str, extra_state: dict[str, Any]) -> None:
     if not filename.endswith("crash.pt"):
         return theirs(filename, extra_state)
     if isinstance(sys.exc_info()[1], InputError):
@@ -318,7 +319,7 @@ def _say(theirs: Callable, kind: Any, error: BaseException, trace: Any) -> None:
     print(f"fairseq_idpg: {one_line(line)}", file=sys.stderr)
 
 
-def _train_step(theirs: Callable, trainer: Trainer, samples: List[Any], *args: Any, **kwargs: Any) -> Any:
+def _train_step(theirs: Callable, trainer: Trainer, samples: list[Any], *args: Any, **kwargs: Any) -> Any:
     """Put empty batches first (a process with fewer batches gets them): our task counts nothing of them."""
     return theirs(sorted(samples, key=bool), *args, **kwargs)
 

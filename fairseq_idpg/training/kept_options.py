@@ -3,8 +3,9 @@
 import hashlib
 import logging
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Dict, List, Mapping
+from typing import Any
 
 from omegaconf import OmegaConf
 
@@ -67,7 +68,7 @@ class KeptOptions:
         self.method = by_flag(options, {"model": METHOD})
         named = {flag_name(name): options[name].get("_name") for name in NAMES}
         self.renewed = ["--lr-scheduler"] if options["checkpoint"].get("reset_lr_scheduler") else []
-        self.fixed: Dict[str, Any] = {
+        self.fixed: dict[str, Any] = {
             **by_flag(options, FIXED),
             **named,
             PRECISION: optimizer_precision(options["common"]),
@@ -80,10 +81,10 @@ class KeptOptions:
         self.initial = by_flag(options, {"model": INITIAL})
         self.starting = starting_values(options["model"])
 
-    def state_dict(self) -> Dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         return {"fixed": self.fixed, "changeable": self.changeable, "optimizer": self.keeps_optimizer}
 
-    def check(self, state: Dict[str, Any]) -> None:
+    def check(self, state: dict[str, Any]) -> None:
         """Raises InputError where the checkpoint was trained with another value of what must stay."""
         unread = [*self.renewed, *([PRECISION] if state.get("optimizer") is False else [])]
         theirs = {name: value for name, value in _mapping(state.get("fixed")).items() if name not in unread}
@@ -94,7 +95,7 @@ class KeptOptions:
                 "--save-dir"
             )
 
-    def load_state_dict(self, state: Dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         self.check(state)
         if not self.resumes:
             found = {name: value for name, value in _mapping(state.get("fixed")).items() if value is not None}
@@ -131,14 +132,14 @@ class KeptOptions:
             )
 
 
-def starting_values(model: Mapping[str, Any]) -> Dict[str, Any]:
+def starting_values(model: Mapping[str, Any]) -> dict[str, Any]:
     """By flag, where the method's weights are to start, as far as that is another place than its preset's."""
     usual = find_preset(model["method"]).defaults if model.get("method") else {}
     names = (name for name, option in METHOD_OPTIONS.items() if option.metadata["starting"])
     return {flag_name(name): model[name] for name in names if model.get(name) not in (None, usual.get(name))}
 
 
-def by_flag(options: Mapping[str, Any], names: Mapping[str, Any]) -> Dict[str, Any]:
+def by_flag(options: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
     """Options of some sections, by flag."""
     return {
         flag_name(name): options[section][name]
@@ -157,12 +158,12 @@ def optimizer_precision(common: Mapping[str, Any]) -> str:
     return "--amp" if common.get("amp") else "--fp16 or --bf16"
 
 
-def _mapping(section: Any) -> Dict[str, Any]:
+def _mapping(section: Any) -> dict[str, Any]:
     """Options of parts of fairseq that declare none in a dataclass (--optimizer sgd) are left aside, as is damage."""
     return section if isinstance(section, dict) else {}
 
 
-def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> List[str]:
+def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
     """``--seed 1, now 2`` for everything that both know and that differs; data_fingerprints by their beginnings."""
     return [
         f"{name} {_short(theirs[name])}, now {_short(ours[name])}"
@@ -177,7 +178,7 @@ def _short(value: Any) -> str:
     return str(value)
 
 
-def data_fingerprints(folder: str, dataset: Mapping[str, Any]) -> Dict[str, str]:
+def data_fingerprints(folder: str, dataset: Mapping[str, Any]) -> dict[str, str]:
     """SHA-256, shortened, of what training reads and of what chooses its best checkpoint."""
     training, validation = map(re.escape, (dataset["train_subset"], dataset["valid_subset"].split(",")[0]))
     joined = r"\d*" if dataset.get("combine_valid_subsets") else ""

@@ -7,14 +7,13 @@ import logging
 import os
 import socket
 import time
-from typing import Dict
 
 from ..errors import InputError
 
 logger = logging.getLogger(__name__)
 
 NAME = ".training.lock"
-_held: Dict[str, int] = {}  # path of a lock -> the open file that holds it
+_held: dict[str, int] = {}  # path of a lock -> the open file that holds it
 
 
 def hold(folder: str) -> None:

@@ -1,14 +1,14 @@
 """--model-overrides: options in the place of those that a checkpoint was saved with."""
 
 import ast
-from typing import Any, Dict, Optional
+from typing import Any
 
 from ..errors import InputError
 from ..saving.configuration import check_overrides, shown
 from .kept_options import FIXED
 
 
-def parse_overrides(text: Optional[str]) -> Dict[str, Any]:
+def parse_overrides(text: str | None) -> dict[str, Any]:
     """What the option says, as fairseq-validate takes it; nothing in it is executed.
 
     Raises:

@@ -6,8 +6,9 @@ Whether it is the same training, ``kept_options`` says.
 import logging
 import os
 import sys
+from collections.abc import Iterator
 from types import ModuleType
-from typing import Any, Dict, Iterator, Optional
+from typing import Any
 
 from fairseq.dataclass.configs import CheckpointConfig
 
@@ -33,13 +34,13 @@ class KeptPatience:
         self.resumes = resumes
         self._set({})
 
-    def state_dict(self) -> Dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         for counter in _counters():
             if BEST in counter:
                 return {BEST: float(counter[BEST]), RUNS: int(counter[RUNS])}
         return {}
 
-    def load_state_dict(self, state: Dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         if self.resumes and state:
             try:
                 self._set({BEST: float(state[BEST]), RUNS: int(state[RUNS])})
@@ -47,7 +48,7 @@ class KeptPatience:
                 raise InputError("this checkpoint's counter of --patience is damaged: give another") from None
 
     @staticmethod
-    def _set(state: Dict[str, Any]) -> None:
+    def _set(state: dict[str, Any]) -> None:
         for counter in _counters():
             for name in (BEST, RUNS):
                 counter.pop(name, None)
@@ -87,7 +88,7 @@ def will_resume(cfg: Any, suffix: str) -> bool:
     return option != FINETUNE and not (cfg.reset_optimizer or cfg.reset_dataloader)
 
 
-def tell_of_other_files(cfg: Any, suffix: str, recorded: Optional[float], best: Optional[float]) -> None:
+def tell_of_other_files(cfg: Any, suffix: str, recorded: float | None, best: float | None) -> None:
     """Warns where --save-dir holds other checkpoints than those that the training goes on with.
 
     Args:
@@ -136,12 +137,12 @@ def loaded_commands(function: str) -> Iterator[ModuleType]:
             yield module
 
 
-def _counters() -> Iterator[Dict[str, Any]]:
+def _counters() -> Iterator[dict[str, Any]]:
     for command in loaded_commands("should_stop_early"):
         yield vars(command.should_stop_early)
 
 
-def ended(cfg: Any, updates: int, hours: float) -> Optional[str]:
+def ended(cfg: Any, updates: int, hours: float) -> str | None:
     """Why a training is over before it goes on, if it is: fairseq would make one more update, or epoch, and save it.
 
     Args:

@@ -4,8 +4,9 @@ import json
 import math
 import os
 import platform
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional
+from typing import Any
 
 from fairseq.dataclass.configs import DatasetConfig
 from torch import Tensor
@@ -32,13 +33,13 @@ FACTS = {
 OF_RECORD = ("seed", "lr", "metric", "k", "best_epoch", "seconds", "git", "finished")
 
 
-def beside(checkpoint: str) -> Optional[str]:
+def beside(checkpoint: str) -> str | None:
     """The record of a run's best checkpoint; its scores are of no other that training has left there."""
     path = Path(checkpoint).with_name(RUN_RECORD)
     return str(path) if Path(checkpoint).name == SCORED and path.is_file() else None
 
 
-def run_facts(state: Mapping[str, Any], data: Any, dataset: Mapping[str, Any], record: Optional[str]) -> Dict[str, Any]:
+def run_facts(state: Mapping[str, Any], data: Any, dataset: Mapping[str, Any], record: str | None) -> dict[str, Any]:
     """Scores, seed and settings: of the run's ``record``, and for the rest of the checkpoint.
 
     Args:
@@ -87,7 +88,7 @@ def was_trained_on(state: Mapping[str, Any], data: Any, dataset: Mapping[str, An
     return fingerprints.items() <= fixed.items()
 
 
-def read_run_record(path: str) -> Dict[str, Any]:
+def read_run_record(path: str) -> dict[str, Any]:
     """A record with ``scores``: {split: {name: value}}; raises InputError where it cannot be read, or is none."""
     try:
         record = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -116,6 +117,6 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, (int, str)) else None
 
 
-def versions() -> Dict[str, str]:
+def versions() -> dict[str, str]:
     """Of Python and of the packages that are installed."""
     return {"python": platform.python_version(), **installed_versions(PACKAGES)}

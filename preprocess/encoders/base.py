@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Sequence
 
 import numpy as np
 

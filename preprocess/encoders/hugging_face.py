@@ -13,13 +13,14 @@ A ValueError says what is wrong with a file; whoever asked for it knows the reme
 from __future__ import annotations
 
 import json
+from collections.abc import Container, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, Container, List, NamedTuple, Sequence, Tuple
+from typing import Any, NamedTuple
 
 from ..errors import InputError
 
-Merges = List[Tuple[str, str]]
+Merges = list[tuple[str, str]]
 
 # In fairseq's order: beginning, padding, end, unknown, mask.
 SPECIAL_TOKENS = (

@@ -5,8 +5,8 @@ The model's ids 0 to 2 are <unk>, <s>, </s>; fairseq has four special symbols, s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Sequence
 
 from sentencepiece import SentencePieceProcessor
 

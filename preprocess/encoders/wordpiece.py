@@ -6,8 +6,8 @@ text -> cleaned, lower-cased if the model is uncased -> words and signs -> piece
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Sequence
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 

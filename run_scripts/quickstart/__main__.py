@@ -23,9 +23,10 @@ import re
 import shlex
 import signal
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, NoReturn, Sequence
+from typing import Any, NoReturn
 
 from preprocess.columns import aligned
 from preprocess.errors import command_line
@@ -39,7 +40,7 @@ from .files import Settings, lock, read_json, run_logged, run_step, run_visible,
 from .runs import DEFAULT, HYPERS, Run, finish_run
 
 COLUMNS = ("method", "test accuracy", "trainable*", "of backbone", "s/epoch", "checkpoint")
-Row = Dict[str, Any]
+Row = dict[str, Any]
 FIELDS = (  # of results.jsonl
     "method",
     "accuracy",  # on the test split, in %

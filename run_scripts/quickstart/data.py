@@ -14,8 +14,9 @@ import random
 import sys
 import tarfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Sequence
+from typing import NamedTuple
 
 from preprocess.errors import InputError
 from preprocess.writing import new_folder, write_text

@@ -15,8 +15,9 @@ import shutil
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Callable, Dict, Sequence
+from typing import Any
 
 from preprocess.errors import InputError
 from preprocess.writing import write_text
@@ -25,7 +26,7 @@ from .. import ROOT
 from ..run.fairseq_train import follow, stop
 
 ERROR_LINE = re.compile(r"^[\w.]*(Error|Exception)\b|\berror:")
-Settings = Dict[str, Any]
+Settings = dict[str, Any]
 
 
 def say(message: str) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Callable, Iterable, Sequence
 
 from preprocess.errors import InputError, command_line
 from preprocess.flags import flag_name, named_path

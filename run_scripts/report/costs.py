@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from statistics import mean
-from typing import Any, Callable, Iterable
+from typing import Any
 
 from preprocess.errors import InputError
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from statistics import mean
-from typing import Mapping
 
 from preprocess.errors import InputError
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Sequence, Union
+from typing import TYPE_CHECKING, Any
 
 from .render import Table
 
@@ -22,7 +23,7 @@ CAPTION_WIDTH = 150  # characters for a panel
 COLUMNS = 3
 LEGEND_COLUMNS, LEGEND_LINES, LEGEND_LINE = 3, 5, 0.2  # lines that have room below a panel, and inches of a further one
 
-Point = tuple[Union[float, str], float]  # a number, or the name of a group of bars, and a score
+Point = tuple[float | str, float]  # a number, or the name of a group of bars, and a score
 
 
 @dataclass(frozen=True)

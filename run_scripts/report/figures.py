@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, Callable, Collection, Iterable, Mapping, NamedTuple
+from typing import Any, NamedTuple
 
 from preprocess.errors import InputError
 

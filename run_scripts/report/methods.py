@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from statistics import median
-from typing import Callable, Collection, Iterable
 
 from preprocess.tasks import TASKS
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from operator import itemgetter
-from typing import Callable, Collection, Iterable, Mapping
 
 from preprocess.tasks import TASKS
 

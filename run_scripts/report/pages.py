@@ -17,7 +17,7 @@ import contextlib
 import io
 import re
 import shlex
-from typing import Sequence
+from collections.abc import Sequence
 
 from preprocess.errors import command_line
 from preprocess.flags import named_path

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from statistics import mean
-from typing import Any, Collection
+from typing import Any
 
 import yaml
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from operator import itemgetter
-from typing import Any, Callable, Collection, Iterable, Mapping
+from typing import Any
 
 from .phrases import places_of, rows_by_place
 from .runs import Run, grouped, task_label

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Callable
 
 from tabulate import SEPARATING_LINE, DataRow, Line, TableFormat, tabulate
 

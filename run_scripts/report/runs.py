@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Collection, Hashable, Iterable, Mapping, TypeVar
+from typing import TypeVar
 
 from preprocess.errors import InputError
 from preprocess.tasks import TASKS

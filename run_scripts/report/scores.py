@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from statistics import mean, stdev
-from typing import Any, Callable, Collection, Iterable, Mapping
+from typing import Any
 
 from .alike import is_variant
 from .runs import Run, grouped, is_hopeless

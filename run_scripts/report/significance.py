@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from statistics import mean
-from typing import Any, Callable, Hashable, Mapping, Sequence, TypeVar
+from typing import Any, TypeVar
 
 from scipy.stats import ttest_1samp, wilcoxon
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from statistics import mean
-from typing import Iterator
 
 from preprocess.errors import InputError
 

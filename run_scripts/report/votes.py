@@ -6,9 +6,9 @@ import struct
 import zipfile
 import zlib
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Sequence
 
 import numpy as np
 from scipy.stats import mode

@@ -7,9 +7,9 @@ batch is a smaller one. Tokens are those of the text, without prompts, so all me
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Iterable
 
 import numpy as np
 

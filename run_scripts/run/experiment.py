@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
-from typing import Any, Optional, Sequence, TypeVar
+from typing import Any, TypeVar
 
 from preprocess.checksums import content_digest, sha256
 from preprocess.errors import InputError
@@ -25,7 +26,7 @@ AFTERWARDS = ("eval_tasks", "eval_data")  # change nothing of what was trained
 READ = ("--source-prompts", "--spot-target", "--spot-embeddings", "--finetune-from-model")  # options that name files
 ARROW = " → "  # between the task that was trained on and the one that is answered
 LATER = ("source_run", "source_task", "warm_up")  # identities of runs without them are older than these
-AnyPath = TypeVar("AnyPath", str, Optional[str])
+AnyPath = TypeVar("AnyPath", str, str | None)
 REMEDIES = {
     "data": "make it with python -m preprocess {} --raw DIR --out data, or name another folder",
     "backbone": "get it with bash checkpoints/download.sh roberta.large, or name another file",
@@ -198,7 +199,7 @@ def _absolute(name: str, path: AnyPath, task: str) -> AnyPath:
     return path and str(Path(path).absolute())
 
 
-@lru_cache(maxsize=None)
+@cache
 def backbone_digest(path: str) -> str:
     """Of the backbone's tensors: the same weights in a file that another version wrote are the same backbone.
 
@@ -212,7 +213,7 @@ def backbone_digest(path: str) -> str:
     return read_backbone(path).fingerprint()
 
 
-@lru_cache(maxsize=None)
+@cache
 def file_digest(path: str) -> str:
     return sha256(Path(path))
 
@@ -241,7 +242,7 @@ def _digests(option: str, paths: str) -> str:
     return ",".join(map(file_digest, several))
 
 
-@lru_cache(maxsize=None)
+@cache
 def folder_digest(path: str, word_vectors: bool) -> str:
     """Of the texts and labels in a binarized folder, and of the word vectors there."""
     return content_digest(Path(path), word_vectors)

@@ -15,10 +15,11 @@ import subprocess
 import sys
 import time
 import zipfile
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
-from typing import Any, Callable, Sequence
+from typing import Any
 
 from preprocess.errors import InputError
 from preprocess.writing import new_file

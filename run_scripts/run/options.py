@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from enum import Enum
-from functools import lru_cache
-from typing import Any, Iterable, Sequence, get_args
+from functools import cache
+from typing import Any, get_args
 
 from fairseq.registry import REGISTRIES
 
@@ -47,7 +48,7 @@ architecture = one_of(("roberta_idpg", *SIZES))
 READ_HERE = {*READ, *(flag_name(item.name) for item in fields(RobertaIDPGConfig))}
 
 
-@lru_cache(maxsize=None)
+@cache
 def declared_types() -> dict[str, set[Any]]:
     """Option -> its types in the dataclasses of fairseq and the plugin; Optional[int] is int too."""
     parts = [*SECTIONS, RobertaIDPGConfig, SentencePredictionIDPGConfig]

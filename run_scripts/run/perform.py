@@ -9,10 +9,11 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
 from fairseq_idpg.training.run_facts import versions
 from preprocess.errors import InputError

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import io
 from argparse import Namespace
+from collections.abc import Iterable
 from dataclasses import MISSING, fields, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import product
 from math import lcm
 from pathlib import Path
-from typing import Iterable
 
 from fairseq import options as fairseq_options
 from fairseq.data import Dictionary
@@ -47,7 +47,7 @@ from .splits import Splits, check_sizes
 backbone_of = lru_cache(maxsize=1)(read_backbone)
 
 
-@lru_cache(maxsize=None)
+@cache
 def folder_of(path: str) -> DataFolder:
     """A data folder with examples to train on and to report on."""
     folder = DataFolder(Path(path))
@@ -55,7 +55,7 @@ def folder_of(path: str) -> DataFolder:
     return folder
 
 
-@lru_cache(maxsize=None)
+@cache
 def dictionary_of(folder: Path) -> Dictionary:
     """As the plugin's task has it."""
     dictionary = Dictionary.load(str(folder / "input0" / "dict.txt"))

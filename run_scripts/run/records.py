@@ -8,8 +8,9 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
 from preprocess.errors import InputError, shown
 from preprocess.writing import named

@@ -5,8 +5,8 @@ ID-SPAM, Section 3.4 and Appendix C. Labels are matched by what they mean, never
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Iterable, Iterator, Sequence
 
 from preprocess.errors import InputError
 from preprocess.meanings import counterparts

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Mapping, Sequence
 
 from preprocess.errors import InputError, command_line
 from preprocess.flags import named_path

@@ -6,7 +6,7 @@ Numbers are the benchmark's own, as they stand in its test file, and so is their
 from __future__ import annotations
 
 import json
-from typing import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 Number = tuple[int, ...]  # of an example; of an answer of MultiRC: the passage's, the question's, its own
 LABELS: dict[str, Callable[[str], str | int]] = {"COPA.jsonl": int, "WSC.jsonl": str.capitalize}

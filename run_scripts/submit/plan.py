@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Iterable, Sequence
 
 from fairseq_idpg.tasks.folder import preprocess_facts
 from preprocess.data_folder import DataFolder

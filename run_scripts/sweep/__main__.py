@@ -11,9 +11,10 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Iterable, Mapping, NoReturn, Sequence
+from typing import NoReturn
 
 from preprocess.errors import InputError, command_line, shown
 from preprocess.flags import named_path

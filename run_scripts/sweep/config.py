@@ -23,9 +23,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Iterator, Sequence
+from typing import Any
 
 from fairseq_idpg.methods.registry import find_preset
 from preprocess.errors import InputError

@@ -8,9 +8,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Sequence
 
 from preprocess.errors import InputError, command_line
 from preprocess.flags import named_path

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, Iterator, Mapping
+from typing import Any
 
 from fairseq_idpg.methods.registry import find_preset
 from preprocess.errors import InputError

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Mapping, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from tqdm import tqdm
 

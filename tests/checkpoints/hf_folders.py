@@ -34,7 +34,7 @@ def bpe_tokens() -> list[str]:
     return ["<s>", "<pad>", "</s>", "<unk>", *tokens, "madeupword0000", "<mask>"]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def spm_bytes() -> bytes:
     """Train a SentencePiece model; its ids start with <unk> <s> </s> as XLM-R's do."""
     import sentencepiece

@@ -54,7 +54,7 @@ def write_place(place: Path) -> Path:
     return place
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def parsed(criterion: str, optimizer: str) -> Any:
     """fairseq's configuration of a command line; what is slow about it."""
     usual = list(TRAINING)
@@ -80,7 +80,7 @@ def configuration(
     return cfg
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def name_sources(place: Path, count: int, rows: int, insertion: str) -> str:
     """Other tasks' prompts of so many rows, of the backbone."""
     cfg = configuration(place, "prompt-tuning")

@@ -65,7 +65,7 @@ def of(place, preset, common):
     return started(place, common=common, optimization={"lr": [0.01]}, **options)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def exact_losses(place, preset) -> list[float]:
     """Of two steps in float32."""
     trainer = of(place, preset, {})

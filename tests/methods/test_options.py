@@ -18,29 +18,29 @@ from fairseq_idpg.tasks.config import SentencePredictionIDPGConfig
 
 @dataclass
 class Common(FairseqDataclass):
-    rows: Optional[int] = option(5, "rows", changeable=True)
+    rows: int | None = option(5, "rows", changeable=True)
 
 
 @dataclass
 class First(Common):
-    size: Optional[int] = option(16, "size")
+    size: int | None = option(16, "size")
 
 
 @dataclass
 class Second(Common):
-    shape: Optional[str] = option("round", "shape")
-    corners: Optional[int] = option(4, "corners", only_with=("shape", ("square",)), formerly=3)
-    filled: Optional[bool] = option(False, "a flag")
+    shape: str | None = option("round", "shape")
+    corners: int | None = option(4, "corners", only_with=("shape", ("square",)), formerly=3)
+    filled: bool | None = option(False, "a flag")
 
 
 @dataclass
 class Other(FairseqDataclass):
-    size: Optional[float] = option(16, "size")
+    size: float | None = option(16, "size")
 
 
 @dataclass
 class Clash(FairseqDataclass):
-    dropout: Optional[float] = option(0.5, "dropout of its own")
+    dropout: float | None = option(0.5, "dropout of its own")
 
 
 @dataclass

@@ -23,7 +23,7 @@ READ = [  # a file, options, the texts, the labels or scores, lines that are ski
     ("x.csv", 'text, label\n"one, two", a\n"a ""b""", b\n', TEXT, ["one, two", 'a "b"'], ["a", "b"], []),
     ("x.csv", 'text, label\none, a\nthree, "a"\n', TEXT, ["one", "three"], ["a", "a"], []),
     ("x.csv", '1, "one, two"\n0, "three, four"\n', BEHIND, ["one, two", "three, four"], ["1", "0"], []),
-    ("x.tsv.gz", gzip.compress(b"a\tone\nb\ttwo\n"), BEHIND, ["one", "two"], ["a", "b"], []),
+    ("x.tsv.gz", gzip.compress(b"a\tone\nb\ttwo\n", mtime=0), BEHIND, ["one", "two"], ["a", "b"], []),
     ("x.tsv", "".join("\t".join(row) + "\n" for row in MORE), BY_NUMBER, ["good", "bad"], ["1", "0"], [3, 4]),
     ("x.csv", "".join(",".join(row) + "\n" for row in MORE), BY_NUMBER, ["good", "bad"], ["1", "0"], [3, 4]),
     ("x.csv", "text,label,id,id\nA,1,1,1\nC,0,2,2\n", TEXT, ["A", "C"], ["1", "0"], []),

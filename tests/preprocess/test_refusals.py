@@ -36,7 +36,7 @@ FILES = [
     ("t.tsv", "t\tlabel\n".encode("utf-16"), ONE_TEXT, "t.tsv line 1: this is no text but UTF-16"),
     ("t.tsv", b"PAR1", ONE_TEXT, "t.tsv line 1"),
     ("t.tsv.gz", b"\x1f\x8b not gzip", ONE_TEXT, "t.tsv.gz"),
-    ("t.tsv.gz", gzip.compress(TABLE.encode() * 999)[:-9], ONE_TEXT, "t.tsv.gz"),
+    ("t.tsv.gz", gzip.compress(TABLE.encode() * 999, mtime=0)[:-9], ONE_TEXT, "t.tsv.gz"),
     ("t.tsv", b"t\tlabel\ra\t1\rb\t0\r", ONE_TEXT, "t.tsv has a CR"),
     # columns and rows
     ("t.tsv", "\n" + TABLE, ONE_TEXT, "t.tsv has no column t"),

@@ -10,8 +10,9 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any, Iterator, NamedTuple
+from typing import Any, NamedTuple
 
 from fairseq_idpg.errors import ModelFault, ModelLost
 from fairseq_idpg.serving.app import build_app

@@ -10,8 +10,8 @@ import logging
 import socket
 import threading
 import time
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import Callable, Iterator
 
 import pytest
 

@@ -16,7 +16,7 @@ Differs from the paper in:
 
 import math
 from dataclasses import dataclass
-from typing import Any, List, Tuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -60,7 +60,7 @@ class Experts(nn.Module):
         self.weight = nn.Parameter(weight.unflatten(0, (experts, -1)))
         self.bias = nn.Parameter(torch.zeros_like(self.weight[:, :, 0]))
 
-    def chosen(self, experts: List[int]) -> Tuple[Tensor, Tensor]:
+    def chosen(self, experts: list[int]) -> tuple[Tensor, Tensor]:
         """N x in x out and N x out: for each adapter those of the expert that its number names."""
         # unbind, not indexing: its gradient is one stack, and no device is told an index
         weights, biases = ([expert.unbind() for expert in values.unbind()] for values in (self.weight, self.bias))
@@ -113,21 +113,21 @@ class AdaMix(AdapterMethod):
             self.register_buffer(f"{side}_bias", torch.zeros(self.count, outer))
         self.fold()
 
-    def sublayers_of(self, cfg: AdaMixConfig) -> Tuple[str, ...]:
+    def sublayers_of(self, cfg: AdaMixConfig) -> tuple[str, ...]:
         return ("FFN",)
 
     def attach(self, *branches: Branch) -> Changes:
         (branch,) = branches
         return None, lambda f, x, layer_norm: f + branch(f)
 
-    def draw(self) -> List[int]:
+    def draw(self) -> list[int]:
         """An expert for each adapter; on the host, so that no device waits for it."""
         return torch.randint(self.count_of_experts, (self.count,), device="cpu").tolist()
 
-    def matrices(self) -> Tuple[Tensor, Tensor]:
+    def matrices(self) -> tuple[Tensor, Tensor]:
         return self.down, self.up
 
-    def projections(self) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+    def projections(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         if not self.training:
             return super().projections()
         if self.folded:
@@ -138,7 +138,7 @@ class AdaMix(AdapterMethod):
         (down, down_bias), (up, up_bias) = map(self._drawn, SIDES)
         return down, down_bias, up, up_bias
 
-    def _drawn(self, side: str) -> Tuple[Tensor, Tensor]:
+    def _drawn(self, side: str) -> tuple[Tensor, Tensor]:
         if side in self.experts:
             return self.experts[side].chosen(self.draw())
         return getattr(self, side), getattr(self, f"{side}_bias")

@@ -2,8 +2,9 @@
 
 import re
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -70,16 +71,16 @@ class AdapterMethod(Method):
         self.down_bias = nn.Parameter(torch.zeros(self.count, self.hidden))
         self.up_bias = nn.Parameter(torch.zeros(self.count, self.width))
 
-    def layers_of(self, cfg: AdapterConfig, geometry: Geometry) -> Tuple[int, ...]:
+    def layers_of(self, cfg: AdapterConfig, geometry: Geometry) -> tuple[int, ...]:
         """The layers with adapters, in their order."""
         return some_layers("--adapter-layers", str(cfg.adapter_layers), geometry.layers)
 
-    def sublayers_of(self, cfg: AdapterConfig) -> Tuple[str, ...]:
+    def sublayers_of(self, cfg: AdapterConfig) -> tuple[str, ...]:
         """Names of the sublayers with an adapter, in their order."""
         return "attention", "FFN"
 
     @abstractmethod
-    def matrices(self) -> Tuple[Tensor, Tensor]:
+    def matrices(self) -> tuple[Tensor, Tensor]:
         """W_down (N x d x m) and W_up (N x m x d), to be multiplied from the right, for one forward pass."""
 
     def up_biases(self) -> Tensor:
@@ -91,7 +92,7 @@ class AdapterMethod(Method):
         after_attention, after_ffn = (lambda f, x, layer_norm, b=branch: f + b(f) for branch in branches)
         return after_attention, after_ffn
 
-    def injection(self, representation: Optional[Tensor]) -> Injection:
+    def injection(self, representation: Tensor | None) -> Injection:
         """All matrices now, an adapter's work when its layer is reached."""
         branches, each = self._branches(), len(self.sublayers)
         pairs = {layer: self.attach(*branches[i * each : (i + 1) * each]) for i, layer in enumerate(self.layers)}
@@ -100,16 +101,16 @@ class AdapterMethod(Method):
     def trains(self, name: str) -> bool:
         return self.trains_layer_norms and bool(re.search("layer_?norm", name))
 
-    def without_effect(self, cfg: Any) -> Dict[str, str]:
+    def without_effect(self, cfg: Any) -> dict[str, str]:
         trained = "--no-freeze-backbone trains the LayerNorms in any case: leave it out"
         return {"train_layer_norms": trained} if cfg.no_freeze_backbone else {}
 
-    def projections(self) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+    def projections(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """W_down, b_down (N x m), W_up and b_up (N x d) for one forward pass."""
         down, up = self.matrices()
         return down, self.down_bias, up, self.up_biases()
 
-    def _branches(self) -> List[Branch]:
+    def _branches(self) -> list[Branch]:
         down, down_bias, up, up_bias = self.projections()
         # unbind, not indexing: its gradient is one stack instead of N tensors of the whole size
         stacked = (down.transpose(1, 2), down_bias, up.transpose(1, 2), up_bias)

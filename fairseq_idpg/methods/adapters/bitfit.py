@@ -9,7 +9,7 @@ Differs from the paper in: the head is trained whole, as with every method here;
 
 import re
 from dataclasses import dataclass
-from typing import Any, Dict
+from typing import Any
 
 from fairseq.dataclass import FairseqDataclass
 
@@ -41,7 +41,7 @@ class BitFit(Method):
     def trains(self, name: str) -> bool:
         return name.endswith(".bias") and (self.layer_norms or not re.search("layer_?norm", name))
 
-    def without_effect(self, cfg: Any) -> Dict[str, str]:
+    def without_effect(self, cfg: Any) -> dict[str, str]:
         trained = "--no-freeze-backbone trains every bias in any case: leave it out"
         return {"bitfit_layer_norms": trained} if cfg.no_freeze_backbone else {}
 

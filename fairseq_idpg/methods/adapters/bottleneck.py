@@ -17,7 +17,6 @@ Differs from the papers in:
 """
 
 from dataclasses import dataclass
-from typing import Tuple
 
 import torch
 from torch import Tensor, nn
@@ -70,7 +69,7 @@ class Houlsby(AdapterMethod):
         self.down = nn.Parameter(drawn_matrices(cfg, self.count, self.width, self.hidden))
         self.up = nn.Parameter(drawn_matrices(cfg, self.count, self.hidden, self.width))
 
-    def matrices(self) -> Tuple[Tensor, Tensor]:
+    def matrices(self) -> tuple[Tensor, Tensor]:
         return self.down, self.up
 
 
@@ -81,7 +80,7 @@ class Pfeiffer(Houlsby):
     Trainable parameters: L (2 d m + m + d).
     """
 
-    def sublayers_of(self, cfg: BottleneckConfig) -> Tuple[str, ...]:
+    def sublayers_of(self, cfg: BottleneckConfig) -> tuple[str, ...]:
         return ("FFN",)
 
     def attach(self, *branches: Branch) -> Changes:

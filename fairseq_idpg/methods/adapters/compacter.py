@@ -14,7 +14,6 @@ Differs from the paper in:
 
 import math
 from dataclasses import dataclass
-from typing import Tuple
 
 import torch
 from torch import Tensor, nn
@@ -76,7 +75,7 @@ class Compacter(AdapterMethod):
             nn.init.normal_(parameter, std=RELEASED_STD)
         nn.init.normal_(self.up_bias, std=RELEASED_UP_BIAS_STD)
 
-    def matrices(self) -> Tuple[Tensor, Tensor]:
+    def matrices(self) -> tuple[Tensor, Tensor]:
         down, up = (s[..., None] * t[..., None, :] for s, t in ((self.down_s, self.down_t), (self.up_s, self.up_t)))
         return kronecker_sum(self.a, down), kronecker_sum(self.a, up)
 

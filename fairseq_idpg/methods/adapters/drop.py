@@ -9,7 +9,6 @@ frozen, as with ``adapter``. With --adapter-drop-random AdapterHub draws 0 to L 
 """
 
 from dataclasses import dataclass, replace
-from typing import Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -50,7 +49,7 @@ class AdapterDrop(Houlsby):
         self.drawn = bool(cfg.adapter_drop_random)
         self.without = parse_drop(str(cfg.adapter_drop), geometry.layers)
 
-    def layers_of(self, cfg: AdapterDropConfig, geometry: Geometry) -> Tuple[int, ...]:
+    def layers_of(self, cfg: AdapterDropConfig, geometry: Geometry) -> tuple[int, ...]:
         layers, without = super().layers_of(cfg, geometry), parse_drop(str(cfg.adapter_drop), geometry.layers)
         left = tuple(layer for layer in layers if layer >= without)
         if not left:
@@ -60,7 +59,7 @@ class AdapterDrop(Houlsby):
             )
         return layers if cfg.adapter_drop_random else left
 
-    def injection(self, representation: Optional[Tensor]) -> Injection:
+    def injection(self, representation: Tensor | None) -> Injection:
         injection, without = super().injection(representation), self.without
         if self.drawn and self.training:
             highest = self.layers[-1]  # its adapters are always used: a batch without any would train nothing

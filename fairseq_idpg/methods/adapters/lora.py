@@ -10,7 +10,6 @@ Differs from the paper in: A starts as the authors' code draws it, Kaiming-unifo
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -41,7 +40,7 @@ class LoRAConfig(FairseqDataclass):
     lora_dropout: Filled[float] = option(0.0, "dropout on the input of a change", changeable=True)
 
 
-def parse_projections(text: str) -> Tuple[str, ...]:
+def parse_projections(text: str) -> tuple[str, ...]:
     """``q,v`` -> the names of these Linears in a layer, in the order of the layer.
 
     Raises:
@@ -84,7 +83,7 @@ class LoRA(Method):
             self.a[name] = nn.Parameter(torch.empty(len(self.layers), rank, inputs).uniform_(-bound, bound))
             self.b[name] = nn.Parameter(torch.zeros(len(self.layers), outputs, rank))
 
-    def injection(self, representation: Optional[Tensor]) -> Injection:
+    def injection(self, representation: Tensor | None) -> Injection:
         if self.merged:
             return NOTHING
         additions = dict.fromkeys(self.layers, NO_ADDITIONS)

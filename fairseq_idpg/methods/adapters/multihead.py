@@ -9,8 +9,6 @@ not both from N(0, 0.02^2). There ``cross_attn_relu`` is called multi-head adapt
 made by a prefix's network.
 """
 
-from typing import Optional, Tuple
-
 import torch
 from torch import Tensor, nn
 
@@ -41,14 +39,14 @@ class MultiHeadAdapters(ScaledAdapters):
         self.up = nn.Parameter(torch.zeros(self.count, self.heads, self.hidden, within))
         self.down_bias = nn.Parameter(torch.zeros(self.count, self.heads, self.hidden))
 
-    def sublayers_of(self, cfg: ScaledConfig) -> Tuple[str, ...]:
+    def sublayers_of(self, cfg: ScaledConfig) -> tuple[str, ...]:
         return ("attention",)
 
-    def matrices(self) -> Tuple[Tensor, Tensor]:
+    def matrices(self) -> tuple[Tensor, Tensor]:
         """W_down (L x H x w x m) and s W_up (L x H x m x w)."""
         return self.down, self.scaled(self.up)
 
-    def injection(self, representation: Optional[Tensor]) -> Injection:
+    def injection(self, representation: Tensor | None) -> Injection:
         down, up = self.matrices()
         stacked = (down, self.down_bias, up, self.scaled(self.up_bias))
         additions = {

@@ -14,7 +14,7 @@ Differs from the released code in:
 """
 
 from dataclasses import dataclass
-from typing import Any, Tuple
+from typing import Any
 
 import torch
 from fairseq.dataclass import ChoiceEnum
@@ -102,10 +102,10 @@ class ParallelAdapters(ScaledAdapters):
         self.down = nn.Parameter(down.uniform_(-(self.width**-0.5), self.width**-0.5))
         self.up = nn.Parameter(torch.zeros(self.count, self.hidden, self.width))
 
-    def sublayers_of(self, cfg: ParallelConfig) -> Tuple[str, ...]:
+    def sublayers_of(self, cfg: ParallelConfig) -> tuple[str, ...]:
         return PLACES[str(cfg.adapter_place)]
 
-    def matrices(self) -> Tuple[Tensor, Tensor]:
+    def matrices(self) -> tuple[Tensor, Tensor]:
         return self.down, self.scaled(self.up)
 
     def up_biases(self) -> Tensor:

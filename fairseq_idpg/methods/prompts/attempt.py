@@ -17,7 +17,7 @@ Differs from the paper in:
 
 import math
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -131,8 +131,8 @@ class ATTEMPT(PromptMethod):
         query = self.layer_norm(self.up(F.silu(self.down(largest_of_tokens(words)))))
         return (query @ prompts.flatten(1, 2).amax(1).t() / self.temperature).softmax(1)
 
-    def begin_pass(self, representation: Optional[Tensor]) -> PromptAt:
-        mixed: List[Tensor] = []  # of the whole pass
+    def begin_pass(self, representation: Tensor | None) -> PromptAt:
+        mixed: list[Tensor] = []  # of the whole pass
         prompts = self.prompts()
         of_places = dict(zip(self.places, prompts.unbind(1)))  # not indexed: the gradient is one stack
 
@@ -144,7 +144,7 @@ class ATTEMPT(PromptMethod):
 
         return prompt_at
 
-    def without_effect(self, cfg: Any) -> Dict[str, str]:
+    def without_effect(self, cfg: Any) -> dict[str, str]:
         found = super().without_effect(cfg)
         if str(cfg.prompt_init) == "saved":
             found["attempt_init"] = "--prompt-init saved takes the task's own prompt over too: leave it out"

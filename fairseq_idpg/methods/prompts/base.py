@@ -6,9 +6,10 @@ words are; the backbone is a frozen RoBERTa, and a head is trained on it.
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from torch import Tensor, nn
@@ -21,7 +22,7 @@ from ..options import Filled, check_rate, option, parse_layers
 from .initial import INITS, set_initial_rows
 
 # (place, states below it, at the input word embeddings or None) -> B x rows x d or 1 x rows x d prompt rows
-PromptAt = Callable[[int, Optional[States]], Tensor]
+PromptAt = Callable[[int, States | None], Tensor]
 
 # What RobertaModel's own initialisation leaves in every embedding table of the released code.
 TABLE_STD = 0.02
@@ -100,7 +101,7 @@ class GeneratorConfig(PromptConfig):
     )
 
 
-def parse_places(text: str, layers: int, needs_input: bool = True) -> Tuple[int, ...]:
+def parse_places(text: str, layers: int, needs_input: bool = True) -> tuple[int, ...]:
     """``first`` | ``all`` | ``middle`` | ``0,4,8`` -> the places of a prompt in rising order.
 
     Place 0 is the input, or the states that enter layer 0; place i > 0 is the hidden states between layer i - 1 and
@@ -115,7 +116,7 @@ def parse_places(text: str, layers: int, needs_input: bool = True) -> Tuple[int,
     if text == "all":
         return tuple(range(layers))
     if text == "middle":
-        places: Tuple[int, ...] = (min(layers // 2 + 1, layers - 1),)
+        places: tuple[int, ...] = (min(layers // 2 + 1, layers - 1),)
     else:
         places = parse_layers("--prompt-layers", text, layers, "first, all, middle")
     if places[0] != 0 and needs_input:
@@ -142,8 +143,8 @@ class PromptMethod(Method):
     """
 
     reads_words = False
-    shared: Optional[str] = "the same prompt for every input"
-    shows_no_example: Optional[str] = "has the same prompt for every input"
+    shared: str | None = "the same prompt for every input"
+    shows_no_example: str | None = "has the same prompt for every input"
 
     def __init__(self, cfg: PromptConfig, geometry: Geometry):
         super().__init__()
@@ -158,28 +159,28 @@ class PromptMethod(Method):
         self.prefix_dropout = QuickDropout(cfg.prefix_dropout)
         self.layers = self.places = parse_places(str(cfg.prompt_layers), geometry.layers, self.in_input)
         if self.in_input:
-            self.slots: Tuple[str, ...] = ("input",) if self.places == (0,) else ("input", "hidden")
+            self.slots: tuple[str, ...] = ("input",) if self.places == (0,) else ("input", "hidden")
         else:
             self.slots = ("key_value",) if prefix else ("late",)
 
     @abstractmethod
-    def begin_pass(self, representation: Optional[Tensor]) -> PromptAt:
+    def begin_pass(self, representation: Tensor | None) -> PromptAt:
         """Begins one forward pass and returns what gives each place its rows.
 
         Args:
             representation: M(x), B x d, None without a ``representation`` of the method; as for ``injection``.
         """
 
-    def injection(self, representation: Optional[Tensor]) -> Injection:
+    def injection(self, representation: Tensor | None) -> Injection:
         """Rows for the input now, rows for the layers when they are reached."""
         prompt_at = self.begin_pass(representation)
         if self.insertion in PREFIX:
             return Injection(key_value=self._key_value(prompt_at))
 
-        def before(layer: int, states: States) -> Optional[Tensor]:
+        def before(layer: int, states: States) -> Tensor | None:
             return prompt_at(layer, states) if layer in self.places else None
 
-        def hidden(layer: int, states: States) -> Optional[Tensor]:
+        def hidden(layer: int, states: States) -> Tensor | None:
             return before(layer + 1, states)
 
         if self.insertion == LATE:
@@ -187,10 +188,10 @@ class PromptMethod(Method):
         injection = Injection(input=partial(prompt_at, 0) if self.reads_words else prompt_at(0, None))
         return injection if self.places == (0,) else replace(injection, hidden=hidden, insertion=self.insertion)
 
-    def _key_value(self, prompt_at: PromptAt) -> Callable[[int, States], Optional[Prefix]]:
+    def _key_value(self, prompt_at: PromptAt) -> Callable[[int, States], Prefix | None]:
         """What gives each layer its prefix: the first half of its rows as keys, the second as values."""
 
-        def prefix_of(layer: int, states: States) -> Optional[Prefix]:
+        def prefix_of(layer: int, states: States) -> Prefix | None:
             if layer not in self.places:
                 return None
             rows = prompt_at(layer, states)
@@ -201,7 +202,7 @@ class PromptMethod(Method):
 
         return prefix_of
 
-    def without_effect(self, cfg: Any) -> Dict[str, str]:
+    def without_effect(self, cfg: Any) -> dict[str, str]:
         if self.places == (0,) and self.insertion == "replace":
             only = "with a prompt in the input alone there are no hidden states to replace"
             return {"prompt_insertion": f"{only}: leave it out or give --prompt-layers all"}
@@ -209,10 +210,10 @@ class PromptMethod(Method):
 
     @property
     @abstractmethod
-    def initial_rows(self) -> Optional[nn.Parameter]:
+    def initial_rows(self) -> nn.Parameter | None:
         """places (or 1) x rows x d, what --prompt-init sets; None where no parameter is such rows."""
 
-    def prompt_parameters(self) -> List[nn.Parameter]:
+    def prompt_parameters(self) -> list[nn.Parameter]:
         return [] if self.initial_rows is None else [self.initial_rows]
 
     def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:

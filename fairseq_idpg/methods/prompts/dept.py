@@ -15,7 +15,6 @@ The pair has its own learning rate there: here with --optimizer grouped_adam --w
 
 import math
 from dataclasses import dataclass, replace
-from typing import List, Optional
 
 import torch
 from torch import Tensor, nn
@@ -75,10 +74,10 @@ class DePT(TaskPrompts):
         self.words = LowRankRows(cfg.words_length, cfg.words_rank, geometry.width, scale)
         self.slots = (*self.slots, "words")
 
-    def injection(self, representation: Optional[Tensor]) -> Injection:
+    def injection(self, representation: Tensor | None) -> Injection:
         return replace(super().injection(representation), words=self.words())
 
-    def word_parameters(self) -> List[nn.Parameter]:
+    def word_parameters(self) -> list[nn.Parameter]:
         return list(self.words.parameters())
 
     def describe(self) -> str:

@@ -17,8 +17,9 @@ Where the paper leaves a choice or contradicts itself:
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -47,8 +48,8 @@ def repeated(rows: Tensor, count: int) -> Tensor:
     return rows[torch.arange(count) % len(rows)]
 
 
-ALIGN: Dict[str, Callable[[Tensor, int], Tensor]] = {"zeros": padded, "repeat": repeated}
-SPLIT: Dict[str, Callable[[Tensor], Tuple[Tensor, Tensor]]] = {  # singular values -> factors of A's and of B's
+ALIGN: dict[str, Callable[[Tensor, int], Tensor]] = {"zeros": padded, "repeat": repeated}
+SPLIT: dict[str, Callable[[Tensor], tuple[Tensor, Tensor]]] = {  # singular values -> factors of A's and of B's
     "first": lambda values: (values, torch.ones_like(values)),
     "both": lambda values: (values.sqrt(), values.sqrt()),
     "none": lambda values: (torch.ones_like(values), torch.ones_like(values)),
@@ -90,7 +91,7 @@ class EPTConfig(PromptConfig):
     )
 
 
-def low_rank(rows: Tensor, rank: int, split: str) -> Tuple[Tensor, Tensor]:
+def low_rank(rows: Tensor, rank: int, split: str) -> tuple[Tensor, Tensor]:
     """A (M x r) and B (r x d) of the r largest singular values of M x d ``rows``."""
     u, values, v = torch.linalg.svd(rows.float(), full_matrices=False)
     left, right = SPLIT[split](values[:rank])
@@ -110,7 +111,7 @@ class Experts(nn.Module):
         self.gate = nn.Linear(width, count)
 
     @staticmethod
-    def _linear(count: int, inner: int, outer: int) -> Tuple[nn.Parameter, nn.Parameter]:
+    def _linear(count: int, inner: int, outer: int) -> tuple[nn.Parameter, nn.Parameter]:
         bound = inner**-0.5
         weight, bias = (torch.empty(count, size, outer).uniform_(-bound, bound) for size in (inner, 1))
         return nn.Parameter(weight), nn.Parameter(bias)
@@ -125,7 +126,7 @@ class Experts(nn.Module):
 class FusedPrompt(nn.Module):
     """P_new = P_f + P_amend from P_s = ``rows`` (places x t x d) and A B."""
 
-    def __init__(self, rows: Tensor, fusion: str, experts: Optional[Experts]):
+    def __init__(self, rows: Tensor, fusion: str, experts: Experts | None):
         super().__init__()
         self.rows = nn.Parameter(rows)
         self.fusion = fusion
@@ -138,7 +139,7 @@ class FusedPrompt(nn.Module):
             return rows + (rows @ added.t() / math.sqrt(rows.size(-1))).softmax(-1) @ added
         return 2 * rows if self.fusion == "printed" else rows
 
-    def forward(self, added: Optional[Tensor]) -> Tensor:
+    def forward(self, added: Tensor | None) -> Tensor:
         """places x t x d."""
         return self.fused(added) if self.experts is None else self.fused(added) + self.experts(self.rows)
 
@@ -155,7 +156,7 @@ class EPT(TaskPrompts):
 
     def __init__(self, cfg: EPTConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
-        self.words: Optional[LowRankRows] = None
+        self.words: LowRankRows | None = None
         if str(cfg.ept_decomposition) == "true":
             check_sizes(cfg, "words_rank", "words_length")
             most = min(cfg.words_length, geometry.width)
@@ -179,7 +180,7 @@ class EPT(TaskPrompts):
     def made_rows(self, network: nn.Module) -> Tensor:
         return network(None if self.words is None else self.words())
 
-    def injection(self, representation: Optional[Tensor]) -> Injection:
+    def injection(self, representation: Tensor | None) -> Injection:
         injection = super().injection(representation)
         return injection if self.words is None else replace(injection, words=self.words())
 
@@ -211,7 +212,7 @@ class EPT(TaskPrompts):
             self.words.b.copy_(b)
         self.fold()
 
-    def without_effect(self, cfg: Any) -> Dict[str, str]:
+    def without_effect(self, cfg: Any) -> dict[str, str]:
         found = super().without_effect(cfg)
         if not cfg.ept_experts:
             found["ept_hidden_size"] = "without experts: leave it out or give --ept-experts 4"
@@ -225,11 +226,11 @@ class EPT(TaskPrompts):
             found.update(dict.fromkeys(("ept_init_length", "ept_init_align", "ept_init_split"), taken))
         return found
 
-    def prompt_parameters(self) -> List[nn.Parameter]:
+    def prompt_parameters(self) -> list[nn.Parameter]:
         network: Any = self.reparameterization
         return [network.rows]
 
-    def word_parameters(self) -> List[nn.Parameter]:
+    def word_parameters(self) -> list[nn.Parameter]:
         return [] if self.words is None else list(self.words.parameters())
 
     def describe(self) -> str:

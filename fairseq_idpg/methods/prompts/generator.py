@@ -1,8 +1,8 @@
 """The two-layer bottleneck that turns a sentence representation into a prompt (IDPG Sections 3.1 and 3.2.1)."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Callable, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -26,7 +26,7 @@ class Generator(nn.Module, ABC):
         self.dropout = nn.Dropout(dropout)
 
     @abstractmethod
-    def matrices(self) -> Tuple[Tensor, Tensor]:
+    def matrices(self) -> tuple[Tensor, Tensor]:
         """W1 (d x m) and W2 (m x t d), to be multiplied from the right: y = x W."""
 
     def ready(self) -> Callable[[Tensor], Tensor]:
@@ -50,7 +50,7 @@ class DenseGenerator(Generator):
         for weight in (self.down, self.up):
             nn.init.normal_(weight, std=DENSE_STD)
 
-    def matrices(self) -> Tuple[Tensor, Tensor]:
+    def matrices(self) -> tuple[Tensor, Tensor]:
         return self.down, self.up
 
 
@@ -74,6 +74,6 @@ class PHMGenerator(Generator):
             nn.init.normal_(parameter, std=PHM_STD)
         self.shared_a = shared_a
 
-    def matrices(self) -> Tuple[Tensor, Tensor]:
+    def matrices(self) -> tuple[Tensor, Tensor]:
         up_a = self.down_a if self.shared_a else self.up_a
         return kronecker_sum(self.down_a, self.down_b), kronecker_sum(up_a, self.up_b)

@@ -15,7 +15,7 @@ Appendix A.5.1 unless --generator-residual-norm released.
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Dict, Optional
+from typing import Any
 
 import torch
 from fairseq.dataclass import ChoiceEnum
@@ -130,7 +130,7 @@ class IDPG(PromptMethod):
             )
         return cfg.representation_width
 
-    def without_effect(self, cfg: IDPGConfig) -> Dict[str, str]:
+    def without_effect(self, cfg: IDPGConfig) -> dict[str, str]:
         found = super().without_effect(cfg)
         if len(self.places) == 1:
             found["generator_sharing"] = "one prompt shares with none: leave it out or give --prompt-layers all"
@@ -153,7 +153,7 @@ class IDPG(PromptMethod):
     def initial_rows(self) -> nn.Parameter:
         return self.bias
 
-    def begin_pass(self, representation: Optional[Tensor]) -> PromptAt:
+    def begin_pass(self, representation: Tensor | None) -> PromptAt:
         c0: Any = None if representation is None else self.dropout(representation)
         generators = [generator.ready() for generator in self.generators]
         biases = self.bias.unbind()  # not indexing: its gradient is one stack instead of N tensors of the whole size

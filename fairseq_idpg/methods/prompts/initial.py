@@ -8,8 +8,9 @@ N(0, 0.02^2) when the model is built.
 """
 
 import re
+from collections.abc import Callable
 from itertools import cycle, islice
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,13 +33,13 @@ def pieces(text: str, words: WordEmbeddings) -> Tensor:
     return words.embeddings[torch.as_tensor(ids)]
 
 
-def frequent_words(words: WordEmbeddings) -> List[int]:
+def frequent_words(words: WordEmbeddings) -> list[int]:
     """The first words of the dictionary, which has them in the order of their frequency."""
     ids = range(words.specials, len(words.embeddings) - 1)  # the last symbol is <mask>
     return list(islice((i for i in ids if not (words.symbols and NO_WORD.fullmatch(words.symbols[i]))), FREQUENT))
 
 
-def vocabulary_rows(text: Optional[str], words: WordEmbeddings, count: int) -> Tensor:
+def vocabulary_rows(text: str | None, words: WordEmbeddings, count: int) -> Tensor:
     """Embeddings of different words, drawn from the most frequent ones: count x d; raises InputError without any."""
     frequent = torch.tensor(frequent_words(words))
     if not len(frequent):
@@ -50,7 +51,7 @@ def vocabulary_rows(text: Optional[str], words: WordEmbeddings, count: int) -> T
     return words.embeddings[torch.cat([frequent[torch.randperm(len(frequent))] for _ in range(times)])[:count]]
 
 
-def class_label_rows(text: Optional[str], words: WordEmbeddings, count: int) -> Tensor:
+def class_label_rows(text: str | None, words: WordEmbeddings, count: int) -> Tensor:
     """A row for each class, the mean of its text's pieces, and sampled words after them: count x d.
 
     Raises:
@@ -64,14 +65,14 @@ def class_label_rows(text: Optional[str], words: WordEmbeddings, count: int) -> 
     return torch.cat([means, vocabulary_rows(None, words, count - len(means))])
 
 
-def text_rows(text: Optional[str], words: WordEmbeddings, count: int) -> Tensor:
+def text_rows(text: str | None, words: WordEmbeddings, count: int) -> Tensor:
     """Embeddings of a text's pieces, cut to, or repeated up to, count x d; raises InputError where there are none."""
     if not text:
         raise InputError("--prompt-init text needs a text: --prompt-init-text 'It was great'")
     return torch.stack(list(islice(cycle(pieces(text, words)), count)))
 
 
-WORDS: Dict[str, Callable[[Optional[str], WordEmbeddings, int], Tensor]] = {
+WORDS: dict[str, Callable[[str | None, WordEmbeddings, int], Tensor]] = {
     "vocabulary": vocabulary_rows,
     "class-labels": class_label_rows,
     "text": text_rows,
@@ -80,7 +81,7 @@ INITS = ("normal", "standard-normal", "uniform", *WORDS, "saved")
 
 
 @torch.no_grad()
-def set_initial_rows(method: Any, cfg: Any, words: WordEmbeddings, rows: Optional[Tensor] = None) -> None:
+def set_initial_rows(method: Any, cfg: Any, words: WordEmbeddings, rows: Tensor | None = None) -> None:
     """Gives ``rows``, or those that ``method.initial_rows`` names, the values that --prompt-init asks for, in place.
 
     Words are for the rows of the input, which stand among word embeddings, and for those that join late at the first

@@ -14,9 +14,10 @@ front, which is the same without positions; --prompt-init vocabulary, the other 
 tokens.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Callable, Dict
+from typing import Any
 
 import torch.nn.functional as F
 from fairseq.dataclass import ChoiceEnum
@@ -65,7 +66,7 @@ class PoolingGenerator(StateGenerator):
 
 
 # (d, m, rows, how many rows a position of the prompt has: 1, or key and value, biases) -> G
-GENERATORS: Dict[str, Callable[[int, int, int, int, bool], StateGenerator]] = {
+GENERATORS: dict[str, Callable[[int, int, int, int, bool], StateGenerator]] = {
     "npg": FirstStateGenerator,
     "mppg": partial(PoolingGenerator, pool=adaptive_max),
     "appg": partial(PoolingGenerator, pool=adaptive_mean),
@@ -96,7 +97,7 @@ class LatePrompts(StatePrompts):
         bias = str(cfg.generator_bias) == "true"
         return make(width, cfg.generator_hidden_size, self.rows, self.rows // cfg.prompt_length, bias)
 
-    def without_effect(self, cfg: LPTConfig) -> Dict[str, str]:
+    def without_effect(self, cfg: LPTConfig) -> dict[str, str]:
         found = super().without_effect(cfg)
         if str(cfg.lpt_generator) != "npg" or self.representation is not None:
             return found

@@ -14,7 +14,7 @@ Differs from the paper in:
 """
 
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional
+from typing import Any
 
 import torch
 from fairseq.dataclass import ChoiceEnum
@@ -67,7 +67,7 @@ class MPT(TaskPrompts):
     config = MPTConfig
     folded_remedy = TRAIN_ON_WITH_IT
 
-    def make_network(self, cfg: Any, out: int) -> Optional[nn.Module]:
+    def make_network(self, cfg: Any, out: int) -> nn.Module | None:
         return SharedPrompt(len(self.places), self.rows, self.width)
 
     def made_rows(self, network: nn.Module) -> Tensor:
@@ -88,11 +88,11 @@ class MPT(TaskPrompts):
                 vector.normal_(std=TABLE_STD)
         self.fold()
 
-    def prompt_parameters(self) -> List[nn.Parameter]:
+    def prompt_parameters(self) -> list[nn.Parameter]:
         network: Any = self.reparameterization
         return [network.shared]
 
-    def without_effect(self, cfg: Any) -> Dict[str, str]:
+    def without_effect(self, cfg: Any) -> dict[str, str]:
         found = super().without_effect(cfg)
         if str(cfg.prompt_init) == "saved":
             taken = "--prompt-init saved takes the prompt and its vectors over: leave it out"

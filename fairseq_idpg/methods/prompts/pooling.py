@@ -1,7 +1,6 @@
 """The states of an example's tokens made into one vector, or into t of them; pads take no part."""
 
 import math
-from typing import Tuple
 
 import torch
 from torch import Tensor
@@ -37,7 +36,7 @@ def real_count(states: States) -> Tensor:
     return (~states.padding).sum(1)
 
 
-def adaptive_bins(states: States, x: Tensor, bins: int) -> Tuple[Tensor, Tensor]:
+def adaptive_bins(states: States, x: Tensor, bins: int) -> tuple[Tensor, Tensor]:
     """The n real tokens of each example in ``bins`` bins that may overlap: j covers [floor(j n/t), ceil((j+1) n/t)).
 
     Args:

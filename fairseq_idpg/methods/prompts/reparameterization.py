@@ -14,7 +14,7 @@ Each gives P, t x out: out is the number of the prompt's places times d, or time
 and starts from N(0, 1), as in all papers that have it. --reparameterization-hidden-size is m, of low-rank r.
 """
 
-from typing import Callable, Dict
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -93,7 +93,7 @@ class LowRankNetwork(nn.Module):
 
 
 # (t, d, numbers made for each of the t rows, hidden size) -> network
-NETWORKS: Dict[str, Callable[[int, int, int, int], nn.Module]] = {
+NETWORKS: dict[str, Callable[[int, int, int, int], nn.Module]] = {
     "lstm": LSTMNetwork,
     "mlp": MLPNetwork,
     "deep-mlp": DeepMLPNetwork,

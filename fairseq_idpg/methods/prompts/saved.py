@@ -4,7 +4,7 @@ For transfer between tasks, as SPoT (see ``spot``) and IDPG's supplementary trai
 """
 
 import logging
-from typing import Any, Dict, List, Optional
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,25 +20,25 @@ from ..options import options_of
 logger = logging.getLogger(__name__)
 
 
-def below(tensors: Dict[str, Tensor], prefix: str) -> Dict[str, Tensor]:
+def below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     """The tensors whose names begin with ``prefix``, without it."""
     return {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
 
 
-def saved_methods(tensors: Dict[str, Tensor]) -> List[Dict[str, Tensor]]:
+def saved_methods(tensors: dict[str, Tensor]) -> list[dict[str, Tensor]]:
     """The values of the method in a checkpoint, or of each of those that it joins."""
     own = below(tensors, "method.")
     numbers = {name.split(".")[1] for name in own if name.startswith("parts.")}
     return [below(own, f"parts.{number}.") for number in sorted(numbers)] or [own]
 
 
-def differing_names(one: Dict[str, Tensor], other: Dict[str, Tensor]) -> List[str]:
+def differing_names(one: dict[str, Tensor], other: dict[str, Tensor]) -> list[str]:
     """Names that only one of them has, or whose tensors have another shape."""
     same = {name for name in one.keys() & other.keys() if one[name].shape == other[name].shape}
     return sorted((one.keys() | other.keys()) - same)
 
 
-def other_meaning(method: Any, cfg: Any, options: Dict[str, Any]) -> List[str]:
+def other_meaning(method: Any, cfg: Any, options: dict[str, Any]) -> list[str]:
     """Options that a checkpoint was trained with and this run has otherwise, of those its values were fitted to.
 
     How rows are made in training is none of them: folded, they are rows like others.
@@ -52,7 +52,7 @@ def other_meaning(method: Any, cfg: Any, options: Dict[str, Any]) -> List[str]:
     ]
 
 
-def on_other_backbone(options: Dict[str, Any], tensors: Dict[str, Tensor], words: Optional[WordEmbeddings]) -> bool:
+def on_other_backbone(options: dict[str, Any], tensors: dict[str, Tensor], words: WordEmbeddings | None) -> bool:
     """Whether a checkpoint's values were fitted to other weights than this run's; False where either is silent.
 
     One that trained its backbone holds these weights itself; its fingerprint is of those that it began with.
@@ -68,7 +68,7 @@ def on_other_backbone(options: Dict[str, Any], tensors: Dict[str, Tensor], words
     return theirs is not None and not torch.equal(theirs, ours.cpu())
 
 
-def check_same_kind(method: Any, path: str, options: Dict[str, Any]) -> None:
+def check_same_kind(method: Any, path: str, options: dict[str, Any]) -> None:
     """Raises InputError for rows where keys and values are wanted, or the reverse: t of each are shaped as 2 t rows."""
     insertion = str(options.get("prompt_insertion") or method.insertion)
     if insertion != method.insertion and any("key-value" in each for each in (insertion, method.insertion)):
@@ -78,7 +78,7 @@ def check_same_kind(method: Any, path: str, options: Dict[str, Any]) -> None:
         )
 
 
-def warn_of(path: str, other: List[str]) -> None:
+def warn_of(path: str, other: list[str]) -> None:
     """Tells what the values of a checkpoint were fitted to and this run has otherwise, if there is any."""
     if other:
         logger.warning(
@@ -88,7 +88,7 @@ def warn_of(path: str, other: List[str]) -> None:
         )
 
 
-def load_saved(method: Any, path: Optional[str], cfg: Any, words: Optional[WordEmbeddings] = None) -> None:
+def load_saved(method: Any, path: str | None, cfg: Any, words: WordEmbeddings | None = None) -> None:
     """Takes all of a method's values from the checkpoint of another task, where it may have been joined with others.
 
     Values of other options that have the same shapes, or of another backbone of the same width, are a start all the
@@ -105,7 +105,7 @@ def load_saved(method: Any, path: Optional[str], cfg: Any, words: Optional[WordE
     options, tensors = read_checkpoint(path, "--prompt-init-from")
     check_same_kind(method, path, options)
     own = method.state_dict()
-    nearest: List[str] = []
+    nearest: list[str] = []
     for state in saved_methods(tensors):
         if not method.training_only:  # a folded prompt needs nothing of what made it
             state = {name: value for name, value in state.items() if not name.startswith("reparameterization.")}

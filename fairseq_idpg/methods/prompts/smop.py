@@ -13,7 +13,7 @@ Differs from the paper in:
 
 import math
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -114,8 +114,8 @@ class SMoP(PromptMethod):
         shares = torch.zeros_like(p).scatter(1, p.topk(self.chosen, dim=1).indices, 1 / self.chosen).mean(0)
         return self.prompts * (shares * p.mean(0)).sum()
 
-    def begin_pass(self, representation: Optional[Tensor]) -> PromptAt:
-        chosen: List[Tensor] = []  # of the whole pass
+    def begin_pass(self, representation: Tensor | None) -> PromptAt:
+        chosen: list[Tensor] = []  # of the whole pass
         tables = self.table.unbind()  # not indexing: its gradient is one stack instead of N tensors of the whole size
 
         def prompt_at(place: int, states: Any) -> Tensor:
@@ -130,7 +130,7 @@ class SMoP(PromptMethod):
 
         return prompt_at
 
-    def without_effect(self, cfg: Any) -> Dict[str, str]:
+    def without_effect(self, cfg: Any) -> dict[str, str]:
         found = super().without_effect(cfg)
         if self.chosen == self.prompts:
             found["smop_balance"] = "where every prompt is chosen it is the same number for all: choose fewer"

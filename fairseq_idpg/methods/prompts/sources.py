@@ -5,7 +5,7 @@ A source is a task prompt, the same rows for every input: of ``prompt-tuning``, 
 """
 
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,13 +31,13 @@ class SourceConfig(PromptConfig):
     )
 
 
-def source_paths(text: Optional[str]) -> List[str]:
+def source_paths(text: str | None) -> list[str]:
     """``A.pt,B.pt`` -> its paths."""
     return [part.strip() for part in (text or "").split(",") if part.strip()]
 
 
 def read_sources(
-    method: PromptMethod, cfg: Any, words: WordEmbeddings, paths: List[str], flag: str = "--source-prompts"
+    method: PromptMethod, cfg: Any, words: WordEmbeddings, paths: list[str], flag: str = "--source-prompts"
 ) -> Tensor:
     """n x places x rows x d, the prompts of n checkpoints.
 
@@ -68,7 +68,7 @@ def _read_source(method: PromptMethod, cfg: Any, words: WordEmbeddings, path: st
     return rows.float()
 
 
-def _task_prompt(tensors: Dict[str, Tensor], what: str) -> Tensor:
+def _task_prompt(tensors: dict[str, Tensor], what: str) -> Tensor:
     """places x rows x d: the table of the one method in a checkpoint that is a task prompt."""
     for state in saved_methods(tensors):
         names = {name for name in state if not name.startswith("reparameterization.")}
@@ -80,14 +80,14 @@ def _task_prompt(tensors: Dict[str, Tensor], what: str) -> Tensor:
     )
 
 
-def _places(layers: str, cfg: Any) -> Optional[Tuple[int, ...]]:
+def _places(layers: str, cfg: Any) -> tuple[int, ...] | None:
     try:
         return parse_places(layers, cfg.encoder_layers, needs_input=False)
     except InputError:
         return None
 
 
-def _check_backbone(options: Dict[str, Any], tensors: Dict[str, Tensor], words: WordEmbeddings, what: str) -> None:
+def _check_backbone(options: dict[str, Any], tensors: dict[str, Tensor], words: WordEmbeddings, what: str) -> None:
     """The rows mean something to the weights that they were trained with."""
     if tensors.get(FINGERPRINT) is None:
         raise InputError(f"{what} does not say which backbone it was trained on: give a checkpoint of this version")

@@ -14,8 +14,9 @@ Differs from the paper in: the cosines that weight an average must be positive; 
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Optional
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -43,7 +44,7 @@ def mean_cosine(one: Tensor, other: Tensor) -> Tensor:
     return F.cosine_similarity(one.flatten(0, -2).mean(0), other.flatten(0, -2).mean(0), dim=0)
 
 
-SIMILARITIES: Dict[str, Callable[[Tensor, Tensor], Tensor]] = {"tokens": token_cosine, "mean": mean_cosine}
+SIMILARITIES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"tokens": token_cosine, "mean": mean_cosine}
 Similarity: Any = ChoiceEnum(list(SIMILARITIES))
 CHOOSING = ("spot_target", "spot_embeddings", "spot_similarity", "spot_average")  # options for several sources
 
@@ -84,7 +85,7 @@ class SPoT(TaskPrompts):
 
     config = SPoTConfig
 
-    def make_network(self, cfg: Any, out: int) -> Optional[nn.Module]:
+    def make_network(self, cfg: Any, out: int) -> nn.Module | None:
         return None
 
     @torch.no_grad()
@@ -138,7 +139,7 @@ class SPoT(TaskPrompts):
         similarity = SIMILARITIES[str(cfg.spot_similarity)]
         return torch.stack([similarity(source, target) for source in sources])
 
-    def without_effect(self, cfg: Any) -> Dict[str, str]:
+    def without_effect(self, cfg: Any) -> dict[str, str]:
         found = super().without_effect(cfg)
         if str(cfg.prompt_init) == "saved":
             taken = "--prompt-init saved takes a prompt as it is: leave it out"

@@ -1,8 +1,9 @@
 """Prompts that are made from all states of a sequence: what LPT and ID-SPAM have in common."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any
 
 import torch
 from fairseq.dataclass import ChoiceEnum
@@ -16,7 +17,7 @@ from ..options import Filled, TrueFalse, check_rate, check_sizes, option
 from .base import GeneratorConfig, PromptAt, PromptMethod, words_of
 
 # what a generator reads in the pass, from the states below its place
-IN_PASS: Dict[str, Callable[[Any], States]] = {
+IN_PASS: dict[str, Callable[[Any], States]] = {
     "states": lambda states: states,
     "words": words_of,
     "embeddings": lambda states: states.origin.embedded(),
@@ -82,7 +83,7 @@ class StatePrompts(PromptMethod):
         sharing, places = str(cfg.generator_sharing), len(self.places)
         generators = [self.make_generator(cfg, geometry.width) for _ in range(places if sharing == "L" else 1)]
         self.generators: Any = nn.ModuleList(generators)
-        self.bias: Optional[nn.Parameter] = None
+        self.bias: nn.Parameter | None = None
         if str(cfg.generator_bias) == "true":
             count = 1 if sharing == "S" else places
             self.bias = nn.Parameter(torch.empty(count, generators[0].bias_rows, geometry.width))
@@ -97,10 +98,10 @@ class StatePrompts(PromptMethod):
         """G as the options say, for ``self.rows`` rows."""
 
     @property
-    def initial_rows(self) -> Optional[nn.Parameter]:
+    def initial_rows(self) -> nn.Parameter | None:
         return self.bias if self.bias is not None and self.bias.size(1) == self.rows else None
 
-    def prompt_parameters(self) -> List[nn.Parameter]:
+    def prompt_parameters(self) -> list[nn.Parameter]:
         return [] if self.bias is None else [self.bias]
 
     def begin_pass(self, representation: Any) -> PromptAt:
@@ -119,7 +120,7 @@ class StatePrompts(PromptMethod):
 
         return prompt_at
 
-    def without_effect(self, cfg: StatePromptConfig) -> Dict[str, str]:
+    def without_effect(self, cfg: StatePromptConfig) -> dict[str, str]:
         found = super().without_effect(cfg)
         sharing, reads = str(cfg.generator_sharing), str(cfg.generator_input)
         if len(self.places) == 1:

@@ -16,7 +16,7 @@ Differs from the papers in:
 """
 
 from dataclasses import dataclass
-from typing import Any, List, Optional
+from typing import Any
 
 import torch
 from fairseq.dataclass import ChoiceEnum
@@ -74,7 +74,7 @@ class TaskPrompts(PromptMethod):
         self.register_buffer("table", table)
         self.training_only = ("reparameterization.",)
 
-    def make_network(self, cfg: Any, out: int) -> Optional[nn.Module]:
+    def make_network(self, cfg: Any, out: int) -> nn.Module | None:
         """What makes the table while it is trained, ``out`` numbers for each of the t rows; None: it is a parameter.
 
         Raises:
@@ -106,7 +106,7 @@ class TaskPrompts(PromptMethod):
     def initial_rows(self) -> nn.Parameter:
         return self.table
 
-    def prompt_parameters(self) -> List[nn.Parameter]:
+    def prompt_parameters(self) -> list[nn.Parameter]:
         return [] if self.training_only else [self.table]
 
     def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
@@ -121,7 +121,7 @@ class TaskPrompts(PromptMethod):
             )
         super().set_initial_values(cfg, words)
 
-    def begin_pass(self, representation: Optional[Tensor]) -> PromptAt:
+    def begin_pass(self, representation: Tensor | None) -> PromptAt:
         table: Tensor = self.table
         if self.reparameterization is not None and self.training:
             if self.folded:

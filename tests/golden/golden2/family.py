@@ -6,10 +6,11 @@ A builder file in this folder holds ``FAMILIES``, a tuple of ``Family``; it is f
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 from torch import Tensor
 

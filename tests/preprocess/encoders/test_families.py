@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import random
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
-from typing import Callable
 
 import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers

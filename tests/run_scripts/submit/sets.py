@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Sequence
 
 from tests.folders import words_dictionary, write_indexed
 from tests.helpers import WORDS

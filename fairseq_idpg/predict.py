@@ -25,8 +25,8 @@ from preprocess.flags import flag_name, named_path
 from preprocess.writing import check_output, check_replaces_nothing, open_output, write_output
 
 from .errors import InputError, logged_command
+from .inference.cli_options import add_model_options, add_reading_options, open_model
 from .inference.folder import load_on_folder, predict_split, questions_of
-from .inference.opening import add_model_options, add_reading_options, open_model
 from .inference.reading import JSON_FORM, STANDARD_INPUT, TextFile
 from .inference.sharing import name_and_path
 from .inference.writing import FORMATS, Writer, standard_output

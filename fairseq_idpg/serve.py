@@ -24,7 +24,7 @@ from preprocess.errors import shown
 from preprocess.flags import flag_name
 
 from .errors import InputError, logged_command
-from .inference.opening import add_model_options, add_reading_options, open_model
+from .inference.cli_options import add_model_options, add_reading_options, open_model
 
 LEAST = {"port": 0, "batch_size": 1, "window": 0, "max_texts": 1, "max_bytes": 1, "max_queue": 1}
 LARGEST_PORT, LONGEST_WINDOW = 65535, 60_000

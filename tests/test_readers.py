@@ -44,7 +44,7 @@ from fairseq_idpg.inference.folder import load_on_folder, predict_split
 from fairseq_idpg.representations.cache import RepresentationCache
 from fairseq_idpg.representations.states import StateCache
 from fairseq_idpg.representations.word_vectors import load_vectors, vectors_width
-from fairseq_idpg.saving import known_files
+from fairseq_idpg.saving import fingerprints
 from fairseq_idpg.saving.checksum import with_progress_checksums
 from fairseq_idpg.saving.reading import load_state
 from fairseq_idpg.saving.tensors import FINGERPRINT
@@ -200,8 +200,8 @@ def states(folder: Path) -> Any:
 def note(folder: Path) -> Any:
     """The backbone's fingerprint, as the user's cache has it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(known_files.VARIABLE, str(folder))
-        patch.setattr(known_files, "SETTLED", 0)
+        patch.setenv(fingerprints.VARIABLE, str(folder))
+        patch.setattr(fingerprints, "SETTLED", 0)
         return read_backbone(str(home() / "backbone" / "model.pt")).fingerprint()
 
 

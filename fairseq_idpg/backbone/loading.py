@@ -16,7 +16,7 @@ from preprocess.flags import flag_name
 
 from ..saving.checksum import tensors_digest
 from ..saving.configuration import check_is_roberta, typed
-from ..saving.known_files import KnownFile, recall
+from ..saving.fingerprints import KnownFile, recall
 from ..saving.reading import read_file
 from ..saving.tensors import ENCODER, LM_HEAD, OBJECTS, STACK, TIED, VERSION, is_ours, room
 from ..saving.torch_files import is_archive

@@ -29,8 +29,8 @@ from ..divergence import clip_grad_norm
 from ..optim.choices import check_first_rate, check_optimizer_overrides
 from ..optim.plateau import go_on, load_plateau, state_of_plateau
 from ..optim.without_compiler import import_no_compiler
+from ..saving.atomic_write import copy_whole, leftovers, save_whole
 from ..saving.reading import holds_ours, load_state
-from ..saving.whole_files import copy_whole, leftovers, save_whole
 from .kept_options import KeptOptions
 from .lock import hold
 from .overrides import parse_overrides

@@ -8,9 +8,10 @@ from operator import itemgetter
 
 from preprocess.tasks import TASKS
 
-from .alike import CHOSEN, FINGERPRINTS, LENGTH, TESTED, versions_of_data
+from .comparable import CHOSEN, FINGERPRINTS, LENGTH, TESTED, versions_of_data
 from .phrases import distinct, of_rows, places_of, rows_by_place
 from .rates import rates_notes, rates_tried
+from .record_schema import PROMPT
 from .runs import (
     NOT_RECORDED,
     Run,
@@ -27,7 +28,6 @@ from .runs import (
 )
 from .scope import Scope
 from .scores import RowScores, rows_of
-from .valid import PROMPT
 
 MEAN_OF = {
     "acc_and_f1": "mean of accuracy and F1",

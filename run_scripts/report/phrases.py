@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
+from .record_schema import PROMPT
 from .runs import Run, grouped
-from .valid import PROMPT
 
 
 def places_of(run: Run, runs: Collection[Run]) -> str:

@@ -14,7 +14,7 @@ from preprocess.tasks import TASKS
 
 from ..run.experiment import ARROW
 from ..run.records import LOG, REASONS, read_records, results_file, run_folder
-from .valid import Run, backbone_of, refuse_damage
+from .record_schema import Run, backbone_of, refuse_damage
 
 AnyRun = TypeVar("AnyRun")
 Shared = TypeVar("Shared", bound=Hashable)  # by the runs of a group

@@ -12,7 +12,7 @@ from preprocess.errors import InputError, did_you_mean
 from preprocess.flags import flag_name
 
 from ..run.experiment import SELECTIONS
-from .alike import check_alike, still_failed
+from .comparable import check_alike, still_failed
 from .paper import PAPER_ARCH, paper
 from .runs import (
     PAIRS,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import mean, stdev
 from typing import Any
 
-from .alike import is_variant
+from .comparable import is_variant
 from .runs import Run, grouped, is_hopeless
 
 DIGITS = 6  # of a mean: what floats add behind them must not tell equal dev scores apart

@@ -11,7 +11,7 @@ from preprocess.errors import InputError
 
 from ..run.metrics import ACC_AND_MACRO_F1, MACRO_F1
 from ..run.transfer import arrow
-from .alike import TESTED, refuse_mixture
+from .comparable import TESTED, refuse_mixture
 from .notes import (
     data_note,
     failures,

@@ -8,7 +8,7 @@ import pytest
 
 from run_scripts.publish import KEPT, main
 from run_scripts.report.__main__ import main as report
-from run_scripts.report.valid import NEEDED, VALUE_KINDS
+from run_scripts.report.record_schema import NEEDED, VALUE_KINDS
 from run_scripts.run.records import read_records
 from tests.folders import write_folder
 

@@ -8,8 +8,8 @@ from typing import Any
 from preprocess.errors import InputError
 from preprocess.flags import flag_name
 
+from .record_schema import PROMPT
 from .runs import Results, Run, asked_options, cell_label, grouped
-from .valid import PROMPT
 
 # options that differ between runs with the same result
 PLACES = ("data", "save_dir", "representation_cache", "state_cache")

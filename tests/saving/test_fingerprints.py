@@ -12,8 +12,8 @@ import torch
 from fairseq_idpg.backbone import loading
 from fairseq_idpg.backbone.loading import read_backbone
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.saving import known_files, reading, torch_files
-from fairseq_idpg.saving.known_files import look, note_of, notes_folder, read_note, recall
+from fairseq_idpg.saving import fingerprints, reading, torch_files
+from fairseq_idpg.saving.fingerprints import look, note_of, notes_folder, read_note, recall
 from fairseq_idpg.saving.tensors import LM_HEAD, STACK
 from tests.folders import write_backbone
 from tests.helpers import ends_soon, put_no_file
@@ -23,7 +23,7 @@ from tests.helpers import ends_soon, put_no_file
 def notes(tmp_path, monkeypatch):
     """The folder of notes, in which files are old enough at once."""
     monkeypatch.setenv("FAIRSEQ_IDPG_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(known_files, "SETTLED", 0)
+    monkeypatch.setattr(fingerprints, "SETTLED", 0)
     return tmp_path / "cache" / "backbones"
 
 
@@ -157,7 +157,7 @@ def test_a_note_that_is_no_file_is_none(notes, backbone, kind):
 
 def test_nothing_is_noted_of_a_file_that_was_just_written(notes, backbone, monkeypatch):
     """Written to once more, it could have the same times."""
-    monkeypatch.setattr(known_files, "SETTLED", 3600)
+    monkeypatch.setattr(fingerprints, "SETTLED", 3600)
     read_backbone(str(backbone)).fingerprint()
     assert not notes.exists()
 
@@ -187,7 +187,7 @@ def test_a_damaged_note_is_none(notes, backbone, garbage, work):
 def test_a_folder_that_cannot_be_written_to_is_done_without(monkeypatch, tmp_path, backbone):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("FAIRSEQ_IDPG_CACHE", str(tmp_path / "file"))
-    monkeypatch.setattr(known_files, "SETTLED", 0)
+    monkeypatch.setattr(fingerprints, "SETTLED", 0)
     first = read_backbone(str(backbone)).fingerprint()
     assert read_backbone(str(backbone)).fingerprint() == first
 
@@ -195,7 +195,7 @@ def test_a_folder_that_cannot_be_written_to_is_done_without(monkeypatch, tmp_pat
 def test_the_switch(monkeypatch, tmp_path, backbone, work):
     monkeypatch.setenv("FAIRSEQ_IDPG_CACHE", "off")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(known_files, "SETTLED", 0)
+    monkeypatch.setattr(fingerprints, "SETTLED", 0)
     for _ in range(2):
         work.clear()
         read_backbone(str(backbone)).fingerprint()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preprocess.errors import InputError
-from run_scripts.report.alike import check_alike, still_failed
+from run_scripts.report.comparable import check_alike, still_failed
 from run_scripts.report.runs import Results
 
 from . import made

@@ -20,37 +20,94 @@ import argparse
 import json
 import sys
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
 
-from scaling_plot import LOOKS, QUANTITIES, check_plot, draw
-from scaling_report import AXES, table
-from step_cases import Case, chosen
-from step_measure import check_device, check_folder, check_names, measure, write_json
-from step_report import Figures, libraries
-from step_settings import NUMBERS, Settings, add_device, add_numbers, changed, positive
+from settings import (
+    NUMBERS,
+    Settings,
+    add_device,
+    add_numbers,
+    changed,
+    check_device,
+    check_folder,
+    positive,
+    write_json,
+)
+from step_cases import chosen
+from step_time import Figures, libraries, measure
 
 from preprocess.errors import InputError, command_line
+from preprocess.writing import new_file
 
 BASE = Settings(layers=12, batch=8, steps=2, prompt_length=5)
+FORMATS = (".png", ".svg", ".pdf")
+PANEL = (4.6, 3.3)  # inches
+LEGEND = 1.4  # inches, with the title
+NARROWEST = 8.0  # inches that the title takes
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What to measure: the ``cases`` at ``base``, and along each axis at the values listed for it."""
+class Axis:
+    """
+    Attributes:
+        setting: the number that is changed.
+        label: what it is, with its unit.
+        values: the ones to measure unless others are given.
+    """
 
-    base: Settings
-    cases: list[Case]
-    axes: dict[str, list[int]]
+    setting: str
+    label: str
+    values: tuple[int, ...]
 
-    def settings(self, axis: str, value: int) -> Settings:
-        return changed(self.base, **{axis: value})
 
-    def __len__(self) -> int:
-        """Points, each once."""
-        return len({self.settings(axis, value) for axis, values in self.axes.items() for value in values})
+AXES: dict[str, Axis] = {
+    "prompt-length": Axis("prompt_length", "prompt length (rows)", (1, 5, 20, 50)),
+    "layers": Axis("layers", "depth (layers)", (4, 8, 12, 24)),
+    "batch": Axis("batch", "batch size (sentences)", (2, 4, 8, 16)),
+    "length": Axis("length", "mean sentence length (tokens)", (10, 20, 40, 80)),
+}
+LABELS = {axis.setting: axis.label for axis in AXES.values()}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a case is drawn; colours of Okabe and Ito, told apart with any colour vision, and by marks alone."""
+
+    label: str
+    colour: str
+    marker: str
+    line: str = "-"
+
+
+LOOKS: dict[str, Look] = {
+    "fine-tuning": Look("fine-tuning (all weights)", "#D55E00", "D"),
+    "m-idpg-phm": Look("M-IDPG-PHM", "#0072B2", "o"),
+    "m-idpg-phm-cached": Look("M-IDPG-PHM, M(x) cached", "#56B4E9", "o", "--"),
+    "prompt-tuning": Look("prompt tuning", "#009E73", "s"),
+    "p-tuning-v2": Look("P-tuning v2, rows added", "#E69F00", "^"),
+    "p-tuning-v2-kv": Look("P-tuning v2, keys and values", "#CC79A7", "v", "--"),
+    "floor": Look("floor: frozen RoBERTa, gradient to its input", "#000000", "x", ":"),
+}
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A figure of each case: its name, the label of its axis, the title of the drawing, the figure of each round."""
+
+    figure: str
+    label: str
+    title: str
+    rounds: str | None = None
+
+
+QUANTITIES: dict[str, Quantity] = {
+    "time": Quantity("median_s", "seconds per step", "Time of a training step", "rounds_s"),
+    "memory": Quantity("peak_mib", "peak memory (MiB)", "Peak memory of training"),
+}
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -69,103 +126,142 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def parse_axes(given: list[str]) -> dict[str, list[int]]:
-    """``layers=6,12`` or ``layers``, with its default values -> {setting: its values in rising order}.
+    """Turn ``layers=6,12``, or ``layers`` with its default values, into {setting: its values in rising order}.
 
     Raises:
-        InputError: an unknown axis, or values that are no numbers.
+        InputError: an unknown axis, or values that are not positive whole numbers.
     """
     found = {}
     for text in given:
         name, _, values = text.partition("=")
-        if name not in AXES:
-            raise InputError(f"--axes {text} is unknown: choose from {', '.join(AXES)}")
-        try:
-            numbers = {int(value) for value in values.split(",")} if values else set(AXES[name].values)
-        except ValueError:
-            raise InputError(f"--axes {text}: give whole numbers, such as {name}=2,4") from None
-        if min(numbers) < 1:
-            raise InputError(f"--axes {text}: {min(numbers)} is too small: give 1 or more")
-        found[AXES[name].setting] = sorted(numbers)
+        if name not in AXES or not all(value.isdecimal() and int(value) for value in values.split(",") if values):
+            raise InputError(f"--axes {text} is unknown: give {', '.join(AXES)}, or numbers, such as layers=2,4")
+        found[AXES[name].setting] = sorted({int(value) for value in values.split(",")} if values else AXES[name].values)
     return found
 
 
-def check(args: argparse.Namespace) -> Plan:
-    """What to measure.
+def check_plot(path: Path | None) -> None:
+    """Raise InputError for a drawing that could not be made or written."""
+    if path is None:
+        return
+    if path.suffix not in FORMATS:
+        raise InputError(f"--plot {path}: name a file that ends in {', '.join(FORMATS)}")
+    check_folder("--plot", path)
+    if find_spec("matplotlib") is None:
+        raise InputError("--plot needs matplotlib: pip install matplotlib, or leave it out")
 
-    Raises:
-        InputError: what cannot be measured, drawn or written.
+
+def measure_axes(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
+    """Measure the cases at every value of each axis, and print an axis when it is done.
+
+    Returns:
+        What ``--json`` saves, {"base", "rounds", "axes": {axis: [{"value", "cases": figures}, ...]}}, and the cases
+        that failed somewhere.
     """
     positive(args, "rounds")
-    cases = args.cases or list(LOOKS)
-    check_names(cases, list(LOOKS))
     check_device(args.device)
-    base = changed(BASE, device=args.device, dtype=args.dtype, **positive(args, *NUMBERS))
-    plan = Plan(base, chosen(cases), parse_axes(args.axes or list(AXES)))
-    len(plan)  # refuses values that make no model
     check_folder("--json", args.json)
-    return plan
+    base = changed(BASE, device=args.device, dtype=args.dtype, **positive(args, *NUMBERS))
+    cases, axes = chosen(args.cases or list(LOOKS)), parse_axes(args.axes or list(AXES))
+    # all points before the first is measured: values that make no model are refused at once
+    points = {axis: {value: changed(base, **{axis: value}) for value in values} for axis, values in axes.items()}
+    count = len({settings for values in points.values() for settings in values.values()})
+    print(f"base: {base}; {base.steps} batches in each of {args.rounds} rounds")
 
-
-def measure_axes(plan: Plan, rounds: int) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
-    """({axis: [{"value", "cases": figures}, ...]}, cases that failed somewhere); prints each axis when it is done."""
-    known: dict[Settings, Figures] = {}
+    known: dict[Settings, Figures] = {}  # a point that several axes share is measured once
     found: dict[str, list[dict[str, Any]]] = {}
     failures: list[str] = []
-    for axis, values in plan.axes.items():
+    for axis, values in points.items():
         found[axis] = []
-        for value in values:
-            settings = plan.settings(axis, value)
+        for value, settings in values.items():
             if settings not in known:
-                label = f"point {len(known) + 1} of {len(plan)}, "
-                known[settings], failed = measure(plan.cases, settings, rounds, label)
+                label = f"point {len(known) + 1} of {count}, "
+                known[settings], failed = measure(cases, settings, args.rounds, label)
                 failures += [name for name in failed if name not in failures]
             found[axis].append({"value": value, "cases": known[settings]})
         print("\n".join(["", *table(axis, found[axis])]), flush=True)
-    return found, failures
+    print(f"\n{libraries(known[next(iter(known))])}")
+    return {"base": asdict(base), "rounds": args.rounds, "axes": found}, failures
 
 
-def read(path: Path) -> dict[str, Any]:
-    """What ``--json`` saved.
-
-    Raises:
-        InputError: a file that is none.
-    """
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        Settings(**found["base"])
-        tables = [table(axis, points) for axis, points in found["axes"].items()]
-    except OSError as error:
-        raise InputError(f"--read {path}: {error.strerror}") from None
-    except (ValueError, LookupError, TypeError, AttributeError):
-        raise InputError(f"--read {path} is no file that --json wrote: give one") from None
-    print("\n".join(line for lines in tables for line in [*lines, ""]))
-    return found
+def table(axis: str, points: list[dict[str, Any]]) -> list[str]:
+    """Return lines of seconds per step and peak MiB of each case (rows) at each value (columns)."""
+    values = "".join(f"{point['value']:10}" for point in points)
+    cases = list(points[0]["cases"])
+    lines: list[str] = []
+    for head, figure, form in (("s/step", "median_s", "10.4f"), ("peak MiB", "peak_mib", "10,.0f")):
+        lines.append(f"{LABELS[axis] if not lines else '':30}{values}")
+        for name in cases:
+            found = [point["cases"][name].get(figure) for point in points]
+            cells = "".join(f"{'fails':>10}" if value is None else format(value, form) for value in found)
+            lines.append(f"{head if name == cases[0] else '':10}{name:20}{cells}")
+    return lines
 
 
-def run(args: argparse.Namespace) -> list[str]:
-    """Measures or reads, saves and draws; the cases that failed."""
-    if args.read and args.json:
-        raise InputError("--read and --json exclude each other: leave one of them out")
-    check_plot(args.plot)
-    failed: list[str] = []
-    if args.read:
-        saved = read(args.read)
-    else:
-        plan = check(args)
-        print(f"base: {plan.base}; {plan.base.steps} batches in each of {args.rounds} rounds")
-        axes, failed = measure_axes(plan, args.rounds)
-        saved = {"base": asdict(plan.base), "rounds": args.rounds, "axes": axes}
-        print(f"\n{libraries(axes[next(iter(axes))][0]['cases'])}")
-    if args.json:
-        write_json(args.json, saved)
-    if args.plot:
-        draw(saved, args.quantity, args.plot)
-    return failed
+def draw(saved: dict[str, Any], quantity: str, path: Path) -> None:
+    """Writes the figure of what scaling.py ``saved``, complete or not at all."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure  # without pyplot: no window, no global state; .png is drawn by Agg
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    shown, axes = QUANTITIES[quantity], saved["axes"]
+    columns = min(2, len(axes))
+    rows = -(-len(axes) // columns)
+    layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1)
+    figure = Figure((max(PANEL[0] * columns, NARROWEST), PANEL[1] * rows + LEGEND), layout=layout)
+    panels = figure.subplots(rows, columns, squeeze=False).flatten()
+    for panel, (axis, points) in zip(panels, axes.items()):
+        draw_panel(panel, axis, points, shown, saved["base"][axis])
+    for panel in panels[len(axes) :]:
+        panel.remove()
+    bars = "; bars: fastest to slowest round" if shown.rounds else ""
+    figure.suptitle(f"{shown.title}\nbase (grey): {Settings(**saved['base'])}{bars}", fontsize=9)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize="small")
+    with rc_context({"svg.fonttype": "none"}), new_file(path) as work:  # letters, not their outlines
+        figure.savefig(work, dpi=150)
+
+
+def draw_panel(panel: Any, axis: str, points: list[dict[str, Any]], shown: Quantity, base: int) -> None:
+    """One axis: lines through the measured values, with a bar from the lowest to the highest round."""
+    panel.axvline(base, color="0.85", linewidth=4, zorder=0)
+    for case in points[0]["cases"]:
+        look = LOOKS.get(case, Look(case, "0.5", "."))
+        measured = [
+            (point["value"], point["cases"][case]) for point in points if shown.figure in point["cases"].get(case, {})
+        ]
+        if not measured:
+            continue
+        xs = [value for value, _ in measured]
+        ys = [found[shown.figure] for _, found in measured]
+        style = {"color": look.colour, "marker": look.marker, "linestyle": look.line, "markersize": 5, "linewidth": 1.5}
+        panel.plot(xs, ys, label=look.label, **style)
+        if shown.rounds:
+            rounds = [found[shown.rounds] for _, found in measured]
+            panel.vlines(xs, [min(r) for r in rounds], [max(r) for r in rounds], color=look.colour, linewidth=1)
+    panel.set_xlabel(LABELS[axis])
+    panel.set_ylabel(shown.label)
+    panel.set_xticks([point["value"] for point in points])
+    panel.set_xlim(left=0)
+    panel.set_ylim(bottom=0)
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.grid(axis="y", color="0.9")
+    panel.set_axisbelow(True)
 
 
 @command_line("error", "nothing is kept")
 def main() -> None:
-    failed = run(parse(sys.argv[1:]))
+    args, failed = parse(sys.argv[1:]), []
+    check_plot(args.plot)
+    if args.read:
+        saved = json.loads(args.read.read_text(encoding="utf-8"))
+        print("\n".join(line for axis, points in saved["axes"].items() for line in [*table(axis, points), ""]))
+    else:
+        saved, failed = measure_axes(args)
+    if args.json:
+        write_json(args.json, saved)
+    if args.plot:
+        draw(saved, args.quantity, args.plot)
     if failed:
         sys.exit(f"error: {', '.join(failed)} failed, see above")
 

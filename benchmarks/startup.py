@@ -1,4 +1,4 @@
-"""Seconds and memory of what a training, a sweep's run and a prediction begin and end with, now and as it was before.
+"""Seconds and memory of what a training, a sweep's run and a prediction begin and end with.
 
     python benchmarks/startup.py [--size roberta-large] [--clock cpu] [--rounds 3] [--json FILE]
 
@@ -6,11 +6,9 @@ On a random RoBERTa, whole processes, which take turns:
 
 train   fairseq-train with one update of 2 pairs of sentences, and a checkpoint; no validation
 sweep   python -m run_scripts.sweep with one run of one update: check, training, prediction, each of 2 pairs
-load    what a trained checkpoint takes to become a model: imports come before, and the same in both
+load    what a trained checkpoint takes to become a model, without the imports
 
-"before": every weight of the backbone is drawn three times and then copied, the file is read whole in each process, its
-CRC-32 and SHA-256 computed anew, and garbage is looked for among all objects at the end. "first": as it is, of a file
-that nobody has looked at. "now": as it is, later.
+"first" uses a backbone's file for the first time, "later" again: its fingerprint is known by then.
 --clock cpu counts the seconds that the processes computed, all of them together: what to compare on a machine that
 others use as well. Memory is the peak of the largest process, with the part of the file that it has read, which
 processes share.
@@ -21,37 +19,84 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
 
-from startup_files import size_options, write_backbone, write_folder, write_sweep
-from step_measure import check_folder, write_json
-from step_settings import SIZES, Settings, positive
+import torch
+from fairseq.data import Dictionary, indexed_dataset
+from fairseq.models.roberta.model import RobertaEncoder, RobertaModel, base_architecture
+from settings import POSITIONS, ROOT, SIZES, Settings, check_folder, positive, write_json
+from step_models import SPECIALS, VOCAB, word_dictionary
 
 from preprocess.errors import InputError, command_line
+from preprocess.tasks import TASKS
 
-ROOT = Path(__file__).resolve().parents[1]
-OLD = ROOT / "benchmarks" / "startup_old"
-WAYS = ("before", "first", "now")
+WAYS = ("first", "later")
 CASES = ("train", "sweep", "load")
 SETTLED = 2.5  # seconds after which what was found out of a new file is noted
+SENTENCES, LENGTH = {"train": 6, "valid": 2}, 12
 LOAD = """
 import json, sys, time
 from resource import RUSAGE_SELF, getrusage
 from fairseq_idpg.inference.folder import load_on_folder
-wall, cpu, peak = time.perf_counter(), time.process_time(), getrusage(RUSAGE_SELF).ru_maxrss
+wall, cpu = time.perf_counter(), time.process_time()
 load_on_folder(sys.argv[1], sys.argv[2], True)
 seconds = time.perf_counter() - wall, time.process_time() - cpu
 print(json.dumps([*seconds, getrusage(RUSAGE_SELF).ru_maxrss]))
 """
+SWEEP = """backbone: {backbone}
+arch: roberta_idpg
+data: {{RTE: {data}}}
+tasks: [RTE]
+rows: [{method}]
+lrs: [0.001]
+seeds: [1]
+dev_examples: 2
+batch_size: 2
+max_update: 1
+options: {{cpu: true, {options}}}
+"""
+
+
+def write_backbone(path: Path, sizes: dict[str, int]) -> None:
+    args = argparse.Namespace(
+        arch="roberta", max_positions=POSITIONS, **{name.replace("-", "_"): value for name, value in sizes.items()}
+    )
+    base_architecture(args)
+    model = RobertaModel(args, RobertaEncoder(args, word_dictionary()))
+    path.parent.mkdir(parents=True)
+    torch.save({"args": args, "model": model.state_dict()}, path)
+
+
+def write_rows(prefix: Path, rows: list[list[int]]) -> None:
+    prefix.parent.mkdir(parents=True, exist_ok=True)
+    builder = indexed_dataset.make_builder(f"{prefix}.bin", impl="mmap", vocab_size=VOCAB)
+    for row in rows:
+        builder.add_item(torch.tensor(row, dtype=torch.int32))
+    builder.finalize(f"{prefix}.idx")
+
+
+def write_pairs(folder: Path) -> None:
+    """Write pairs of random sentences, as fairseq-preprocess does."""
+    draw, words, labels = random.Random(0), word_dictionary(mask=False), Dictionary()
+    for name in TASKS["RTE"].labels:
+        labels.add_symbol(name)
+    for split, count in SENTENCES.items():
+        for part in ("input0", "input1"):
+            rows = [[draw.randrange(SPECIALS, VOCAB - 1) for _ in range(LENGTH)] + [2] for _ in range(count)]
+            write_rows(folder / part / split, rows)
+            words.save(str(folder / part / "dict.txt"))
+        write_rows(folder / "label" / split, [[SPECIALS + number % 2, 2] for number in range(count)])
+    labels.save(str(folder / "label" / "dict.txt"))
 
 
 class World:
@@ -61,24 +106,20 @@ class World:
         self.folder, self.settings, self.method = folder, settings, method
         self.backbone, self.data = folder / "backbone" / "model.pt", folder / "RTE-bin"
         self.results, self.run = folder / "results", folder / "run"
-        write_backbone(self.backbone, settings)
-        write_folder(self.data)
-        write_sweep(folder / "sweep.yaml", self.backbone, self.data, method, settings)
+        write_backbone(self.backbone, settings.encoder_options)
+        write_pairs(self.data)
+        options = ", ".join(f"{name}: {value}" for name, value in settings.encoder_options.items())
+        sweep = SWEEP.format(backbone=self.backbone, data=self.data, method=method, options=options)
+        (folder / "sweep.yaml").write_text(sweep)
         time.sleep(SETTLED)
-
-    def environment(self, way: str) -> dict[str, str]:
-        paths = [str(OLD)] if way == "before" else []
-        path = os.pathsep.join([*paths, str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-        threads, cache = str(self.settings.threads), "off" if way == "before" else str(self.folder / "cache")
-        fixed = {"OMP_NUM_THREADS": threads, "OMP_WAIT_POLICY": "PASSIVE", "FAIRSEQ_IDPG_CACHE": cache}
-        return {**os.environ, **fixed, "PYTHONPATH": path}
 
     def train(self) -> list[str]:
         options = {
             **{"user-dir": ROOT / "fairseq_idpg", "task": "sentence_prediction_idpg", "arch": "roberta_idpg"},
             **{"criterion": "sentence_prediction", "optimizer": "adam", "lr": 0.001, "num-classes": 2, "seed": 1},
-            **{"init-token": 0, "separator-token": 2, "batch-size": 2, "max-update": 1, "max-positions": 512},
-            **{"backbone": self.backbone, "method": self.method, "save-dir": self.run, **size_options(self.settings)},
+            **{"init-token": 0, "separator-token": 2, "batch-size": 2, "max-update": 1, "max-positions": POSITIONS},
+            **{"backbone": self.backbone, "method": self.method, "save-dir": self.run},
+            **self.settings.encoder_options,
         }
         words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
         start = "from fairseq_cli.train import cli_main; cli_main()"
@@ -92,19 +133,21 @@ class World:
         return [sys.executable, "-c", LOAD, str(self.run / "checkpoint_last.pt"), str(self.data)]
 
     def measure(self, case: str, way: str) -> dict[str, float]:
-        """Seconds of both clocks, and MiB.
-
-        Raises:
-            InputError: the command failed.
-        """
+        """Return the seconds of both clocks, and MiB. Raises InputError where the command failed."""
         shutil.rmtree(self.results, ignore_errors=True)
         if case == "train":
             shutil.rmtree(self.run, ignore_errors=True)
         if way == "first":
             shutil.rmtree(self.folder / "cache", ignore_errors=True)
+        environment = {
+            **os.environ,
+            **{"OMP_NUM_THREADS": str(self.settings.threads), "OMP_WAIT_POLICY": "PASSIVE"},
+            **{"FAIRSEQ_IDPG_CACHE": str(self.folder / "cache")},
+            "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        }
         log, start = self.folder / "log", time.perf_counter()
         with open(log, "w") as file:
-            command, environment = getattr(self, case)(), self.environment(way)
+            command = getattr(self, case)()
             process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=file, stderr=subprocess.STDOUT)
             _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -118,16 +161,12 @@ class World:
 
 
 def table(figures: dict[str, dict[str, list[dict[str, float]]]], clock: str) -> list[str]:
-    """Medians of the rounds, and the medians of the rounds' ratios to "before"."""
-    lines = [f"{'':8}{'':8}{'s':>8}{'/ before':>10}{'peak MiB':>10}{'/ before':>10}"]
+    """Return a line for each case and way: medians of the rounds."""
+    lines = [f"{'':8}{'':8}{'s':>8}{'peak MiB':>10}"]
     for case, ways in figures.items():
         for way, rounds in ways.items():
-            cells = []
-            for name, digits in ((clock, 2), ("peak_mib", 0)):
-                value = statistics.median(found[name] for found in rounds)
-                ratio = statistics.median(a[name] / b[name] for a, b in zip(rounds, ways["before"]))
-                cells.append(f"{value:{8 if name == clock else 10},.{digits}f}{ratio:10.2f}")
-            lines.append(f"{case if way == WAYS[0] else '':8}{way:8}{''.join(cells)}")
+            seconds, peak = (median(found[name] for found in rounds) for name in (clock, "peak_mib"))
+            lines.append(f"{case if way == WAYS[0] else '':8}{way:8}{seconds:8.2f}{peak:10,.0f}")
     return lines
 
 
@@ -136,14 +175,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add = parser.add_argument
     add("--size", choices=SIZES, default="roberta-large", help="of the model (default roberta-large, 1.4 GB on disk)")
     add("--method", default="m-idpg-phm", help="default m-idpg-phm")
-    add(
-        "--cases",
-        nargs="+",
-        action="extend",
-        choices=CASES,
-        metavar="CASE",
-        help=f"of {', '.join(CASES)} (default all)",
-    )
+    add("--cases", nargs="+", action="extend", choices=CASES, metavar="CASE", help=f"of {', '.join(CASES)}")
     add("--clock", choices=("wall", "cpu"), default="wall", help="the wall's seconds, or those computed (default wall)")
     add("--rounds", type=int, default=1, metavar="N", help="default 1")
     add("--threads", type=int, default=1, metavar="N", help="of torch (default 1)")
@@ -164,7 +196,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=args.work) as folder:
         world = World(Path(folder), settings, args.method)
         if "train" not in cases and "load" in cases:
-            world.measure("train", "now")
+            world.measure("train", "later")
         for _ in range(args.rounds):
             for case in cases:
                 for way in WAYS:

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from settings import Settings
 from step_cases import Case
-from step_data import BOS, EOS, PAD, VOCAB
-from step_models import Built
-from step_settings import Settings
+from step_models import BOS, EOS, PAD, VOCAB, Built
 from torch import Tensor, nn
 
 MODULES = {  # of our LoRA's projections

@@ -6,8 +6,8 @@
 A step is forward, backward and Adam over what is trained, in float32 on the CPU, on a random RoBERTa of 24 layers and
 width 256 with dropout 0.1; batches of 16 sentences of about 40 tokens, the same for all cases. Every case is a process
 of its own (so its peak memory is its own); they take turns step by step, and while one runs, the others sleep. A case's
-figure is the mean over the batches of each one's median over the rounds; a target's is the median of the rounds'
-ratios. More than 14 cases are measured in several parts, each with prompt-tuning and floor, and a table of all follows.
+figure is the mean over the batches of each one's median over the rounds. More than 14 cases are measured in several
+parts, each with prompt-tuning and floor, and a table of all follows, whose ratios are medians of the rounds' ratios.
 The peers need bash benchmarks/setup_peers.sh once, or an environment that has them.
 
 "floor" is stock fairseq's RoBERTa, frozen, with a gradient to the word embeddings, on the rows that prompt tuning runs
@@ -21,7 +21,7 @@ stand beside; dropout is their library's own. Trainable is without the head.
 more than RoBERTa's 512 positions, the table of positions is longer, so that no case gets less text than another.
 
 --dtype float16 and bfloat16 train as fairseq's --fp16 and --bf16: the model, the frozen weights too, in half precision,
-Adam on float32 copies of what is trained, float16 with a dynamic loss scale (step_half.py). On the CPU, the peak then
+Adam on float32 copies of what is trained, float16 with a dynamic loss scale. On the CPU, the peak then
 includes the float32 model that the half one is made from.
 
 --clock cpu counts the seconds that the process computed, which is what to compare on a machine that others use as well;
@@ -35,19 +35,234 @@ before the clock starts the next one it runs its batches once to get it again.
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import subprocess
 import sys
+import tempfile
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
+from statistics import mean, median
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
 
-from step_cases import Case, blocks, chosen
-from step_measure import check_device, check_folder, check_peers, measure, write_json
-from step_report import libraries, summary, table, targets
-from step_settings import NUMBERS, SIZES, Settings, add_device, add_numbers, changed, positive
-from step_targets import targets_of
+from settings import (
+    NUMBERS,
+    ROOT,
+    SIZES,
+    Settings,
+    add_device,
+    add_numbers,
+    changed,
+    check_device,
+    check_folder,
+    positive,
+    write_json,
+)
+from step_cases import PEERS, Case, blocks, chosen
 
 from preprocess.errors import InputError, command_line
+
+PEERS_FOLDER = ROOT / "benchmarks" / ".peers"
+Figures = dict[str, dict[str, Any]]
+
+
+class Worker:
+    """A case's process; ``figures`` grows with each answer, or ends with an ``error``."""
+
+    def __init__(self, case: Case, settings: Settings, log: Path):
+        self.case, self.log = case, log
+        self.figures: dict[str, Any] = {}
+        self.seconds: list[float] = []
+        environment = {**os.environ, "OMP_NUM_THREADS": str(settings.threads), "TOKENIZERS_PARALLELISM": "false"}
+        if case.peer:
+            paths = [str(PEERS_FOLDER), environment.get("PYTHONPATH", "")]
+            environment.update(PYTHONPATH=os.pathsep.join(filter(None, paths)), HF_HUB_OFFLINE="1")
+        command = [sys.executable, str(Path(__file__).with_name("step_worker.py"))]
+        with open(log, "w", encoding="utf-8") as errors:
+            self.process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.requests, self.answers = self.process.stdin, self.process.stdout
+        self.ask({"case": asdict(case), **asdict(settings)})
+
+    def ask(self, request: dict[str, Any]) -> None:
+        try:
+            self.requests.write(json.dumps(request) + "\n")
+            self.requests.flush()
+        except BrokenPipeError:
+            pass  # it has ended: the answer says how
+
+    def answer(self) -> dict[str, Any]:
+        line = self.answers.readline()
+        found = json.loads(line) if line else {"error": f"its process ended with exit status {self.process.wait()}"}
+        if "error" in found:
+            self.figures["error"] = found["error"]
+        return found
+
+    def build(self) -> None:
+        self.figures.update(self.answer())
+
+    def run(self, steps: int, warm_up: bool) -> None:
+        if "error" in self.figures:
+            return
+        self.ask({"run": steps})
+        found = self.answer()
+        if "error" not in found:
+            self.figures.update(peak_mib=found["peak_mib"], skipped=found["skipped"])
+            self.seconds += [] if warm_up else found["seconds"]
+
+    def finish(self, steps: int) -> None:
+        """The case's figures, of rounds of so many steps; none but the error where it failed."""
+        if "error" in self.figures:
+            self.figures = {"error": self.figures["error"]}
+            return
+        rounds = [self.seconds[start : start + steps] for start in range(0, len(self.seconds), steps)]
+        self.figures["median_s"] = step_seconds(rounds)
+        self.figures["tokens_per_s"] = self.figures["tokens"] / self.figures["median_s"]
+        self.figures["rounds_s"] = [mean(seconds) for seconds in rounds]
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.requests.close()
+        self.answers.close()
+
+
+def measure(cases: list[Case], settings: Settings, rounds: int, label: str = "") -> tuple[Figures, list[str]]:
+    """(figures of each case, the cases of this plugin and of fairseq that failed); the first one's log is shown.
+
+    ``label`` goes before the progress.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        figures = _measure(cases, settings, rounds, Path(folder), label)
+        failed = [case.name for case in cases if "error" in figures[case.name] and not case.peer]
+        progress("")
+        for name in failed[:1]:
+            print(Path(folder, name).read_text(encoding="utf-8"), file=sys.stderr)
+    return figures, failed
+
+
+def _measure(cases: list[Case], settings: Settings, rounds: int, logs: Path, label: str) -> Figures:
+    """On a CPU the cases take turns after every step, so that a slow minute is in all of them; after every round on a
+    GPU, whose memory is given back at each turn.
+    """
+    each = 1 if settings.device == "cpu" else settings.steps
+    workers: list[Worker] = []
+    try:
+        for case in cases:
+            workers.append(Worker(case, settings, logs / case.name))
+        for worker in workers:
+            worker.build()
+        for number in range(rounds + 1):
+            progress(label + ("warm-up" if number == 0 else f"round {number} of {rounds}"))
+            for turn in range(settings.steps // each):
+                for worker in workers if (number + turn) % 2 else workers[::-1]:
+                    worker.run(each, warm_up=number == 0)
+        for worker in workers:
+            worker.finish(settings.steps)
+    finally:
+        for worker in workers:
+            worker.stop()
+    return {worker.case.name: worker.figures for worker in workers}
+
+
+def check_peers(cases: list[Case]) -> None:
+    """Raise InputError for a peer that is installed neither for the benchmarks nor in this environment."""
+    for case in cases:
+        if case.peer and not PEERS_FOLDER.is_dir() and find_spec(case.maker) is None:
+            raise InputError(f"{case.maker} is not installed: run bash benchmarks/setup_peers.sh, or give --no-peers")
+
+
+def progress(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def step_seconds(rounds: list[list[float]]) -> float:
+    """Mean over the batches of each one's median over the rounds: what a step costs on average."""
+    return mean(median(times) for times in zip(*rounds))
+
+
+def ratio(figures: Figures, case: str, of: str, figure: str = "median_s") -> str:
+    """To two places, or - where one of the two was not measured."""
+    own, other = (figures.get(name, {}).get(figure) for name in (case, of))
+    return f"{own / other:.2f}" if own and other else "-"
+
+
+def libraries(figures: Figures) -> str:
+    """What was measured on which hardware with which versions, as far as the cases say."""
+    versions = {name: number for found in figures.values() for name, number in found.get("libraries", {}).items()}
+    hardware = {found["hardware"] for found in figures.values() if "hardware" in found}
+    return ", ".join([*sorted(hardware), *(f"{name} {number}" for name, number in versions.items())])
+
+
+def table(figures: Figures) -> list[str]:
+    times = f"{'s/step':>9}{'/ prompt-tuning':>17}{'/ floor':>9}"
+    memory = f"{'peak MiB':>10}{'- built':>9}{'kept':>8}"
+    lines = [f"{'case':34}{times}{memory}{'trainable':>12}{'tokens/s':>11}{'of floor':>10}"]
+    for name, found in figures.items():
+        if "error" in found:
+            lines.append(f"{name:34}   fails: {found['error']}")
+            continue
+        own, floor = ratio(figures, name, "prompt-tuning"), ratio(figures, name, "floor")
+        peak = f"{found['peak_mib']:10,.0f}{found['peak_mib'] - found['built_mib']:9,.0f}{found['kept_mib']:8,.0f}"
+        speed = f"{found['tokens_per_s']:11,.0f}{of_floor(figures, name):>10}"
+        lines.append(f"{name:34}{found['median_s']:9.4f}{own:>17}{floor:>9}{peak}{found['trainable']:12,}{speed}")
+    return [*lines, *skipped(figures)]
+
+
+def of_floor(figures: Figures, case: str) -> str:
+    """The floor's time over the case's: the share of the floor's speed that it reaches."""
+    share = ratio(figures, "floor", case)
+    return share if share == "-" else f"{float(share):.0%}"
+
+
+def skipped(figures: Figures) -> list[str]:
+    """Whose figures hold steps without an update, which take less time."""
+    counts = {name: found.get("skipped", 0) for name, found in figures.items()}
+    return [f"{name}: {count} steps overflowed and were skipped" for name, count in counts.items() if count]
+
+
+def summary(blocks: list[Figures]) -> list[str]:
+    """A line for each preset of several blocks: its ratios to prompt-tuning and to the peers that stand beside it.
+
+    The second peer of one library, which is there for one that fails, takes the place of the first.
+    """
+    makers = {"peft": "peft", "adapters": "AdapterHub", "transformers": "transformers"}
+    heads = "".join(f"{'/ ' + shown:>16}" for shown in ("prompt-tuning", *makers.values()))
+    lines = [f"{'case':34}{'s/step':>9}{heads}{'kept MiB':>10}"]
+    peers = {peer.name for peer in PEERS}
+    shown: set[str] = set()
+    for block in blocks:
+        for name in [name for name, found in block.items() if name not in {*peers, *shown} and "error" not in found]:
+            beside = {"prompt-tuning": "prompt-tuning"}
+            beside |= {peer.maker: peer.name for peer in PEERS if name in peer.beside and _measured(block, peer.name)}
+            ratios = [_round_ratio(block, name, beside.get(column)) for column in ("prompt-tuning", *makers)]
+            cells = "".join(f"{cell:>16}" for cell in ratios)
+            lines.append(f"{name:34}{block[name]['median_s']:9.4f}{cells}{block[name]['kept_mib']:10,.0f}")
+            shown.add(name)
+    return lines
+
+
+def _measured(figures: Figures, case: str) -> bool:
+    return case in figures and "error" not in figures[case]
+
+
+def _round_ratio(figures: Figures, case: str, of: str | None) -> str:
+    if of is None or not _measured(figures, of):
+        return ""
+    pairs = zip(figures[case]["rounds_s"], figures[of]["rounds_s"])  # a slower minute is in both
+    return f"{median(own / other for own, other in pairs):.2f}"
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -113,9 +328,6 @@ def main() -> None:
     print(f"\n{libraries(figures)}")
     if len(measured) > 1:
         print("\n".join(["\nmedians of the rounds' ratios", *summary(measured)]))
-    lines = targets(measured, targets_of(cases, settings))
-    if lines:
-        print("\n".join(["", "targets", *lines]))
     if args.json:
         shared = {"settings": asdict(settings), "rounds": args.rounds}
         write_json(args.json, {name: {**found, **shared} for name, found in figures.items()})

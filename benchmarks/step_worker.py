@@ -1,4 +1,4 @@
-"""One case of benchmarks/step_time.py in a process of its own, which step_measure.py starts and talks to.
+"""One case of benchmarks/step_time.py in a process of its own, which step_time.py starts and talks to.
 
 Lines of JSON. In: first {"case": {...Case}, ...Settings}, then {"run": k} for each k steps. Out: what was built, then
 {"seconds": [...], "peak_mib", "skipped"} for each request; {"error"} and the end where something fails.
@@ -10,29 +10,85 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
 
 import torch
+from settings import Settings
 from step_cases import Case
-from step_data import PAD, Order, batches, fingerprints, repeated_draws
-from step_device import DEVICES, kept_mib
-from step_models import Built
-from step_settings import Settings
+from step_models import PAD, Built, Order, batches, repeated_draws
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 HEADS = ("classification_heads", "classifier")
 LEARNING_RATE = 1e-4
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Device:
+    """
+    Attributes:
+        finish: waits until the work given to the device is done.
+        held_mib, peak_mib: memory in use, now and at most so far, in MiB.
+        describe: what to call the hardware.
+        release: gives back memory that is kept for the next step, for other processes on the same device; None where
+            nothing is kept.
+    """
+
+    finish: Callable[[], object]
+    held_mib: Callable[[], float]
+    peak_mib: Callable[[], float]
+    describe: Callable[[], str]
+    release: Callable[[], object] | None = None
+
+
+def resident_mib(which: str) -> float:
+    """Return ``VmHWM``, the largest, or ``VmRSS``, the present resident size of this process."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(which + ":")) / 1024
+
+
+DEVICES: dict[str, Device] = {
+    "cpu": Device(
+        finish=lambda: None,
+        held_mib=lambda: resident_mib("VmRSS"),
+        peak_mib=lambda: resident_mib("VmHWM"),
+        describe=lambda: "CPU",
+    ),
+    "cuda": Device(
+        finish=torch.cuda.synchronize,
+        held_mib=lambda: torch.cuda.memory_allocated() / MIB,
+        peak_mib=lambda: torch.cuda.max_memory_allocated() / MIB,
+        describe=torch.cuda.get_device_name,
+        release=torch.cuda.empty_cache,
+    ),
+}
+
+
+def kept_mib(forward: Callable[[], Tensor], others: Iterable[Tensor]) -> float:
+    """Return the MiB that autograd keeps for the backward pass of ``forward``, without the tensors ``others``."""
+    known = {tensor.untyped_storage().data_ptr() for tensor in others}
+    kept: dict[int, torch.UntypedStorage] = {}
+
+    def keep(tensor: Tensor) -> None:
+        """Hand nothing to autograd: an output that its own graph held would stay in memory, and in the peak."""
+        storage = tensor.untyped_storage()  # the whole of it: a view keeps what it looks at
+        kept[storage.data_ptr()] = storage
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda nothing: nothing):
+        forward()
+    return sum(storage.nbytes() for place, storage in kept.items() if place not in known) / MIB
 
 
 def trainable(model: nn.Module) -> int:
-    """Parameters that are trained, without the head, which every case must train."""
+    """Count the parameters that are trained, without the head, which every case must train."""
     names = [(name.split("."), p.numel()) for name, p in model.named_parameters() if p.requires_grad]
     head = sum(count for parts, count in names if set(HEADS) & set(parts))
     assert head, "the head is not trained"
@@ -40,7 +96,7 @@ def trainable(model: nn.Module) -> int:
 
 
 def built(case: Case, settings: Settings) -> Built:
-    """The case's model, which has its own prompt length unless ``settings`` say one for all."""
+    """Build the case's model, with its own prompt length unless ``settings`` say one for all."""
     if case.peer:
         from step_peers import build
     else:
@@ -53,12 +109,11 @@ def built(case: Case, settings: Settings) -> Built:
 
 
 class FullPrecision:
-    """Adam on ``trained`` itself; see step_half.HalfPrecision."""
+    """Adam on the ``trained`` parameters themselves."""
 
     skipped = 0
 
     def __init__(self, trained: list[nn.Parameter], rate: float):
-        self.masters = trained
         self.adam = torch.optim.Adam(trained, lr=rate)
 
     def zero_grad(self) -> None:
@@ -69,12 +124,45 @@ class FullPrecision:
         self.adam.step()
 
 
-def make_optimizer(trained: list[nn.Parameter], dtype: torch.dtype) -> Any:
-    if dtype == torch.float32:
-        return FullPrecision(trained, LEARNING_RATE)
-    from step_half import HalfPrecision  # needs fairseq, which the peers' float32 steps do without
+class HalfPrecision:
+    """fairseq's own optimizer of --fp16 and --bf16 around torch's Adam.
 
-    return HalfPrecision(trained, LEARNING_RATE)
+    The whole model is in half precision, frozen weights too; Adam works on float32 copies of what is trained, one for
+    each parameter. With float16 the loss is scaled, dynamically, and a step whose gradients overflow is skipped.
+
+    Attributes:
+        skipped: steps whose gradients overflowed.
+    """
+
+    def __init__(self, trained: list[nn.Parameter], rate: float):
+        # the peers' float32 steps do without fairseq
+        from fairseq.dataclass.configs import CommonConfig, DistributedTrainingConfig, OptimizationConfig
+        from fairseq.optim import FairseqOptimizer
+        from fairseq.optim.fp16_optimizer import FP16Optimizer
+
+        cfg = SimpleNamespace(
+            common=CommonConfig(bf16=trained[0].dtype == torch.bfloat16),
+            optimization=OptimizationConfig(),
+            distributed_training=DistributedTrainingConfig(distributed_world_size=1),
+            optimizer=None,
+        )
+        copies = FP16Optimizer.build_fp32_params(None, trained, flatten=False)
+        adam = FairseqOptimizer(None)
+        adam._optimizer = torch.optim.Adam(copies, lr=rate)
+        self.optimizer = FP16Optimizer(cfg, trained, adam, copies)
+        self.skipped = 0
+
+    def zero_grad(self) -> None:
+        self.optimizer.zero_grad()
+
+    def update(self, loss: Tensor) -> None:
+        self.optimizer.backward(loss)
+        try:
+            self.optimizer.clip_grad_norm(0.0)  # clips nothing; this is where fairseq notices an overflow
+        except OverflowError:
+            self.skipped += 1
+        else:
+            self.optimizer.step()
 
 
 class Steps:
@@ -95,16 +183,14 @@ class Steps:
         self.model.to(self.dtype).to(self.place).train()
         self.batches = [(self.placed(arguments(tokens)), labels.to(self.place)) for tokens, labels in found]
         trained = [p for p in self.model.parameters() if p.requires_grad]
-        self.optimizer = make_optimizer(trained, self.dtype)
+        kind = FullPrecision if self.dtype == torch.float32 else HalfPrecision
+        self.optimizer: FullPrecision | HalfPrecision = kind(trained, LEARNING_RATE)
         self.next = self.stream()
-        in_order, in_any = fingerprints(found)
         libraries = ["torch", *([*{case.maker, "transformers"}] if case.peer else ["fairseq"])]
         self.built = {
             "trainable": trainable(self.model),
             "built_mib": self.device.held_mib(),
             "tokens": sum(int(tokens.ne(PAD).sum()) for tokens, _ in found) / len(found),
-            "batches": in_order,
-            "examples": in_any,
             "hardware": self.device.describe(),
             "libraries": {name: str(sys.modules[name].__version__) for name in libraries},
             "kept_mib": self._kept_mib(),

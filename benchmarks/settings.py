@@ -1,14 +1,18 @@
-"""What a case is measured with: the model's size, the batches, the device. benchmarks/step_time.py says the rest."""
+"""What the benchmarks share: the model's size, the batches, the device, options, files of figures."""
 
 from __future__ import annotations
 
 import argparse
+import json
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from preprocess.errors import InputError
 from preprocess.flags import flag_name
+from preprocess.writing import write_text
 
+ROOT = Path(__file__).resolve().parents[1]
 SHORTEST, LONGEST = 0.3, 1.5  # where drawn lengths are cut off, times their mean
 POSITIONS = 512  # RoBERTa's
 
@@ -50,6 +54,13 @@ class Settings:
         longest = round(LONGEST * self.length) if self.length_spread else self.length
         return max(POSITIONS, longest + (self.prompt_length or 0))
 
+    @property
+    def encoder_options(self) -> dict[str, int]:
+        """The sizes as options of fairseq-train."""
+        names = {"layers": "encoder-layers", "width": "encoder-embed-dim", "ffn": "encoder-ffn-embed-dim"}
+        names["heads"] = "encoder-attention-heads"
+        return {option: getattr(self, name) for name, option in names.items()}
+
     def __str__(self) -> str:
         about = "about " if self.length_spread else ""
         cpu = ", seconds of the CPU" if self.clock == "cpu" else ""
@@ -79,7 +90,7 @@ NUMBERS = {
 
 
 def add_numbers(parser: argparse.ArgumentParser, base: Settings, **notes: str) -> None:
-    """An option for each number, None where it is not given: then it is ``base``'s, or what ``notes`` say of it."""
+    """Add an option for each number. One that is not given is None: then it is ``base``'s, or what ``notes`` say."""
     for name, text in NUMBERS.items():
         note = notes.get(name, getattr(base, name))
         parser.add_argument(flag_name(name), type=int, metavar="N", help=f"{text} (default {note})")
@@ -92,11 +103,7 @@ def add_device(parser: argparse.ArgumentParser) -> None:
 
 
 def positive(args: argparse.Namespace, *names: str) -> dict[str, int]:
-    """The options among ``names`` that were given.
-
-    Raises:
-        InputError: one that is below 1.
-    """
+    """Return the options among ``names`` that were given. Raises InputError for one below 1."""
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     for name, value in given.items():
         if value < 1:
@@ -105,14 +112,29 @@ def positive(args: argparse.Namespace, *names: str) -> dict[str, int]:
 
 
 def changed(base: Settings, **changes: Any) -> Settings:
-    """``base`` with some of its values changed.
-
-    Raises:
-        InputError: a width that cannot be divided among the heads; examples without room for <s> and </s>.
-    """
+    """Return ``base`` with some values changed. Raises InputError for a width that the heads cannot divide."""
     settings = replace(base, **changes)
     if settings.width % settings.heads:
         raise InputError(f"--width {settings.width} is no multiple of --heads {settings.heads}")
-    if settings.length < 2:
-        raise InputError(f"--length {settings.length} has no room for <s> and </s>: give 2 or more")
     return settings
+
+
+def check_folder(option: str, path: Path | None) -> None:
+    """Raise InputError for a file whose folder does not exist: figures of an hour would be lost at the end."""
+    if path and not path.resolve().parent.is_dir():
+        raise InputError(f"{option} {path}: its folder does not exist")
+
+
+def check_device(device: str) -> None:
+    """Raise InputError for a device that torch cannot use here."""
+    if device == "cpu":
+        return
+    import torch  # which these processes do not need otherwise
+
+    if not torch.cuda.is_available():
+        build = "is a build without CUDA" if torch.version.cuda is None else "finds no NVIDIA GPU that it can use"
+        raise InputError(f"--device {device}: torch {torch.__version__} {build}: measure on the CPU")
+
+
+def write_json(path: Path, found: Any) -> None:
+    write_text(path, json.dumps(found, indent=1) + "\n")

@@ -1,27 +1,117 @@
-"""The commands of benchmarks/epoch.py, and the figures that their output tells."""
+"""The processes of benchmarks/epoch.py: what it runs, the commands, and the figures that their output tells."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from epoch_cases import Prediction, Training
-from epoch_process import ROOT, Output, call
+from settings import ROOT, failure
 
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
+
+METHODS = ("m-idpg-phm", "prompt-tuning", "p-tuning-v2", "adapter", "compacter", "fine-tuning")
+REFERENCE = "prompt-tuning"  # what ratios are taken to
+GROUPED = "-grouped"
+
+
+@dataclass(frozen=True)
+class Training:
+    """A run of fairseq-train.
+
+    Attributes:
+        options: besides those that all runs have.
+        cache: ``cold`` fills a new representation cache, ``warm`` reads one that fairseq_idpg.encode filled.
+        brief: two updates are enough, for only the checkpoint counts.
+    """
+
+    name: str
+    method: str
+    options: tuple[str, ...] = ()
+    cache: str = ""
+    brief: bool = False
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A run of ``tool`` (``predict`` of fairseq_idpg, or fairseq's ``validate``) on a checkpoint of ``method``."""
+
+    method: str
+    tool: str
+    cached: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.method}-{self.tool}{'-cached' if self.cached else ''}"
+
+
+VARIANTS = (
+    Training("m-idpg-phm-cache-cold", "m-idpg-phm", cache="cold"),
+    Training("m-idpg-phm-cache-warm", "m-idpg-phm", cache="warm"),
+    Training(f"m-idpg-phm{GROUPED}", "m-idpg-phm", ("--group-by-length",)),
+    Training(f"prompt-tuning{GROUPED}", "prompt-tuning", ("--group-by-length",)),
+    Training("m-idpg-phm-no-optimizer-state", "m-idpg-phm", ("--no-save-optimizer-state",), brief=True),
+    Training("m-idpg-phm-full-model", "m-idpg-phm", ("--save-full-model",), brief=True),
+)
+PREDICTIONS = (
+    Prediction("m-idpg-phm", "predict"),
+    Prediction("m-idpg-phm", "predict", cached=True),
+    Prediction("m-idpg-phm", "validate"),
+    Prediction("prompt-tuning", "predict"),
+    Prediction("prompt-tuning", "validate"),
+)
+
 
 ADAM = ("--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--adam-eps", "1e-6", "--weight-decay", "0.1")
 POSITIONS = "512"
 PREDICTION_BATCH = "64"
 BRIEF = 2  # updates
 FILLED = r"split \S+: M\(x\) of"
-CHECK_METHODS = (
-    "import sys; from fairseq_idpg.methods.registry import find_preset; [find_preset(n) for n in sys.argv[1:]]"
-)
+
+
+@dataclass(frozen=True)
+class Output:
+    """A finished process: its lines with the seconds from its start to each, and the seconds to its end."""
+
+    lines: list[tuple[float, str]]
+    seconds: float
+
+    def all(self, pattern: str) -> list[tuple[float, re.Match[str]]]:
+        """Return the lines that contain a match."""
+        matches = ((stamp, re.search(pattern, line)) for stamp, line in self.lines)
+        return [(stamp, match) for stamp, match in matches if match]
+
+    def first(self, pattern: str) -> tuple[float, re.Match[str]]:
+        """Return the first line that matches. Raises InputError where no line does."""
+        found = self.all(pattern)
+        if not found:
+            raise InputError(f"no line of its output matches {pattern!r}: does this fairseq log otherwise?")
+        return found[0]
+
+
+def call(command: list[str], threads: int) -> Output:
+    """Run a process of ``threads`` threads to its end. Raises InputError where it fails."""
+    steady = {"OMP_WAIT_POLICY": "PASSIVE", "PYTHONUNBUFFERED": "1"}  # lines come when they are written
+    environment = {**os.environ, **steady, "OMP_NUM_THREADS": str(threads)}
+    start = time.perf_counter()
+    streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, text=True, errors="replace", **streams) as process:
+        assert process.stdout is not None
+        try:
+            lines = [(time.perf_counter() - start, line) for line in process.stdout]
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode:
+        raise InputError(failure("".join(line for _, line in lines)))
+    return Output(lines, time.perf_counter() - start)
 
 
 @dataclass(frozen=True)
@@ -39,11 +129,6 @@ class Setting:
 
 def tool(name: str) -> str:
     return str(Path(sys.executable).with_name(name))
-
-
-def check_methods(names: list[str], threads: int) -> None:
-    """Raises InputError, in the registry's own words, where one is unknown."""
-    call([sys.executable, "-c", CHECK_METHODS, *names], threads)
 
 
 def device(setting: Setting) -> list[str]:

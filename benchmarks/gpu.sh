@@ -48,5 +48,4 @@ command -v "$PYTHON" >/dev/null || die "PYTHON=$PYTHON is no command: name the i
 for library in torch fairseq; do
   has "$library" || die "PYTHON=$PYTHON has no $library: install it there, or leave PYTHON out to make .venv"
 done
-[ "$dry" = yes ] || "$PYTHON" benchmarks/step_device.py "$device"
 exec "$PYTHON" benchmarks/gpu/campaign.py "$@"

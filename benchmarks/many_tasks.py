@@ -17,7 +17,7 @@ from statistics import median
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
 
 import torch
-from step_settings import positive
+from settings import positive
 
 from fairseq_idpg import load
 from fairseq_idpg.inference.many import ManyTasks

@@ -14,9 +14,6 @@ checkpoint K times, as predict runs several tasks on one backbone, beside the pi
 of one sentence each to python -m fairseq_idpg.serve, from several connections at once, beside the pipeline called with
 one sentence at a time. Accuracy is that of all test sentences.
 
-A prompt of t rows lengthens sentences of T tokens, and M(x) is a pass of its own: a method should reach T / (T + t) of
-the pipeline's speed, T / (2 T + t) if it computes M(x).
-
 --clock cpu counts the seconds that the process computed, of a server those of its own process, which is what to compare
 on a machine that others use as well.
 """
@@ -28,24 +25,27 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # threads are those of --threads
 
 import torch
-from predict_cases import HEAD_ONLY, PIPELINE, Block, Clock, Runs, batched, one_by_one, open_runs, served, several
-from predict_peer import by_name, check_equal, pipeline_of
-from predict_served import Server
-from step_measure import check_folder, progress, write_json
-from step_settings import positive
+from predict_peers import Pipeline, Server, by_name, check_equal, pipeline_of
+from settings import check_folder, positive, write_json
+from step_time import progress
 from step_worker import CLOCKS
 
+from fairseq_idpg import load
+from fairseq_idpg.inference.int8 import multiplies_exactly
 from fairseq_idpg.inference.predictor import Predictor
 from fairseq_idpg.inference.reading import TextFile
-from preprocess.errors import command_line
+from preprocess.errors import InputError, command_line
 from preprocess.flags import flag_name
 
 NUMBERS = {  # name: default, help
@@ -57,6 +57,127 @@ NUMBERS = {  # name: default, help
     "rounds": (7, "after one to warm up"),
     "threads": (1, "of torch"),
 }
+
+
+HEAD_ONLY, PIPELINE, SORTED = "head-only", "pipeline", "pipeline, sorted"
+Clock = Callable[[], float]
+
+
+class Run(NamedTuple):
+    """A checkpoint of the quick start, and how it is computed with."""
+
+    path: Path
+    int8: bool
+    predictor: Predictor
+
+
+Runs = dict[str, Run]
+
+
+@dataclass
+class Case:
+    """Something that answers ``answers`` times in a turn.
+
+    Attributes:
+        clock: what tells its seconds, where that is not the clock of this process.
+        accuracy: in %.
+        rounds: seconds of each.
+    """
+
+    name: str
+    answers: int
+    turn: Callable[[], Any]
+    clock: Clock | None = None
+    accuracy: float | None = None
+    rounds: list[float] = field(default_factory=list)
+
+    @property
+    def speed(self) -> float:
+        """Answers a second."""
+        return self.answers / max(median(self.rounds), 1e-9)
+
+    def share(self, other: Case) -> float:
+        """Of the speed of ``other``, which answers as often."""
+        # a clock of whole milliseconds may count none of a short turn
+        return median(theirs / max(own, 1e-9) for own, theirs in zip(self.rounds, other.rounds))
+
+
+@dataclass
+class Block:
+    """Cases that take turns; ``peers``: the names of those that the others are compared with."""
+
+    title: str
+    cases: list[Case]
+    peers: tuple[str, ...] = (PIPELINE,)
+
+    def of(self, name: str) -> Case:
+        return next(case for case in self.cases if case.name == name)
+
+
+def open_runs(folder: Path) -> Runs:
+    """The best checkpoint of each method in float32, then all in int8 where this CPU has it.
+
+    Raises:
+        InputError: that of ``head-only`` is not among them.
+    """
+    paths = sorted(folder.glob("runs/*/checkpoint_best.pt"))
+    if HEAD_ONLY not in [path.parent.name for path in paths]:
+        raise InputError(
+            f"{folder}/runs/{HEAD_ONLY}/checkpoint_best.pt is missing: run the quick start, --out {folder}"
+        )
+    found = {}
+    for int8 in (False, True) if multiplies_exactly() else (False,):
+        for path in paths:
+            name = path.parent.name + (", int8" if int8 else "")
+            found[name] = Run(path, int8, load(path, device="cpu", int8=int8))
+    return found
+
+
+def batched(runs: Runs, pipe: Pipeline, texts: list[str], size: int) -> Block:
+    """Lists of sentences."""
+    by_length = sorted(texts, key=len)
+    cases = [
+        Case(PIPELINE, len(texts), lambda: pipe(texts, batch_size=size)),
+        Case(SORTED, len(texts), lambda: pipe(by_length, batch_size=size)),
+    ]
+    for name, run in runs.items():
+        cases.append(Case(name, len(texts), partial(run.predictor.predict, texts, size)))
+    return Block(f"{len(texts)} sentences, {size} at a time", cases, (PIPELINE, SORTED))
+
+
+def method_one_by_one(name: str, model: Predictor, texts: list[str]) -> Case:
+    return Case(name, len(texts), lambda: [model.predict([text]) for text in texts])
+
+
+def pipeline_one_by_one(pipe: Pipeline, texts: list[str]) -> Case:
+    return Case(PIPELINE, len(texts), lambda: [pipe(text) for text in texts])
+
+
+def one_by_one(runs: Runs, pipe: Pipeline, texts: list[str]) -> Block:
+    """Calls with one sentence each."""
+    cases = [pipeline_one_by_one(pipe, texts)]
+    for name, run in runs.items():
+        cases.append(method_one_by_one(name, run.predictor, texts))
+    return Block(f"{len(texts)} sentences, one by one", cases)
+
+
+def several(runs: Runs, pipe: Pipeline, texts: list[str], size: int, count: int) -> Block:
+    """``count`` tasks on the same sentences."""
+    answers = count * len(texts)
+    cases = [Case(PIPELINE, answers, lambda: [pipe(texts, batch_size=size) for _ in range(count)])]
+    for name, run in runs.items():
+        many = load({f"task{number}": run.path for number in range(count)}, device="cpu", int8=run.int8)
+        cases.append(Case(name, answers, partial(many.predict, texts, batch_size=size)))
+    return Block(f"{len(texts)} sentences, {count} tasks", cases)
+
+
+def served(servers: dict[str, Server], pipe: Pipeline, texts: list[str], connections: int, clock: str) -> Block:
+    """Requests with one sentence each, beside calls with one sentence each."""
+    cases = [pipeline_one_by_one(pipe, texts)]
+    for name, server in servers.items():
+        own = server.cpu_seconds if clock == "cpu" else None
+        cases.append(Case(name, len(texts), partial(server.ask, texts, connections), own))
+    return Block(f"{len(texts)} sentences, served", cases)
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -130,25 +251,6 @@ def measure_and_print(block: Block, args: argparse.Namespace) -> None:
     print("\n".join(["", *table(block)]), flush=True)
 
 
-def bound(predictor: Predictor, tokens: float) -> float:
-    """The share of the pipeline's speed that a method should reach on sentences of so many ``tokens``."""
-    method = predictor.model.method
-    passes = 1 if method is None or method.representation is None else 2
-    return tokens / (passes * tokens + predictor.model.prompt_length)
-
-
-def targets(blocks: list[Block], runs: Runs, tokens: float) -> list[str]:
-    """A line for each method in float32, block and peer."""
-    lines, pairs = [], [(block, peer) for block in blocks for peer in block.peers]
-    for name, run in ((name, run) for name, run in runs.items() if not run.int8):
-        least = bound(run.predictor, tokens)
-        for block, peer in pairs:
-            share = block.of(name).share(block.of(peer))
-            verdict = "reached" if share >= least else "NOT reached"
-            lines.append(f"{f'{block.title}: {name} >= {least:.2f} x {peer}':74}{share:6.2f}  {verdict}")
-    return lines
-
-
 @command_line("error", "nothing is kept")
 def main() -> None:
     args = parse(sys.argv[1:])
@@ -180,7 +282,6 @@ def main() -> None:
         with started(runs, args.threads, texts[: args.singles]) as servers:
             blocks.append(served(servers, pipe, texts, args.connections, args.clock))
             measure_and_print(blocks[-1], args)
-    print("\n".join(["", "targets", *targets(blocks[:2], runs, tokens)]))
     import transformers
 
     print(f"\ntorch {torch.__version__}, transformers {transformers.__version__}")

@@ -25,9 +25,7 @@ from statistics import median
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
 
 import numpy as np
-from epoch_process import reason
-from step_measure import ROOT, write_json
-from step_settings import positive
+from settings import ROOT, failure, positive, write_json
 
 from preprocess.errors import InputError, command_line
 from preprocess.sources import Source
@@ -51,16 +49,11 @@ def text_lines(vocab: Path, count: int) -> list[str]:
 
 
 def run(command: list[str]) -> tuple[float, str]:
-    """Seconds and output.
-
-    Raises:
-        InputError: it failed.
-    """
+    """Return seconds and output. Raises InputError where it failed."""
     started = time.perf_counter()
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode:
-        said = [line for line in done.stdout.splitlines(keepends=True) if not line.startswith("PEAK ")]
-        raise InputError(reason(said) or f"exit status {done.returncode}")
+        raise InputError(failure(done.stdout.partition("\nPEAK ")[0]))
     return time.perf_counter() - started, done.stdout
 
 

@@ -251,7 +251,8 @@ def draw_panel(panel: Any, axis: str, points: list[dict[str, Any]], shown: Quant
 
 @command_line("error", "nothing is kept")
 def main() -> None:
-    args, failed = parse(sys.argv[1:]), []
+    args = parse(sys.argv[1:])
+    failed: list[str] = []
     check_plot(args.plot)
     if args.read:
         saved = json.loads(args.read.read_text(encoding="utf-8"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -138,3 +139,12 @@ def check_device(device: str) -> None:
 
 def write_json(path: Path, found: Any) -> None:
     write_text(path, json.dumps(found, indent=1) + "\n")
+
+
+def failure(output: str) -> str:
+    """Return the last line of a failed process, which is how bad input is reported; a traceback goes to stderr."""
+    text = output.strip()
+    start = text.rfind("Traceback (most recent call last)")
+    if start >= 0:
+        print(text[start:], file=sys.stderr)
+    return text.rpartition("\n")[2] or "it said nothing"

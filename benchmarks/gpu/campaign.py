@@ -17,13 +17,13 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # installed or not
 
-from gpu.environment import SAME
 from gpu.plan import Part, environment_of, parts, wishes
 from gpu.report import STOPPED, failed, markdown, size_summary
-from step_measure import ROOT, write_json
+from settings import ROOT, check_device, write_json
 
 from preprocess.errors import InputError, command_line
 
+SAME = ("hardware", "torch")  # what figures of one folder share
 STATES, REPORT, SUMMARY = "parts.json", "report", "summary.txt"
 LAST_LINES = 30  # of the log of a part that failed, in the report
 
@@ -146,7 +146,8 @@ def known_environment(out: Path, device: str, dry: bool) -> dict[str, Any]:
     if dry:
         file = out / "environment.json"
         return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    from gpu.environment import environment
+    check_device(device)
+    from gpu.looking import environment
 
     return environment(device)
 

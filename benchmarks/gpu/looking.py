@@ -7,6 +7,7 @@ LAYERS layers and SENTENCES sentences.
 inspect: in a step of training, which kernel of scaled_dot_product_attention is called how often, and where Python waits
 for the GPU, as far as torch.cuda.set_sync_debug_mode tells; with LAYERS layers.
 predict: sentences a second, from token ids on the device to logits; a method that can stand in the weights does.
+environment: what it runs on. checks: tests that look at a device, those of PLACES that are there. These read no case.
 
 What fails of one case is in its {"error"}, and the next one follows.
 """
@@ -16,7 +17,11 @@ from __future__ import annotations
 import argparse
 import copy
 import gc
+import os
+import platform
+import subprocess
 import sys
+import tempfile
 import traceback
 import warnings
 from collections import Counter
@@ -25,26 +30,29 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
+from xml.etree import ElementTree
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # installed or not
 
 import torch
+from settings import NUMBERS, ROOT, SIZES, Settings, add_device, add_numbers, changed, positive, write_json
 from step_cases import Case, chosen
-from step_measure import ROOT, write_json
-from step_settings import NUMBERS, SIZES, Settings, add_device, add_numbers, changed, positive
 from step_worker import Steps, first_line
 from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.profiler import ProfilerActivity, profile
 
 from preprocess.errors import command_line
+from preprocess.summary import installed_versions
 
 LAYERS = 4  # enough for every preset's places, and quickly made
 SENTENCES = 4  # of the batch of agree, which a CPU takes too
 ATTENTION = "scaled_dot_product_"
 WAITS = "synchronizing CUDA operation"
 PASSES = 5  # over the batches, of which the median counts
+LIBRARIES = ("torch", "fairseq", "fairseq-fixed", "numpy", "transformers", "peft", "adapters", "triton", "pytest")
+PLACES = ("tests/device", "tests/cli/test_gpu.py", "tests/backbone/test_padding.py", "tests/models/test_invariance.py")
 
 
 def agree(case: Case, settings: Settings) -> dict[str, Any]:
@@ -113,7 +121,7 @@ def _short(file: str) -> str:
 
 def predict(case: Case, settings: Settings) -> dict[str, Any]:
     steps = Steps(case, settings)
-    steps.optimizer = None
+    del steps.optimizer
     steps.model.eval()
     getattr(steps.model, "merge_method", lambda: None)()
     if settings.device == "cuda":
@@ -154,22 +162,89 @@ def look(what: str, cases: list[Case], settings: Settings) -> dict[str, Any]:
     return found
 
 
-def parse_look(text: str, *looks: str) -> argparse.Namespace:
-    """The options of every process of benchmarks/gpu.sh that is not step_time.py."""
-    parser = argparse.ArgumentParser(description=text.split("\n\n")[0])
-    if looks:
-        parser.add_argument("look", choices=looks)
+def asked(*command: str) -> str | None:
+    """The output of a command that may not be there."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def of_the_gpu() -> dict[str, Any]:
+    card = torch.cuda.get_device_properties(0)
+    return {
+        "hardware": card.name,
+        "memory_gib": card.total_memory / 2**30,
+        "capability": f"{card.major}.{card.minor}",
+        "multiprocessors": card.multi_processor_count,
+        "driver": asked("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"),
+        "bfloat16": torch.cuda.is_bf16_supported(),
+        "cudnn": torch.backends.cudnn.version(),
+        "tf32": torch.backends.cuda.matmul.allow_tf32,
+    }
+
+
+def environment(device: str) -> dict[str, Any]:
+    return {
+        "hardware": "CPU",
+        **(of_the_gpu() if device == "cuda" else {}),
+        "torch": str(torch.__version__),
+        "cuda": torch.version.cuda,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "cpus": os.cpu_count(),
+        "libraries": installed_versions(LIBRARIES),
+        "commit": asked("git", "rev-parse", "HEAD"),
+    }
+
+
+def outcomes(report: Path) -> dict[str, Any]:
+    """Counts, and the first line of what each failing test says, from pytest's XML."""
+    found: dict[str, Any] = {"passed": 0, "skipped": 0, "failed": {}}
+    for case in ElementTree.parse(report).iter("testcase"):
+        wrong = [part for part in case if part.tag in ("failure", "error")]
+        if wrong:
+            lines = (wrong[0].get("message") or wrong[0].tag).strip().splitlines()
+            found["failed"][f"{case.get('classname')}::{case.get('name')}"] = lines[0]
+        else:
+            found["skipped" if any(part.tag == "skipped" for part in case) else "passed"] += 1
+    return found
+
+
+def checks(device: str) -> dict[str, Any]:
+    there = [place for place in PLACES if (ROOT / place).exists()]
+    if not there:
+        return {"error": "no test of a device is here"}
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.xml")
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *there]
+        status = subprocess.run(command, cwd=ROOT).returncode
+        if not report.exists():
+            return {"error": f"pytest ended with exit status {status}: is it installed?"}
+        return {"places": there, **outcomes(report)}
+
+
+OF_THE_MACHINE: dict[str, Callable[[str], dict[str, Any]]] = {"environment": environment, "checks": checks}
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("look", choices=(*LOOKS, *OF_THE_MACHINE))
     parser.add_argument("--cases", nargs="+", action="extend", metavar="NAME", help="names or patterns")
     parser.add_argument("--size", choices=SIZES, default="roberta-large")
     add_numbers(parser, Settings())
     add_device(parser)
     parser.add_argument("--json", type=Path, required=True, metavar="FILE")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 @command_line("error", "nothing is kept")
 def main() -> None:
-    args = parse_look(__doc__, *LOOKS)
+    args = parse(sys.argv[1:])
+    if args.look in OF_THE_MACHINE:
+        write_json(args.json, OF_THE_MACHINE[args.look](args.device))
+        return
     numbers = positive(args, *NUMBERS)
     settings = changed(SIZES[args.size], device=args.device, dtype=args.dtype, length_spread=0.0, **numbers)
     write_json(args.json, look(args.look, chosen(args.cases or ["*"]), settings))

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from step_cases import REFERENCES, TOGETHER, Case, blocks, chosen
-from step_measure import PEERS
+from step_time import PEERS_FOLDER
 
 from preprocess.errors import InputError
 
@@ -122,11 +122,11 @@ def _part(name: str, kind: str, command: list[str], cases: list[Case] | None = N
 
 
 def _environment(asked: Wishes) -> list[Part]:
-    return [_part("environment", "environment", ["benchmarks/gpu/environment.py", "--device", asked.device])]
+    return [_part("environment", "environment", ["benchmarks/gpu/looking.py", "environment", "--device", asked.device])]
 
 
 def _checks(asked: Wishes) -> list[Part]:
-    return [_part("checks", "checks", ["benchmarks/gpu/checks.py", "--device", asked.device])]
+    return [_part("checks", "checks", ["benchmarks/gpu/looking.py", "checks", "--device", asked.device])]
 
 
 def defaults(size: str) -> dict[str, str]:
@@ -140,7 +140,7 @@ def measured_cases(asked: Wishes) -> list[Case]:
 
 
 def is_here(library: str) -> bool:
-    return find_spec(library) is not None or (PEERS / library).is_dir()
+    return find_spec(library) is not None or (PEERS_FOLDER / library).is_dir()
 
 
 def _all_dtypes(asked: Wishes) -> tuple[str, ...]:
@@ -202,5 +202,7 @@ def environment_of(part: Part) -> dict[str, str]:
     """A peers' process sees their libraries before those of this environment, as step_time.py's do."""
     own = dict(os.environ, TOKENIZERS_PARALLELISM="false", PYTHONUNBUFFERED="1")
     if part.peers and part.command[0] != "benchmarks/step_time.py":
-        own.update(PYTHONPATH=os.pathsep.join(filter(None, [str(PEERS), own.get("PYTHONPATH")])), HF_HUB_OFFLINE="1")
+        own.update(
+            PYTHONPATH=os.pathsep.join(filter(None, [str(PEERS_FOLDER), own.get("PYTHONPATH")])), HF_HUB_OFFLINE="1"
+        )
     return own

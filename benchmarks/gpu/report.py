@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gpu.size_table import table
-from step_report import ratio, skipped
+from step_time import libraries, of_floor, ratio, skipped
 
 Parts = dict[str, Any]
 HEAD = (
@@ -170,4 +169,35 @@ def size_summary(parts: Parts) -> str:
     for figures in of_kind(parts, "sizes"):
         shared = next(iter(figures.values()))
         runs.append({"settings": shared["settings"], "rounds": shared["rounds"], "cases": figures})
-    return "\n".join([*table(runs), ""]) if runs else ""
+    return "\n".join([*size_table(runs), ""]) if runs else ""
+
+
+KEYS = ("dtype", "batch", "length")  # what tells the rows' runs apart
+SIZES_HEAD = (
+    f"{'dtype':10}{'batch':>6}{'length':>8}  {'case':24}{'ms/step':>10}{'tokens/s':>11}{'peak MiB':>10}{'of floor':>10}"
+)
+
+
+def size_rows(run: dict[str, Any]) -> list[str]:
+    """The lines of one run."""
+    settings, figures = run["settings"], run["cases"]
+    lines = []
+    for case, found in figures.items():
+        line = f"{settings['dtype']:10}{settings['batch']:6}{settings['length']:8}  {case:24}"
+        if "error" in found:
+            lines.append(f"{line}  fails: {found['error']}")
+            continue
+        speed = f"{found['median_s'] * 1000:10.2f}{found['tokens_per_s']:11,.0f}"
+        lines.append(f"{line}{speed}{found['peak_mib']:10,.0f}{of_floor(figures, case):>10}")
+    return [*lines, *skipped(figures)]
+
+
+def size_table(runs: list[dict[str, Any]]) -> list[str]:
+    """What all runs share, then a block for each run, in the order of precision, batch and length."""
+    runs = sorted(runs, key=lambda run: [run["settings"][key] for key in KEYS])
+    shared = {name: value for name, value in runs[0]["settings"].items() if name not in KEYS}
+    named = [f"{name.replace('_', ' ')} {value}" for name, value in shared.items()]
+    lines = [", ".join([*named, f"rounds {runs[0]['rounds']}"]), libraries(runs[0]["cases"]), SIZES_HEAD]
+    for run in runs:
+        lines += [*size_rows(run), ""]
+    return lines[:-1]

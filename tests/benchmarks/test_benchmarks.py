@@ -74,13 +74,10 @@ def test_step_time(benchmark, tmp_path):
             args = model_args(method=re.sub("-(cached|grouped)$", "", name), **sizes)
             trained = sum(backbone_sizes(args).values()) if name == "fine-tuning" else own_parameters(method_of(args))
         assert found["trainable"] == trained and table[name][6] == f"{trained:,}", name
-    assert len({found["examples"] for found in figures.values()}) == 1  # all cases see the same
-    assert len({found["batches"] for name, found in figures.items() if "grouped" not in name}) == 1
+    assert len({found["tokens"] for found in figures.values()}) == 1  # all cases see the same
     assert set(benchmark("step_time", "--list").split()) >= PRESETS.keys() | {
         row[0] for row in cells(page_table("step")[0])[2:]
     }
-    (target,) = re.findall(r"^peak of m-idpg-phm <= 0.60 x fine-tuning +([\d.]+) ", said, re.MULTILINE)
-    assert target == f"{figures['m-idpg-phm']['peak_mib'] / figures['fine-tuning']['peak_mib']:.3f}"
 
 
 def test_scaling(benchmark, tmp_path):
@@ -125,10 +122,9 @@ def test_epoch(benchmark, tmp_path):
 def test_startup(benchmark, tmp_path):
     words = ["--size", "tiny", "--cases", "load", "--work", tmp_path, "--json", tmp_path / "figures.json"]
     table, page = (cells(text)[1:] for text in (benchmark("startup", *words), page_table("startup")[0]))
-    assert table[0] == page[0] and [row[:-4] for row in table[1:]] == [row[:-4] for row in page[7:]]
+    assert table[0] == page[0] and [row[:-2] for row in table[1:]] == [row[:-2] for row in page[5:]]
     rounds = json.loads((tmp_path / "figures.json").read_text())["load"]
-    seconds = [rounds[way][0]["wall"] for way in ("before", "first", "now")]
-    assert [row[-4:-2] for row in table[1:]] == [[f"{s:.2f}", f"{s / seconds[0]:.2f}"] for s in seconds]
+    assert [row[-2] for row in table[1:]] == [f"{rounds[way][0]['wall']:.2f}" for way in ("first", "later")]
     startup = import_module("startup")
     world = startup.World(tmp_path, startup.SIZES["tiny"], "m-idpg-phm")
     sweep([*world.sweep()[3:], "--dry-run"])  # its processes would take longer
@@ -257,9 +253,8 @@ NOWHERE = ["--json", "/nowhere/figures.json"]
         ("scaling", ["--axes", "depth"], "--axes depth"),
         ("scaling", ["--axes", "layers=two"], "--axes layers=two"),
         ("scaling", ["--plot", "figure.gif"], "--plot figure.gif"),
-        ("scaling", ["--read", "{text}"], "--read {text}"),
-        ("epoch", [*EPOCH, "--updates", "1"], "--updates 1"),
-        ("epoch", [*EPOCH, "--backbone", "nowhere.pt"], "--backbone nowhere.pt"),
+        ("scaling", ["--read", "none.json"], "none.json"),
+        ("epoch", [*EPOCH, "--updates", "0"], "--updates 0"),
         ("epoch", [*EPOCH, "--split", "test"], "{single} has no split test"),
         ("epoch", ["{text}", *EPOCH[1:]], "{text} is not a binarized folder"),
         ("epoch", [*EPOCH, "--cpu", "--options", "--dropout", "2"], "head-only on {single} failed: fairseq_idpg: "),

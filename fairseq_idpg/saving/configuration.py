@@ -24,8 +24,8 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from preprocess.flags import LARGEST_SEED, flag_name
 from preprocess.readers import is_text
 
-from ..arguments import TASK
 from ..errors import InputError
+from ..names import TASK
 from .tensors import is_ours
 
 logger = logging.getLogger(__name__)

@@ -18,8 +18,8 @@ from torch import Tensor
 from preprocess.errors import reason_of
 from preprocess.readers import distinct
 
-from ..arguments import TASK
 from ..errors import InputError
+from ..names import TASK
 from .checksum import carry_checksum, digest_of
 from .configuration import OUR_MODEL, PATHS, shown
 from .record import SECTION

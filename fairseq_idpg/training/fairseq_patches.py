@@ -24,13 +24,14 @@ from torch.multiprocessing import ProcessRaisedException
 from preprocess.errors import InputError, end_at_once, find_input_error, one_line
 from preprocess.writing import check_output
 
-from ..arguments import SAID_BY_FAIRSEQ, TASK, check_arguments, check_configuration, trains
 from ..divergence import clip_grad_norm
+from ..names import TASK
 from ..optim.choices import check_first_rate, check_optimizer_overrides
 from ..optim.plateau import go_on, load_plateau, state_of_plateau
 from ..optim.without_compiler import import_no_compiler
 from ..saving.atomic_write import copy_whole, leftovers, save_whole
 from ..saving.reading import holds_ours, load_state
+from .arguments import SAID_BY_FAIRSEQ, check_arguments, check_configuration, trains
 from .kept_options import KeptOptions
 from .lock import hold
 from .overrides import parse_overrides

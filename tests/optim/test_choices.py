@@ -7,9 +7,9 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.optim import FairseqOptimizer, lr_scheduler
 from torch import nn, optim
 
-from fairseq_idpg.arguments import check_arguments
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.optim import choices
+from fairseq_idpg.training.arguments import check_arguments
 from tests.folders import training_arguments
 
 COSINE = ("--lr-scheduler", "cosine")

@@ -14,8 +14,8 @@ from fairseq.options import get_training_parser, parse_args_and_arch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_idpg.arguments import UNTYPED
 from fairseq_idpg.models.config import RobertaIDPGConfig
+from fairseq_idpg.training.arguments import UNTYPED
 from preprocess.errors import InputError
 from run_scripts.run import perform
 from run_scripts.run.experiment import READ, Experiment

@@ -4,25 +4,22 @@ import math
 import os
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from typing import Any
 
 import torch
 from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
-from fairseq.data import Dictionary
-from fairseq.dataclass.configs import DistributedTrainingConfig, EMAConfig, FairseqConfig
+from fairseq.dataclass.configs import DistributedTrainingConfig, EMAConfig
 from omegaconf import OmegaConf
-from torch import nn
 
 from preprocess.flags import LARGEST_SEED, flag_name
 
-from .errors import InputError
-from .metrics import check_metric
-from .optim.choices import PAIRS, check_optimization, literal, parse_pair
+from ..errors import InputError
+from ..metrics import check_metric
+from ..names import SECTIONS, TASK, TRAIN, as_typed
+from ..optim.choices import PAIRS, check_optimization, literal, parse_pair
 
-TASK = "sentence_prediction_idpg"
-SECTIONS: list[Any] = [f.type for f in fields(FairseqConfig) if is_dataclass(f.type)]  # of fairseq's options
 DEFAULTS = {f.name: f.default for section in SECTIONS for f in fields(section) if "${" not in str(f.default)}
 # option -> its least value; with these values fairseq ends in a traceback, or trains nothing without a word
 LEAST = {
@@ -63,7 +60,6 @@ UNSUPPORTED_OF_TASK = {  # flags of fairseq's sentence_prediction
     "add_prev_output_tokens": "this model has no decoder",
     "d2v2_multi": "it names what a batch holds as data2vec reads it",
 }
-TRAIN = "train"  # and more: the splits whose pairs are swapped, and whose questions need not stay together
 LAUNCHERS = ("MASTER_ADDR", "SLURM_JOB_ID")  # variables of what starts several processes: torchrun, Slurm
 FOR_GPUS_ALONE = ("nccl", "c10d", "pytorch_ddp")
 ON_CPUS = {"distributed_backend": "gloo", "ddp_backend": "legacy_ddp"}  # of several processes
@@ -79,12 +75,6 @@ SAID_BY_FAIRSEQ = {
 }
 
 
-def given(cfg: Any, name: str) -> str:
-    """An option as it is typed: ``--prompt-length 5``, or ``--generator-residual``."""
-    value = getattr(cfg, name)
-    return flag_name(name) if value is True else f"{flag_name(name)} {value}"
-
-
 def check_arguments(args: Namespace, gpu: bool | None = None) -> None:
     """Refuses them before anything is read or built.
 
@@ -97,7 +87,7 @@ def check_arguments(args: Namespace, gpu: bool | None = None) -> None:
     if getattr(args, "task", None) != TASK:
         return
     for name, value in vars(args).items():
-        value = _as_typed(name, value)
+        value = _value_of(name, value)
         if isinstance(value, str) and (value == "???" or "${" in value):
             raise InputError(f"{flag_name(name)} {value}: omegaconf takes ??? and ${{ for its own: give another")
         for number in _numbers(value):
@@ -134,7 +124,7 @@ def check_configuration(cfg: Any) -> None:
     check_arguments(Namespace(**{key: value for part in sections.values() for key, value in part.items()} | parts))
 
 
-def _as_typed(name: str, value: Any) -> Any:
+def _value_of(name: str, value: Any) -> Any:
     """The value of an option, of those too whose text fairseq's parser leaves as it is."""
     if name not in UNTYPED or not isinstance(value, str):
         return value
@@ -153,12 +143,12 @@ def _numbers(value: Any) -> list[float]:
 def _check_supported(args: Namespace) -> None:
     for name, reason in UNSUPPORTED.items():
         if getattr(args, name, DEFAULTS[name]) != DEFAULTS[name]:
-            raise InputError(f"{given(args, name)} is not supported: {reason}: leave it out")
+            raise InputError(f"{as_typed(args, name)} is not supported: {reason}: leave it out")
     _check_flags(args)
     _check_splits(args)
     if args.ddp_backend not in BACKENDS:
         remedy = "legacy_ddp" if args.cpu else "pytorch_ddp"
-        raise InputError(f"{given(args, 'ddp_backend')} is not supported: {SHARDING}: give {remedy}")
+        raise InputError(f"{as_typed(args, 'ddp_backend')} is not supported: {SHARDING}: give {remedy}")
     if args.tpu and not args.bf16:
         raise InputError("--tpu is not supported: leave it out")
 
@@ -179,8 +169,8 @@ def _check_splits(args: Namespace) -> None:
             )
     if trains(args) and args.shorten_data_split_list and str(args.shorten_method) == "none":
         raise InputError(
-            f"{given(args, 'shorten_data_split_list')} has no effect with --shorten-method none: leave it out or give "
-            "--shorten-method truncate"
+            f"{as_typed(args, 'shorten_data_split_list')} has no effect with --shorten-method none: leave it out or "
+            "give --shorten-method truncate"
         )
     if args.combine_valid_subsets and not trains(args):
         raise InputError(
@@ -210,40 +200,6 @@ def _check_criterion(name: str) -> None:
     if name == "sentence_prediction" or issubclass(CRITERION_REGISTRY.get(name, object), own):
         return
     raise InputError(f"--criterion {name} does not fit --task {TASK}: give --criterion sentence_prediction or {TASK}")
-
-
-def check_task(cfg: Any, dictionary: Dictionary) -> None:
-    """Options of the task that a model is built for, whoever has set them.
-
-    Raises:
-        InputError: see ``check_tokens``; a head that can have no such name; a flag that is not supported.
-    """
-    _check_flags(cfg)
-    check_tokens(cfg, dictionary)
-    name = cfg.classification_head_name
-    if not name or "." in name or hasattr(nn.ModuleDict(), name):
-        raise InputError(f"--classification-head-name {name!r} cannot be the name of a head: give a word of your own")
-
-
-def check_tokens(cfg: Any, dictionary: Dictionary) -> None:
-    """Tokens that are put into every example.
-
-    Raises:
-        InputError: no --init-token, or another than ``<s>``; a token that the dictionary lacks, or padding.
-    """
-    if cfg.init_token is None:
-        raise InputError("--init-token is missing: the prompt's place counts from <s>, give --init-token 0")
-    for name, remedy in (("init_token", "give 0 for <s>"), ("separator_token", "give 2 for </s>, or 0 for <s>")):
-        token = getattr(cfg, name)
-        if token is not None and not 0 <= token < len(dictionary):
-            found = f"none of the {len(dictionary)} symbols"
-        elif token == dictionary.pad():
-            found = "padding, which the model does not read"
-        elif name == "init_token" and token != dictionary.bos():
-            found = f"{dictionary[token]}, and the backbone's sentences begin with <s>"
-        else:
-            continue
-        raise InputError(f"{flag_name(name)} {token} is {found}: {remedy}")
 
 
 def _check_precision(args: Namespace) -> None:
@@ -276,7 +232,7 @@ def _check_gpu(args: Namespace, gpu: bool) -> None:
     for name, remedy in ON_CPUS.items() if trains(args) and size > 1 and not gpu else ():
         if getattr(args, name) in FOR_GPUS_ALONE:
             raise InputError(
-                f"{given(args, name)} of {size} processes is for GPUs alone: give {flag_name(name)} {remedy}, or "
+                f"{as_typed(args, name)} of {size} processes is for GPUs alone: give {flag_name(name)} {remedy}, or "
                 "--distributed-world-size 1"
             )
     started = int(os.environ.get("WORLD_SIZE", "1"))

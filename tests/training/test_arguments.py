@@ -9,16 +9,15 @@ import torch
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from fairseq_idpg.arguments import (
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.tasks.prompt_position import check_tokens
+from fairseq_idpg.training.arguments import (
     BACKENDS,
     LAUNCHERS,
     UNSUPPORTED,
     check_arguments,
     check_configuration,
-    check_task,
-    check_tokens,
 )
-from fairseq_idpg.errors import InputError
 from fairseq_idpg.training.fairseq_patches import _convert
 from tests.folders import ROOT, training_arguments
 from tests.helpers import dictionary
@@ -243,15 +242,6 @@ def test_tokens(tokens, message):
     with pytest.raises(InputError, match=message):
         check_tokens(SimpleNamespace(**{"init_token": 0, "separator_token": None, **tokens}), DICTIONARY)
     check_tokens(SimpleNamespace(init_token=0, separator_token=54), DICTIONARY)
-
-
-@pytest.mark.parametrize("name", ["", "a.b", "training", "keys"])
-def test_names_that_no_head_can_have(name):
-    task = SimpleNamespace(init_token=0, separator_token=None, classification_head_name="my head")
-    check_task(task, DICTIONARY)
-    task.classification_head_name = name
-    with pytest.raises(InputError, match=f"--classification-head-name '{name}' cannot be the name of a head"):
-        check_task(task, DICTIONARY)
 
 
 @pytest.mark.parametrize("total", [None, 8])

@@ -170,8 +170,8 @@ def check_effects(task_cfg: Any, cfg: Any, method: Method | None) -> None:
     for cache, usual in (("representation_cache", "float32"), ("state_cache", EXACT)):
         if str(getattr(task_cfg, f"{cache}_dtype")) != usual and not getattr(task_cfg, cache):
             raise InputError(
-                f"{as_typed(task_cfg, f'{cache}_dtype')} has no effect without {flag_name(cache)}: leave it out or give "
-                "a folder"
+                f"{as_typed(task_cfg, f'{cache}_dtype')} has no effect without {flag_name(cache)}: leave it out or "
+                "give a folder"
             )
     if method is None and not cfg.no_freeze_backbone and getattr(cfg, "checkpoint_activations", False):
         raise InputError(

@@ -28,7 +28,7 @@ from fairseq_idpg.representations.word_vectors import load_vectors, vectors_widt
 from fairseq_idpg.saving.record import Record, check_same_data, labels_here, listed
 from fairseq_idpg.tasks.folder import folder_record, preprocess_facts
 from fairseq_idpg.tasks.prompt_position import POSITIONS, check_position
-from fairseq_idpg.training.arguments import SAID_BY_FAIRSEQ, check_arguments
+from fairseq_idpg.training.arguments import check_arguments
 from preprocess.data_folder import DataFolder
 from preprocess.dictionary import MASK
 from preprocess.errors import InputError, did_you_mean
@@ -237,9 +237,7 @@ def parse(command: list[str]) -> Namespace:
     except SystemExit:
         raise InputError(f"fairseq-train refuses its options: {said.getvalue().strip().split('error: ')[-1]}") from None
     except ValueError as error:
-        if str(error) not in SAID_BY_FAIRSEQ:
-            raise
-        raise InputError(SAID_BY_FAIRSEQ[str(error)]) from None
+        raise InputError(f"fairseq-train refuses its options: {error}") from None
     if left:
         near = did_you_mean(left[0].partition("=")[0], parser._option_string_actions).rstrip()
         hint = near or "fairseq_idpg/OPTIONS.md lists the plugin's, fairseq-train --help its own"

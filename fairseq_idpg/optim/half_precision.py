@@ -63,7 +63,7 @@ class KeptHalfPrecision:
                 )
 
     def state_dict(self) -> dict[str, Any]:
-        """Empty where the checkpoint says all."""
+        """Return what to keep; empty where the checkpoint says all."""
         optimizer = None if self._optimizer is None else self._optimizer()
         if not self.saved:
             return {}

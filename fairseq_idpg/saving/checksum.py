@@ -54,10 +54,10 @@ def changed_progress(state: dict[str, Any]) -> str | None:
     return next((name for name, part in parts.items() if not fits(recorded.get(name), digest_of, part)), None)
 
 
-def fits(recorded: Any, digest: Callable[[Any], str], value: Any) -> bool:
-    """Return whether the digest of a value is the recorded one; a value without end has none."""
+def fits(recorded: Any, digest: Callable[..., str], *values: Any) -> bool:
+    """Return whether the digest of some values is the recorded one; values without end have none."""
     try:
-        return recorded == digest(value)
+        return recorded == digest(*values)
     except (ValueError, RecursionError):
         return False
 
@@ -90,7 +90,7 @@ def tensors_digest(tensors: dict[str, Tensor]) -> str:
 
 
 def _parts(value: Any, budget: Iterator[int], name: str = "") -> Iterator[Any]:
-    """A value as bytes that no other value has.
+    """Yield a value as bytes that no other value has.
 
     Raises:
         ValueError: it has too many parts.
@@ -114,7 +114,7 @@ def _parts(value: Any, budget: Iterator[int], name: str = "") -> Iterator[Any]:
 
 
 def _tensor(name: str, value: Tensor) -> Iterator[Any]:
-    """A description of known length comes first, so that no two lists of tensors give the same bytes."""
+    """Yield a description of known length first, so that no two lists of tensors give the same bytes."""
     yield repr((name, str(value.dtype), list(value.shape))).encode()
     if value.numel():
         yield value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()

@@ -67,8 +67,8 @@ def buildable(state: Mapping[str, Any], what: str) -> dict[str, Options | None]:
     built_here = ours or model is RobertaModel
     if not built_here or names["task"] not in KNOWN_TASKS or names["criterion"] not in KNOWN_CRITERIONS:
         raise InputError(
-            f"{what} holds a model of --arch {shown(names['model'])}, --task {shown(names['task'])} and --criterion "
-            f"{shown(names['criterion'])}, which is not built here: {REMEDY}"
+            f"{what} holds a model of --task {shown(names['task'])}, --arch {shown(names['model'])} and --criterion "
+            f"{shown(names['criterion'])}, not of sentence prediction with a RoBERTa: {REMEDY}"
         )
     if ours != is_ours(state["model"]):
         raise InputError(f"{what} says --arch {names['model']}, but its tensors are of another model: give another")

@@ -205,10 +205,16 @@ class KeptRecord:
         return asdict(self.of_model)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take a checkpoint's record over.
+
+        Raises:
+            InputError: this run cannot read its data as the model was trained.
+        """
         theirs = read_record(state)
         check_same_data(theirs, self.ours, self.data)
         if self.reads_vectors:
             check_same_vectors(theirs, self.ours, self.data)
+        # the folder's labels are put into the order of the model's classes
         if theirs.labels is not None and self.follow is not None:
             labels = labels_here(theirs, self.ours, self.training)
             self.follow(labels)
@@ -223,6 +229,7 @@ class KeptRecord:
                 "this checkpoint does not record what the scores of its training were divided by: its outputs are "
                 f"multiplied by {self.ours.scale:g}, by which those of {self.data} are divided"
             )
+        # what the folder alone knows is added; a model that is trained on is of this folder from now on
         ours = {name: value for name, value in asdict(self.ours).items() if value is not None}
         known = {name for name in ours if getattr(theirs, name) is None}
         if self.training:

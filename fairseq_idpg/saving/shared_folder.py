@@ -6,7 +6,7 @@ can hold code. The checksum covers both; README.md, the card, is for people alon
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,8 @@ FILES: dict[str, tuple[str, ...]] = {
     "criterion": (),
 }
 SECTIONS = tuple(FILES)
+# of config.json; of "run", scores, seed and the like, and of "versions" nothing is built
+KEYS = {"format", "method", "data", "backbone", "run", "versions", "options", "checksum"}
 
 
 def write_shared(folder: Path, tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> None:
@@ -40,12 +42,12 @@ def write_shared(folder: Path, tensors: Mapping[str, Tensor], config: Mapping[st
 
     Args:
         tensors: what was trained, under the names of the checkpoint.
-        config: "method", "data" (the record), "backbone" ("name", "path" and "tensors_sha256"), "run" (scores, seed
-            and the like, of which nothing is built), "versions", and "options" of ``SECTIONS``.
+        config: all of ``KEYS`` but the format and the checksum: "data" is the record, "backbone" has "name", "path" and
+            "tensors_sha256", "options" those of ``SECTIONS``.
     """
     own = {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}  # none shares memory
     whole = {"format": FORMAT, **config}
-    whole["checksum"] = digest_of(_signed(whole, own))
+    whole["checksum"] = _checksum(whole, own)
     (folder / TENSORS).write_bytes(save(own, metadata={"format": "pt"}))
     text = json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False)
     (folder / CONFIG).write_text(f"{text}\n", encoding="utf-8")
@@ -87,25 +89,36 @@ def read_shared(path: str, what: str) -> dict[str, Any]:
 
 def _read_both(folder: Path, what: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return what both files hold, which their checksum covers."""
-    try:
-        with open(folder / CONFIG, encoding="utf-8") as file:
-            config = dict(json.loads(file.read(LARGEST_CONFIG)))
-        tensors = load((folder / TENSORS).read_bytes())  # not a map of a file that others may change
-    except Exception as error:  # of JSON, of safetensors, and whatever torch makes of sizes and types
-        raise InputError(f"{what} is damaged or of another kind ({reason_of(error, 100)}): {REMEDY}") from None
-    if config.get("format") != FORMAT:
+    config = _reading(CONFIG, what, lambda: _read_config(folder / CONFIG))
+    if config["format"] != FORMAT:
         raise InputError(
-            f"{what}: {CONFIG} is of format {shown(config.get('format'))}, and this version reads {FORMAT}: "
-            "export the checkpoint again, or use the version that wrote it"
+            f"{what}: {CONFIG} is of format {shown(config['format'])}, and this version reads {FORMAT}: export the "
+            "checkpoint again, or use the version that wrote it"
         )
-    if not fits(config.get("checksum"), digest_of, _signed(config, tensors)):
+    # not a map of a file that others may change
+    tensors = _reading(TENSORS, what, lambda: load((folder / TENSORS).read_bytes()))
+    if not fits(config["checksum"], _checksum, config, tensors):
         raise InputError(f"{what}: {CONFIG} and {TENSORS} are not those that were exported together: {REMEDY}")
     return config, tensors
 
 
-def _signed(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Any:
-    """Return what the checksum is of."""
-    return [{name: part for name, part in config.items() if name != "checksum"}, dict(tensors)]
+def _read_config(path: Path) -> dict[str, Any]:
+    with open(path, encoding="utf-8") as file:
+        config = json.loads(file.read(LARGEST_CONFIG))
+    if config["format"] == FORMAT and (config.keys() != KEYS or config["options"].keys() != FILES.keys()):
+        raise ValueError("it has other keys")
+    return config
+
+
+def _reading(name: str, what: str, read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except Exception as error:  # of JSON, of safetensors, and whatever torch makes of sizes and types
+        raise InputError(f"{what}: {name} is damaged or of another kind ({reason_of(error, 100)}): {REMEDY}") from None
+
+
+def _checksum(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
+    return digest_of([{name: part for name, part in config.items() if name != "checksum"}, dict(tensors)])
 
 
 def _found(folder: Path, recorded: Any, name: Any) -> Any:

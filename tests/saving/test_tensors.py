@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fairseq_idpg.predict import main as predict
 from fairseq_idpg.saving.reading import is_finite
-from tests.folders import run, train
+from tests.folders import train, validate
 from tests.saving.conftest import SIZE
 
 HEAD = "classification_heads.sentence_classification_head."
@@ -77,13 +77,8 @@ def test_prediction_refuses(name, old, tmp_path):
     assert "\n" not in str(refused.value) and not (tmp_path / "out.tsv").exists()
 
 
-def validate(old, path, **more):
-    usual = ["--path", path, "--batch-size", 5, "--separator-token", 2, "--num-classes", 2]
-    return run("validate", old.data, *usual, **more)
-
-
 def test_validation_refuses(old):
-    finished = validate(old, changed(old, CHANGES["three classes"][0]), succeed=False)
+    finished = validate(old.data, changed(old, CHANGES["three classes"][0]), succeed=False)
     assert finished.last_line.startswith("fairseq_idpg: ") and "Traceback" not in finished.output
 
 
@@ -95,7 +90,7 @@ def test_logits_that_are_not_finite(old, tmp_path):
     with pytest.raises(SystemExit, match="13 of 13 predictions of split valid are not finite"):
         predict([str(old.data), "--path", str(path), "--split", "valid", "--out", str(tmp_path / "o"), "--cpu"])
     assert not (tmp_path / "o").exists()
-    finished = validate(old, path, succeed=False)
+    finished = validate(old.data, path, succeed=False)
     assert "the loss of lines" in finished.last_line and "is not finite" in finished.last_line
 
 

@@ -24,26 +24,25 @@ LOSSES = ("loss", "nll_loss")  # of which the lowest is best; of all others the 
 
 
 def reported(cfg: Any) -> list[str]:
-    """The metrics of preprocess/split_scores.py that a criterion's options ask for."""
+    """Return the metrics of preprocess/split_scores.py that a criterion's options ask for."""
     return [metric for metric in SPLIT_METRICS if getattr(cfg, REPORT + metric, False)]
 
 
 def check_metric(args: Namespace) -> None:
-    """Refuses what the best checkpoint cannot be chosen by; fairseq misses it after the first epoch.
+    """Check that the best checkpoint can be chosen by its metric; fairseq misses it after the first epoch.
 
     Raises:
-        InputError: the metric is unknown, not logged, or not of this task; the worst checkpoint would be kept.
+        InputError: the metric is not logged, or the worst checkpoint would be kept.
     """
-    metric, own = getattr(args, "best_checkpoint_metric", "loss"), args.criterion in ("sentence_prediction", CRITERION)
-    if metric not in METRICS and own:
-        raise InputError(f"--best-checkpoint-metric {metric} is unknown: give one of {', '.join(METRICS)}")
-    if metric in OURS and args.criterion == "sentence_prediction":
-        raise InputError(f"--best-checkpoint-metric {metric} is none of this --criterion: give --criterion {CRITERION}")
-    if (needed := METRICS.get(metric)) and not getattr(args, needed, True):
-        raise InputError(f"--best-checkpoint-metric {metric} needs {flag_name(needed)}: give it too")
-    if metric == "accuracy" and args.regression_target:
-        raise InputError("--best-checkpoint-metric accuracy with --regression-target: give loss or spearman")
-    highest = getattr(args, "maximize_best_checkpoint_metric", False)
+    metric = args.best_checkpoint_metric
+    logged = [name for name, option in METRICS.items() if option is None or getattr(args, option, False)]
+    if getattr(args, "regression_target", False):
+        logged.remove("accuracy")
+    if metric not in logged and args.criterion in ("sentence_prediction", CRITERION):
+        option = METRICS.get(metric)
+        remedy = f"give {flag_name(option)} (of --criterion {CRITERION}), or one of" if option else "give one of"
+        raise InputError(f"--best-checkpoint-metric {metric} is not logged: {remedy} {', '.join(logged)}")
+    highest = args.maximize_best_checkpoint_metric
     if metric in METRICS and highest == (metric in LOSSES):
         found, remedy = ("with", "leave that out") if highest else ("without", "give that too")
         raise InputError(

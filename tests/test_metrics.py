@@ -12,19 +12,17 @@ METRIC = "--best-checkpoint-metric"
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("given", "named"),
     [
-        ([METRIC, "nothing"], f"{METRIC} nothing is unknown: give one of loss, "),
-        ([METRIC, "f1"], f"{METRIC} f1 needs --report-acc-and-f1: give it too"),
-        ([METRIC, "em"], f"{METRIC} em is none of this --criterion: give --criterion sentence_prediction_idpg"),
-        (["--regression-target"], f"{METRIC} accuracy with --regression-target: give loss"),
-        ([METRIC, "loss"], "loss with --maximize-best-checkpoint-metric would keep the worst"),
+        ([METRIC, "nothing"], f"{METRIC} nothing is not logged"),
+        ([METRIC, "f1"], "--report-acc-and-f1"),
+        ([METRIC, "em"], "--criterion sentence_prediction_idpg"),
+        (["--regression-target"], f"{METRIC} accuracy is not logged"),
     ],
 )
-def test_refused(given, message):
-    with pytest.raises(InputError) as refused:
+def test_what_is_not_logged(given, named):
+    with pytest.raises(InputError, match=named):
         check_metric(training_arguments(*given))
-    assert message in str(refused.value)
 
 
 def test_the_checkpoint_that_is_kept_is_the_best():

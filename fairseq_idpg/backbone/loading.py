@@ -16,7 +16,7 @@ from preprocess.flags import flag_name
 
 from ..saving.checksum import tensors_digest
 from ..saving.configuration import check_is_roberta, typed
-from ..saving.fingerprints import KnownFile, recall
+from ..saving.fingerprints import KnownFile, load_note
 from ..saving.reading import read_file
 from ..saving.tensors import ENCODER, LM_HEAD, OBJECTS, STACK, TIED, VERSION, is_ours, room
 from ..saving.torch_files import is_archive
@@ -64,7 +64,7 @@ class Backbone:
             return self.known.digests[of_what]
         found = weights_digest(self.weights, parts)
         if self.known is not None:
-            self.known.keep(of_what, found)
+            self.known.save_digest(of_what, found)
         return found
 
     @property
@@ -138,7 +138,7 @@ def read_backbone(path: str) -> Backbone:
     Raises:
         InputError: see ``read_file``; it holds only what was trained.
     """
-    known = recall(path)
+    known = load_note(path)
     opened = os.stat(path) if is_archive(path) else None
     args, weights = read_checkpoint(path, "--backbone", mapped=True, checked=known is not None and known.checked)
     if known is not None and not known.is_same():  # it was replaced while it was read

@@ -9,8 +9,8 @@ from omegaconf import OmegaConf
 
 from preprocess.flags import flag_name
 
-from ..arguments import given
 from ..errors import InputError
+from ..names import as_typed
 
 # The type of an option: None until it is filled; a method reads it filled, and so a type checker sees it.
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ def fill_options(cfg: Any, preset: Any, every_option: Iterable[str]) -> None:
     for name in every_option:
         if name not in options and getattr(cfg, name, None) is not None:
             raise InputError(
-                f"{given(cfg, name)} has no effect with --method {preset.name}: leave it out or choose another --method"
+                f"{as_typed(cfg, name)} has no effect with --method {preset.name}: leave it out or choose another "
+                "--method"
             )
     recorded = cfg if OmegaConf.is_config(cfg) else vars(cfg)
     for name, declared in options.items():
@@ -98,7 +99,7 @@ def fill_options(cfg: Any, preset: Any, every_option: Iterable[str]) -> None:
             flag, chosen = flag_name(other), str(getattr(cfg, other))
             present = f"without {flag}" if chosen == "False" else f"with {flag} {chosen}"
             wanted = flag if values == ("True",) else f"{flag} {' or '.join(values)}"
-            raise InputError(f"{given(cfg, name)} has no effect {present}: leave it out or give {wanted}")
+            raise InputError(f"{as_typed(cfg, name)} has no effect {present}: leave it out or give {wanted}")
 
 
 def _acts(cfg: Any, declared: Field) -> bool:
@@ -111,13 +112,13 @@ def check_sizes(cfg: Any, *names: str) -> None:
     """Raises InputError where one of these options of ``cfg`` is no size: below 1."""
     for name in names:
         if getattr(cfg, name) < 1:
-            raise InputError(f"{given(cfg, name)} is no size: give 1 or more")
+            raise InputError(f"{as_typed(cfg, name)} is no size: give 1 or more")
 
 
 def check_rate(cfg: Any, name: str) -> None:
     """Raises InputError where this option of ``cfg`` is no rate of dropout."""
     if not 0 <= getattr(cfg, name) < 1:
-        raise InputError(f"{given(cfg, name)} is no rate: give 0 or more, below 1")
+        raise InputError(f"{as_typed(cfg, name)} is no rate: give 0 or more, below 1")
 
 
 def parse_layers(flag: str, text: str, layers: int, words: str) -> tuple[int, ...]:

@@ -197,7 +197,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         ours, old = is_ours(state_dict), state_dict.pop(OLD_FINGERPRINT, None)
         if ours:
             state_dict.setdefault(FINGERPRINT, whole[FINGERPRINT])  # of a checkpoint of version 0.1; see below
-        check_same_heads(state_dict, whole, ours)  # fairseq deletes one of another name or size, and puts a random one
+            check_same_heads(state_dict, whole)  # fairseq deletes one of another name or size, and puts a random one
         state_dict.setdefault(VERSION, whole[VERSION])  # its absence would mean a much older format
         super().upgrade_state_dict_named(state_dict, name)
         if ours:

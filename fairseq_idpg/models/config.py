@@ -9,9 +9,9 @@ from fairseq import utils
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from omegaconf import II, OmegaConf, open_dict
 
-from ..arguments import SECTIONS
 from ..methods.options import fill_options, joined_options, options_of
 from ..methods.registry import PRESETS, find_preset
+from ..names import SECTIONS
 
 Activation: Any = ChoiceEnum(utils.get_available_activation_fns())
 WORDS = "mlm"

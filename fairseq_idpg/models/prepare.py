@@ -16,11 +16,11 @@ from omegaconf import OmegaConf, open_dict
 
 from preprocess.flags import flag_name
 
-from ..arguments import given
 from ..backbone.loading import NO_BACKBONE
 from ..errors import InputError
 from ..methods.base import Method, WordEmbeddings
 from ..methods.registry import find_preset
+from ..names import as_typed
 from ..optim.grouped_adam import mark_groups
 from ..optim.half_precision import KeptHalfPrecision
 from ..representations.kinds import GLOVE, TOKEN_MEAN
@@ -148,7 +148,7 @@ def check_method_effects(cfg: Any, method: Method | None) -> None:
     defaults = find_preset(cfg.method).defaults
     for name, reason in ({} if method is None else method.without_effect(cfg)).items():
         if str(getattr(cfg, name)) != str(defaults[name]):
-            raise InputError(f"{given(cfg, name)} has no effect: {reason}")
+            raise InputError(f"{as_typed(cfg, name)} has no effect: {reason}")
 
 
 def check_effects(task_cfg: Any, cfg: Any, method: Method | None) -> None:
@@ -164,14 +164,14 @@ def check_effects(task_cfg: Any, cfg: Any, method: Method | None) -> None:
     check_method_effects(cfg, method)
     if task_cfg.prompt_position and not getattr(method, "prompt_length", 0):
         raise InputError(
-            f"{given(task_cfg, 'prompt_position')} has no effect: --method {cfg.method} inserts no rows into the "
+            f"{as_typed(task_cfg, 'prompt_position')} has no effect: --method {cfg.method} inserts no rows into the "
             "input: leave it out"
         )
     for cache, usual in (("representation_cache", "float32"), ("state_cache", EXACT)):
         if str(getattr(task_cfg, f"{cache}_dtype")) != usual and not getattr(task_cfg, cache):
             raise InputError(
-                f"{given(task_cfg, f'{cache}_dtype')} has no effect without {flag_name(cache)}: leave it out or give a "
-                "folder"
+                f"{as_typed(task_cfg, f'{cache}_dtype')} has no effect without {flag_name(cache)}: leave it out or "
+                "give a folder"
             )
     if method is None and not cfg.no_freeze_backbone and getattr(cfg, "checkpoint_activations", False):
         raise InputError(
@@ -204,7 +204,7 @@ def check_head_options(cfg: Any) -> None:
     for name, default in others.items():
         if str(getattr(cfg, name, default)) != str(default):
             raise InputError(
-                f"{given(cfg, name)} has no effect with --predict-with {with_what}: leave it out or give {remedy}"
+                f"{as_typed(cfg, name)} has no effect with --predict-with {with_what}: leave it out or give {remedy}"
             )
 
 

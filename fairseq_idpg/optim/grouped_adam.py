@@ -43,7 +43,7 @@ class GroupedAdamConfig(FairseqAdamConfig):
 
 
 def mark_groups(model: nn.Module, prompts: Iterable[nn.Parameter], words: Iterable[nn.Parameter] = ()) -> None:
-    """Names each parameter's group, ``PART/KIND``, in an attribute that fairseq's fp16 copies keep."""
+    """Name each parameter's group, ``PART/KIND``, in an attribute that fairseq's fp16 copies keep."""
     rows, pairs = ({id(parameter) for parameter in some} for some in (prompts, words))
     for name, parameter in model.named_parameters():
         part = {"classification_heads": HEAD, "method": METHOD}.get(name.split(".")[0], BACKBONE)
@@ -62,10 +62,6 @@ class GroupedAdam(FairseqAdam):
     """Adam over the groups that ``mark_groups`` named."""
 
     def __init__(self, cfg: GroupedAdamConfig, params: Iterable[nn.Parameter]):
-        factors = (("--head-lr", cfg.head_lr), ("--prompt-lr", cfg.prompt_lr), ("--words-lr", cfg.words_lr))
-        for option, value in factors:
-            if not value >= 0:
-                raise InputError(f"{option} {value} is no factor of a learning rate: give 0 or more")
         self.scales = {HEAD: cfg.head_lr, METHOD: cfg.prompt_lr, WORDS: cfg.words_lr, BACKBONE: 1.0}
         super().__init__(cfg, self._groups(cfg, list(params)))
         self.set_lr(self.optimizer_config["lr"])
@@ -91,13 +87,13 @@ class GroupedAdam(FairseqAdam):
         return groups
 
     def set_lr(self, lr: float) -> None:
-        """``lr`` times each group's factor."""
+        """Set ``lr`` times each group's factor."""
         self._lr = lr
         for group in self.param_groups:
             group["lr"] = lr * self._scale(group)
 
     def get_lr(self) -> float:
-        """The learning rate before any factor, as schedulers and the log want it."""
+        """Return the learning rate before any factor, as schedulers and the log want it."""
         for group in self.param_groups:
             scale = self._scale(group)
             if scale and group["lr"] != self._lr * scale:  # reduce_lr_on_plateau sets that of each group
@@ -109,15 +105,13 @@ class GroupedAdam(FairseqAdam):
 
 
 def _check_effects(cfg: GroupedAdamConfig, groups: set[tuple[str, ...]]) -> None:
-    """Refuses options for parameters that are not trained; ``groups`` are the (part, kind) of those that are."""
+    """Refuse options for parameters that are not trained; ``groups`` are the (part, kind) of those that are."""
     parts, kinds = zip(*groups)
     for option, given, has_effect, reason in (
         ("--head-lr", cfg.head_lr != 1, HEAD in parts, "no classification head is trained"),
         ("--prompt-lr", cfg.prompt_lr != 1, METHOD in parts, "the method has no parameters of its own"),
         ("--words-lr", cfg.words_lr != 1, WORDS in parts, "the method adds no rows to the word embeddings"),
         ("--no-decay-prompts", cfg.no_decay_prompts, PROMPT in kinds, "the method trains no prompt rows"),
-        ("--no-decay-prompts", cfg.no_decay_prompts, cfg.weight_decay, "--weight-decay is 0"),
-        ("--no-decay-biases", cfg.no_decay_biases, cfg.weight_decay, "--weight-decay is 0"),
     ):
         if given and not has_effect:
             raise InputError(f"{option} has no effect: {reason}: leave it out")

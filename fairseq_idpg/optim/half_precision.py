@@ -41,7 +41,7 @@ class KeptHalfPrecision:
         self._loaded: dict[str, Any] = {}
 
     def before_step(self, optimizer: Any, updates: int) -> None:
-        """Gives the first step of a resumed run what the checkpoint kept; later calls cost nothing.
+        """Give the first step of a resumed run what the checkpoint kept; later calls cost nothing.
 
         Args:
             optimizer: the trainer's, with the state that fairseq has loaded into it.
@@ -63,7 +63,7 @@ class KeptHalfPrecision:
                 )
 
     def state_dict(self) -> dict[str, Any]:
-        """Empty where the checkpoint says all."""
+        """Return what to keep; empty where the checkpoint says all."""
         optimizer = None if self._optimizer is None else self._optimizer()
         if not self.saved:
             return {}
@@ -77,7 +77,7 @@ class KeptHalfPrecision:
 
 
 def float32_weights(optimizer: Any) -> list[Tensor]:
-    """W of each trainable parameter, in the optimizer's order and shapes; views where it keeps one flat tensor."""
+    """Return W of each trainable parameter, in the optimizer's order and shapes; views of one flat tensor."""
     copies = getattr(optimizer, "fp32_params", [])
     if not isinstance(copies, dict):
         return list(copies)
@@ -89,28 +89,25 @@ def float32_weights(optimizer: Any) -> list[Tensor]:
     return views
 
 
-def restore_weights(optimizer: Any, saved: Any) -> list[str]:
-    """Puts float32 weights back whose rounding is the loaded model; returns what could not be put back."""
+def restore_weights(optimizer: Any, saved: list[Tensor] | None) -> list[str]:
+    """Put float32 weights back whose rounding is the loaded model; return what could not be put back."""
     weights = float32_weights(optimizer)
     if not weights:
         return []
-    as_many = isinstance(saved, list) and len(saved) == len(weights)
-    if not as_many or not all(map(rounds_to, saved, optimizer.fp16_params)):
+    if not saved or len(saved) != len(weights) or not all(map(rounds_to, saved, optimizer.fp16_params)):
         return ["float32 weights"]
     for weight, value in zip(weights, saved):
         weight.data.copy_(value)
     return []
 
 
-def rounds_to(value: Any, half: Tensor) -> bool:
-    """Whether ``half`` is exactly what a float32 tensor becomes in its precision."""
-    if not torch.is_tensor(value) or value.dtype != torch.float32 or value.shape != half.shape:
-        return False
-    return torch.equal(value.to(half.device, half.dtype), half.detach())
+def rounds_to(value: Tensor, half: Tensor) -> bool:
+    """Return whether ``half`` is exactly what a float32 tensor becomes in its precision."""
+    return value.shape == half.shape and torch.equal(value.to(half.device, half.dtype), half.detach())
 
 
 def counters(optimizer: Any) -> dict[str, Any]:
-    """The loss scaler's state that fairseq does not save; empty where no loss is scaled."""
+    """Return the loss scaler's state that fairseq does not save; empty where no loss is scaled."""
     scaler = getattr(optimizer, "scaler", None)
     if scaler is None:
         return {}
@@ -120,12 +117,12 @@ def counters(optimizer: Any) -> dict[str, Any]:
     return {name: state[name] for name in names if name in state}
 
 
-def restore_scaler(optimizer: Any, saved: Any) -> list[str]:
-    """Puts the counters back; returns what could not be put back."""
+def restore_scaler(optimizer: Any, saved: dict[str, Any] | None) -> list[str]:
+    """Put the counters back; return what could not be put back."""
     own = counters(optimizer)
     if not own:
         return []
-    if not isinstance(saved, dict) or not all(isinstance(saved.get(name), (int, float)) for name in own):
+    if not saved or not own.keys() <= saved.keys():
         return ["loss scaler's counters"]
     found = {name: saved[name] for name in own}
     if isinstance(optimizer, AMPOptimizer):

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from preprocess.flags import flag_name
 
-from ..arguments import given
 from ..errors import InputError
+from ..names import as_typed
 from .cache import RowCache
 from .key import CacheKey, SplitText, backbone_key, precision_of
 
@@ -129,7 +129,7 @@ def check_frozen(task_cfg: Any, model: Any, training: bool) -> None:
             raise InputError(f"--state-cache with {option}: no layer's input stays the same, leave one of them out")
     drawn = [name for name in ("dropout", "attention_dropout", "activation_dropout") if getattr(cfg, name)]
     if training and drawn:
-        typed = " ".join(given(cfg, name) for name in drawn)
+        typed = " ".join(as_typed(cfg, name) for name in drawn)
         wanted = " ".join(f"{flag_name(name)} 0" for name in drawn)
         raise InputError(
             f"--state-cache with {typed}: in training the layers below layer {model.first_layer} draw other states at "

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, in the place of those that fairseq writes."""
+"""Write files whole or not at all, in the place of those that fairseq writes."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from .tensors import FINGERPRINT
 
 
 def copy_whole(theirs: Callable, src_path: str, dst_path: str, overwrite: bool = False) -> Any:
-    """fairseq's ``PathManager.copy``."""
+    """Copy as fairseq's ``PathManager.copy`` does."""
     if PathManager.path_requires_pathmanager(dst_path) or PathManager.path_requires_pathmanager(src_path):
         return theirs(src_path, dst_path, overwrite=overwrite)
 
@@ -29,7 +29,7 @@ def copy_whole(theirs: Callable, src_path: str, dst_path: str, overwrite: bool =
 
 
 def save_whole(theirs: Callable, obj: Any, filename: str, async_write: bool = False) -> None:
-    """fairseq's ``torch_persistent_save``, with checksums of the progress of a training of ours."""
+    """Save as fairseq's ``torch_persistent_save`` does, with checksums of the progress of a training of ours."""
     weights = obj.get("model") if isinstance(obj, dict) else None
     state = with_progress_checksums(obj) if isinstance(weights, dict) and FINGERPRINT in weights else obj
     if async_write or not PathManager.supports_rename(filename):
@@ -38,7 +38,7 @@ def save_whole(theirs: Callable, obj: Any, filename: str, async_write: bool = Fa
 
 
 def _write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
-    """Calls ``write`` on a new file that then takes the place of ``path``.
+    """Call ``write`` on a new file that then takes the place of ``path``.
 
     Raises:
         InputError: the disk is full, or the folder cannot be written to; the old file is intact.
@@ -57,7 +57,7 @@ def _write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
 
 
 def leftovers(folder: str) -> Iterator[Path]:
-    """What savings leave that were cut short: ours, and those of fairseq itself."""
+    """Yield what savings leave that were cut short: ours, and those of fairseq itself."""
     for name in ("checkpoint", "crash"):
         yield from Path(folder).glob(f".{name}*.pt.*.pt")
         yield from Path(folder).glob(f"{name}*.pt.tmp")

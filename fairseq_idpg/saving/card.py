@@ -11,7 +11,7 @@ Rows = list[list[str]]
 
 
 def use_lines(folder: str, pairs: bool) -> dict[str, str]:
-    """{"python": line, "bash": line} that use what ``folder`` holds."""
+    """Return {"python": line, "bash": line} that use what ``folder`` holds."""
     text = '("first sentence", "second sentence")' if pairs else '"a sentence"'
     shell = re.sub(r"([^\w./~+-])", r"\\\1", folder, flags=re.ASCII)
     return {
@@ -21,7 +21,7 @@ def use_lines(folder: str, pairs: bool) -> dict[str, str]:
 
 
 def card_text(name: str, record: Record, config: Mapping[str, Any], trained: int) -> str:
-    """Markdown.
+    """Return Markdown.
 
     Args:
         name: of the folder.
@@ -55,7 +55,7 @@ def score_rows(scores: Mapping[str, Any]) -> Rows:
 
 
 def fact_rows(record: Record, config: Mapping[str, Any]) -> Rows:
-    """What a reader must know before the first prediction."""
+    """Return what a reader must know before the first prediction."""
     backbone = config["backbone"]
     divided = record.scale is not None and record.scale != 1
     labels = f"scores, divided by {record.scale:g} in training" if divided else "scores"
@@ -74,7 +74,7 @@ def fact_rows(record: Record, config: Mapping[str, Any]) -> Rows:
 
 
 def by_words(config: Mapping[str, Any]) -> bool:
-    """Whether the backbone's LM head predicts, with no head of the model's own."""
+    """Return whether the backbone's LM head predicts, with no head of the model's own."""
     return config["options"]["model"].get("predict_with") == "mlm"
 
 
@@ -84,11 +84,11 @@ def run_rows(run: Mapping[str, Any]) -> Rows:
 
 
 def table(rows: Rows) -> str:
-    """A table of Markdown, the first row its header."""
+    """Return a table of Markdown, the first row its header."""
     lines = [f"| {' | '.join(map(cell, row))} |" for row in rows]
     return "\n".join([lines[0], f"| {' | '.join('---' for _ in rows[0])} |", *lines[1:]])
 
 
 def cell(text: str) -> str:
-    """A text that ends no line, cell or piece of code, and begins no tag or link."""
+    """Return a text that ends no line, cell or piece of code, and begins no tag or link."""
     return re.sub(r"([\\`|<>\[\]*])", r"\\\1", " ".join(str(text).split()))

@@ -6,13 +6,13 @@ so that every writer has it; the others are made where the trainer writes.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .tensors import EXTRA_STATE
+from .tensors import EXTRA_STATE, FINGERPRINT
 
 CHECKSUM = "checksum"  # in the extra state
 PROGRESS = ("extra_state", "optimizer_history", "last_optimizer_state")
@@ -21,7 +21,7 @@ PARTS = 10**6  # more would be a file made to take for ever
 
 
 def checksum(model_state: dict[str, Any]) -> str:
-    """SHA-256 of a model's state dict: names, types, shapes and bytes of tensors, and its extra state.
+    """Return the SHA-256 of a model's state dict: names, types, shapes and bytes of tensors, and its extra state.
 
     Tensors of half precision count as the float32 that fairseq writes in their place.
     """
@@ -29,24 +29,41 @@ def checksum(model_state: dict[str, Any]) -> str:
     return digest_of({**model_state, EXTRA_STATE: extra})
 
 
+def changed_weights(model_state: dict[str, Any]) -> bool:
+    """Return whether weights are not those that were saved.
+
+    A checkpoint of this package carries a checksum; a backbone, or a checkpoint of version 0.1, does not.
+    """
+    recorded = model_state.get(EXTRA_STATE, {}).get(CHECKSUM)
+    if recorded is None:
+        return FINGERPRINT in model_state
+    return not fits(recorded, checksum, model_state)
+
+
 def with_progress_checksums(state: dict[str, Any]) -> dict[str, Any]:
-    """What the trainer is about to write, and the checksums of how far it has come."""
+    """Return what the trainer is about to write, and the checksums of how far it has come."""
     return {**state, CHECKSUMS: {name: digest_of(state[name]) for name in PROGRESS if name in state}}
 
 
 def changed_progress(state: dict[str, Any]) -> str | None:
-    """The part of how far training had come that is not what was written; one that was taken out whole is none."""
+    """Return the part of how far training had come that is not what was saved, if any; one may be taken out whole."""
     recorded = state.get(CHECKSUMS)
     if not isinstance(recorded, dict):
         return CHECKSUMS
-    for name in PROGRESS:
-        if state.get(name) is not None and recorded.get(name) != digest_of(state[name]):
-            return name
-    return None
+    parts = {name: state[name] for name in PROGRESS if state.get(name) is not None}
+    return next((name for name, part in parts.items() if not fits(recorded.get(name), digest_of, part)), None)
+
+
+def fits(recorded: Any, digest: Callable[..., str], *values: Any) -> bool:
+    """Return whether the digest of some values is the recorded one; values without end have none."""
+    try:
+        return recorded == digest(*values)
+    except (ValueError, RecursionError):
+        return False
 
 
 def digest_of(value: Any) -> str:
-    """SHA-256 of nested dictionaries and lists of tensors and plain values.
+    """Return the SHA-256 of nested dictionaries and lists of tensors and plain values.
 
     Raises:
         ValueError: it has too many parts.
@@ -59,12 +76,12 @@ def digest_of(value: Any) -> str:
 
 
 def carry_checksum(model_state: dict[str, Any]) -> None:
-    """Puts the checksum into a state dict, in place."""
+    """Put the checksum into a state dict, in place."""
     model_state[EXTRA_STATE] = {**model_state.get(EXTRA_STATE, {}), CHECKSUM: checksum(model_state)}
 
 
 def tensors_digest(tensors: dict[str, Tensor]) -> str:
-    """SHA-256 of names, types, shapes and bytes, types as they are."""
+    """Return the SHA-256 of names, types, shapes and bytes, types as they are."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         for part in _tensor(name, tensors[name]):
@@ -73,7 +90,7 @@ def tensors_digest(tensors: dict[str, Tensor]) -> str:
 
 
 def _parts(value: Any, budget: Iterator[int], name: str = "") -> Iterator[Any]:
-    """A value as bytes that no other value has.
+    """Yield a value as bytes that no other value has.
 
     Raises:
         ValueError: it has too many parts.
@@ -97,7 +114,7 @@ def _parts(value: Any, budget: Iterator[int], name: str = "") -> Iterator[Any]:
 
 
 def _tensor(name: str, value: Tensor) -> Iterator[Any]:
-    """A description of known length comes first, so that no two lists of tensors give the same bytes."""
+    """Yield a description of known length first, so that no two lists of tensors give the same bytes."""
     yield repr((name, str(value.dtype), list(value.shape))).encode()
     if value.numel():
         yield value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()

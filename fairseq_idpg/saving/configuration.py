@@ -13,7 +13,8 @@ import math
 import reprlib
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from typing import Any, Optional, Union
+from types import UnionType
+from typing import Any, Optional, Union, get_args, get_origin
 
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.dataclass.configs import FairseqConfig
@@ -22,10 +23,9 @@ from fairseq.models.roberta.model import RobertaModel, base_architecture
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
 from preprocess.flags import LARGEST_SEED, flag_name
-from preprocess.readers import is_text
 
-from ..arguments import TASK
 from ..errors import InputError
+from ..names import TASK
 from .tensors import is_ours
 
 logger = logging.getLogger(__name__)
@@ -37,9 +37,9 @@ KNOWN_CRITERIONS = ("sentence_prediction_idpg", "sentence_prediction")
 PARENTS = ("common", "dataset", "distributed_training", "optimization", "checkpoint")
 LARGEST = 2**16  # a size in the model's or the task's options above it could only fill the memory
 LONGEST_TEXT, LONGEST_LIST = 2**17, 2**12  # of an option: what Linux takes as one argument; lists are slow to read
-NO_SIZES = ("min_params_to_wrap", "seed", "init_token", "separator_token")
+NO_SIZES = ("min_params_to_wrap", "init_token", "separator_token")
 SIZES = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads")
-# Options that name files of the training, which the system may have given names that are no text.
+# Options that name files of the training.
 PATHS: dict[str, tuple[str, ...]] = {
     "task": ("data", "representation_cache", "state_cache"),
     "model": ("backbone", "head_init_from", "prompt_init_from", "source_prompts", "spot_target", "spot_embeddings"),
@@ -51,7 +51,7 @@ Options = dict[str, Any]
 
 
 def buildable(state: Mapping[str, Any], what: str) -> dict[str, Options | None]:
-    """The configuration that a model may be built from.
+    """Return the configuration that a model may be built from.
 
     Args:
         what: the option and the file, for errors.
@@ -63,26 +63,23 @@ def buildable(state: Mapping[str, Any], what: str) -> dict[str, Options | None]:
     found = recorded_options(state)
     names = {section: options.get("_name") for section, options in found.items()}
     model = model_class(names["model"])
-    if names["task"] not in KNOWN_TASKS:
-        raise InputError(f"{what} holds a model of --task {shown(names['task'])}, not of sentence prediction: {REMEDY}")
-    if model not in (MODEL_REGISTRY[OUR_MODEL], RobertaModel):
-        raise InputError(f"{what} holds a model of --arch {shown(names['model'])}, which is not built here: {REMEDY}")
-    if (model is not RobertaModel) != is_ours(state["model"]):
+    ours = model is MODEL_REGISTRY[OUR_MODEL]
+    built_here = ours or model is RobertaModel
+    if not built_here or names["task"] not in KNOWN_TASKS or names["criterion"] not in KNOWN_CRITERIONS:
+        raise InputError(
+            f"{what} holds a model of --task {shown(names['task'])}, --arch {shown(names['model'])} and --criterion "
+            f"{shown(names['criterion'])}, not of sentence prediction with a RoBERTa: {REMEDY}"
+        )
+    if ours != is_ours(state["model"]):
         raise InputError(f"{what} says --arch {names['model']}, but its tensors are of another model: give another")
-    if names["criterion"] not in KNOWN_CRITERIONS:
-        raise InputError(f"{what} was trained with --criterion {shown(names['criterion'])}: {REMEDY}")
     types = {
         "task": declared(TASK_DATACLASS_REGISTRY[names["task"]]),
-        "model": STOCK_TYPES if model is RobertaModel else declared(MODEL_DATACLASS_REGISTRY[OUR_MODEL]),
+        "model": declared(MODEL_DATACLASS_REGISTRY[OUR_MODEL]) if ours else STOCK_TYPES,
         "criterion": declared(CRITERION_DATACLASS_REGISTRY[names["criterion"]]),
     }
-    ours = model is not RobertaModel
     built = {section: typed(found[section], types[section], what, report=ours) for section in types}
-    for section, options in built.items():
-        _check_values({name: value for name, value in options.items() if name not in PATHS[section]}, what)
-    seed = built["task"].get("seed")
-    if seed is not None and not 0 <= seed <= LARGEST_SEED:
-        raise InputError(f"{what} says --seed {shown(seed)}, and seeds go from 0 to 2^32 - 1: give another")
+    for options in built.values():
+        _check_sizes(options, what)
     built["criterion"] = {**defaults(CRITERION_DATACLASS_REGISTRY[names["criterion"]]), **built["criterion"]}
     MODEL_REGISTRY[OUR_MODEL].check_size(built["model"], built["task"], state["model"], what)
     cfg: dict[str, Any] = {
@@ -95,7 +92,7 @@ def buildable(state: Mapping[str, Any], what: str) -> dict[str, Options | None]:
 
 
 def check_overrides(options: Mapping[Any, Any], what: str) -> None:
-    """Values that take the place of a configuration's; those of the model or the task may stand under its name.
+    """Check values that take the place of a configuration's; those of the model or the task may stand under its name.
 
     Raises:
         InputError: there is no such option; a value is not of its type.
@@ -110,11 +107,11 @@ def check_overrides(options: Mapping[Any, Any], what: str) -> None:
         unknown = next((name for name in given if name not in types[owner] or name == "_name"), None)
         if unknown is not None:
             raise InputError(f"{what}: {shown(unknown)} is no option of {owner}: leave it out")
-        _check_values(typed(given, types[owner], what), what)
+        _check_sizes(typed(given, types[owner], what), what)
 
 
 def check_is_roberta(state: Mapping[str, Any], what: str) -> Options:
-    """The model's options in a file of which only tensors are read; they build nothing.
+    """Return the model's options in a file of which only tensors are read; they build nothing.
 
     Raises:
         InputError: it names a model that is no RoBERTa.
@@ -128,7 +125,7 @@ def check_is_roberta(state: Mapping[str, Any], what: str) -> Options:
 
 
 def check_is_ours(state: Mapping[str, Any], what: str) -> None:
-    """For what only a model of this package can do.
+    """Check what only a model of this package can do.
 
     Raises:
         InputError: it is a checkpoint of fairseq's own task or model.
@@ -139,12 +136,12 @@ def check_is_ours(state: Mapping[str, Any], what: str) -> None:
 
 
 def names_ours(state: Mapping[str, Any]) -> bool:
-    """Whether a file says that it holds a model of this package."""
+    """Return whether a file says that it holds a model of this package."""
     return model_class(recorded_options(state)["model"].get("_name")) is MODEL_REGISTRY[OUR_MODEL]
 
 
 def recorded_options(state: Mapping[str, Any]) -> dict[str, Options]:
-    """The options of "task", "model" and "criterion" as they stand in the file, their names under "_name".
+    """Return the options of "task", "model" and "criterion" as they stand in the file, their names under "_name".
 
     Old checkpoints have one namespace of all options, "args", which fairseq prefers where there are both.
     """
@@ -159,19 +156,19 @@ def recorded_options(state: Mapping[str, Any]) -> dict[str, Options]:
 
 
 def as_options(value: Any) -> Options:
-    """A section of a configuration as a dictionary; empty where it is something else."""
+    """Return a section of a configuration as a dictionary; empty where it is something else."""
     if isinstance(value, argparse.Namespace):
         value = vars(value)
     return {name: part for name, part in value.items() if isinstance(name, str)} if isinstance(value, Mapping) else {}
 
 
 def model_class(name: Any) -> type | None:
-    """fairseq's class of an --arch."""
+    """Return fairseq's class of an --arch."""
     return (ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)) if isinstance(name, str) else None
 
 
 def declared(config: type) -> dict[str, Any]:
-    """Options of a dataclass and the types of their values."""
+    """Return the options of a dataclass and the types of their values."""
     return {f.name: Optional[f.type] if f.default is None else f.type for f in fields(config)}
 
 
@@ -181,7 +178,7 @@ def defaults(config: type) -> Options:
 
 
 def _stock_types() -> dict[str, Any]:
-    """Those of fairseq's RoBERTa, which has a parser and an architecture instead of a dataclass."""
+    """Return those of fairseq's RoBERTa, which has a parser and an architecture instead of a dataclass."""
     parser, architecture = argparse.ArgumentParser(), argparse.Namespace()
     RobertaModel.add_args(parser)
     base_architecture(architecture)
@@ -196,7 +193,7 @@ STOCK_TYPES = _stock_types()
 
 
 def typed(options: Options, types: Mapping[str, Any], what: str, report: bool = False) -> Options:
-    """The ``options`` that ``types`` declares.
+    """Return the ``options`` that ``types`` declares.
 
     Args:
         report: say which ones are left out, because this version does not know them.
@@ -205,11 +202,9 @@ def typed(options: Options, types: Mapping[str, Any], what: str, report: bool = 
         InputError: one is not of its type.
     """
     for name, value in options.items():
-        if name in types and not fits(value, types[name]):
-            long = isinstance(value, (list, str)) and len(value) > LONGEST_LIST
+        if name in types and not is_taken(value, types[name]):
             raise InputError(
-                f"{what} says {flag_name(name)} {shown(value)}, which is "
-                f"{'too long' if long else f'no {_words(types[name])}'}: give another"
+                f"{what} says {flag_name(name)} {shown(value)}, which is no {_words(types[name])}: give another"
             )
     unknown = [name for name, value in options.items() if name not in types and name != "_name" and value is not None]
     if unknown and report:
@@ -218,50 +213,54 @@ def typed(options: Options, types: Mapping[str, Any], what: str, report: bool = 
 
 
 def fits(value: Any, kind: Any) -> bool:
-    """Whether a value is plain data of a type as dataclasses of fairseq declare them."""
-    origin: Any = getattr(kind, "__origin__", None)
-    inner: tuple[Any, ...] = getattr(kind, "__args__", ())
-    if origin is Union:
+    """Return whether a value is plain data of a type as dataclasses of fairseq, or of here, declare them."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
         return any(fits(value, one) for one in inner)
-    if origin in (list, list):
-        return isinstance(value, list) and len(value) <= LONGEST_LIST and all(fits(part, inner[0]) for part in value)
+    if origin is list:
+        return isinstance(value, list) and all(fits(part, inner[0]) for part in value)
+    if origin is dict:
+        of_key, of_value = inner
+        return isinstance(value, dict) and all(fits(k, of_key) and fits(v, of_value) for k, v in value.items())
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return type(value) is str and value in [member.value for member in kind]
     if kind is float:
         return type(value) in (int, float) and math.isfinite(value)
-    if kind is str:
-        short = type(value) is str and len(value) <= LONGEST_TEXT
-        return short and "${" not in value and value != "???"  # what omegaconf reads as something else
     return type(value) is kind
 
 
-def _check_values(options: Options, what: str) -> None:
-    """What types leave open: sizes, shares, and texts that can be written."""
+def is_taken(value: Any, kind: Any) -> bool:
+    """Return whether it is a value of an option, no longer than any is, and not for omegaconf to interpolate."""
+    if isinstance(value, (str, list)) and len(value) > (LONGEST_TEXT if isinstance(value, str) else LONGEST_LIST):
+        return False
+    return fits(value, kind) and "${" not in str(value) and value != "???"
+
+
+def _check_sizes(options: Options, what: str) -> None:
+    """Raise InputError for a size that no model has, or a seed that numpy does not take."""
     for name, value in options.items():
-        size, number = type(value) is int and name not in NO_SIZES, type(value) in (int, float)
-        if size and (abs(value) > LARGEST or name in SIZES and value < 1):
+        if type(value) is not int or name in NO_SIZES:
+            continue
+        least, most = (0, LARGEST_SEED) if name == "seed" else (1 if name in SIZES else -LARGEST, LARGEST)
+        if not least <= value <= most:
             raise InputError(f"{what} says {flag_name(name)} {shown(value)}, which no model has: give another")
-        if number and name.endswith("dropout") and not 0 <= value < 1:
-            raise InputError(f"{what} says {flag_name(name)} {shown(value)}, which is no share: give another")
-        if isinstance(value, str) and not is_text(value):
-            raise InputError(f"{what} says {flag_name(name)} {shown(value)}, which is no text: give another")
 
 
 def _parents(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The other sections, of each option what fits; never a folder to import."""
+    """Return the other sections, of each option what fits; never a folder to import."""
     sections: dict[str, Any] = {f.name: f.type for f in fields(FairseqConfig)}
     cfg: dict[str, Any] = {name: None for name, kind in sections.items() if kind is Any}
     saved = as_options(state.get("cfg"))
     for section in PARENTS:
         types, options = declared(sections[section]), as_options(saved.get(section))
-        fitting = {name: value for name, value in options.items() if name in types and fits(value, types[name])}
+        fitting = {name: value for name, value in options.items() if name in types and is_taken(value, types[name])}
         cfg[section] = {**defaults(sections[section]), **fitting}
         cfg[section].pop("user_dir", None)
     return cfg
 
 
 def shown(value: Any) -> str:
-    """A value from a file, short and in one line."""
+    """Return a value from a file, short and in one line."""
     return reprlib.repr(value)
 
 

@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from ..errors import InputError
-from .checksum import CHECKSUM, changed_progress, checksum
+from .checksum import changed_progress, changed_weights
 from .configuration import buildable, check_is_roberta, names_ours
 from .shared_folder import read_shared
 from .tensors import EXTRA_STATE, FINGERPRINT, is_ours
@@ -23,8 +23,7 @@ from .torch_files import Damaged, preview, read_saved
 
 
 def read_file(path: str, option: str, mapped: bool = False, checked: bool = False) -> dict[str, Any]:
-    """What a checkpoint or a folder to share holds, on the CPU: plain values, tensors and options, with the weights
-    under "model".
+    """Return what a checkpoint or a folder to share holds, on the CPU: plain values, and weights under "model".
 
     Args:
         option: what named the file, for errors.
@@ -41,8 +40,8 @@ def read_file(path: str, option: str, mapped: bool = False, checked: bool = Fals
         else:
             state = read_saved(path, mapped, checked)
         _check_weights(state)
-        if not checked:
-            _check_checksum(state["model"])
+        if not checked and changed_weights(state["model"]):
+            raise Damaged("its weights are not those that were saved: they do not fit the checksum that it carries")
     except Damaged as reason:
         raise InputError(f"{option} {path} is not a fairseq checkpoint ({reason}): give one") from None
     for name, value in ({} if checked else state["model"]).items():
@@ -52,7 +51,7 @@ def read_file(path: str, option: str, mapped: bool = False, checked: bool = Fals
 
 
 def load_state(path: str, option: str, overrides: dict[str, Any] | None = None, builds: bool = True) -> dict[str, Any]:
-    """In the place of fairseq's ``load_checkpoint_to_cpu``: the same dictionary, of a file that may be a stranger's.
+    """Return what fairseq's ``load_checkpoint_to_cpu`` returns, of a file that may be a stranger's.
 
     Args:
         option: what named the file, for errors.
@@ -68,7 +67,9 @@ def load_state(path: str, option: str, overrides: dict[str, Any] | None = None, 
         raise InputError(f"{what} is a folder, and no training can go on from one: give the checkpoint")
     state = read_file(path, option)
     if not builds and FINGERPRINT in state["model"]:  # others carry no checksums
-        _check_progress(state, what)
+        changed = changed_progress(state)
+        if changed is not None:
+            raise InputError(f"{what} is damaged: its {changed} is not what was saved; give another copy")
     if builds or names_ours(state) or is_ours(state["model"]):
         cfg = OmegaConf.create(buildable(state, what), flags={"allow_objects": True})
         if overrides is not None:
@@ -92,13 +93,13 @@ def holds_ours(path: str) -> bool:
 
 
 def check_is_there(path: str, what: str) -> None:
-    """Raises InputError where there is neither a file nor a folder."""
+    """Raise InputError where there is neither a file nor a folder."""
     if not os.path.isfile(path) and not os.path.isdir(path):
         raise InputError(f"{what} is not a file: give a checkpoint that fairseq-train saved, or a folder to share")
 
 
 def is_finite(tensor: Tensor) -> bool:
-    """Whether all numbers are; in one pass and without a copy."""
+    """Return whether all numbers are; in one pass and without a copy."""
     if not tensor.is_floating_point() or not tensor.numel():
         return True
     return all(math.isfinite(bound) for bound in torch.aminmax(tensor.detach()))
@@ -108,33 +109,8 @@ def _check_weights(state: Any) -> None:
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
         raise Damaged("it holds no weights under 'model'")
     for name, value in state["model"].items():
-        if not isinstance(name, str):
-            raise Damaged("its tensors have no names")
-        if name != EXTRA_STATE and not isinstance(value, Tensor):
-            raise Damaged(f"its {name} is no tensor")
-        if name == EXTRA_STATE and not isinstance(value, dict):
-            raise Damaged("it keeps nothing by names")
-        if name == FINGERPRINT and (value.dtype != torch.uint8 or value.shape != (32,)):
-            raise Damaged(f"its {name} is no fingerprint")
-
-
-def _check_checksum(model_state: dict[str, Any]) -> None:
-    """A checkpoint of this package carries one; a backbone, or a checkpoint of version 0.1, does not."""
-    recorded = model_state.get(EXTRA_STATE, {}).get(CHECKSUM)
-    if recorded is None and FINGERPRINT not in model_state:
-        return
-    try:
-        fits = checksum(model_state) == recorded
-    except (ValueError, RecursionError):
-        fits = False
-    if not fits:
-        raise Damaged("its weights are not those that were saved: they do not fit the checksum that it carries")
-
-
-def _check_progress(state: dict[str, Any], what: str) -> None:
-    try:
-        changed = changed_progress(state)
-    except (ValueError, RecursionError):
-        changed = "training's progress"
-    if changed is not None:
-        raise InputError(f"{what} is damaged: its {changed} is not what was saved; give another copy")
+        if not isinstance(name, str) or not isinstance(value, dict if name == EXTRA_STATE else Tensor):
+            raise Damaged(f"its {name!s:.60} is no tensor")
+    fingerprint = state["model"].get(FINGERPRINT)
+    if fingerprint is not None and (fingerprint.dtype != torch.uint8 or fingerprint.shape != (32,)):
+        raise Damaged(f"its {FINGERPRINT} is no fingerprint")

@@ -7,19 +7,17 @@ and the metric stand in the checkpoint's configuration already, the dev score in
 
 import hashlib
 import logging
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, get_type_hints
 
 from fairseq.data import Dictionary
 
 from preprocess.errors import escaped
 from preprocess.meanings import counterparts
-from preprocess.readers import is_text
 
 from ..errors import InputError
-from .configuration import shown
+from .configuration import fits
 from .tensors import EXTRA_STATE
 
 logger = logging.getLogger(__name__)
@@ -61,68 +59,37 @@ class Record:
     vectors: dict[str, str] | None = None
 
 
-def _names(value: Any) -> bool:
-    strings = isinstance(value, list) and all(map(is_text, value))
-    return strings and len(set(value)) == len(value) > 0
-
-
-def _tokens(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        is_text(name) and (token is None or type(token) is int) for name, token in value.items()
-    )
-
-
-def is_fingerprints(value: Any) -> bool:
-    """Whether it is a mapping of texts, such as names, to texts."""
-    return isinstance(value, dict) and all(is_text(text) for pair in value.items() for text in pair)
-
-
-def _of(*kinds: type) -> Callable[[Any], bool]:
-    return lambda value: type(value) in kinds
-
-
-VALID: dict[str, Callable[[Any], bool]] = {
-    "labels": _names,
-    "tokens": _tokens,
-    "regression": _of(bool),
-    "pairs": _of(bool),
-    "scale": lambda value: type(value) in (float, int) and 0 < value < math.inf,
-    "prompt_position": _of(int),
-    "max_length": lambda value: type(value) is int and value > 0,
-    "vectors": is_fingerprints,
-    "vocab": _of(str),  # a folder, whose name the system may have taken although it is no text
-}
+TYPES = get_type_hints(Record)
 
 
 def read_record(state: Any, source: str = "this checkpoint") -> Record:
-    """The record that ``Record``'s fields were saved as; what a later version may have added is left aside.
+    """Return the record that ``Record``'s fields were saved as; what a later version may have added is left aside.
 
     Raises:
-        InputError: values of other kinds.
+        InputError: values of other types.
     """
-    known = [field.name for field in fields(Record)]
-    values = {name: state.get(name) for name in known} if isinstance(state, Mapping) else {"": state}
-    for name, value in values.items():
-        if name not in known or (value is not None and not VALID.get(name, is_text)(value)):
-            raise InputError(
-                f"the record of {source} is damaged ({name or 'record'}: {shown(value):.60}): give another copy"
-            )
+    values = {name: state.get(name) for name in TYPES} if isinstance(state, Mapping) else {"record": state}
+    damaged = next((name for name, value in values.items() if name not in TYPES or not fits(value, TYPES[name])), None)
+    if damaged is None and values["scale"] is not None and values["scale"] <= 0:  # outputs are multiplied by it
+        damaged = "scale"
+    if damaged is not None:
+        raise InputError(f"the record of {source} is damaged ({damaged}): give another copy")
     return Record(**values)
 
 
 def saved_record(tensors: Mapping[str, Any], source: str) -> Record | None:
-    """The record among what a checkpoint holds under "model"; None in those of earlier versions."""
+    """Return the record among what a checkpoint holds under "model"; None in those of earlier versions."""
     extra = tensors.get(EXTRA_STATE)
     return read_record(extra[SECTION], source) if isinstance(extra, Mapping) and SECTION in extra else None
 
 
 def symbols_fingerprint(dictionary: Dictionary) -> str:
-    """SHA-256 of a dictionary's symbols."""
+    """Return the SHA-256 of a dictionary's symbols."""
     return hashlib.sha256("\n".join(dictionary.symbols).encode("utf-8")).hexdigest()
 
 
 def listed(labels: list[str] | None) -> str:
-    """Label names for a message, the first few of many."""
+    """Return label names for a message, the first few of many."""
     first = [escaped(label[:60]) for label in (labels or ["unknown"])[:8]]
     return ", ".join(first + ["..."] * (len(labels or ()) > 8))
 
@@ -133,7 +100,7 @@ def _differ(one: Record, other: Record, name: str) -> bool:
 
 
 def check_same_data(theirs: Record, ours: Record, data: str) -> None:
-    """Whether a model with the record ``theirs`` can read the folder ``data``, whose record is ``ours``.
+    """Check that a model with the record ``theirs`` can read the folder ``data``, whose record is ``ours``.
 
     Raises:
         InputError: with the first reason why not. Label names are compared in ``LabelOrder``.
@@ -158,7 +125,12 @@ def check_same_data(theirs: Record, ours: Record, data: str) -> None:
         if given != token:
             remedy = f"leave {option} out" if token is None else f"give {option} {token}"
             raise InputError(f"{option} is {given}, and this checkpoint was trained with {token}: {remedy}")
-    _check_same_encoder(theirs, ours, data)
+    for name, what in (("bpe", "--bpe"), ("dictionary", "dictionary"), ("bpe_sha256", "--vocab")):
+        if _differ(theirs, ours, name):
+            raise InputError(
+                f"the {what} of {data} ({getattr(ours, name):.12}) is not the one that this checkpoint was trained "
+                f"with ({getattr(theirs, name):.12}): preprocess the data with that one"
+            )
     if _differ(theirs, ours, "scale"):
         raise InputError(
             f"the scores of {data} are divided by {ours.scale:g}, those that this checkpoint was trained on by "
@@ -166,26 +138,8 @@ def check_same_data(theirs: Record, ours: Record, data: str) -> None:
         )
 
 
-def _check_same_encoder(theirs: Record, ours: Record, data: str) -> None:
-    if _differ(theirs, ours, "bpe"):
-        raise InputError(
-            f"{data} was encoded with --bpe {ours.bpe}, and the data of this checkpoint with {theirs.bpe}: preprocess "
-            f"it with --bpe {theirs.bpe}"
-        )
-    if _differ(theirs, ours, "dictionary"):
-        raise InputError(
-            f"the dictionary of {data} (SHA-256 of its symbols {ours.dictionary:.12}) is not the one that this "
-            f"checkpoint was trained with ({theirs.dictionary:.12}): preprocess the data with that one"
-        )
-    if _differ(theirs, ours, "bpe_sha256"):
-        raise InputError(
-            f"{data} was encoded with other files of --bpe {ours.bpe} (SHA-256 {ours.bpe_sha256:.12}) than the data of "
-            f"this checkpoint ({theirs.bpe_sha256:.12}): preprocess it with the same --vocab"
-        )
-
-
 def labels_here(theirs: Record, ours: Record, training: bool = False) -> list[str]:
-    """The classes of a model with the record ``theirs``, called as the folder with the record ``ours`` calls them.
+    """Return the classes of a model with the record ``theirs``, as the folder with the record ``ours`` calls them.
 
     In the order of the model's logits; [] of one for scores.
 
@@ -208,7 +162,7 @@ def labels_here(theirs: Record, ours: Record, training: bool = False) -> list[st
 
 
 def check_same_vectors(theirs: Record, ours: Record, data: str) -> None:
-    """Whether a model that reads word vectors was trained on those that the folder ``data`` has.
+    """Check that a model that reads word vectors was trained on those that the folder ``data`` has.
 
     Raises:
         InputError: on others, of any width.
@@ -251,10 +205,16 @@ class KeptRecord:
         return asdict(self.of_model)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take a checkpoint's record over.
+
+        Raises:
+            InputError: this run cannot read its data as the model was trained.
+        """
         theirs = read_record(state)
         check_same_data(theirs, self.ours, self.data)
         if self.reads_vectors:
             check_same_vectors(theirs, self.ours, self.data)
+        # the folder's labels are put into the order of the model's classes
         if theirs.labels is not None and self.follow is not None:
             labels = labels_here(theirs, self.ours, self.training)
             self.follow(labels)
@@ -269,6 +229,7 @@ class KeptRecord:
                 "this checkpoint does not record what the scores of its training were divided by: its outputs are "
                 f"multiplied by {self.ours.scale:g}, by which those of {self.data} are divided"
             )
+        # what the folder alone knows is added; a model that is trained on is of this folder from now on
         ours = {name: value for name, value in asdict(self.ours).items() if value is not None}
         known = {name for name in ours if getattr(theirs, name) is None}
         if self.training:

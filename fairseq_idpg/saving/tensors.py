@@ -19,7 +19,7 @@ LM_HEAD = "encoder.lm_head."
 TIED = "encoder.lm_head.weight"  # the word embeddings
 VERSION = "encoder.sentence_encoder.version"
 HEADS = "classification_heads."
-WEIGHTS = ("dense.weight", "dense.bias", "out_proj.weight", "out_proj.bias")
+OUTPUTS = "out_proj.weight"
 
 # What a model may have beyond the numbers in its file: many times these, and what is left out once it is trained.
 TIMES, SPARE = 4, 2**26
@@ -31,17 +31,17 @@ State = dict[str, Tensor]
 
 
 def as_fingerprint(digest: str) -> Tensor:
-    """A SHA-256 in hexadecimal as the 32 bytes that checkpoints hold."""
+    """Return a SHA-256 in hexadecimal as the 32 bytes that checkpoints hold."""
     return torch.frombuffer(bytearray.fromhex(digest), dtype=torch.uint8)
 
 
 def as_digest(fingerprint: Tensor) -> str:
-    """The 32 bytes of a fingerprint in hexadecimal."""
+    """Return the 32 bytes of a fingerprint in hexadecimal."""
     return bytes(fingerprint.tolist()).hex()
 
 
 def is_ours(model_state: dict[str, Any]) -> bool:
-    """Whether tensors are those of a checkpoint of this package, by the fingerprint of a backbone among them."""
+    """Return whether tensors are those of a checkpoint of this package, by the fingerprint of a backbone among them."""
     return FINGERPRINT in model_state or OLD_FINGERPRINT in model_state
 
 
@@ -50,45 +50,20 @@ def room(state: dict[str, Any]) -> int:
     return SPARE + TIMES * sum(value.numel() for value in state.values() if torch.is_tensor(value))
 
 
-def check_same_heads(state: State, whole: State, ours: bool) -> None:
-    """Compares the heads of a checkpoint with those of a model.
-
-    Args:
-        state: of the checkpoint; one of fairseq's own may have no head, or another, which is left aside.
-        whole: of the model.
-
-    Raises:
-        InputError: a head is missing, a part of one is, or it has another name or another size.
-    """
+def check_same_heads(state: State, whole: State) -> None:
+    """Raise InputError unless the heads of a checkpoint of this package are those of the model, by name and sizes."""
     theirs, own = heads(state), heads(whole)
-    for name, shapes in theirs.items():
-        missing = [part for part in WEIGHTS if part not in shapes]
-        if missing:
-            raise InputError(
-                f"this checkpoint holds a part of the head {name:.60} only, without {missing[0]}: {ANOTHER}"
-            )
-        if len(shapes["out_proj.weight"]) != 2:
-            shape = shapes["out_proj.weight"]
-            raise InputError(f"this checkpoint's head {name:.60} is {shape}, and no outputs x width: {ANOTHER}")
-    if not ours or theirs == own:
-        return
-    if set(theirs) != set(own):
-        option = "--classification-head-name" if theirs and own else "--predict-with"
+    if theirs != own:
+        held, wanted = (_named(each, sized=theirs.keys() == own.keys()) for each in (theirs, own))
         raise InputError(
-            f"this checkpoint holds {_named(theirs)} but the model has {_named(own)}: give the checkpoint that "
-            f"fairseq-train saved, and the {option} that it was trained with"
+            f"this checkpoint holds {held} but the model has {wanted}: give the options that it was trained with "
+            "(--classification-head-name, --num-classes, --predict-with), or, to train for other classes, start from "
+            "it with --backbone, or from its prompt with --prompt-init-from"
         )
-    name = next(name for name in own if theirs[name] != own[name])
-    sizes = [shapes[name]["out_proj.weight"] for shapes in (theirs, own)]
-    raise InputError(
-        f"this checkpoint's head {name} has {sizes[0][0]} outputs of width {sizes[0][-1]}, but the model's has "
-        f"{sizes[1][0]} of width {sizes[1][-1]}: give the --num-classes that it was trained with, or, to "
-        "train for other classes, start from it with --backbone, or from its prompt with --prompt-init-from"
-    )
 
 
 def heads(state: State) -> dict[str, dict[str, list[int]]]:
-    """{head: {tensor: shape}} of a state dict."""
+    """Return {head: {tensor: shape}} of a state dict."""
     found: dict[str, dict[str, list[int]]] = {}
     for key, value in state.items():
         if key.startswith(HEADS):
@@ -97,12 +72,13 @@ def heads(state: State) -> dict[str, dict[str, list[int]]]:
     return found
 
 
-def _named(found: dict[str, dict[str, list[int]]]) -> str:
-    return "no head" if not found else "the head " + ", ".join(f"{name:.60}" for name in sorted(found)[:8])
+def _named(found: dict[str, dict[str, list[int]]], sized: bool) -> str:
+    names = [f"{name:.60}{f' {shapes.get(OUTPUTS)}' if sized else ''}" for name, shapes in sorted(found.items())[:8]]
+    return f"the head {', '.join(names)}" if names else "no head"
 
 
 def take_encoder(state: State, whole: State) -> None:
-    """Leaves of a checkpoint of fairseq's own, in place, what a model of ours can start from: its encoder and its head.
+    """Leave of a checkpoint of fairseq's own, in place, what a model of ours can start from: its encoder and its head.
 
     Raises:
         InputError: its encoder is incomplete, or has more in it than the model's.
@@ -119,7 +95,7 @@ def take_encoder(state: State, whole: State) -> None:
 
 
 def check_shapes(state: State, whole: State) -> None:
-    """Raises InputError where a tensor has another shape, or is of another kind of numbers, than the model's."""
+    """Raise InputError where a tensor has another shape, or is of another kind of numbers, than the model's."""
     for key, own in whole.items():
         theirs = state.get(key)
         if not torch.is_tensor(own) or theirs is None:

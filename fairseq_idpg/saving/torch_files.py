@@ -147,8 +147,6 @@ def _check_records(path: str) -> None:
         packed = any(record.file_size != record.compress_size for record in records)
         if packed or sum(record.file_size for record in records) > os.path.getsize(path):
             raise Damaged("its records say that they are larger than the file")
-        if len({record.filename for record in records}) < len(records):
-            raise Damaged("it holds a record twice")
         damaged = archive.testzip()
     if damaged is not None:
         raise Damaged(f"it is damaged: the bytes of {damaged} do not fit their CRC-32")

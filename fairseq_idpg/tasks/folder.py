@@ -24,7 +24,8 @@ from preprocess.words import check_encoder, folder_encoder
 
 from ..errors import PREPROCESS, InputError, reading_data
 from ..metrics import REPORT
-from ..saving.record import Record, is_fingerprints, read_record, symbols_fingerprint
+from ..saving.configuration import fits
+from ..saving.record import Record, read_record, symbols_fingerprint
 
 
 def has_pairs(data: str) -> bool:
@@ -193,7 +194,7 @@ def vector_digests(data: str) -> dict[str, str] | None:
         digests = read_facts(Path(data)).get("vectors_sha256")
     except InputError:
         return None
-    return digests if is_fingerprints(digests) else None
+    return digests if fits(digests, dict[str, str]) else None
 
 
 def preprocess_facts(data: str) -> Record:

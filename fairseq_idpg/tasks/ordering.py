@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import TRAIN
 from ..errors import InputError
+from ..names import TRAIN
 
 BUCKET = 1600  # examples that are sorted among themselves: 100 batches of 16
 

@@ -17,15 +17,41 @@ Differs from the released code in: the same table for every row of a batch, padd
 inserts at inconsistent places on single sentences and masks the wrong tokens at position 4.
 """
 
+from typing import Any
+
 import numpy as np
 import torch
+from fairseq.data import Dictionary
 from torch import Tensor
+
+from preprocess.flags import flag_name
 
 from ..errors import InputError
 
 POSITIONS = (0, 1, 2, 3, 4)
 SINGLE_POSITIONS = (0, 1, 4)
 END = 4
+
+
+def check_tokens(cfg: Any, dictionary: Dictionary) -> None:
+    """Check the tokens that are put into every example.
+
+    Raises:
+        InputError: no --init-token, or another than ``<s>``; a token that the dictionary lacks, or padding.
+    """
+    if cfg.init_token is None:
+        raise InputError("--init-token is missing: the prompt's place counts from <s>, give --init-token 0")
+    for name, remedy in (("init_token", "give 0 for <s>"), ("separator_token", "give 2 for </s>, or 0 for <s>")):
+        token = getattr(cfg, name)
+        if token is not None and not 0 <= token < len(dictionary):
+            found = f"none of the {len(dictionary)} symbols"
+        elif token == dictionary.pad():
+            found = "padding, which the model does not read"
+        elif name == "init_token" and token != dictionary.bos():
+            found = f"{dictionary[token]}, and the backbone's sentences begin with <s>"
+        else:
+            continue
+        raise InputError(f"{flag_name(name)} {token} is {found}: {remedy}")
 
 
 def check_position(position: int, pairs: bool) -> None:

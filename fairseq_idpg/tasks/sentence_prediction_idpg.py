@@ -13,7 +13,6 @@ from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 
-from ..arguments import TRAIN, check_task, check_tokens
 from ..criterions.all_words import AllWords
 from ..criterions.sentence_prediction_idpg import check_extra_loss, log_correlations
 from ..divergence import check_validation
@@ -21,6 +20,7 @@ from ..errors import InputError
 from ..metrics import reported
 from ..models.config import predicts_words
 from ..models.prepare import DataFacts, complete_options, prepare_model
+from ..names import TRAIN
 from ..optim.half_precision import KeptHalfPrecision
 from ..out_of_memory import refuse_batch, refuse_to_skip
 from ..representations.fill import fill_cache, fill_states
@@ -44,7 +44,7 @@ from .folder import (
 from .labels import LabelOrder, check_kind, check_labelled, check_scored, load_labels
 from .ordering import arrangement, share_of_batch, share_of_tokens
 from .phrasing import in_places
-from .prompt_position import check_position
+from .prompt_position import check_position, check_tokens
 from .prompted_dataset import PromptedDataset, place_prompts
 from .shortening import separators, whole_sentences
 from .swapped_pairs import SwappedPairsAppended
@@ -89,7 +89,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False):
         """Records in ``cfg``, which is saved with every checkpoint, all options as they take effect."""
-        check_task(self.cfg, self.source_dictionary)
+        check_tokens(self.cfg, self.source_dictionary)
         data = DataFacts(
             task_cfg=self.cfg,
             dictionary=self.source_dictionary,

@@ -9,7 +9,6 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from fairseq import checkpoint_utils
@@ -20,34 +19,36 @@ from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRS
 from fairseq.trainer import Trainer
 from omegaconf import OmegaConf, open_dict
 from torch.multiprocessing import ProcessRaisedException
+from torch.optim import Optimizer
 
 from preprocess.errors import InputError, end_at_once, find_input_error, one_line
-from preprocess.writing import check_output
 
-from ..arguments import SAID_BY_FAIRSEQ, TASK, check_arguments, check_configuration, trains
 from ..divergence import clip_grad_norm
-from ..optim.choices import check_first_rate, check_optimizer_overrides
-from ..optim.plateau import go_on, load_plateau, state_of_plateau
-from ..optim.without_compiler import import_no_compiler
+from ..names import TASK
 from ..saving.atomic_write import copy_whole, leftovers, save_whole
 from ..saving.reading import holds_ours, load_state
+from .arguments import check_arguments, check_configuration, trains
 from .kept_options import KeptOptions
 from .lock import hold
 from .overrides import parse_overrides
 from .resuming import (
     BEST,
     KeptPatience,
+    catch_up_plateau,
     ended,
+    load_plateau,
     loaded_commands,
-    tell_of_other_files,
-    tell_of_unsaved_epochs,
+    plateau_state,
+    warn_of_lost_files,
     will_resume,
 )
 
 logger = logging.getLogger(__name__)
 
 REPLACED_BY = "replaced_by"
-GLOO = "gloo/transport/"  # the file of torch that tells of a lost connection between processes
+COMPILER = "torch._dynamo"
+HIDDEN_FROM_IT = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
+HIDDEN = "__dynamo_disable"  # where torch keeps, with a method, what it makes of it for its compiler
 PROGRESS = ("params", "lr", "lr_old")  # what is no option in a group; nag remembers the rate of its last update
 ANY_ERROR_IN_THEM = "Cannot load model parameters from checkpoint"  # what fairseq says of any error in them
 
@@ -86,7 +87,7 @@ def install() -> None:
     - ``fairseq_cli.train.train``: a training that has ended, started again, makes one more update and saves it.
     - ``sys.excepthook``, if one of fairseq's commands runs in this process: bad input ends in one line.
 
-    And what torch makes of its optimizers for its compiler, until there is one (``import_no_compiler``). Our commands
+    And four methods of torch's optimizers, until somebody imports its compiler (``import_no_compiler``). Our commands
     end at once (``end_at_once``).
     """
     import_no_compiler()
@@ -131,7 +132,7 @@ def bind_trainer(trainer: Trainer) -> None:
     - the optimizer's ``load_state_dict``: weight decay, betas and the like are those of the checkpoint, not those that
       the options say today, which its own docstring prefers.
     - ``AMPOptimizer.step``: it divides the gradient by the loss scale a second time.
-    - ``state_dict`` and ``load_state_dict`` of a plateau's schedule, see ``optim/plateau.py``.
+    - ``state_dict`` and ``load_state_dict`` of a plateau's schedule, see ``load_plateau``.
     """
     _bind(trainer, "train_step", _train_step)
     _bind(trainer, "clip_grad_norm", clip_grad_norm)
@@ -144,7 +145,7 @@ def _build_optimizer(theirs: Callable, trainer: Trainer) -> None:
     theirs()
     bind_optimizer(trainer._optimizer)
     if isinstance(trainer._lr_scheduler, ReduceLROnPlateauLRSchedule):
-        _bind(trainer._lr_scheduler, "state_dict", state_of_plateau)
+        _bind(trainer._lr_scheduler, "state_dict", plateau_state)
         _bind(trainer._lr_scheduler, "load_state_dict", load_plateau)
 
 
@@ -177,15 +178,7 @@ def _read_checkpoint(
         state = load_state(local, "checkpoint", arg_overrides)
         _ask_criterion(state["cfg"], arg_overrides or {})
         return state
-    try:
-        state = load_state(local, "checkpoint", arg_overrides, builds=False)
-    except InputError as error:
-        if not Path(path).name.startswith("checkpoint_last"):
-            raise
-        best = Path(path).with_name("checkpoint_best.pt")
-        raise InputError(
-            f"{error} with --restore-file, such as {best}, or remove it: training then starts anew"
-        ) from None
+    state = load_state(local, "checkpoint", arg_overrides, builds=False)
     # what the first process hands to the others passes through torch.load, which takes no OmegaConf object
     return {**state, "cfg": None}
 
@@ -202,6 +195,7 @@ def _ask_criterion(cfg: Any, overrides: dict[str, Any]) -> None:
 
 
 def is_ours(trainer: Any) -> bool:
+    """Return whether a training is of this package's task."""
     return getattr(trainer.cfg.task, "_name", None) == TASK
 
 
@@ -220,12 +214,15 @@ def _start_own(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any
     install()  # fairseq-train may not have been imported before
     bind_trainer(trainer)
     resumes = will_resume(cfg, trainer.checkpoint_suffix)
+    # one writer to a folder, which sweeps up what a kill has left there
     if not cfg.no_save and trainer.is_data_parallel_master:
         hold(cfg.save_dir)
         for leftover in leftovers(cfg.save_dir):
             leftover.unlink()
+    # fairseq keeps the best score as an attribute of a function: this one is of another training of this process
     memory = vars(checkpoint_utils.save_checkpoint)
-    memory.pop(BEST, None)  # of another training of this process
+    memory.pop(BEST, None)
+    # the model's checkpoints hold these sections, which compare and restore as they are loaded
     kept = getattr(trainer.get_model(), "kept", None)
     if kept is not None:
         kept.update(run=KeptOptions(trainer.cfg, resumes), patience=KeptPatience(resumes and not cfg.reset_meters))
@@ -233,23 +230,21 @@ def _start_own(theirs: Callable, cfg: Any, trainer: Any, **iterator: Any) -> Any
     if trainer.cfg.dataset.curriculum:  # fairseq's one loader for all epochs would shuffle none of them
         epoch_itr.reuse_dataloader = False
     _check_whole_updates(epoch_itr, trainer.cfg.optimization.update_freq)
-    history = trainer._optim_history if resumes else []  # the count itself needs the optimizer's state
+    # the trainer's own count of updates needs the optimizer's state, which a checkpoint may lack
+    history = trainer._optim_history if resumes else []
     trainer.updates_before = max((part["num_updates"] for part in history[-1:]), default=0)
     if resumes:
-        go_on(trainer, extra_state, anew=cfg.reset_lr_scheduler)
+        catch_up_plateau(trainer, extra_state, anew=cfg.reset_lr_scheduler)
     else:
         trainer._previous_training_time = 0  # fairseq adds that of the training whose weights are the start
         memory.pop(BEST, None)  # with --reset-dataloader alone it is that of other data
-    if extra_state is None or not resumes:
-        check_first_rate(trainer.get_lr(), trainer.cfg.optimization.stop_min_lr)
     if not cfg.no_save and trainer.is_data_parallel_master:
-        tell_of_unsaved_epochs(trainer.cfg)
-        tell_of_other_files(cfg, trainer.checkpoint_suffix, (extra_state or {}).get(BEST), memory.get(BEST))
+        warn_of_lost_files(cfg, trainer.checkpoint_suffix, memory.get(BEST))
     return extra_state, epoch_itr
 
 
 def _check_whole_updates(epoch_itr: Any, update_freq: Sequence[int]) -> None:
-    """From within an update, fairseq would leave out the last batch of the epoch, and then train the whole of it."""
+    """Refuse to go on within an update: fairseq would leave out the epoch's last batch, and then train all of it."""
     epoch, batches = epoch_itr.epoch, epoch_itr.iterations_in_epoch
     frequency = update_freq[min(epoch, len(update_freq)) - 1]
     if batches % frequency:
@@ -265,12 +260,6 @@ def _train(theirs: Callable, cfg: Any, trainer: Any, task: Any, epoch_itr: Any) 
     updates = max(trainer.get_num_updates(), trainer.updates_before)
     reason = ended(cfg, updates, trainer._previous_training_time / 3600)
     if reason is None:
-        most = max(cfg.optimization.update_freq)
-        if cfg.optimization.skip_remainder_batch and len(epoch_itr) <= most:
-            raise InputError(
-                f"--skip-remainder-batch leaves out the last of {len(epoch_itr)} batches, and what is left is no "
-                f"update of --update-freq {most}: leave it out, or give a smaller --batch-size"
-            )
         return theirs(cfg, trainer, task, epoch_itr)
     logger.info("this training has ended already: %s", reason)
     return [None], True
@@ -279,19 +268,17 @@ def _train(theirs: Callable, cfg: Any, trainer: Any, task: Any, epoch_itr: Any) 
 def _load_optimizer(
     theirs: Callable, optimizer: Any, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None
 ) -> None:
-    both = (state_dict["param_groups"], optimizer.param_groups)
-    found, wanted = ([len(group["params"]) for group in groups] for groups in both)
-    if found != wanted:
-        raise InputError(
-            f"the optimizer of the checkpoint to go on from has groups of {found} parameters, this one of {wanted}: "
-            "give the options it was trained with (to --no-decay-biases of an earlier version those of adapters were "
-            "weights), --reset-optimizer, or another --save-dir"
-        )
+    overrides = optimizer_overrides or {}
     own = [{name: group[name] for name in group if name not in PROGRESS} for group in optimizer.param_groups]
-    check_optimizer_overrides(optimizer_overrides or {}, own[0])
+    unknown = next((name for name in overrides if name not in own[0]), None)
+    if unknown is not None:
+        raise InputError(
+            f"--optimizer-overrides: {unknown!r:.80} is no option of this optimizer, which has {', '.join(own[0])}: "
+            "leave it out"
+        )
     theirs(state_dict, optimizer_overrides)
     for group, options in zip(optimizer.param_groups, own):
-        group.update({**options, **(optimizer_overrides or {})})
+        group.update({**options, **overrides})
 
 
 def _save_training(theirs: Callable, trainer: Trainer, filename: str, extra_state: dict[str, Any]) -> None:
@@ -307,13 +294,11 @@ def _save_training(theirs: Callable, trainer: Trainer, filename: str, extra_stat
 
 def _say(theirs: Callable, kind: Any, error: BaseException, trace: Any) -> None:
     """Print one line for bad input, whether this process met it or one that it started."""
-    line = SAID_BY_FAIRSEQ.get(str(error))
+    line = None
     if isinstance(error, InputError) or isinstance(error.__context__, InputError) and ANY_ERROR_IN_THEM in str(error):
         line = str(error if isinstance(error, InputError) else error.__context__)
     elif isinstance(error, ProcessRaisedException):
         line = find_input_error(str(error))
-    elif isinstance(error, RuntimeError) and GLOO in str(error):
-        line = "another process of this training has ended, and says why"
     if line is None:
         return theirs(kind, error, trace)
     print(f"fairseq_idpg: {one_line(line)}", file=sys.stderr)
@@ -336,16 +321,7 @@ def _convert(theirs: Callable, args: Any) -> Any:
         return theirs(args)
     end_at_once()
     check_arguments(args)
-    if trains(args):
-        if args.log_file:
-            check_output(Path(args.log_file), "--log-file")  # fairseq opens it in the midst of its own work
-        try:
-            os.makedirs(args.save_dir, exist_ok=True)
-        except OSError as error:
-            raise InputError(
-                f"--save-dir {args.save_dir} cannot be written to ({error.strerror}): give another folder"
-            ) from None
-    else:
+    if not trains(args):
         if not args.path or not os.path.exists(args.path):
             raise InputError(f"--path {args.path} is not a file: give a checkpoint that fairseq-train saved")
         OwnRun.validated = args.path
@@ -353,3 +329,26 @@ def _convert(theirs: Callable, args: Any) -> Any:
         if args.distributed_init_method is None:
             args.distributed_world_size = 1
     return theirs(args)
+
+
+def import_no_compiler() -> None:
+    """Let optimizers not import torch's compiler; once somebody else has, they are as torch made them.
+
+    torch hides the methods HIDDEN_FROM_IT of an optimizer from its compiler, and to do so imports all of it at the
+    first call of one. That takes longer than all else that a short training does before its first update.
+    """
+    for name in HIDDEN_FROM_IT:
+        theirs = getattr(Optimizer, name)
+        function = getattr(theirs, "__wrapped__", None)
+        if function is not None and not hasattr(function, HIDDEN):
+            setattr(function, HIDDEN, _until_imported(theirs, function))
+
+
+def _until_imported(theirs: Callable, function: Callable) -> Callable:
+    def plain(*args: Any, **kwargs: Any) -> Any:
+        if COMPILER not in sys.modules:
+            return function(*args, **kwargs)
+        vars(function).pop(HIDDEN, None)  # so that torch makes its own
+        return theirs(*args, **kwargs)
+
+    return plain

@@ -85,7 +85,7 @@ class KeptOptions:
         return {"fixed": self.fixed, "changeable": self.changeable, "optimizer": self.keeps_optimizer}
 
     def check(self, state: dict[str, Any]) -> None:
-        """Raises InputError where the checkpoint was trained with another value of what must stay."""
+        """Raise InputError where the checkpoint was trained with another value of what must stay."""
         unread = [*self.renewed, *([PRECISION] if state.get("optimizer") is False else [])]
         theirs = {name: value for name, value in _mapping(state.get("fixed")).items() if name not in unread}
         differing = differences(theirs, self.fixed) if self.resumes else []
@@ -114,7 +114,7 @@ class KeptOptions:
             )
 
     def _check_start(self) -> None:
-        """A checkpoint of ours that training starts from holds the head and the prompt.
+        """Check that nothing else names a start: the checkpoint that training starts from holds head and prompt.
 
         Raises:
             InputError: a file was named for one of them. Other starting values are named in a warning.
@@ -133,14 +133,14 @@ class KeptOptions:
 
 
 def starting_values(model: Mapping[str, Any]) -> dict[str, Any]:
-    """By flag, where the method's weights are to start, as far as that is another place than its preset's."""
+    """Return by flag where the method's weights are to start, as far as that is another place than its preset's."""
     usual = find_preset(model["method"]).defaults if model.get("method") else {}
     names = (name for name, option in METHOD_OPTIONS.items() if option.metadata["starting"])
     return {flag_name(name): model[name] for name in names if model.get(name) not in (None, usual.get(name))}
 
 
 def by_flag(options: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of some sections, by flag."""
+    """Return options of some sections, by flag."""
     return {
         flag_name(name): options[section][name]
         for section in names
@@ -150,7 +150,7 @@ def by_flag(options: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, A
 
 
 def optimizer_precision(common: Mapping[str, Any]) -> str:
-    """What fairseq's choice among its optimizers depends on, each of which reads its own checkpoints alone."""
+    """Return what fairseq's choice among its optimizers depends on, each of which reads its own checkpoints alone."""
     if not (common.get("fp16") or common.get("bf16") or common.get("amp")):
         return "float32"
     if common.get("memory_efficient_fp16") or common.get("memory_efficient_bf16"):
@@ -159,12 +159,12 @@ def optimizer_precision(common: Mapping[str, Any]) -> str:
 
 
 def _mapping(section: Any) -> dict[str, Any]:
-    """Options of parts of fairseq that declare none in a dataclass (--optimizer sgd) are left aside, as is damage."""
+    """Return a section, and {} for one that is no dictionary: that of --optimizer sgd, which declares no dataclass."""
     return section if isinstance(section, dict) else {}
 
 
 def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
-    """``--seed 1, now 2`` for everything that both know and that differs; data_fingerprints by their beginnings."""
+    """Return ``--seed 1, now 2`` for everything that both know and that differs."""
     return [
         f"{name} {_short(theirs[name])}, now {_short(ours[name])}"
         for name in ours
@@ -179,7 +179,7 @@ def _short(value: Any) -> str:
 
 
 def data_fingerprints(folder: str, dataset: Mapping[str, Any]) -> dict[str, str]:
-    """SHA-256, shortened, of what training reads and of what chooses its best checkpoint."""
+    """Return the SHA-256, shortened, of what training reads and of what chooses its best checkpoint."""
     training, validation = map(re.escape, (dataset["train_subset"], dataset["valid_subset"].split(",")[0]))
     joined = r"\d*" if dataset.get("combine_valid_subsets") else ""
     return {
@@ -189,7 +189,7 @@ def data_fingerprints(folder: str, dataset: Mapping[str, Any]) -> dict[str, str]
 
 
 def split_fingerprint(folder: str, split: str) -> str:
-    """Of the texts, labels and dictionaries of all splits whose names the expression ``split`` matches."""
+    """Return the SHA-256 of the files of all splits whose names the expression ``split`` matches."""
     wanted = re.compile(rf"{split}\.(bin|idx|label)|dict\.txt")
     digest = hashlib.sha256()
     for part in ("input0", "input1", "label"):

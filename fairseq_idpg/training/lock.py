@@ -2,7 +2,6 @@
 
 import contextlib
 import fcntl
-import json
 import logging
 import os
 import socket
@@ -17,7 +16,7 @@ _held: dict[str, int] = {}  # path of a lock -> the open file that holds it
 
 
 def hold(folder: str) -> None:
-    """Keeps other trainings out of ``folder`` until this process ends, however it ends.
+    """Keep other trainings out of ``folder`` until this process ends, however it ends.
 
     The lock belongs to an open file (flock), so that the system releases it and nothing has to be removed after a kill.
     A process that trains twice keeps its lock.
@@ -34,7 +33,7 @@ def hold(folder: str) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        holder = _holder(file)
+        holder = os.pread(file, 200, 0).decode(errors="replace") or "it did not say which"
         os.close(file)
         raise InputError(
             f"--save-dir {folder} belongs to a training that is still running ({holder}): wait for its end, or give "
@@ -45,30 +44,22 @@ def hold(folder: str) -> None:
         logger.warning("--save-dir %s cannot be locked (%s): let no other training write there", folder, error.strerror)
         return
     _held[path] = file
-    about = {"process": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+    about = f"process {os.getpid()} on {socket.gethostname()}, since {time.strftime('%Y-%m-%d %H:%M:%S')}"
     with contextlib.suppress(OSError):  # a full disk: the lock holds all the same
         os.ftruncate(file, 0)
-        os.write(file, json.dumps(about).encode())
+        os.write(file, about.encode())
         os.fchmod(file, 0o666)  # whoever may write to the folder may go on with the training
 
 
-def _holder(file: int) -> str:
-    """What the holder wrote into its lock."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        about = json.loads(os.pread(file, 1000, 0))
-        return f"process {about['process']} on {about['host']}, since {about['since']}"
-    return "it did not say which"
-
-
 def _still_there(path: str) -> bool:
-    """Whether ``path`` is the file that is held: a folder may have been removed and made again."""
+    """Return whether ``path`` is the file that is held: a folder may have been removed and made again."""
     with contextlib.suppress(OSError):
         return os.path.samestat(os.stat(path), os.fstat(_held[path]))
     return False
 
 
 def _leave_to_parent() -> None:
-    """A forked child (a worker that loads data) must not keep the lock when its parent has ended."""
+    """Let a forked child (a worker that loads data) not keep the lock when its parent has ended."""
     for file in _held.values():
         os.close(file)
     _held.clear()

@@ -1,4 +1,4 @@
-"""Where a training goes on that was stopped: from which checkpoint, with which count of early stopping, or not at all.
+"""Where a stopped training goes on: its checkpoint, its counts of early stopping and of a plateau, or not at all.
 
 Whether it is the same training, ``kept_options`` says.
 """
@@ -6,20 +6,19 @@ Whether it is the same training, ``kept_options`` says.
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
 from fairseq.dataclass.configs import CheckpointConfig
-
-from preprocess.flags import flag_name
+from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 
 from ..errors import InputError
 
 logger = logging.getLogger(__name__)
 
 FINETUNE = "--finetune-from-model"
-OF_FINETUNE = ("restore_file", "reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_dataloader")
+BAD_EPOCHS = "num_bad_epochs"  # as torch's schedule calls it
 BEST, RUNS = "best", "num_runs"  # fairseq keeps both as attributes of its function should_stop_early
 
 
@@ -42,10 +41,7 @@ class KeptPatience:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         if self.resumes and state:
-            try:
-                self._set({BEST: float(state[BEST]), RUNS: int(state[RUNS])})
-            except (LookupError, TypeError, ValueError):
-                raise InputError("this checkpoint's counter of --patience is damaged: give another") from None
+            self._set({BEST: float(state[BEST]), RUNS: int(state[RUNS])})
 
     @staticmethod
     def _set(state: dict[str, Any]) -> None:
@@ -56,30 +52,23 @@ class KeptPatience:
 
 
 def will_resume(cfg: Any, suffix: str) -> bool:
-    """Whether fairseq goes on with the checkpoint that it is about to read, rather than start from its weights.
+    """Return whether fairseq goes on with the checkpoint that it is about to read, or starts from its weights.
 
     Args:
         cfg: fairseq's options of checkpoints.
         suffix: what names of checkpoints end with in this process.
 
     Raises:
-        InputError: --restore-file, --continue-once or --finetune-from-model is missing, where fairseq starts anew
-            without a word; the last is given with what it leaves no choice of.
+        InputError: --restore-file, --continue-once or --finetune-from-model is missing: fairseq would start anew.
     """
-    chosen = next((name for name in OF_FINETUNE if getattr(cfg, name) != getattr(CheckpointConfig, name)), None)
-    if cfg.finetune_from_model is not None and chosen:
-        raise InputError(
-            f"{FINETUNE} with {flag_name(chosen)}: it starts from the weights alone by itself, and goes on with the "
-            "checkpoint in --save-dir once there is one: leave one of them out"
-        )
-    named, option = cfg.restore_file.replace(".pt", f"{suffix}.pt"), "--restore-file"
+    option, named = "--restore-file", cfg.restore_file.replace(".pt", f"{suffix}.pt")
     if cfg.restore_file == CheckpointConfig.restore_file:
-        last = os.path.join(cfg.save_dir, named)
-        if os.path.lexists(last) and not os.path.isfile(last):
-            raise InputError(f"{last} is not a file: remove it, or give another --save-dir")
-        others = {"--continue-once": cfg.continue_once, FINETUNE: cfg.finetune_from_model}  # fairseq takes the first
-        begins = [(flag, path) for flag, path in others.items() if path is not None and not os.path.exists(last)]
-        option, named = begins[0] if begins else (option, None)
+        # fairseq takes the checkpoint in --save-dir, or the first of these
+        others = {"--continue-once": cfg.continue_once, FINETUNE: cfg.finetune_from_model}
+        begun = os.path.exists(os.path.join(cfg.save_dir, named))
+        named = None
+        if not begun:
+            option, named = next(((flag, path) for flag, path in others.items() if path is not None), (option, None))
     if named is not None and not os.path.isfile(named):
         raise InputError(
             f"{option} {named} is not a file: give the path of a checkpoint, or leave it out to go on from --save-dir "
@@ -88,13 +77,12 @@ def will_resume(cfg: Any, suffix: str) -> bool:
     return option != FINETUNE and not (cfg.reset_optimizer or cfg.reset_dataloader)
 
 
-def tell_of_other_files(cfg: Any, suffix: str, recorded: float | None, best: float | None) -> None:
-    """Warns where --save-dir holds other checkpoints than those that the training goes on with.
+def warn_of_lost_files(cfg: Any, suffix: str, best: float | None) -> None:
+    """Warn where checkpoints in --save-dir are left aside, or will be replaced by worse ones.
 
     Args:
         cfg, suffix: see ``will_resume``.
-        recorded: the best score of the checkpoint that was read; None where there is none.
-        best: the one that the next validation is compared with.
+        best: the score that the next validation is compared with; None: it is the first.
     """
     last_file, best_file = (os.path.join(cfg.save_dir, f"checkpoint_{name}{suffix}.pt") for name in ("last", "best"))
     named = cfg.restore_file.replace(".pt", f"{suffix}.pt")
@@ -107,30 +95,11 @@ def tell_of_other_files(cfg: Any, suffix: str, recorded: float | None, best: flo
             FINETUNE,
         )
     if best is None and os.path.exists(best_file):
-        why = "no best score is known" if recorded is None else f"the best score so far, {recorded}, is forgotten"
-        logger.warning("%s: the next validation replaces %s", why, best_file)
-    if best is not None and not os.path.exists(best_file):
-        logger.warning("the best score so far, %s, has no file here: a validation as good writes %s", best, best_file)
-
-
-def tell_of_unsaved_epochs(cfg: Any) -> None:
-    """Epochs that fairseq validates and does not save are not among those that checkpoint_best.pt is the best of; at
-    --max-epoch it saves nothing by itself."""
-    save, validate = cfg.checkpoint.save_interval, cfg.dataset.validate_interval
-    if validate % save and not cfg.dataset.disable_validation:
-        logger.warning(
-            "--save-interval %d with --validate-interval %d: epochs that are validated and not saved cannot become "
-            "checkpoint_best.pt",
-            save,
-            validate,
-        )
-    most = cfg.optimization.max_epoch
-    if most and most % save and not cfg.optimization.max_update:
-        logger.warning("--save-interval %d: the last of --max-epoch %d epochs is not saved", save, most)
+        logger.warning("no best score is known: the next validation replaces %s", best_file)
 
 
 def loaded_commands(function: str) -> Iterator[ModuleType]:
-    """The modules of fairseq's commands, imported or run as a script, that know ``function``."""
+    """Yield the modules of fairseq's commands, imported or run as a script, that know ``function``."""
     for name in ("fairseq_cli.train", "fairseq_cli.validate", "__main__"):
         module = sys.modules.get(name)
         if module is not None and hasattr(module, "cli_main") and hasattr(module, function):
@@ -143,7 +112,7 @@ def _counters() -> Iterator[dict[str, Any]]:
 
 
 def ended(cfg: Any, updates: int, hours: float) -> str | None:
-    """Why a training is over before it goes on, if it is: fairseq would make one more update, or epoch, and save it.
+    """Return why a training is over before it goes on, if it is; fairseq would make and save one more update or epoch.
 
     Args:
         updates: made so far.
@@ -157,3 +126,36 @@ def ended(cfg: Any, updates: int, hours: float) -> str | None:
     if 0 < cfg.checkpoint.patience <= runs:
         return f"the last {runs} validations were no better, --patience {cfg.checkpoint.patience}"
     return None
+
+
+def plateau_state(theirs: Callable, schedule: ReduceLROnPlateauLRSchedule) -> dict[str, Any]:
+    """Return fairseq's state, and how many epochs in a row were no better."""
+    return {**theirs(), BAD_EPOCHS: schedule.lr_scheduler.num_bad_epochs}
+
+
+def load_plateau(theirs: Callable, schedule: ReduceLROnPlateauLRSchedule, state: dict[str, Any]) -> None:
+    """Load it; checkpoints of earlier versions do not say how many, which is 0 with the default --lr-patience 0.
+
+    The schedule lowers the learning rate once more than --lr-patience epochs in a row were no better. fairseq saves its
+    best score alone, and it saves a checkpoint before it tells the schedule how the epoch ended.
+    """
+    theirs(state)
+    schedule.lr_scheduler.num_bad_epochs = state.get(BAD_EPOCHS, 0)
+
+
+def catch_up_plateau(trainer: Any, extra_state: dict[str, Any] | None, anew: bool) -> None:
+    """Tell the schedule how the last epoch of the checkpoint ended; all other schedules count updates alone.
+
+    Args:
+        extra_state: what fairseq has read of the checkpoint; None where there is none.
+        anew: whether the schedule has forgotten the checkpoint (--reset-lr-scheduler), of which the optimizer has
+            taken the rate.
+    """
+    schedule = trainer.lr_scheduler
+    if extra_state is None or not isinstance(schedule, ReduceLROnPlateauLRSchedule):
+        return
+    iterator = extra_state["train_iterator"]
+    if anew and schedule.warmup_end:
+        trainer.optimizer.set_lr(schedule.cfg.lr[0])
+    elif not anew and iterator["iterations_in_epoch"] == 0:  # of the next epoch, which has not begun
+        trainer.lr_step(iterator["epoch"] - 1, extra_state["val_loss"])

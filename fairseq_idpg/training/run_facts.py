@@ -12,6 +12,7 @@ from fairseq.dataclass.configs import DatasetConfig
 from torch import Tensor
 
 from preprocess.checksums import content_digest
+from preprocess.errors import reason_of
 from preprocess.summary import installed_versions
 
 from ..errors import InputError
@@ -34,13 +35,13 @@ OF_RECORD = ("seed", "lr", "metric", "k", "best_epoch", "seconds", "git", "finis
 
 
 def beside(checkpoint: str) -> str | None:
-    """The record of a run's best checkpoint; its scores are of no other that training has left there."""
+    """Return the record of a run's best checkpoint; its scores are of no other that training has left there."""
     path = Path(checkpoint).with_name(RUN_RECORD)
     return str(path) if Path(checkpoint).name == SCORED and path.is_file() else None
 
 
 def run_facts(state: Mapping[str, Any], data: Any, dataset: Mapping[str, Any], record: str | None) -> dict[str, Any]:
-    """Scores, seed and settings: of the run's ``record``, and for the rest of the checkpoint.
+    """Return scores, seed and settings: of the run's ``record``, and for the rest of the checkpoint.
 
     Args:
         data: the folder that was trained on, as the command named it.
@@ -65,7 +66,7 @@ def run_facts(state: Mapping[str, Any], data: Any, dataset: Mapping[str, Any], r
 
 
 def check_is_of(run_record: Mapping[str, Any], state: Mapping[str, Any], record: str) -> None:
-    """Raises InputError for a record of another checkpoint, such as the best one before training went on."""
+    """Raise InputError for a record of another checkpoint, such as the best one before training went on."""
     history = state.get("optimizer_history")
     updates = as_options(history[-1]).get("num_updates") if isinstance(history, list) and history else None
     scored = run_record.get("best_update")
@@ -77,7 +78,7 @@ def check_is_of(run_record: Mapping[str, Any], state: Mapping[str, Any], record:
 
 
 def was_trained_on(state: Mapping[str, Any], data: Any, dataset: Mapping[str, Any]) -> bool:
-    """Whether the folder ``data`` is there and holds what the checkpoint's training read.
+    """Return whether the folder ``data`` is there and holds what the checkpoint's training read.
 
     A relative path may lead elsewhere from here, and the folder may have been made again since.
     """
@@ -89,7 +90,7 @@ def was_trained_on(state: Mapping[str, Any], data: Any, dataset: Mapping[str, An
 
 
 def read_run_record(path: str) -> dict[str, Any]:
-    """A record with ``scores``: {split: {name: value}}; raises InputError where it cannot be read, or is none."""
+    """Return a record with ``scores``: {split: {name: value}}; raise InputError where it cannot be read, or is none."""
     try:
         record = json.loads(Path(path).read_text(encoding="utf-8"))
         scores = {
@@ -97,18 +98,17 @@ def read_run_record(path: str) -> dict[str, Any]:
             for split, of_split in record["scores"].items()
         }
         if not all(math.isfinite(value) for of_split in scores.values() for value in of_split.values()):
-            raise ValueError
+            raise ValueError("a score is not finite")
         return {**record, "scores": scores}
-    except OSError as error:
-        raise InputError(f"--record {path} cannot be read ({error.strerror}): name another file") from None
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
-            f"--record {path} is no record of a run, JSON with scores of splits by name: name another file"
+            f"--record {path} is no record of a run, JSON with scores of splits by name ({reason_of(error)}): name "
+            "another file"
         ) from None
 
 
 def plain(value: Any) -> Any:
-    """A number, a string or a list of these as JSON knows it; else None."""
+    """Return a number, a string or a list of these as JSON knows it; else None."""
     if isinstance(value, Tensor) and value.numel() == 1 or isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     if isinstance(value, (list, tuple)):
@@ -118,5 +118,5 @@ def plain(value: Any) -> Any:
 
 
 def versions() -> dict[str, str]:
-    """Of Python and of the packages that are installed."""
+    """Return those of Python and of the packages that are installed."""
     return {"python": platform.python_version(), **installed_versions(PACKAGES)}

@@ -10,11 +10,11 @@ from typing import Any, get_args
 
 from fairseq.registry import REGISTRIES
 
-from fairseq_idpg.arguments import SECTIONS
 from fairseq_idpg.models.architectures import SIZES
 from fairseq_idpg.models.config import RobertaIDPGConfig
-from fairseq_idpg.optim.choices import literal, parse_pair
+from fairseq_idpg.names import SECTIONS
 from fairseq_idpg.tasks.config import SentencePredictionIDPGConfig
+from fairseq_idpg.training.overrides import literal, parse_pair
 from preprocess.errors import InputError, did_you_mean
 from preprocess.flags import flag_name
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from fairseq import options as fairseq_options
 from fairseq.data import Dictionary
 
-from fairseq_idpg.arguments import SAID_BY_FAIRSEQ, check_arguments, given
 from fairseq_idpg.backbone.loading import check_geometry, read_backbone
 from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.prompts.base import PromptMethod
@@ -23,11 +22,13 @@ from fairseq_idpg.methods.prompts.saved import load_saved
 from fairseq_idpg.methods.registry import find_preset
 from fairseq_idpg.models.config import RobertaIDPGConfig, fill_method_options
 from fairseq_idpg.models.prepare import check_effects
+from fairseq_idpg.names import as_typed
 from fairseq_idpg.representations.kinds import GLOVE
 from fairseq_idpg.representations.word_vectors import load_vectors, vectors_width
 from fairseq_idpg.saving.record import Record, check_same_data, labels_here, listed
 from fairseq_idpg.tasks.folder import folder_record, preprocess_facts
 from fairseq_idpg.tasks.prompt_position import POSITIONS, check_position
+from fairseq_idpg.training.arguments import check_arguments
 from preprocess.data_folder import DataFolder
 from preprocess.dictionary import MASK
 from preprocess.errors import InputError, did_you_mean
@@ -189,18 +190,19 @@ def check_saving(args: Namespace) -> None:
             raise InputError(f"{flag_name(name)}: there would be no best checkpoint to test: leave it out")
     otherwise = (args.max_update, args.save_interval_updates, args.validate_interval_updates, args.stop_time_hours)
     if args.max_epoch and not any(otherwise) and lcm(args.validate_interval, args.save_interval) > args.max_epoch:
-        intervals = f"{given(args, 'validate_interval')} {given(args, 'save_interval')}"
+        intervals = f"{as_typed(args, 'validate_interval')} {as_typed(args, 'save_interval')}"
         raise InputError(
-            f"{intervals}: no epoch of {given(args, 'max_epoch')} is validated and saved: give smaller intervals"
+            f"{intervals}: no epoch of {as_typed(args, 'max_epoch')} is validated and saved: give smaller intervals"
         )
     if args.validate_interval % args.save_interval:
         raise InputError(
-            f"{given(args, 'save_interval')} {given(args, 'validate_interval')}: an epoch that is validated and not "
-            "saved cannot be the one to test: leave --save-interval out"
+            f"{as_typed(args, 'save_interval')} {as_typed(args, 'validate_interval')}: an epoch that is validated and "
+            "not saved cannot be the one to test: leave --save-interval out"
         )
     if 0 < args.max_update < args.validate_after_updates:
         raise InputError(
-            f"{given(args, 'validate_after_updates')}: no update of {given(args, 'max_update')} is validated: give less"
+            f"{as_typed(args, 'validate_after_updates')}: no update of {as_typed(args, 'max_update')} is validated: "
+            "give less"
         )
 
 
@@ -235,9 +237,7 @@ def parse(command: list[str]) -> Namespace:
     except SystemExit:
         raise InputError(f"fairseq-train refuses its options: {said.getvalue().strip().split('error: ')[-1]}") from None
     except ValueError as error:
-        if str(error) not in SAID_BY_FAIRSEQ:
-            raise
-        raise InputError(SAID_BY_FAIRSEQ[str(error)]) from None
+        raise InputError(f"fairseq-train refuses its options: {error}") from None
     if left:
         near = did_you_mean(left[0].partition("=")[0], parser._option_string_actions).rstrip()
         hint = near or "fairseq_idpg/OPTIONS.md lists the plugin's, fairseq-train --help its own"

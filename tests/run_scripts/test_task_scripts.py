@@ -177,7 +177,10 @@ def test_bad_input_of_a_task(monkeypatch, tmp_path, words, said):
     [
         (["--fp61"], "option --fp61 is unknown to fairseq-train: did you mean --fp16?"),
         (["--method", "m-idpg-pmh"], "did you mean m-idpg-phm?"),
-        (["--fp16", "--bf16"], "run_scripts: --fp16 with --bf16 or --tpu: a run has one precision: leave one out"),
+        (
+            ["--fp16", "--bf16"],
+            "fairseq-train refuses its options: Cannot combine --fp16",
+        ),
         (["--phm-n", "4", "--init-prompts-from", "backbone/model.pt"], "holds another method or other sizes"),
         (["--encoder-layers", "4"], "--encoder-layers is 4 but the backbone"),
         (["--dev", "4", "--selection", "paper"], "--dev 4 has no effect with --selection paper"),

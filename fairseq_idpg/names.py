@@ -1,0 +1,18 @@
+"""Names of the task and of options, as they are typed."""
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from fairseq.dataclass.configs import FairseqConfig
+
+from preprocess.flags import flag_name
+
+TASK = "sentence_prediction_idpg"
+TRAIN = "train"  # and more: the splits whose pairs are swapped, and whose questions need not stay together
+SECTIONS: list[Any] = [f.type for f in fields(FairseqConfig) if is_dataclass(f.type)]  # of fairseq's options
+
+
+def as_typed(cfg: Any, name: str) -> str:
+    """Return an option as it is typed: ``--prompt-length 5``, or ``--generator-residual``."""
+    value = getattr(cfg, name)
+    return flag_name(name) if value is True else f"{flag_name(name)} {value}"

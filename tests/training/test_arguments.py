@@ -1,0 +1,139 @@
+"""Options of fairseq with which a training would be another than the one that was asked for."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.tasks.prompt_position import check_tokens
+from fairseq_idpg.training.arguments import check_arguments, check_configuration
+from fairseq_idpg.training.fairseq_patches import _convert
+from tests.folders import training_arguments
+from tests.helpers import dictionary
+
+DICTIONARY = dictionary()
+TAKEN = [
+    [],
+    ["--optimizer", "grouped_adam", "--lr", "1e-3,1e-4"],
+    ["--lr-scheduler", "polynomial_decay", "--total-num-update", "9"],
+    ["--adam-betas", "(0, 0.999)"],
+    ["--fp16", "--fp16-no-flatten-grads"],
+    ["--memory-efficient-fp16"],
+    ["--bf16"],
+    ["--amp"],
+    ["--valid-subset", "valid,test"],
+    ["--combine-valid-subsets"],
+]
+REFUSED = [  # what is given, and the option that the refusal names
+    (["--bf16", "--amp"], "--bf16 with --amp"),
+    (["--fp16"], "--fp16 with --cpu"),
+    (["--best-checkpoint-metric", "nothing"], "--best-checkpoint-metric nothing"),
+    (["--criterion", "cross_entropy"], "--criterion cross_entropy"),
+    (["--train-subset", "dev"], "--train-subset dev"),
+    (["--valid-subset", "valid,train1"], "--valid-subset valid,train1"),
+    (["--combine-valid-subsets", "--valid-subset", "test"], "--combine-valid-subsets"),
+    (["--lr-scheduler", "polynomial_decay"], "--total-num-update"),
+    *((["--adam-betas", text], "--adam-betas") for text in ("(0.9,", "(0.9, 1)", "0.9", "f()")),
+    (["--optimizer", "adamax", "--adamax-betas", "(0.9"], "--adamax-betas"),
+    (["--optimizer", "adafactor", "--adafactor-eps", "(1e-30)"], "--adafactor-eps"),
+]
+
+
+def composed(args):
+    """Without our own look at the arguments, which comes before."""
+    return getattr(convert_namespace_to_omegaconf, "__wrapped__", convert_namespace_to_omegaconf)(args)
+
+
+@pytest.mark.parametrize("given", TAKEN, ids=" ".join)
+def test_taken(given):
+    args = training_arguments(*given)
+    check_arguments(args)
+    check_configuration(composed(args))
+
+
+@pytest.mark.parametrize(("given", "named"), REFUSED, ids=[" ".join(given) for given, _ in REFUSED])
+def test_refused(given, named):
+    with pytest.raises(InputError, match=named):
+        check_arguments(training_arguments(*given))
+
+
+@pytest.mark.parametrize("given", [["--fp16"], ["--train-subset", "dev"], ["--bf16", "--amp"]], ids=" ".join)
+def test_refused_when_composed_by_hydra(given):
+    """As fairseq-hydra-train has it."""
+    with pytest.raises(InputError, match=given[0]):
+        check_configuration(composed(training_arguments(*given)))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "named"),
+    [("data", "my:data", "my:data"), ("batch_size", None, "--batch-size"), ("optimizer", None, "--optimizer")],
+)
+def test_what_is_missing_or_would_be_cut(name, value, named):
+    args = training_arguments()
+    setattr(args, name, value)
+    with pytest.raises(InputError, match=named):
+        check_arguments(args)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adafactor", "nag"])
+def test_parts_of_fairseq_that_declare_no_dataclass(optimizer):
+    check_configuration(composed(training_arguments("--optimizer", optimizer, "--lr-scheduler", "manual")))
+
+
+def test_a_gpu_that_another_machine_has(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    args = training_arguments("--fp16")
+    args.cpu = False
+    check_arguments(args, gpu=True)
+    for gpu in (None, False):
+        with pytest.raises(InputError, match="--fp16 without a GPU"):
+            check_arguments(args, gpu=gpu)
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [{"init_token": None}, {"init_token": 55}, {"init_token": 1}, {"init_token": 4}]
+    + [{"separator_token": -1}, {"separator_token": 100}, {"separator_token": 1}],
+)
+def test_tokens(tokens):
+    (name,) = tokens
+    with pytest.raises(InputError, match=f"--{name.replace('_', '-')}"):
+        check_tokens(SimpleNamespace(**{"init_token": 0, "separator_token": None, **tokens}), DICTIONARY)
+    check_tokens(SimpleNamespace(init_token=0, separator_token=54), DICTIONARY)
+
+
+def test_other_tasks_are_left_alone():
+    args = training_arguments("--criterion", "cross_entropy")
+    args.task = "translation"
+    check_arguments(args)
+
+
+def test_processes_that_would_each_train_alone(monkeypatch):
+    """On a node with one GPU, which is fairseq's default for the number of all processes."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    args = training_arguments("--distributed-world-size", "1")
+    with pytest.raises(InputError, match="--distributed-world-size 1"):
+        check_arguments(args)
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    check_arguments(args)
+
+
+def test_validation_is_of_one_process(tmp_path, monkeypatch):
+    """Whose number fairseq takes from the GPUs there are; half precision needs none."""
+    usual = ["DATA", "--task", "sentence_prediction_idpg", "--criterion", "sentence_prediction", "--init-token", "0"]
+    args = options.parse_args_and_arch(
+        options.get_validation_parser(),
+        input_args=[*usual, "--num-classes", "2", "--path", str(tmp_path), "--batch-size", "8", "--cpu", "--fp16"],
+    )
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    args.distributed_world_size = 2
+    assert _convert(lambda args: args, args).distributed_world_size == 1
+    args.distributed_world_size, args.task = 2, "sentence_prediction"
+    assert _convert(lambda args: args, args).distributed_world_size == 2
+    args.task, args.distributed_init_method = "sentence_prediction_idpg", "tcp://localhost:9"
+    assert _convert(lambda args: args, args).distributed_world_size == 2

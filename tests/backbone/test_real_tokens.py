@@ -57,13 +57,6 @@ def test_the_same_as_of_all_tokens(method, monkeypatch):
     assert {all_tokens - some for some, all_tokens in zip(real, everything)} == {int(pair_batch().eq(1).sum())}
 
 
-@pytest.mark.parametrize("method", ["fine-tuning", "head-only"])
-def test_without_a_method_pads_are_computed_as_fairseq_does(method):
-    model = tiny_model(method=method)
-    found, _ = model.encoder(pair_batch(), features_only=True)
-    assert torch.equal(found, stock_twin(model)(pair_batch(), features_only=True)[0])
-
-
 def test_with_a_method_the_text_is_that_of_fairseq_and_pads_are_zero():
     model, pads = tiny_model(method="prompt-tuning"), pair_batch().eq(1)
     expected, found = (each.encoder(pair_batch(), features_only=True)[0] for each in (stock_twin(model), model))

@@ -29,20 +29,23 @@ def reported(cfg: Any) -> list[str]:
 
 
 def check_metric(args: Namespace) -> None:
-    """Refuses what the best checkpoint cannot be chosen by; fairseq misses it after the first epoch.
+    """Refuse what the best checkpoint cannot be chosen by; fairseq misses it after the first epoch.
 
     Raises:
-        InputError: the metric is unknown, not logged, or not of this task; the worst checkpoint would be kept.
+        InputError: the metric is not logged, or the worst checkpoint would be kept.
     """
-    metric, own = getattr(args, "best_checkpoint_metric", "loss"), args.criterion in ("sentence_prediction", CRITERION)
-    if metric not in METRICS and own:
-        raise InputError(f"--best-checkpoint-metric {metric} is unknown: give one of {', '.join(METRICS)}")
-    if metric in OURS and args.criterion == "sentence_prediction":
-        raise InputError(f"--best-checkpoint-metric {metric} is none of this --criterion: give --criterion {CRITERION}")
-    if (needed := METRICS.get(metric)) and not getattr(args, needed, True):
-        raise InputError(f"--best-checkpoint-metric {metric} needs {flag_name(needed)}: give it too")
-    if metric == "accuracy" and args.regression_target:
-        raise InputError("--best-checkpoint-metric accuracy with --regression-target: give loss or spearman")
+    metric, criterion = getattr(args, "best_checkpoint_metric", "loss"), args.criterion
+    remedy = None
+    if metric not in METRICS and criterion in ("sentence_prediction", CRITERION):
+        remedy = f"give one of {', '.join(METRICS)}"
+    elif metric in OURS and criterion == "sentence_prediction":
+        remedy = f"give --criterion {CRITERION}"
+    elif (needed := METRICS.get(metric)) and not getattr(args, needed, True):
+        remedy = f"give {flag_name(needed)} too"
+    elif metric == "accuracy" and args.regression_target:
+        remedy = "with --regression-target give loss or spearman"
+    if remedy is not None:
+        raise InputError(f"--best-checkpoint-metric {metric} is unknown: {remedy}")
     highest = getattr(args, "maximize_best_checkpoint_metric", False)
     if metric in METRICS and highest == (metric in LOSSES):
         found, remedy = ("with", "leave that out") if highest else ("without", "give that too")

@@ -144,9 +144,6 @@ class OpenTransformerEncoder(TransformerEncoder):
             ``encoder_out``: [T x B x d]; ``encoder_states``: on request the states before the first layer that is run
             and after each, T x B x d each. Rows that joined late are left out of both: what is returned belongs to
             ``src_tokens``, one by one.
-
-        Raises:
-            ValueError: ``words`` or ``input`` have rows, and with a ``start`` no words are embedded.
         """
         padding, length = self._padding(src_tokens, padded), src_tokens.size(1)
         words = partial(self.word_states, src_tokens, token_embeddings, injection.words, room)
@@ -158,9 +155,8 @@ class OpenTransformerEncoder(TransformerEncoder):
 
         if start is None:
             first, states = 0, embed()._replace(origin=Origin(words, embed))
-        elif injection.words is not None or injection.input is not None:
-            raise ValueError(f"rows among the words of a pass that begins before layer {start.layer}")
         else:
+            assert injection.words is None and injection.input is None  # no words are embedded
             first, states = start.layer, States(start.x, padding, Origin(words, embed))
         hiddens = [states.x] if return_all_hiddens else []
         for layer in islice(self.layers, first, None):

@@ -73,18 +73,14 @@ class Backbone:
         return all(LM_HEAD + name in self.weights for name in LM_HEAD_PARTS)
 
     def check_lm_head(self) -> None:
-        """Raises InputError unless the file has a language model's head, over the encoder's own word embeddings."""
-        if not self.has_lm_head:
-            missing = [name for name in LM_HEAD_PARTS if LM_HEAD + name not in self.weights]
-            raise InputError(
-                f"--predict-with mlm: the backbone {self.path} has no LM head ({LM_HEAD}{missing[0]}): give one of a "
-                "masked language model, such as roberta.large, or --predict-with head"
-            )
+        """Raise InputError unless the file has a language model's head, over the encoder's own word embeddings."""
         weight, words = self.weights.get(TIED), self.weights[STACK + "embed_tokens.weight"]
-        if weight is not None and not (weight.dtype == words.dtype and torch.equal(weight, words)):
+        shares_words = weight is None or weight.dtype == words.dtype and torch.equal(weight, words)
+        if not self.has_lm_head or not shares_words:
+            what = "word embeddings of its own in its" if self.has_lm_head else "no"
             raise InputError(
-                f"--predict-with mlm: the LM head of the backbone {self.path} has word embeddings of its own "
-                f"({TIED}): give one whose head shares those of the encoder, or --predict-with head"
+                f"--predict-with mlm: the backbone {self.path} has {what} LM head ({LM_HEAD}*): give one of a masked "
+                "language model, such as roberta.large, or --predict-with head"
             )
 
 
@@ -99,23 +95,15 @@ def weights_digest(weights: dict[str, Tensor], parts: tuple[str, ...]) -> str:
 
 
 def backbone_path(named: str) -> str:
-    """The absolute path of --backbone.
-
-    Raises:
-        InputError: none is named, or there is no such file.
-    """
-    if not named or named == NO_BACKBONE:
+    """Return the absolute path of --backbone; raise InputError where none is named, or there is no such file."""
+    none = not named or named == NO_BACKBONE
+    if none or not os.path.isfile(named):
         raise InputError(
-            "--backbone is missing: give the path of a fairseq RoBERTa checkpoint (checkpoints/README.md says how to "
-            "get or convert one)"
+            f"--backbone {'is missing' if none else f'{named} is not a file'}: give the path of a fairseq RoBERTa's "
+            "model.pt, which checkpoints/README.md says how to get or convert (for a saved checkpoint whose backbone "
+            "has moved: --model-overrides \"{'backbone': 'NEW/model.pt'}\")"
         )
-    path = os.path.abspath(named)
-    if not os.path.isfile(path):
-        raise InputError(
-            f"--backbone {named} is not a file: give the path of the backbone's model.pt (for a saved checkpoint "
-            "whose backbone has moved: --model-overrides \"{'backbone': 'NEW/model.pt'}\")"
-        )
-    return path
+    return os.path.abspath(named)
 
 
 def read_checkpoint(path: str, option: str, **how: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -168,15 +156,8 @@ def names_of_today(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def recorded_sizes(backbone: Backbone) -> dict[str, Any]:
-    """The options of ``GEOMETRY`` as the checkpoint records them.
-
-    Raises:
-        InputError: it is silent about its size.
-    """
-    sizes = {name: backbone.args.get(name, assumed) for name, assumed in GEOMETRY.items()}
-    if None in sizes.values():
-        raise InputError(f"--backbone {backbone.path} does not record its size: give a fairseq RoBERTa model.pt")
-    return sizes
+    """Return the options of ``GEOMETRY`` as the checkpoint records them."""
+    return {name: backbone.args.get(name, assumed) for name, assumed in GEOMETRY.items()}
 
 
 def encoder_numbers(args: Any) -> int:
@@ -186,50 +167,36 @@ def encoder_numbers(args: Any) -> int:
 
 
 def check_geometry(backbone: Backbone, args: Any, dictionary: Dictionary) -> None:
-    """Compares what the checkpoint records and what its tensors show with the model's options.
+    """Compare what the checkpoint records, and the length of its tables, with the model's options and dictionary.
 
     Raises:
         InputError: naming the option, its value and the backbone's.
     """
-    for name, assumed in GEOMETRY.items():
-        theirs, ours = backbone.args.get(name, assumed), getattr(args, name)
-        if theirs is not None and theirs != ours:
+    theirs = recorded_sizes(backbone)
+    theirs["max_positions"] = backbone.weights[STACK + "embed_positions.weight"].size(0) - dictionary.pad() - 1
+    for name, value in theirs.items():
+        if value is not None and value != getattr(args, name):
             raise InputError(
-                f"{flag_name(name)} is {ours} but the backbone {backbone.path} has {theirs}: give "
-                f"{flag_name(name)} {theirs} or another --arch or --backbone"
+                f"{flag_name(name)} is {getattr(args, name)} but the backbone {backbone.path} has {value}: give "
+                f"{flag_name(name)} {value} or another --arch or --backbone"
             )
-    if encoder_numbers(args) > room(backbone.weights):
+    if encoder_numbers(args) > room(backbone.weights):  # an untrained one is built from what its file says
         raise InputError(f"--backbone {backbone.path} holds less than the layers that it says it has: give another")
-    embedding = _embedding(backbone)
-    rows, width = embedding["embed_tokens.weight"].shape
-    if width != args.encoder_embed_dim:
-        raise InputError(
-            f"--encoder-embed-dim is {args.encoder_embed_dim} but the backbone {backbone.path} has width {width}: "
-            "give another --arch or --backbone"
-        )
-    positions = embedding["embed_positions.weight"].size(0) - dictionary.pad() - 1
-    if positions != args.max_positions:
-        raise InputError(
-            f"--max-positions is {args.max_positions} but the backbone {backbone.path} has {positions}: give "
-            f"--max-positions {positions}"
-        )
-    check_vocabulary(backbone, dictionary, rows)
+    check_vocabulary(backbone, dictionary)
 
 
-def check_vocabulary(backbone: Backbone, dictionary: Dictionary, rows: int) -> None:
-    """Raises InputError unless the data's dictionary is the backbone's.
+def check_vocabulary(backbone: Backbone, dictionary: Dictionary) -> None:
+    """Raise InputError unless the data's dictionary is the backbone's.
 
     It must have the same size, and the same symbols where dict.txt stands beside it.
     """
+    rows, beside = len(backbone.weights[STACK + "embed_tokens.weight"]), Path(backbone.path).with_name("dict.txt")
     if rows != len(dictionary):
         raise InputError(
             f"the data's dictionary has {len(dictionary)} symbols but the backbone {backbone.path} has {rows}: "
             "preprocess the data with the backbone's dict.txt (fairseq-preprocess --srcdict)"
         )
-    beside = os.path.join(os.path.dirname(backbone.path), "dict.txt")
-    if not os.path.isfile(beside):
-        return
-    theirs = read_dictionary(Path(beside))
+    theirs = read_dictionary(beside) if beside.is_file() else dictionary.symbols
     differing = [i for i, (a, b) in enumerate(zip(theirs, dictionary.symbols)) if a != b]
     if differing:
         i = differing[0]
@@ -237,14 +204,3 @@ def check_vocabulary(backbone: Backbone, dictionary: Dictionary, rows: int) -> N
             f"the data's dictionary differs from {beside} in {len(differing)} symbols (id {i}: "
             f"{dictionary.symbols[i]!r}, backbone {theirs[i]!r}): preprocess the data with that dict.txt"
         )
-
-
-def _embedding(backbone: Backbone) -> dict[str, Tensor]:
-    """``embed_tokens.weight`` (V x d) and ``embed_positions.weight`` of the encoder."""
-    found = {}
-    for table in ("embed_tokens.weight", "embed_positions.weight"):
-        names = [name for name in backbone.weights if name.endswith("sentence_encoder." + table)]
-        if not names:
-            raise InputError(f"--backbone {backbone.path} has no sentence_encoder.{table}: give a RoBERTa model.pt")
-        found[table] = backbone.weights[names[0]]
-    return found

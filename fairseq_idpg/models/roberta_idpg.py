@@ -25,8 +25,7 @@ from ..backbone.skipped_draws import SkippedDraws
 from ..errors import InputError
 from ..methods.base import Geometry, Method
 from ..methods.registry import find_preset
-from ..out_of_memory import taking_memory
-from ..representations.kinds import pass_representation
+from ..representations.kinds import GLOVE, pass_representation
 from .checkpoint import SavesTrainableOnly
 from .config import RobertaIDPGConfig, fill_method_options, predicts_words
 from .size import check_size
@@ -60,8 +59,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         self.encoder.sentence_encoder.requires_grad_(args.no_freeze_backbone)
         if predicts_words(args):
             self.encoder.lm_head.requires_grad_(args.no_freeze_backbone)
-        with taking_memory(f"--method {args.method}", "give smaller sizes"):
-            self.method: Method | None = find_preset(args.method).build(args, Geometry.of(args))
+        self.method: Method | None = find_preset(args.method).build(args, Geometry.of(args))
         if self.method is not None:
             # without a method it draws what fairseq's draws, and computes what fairseq's computes
             drop_quickly(self.encoder.sentence_encoder)
@@ -192,61 +190,86 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             As fairseq's RobertaModel: (B x T' x d features or B x classes logits, extra).
 
         Raises:
-            InputError: the backbone was not loaded; the batch does not say where the prompt goes, or lacks M(x).
+            InputError: the backbone was not loaded; the batch does not say where the prompt goes, or lacks vectors.
         """
         if not self.backbone_loaded:
             raise InputError(
                 f"--backbone {self.args.backbone} was not loaded: give the path of the backbone's model.pt"
             )
-        method = self.method
-        tokens, room = self._with_room(src_tokens, prompted_tokens, prompt_offset)
-        start = None
-        if states is not None:
-            start = Start(self.first_layer, states.type_as(self.encoder.sentence_encoder.embed_tokens.weight))
-        read: Any = None  # M(x), or states
-        if method is not None:
-            read = pass_representation(self, src_tokens, representation, padded, start)
-            if method.hides_pass and classification_head_name is not None and not (return_all_hiddens or inspect):
-                method, start = None, Start(len(self.encoder.sentence_encoder.layers), read[None])  # no layer is run
-        encode = partial(super().forward, tokens, room=room, padded=padded, start=start, **kwargs)
+        method, stack = self.method, self.encoder.sentence_encoder
+        reads_vectors = method is not None and method.representation == GLOVE
+        if self.prompt_length and prompted_tokens is None or reads_vectors and representation is None:
+            raise InputError(f"--method {self.args.method} needs batches of --task sentence_prediction_idpg: give it")
 
-        def run() -> tuple[Tensor, dict[str, Any]]:
-            injection = NOTHING if method is None else method.injection(read)
-            x, extra = encode(
-                features_only=features_only or classification_head_name is not None,
-                return_all_hiddens=return_all_hiddens,
-                injection=injection if inspect is None else inspect(injection),
-            )
-            if classification_head_name is not None:
-                x = self.classification_heads[classification_head_name](x, mask_index=mask_index, extra=extra)
-            return x, extra
+        # The encoder reads the text with placeholders, where the task has made room for prompt rows. It begins at
+        # layer ``first_layer`` where the batch brings the states that enter it.
+        tokens, room = src_tokens, NO_ROOM
+        if self.prompt_length:
+            assert prompted_tokens is not None and prompt_offset is not None
+            tokens, room = prompted_tokens, Room(prompt_offset, self.prompt_length, src_tokens)
+        start = None if states is None else Start(self.first_layer, states.type_as(stack.embed_tokens.weight))
 
+        # M(x) is that of the raw text: the batch brings it, or the encoder computes it in a pass of its own, with
+        # nothing injected.
+        read: Any = None if method is None else pass_representation(self, src_tokens, representation, padded, start)
+
+        # Where nothing but M(x) is read, it takes the place of the states that leave the last layer, and no layer is
+        # run.
+        needs_head, needs_layers = classification_head_name is not None, return_all_hiddens or inspect is not None
+        if method is not None and method.hides_pass and needs_head and not needs_layers:
+            method, start = None, Start(len(stack.layers), read[None])
+
+        # The method makes of M(x) what is injected into the frozen encoder; the head reads the states that come out.
+        run = partial(
+            self._run,
+            method,
+            read,
+            inspect,
+            classification_head_name,
+            mask_index,
+            src_tokens=tokens,
+            features_only=features_only or needs_head,
+            return_all_hiddens=return_all_hiddens,
+            room=room,
+            padded=padded,
+            start=start,
+            **kwargs,
+        )
         x, extra = run()
-        if method is not None and method.second_pass and self.training and classification_head_name is not None:
-            method.compare(x, again(method, run) if x.size(-1) > 1 else x)  # scores are no distributions to compare
+
+        # In training a method may compare the logits with those of a second pass, which has other draws and the same
+        # M(x). Scores are no distributions to compare.
+        if method is not None and method.second_pass and self.training and needs_head:
+            other = x
+            if x.size(-1) > 1:
+                # what methods add to the loss stays what the first pass has left, whose loss it is
+                left = [(part, part.extra) for part in method.modules() if isinstance(part, Method)]
+                other, _ = run()
+                for part, of_first_pass in left:
+                    part.extra = of_first_pass
+            method.compare(x, other)
         return x, extra
 
-    def _with_room(
-        self, src_tokens: Tensor, prompted_tokens: Tensor | None, prompt_offset: Tensor | None
-    ) -> tuple[Tensor, Room]:
-        """The tokens that the encoder reads, and where in them the task has made room for the prompt."""
-        if not self.prompt_length:
-            return src_tokens, NO_ROOM
-        if prompted_tokens is None or prompt_offset is None:
-            raise InputError(
-                f"--method {self.args.method} needs batches that say where the prompt goes: use "
-                "--task sentence_prediction_idpg"
-            )
-        return prompted_tokens, Room(prompt_offset, self.prompt_length, src_tokens)
+    def _run(
+        self,
+        method: Method | None,
+        read: Any,
+        inspect: Callable[[Injection], Injection] | None,
+        head: str | None,
+        mask_index: Tensor | None,
+        **encoding: Any,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Return what one pass gives with ``head`` (None: the encoder's features), and what it gives besides.
 
-
-def again(method: Method, run: Callable[[], tuple[Tensor, dict[str, Any]]]) -> Tensor:
-    """The logits of a second pass. What methods add to the loss stays what the first has left, whose loss it is."""
-    left = [(part, part.extra) for part in method.modules() if isinstance(part, Method)]
-    logits, _ = run()
-    for part, extra in left:
-        part.extra = extra
-    return logits
+        ``read``: what the method reads, M(x) or states.
+        """
+        injection = NOTHING if method is None else method.injection(read)
+        if inspect is not None:
+            injection = inspect(injection)
+        x, extra = self.encoder(injection=injection, **encoding)
+        if head is not None:
+            x = self.classification_heads[head](x, mask_index=mask_index, extra=extra)
+        return x, extra
 
 
 def brings_every_weight(backbone: Backbone, args: argparse.Namespace) -> bool:

@@ -103,16 +103,13 @@ class RowCache:
         try:
             with open(regular(self.path("json")), encoding="utf-8") as file:
                 made_from = json.load(file)
-            checksum = made_from.pop("sha256", None) if isinstance(made_from, dict) else None
-            if made_from != asdict(self.key):
-                raise InputError(f"{self.option}: {path} was made from something else: {REMEDY}")
-            if not self._compared and sha256(Path(path)) != checksum:
-                raise InputError(f"{self.option}: {path} is damaged (its checksum differs): {REMEDY}")
-            rows = open_array(path)
-        except (*UNREADABLE, RecursionError) as error:
+            checksum = sha256(Path(path)) if not self._compared else made_from["sha256"]
+            if made_from != {**asdict(self.key), "sha256": checksum}:
+                raise ValueError("its checksum differs, or it was made from something else")
+            self._rows, self._compared = open_array(path), True
+        except (*UNREADABLE, LookupError, RecursionError) as error:
             raise InputError(f"{self.option}: {path} is damaged ({error}): {REMEDY}") from None
-        self._rows, self._compared = rows, True
-        return rows
+        return self._rows
 
     def fill(self, encode: Callable[[np.ndarray], Tensor], batches: Iterator[np.ndarray]) -> None:
         """Computes what is missing; one process at a time, others wait and find it done.

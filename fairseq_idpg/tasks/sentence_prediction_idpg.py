@@ -25,7 +25,7 @@ from ..optim.half_precision import KeptHalfPrecision
 from ..out_of_memory import refuse_batch, refuse_to_skip
 from ..representations.fill import fill_cache, fill_states
 from ..representations.key import SplitText
-from ..representations.states import StateCache, check_room, find_state_caches
+from ..representations.states import StateCache, find_state_caches, tell_sizes
 from ..representations.stored import Stored, stored_representations
 from ..saving.record import KeptRecord, Record
 from .config import SentencePredictionIDPGConfig
@@ -215,7 +215,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
         """Fills the caches before the first step reads them."""
-        check_room(dataset.states for dataset in self.datasets.values() if dataset.states is not None)
+        tell_sizes(dataset.states for dataset in self.datasets.values() if dataset.states is not None)
         for split, dataset in self.datasets.items():
             fill_cache(dataset.representations, model, dataset.raw_tokens, dataset.sizes, split)
             fill_states(dataset.states, model, dataset.raw_tokens)

@@ -126,11 +126,3 @@ def test_every_preset_answers(name):
         _, extra = model(tokens, features_only=True, return_all_hiddens=True)
         plain = model.encoder.sentence_encoder.states_before(model.first_layer, tokens)
         assert torch.equal(extra["inner_states"][model.first_layer], plain)
-
-
-def test_rows_among_the_words_of_a_pass_that_begins_higher_up():
-    model, tokens = made(method="prompt-tuning"), pair_batch()
-    model.first_layer = 2
-    offset = torch.ones(len(tokens), dtype=torch.long)
-    with pytest.raises(ValueError, match="layer 2"):
-        model(tokens, prompted_tokens=tokens, prompt_offset=offset, states=cached(model, tokens))

@@ -82,9 +82,9 @@ def test_width_is_the_folders(folder):
     with pytest.raises(InputError, match="glove.json .*python -m preprocess glove"):
         vectors_width(str(folder), 0)
     write_vectors(folder)
-    assert vectors_width(str(folder), None) == vectors_width(str(folder), WIDTH) == WIDTH
-    with pytest.raises(InputError, match="^--representation-width 300"):
-        vectors_width(str(folder), 300)
+    assert vectors_width(str(folder), None) == WIDTH
+    with pytest.raises(InputError, match="glove/valid.npy .* --representation-width"):
+        load_vectors(str(folder), "valid", vectors_width(str(folder), 300))
 
 
 def flip(path):
@@ -97,8 +97,6 @@ def flip(path):
 def test_files_that_are_damaged_or_do_not_fit(folder, file):
     write_vectors(folder)
     assert load_vectors(str(folder), "valid", WIDTH).vectors.shape == (13, WIDTH)
-    with pytest.raises(InputError, match="glove/valid.npy"):
-        load_vectors(str(folder), "valid", 8)
     flip(folder / file)
     with pytest.raises(InputError, match=file.replace("input0/valid.bin", "valid.npy")):
         load_vectors(str(folder), "valid", WIDTH)

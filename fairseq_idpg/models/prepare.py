@@ -25,7 +25,7 @@ from ..representations.kinds import GLOVE
 from ..representations.word_vectors import vectors_width
 from ..saving.record import SECTION, KeptRecord, Record, symbols_fingerprint
 from .config import fill_method_options, predicts_words
-from .head import load_head
+from .heads import load_head
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from fairseq.models.roberta.model import RobertaModel, base_architecture
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
-from ..backbone.dropout import drop_quickly
+from ..backbone.cpu import drop_quickly
 from ..backbone.encoder import OpenRobertaEncoder
 from ..backbone.injection import NO_ROOM, NOTHING, Injection, Room, Start
 from ..backbone.loading import Backbone, backbone_path, check_geometry, read_backbone
@@ -28,8 +28,8 @@ from ..methods.registry import find_preset
 from ..representations.kinds import GLOVE, pass_representation
 from .checkpoint import SavesTrainableOnly
 from .config import RobertaIDPGConfig, fill_method_options, predicts_words
+from .heads import VerbaliserHead
 from .size import check_size
-from .verbaliser_head import VerbaliserHead
 
 logger = logging.getLogger(__name__)
 DRAWN: AbstractContextManager[Any] = nullcontext()  # initial values are drawn: in the place of ``SkippedDraws``

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from ..arguments import given
 from ..errors import InputError
-from .cache import RowCache
-from .key import CacheKey, SplitText, backbone_key, precision_of
+from .cache import CacheKey, RowCache, SplitText, backbone_key, precision_of
 
 logger = logging.getLogger(__name__)
 EXACT = "model"

@@ -14,8 +14,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 
 from ..arguments import TRAIN, check_task, check_tokens
-from ..criterions.all_words import AllWords
-from ..criterions.sentence_prediction_idpg import check_extra_loss, log_correlations
+from ..criterions.sentence_prediction_idpg import AllWords, check_extra_loss, log_correlations
 from ..divergence import check_validation
 from ..errors import InputError
 from ..metrics import reported
@@ -23,8 +22,8 @@ from ..models.config import predicts_words
 from ..models.prepare import DataFacts, complete_options, prepare_model
 from ..optim.half_precision import KeptHalfPrecision
 from ..out_of_memory import refuse_batch, refuse_to_skip
+from ..representations.cache import SplitText
 from ..representations.fill import fill_cache, fill_states
-from ..representations.key import SplitText
 from ..representations.states import StateCache, find_state_caches, tell_sizes
 from ..representations.stored import Stored, stored_representations
 from ..saving.record import KeptRecord, Record

@@ -9,8 +9,8 @@ from fairseq.modules import FairseqDropout
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_idpg.backbone import dropout
-from fairseq_idpg.backbone.dropout import (
+from fairseq_idpg.backbone import cpu
+from fairseq_idpg.backbone.cpu import (
     QuickDropout,
     dropped_attention,
     keep_mask,
@@ -91,7 +91,7 @@ def test_attention_and_its_gradients(monkeypatch, keys, masked):
     part = torch.ones(2, 1, 1, keys, dtype=torch.bool)
     part[1, :, :, -2:] = False
     mask = torch.rand(2, 3, 5, keys) > 0.3
-    monkeypatch.setattr(dropout, "keep_mask", lambda like, threshold: mask)
+    monkeypatch.setattr(cpu, "keep_mask", lambda like, threshold: mask)
     p = 0.25
     bias = torch.zeros(part.shape, dtype=q.dtype).masked_fill(~part, float("-inf"))
     out = dropped_attention(q, k, v, bias if masked else None, p)
@@ -128,8 +128,8 @@ def test_models_with_something_injected_use_it(monkeypatch, method):
     enlarge(model)
     expected = logits(model.eval(), pair_batch())
     calls = []
-    monkeypatch.setattr(dropout, "keep_mask", lambda like, t: calls.append(like) or torch.ones_like(like).bool())
-    monkeypatch.setattr(dropout, "threshold_and_scale", lambda p: (0, 1.0))
+    monkeypatch.setattr(cpu, "keep_mask", lambda like, t: calls.append(like) or torch.ones_like(like).bool())
+    monkeypatch.setattr(cpu, "threshold_and_scale", lambda p: (0, 1.0))
     torch.testing.assert_close(logits(model.train(), pair_batch()), expected, atol=1e-5, rtol=0)
     assert len(calls) == 1 + 3 * len(model.encoder.sentence_encoder.layers)
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fairseq_idpg.backbone import encoder
-from fairseq_idpg.backbone.real_tokens import ALL
+from fairseq_idpg.backbone.cpu import ALL
 from tests.device.watch import Watch
 from tests.helpers import enlarge, logits, pair_batch, prompted, stock_twin, tiny_model
 

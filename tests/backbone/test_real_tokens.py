@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_idpg.backbone import encoder
-from fairseq_idpg.backbone.real_tokens import ALL, real_tokens
+from fairseq_idpg.backbone.cpu import ALL, real_tokens
 from fairseq_idpg.methods.registry import PRESETS
 from tests.helpers import pair_batch, stock_twin, tiny_model
 from tests.models.started import behaviour, made, usual

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from fairseq_idpg.backbone.attention import added_to_scores, key_bias
+from fairseq_idpg.backbone.encoder import added_to_scores, key_bias
 from fairseq_idpg.backbone.injection import (
     NO_ROOM,
     Additions,

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fairseq_idpg.criterions.whole_splits import fetched_columns, split_score
+from fairseq_idpg.criterions.sentence_prediction_idpg import fetched_columns, split_score
 from fairseq_idpg.inference.folder import load_on_folder, predict_split
 from preprocess.data_folder import DataFolder
 from preprocess.split_scores import BY_CHOICE, METRICS, PARTS

@@ -43,7 +43,7 @@ def test_all_reports_of_a_batch_are_one_list(place, asked, reports):
     samples = batch(trainer, "valid", size=4)
     with Fetches() as calls:
         trainer.task.valid_step(samples, trainer.model.eval(), trainer.criterion)
-    assert calls.found == {("fairseq_idpg/criterions/whole_splits.py fetched_columns", "tolist"): 1}
+    assert calls.found == {("fairseq_idpg/criterions/sentence_prediction_idpg.py fetched_columns", "tolist"): 1}
 
 
 @pytest.mark.parametrize("regression", [False, True])

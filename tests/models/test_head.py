@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fairseq_idpg.models.head import load_head
+from fairseq_idpg.models.heads import load_head
 from fairseq_idpg.saving.record import KeptRecord, Record
 from preprocess.errors import InputError
 from tests.folders import train, write_backbone, write_folder

@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
 
 from fairseq_idpg.backbone.loading import Backbone
-from fairseq_idpg.criterions.all_words import AllWords
+from fairseq_idpg.criterions.sentence_prediction_idpg import AllWords
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.models.verbaliser_head import OTHER_WORDS
+from fairseq_idpg.models.heads import OTHER_WORDS
 from fairseq_idpg.saving.tensors import LM_HEAD, STACK
 from tests.helpers import enlarge, pair_batch, prompted, stock_twin, tiny_model
 

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.representations import cache as cache_module
-from fairseq_idpg.representations.cache import RepresentationCache
+from fairseq_idpg.representations.cache import CacheKey, RepresentationCache, digest_of_parts
 from fairseq_idpg.representations.fill import exact_products, length_sorted_batches
-from fairseq_idpg.representations.key import CacheKey, digest_of_parts
 from preprocess.checksums import sha256
 from tests.helpers import ends_soon, put_no_file
 

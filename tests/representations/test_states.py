@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.representations.key import CacheKey
+from fairseq_idpg.representations.cache import CacheKey
 from fairseq_idpg.representations.states import StateCache, find_state_caches, tell_sizes
 from tests.helpers import tiny_model
 

@@ -10,8 +10,7 @@ import pytest
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.models.config import Activation
-from fairseq_idpg.representations.cache import RepresentationCache
-from fairseq_idpg.representations.key import SplitText
+from fairseq_idpg.representations.cache import RepresentationCache, SplitText
 from fairseq_idpg.representations.stored import stored_representations
 from tests.folders import write_folder
 from tests.helpers import tiny_model

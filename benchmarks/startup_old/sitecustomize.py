@@ -14,13 +14,13 @@ MODEL = "fairseq_idpg.models.roberta_idpg"
 
 
 def as_before(model) -> None:
-    from fairseq_idpg.backbone import loading
     from fairseq_idpg.models import checkpoint
+    from fairseq_idpg.saving import backbone_file
 
     model.SkippedDraws = nullcontext
     checkpoint.as_own = lambda weights, parameters: weights
-    read, load = loading.read_checkpoint, checkpoint.SavesTrainableOnly.load_state_dict_as_is
-    loading.read_checkpoint = lambda path, option, **how: read(path, option)
+    read, load = backbone_file.read_checkpoint, checkpoint.SavesTrainableOnly.load_state_dict_as_is
+    backbone_file.read_checkpoint = lambda path, option, **how: read(path, option)
     checkpoint.SavesTrainableOnly.load_state_dict_as_is = lambda self, state, assign=False: load(self, state)
 
 

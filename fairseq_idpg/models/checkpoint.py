@@ -15,21 +15,15 @@ from torch import Tensor
 
 from preprocess.checksums import sha256
 
-from ..backbone.loading import Backbone
-from ..backbone.shared_weights import SharedWeights, as_own
+from ..backbone.weights import ENCODER, LM_HEAD, STACK, TIED, VERSION, Backbone, SharedWeights, as_own
 from ..errors import InputError
 from ..saving.checksum import carry_checksum
 from ..saving.record import saved_record
 from ..saving.tensors import (
-    ENCODER,
     EXTRA_STATE,
     FINGERPRINT,
     HEADS,
-    LM_HEAD,
     OLD_FINGERPRINT,
-    STACK,
-    TIED,
-    VERSION,
     as_digest,
     as_fingerprint,
     check_same_heads,

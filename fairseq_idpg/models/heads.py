@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..backbone.loading import read_checkpoint
 from ..errors import InputError
+from ..saving.backbone_file import read_checkpoint
 from ..saving.record import Record, labels_here, listed, saved_record
 from ..saving.tensors import HEADS
 

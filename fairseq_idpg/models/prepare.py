@@ -1,7 +1,7 @@
 """A model made ready: its options before it is built, and what else a run starts with once it is.
 
-The task calls ``complete_options`` and ``prepare_model`` and says what only it knows, ``DataFacts``. What a method
-makes of that is the method's affair.
+The task says what only it knows, ``DataFacts``: to ``complete_options`` before the model is built, and to the model's
+own ``prepare`` after that. What a method makes of it is the method's affair.
 """
 
 import contextlib
@@ -15,7 +15,6 @@ from fairseq.data import Dictionary
 from omegaconf import OmegaConf, open_dict
 
 from ..arguments import given
-from ..backbone.loading import NO_BACKBONE
 from ..errors import InputError
 from ..methods.base import Method, WordEmbeddings
 from ..methods.registry import find_preset
@@ -23,6 +22,7 @@ from ..optim.grouped_adam import mark_groups
 from ..optim.half_precision import KeptHalfPrecision
 from ..representations.kinds import GLOVE
 from ..representations.word_vectors import vectors_width
+from ..saving.backbone_file import NO_BACKBONE
 from ..saving.record import SECTION, KeptRecord, Record, symbols_fingerprint
 from .config import fill_method_options, predicts_words
 from .heads import load_head

@@ -20,15 +20,17 @@ from torch import Tensor, nn
 from ..backbone.cpu import drop_quickly
 from ..backbone.encoder import OpenRobertaEncoder
 from ..backbone.injection import NO_ROOM, NOTHING, Injection, Room, Start
-from ..backbone.loading import Backbone, backbone_path, check_geometry, read_backbone
 from ..backbone.skipped_draws import SkippedDraws
+from ..backbone.weights import Backbone, check_geometry
 from ..errors import InputError
 from ..methods.base import Geometry, Method
 from ..methods.registry import find_preset
 from ..representations.kinds import GLOVE, pass_representation
+from ..saving.backbone_file import backbone_path, read_backbone
 from .checkpoint import SavesTrainableOnly
 from .config import RobertaIDPGConfig, fill_method_options, predicts_words
 from .heads import VerbaliserHead
+from .prepare import prepare_model
 from .size import check_size
 
 logger = logging.getLogger(__name__)
@@ -45,9 +47,11 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         first_layer: k, the first layer in which, or in front of which, anything is injected or trained; L if there is
             none. Without dropout the states that enter it depend on the text alone.
         check_size: refuses options of a file that its tensors are too small for.
+        prepare: gives a model that was built what a run starts with besides, see ``prepare_model``.
     """
 
     check_size = staticmethod(check_size)
+    prepare = prepare_model
 
     def __init__(
         self, args: argparse.Namespace, encoder: OpenRobertaEncoder, initial: AbstractContextManager[Any] = DRAWN

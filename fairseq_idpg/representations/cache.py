@@ -28,7 +28,7 @@ from preprocess.checksums import regular, sha256
 from preprocess.vector_files import UNREADABLE, open_array
 from preprocess.writing import locked, write_text
 
-from ..backbone.loading import GEOMETRY
+from ..backbone.weights import GEOMETRY
 from ..errors import InputError
 
 FORMAT = 2

@@ -19,7 +19,7 @@ from ..divergence import check_validation
 from ..errors import InputError
 from ..metrics import reported
 from ..models.config import predicts_words
-from ..models.prepare import DataFacts, complete_options, prepare_model
+from ..models.prepare import DataFacts, complete_options
 from ..optim.half_precision import KeptHalfPrecision
 from ..out_of_memory import refuse_batch, refuse_to_skip
 from ..representations.cache import SplitText
@@ -106,7 +106,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             if not from_checkpoint:  # whose words are in the order of its classes
                 assert self.labels is not None  # scores were refused
                 data = replace(data, follow=ClassWords(cfg, self.labels, head).follow)
-        prepare_model(model, data, training=not from_checkpoint)
+        model.prepare(data, training=not from_checkpoint)
         self.judges, self.prompt_length = from_checkpoint, model.prompt_length
         self.half_precision = model.kept.get("fp16")
         self.stored = stored_representations(self.cfg, model)

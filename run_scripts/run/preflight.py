@@ -16,7 +16,7 @@ from fairseq import options as fairseq_options
 from fairseq.data import Dictionary
 
 from fairseq_idpg.arguments import SAID_BY_FAIRSEQ, check_arguments, given
-from fairseq_idpg.backbone.loading import check_geometry, read_backbone
+from fairseq_idpg.backbone.weights import check_geometry
 from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.prompts.base import PromptMethod
 from fairseq_idpg.methods.prompts.saved import load_saved
@@ -25,6 +25,7 @@ from fairseq_idpg.models.config import RobertaIDPGConfig, fill_method_options
 from fairseq_idpg.models.prepare import check_method_effects
 from fairseq_idpg.representations.kinds import GLOVE
 from fairseq_idpg.representations.word_vectors import load_vectors, vectors_width
+from fairseq_idpg.saving.backbone_file import read_backbone
 from fairseq_idpg.saving.record import Record, check_same_data, labels_here, listed
 from fairseq_idpg.tasks.folder import folder_record, preprocess_facts
 from fairseq_idpg.tasks.prompt_position import POSITIONS, check_position

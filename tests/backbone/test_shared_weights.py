@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fairseq_idpg.backbone.loading import read_backbone
-from fairseq_idpg.backbone.shared_weights import ALIGNMENT, as_own
+from fairseq_idpg.backbone.weights import ALIGNMENT, as_own
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.models import roberta_idpg
 from fairseq_idpg.models.roberta_idpg import DRAWN, RobertaIDPGModel
+from fairseq_idpg.saving.backbone_file import read_backbone
 from tests.folders import write_backbone
 from tests.helpers import dictionary, logits, model_args, pair_batch
 

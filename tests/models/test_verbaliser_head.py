@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -9,11 +10,11 @@ import torch
 import torch.nn.functional as F
 from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
 
-from fairseq_idpg.backbone.loading import Backbone
+from fairseq_idpg.backbone.weights import LM_HEAD, STACK, Backbone
 from fairseq_idpg.criterions.sentence_prediction_idpg import AllWords
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.models.heads import OTHER_WORDS
-from fairseq_idpg.saving.tensors import LM_HEAD, STACK
+from fairseq_idpg.saving.backbone_file import weights_digest
 from tests.helpers import enlarge, pair_batch, prompted, stock_twin, tiny_model
 
 NAME = "sentence_classification_head"
@@ -121,7 +122,7 @@ def test_nothing_of_it_is_saved():
 def backbone(change=lambda weights: None):
     weights = {f"encoder.{name}": value.clone() for name, value in made().encoder.state_dict().items()}
     change(weights)
-    return Backbone("FILE", {}, weights)
+    return Backbone("FILE", {}, weights, partial(weights_digest, weights))
 
 
 def of_its_own(weights):

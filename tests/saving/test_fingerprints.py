@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from fairseq_idpg.backbone import loading
-from fairseq_idpg.backbone.loading import read_backbone
+from fairseq_idpg.backbone.weights import LM_HEAD, STACK
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.saving import fingerprints, reading, torch_files
+from fairseq_idpg.saving import backbone_file, fingerprints, reading, torch_files
+from fairseq_idpg.saving.backbone_file import read_backbone
 from fairseq_idpg.saving.fingerprints import look, note_of, notes_folder, read_note, recall
-from fairseq_idpg.saving.tensors import LM_HEAD, STACK
 from tests.folders import write_backbone
 from tests.helpers import ends_soon, put_no_file
 
@@ -44,7 +43,11 @@ def work(monkeypatch):
 
         return count
 
-    for module, name in ((loading, "tensors_digest"), (reading, "is_finite"), (torch_files.zipfile.ZipFile, "testzip")):
+    for module, name in (
+        (backbone_file, "tensors_digest"),
+        (reading, "is_finite"),
+        (torch_files.zipfile.ZipFile, "testzip"),
+    ):
         monkeypatch.setattr(module, name, counted(name, getattr(module, name)))
     return done
 
@@ -132,14 +135,14 @@ def test_a_damaged_file_is_refused_although_it_was_known(notes, backbone):
 
 def test_a_file_that_is_replaced_while_it_is_read_is_looked_through(notes, backbone, monkeypatch):
     first = read_backbone(str(backbone)).fingerprint()
-    theirs, replaced = loading.read_checkpoint, []
+    theirs, replaced = backbone_file.read_checkpoint, []
 
     def read(path, option, **how):
         if not replaced:
             replaced.append(by_rename(backbone))
         return theirs(path, option, **how)
 
-    monkeypatch.setattr(loading, "read_checkpoint", read)
+    monkeypatch.setattr(backbone_file, "read_checkpoint", read)
     second = read_backbone(str(backbone)).fingerprint()
     assert second != first
     monkeypatch.undo()

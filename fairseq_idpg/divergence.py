@@ -55,7 +55,7 @@ def clip_grad_norm(theirs: Callable, trainer: Any, clip_norm: float) -> Tensor:
 
 
 def check_validation(stats: dict[str, Any]) -> None:
-    """Refuses a validation whose loss is not finite, or any of whose scores is NaN.
+    """Refuse a validation whose loss is not finite, or any of whose scores is NaN.
 
     Raises:
         InputError: naming the score.

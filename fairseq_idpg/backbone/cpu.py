@@ -65,7 +65,7 @@ class QuickDropout(FairseqDropout):
 
 
 def drop_quickly(module: nn.Module) -> None:
-    """Puts ``QuickDropout`` in the place of each of fairseq's dropouts within ``module``."""
+    """Put ``QuickDropout`` in the place of each of fairseq's dropouts within ``module``."""
     for parent in list(module.modules()):
         for name, child in parent.named_children():
             if type(child) is FairseqDropout:
@@ -73,7 +73,7 @@ def drop_quickly(module: nn.Module) -> None:
 
 
 class _DroppedAttention(torch.autograd.Function):
-    """Keeps q, k, v, the probabilities and a mask; what is dropped is dropped again in the backward pass."""
+    """Keep q, k, v, the probabilities and a mask; what is dropped is dropped again in the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, p: float) -> Tensor:

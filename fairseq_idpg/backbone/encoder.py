@@ -340,7 +340,7 @@ class OpenTransformerEncoder(TransformerEncoder):
 
 @contextmanager
 def in_mode(module: nn.Module, training: bool) -> Iterator[None]:
-    """Runs a block with ``module`` in training or in evaluation mode (no dropout) and puts each part's mode back.
+    """Run a block with ``module`` in training or in evaluation mode (no dropout) and put each part's mode back.
 
     Without ``Module.train``, whose way through all parts takes six times as long, 2 ms a step for 24 layers.
     """

@@ -100,7 +100,7 @@ def used(generator: torch.Generator) -> int:
 
 
 def advance(generator: torch.Generator, count: int) -> None:
-    """Puts torch's generator of the CPU where it stands after ``count`` random numbers."""
+    """Put torch's generator of the CPU where it stands after ``count`` random numbers."""
     if count > FEW:
         last = used(generator) + count
         blocks = (last - 1) // WORDS  # of words that lie between the present ones and those of the last number
@@ -118,7 +118,7 @@ def words(generator: torch.Generator) -> np.ndarray:
 
 
 def jump(generator: torch.Generator, blocks: int) -> None:
-    """Puts the words that follow after so many ``blocks`` in the place of the present ones, all of them drawn.
+    """Put the words that follow after so many ``blocks`` in the place of the present ones, all of them drawn.
 
     The low bits of the first one, which are no part of the recurrence and nothing depends on, may be others.
     """

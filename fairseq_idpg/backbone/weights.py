@@ -149,7 +149,7 @@ class SharedWeights(NamedTuple):
         return None
 
     def check(self, model: Any) -> None:
-        """Raises ModelLost where the file was written to since.
+        """Raise ModelLost where the file was written to since.
 
         One that was removed, or another one that was put in its place, does no harm: what was opened is still there.
         """

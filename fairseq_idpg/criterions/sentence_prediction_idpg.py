@@ -129,7 +129,7 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
 
 
 def check_extra_loss(criterion: Any, added: str | None) -> None:
-    """Raises InputError where option ``added`` of the method adds to the loss, and ``criterion`` leaves that out."""
+    """Raise InputError where option ``added`` of the method adds to the loss, and ``criterion`` leaves that out."""
     if added and not isinstance(criterion, SentencePredictionIDPGCriterion):
         raise InputError(
             f"{added} adds to the loss, and this --criterion would leave it out: give --criterion "
@@ -138,7 +138,7 @@ def check_extra_loss(criterion: Any, added: str | None) -> None:
 
 
 def log_correlations(logging_outputs: list[dict[str, Any]]) -> None:
-    """Logs correlations that are always numbers, where they are asked for.
+    """Log correlations that are always numbers, where they are asked for.
 
     Call it before fairseq's ``reduce_metrics``, which logs what may be NaN: those logged first stay.
     """
@@ -211,7 +211,7 @@ def columns_of(reports: Sequence[str], logits: Tensor, sample: dict[str, Any], o
 
 
 def log_split_scores(logging_outputs: list[dict[str, Any]]) -> None:
-    """Logs what ``fetched_columns`` gave, and the scores that are made of all of it."""
+    """Log what ``fetched_columns`` gave, and the scores that are made of all of it."""
     for name in COLUMNS:
         values = [value for log in logging_outputs for value in log.get(name, ())]
         if values:

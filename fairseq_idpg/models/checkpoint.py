@@ -74,7 +74,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         self.register_buffer(FINGERPRINT, torch.zeros(32, dtype=torch.uint8))
 
     def load_backbone(self, backbone: Backbone) -> None:
-        """Takes the encoder's weights from a checkpoint; heads and prompts in it are left aside.
+        """Take the encoder's weights from a checkpoint; heads and prompts in it are left aside.
 
         Those that are frozen become the file's own, so that no memory is spent on them; what is trained is copied.
 
@@ -128,7 +128,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         return torch.nn.Module.load_state_dict(self, state, strict=False, assign=assign)
 
     def check_backbone(self) -> None:
-        """Raises ModelLost where the weights may have changed because somebody wrote into their file."""
+        """Raise ModelLost where the weights may have changed because somebody wrote into their file."""
         if self.shared_weights is not None:
             self.shared_weights.check(self)
 
@@ -169,7 +169,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         return super().state_dict()
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Any], name: str) -> None:
-        """Completes a checkpoint from the loaded backbone, in place; one of fairseq's own is a start for the encoder.
+        """Complete a checkpoint from the loaded backbone, in place; one of fairseq's own is a start for the encoder.
 
         A checkpoint is this package's if it holds a fingerprint. Then nothing but the frozen backbone may be missing:
         the head and the method that this model was built with are random.
@@ -220,7 +220,7 @@ class SavesTrainableOnly(BaseFairseqModel):
             )
 
     def _check_same_backbone(self, fingerprint: Tensor | None, old: Tensor | None) -> None:
-        """Compares what the checkpoint says of its backbone; ``old``: what version 0.1 said."""
+        """Compare what the checkpoint says of its backbone; ``old``: what version 0.1 said."""
         if not self.backbone_loaded:
             raise InputError(
                 f"this checkpoint holds prompts only and its --backbone {self.args.backbone} is missing: give the path "

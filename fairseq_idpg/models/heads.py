@@ -54,7 +54,7 @@ OPTION = "--head-init-from"
 
 
 def load_head(model: Any, path: str, name: str, ours: Record) -> None:
-    """Copies the head of a checkpoint, such as that of supplementary training, into ``model``'s head ``name``.
+    """Copy the head of a checkpoint, such as that of supplementary training, into ``model``'s head ``name``.
 
     Its classes are those of this run by meaning or name, whatever their order.
 

@@ -56,7 +56,7 @@ class DataFacts:
 
 
 def complete_options(cfg: Any, data: DataFacts) -> None:
-    """Puts the options of the model as they take effect into ``cfg``, which every checkpoint keeps.
+    """Put the options of the model as they take effect into ``cfg``, which every checkpoint keeps.
 
     Raises:
         InputError: the --arch takes no method, or the method's options fit neither each other nor the data.
@@ -82,7 +82,7 @@ def complete_options(cfg: Any, data: DataFacts) -> None:
 
 
 def prepare_model(model: Any, data: DataFacts, training: bool) -> None:
-    """Gives a model what its backbone does not: starting values, what its checkpoints keep, groups of its optimizer.
+    """Give a model what its backbone does not: starting values, what its checkpoints keep, groups of its optimizer.
 
     Args:
         training: it is a new one, so it gets starting values too; else a checkpoint brings them.

@@ -84,7 +84,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
 
     @classmethod
     def build_model(cls, cfg: Any, task: Any) -> "RobertaIDPGModel":
-        """Builds the model and fills it from ``cfg.backbone``; a model without its backbone is never returned
+        """Build the model and fill it from ``cfg.backbone``; a model without its backbone is never returned
         as ready (see ``SavesTrainableOnly`` for checkpoints that bring the whole backbone with them).
 
         Raises:
@@ -140,13 +140,13 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             super().register_classification_head(name, num_classes, **kwargs)
 
     def predict_words(self, name: str, words: list[int]) -> VerbaliserHead:
-        """Lets the LM head stand for the classification head ``name``; ``words``: the token of each class's word."""
+        """Let the LM head stand for the classification head ``name``; ``words``: the token of each class's word."""
         all_words = str(self.args.verbaliser_loss) == "vocabulary"
         self.classification_heads[name] = VerbaliserHead(self.encoder.lm_head, words, all_words)
         return self.classification_heads[name]
 
     def merge_method(self) -> None:
-        """Lets the method stand in the backbone's weights where it can: for prediction, the model is not saved again.
+        """Let the method stand in the backbone's weights where it can: for prediction, the model is not saved again.
 
         M(x) is the untouched backbone's, so with a method that reads it the weights stay as they are.
         """

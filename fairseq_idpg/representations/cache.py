@@ -180,7 +180,7 @@ class RowCache:
         return self.open() if self._rows is None else self._rows
 
     def open(self) -> np.ndarray:
-        """Finds the rows of a complete cache.
+        """Find the rows of a complete cache.
 
         Raises:
             InputError: they are damaged, or of something else.
@@ -198,7 +198,7 @@ class RowCache:
         return self._rows
 
     def fill(self, encode: Callable[[np.ndarray], Tensor], batches: Iterator[np.ndarray]) -> None:
-        """Computes what is missing; one process at a time, others wait and find it done.
+        """Compute what is missing; one process at a time, others wait and find it done.
 
         Args:
             encode: n example numbers -> their rows, one example after the other, each w wide.

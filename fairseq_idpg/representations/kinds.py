@@ -23,7 +23,7 @@ LAST_STATES = "last-states"  # of all tokens: no vector, and so in no cache
 
 
 def evaluating(module: nn.Module) -> AbstractContextManager[None]:
-    """Runs a block with ``module`` in evaluation mode (no dropout) and puts the mode back."""
+    """Run a block with ``module`` in evaluation mode (no dropout) and put the mode back."""
     return in_mode(module, False)
 
 

@@ -63,7 +63,7 @@ def read_checkpoint(path: str, option: str, **how: bool) -> tuple[dict[str, Any]
 
 
 def read_backbone(path: str) -> Backbone:
-    """Reads the backbone's checkpoint.
+    """Read the backbone's checkpoint.
 
     Its tensors stay in the file until they are needed, and a file that is known is not looked through again.
 

@@ -8,7 +8,7 @@ train   fairseq-train with one update of 2 pairs of sentences, and a checkpoint;
 sweep   python -m run_scripts.sweep with one run of one update: check, training, prediction, each of 2 pairs
 load    what a trained checkpoint takes to become a model: imports come before, and the same in both
 
-"before": every weight of the backbone is drawn three times and then copied, the file is read whole in each process, its
+"before": every weight of the backbone is copied, the file is read whole in each process, its
 CRC-32 and SHA-256 computed anew, and garbage is looked for among all objects at the end. "first": as it is, of a file
 that nobody has looked at. "now": as it is, later.
 --clock cpu counts the seconds that the processes computed, all of them together: what to compare on a machine that

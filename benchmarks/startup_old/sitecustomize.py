@@ -1,4 +1,4 @@
-"""On the path of a process, the plugin starts as it did before: every weight is drawn and copied, the file read whole.
+"""On the path of a process, the plugin starts as it did before: every weight is copied, the file read whole.
 
 It also ends as before, with a search for garbage among all objects. For benchmarks/startup.py alone, which sets
 FAIRSEQ_IDPG_CACHE=off besides.
@@ -6,7 +6,6 @@ FAIRSEQ_IDPG_CACHE=off besides.
 
 import gc
 import sys
-from contextlib import nullcontext
 from importlib.abc import MetaPathFinder
 from importlib.machinery import PathFinder
 
@@ -17,7 +16,6 @@ def as_before(model) -> None:
     from fairseq_idpg.models import checkpoint
     from fairseq_idpg.saving import backbone_file
 
-    model.SkippedDraws = nullcontext
     checkpoint.as_own = lambda weights, parameters: weights
     read, load = backbone_file.read_checkpoint, checkpoint.SavesTrainableOnly.load_state_dict_as_is
     backbone_file.read_checkpoint = lambda path, option, **how: read(path, option)

@@ -6,7 +6,6 @@ representation M(x) -> method (prompt rows, adapters) -> encoder with these inje
 import argparse
 import logging
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -20,8 +19,7 @@ from torch import Tensor, nn
 from ..backbone.cpu import drop_quickly
 from ..backbone.encoder import OpenRobertaEncoder
 from ..backbone.injection import NO_ROOM, NOTHING, Injection, Room, Start
-from ..backbone.skipped_draws import SkippedDraws
-from ..backbone.weights import Backbone, check_geometry
+from ..backbone.weights import check_geometry
 from ..errors import InputError
 from ..methods.base import Geometry, Method
 from ..methods.registry import find_preset
@@ -34,7 +32,6 @@ from .prepare import prepare_model
 from .size import check_size
 
 logger = logging.getLogger(__name__)
-DRAWN: AbstractContextManager[Any] = nullcontext()  # initial values are drawn: in the place of ``SkippedDraws``
 
 
 @register_model("roberta_idpg", dataclass=RobertaIDPGConfig)
@@ -53,12 +50,9 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
     check_size = staticmethod(check_size)
     prepare = prepare_model
 
-    def __init__(
-        self, args: argparse.Namespace, encoder: OpenRobertaEncoder, initial: AbstractContextManager[Any] = DRAWN
-    ):
+    def __init__(self, args: argparse.Namespace, encoder: OpenRobertaEncoder):
         # RobertaModel draws every Linear and Embedding again, so whatever has its own initialisation comes later
-        with initial:
-            super().__init__(args, encoder)
+        super().__init__(args, encoder)
         self.requires_grad_(False)
         self.encoder.sentence_encoder.requires_grad_(args.no_freeze_backbone)
         if predicts_words(args):
@@ -103,10 +97,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             return cls(args, OpenRobertaEncoder(args, task.source_dictionary))
         backbone = read_backbone(path)
         check_geometry(backbone, args, task.source_dictionary)
-        initial = SkippedDraws() if brings_every_weight(backbone, args) else DRAWN
-        with initial:
-            encoder = OpenRobertaEncoder(args, task.source_dictionary)
-        model = cls(args, encoder, initial)
+        model = cls(args, OpenRobertaEncoder(args, task.source_dictionary))
         model.load_backbone(backbone)
         return model
 
@@ -274,11 +265,6 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         if head is not None:
             x = self.classification_heads[head](x, mask_index=mask_index, extra=extra)
         return x, extra
-
-
-def brings_every_weight(backbone: Backbone, args: argparse.Namespace) -> bool:
-    """Whether the backbone's file has all weights of the encoder, with those of the LM head, so that none is drawn."""
-    return backbone.has_lm_head and not args.untie_weights_roberta
 
 
 def first_trained(stack: nn.Module, layers: int) -> int:

@@ -11,8 +11,7 @@ import torch
 
 from fairseq_idpg.backbone.weights import ALIGNMENT, as_own
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.models import roberta_idpg
-from fairseq_idpg.models.roberta_idpg import DRAWN, RobertaIDPGModel
+from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from fairseq_idpg.saving.backbone_file import read_backbone
 from tests.folders import write_backbone
 from tests.helpers import dictionary, logits, model_args, pair_batch
@@ -40,9 +39,8 @@ def build(path, **options) -> RobertaIDPGModel:
 
 
 def build_as_before(monkeypatch, path, **options) -> RobertaIDPGModel:
-    """With every weight drawn and copied."""
+    """With every weight copied."""
     with monkeypatch.context() as patch:
-        patch.setattr(roberta_idpg, "SkippedDraws", lambda: DRAWN)
         as_is = RobertaIDPGModel.load_state_dict_as_is
         patch.setattr(RobertaIDPGModel, "load_state_dict_as_is", lambda self, state, assign: as_is(self, state))
         return build(path, **options)

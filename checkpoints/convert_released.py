@@ -25,10 +25,10 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from checkpoints.released import STACK, our_options, our_state
 from fairseq_idpg.backbone.encoder import OpenRobertaEncoder
-from fairseq_idpg.backbone.loading import NO_BACKBONE, backbone_path, read_backbone, read_checkpoint
 from fairseq_idpg.models.config import RobertaIDPGConfig, fill_method_options
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from fairseq_idpg.models.size import check_size
+from fairseq_idpg.saving.backbone_file import NO_BACKBONE, backbone_path, read_backbone, read_checkpoint
 from fairseq_idpg.saving.checksum import with_progress_checksums
 from fairseq_idpg.saving.configuration import declared, typed
 from fairseq_idpg.saving.tensors import HEADS

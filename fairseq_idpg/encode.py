@@ -15,11 +15,11 @@ import torch
 
 from preprocess.data_folder import DataFolder
 
-from .backbone.loading import backbone_path, read_backbone, recorded_sizes
 from .errors import InputError, logged_command
 from .models.config import open_options
 from .out_of_memory import put_on, usual_device
 from .representations.fill import fill_cache
+from .saving.backbone_file import backbone_path, read_backbone, recorded_sizes
 from .saving.configuration import LARGEST
 from .tasks.config import SentencePredictionIDPGConfig
 from .tasks.sentence_prediction_idpg import SentencePredictionIDPGTask

@@ -19,6 +19,7 @@ from torch import Tensor
 from preprocess.readers import is_text
 from preprocess.writing import new_folder
 
+from .backbone.weights import ENCODER, STACK
 from .errors import InputError, logged_command
 from .inference.values import check_switches
 from .methods.base import Method
@@ -30,7 +31,7 @@ from .saving.configuration import as_options, buildable, check_is_ours
 from .saving.reading import load_state, read_file
 from .saving.record import Record, saved_record
 from .saving.shared_folder import CARD, CONFIG, FILES, SECTIONS, TENSORS, write_shared
-from .saving.tensors import ENCODER, EXTRA_STATE, FINGERPRINT, STACK, as_digest
+from .saving.tensors import EXTRA_STATE, FINGERPRINT, as_digest
 from .training.run_facts import beside, run_facts, versions
 
 

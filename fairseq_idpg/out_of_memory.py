@@ -51,7 +51,7 @@ def put_on(device: torch.device, model: Any, what: str) -> Any:
 
 
 def refuse_to_skip(sample: dict[str, Any], update: int) -> contextlib.AbstractContextManager[None]:
-    """Ends a run whose batch of ``sample`` does not fit into memory.
+    """End a run whose batch of ``sample`` does not fit into memory.
 
     fairseq warns ("attempting to recover from OOM"), leaves the batch out and goes on, so the longest examples are
     never trained on. ``InputError`` passes its ``except RuntimeError``; with several processes the others are ended by

@@ -79,16 +79,6 @@ def test_a_nan_loss_with_a_loss_scale_is_skipped_and_training_goes_on(kind):
     assert not torch.equal(steps.weight, before) and steps.weight.isfinite().all()
 
 
-@pytest.mark.parametrize("kind", ["fp16", "memory-efficient-fp16"])
-def test_the_smallest_loss_scale_ends_the_run(kind):
-    steps = Steps(kind, fp16_init_scale=4, min_loss_scale=1.0)
-    with pytest.raises(OverflowError):
-        steps.step(NAN)
-    message = "the run has diverged: the loss scale fell to --min-loss-scale 1 at update 1: lower --lr or give --clip-n"
-    with pytest.raises(InputError, match=message):
-        steps.step(NAN)
-
-
 def test_a_loss_scale_that_cannot_fall_does_not_skip_for_ever():
     """--threshold-loss-scale, as the paper's scripts have it: fairseq alone would never end."""
     steps = Steps(fp16_init_scale=4, threshold_loss_scale=1.0)
@@ -102,17 +92,8 @@ def test_a_loss_scale_that_cannot_fall_does_not_skip_for_ever():
     for _ in range(OVERFLOWS - 1):
         with pytest.raises(OverflowError):
             steps.step(NAN)
-    message = f"the run has diverged: {OVERFLOWS} batches in a row overflowed at --threshold-loss-scale 1 before update"
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match="the run has diverged: .*--threshold-loss-scale 1"):
         steps.step(NAN)
-
-
-def test_a_cpu_cannot_skip_a_batch(place, tmp_path):
-    options = ["--backbone", place / "model.pt", "--fp16", "--fp16-no-flatten-grads", "--fp16-init-scale", 2**20]
-    finished = train(place / "data", tmp_path, *options, succeed=False)
-    assert "update 1: a gradient of --fp16 is not finite, and fairseq skips such batches" in finished.last_line
-    assert "smaller --fp16-init-scale than 1.04858e+06" in finished.last_line
-    assert "Traceback" not in finished.output and not list(tmp_path.glob("*.pt"))
 
 
 @pytest.mark.parametrize("kind", ["float32", "amp"])
@@ -121,9 +102,7 @@ def test_without_a_loss_scale_the_run_ends(kind, factor):
     """--amp has none on a CPU, where fairseq would step with what is not finite."""
     steps = Steps(kind)
     steps.step()
-    with pytest.raises(
-        InputError, match="the run has diverged: the loss is NaN, or its gradient is not finite, at upd"
-    ):
+    with pytest.raises(InputError, match="the run has diverged: .* update 2"):
         steps.step(factor)
 
 
@@ -134,20 +113,6 @@ def test_amp_with_a_loss_scale_is_left_to_fairseq(monkeypatch):
     scaler.is_enabled, scaler.scale = lambda: True, lambda loss: loss
     scaler.step, scaler.update = lambda optimizer: None, lambda: None
     steps.step(NAN)
-    scaler.get_scale = lambda: 1e-4
-    with pytest.raises(InputError, match="the run has diverged: the loss scale fell to --min-loss-scale"):
-        steps.step(NAN)
-
-
-def test_a_step_reads_no_number_from_the_device():
-    """A look at the loss would wait for it; on torch's meta device there is none to look at."""
-    weight = torch.ones(2, device="meta", requires_grad=True)
-    task, model = bare_task(), SimpleNamespace(train=lambda: None)
-    model.set_num_updates = lambda n: None
-    criterion = lambda model, sample: (weight.sum(), 1, {})  # noqa: E731
-    optimizer = FairseqAdam(OmegaConf.structured(FairseqAdamConfig(lr=[0.1], tpu=False)), [weight])
-    task.train_step(BATCH, model, criterion, optimizer, 0)
-    assert weight.grad.is_meta
 
 
 @pytest.fixture(scope="module")
@@ -158,16 +123,10 @@ def place(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("precision", [[], ["--bf16"], ["--amp"]])
-def test_command_line(place, tmp_path, precision):
-    options = ["--backbone", place / "model.pt", "--lr", "1e38", *precision]
-    finished = train(place / "data", tmp_path, *options, succeed=False)
-    assert finished.last_line.startswith("fairseq_idpg: the run has diverged: the loss is NaN, or its gradient")
-    assert "Traceback" not in finished.output and not list(tmp_path.glob("*.pt"))
-
-
-def test_a_run_whose_last_update_diverged(place, tmp_path):
-    options = ["--backbone", place / "model.pt", "--lr", "1e38", "--max-update", 1]
-    finished = train(place / "data", tmp_path, *options, succeed=False)
-    assert "the run has diverged: the loss is NaN in the validation after update 1: lower --lr" in finished.last_line
+@pytest.mark.parametrize("more", [["--bf16"], ["--max-update", 1]], ids=["gradient", "validation"])
+def test_command_line(place, tmp_path, more):
+    """In the gradient of an update, or of the last one in the validation after it."""
+    finished = train(place / "data", tmp_path, "--backbone", place / "model.pt", "--lr", "1e38", *more, succeed=False)
+    assert finished.last_line.startswith("fairseq_idpg: the run has diverged")
+    assert ("validation" in finished.last_line) == ("--max-update" in more)
     assert "Traceback" not in finished.output and not list(tmp_path.glob("*.pt"))

@@ -37,7 +37,6 @@ from hypothesis import strategies as st
 from checkpoints.convert_hf import convert as convert_hf
 from checkpoints.convert_released import convert as convert_released
 from fairseq_idpg import load
-from fairseq_idpg.backbone.loading import read_backbone
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.export import export
 from fairseq_idpg.inference.folder import load_on_folder, predict_split
@@ -45,6 +44,7 @@ from fairseq_idpg.representations.cache import RepresentationCache
 from fairseq_idpg.representations.states import StateCache
 from fairseq_idpg.representations.word_vectors import load_vectors, vectors_width
 from fairseq_idpg.saving import fingerprints
+from fairseq_idpg.saving.backbone_file import read_backbone
 from fairseq_idpg.saving.checksum import with_progress_checksums
 from fairseq_idpg.saving.reading import load_state
 from fairseq_idpg.saving.tensors import FINGERPRINT

@@ -20,23 +20,28 @@ from functools import lru_cache, partial
 from itertools import islice
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from fairseq import utils
 from fairseq.models.roberta.model import RobertaEncoder
 from fairseq.models.transformer import TransformerConfig, TransformerEncoder
+from fairseq.modules import MultiheadAttention
 from fairseq.modules import gelu as stock_gelu
 from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from torch import Tensor, is_grad_enabled, nn
 from torch.utils.checkpoint import checkpoint
 
-from .attention import OpenAttention, project
+from .cpu import ALL, QuickDropout, Tokens, dropped_attention, real_tokens
 from .injection import (
     INSERTIONS,
+    NO_ADDITIONS,
     NO_ROOM,
     NOTHING,
+    Additions,
     Injection,
     Origin,
+    Prefix,
     Room,
     Start,
     States,
@@ -45,7 +50,88 @@ from .injection import (
     append_rows,
     replace_rows,
 )
-from .real_tokens import ALL, real_tokens
+
+
+def project(module: nn.Module, name: str, x: Tensor, additions: Additions) -> Tensor:
+    """W x + b + addition(x), for the Linear of ``module`` with that name; x: ... x in -> ... x out."""
+    out, addition = getattr(module, name)(x), getattr(additions, name)
+    return out if addition is None else out + addition(x).type_as(out)
+
+
+@lru_cache(maxsize=2)
+def key_bias(padding: Tensor, rows: int, dtype: torch.dtype) -> Tensor:
+    """B x 1 x 1 x (rows + T), to be added to scores: -inf at pads, true in ``padding`` (B x T), 0 elsewhere.
+
+    ``rows``: keys in front of the text. Remembered, as the layers of a pass share their padding: on a GPU each of the
+    operations on a mask costs as much time as one on states.
+    """
+    bias = torch.zeros(padding.shape, dtype=dtype, device=padding.device).masked_fill_(padding, float("-inf"))
+    return F.pad(bias, (rows, 0))[:, None, None]
+
+
+def added_to_scores(padding: Tensor | None, prefix: Prefix | None, length: int, dtype: torch.dtype) -> Tensor | None:
+    """B x 1 x 1 x (p + T), ``key_bias`` of a text with ``prefix`` in front; None where all keys take part.
+
+    ``length``: T; ``padding``: B x T, or None without pads.
+    """
+    if prefix is not None and prefix.padding is not None:
+        own = prefix.padding.new_zeros(len(prefix.padding), length) if padding is None else padding
+        return key_bias(torch.cat([prefix.padding, own], 1), 0, dtype)
+    rows = 0 if prefix is None else prefix.keys.size(1)
+    return None if padding is None else key_bias(padding, rows, dtype)
+
+
+class OpenAttention(MultiheadAttention):
+    """softmax(q [K'; k]^T / sqrt(d/H)) [V'; v] for each head, bitwise equal to fairseq's when nothing is injected.
+
+    The parent hands the weights of its projections to one fused torch function. Here they are called one by one, so
+    that something can be added to what they give, and keys and values can be put beside theirs.
+    """
+
+    def forward(
+        self,
+        x: Tensor,
+        padding: Tensor | None = None,
+        prefix: Prefix | None = None,
+        additions: Additions = NO_ADDITIONS,
+        tokens: Tokens = ALL,
+    ) -> Tensor:
+        """Of queries, keys and values alike, ``x``: T x B x d, or its ``tokens``, N x 1 x d; returns as many.
+
+        ``padding``: B x T, true at pads.
+        """
+        queries, keys, values = (project(self, name, x, additions) for name in ("q_proj", "k_proj", "v_proj"))
+        q, k, v = (self._heads(tokens.spread(one)) for one in (queries, keys, values))
+        if prefix is not None:
+            beside = self._prefix_heads(prefix, x, additions)
+            k, v = (
+                torch.cat([rows.type_as(own).expand(len(own), -1, -1, -1), own], 2) for rows, own in zip(beside, (k, v))
+            )
+        bias = added_to_scores(padding, prefix, q.size(2), q.dtype)
+        dropout = self.dropout_module
+        if isinstance(dropout, QuickDropout) and dropout.draws_quickly(q):
+            out = dropped_attention(q, k, v, bias, dropout.p)
+        else:
+            p = dropout.p if self.training or dropout.apply_during_inference else 0.0
+            out = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=p)  # B x H x T x d/H
+        # a view would do for newer torch, while 2.4 rounds a product of rows that do not lie together in another way
+        out = tokens.of(out.permute(2, 0, 1, 3).contiguous().flatten(2))
+        if additions.heads is not None:
+            out = out + additions.heads(queries).type_as(out)
+        return project(self, "out_proj", out, additions)
+
+    def _prefix_heads(self, prefix: Prefix, like: Tensor, additions: Additions) -> tuple[Tensor, Tensor]:
+        """The prefix's keys and values, each B (or 1) x H x p x d/H."""
+        keys, values = (rows.type_as(like).transpose(0, 1) for rows in prefix[:2])
+        if prefix.before_projection:
+            keys, values = project(self, "k_proj", keys, additions), project(self, "v_proj", values, additions)
+        return self._heads(keys), self._heads(values)
+
+    def _heads(self, x: Tensor) -> Tensor:
+        """T x B x d -> B x H x T x d/H, by fairseq's own steps: a gradient laid out in another way rounds otherwise."""
+        length, batch, _ = x.shape
+        heads = x.reshape(length, batch * self.num_heads, self.head_dim).transpose(0, 1)
+        return heads.view(batch, self.num_heads, length, self.head_dim)
 
 
 def gelu(x: Tensor) -> Tensor:
@@ -83,17 +169,20 @@ class OpenEncoderLayer(TransformerEncoderLayerBase):
 
     def forward(self, states: States, injection: Injection = NOTHING) -> Tensor:
         """T x B x d -> T x B x d."""
+        # On a CPU the tokens that are no pads are all that is computed, but for attention.
         skips = self.skips_pads and not injection.by_example
         tokens = real_tokens(states.padding) if skips else ALL
         x, additions = tokens.of(states.x), injection.projection(self.index)
         after_attention, after_ffn = injection.sublayer(self.index)
 
+        # Attention: of every token to those of the sequence and to the rows of the prefix.
         prefix = injection.key_value(self.index, states)
         f = self.dropout_module(self.self_attn(x, states.padding, prefix, additions, tokens))
         if after_attention is not None:
             f = after_attention(f, x, self.self_attn_layer_norm)
         x = self.self_attn_layer_norm(x + f)
 
+        # Feed-forward, token by token.
         inner = self.activation_dropout_module(self.activation_fn(project(self, "fc1", x, additions)))
         f = self.dropout_module(project(self, "fc2", inner, additions))
         if after_ffn is not None:
@@ -142,12 +231,10 @@ class OpenTransformerEncoder(TransformerEncoder):
 
         Returns:
             ``encoder_out``: [T x B x d]; ``encoder_states``: on request the states before the first layer that is run
-            and after each, T x B x d each. Rows that joined late are left out of both: what is returned belongs to
-            ``src_tokens``, one by one.
-
-        Raises:
-            ValueError: ``words`` or ``input`` have rows, and with a ``start`` no words are embedded.
+            and after each, T x B x d each.
         """
+        # The embedding, with rows of the words and the input in it. Late rows may be made from it further up, also in a
+        # pass that begins above it, so it is computed when it is asked for, once.
         padding, length = self._padding(src_tokens, padded), src_tokens.size(1)
         words = partial(self.word_states, src_tokens, token_embeddings, injection.words, room)
 
@@ -158,10 +245,11 @@ class OpenTransformerEncoder(TransformerEncoder):
 
         if start is None:
             first, states = 0, embed()._replace(origin=Origin(words, embed))
-        elif injection.words is not None or injection.input is not None:
-            raise ValueError(f"rows among the words of a pass that begins before layer {start.layer}")
         else:
+            assert injection.words is None and injection.input is None  # no words are embedded
             first, states = start.layer, States(start.x, padding, Origin(words, embed))
+
+        # Each layer: late rows join the sequence in front of it, and rows of the prompt change behind it.
         hiddens = [states.x] if return_all_hiddens else []
         for layer in islice(self.layers, first, None):
             states = append_rows(states, injection.late(layer.index, states))
@@ -171,6 +259,8 @@ class OpenTransformerEncoder(TransformerEncoder):
                 states = states._replace(x=INSERTIONS[injection.insertion](states.x, rows, room))
             if return_all_hiddens:
                 hiddens.append(states.x[:length])
+
+        # What is returned belongs to ``src_tokens``: late rows, behind the text, are left out.
         x = states.x if len(states.x) == length else states.x[:length]
         return {"encoder_out": [x], "encoder_states": hiddens}
 
@@ -250,7 +340,7 @@ class OpenTransformerEncoder(TransformerEncoder):
 
 @contextmanager
 def in_mode(module: nn.Module, training: bool) -> Iterator[None]:
-    """Runs a block with ``module`` in training or in evaluation mode (no dropout) and puts each part's mode back.
+    """Run a block with ``module`` in training or in evaluation mode (no dropout) and put each part's mode back.
 
     Without ``Module.train``, whose way through all parts takes six times as long, 2 ms a step for 24 layers.
     """

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .attention import project
+from .encoder import project
 from .injection import (
     INSERTIONS,
     NO_ROOM,

@@ -33,12 +33,16 @@ from fairseq.logging import metrics
 from fairseq.logging.meters import safe_round
 from torch import Tensor
 
+from preprocess.questions import Questions
+from preprocess.split_scores import BY_CHOICE, METRICS, OF_QUESTIONS, OF_TEXTS, PARTS, chosen
+
 from ..errors import InputError
-from ..metrics import reported
-from .all_words import LastPass
-from .whole_splits import COLUMNS, fetched_columns, log_split_scores
+from ..metrics import REPORT, reported
+from ..models.heads import OTHER_WORDS
 
 PREDICTED = ("pred", "targ")
+# of each example, in a validation; fairseq does not print what begins with an underscore
+COLUMNS = ("_id", "_answer", "_target", "_likely", "_question", "_em", "_f1")
 FAIRSEQS = ("report_mcc", "report_acc_and_f1", "report_pearson_and_spearman")
 LISTS = (*PREDICTED, *COLUMNS)
 EXTRA = "method_loss"
@@ -125,7 +129,7 @@ class SentencePredictionIDPGCriterion(SentencePredictionCriterion):
 
 
 def check_extra_loss(criterion: Any, added: str | None) -> None:
-    """Raises InputError where option ``added`` of the method adds to the loss, and ``criterion`` leaves that out."""
+    """Raise InputError where option ``added`` of the method adds to the loss, and ``criterion`` leaves that out."""
     if added and not isinstance(criterion, SentencePredictionIDPGCriterion):
         raise InputError(
             f"{added} adds to the loss, and this --criterion would leave it out: give --criterion "
@@ -134,7 +138,7 @@ def check_extra_loss(criterion: Any, added: str | None) -> None:
 
 
 def log_correlations(logging_outputs: list[dict[str, Any]]) -> None:
-    """Logs correlations that are always numbers, where they are asked for.
+    """Log correlations that are always numbers, where they are asked for.
 
     Call it before fairseq's ``reduce_metrics``, which logs what may be NaN: those logged first stay.
     """
@@ -173,3 +177,99 @@ def gather(table: Tensor) -> list[float]:
     """The values in a sum of such tables, process by process; whole numbers as integers."""
     values = [value for row in table.tolist() for value in row[1 : 1 + int(row[0])]]
     return [int(value) for value in values] if all(value.is_integer() for value in values) else values
+
+
+def fetched_columns(
+    reports: Sequence[str], logits: Tensor, sample: dict[str, Any], one: int, more: dict[str, Tensor] | None = None
+) -> dict[str, Any]:
+    """What the metrics are made of: a list of B for each column, fetched from the device together.
+
+    Args:
+        logits: B x classes.
+        sample: with ``answers_question`` B, and ``answer_em`` and ``answer_f1`` B where answers are texts.
+        one: the class with the label 1, where there are questions.
+        more: columns that are fetched with them.
+    """
+    columns = {**columns_of(reports, logits, sample, one), **(more or {})}
+    rows = torch.stack([column.double() for column in columns.values()]).tolist()
+    return {**dict(zip(columns, rows)), **{REPORT + metric: True for metric in reports}}
+
+
+def columns_of(reports: Sequence[str], logits: Tensor, sample: dict[str, Any], one: int) -> dict[str, Tensor]:
+    """B numbers for each column that some of the ``reports`` read."""
+    if not reports:
+        return {}
+    answer, target = logits.argmax(1), sample["target"].view(-1)
+    columns = {"_id": sample["id"], "_answer": answer, "_target": target}
+    if set(reports) & set(OF_QUESTIONS):
+        likely = logits[:, one].double() - logits[:, 1 - one].double()
+        columns.update({"_answer": answer == one, "_target": target == one, "_likely": likely})
+        columns["_question"] = sample["answers_question"]
+    if set(reports) & set(OF_TEXTS):
+        columns.update({"_em": sample["answer_em"], "_f1": sample["answer_f1"]})
+    return columns
+
+
+def log_split_scores(logging_outputs: list[dict[str, Any]]) -> None:
+    """Log what ``fetched_columns`` gave, and the scores that are made of all of it."""
+    for name in COLUMNS:
+        values = [value for log in logging_outputs for value in log.get(name, ())]
+        if values:
+            metrics.log_concat_tensor(name, torch.tensor(values, dtype=torch.float64), dim=0)
+    for metric in METRICS:
+        if any(REPORT + metric in log for log in logging_outputs):
+            for part in PARTS[metric]:
+                metrics.log_derived(part, split_score(metric, part))
+
+
+def split_score(metric: str, part: str) -> Callable[[Any], float]:
+    """A part of a metric over all examples so far, in %."""
+
+    def of(meters: Any) -> float:
+        found = {name: meters[name].tensor.numpy() for name in COLUMNS if name in meters}
+        order = np.argsort(found["_id"])  # so that no choice hangs on the order of batches or processes
+        found = {name: values[order] for name, values in found.items()}
+        answers, questions = found["_answer"], None
+        if metric in OF_QUESTIONS:
+            questions = Questions(found["_question"].astype(np.int64), found.get("_em"), found.get("_f1"))
+        if metric in BY_CHOICE and questions is not None:
+            answers = chosen(questions, found["_likely"])
+        return safe_round(100 * METRICS[metric](answers, found["_target"], questions)[part], 1)
+
+    return of
+
+
+class AllWords:
+    """A criterion called as ``criterion`` is, whose loss counts the other words of a masked language model, too.
+
+        -log softmax(z over all words)[word of the class] = cross entropy of the classes' logits + what other words take
+
+    Accuracy and the like are still those of the classes alone. The criterion drops what a pass gives besides its
+    logits, the ``extra`` with the other words; ``LastPass`` keeps it.
+    """
+
+    def __init__(self, criterion: Any):
+        self.criterion = criterion
+
+    def __call__(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
+        last = LastPass(model)
+        loss, sample_size, log = self.criterion(last, sample)
+        others = last.extra[OTHER_WORDS].sum()
+        return loss + others, sample_size, {**log, "loss": log["loss"] + others.detach()}
+
+
+class LastPass:
+    """A model that keeps the logits and the ``extra`` of its last pass, called as the model is."""
+
+    logits: Tensor
+
+    def __init__(self, model: Any):
+        self.model = model
+        self.extra: dict[str, Any] = {}
+
+    def __call__(self, **inputs: Any) -> tuple[Tensor, dict[str, Any]]:
+        self.logits, self.extra = self.model(**inputs)
+        return self.logits, self.extra
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)

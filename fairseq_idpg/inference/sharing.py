@@ -4,7 +4,7 @@ import os
 
 import torch
 
-from ..backbone.loading import GEOMETRY
+from ..backbone.weights import GEOMETRY
 from ..errors import InputError
 from ..models.config import predicts_words
 from ..saving.record import symbols_fingerprint

@@ -17,10 +17,10 @@ from omegaconf.errors import ConfigAttributeError
 from preprocess.dictionary import SPECIAL
 from preprocess.errors import reason_of
 
-from ..backbone.loading import backbone_path, read_backbone, recorded_sizes
 from ..errors import InputError
 from ..models.config import open_options
 from ..representations.cache import NO_CACHES
+from ..saving.backbone_file import backbone_path, read_backbone, recorded_sizes
 from ..saving.reading import load_state
 from ..saving.record import saved_record
 from ..tasks.sentence_prediction_idpg import SentencePredictionIDPGTask

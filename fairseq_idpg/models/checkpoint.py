@@ -14,24 +14,16 @@ from fairseq.models import BaseFairseqModel
 from torch import Tensor
 
 from preprocess.checksums import sha256
-from preprocess.errors import reason_of
 
-from ..backbone.loading import Backbone
-from ..backbone.shared_weights import SharedWeights, as_own
+from ..backbone.weights import ENCODER, LM_HEAD, STACK, TIED, VERSION, Backbone, SharedWeights, as_own
 from ..errors import InputError
 from ..saving.checksum import carry_checksum
 from ..saving.record import saved_record
 from ..saving.tensors import (
-    ANOTHER,
-    ENCODER,
     EXTRA_STATE,
     FINGERPRINT,
     HEADS,
-    LM_HEAD,
     OLD_FINGERPRINT,
-    STACK,
-    TIED,
-    VERSION,
     as_digest,
     as_fingerprint,
     check_same_heads,
@@ -82,7 +74,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         self.register_buffer(FINGERPRINT, torch.zeros(32, dtype=torch.uint8))
 
     def load_backbone(self, backbone: Backbone) -> None:
-        """Takes the encoder's weights from a checkpoint; heads and prompts in it are left aside.
+        """Take the encoder's weights from a checkpoint; heads and prompts in it are left aside.
 
         Those that are frozen become the file's own, so that no memory is spent on them; what is trained is copied.
 
@@ -95,25 +87,18 @@ class SavesTrainableOnly(BaseFairseqModel):
         state = {name: value for name, value in state.items() if name.startswith(ENCODER) and name != TIED}
         if LM_HEAD in self.parts_read:
             backbone.check_lm_head()
-        strange = [name for name, value in state.items() if not value.is_floating_point()]
-        if strange:
-            raise InputError(
-                f"--backbone {backbone.path}: its {strange[0]} is of {state[strange[0]].dtype}: give another"
-            )
         parameters = dict(self.named_parameters())
-        try:
-            result = self.load_state_dict_as_is(as_own(state, parameters), assign=True)
-        except RuntimeError as error:
-            raise InputError(f"--backbone {backbone.path} does not fit --arch: {reason_of(error, None)}") from None
+        own = {name: value.shape for name, value in parameters.items() if name.startswith(STACK)}
+        theirs = {name: value.shape for name, value in state.items() if name.startswith(STACK) and name != VERSION}
+        misfits = [name for name in {**own, **theirs} if own.get(name) != theirs.get(name)]
+        if misfits:
+            raise InputError(
+                f"--backbone {backbone.path} does not fit --arch: {len(misfits)} tensors are missing, too many or of "
+                f"another size (such as {misfits[0]}): give another"
+            )
+        self.load_state_dict_as_is(as_own(state, parameters), assign=True)
         if TIED not in parameters:  # the word embeddings, under their own name
             self.encoder.lm_head.weight = self.encoder.sentence_encoder.embed_tokens.weight
-        missing = [name for name in result.missing_keys if name.startswith(STACK)]
-        unexpected = [name for name in result.unexpected_keys if name.startswith(STACK)]
-        if missing or unexpected:
-            raise InputError(
-                f"--backbone {backbone.path} does not fit --arch: {len(missing)} tensors missing, {len(unexpected)} "
-                f"too many (such as {(missing + unexpected)[0]})"
-            )
         self.backbone_loaded = True
         self.backbone_file = backbone.path
         self.backbone_fingerprint.copy_(as_fingerprint(backbone.fingerprint(self.parts_read)))
@@ -143,7 +128,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         return torch.nn.Module.load_state_dict(self, state, strict=False, assign=assign)
 
     def check_backbone(self) -> None:
-        """Raises ModelLost where the weights may have changed because somebody wrote into their file."""
+        """Raise ModelLost where the weights may have changed because somebody wrote into their file."""
         if self.shared_weights is not None:
             self.shared_weights.check(self)
 
@@ -184,7 +169,7 @@ class SavesTrainableOnly(BaseFairseqModel):
         return super().state_dict()
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Any], name: str) -> None:
-        """Completes a checkpoint from the loaded backbone, in place; one of fairseq's own is a start for the encoder.
+        """Complete a checkpoint from the loaded backbone, in place; one of fairseq's own is a start for the encoder.
 
         A checkpoint is this package's if it holds a fingerprint. Then nothing but the frozen backbone may be missing:
         the head and the method that this model was built with are random.
@@ -204,7 +189,8 @@ class SavesTrainableOnly(BaseFairseqModel):
             if "run" in self.kept:  # it names the values, where tensors show sizes
                 run: Any = self.kept["run"]
                 run.check(state_dict.get(EXTRA_STATE, {}).get("run", {}))
-            self._check_same_method(state_dict, whole)
+            if self._training_only(whole) and not self._training_only(state_dict):
+                self.method.mark_folded()
             self._check_complete(state_dict, whole)
             if saved_record(state_dict, "this checkpoint") is None:
                 logger.warning(UNRECORDED)
@@ -229,12 +215,12 @@ class SavesTrainableOnly(BaseFairseqModel):
         if missing or unknown:
             raise InputError(
                 f"this checkpoint {'lacks ' + missing[0] if missing else 'holds ' + unknown[0]}, "
-                f"{'trained' if missing else 'unknown'} here: give the options it was trained with "
+                f"{'trained' if missing else 'unknown'} here: give the --method and the options it was trained with "
                 "(--train-layer-norms, --no-freeze-backbone), or another --save-dir or --restore-file"
             )
 
     def _check_same_backbone(self, fingerprint: Tensor | None, old: Tensor | None) -> None:
-        """Compares what the checkpoint says of its backbone; ``old``: what version 0.1 said."""
+        """Compare what the checkpoint says of its backbone; ``old``: what version 0.1 said."""
         if not self.backbone_loaded:
             raise InputError(
                 f"this checkpoint holds prompts only and its --backbone {self.args.backbone} is missing: give the path "
@@ -242,8 +228,6 @@ class SavesTrainableOnly(BaseFairseqModel):
             )
         theirs, own, of_what = fingerprint, self.backbone_fingerprint, "its tensors"
         if old is not None:
-            if old.dtype != torch.uint8 or old.shape != self.backbone_fingerprint.shape:
-                raise InputError(f"this checkpoint's {OLD_FINGERPRINT} is no fingerprint: {ANOTHER}")
             theirs, own, of_what = old, as_fingerprint(sha256(Path(self.backbone_file))), "the file"
         if theirs is not None and not torch.equal(theirs.cpu(), own.cpu()):
             raise InputError(
@@ -251,35 +235,16 @@ class SavesTrainableOnly(BaseFairseqModel):
                 f"this checkpoint was trained on (SHA-256 {as_digest(theirs)[:12]}): give that one"
             )
 
-    def _check_same_method(self, state_dict: dict[str, Tensor], whole: dict[str, Tensor]) -> None:
-        missing = self._training_only(whole)
-        if missing and not self._training_only(state_dict):
-            self.method.mark_folded()
-            whole = {key: value for key, value in whole.items() if key not in missing}
-        shapes = [
-            {key: tuple(value.shape) for key, value in state.items() if key.startswith("method.")}
-            for state in (state_dict, whole)
-        ]
-        if shapes[0] != shapes[1]:
-            differing = sorted(set(shapes[0].items()) ^ set(shapes[1].items()))[0][0]
-            raise InputError(
-                f"--method {self.args.method} or its options differ from those this checkpoint was trained with "
-                f"({differing}): give the same ones, or another --save-dir or --restore-file"
-            )
-
     def _check_same_weights(self, state_dict: dict[str, Tensor], whole: dict[str, Tensor], ours: bool) -> None:
         """What is frozen here would not be saved again, so a checkpoint may not bring other values for it."""
         for key in self._reloaded_from_backbone():
             if key not in state_dict or not key.startswith(self.parts_read) or same_values(state_dict[key], whole[key]):
                 continue
-            if ours:
-                raise InputError(
-                    f"this checkpoint brings another {key} than --backbone {self.args.backbone}, frozen here: "
-                    "give the options it was trained with (--train-layer-norms true, --no-freeze-backbone, --backbone)"
-                )
+            trained = "the options it was trained with (--train-layer-norms true, --no-freeze-backbone, --backbone)"
             raise InputError(
-                f"--restore-file holds another encoder than --backbone {self.args.backbone} ({key} differs): "
-                "give the same file to both, or --backbone alone"
+                f"{'this checkpoint' if ours else '--restore-file'} holds another encoder than --backbone "
+                f"{self.args.backbone}, frozen here ({key} differs): give "
+                f"{trained if ours else 'the same file to both, or --backbone alone'}"
             )
 
 

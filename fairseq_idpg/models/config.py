@@ -104,7 +104,7 @@ def open_options(**given: Any) -> argparse.Namespace:
 
 
 def fill_method_options(cfg: Any) -> None:
-    """Fills the chosen method's options in ``cfg`` (a config or a namespace) in place."""
+    """Fill the chosen method's options in ``cfg`` (a config or a namespace) in place."""
     preset = find_preset(cfg.method)
     with open_dict(cfg) if OmegaConf.is_config(cfg) else contextlib.nullcontext():
         for method in preset.methods:

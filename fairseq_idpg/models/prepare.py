@@ -1,7 +1,7 @@
 """A model made ready: its options before it is built, and what else a run starts with once it is.
 
-The task calls ``complete_options`` and ``prepare_model`` and says what only it knows, ``DataFacts``. What a method
-makes of that is the method's affair.
+The task says what only it knows, ``DataFacts``: to ``complete_options`` before the model is built, and to the model's
+own ``prepare`` after that. What a method makes of it is the method's affair.
 """
 
 import contextlib
@@ -14,24 +14,20 @@ from typing import Any
 from fairseq.data import Dictionary
 from omegaconf import OmegaConf, open_dict
 
-from preprocess.flags import flag_name
-
-from ..backbone.loading import NO_BACKBONE
 from ..errors import InputError
 from ..methods.base import Method, WordEmbeddings
 from ..methods.registry import find_preset
 from ..names import as_typed
 from ..optim.grouped_adam import mark_groups
 from ..optim.half_precision import KeptHalfPrecision
-from ..representations.kinds import GLOVE, TOKEN_MEAN
-from ..representations.states import EXACT
+from ..representations.kinds import GLOVE
 from ..representations.word_vectors import vectors_width
+from ..saving.backbone_file import NO_BACKBONE
 from ..saving.record import SECTION, KeptRecord, Record, symbols_fingerprint
-from .config import WORDS, fill_method_options, predicts_words
-from .head import load_head
+from .config import fill_method_options, predicts_words
+from .heads import load_head
 
 logger = logging.getLogger(__name__)
-HEAD_OPTIONS = {"head_init_from": None, "pooler_activation_fn": "tanh", "pooler_dropout": 0.0}
 
 
 @dataclass(frozen=True)
@@ -60,7 +56,7 @@ class DataFacts:
 
 
 def complete_options(cfg: Any, data: DataFacts) -> None:
-    """Puts the options of the model as they take effect into ``cfg``, which every checkpoint keeps.
+    """Put the options of the model as they take effect into ``cfg``, which every checkpoint keeps.
 
     Raises:
         InputError: the --arch takes no method, or the method's options fit neither each other nor the data.
@@ -86,7 +82,7 @@ def complete_options(cfg: Any, data: DataFacts) -> None:
 
 
 def prepare_model(model: Any, data: DataFacts, training: bool) -> None:
-    """Gives a model what its backbone does not: starting values, what its checkpoints keep, groups of its optimizer.
+    """Give a model what its backbone does not: starting values, what its checkpoints keep, groups of its optimizer.
 
     Args:
         training: it is a new one, so it gets starting values too; else a checkpoint brings them.
@@ -97,11 +93,6 @@ def prepare_model(model: Any, data: DataFacts, training: bool) -> None:
     cfg, method = model.args, model.method
     model.kept[SECTION] = data.to_keep(training, method is not None and method.representation == GLOVE)
     if training:
-        check_head_options(cfg)
-        if not any(parameter.requires_grad for parameter in model.parameters()):
-            raise InputError(
-                f"--predict-with {WORDS} trains no head, and --method {cfg.method} nothing either: give another"
-            )
         model.kept["fp16"] = KeptHalfPrecision(saved=not cfg.no_save_optimizer_state)
         set_initial_values(model, data)
     if method is None:
@@ -109,7 +100,7 @@ def prepare_model(model: Any, data: DataFacts, training: bool) -> None:
     else:
         mark_groups(model, method.prompt_parameters(), method.word_parameters())
     if training:
-        check_effects(data.task_cfg, cfg, method)
+        check_method_effects(cfg, method)
     log_model(model, data.task_cfg.prompt_position)
 
 
@@ -140,19 +131,7 @@ def set_initial_values(model: Any, data: DataFacts) -> None:
 
 
 def check_method_effects(cfg: Any, method: Method | None) -> None:
-    """Refuses options of the method (``cfg``, filled) that change nothing.
-
-    Raises:
-        InputError: with the reason.
-    """
-    defaults = find_preset(cfg.method).defaults
-    for name, reason in ({} if method is None else method.without_effect(cfg)).items():
-        if str(getattr(cfg, name)) != str(defaults[name]):
-            raise InputError(f"{as_typed(cfg, name)} has no effect: {reason}")
-
-
-def check_effects(task_cfg: Any, cfg: Any, method: Method | None) -> None:
-    """Refuses options of the task and of the model (``cfg``, filled) that change nothing.
+    """Refuse options of the method (``cfg``, filled) that change nothing.
 
     Options that a method does not have, or that act with certain values of another only, are refused by
     ``fill_options`` wherever they come from. What stands here is asked of new runs alone: a checkpoint may have been
@@ -161,51 +140,10 @@ def check_effects(task_cfg: Any, cfg: Any, method: Method | None) -> None:
     Raises:
         InputError: with the reason.
     """
-    check_method_effects(cfg, method)
-    if task_cfg.prompt_position and not getattr(method, "prompt_length", 0):
-        raise InputError(
-            f"{as_typed(task_cfg, 'prompt_position')} has no effect: --method {cfg.method} inserts no rows into the "
-            "input: leave it out"
-        )
-    for cache, usual in (("representation_cache", "float32"), ("state_cache", EXACT)):
-        if str(getattr(task_cfg, f"{cache}_dtype")) != usual and not getattr(task_cfg, cache):
-            raise InputError(
-                f"{as_typed(task_cfg, f'{cache}_dtype')} has no effect without {flag_name(cache)}: leave it out or "
-                "give a folder"
-            )
-    if method is None and not cfg.no_freeze_backbone and getattr(cfg, "checkpoint_activations", False):
-        raise InputError(
-            f"--checkpoint-activations has no effect: --method {cfg.method} keeps nothing of the layers: leave it out"
-        )
-    if method is not None and method.hides_pass and method.representation == TOKEN_MEAN and trains_layers(cfg, method):
-        what = "--no-freeze-backbone" if cfg.no_freeze_backbone else f"--method {cfg.method}"
-        raise InputError(
-            f"--head-input {TOKEN_MEAN} reads word embeddings alone, and {what} trains the layers, which nothing would "
-            "read: give --head-input mean-pooled or backbone"
-        )
-    if task_cfg.group_by_length and task_cfg.no_shuffle:
-        raise InputError(
-            "--group-by-length has no effect with --no-shuffle, which keeps the order: leave one of them out"
-        )
-
-
-def trains_layers(cfg: Any, method: Method) -> bool:
-    """Whether weights of the backbone's layers are trained."""
-    kinds = ("fc1.weight", "fc1.bias", "final_layer_norm.weight")
-    return cfg.no_freeze_backbone or any(method.trains(f"layers.0.{kind}") for kind in kinds)
-
-
-def check_head_options(cfg: Any) -> None:
-    """Refuses options of a classification head where there is none, and of the LM head where it does not predict."""
-    if predicts_words(cfg):
-        others, with_what, remedy = HEAD_OPTIONS, WORDS, "head"
-    else:
-        others, with_what, remedy = {"verbaliser_loss": "vocabulary"}, "head", WORDS
-    for name, default in others.items():
-        if str(getattr(cfg, name, default)) != str(default):
-            raise InputError(
-                f"{as_typed(cfg, name)} has no effect with --predict-with {with_what}: leave it out or give {remedy}"
-            )
+    defaults = find_preset(cfg.method).defaults
+    for name, reason in ({} if method is None else method.without_effect(cfg)).items():
+        if str(getattr(cfg, name)) != str(defaults[name]):
+            raise InputError(f"{as_typed(cfg, name)} has no effect: {reason}")
 
 
 def log_model(model: Any, position: int) -> None:

@@ -6,7 +6,6 @@ representation M(x) -> method (prompt rows, adapters) -> encoder with these inje
 import argparse
 import logging
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -17,23 +16,22 @@ from fairseq.models.roberta.model import RobertaModel, base_architecture
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
-from ..backbone.dropout import drop_quickly
+from ..backbone.cpu import drop_quickly
 from ..backbone.encoder import OpenRobertaEncoder
 from ..backbone.injection import NO_ROOM, NOTHING, Injection, Room, Start
-from ..backbone.loading import Backbone, backbone_path, check_geometry, read_backbone
-from ..backbone.skipped_draws import SkippedDraws
+from ..backbone.weights import check_geometry
 from ..errors import InputError
 from ..methods.base import Geometry, Method
 from ..methods.registry import find_preset
-from ..out_of_memory import taking_memory
-from ..representations.kinds import pass_representation
+from ..representations.kinds import GLOVE, pass_representation
+from ..saving.backbone_file import backbone_path, read_backbone
 from .checkpoint import SavesTrainableOnly
 from .config import RobertaIDPGConfig, fill_method_options, predicts_words
+from .heads import VerbaliserHead
+from .prepare import prepare_model
 from .size import check_size
-from .verbaliser_head import VerbaliserHead
 
 logger = logging.getLogger(__name__)
-DRAWN: AbstractContextManager[Any] = nullcontext()  # initial values are drawn: in the place of ``SkippedDraws``
 
 
 @register_model("roberta_idpg", dataclass=RobertaIDPGConfig)
@@ -46,22 +44,20 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         first_layer: k, the first layer in which, or in front of which, anything is injected or trained; L if there is
             none. Without dropout the states that enter it depend on the text alone.
         check_size: refuses options of a file that its tensors are too small for.
+        prepare: gives a model that was built what a run starts with besides, see ``prepare_model``.
     """
 
     check_size = staticmethod(check_size)
+    prepare = prepare_model
 
-    def __init__(
-        self, args: argparse.Namespace, encoder: OpenRobertaEncoder, initial: AbstractContextManager[Any] = DRAWN
-    ):
+    def __init__(self, args: argparse.Namespace, encoder: OpenRobertaEncoder):
         # RobertaModel draws every Linear and Embedding again, so whatever has its own initialisation comes later
-        with initial:
-            super().__init__(args, encoder)
+        super().__init__(args, encoder)
         self.requires_grad_(False)
         self.encoder.sentence_encoder.requires_grad_(args.no_freeze_backbone)
         if predicts_words(args):
             self.encoder.lm_head.requires_grad_(args.no_freeze_backbone)
-        with taking_memory(f"--method {args.method}", "give smaller sizes"):
-            self.method: Method | None = find_preset(args.method).build(args, Geometry.of(args))
+        self.method: Method | None = find_preset(args.method).build(args, Geometry.of(args))
         if self.method is not None:
             # without a method it draws what fairseq's draws, and computes what fairseq's computes
             drop_quickly(self.encoder.sentence_encoder)
@@ -82,7 +78,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
 
     @classmethod
     def build_model(cls, cfg: Any, task: Any) -> "RobertaIDPGModel":
-        """Builds the model and fills it from ``cfg.backbone``; a model without its backbone is never returned
+        """Build the model and fill it from ``cfg.backbone``; a model without its backbone is never returned
         as ready (see ``SavesTrainableOnly`` for checkpoints that bring the whole backbone with them).
 
         Raises:
@@ -101,10 +97,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             return cls(args, OpenRobertaEncoder(args, task.source_dictionary))
         backbone = read_backbone(path)
         check_geometry(backbone, args, task.source_dictionary)
-        initial = SkippedDraws() if brings_every_weight(backbone, args) else DRAWN
-        with initial:
-            encoder = OpenRobertaEncoder(args, task.source_dictionary)
-        model = cls(args, encoder, initial)
+        model = cls(args, OpenRobertaEncoder(args, task.source_dictionary))
         model.load_backbone(backbone)
         return model
 
@@ -138,13 +131,13 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             super().register_classification_head(name, num_classes, **kwargs)
 
     def predict_words(self, name: str, words: list[int]) -> VerbaliserHead:
-        """Lets the LM head stand for the classification head ``name``; ``words``: the token of each class's word."""
+        """Let the LM head stand for the classification head ``name``; ``words``: the token of each class's word."""
         all_words = str(self.args.verbaliser_loss) == "vocabulary"
         self.classification_heads[name] = VerbaliserHead(self.encoder.lm_head, words, all_words)
         return self.classification_heads[name]
 
     def merge_method(self) -> None:
-        """Lets the method stand in the backbone's weights where it can: for prediction, the model is not saved again.
+        """Let the method stand in the backbone's weights where it can: for prediction, the model is not saved again.
 
         M(x) is the untouched backbone's, so with a method that reads it the weights stay as they are.
         """
@@ -192,66 +185,86 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             As fairseq's RobertaModel: (B x T' x d features or B x classes logits, extra).
 
         Raises:
-            InputError: the backbone was not loaded; the batch does not say where the prompt goes, or lacks M(x).
+            InputError: the backbone was not loaded; the batch does not say where the prompt goes, or lacks vectors.
         """
         if not self.backbone_loaded:
             raise InputError(
                 f"--backbone {self.args.backbone} was not loaded: give the path of the backbone's model.pt"
             )
-        method = self.method
-        tokens, room = self._with_room(src_tokens, prompted_tokens, prompt_offset)
-        start = None
-        if states is not None:
-            start = Start(self.first_layer, states.type_as(self.encoder.sentence_encoder.embed_tokens.weight))
-        read: Any = None  # M(x), or states
-        if method is not None:
-            read = pass_representation(self, src_tokens, representation, padded, start)
-            if method.hides_pass and classification_head_name is not None and not (return_all_hiddens or inspect):
-                method, start = None, Start(len(self.encoder.sentence_encoder.layers), read[None])  # no layer is run
-        encode = partial(super().forward, tokens, room=room, padded=padded, start=start, **kwargs)
+        method, stack = self.method, self.encoder.sentence_encoder
+        reads_vectors = method is not None and method.representation == GLOVE
+        if self.prompt_length and prompted_tokens is None or reads_vectors and representation is None:
+            raise InputError(f"--method {self.args.method} needs batches of --task sentence_prediction_idpg: give it")
 
-        def run() -> tuple[Tensor, dict[str, Any]]:
-            injection = NOTHING if method is None else method.injection(read)
-            x, extra = encode(
-                features_only=features_only or classification_head_name is not None,
-                return_all_hiddens=return_all_hiddens,
-                injection=injection if inspect is None else inspect(injection),
-            )
-            if classification_head_name is not None:
-                x = self.classification_heads[classification_head_name](x, mask_index=mask_index, extra=extra)
-            return x, extra
+        # The encoder reads the text with placeholders, where the task has made room for prompt rows. It begins at
+        # layer ``first_layer`` where the batch brings the states that enter it.
+        tokens, room = src_tokens, NO_ROOM
+        if self.prompt_length:
+            assert prompted_tokens is not None and prompt_offset is not None
+            tokens, room = prompted_tokens, Room(prompt_offset, self.prompt_length, src_tokens)
+        start = None if states is None else Start(self.first_layer, states.type_as(stack.embed_tokens.weight))
 
+        # M(x) is that of the raw text: the batch brings it, or the encoder computes it in a pass of its own, with
+        # nothing injected.
+        read: Any = None if method is None else pass_representation(self, src_tokens, representation, padded, start)
+
+        # Where nothing but M(x) is read, it takes the place of the states that leave the last layer, and no layer is
+        # run.
+        needs_head, needs_layers = classification_head_name is not None, return_all_hiddens or inspect is not None
+        if method is not None and method.hides_pass and needs_head and not needs_layers:
+            method, start = None, Start(len(stack.layers), read[None])
+
+        # The method makes of M(x) what is injected into the frozen encoder; the head reads the states that come out.
+        run = partial(
+            self._run,
+            method,
+            read,
+            inspect,
+            classification_head_name,
+            mask_index,
+            src_tokens=tokens,
+            features_only=features_only or needs_head,
+            return_all_hiddens=return_all_hiddens,
+            room=room,
+            padded=padded,
+            start=start,
+            **kwargs,
+        )
         x, extra = run()
-        if method is not None and method.second_pass and self.training and classification_head_name is not None:
-            method.compare(x, again(method, run) if x.size(-1) > 1 else x)  # scores are no distributions to compare
+
+        # In training a method may compare the logits with those of a second pass, which has other draws and the same
+        # M(x). Scores are no distributions to compare.
+        if method is not None and method.second_pass and self.training and needs_head:
+            other = x
+            if x.size(-1) > 1:
+                # what methods add to the loss stays what the first pass has left, whose loss it is
+                left = [(part, part.extra) for part in method.modules() if isinstance(part, Method)]
+                other, _ = run()
+                for part, of_first_pass in left:
+                    part.extra = of_first_pass
+            method.compare(x, other)
         return x, extra
 
-    def _with_room(
-        self, src_tokens: Tensor, prompted_tokens: Tensor | None, prompt_offset: Tensor | None
-    ) -> tuple[Tensor, Room]:
-        """The tokens that the encoder reads, and where in them the task has made room for the prompt."""
-        if not self.prompt_length:
-            return src_tokens, NO_ROOM
-        if prompted_tokens is None or prompt_offset is None:
-            raise InputError(
-                f"--method {self.args.method} needs batches that say where the prompt goes: use "
-                "--task sentence_prediction_idpg"
-            )
-        return prompted_tokens, Room(prompt_offset, self.prompt_length, src_tokens)
+    def _run(
+        self,
+        method: Method | None,
+        read: Any,
+        inspect: Callable[[Injection], Injection] | None,
+        head: str | None,
+        mask_index: Tensor | None,
+        **encoding: Any,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Return what one pass gives with ``head`` (None: the encoder's features), and what it gives besides.
 
-
-def again(method: Method, run: Callable[[], tuple[Tensor, dict[str, Any]]]) -> Tensor:
-    """The logits of a second pass. What methods add to the loss stays what the first has left, whose loss it is."""
-    left = [(part, part.extra) for part in method.modules() if isinstance(part, Method)]
-    logits, _ = run()
-    for part, extra in left:
-        part.extra = extra
-    return logits
-
-
-def brings_every_weight(backbone: Backbone, args: argparse.Namespace) -> bool:
-    """Whether the backbone's file has all weights of the encoder, with those of the LM head, so that none is drawn."""
-    return backbone.has_lm_head and not args.untie_weights_roberta
+        ``read``: what the method reads, M(x) or states.
+        """
+        injection = NOTHING if method is None else method.injection(read)
+        if inspect is not None:
+            injection = inspect(injection)
+        x, extra = self.encoder(injection=injection, **encoding)
+        if head is not None:
+            x = self.classification_heads[head](x, mask_index=mask_index, extra=extra)
+        return x, extra
 
 
 def first_trained(stack: nn.Module, layers: int) -> int:

@@ -11,10 +11,10 @@ from fairseq.models.roberta.model import base_architecture
 from torch import Tensor
 from torch.nn.modules import module
 
-from ..backbone.loading import encoder_numbers
 from ..errors import InputError
 from ..methods.base import Geometry, Method
 from ..methods.registry import find_preset
+from ..saving.backbone_file import encoder_numbers
 from ..saving.tensors import OBJECTS, room
 from .config import fill_method_options, open_options
 

@@ -11,11 +11,12 @@ backbone, precision or text never finds it; tasks, seeds and methods that read t
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,93 @@ from preprocess.checksums import regular, sha256
 from preprocess.vector_files import UNREADABLE, open_array
 from preprocess.writing import locked, write_text
 
+from ..backbone.weights import GEOMETRY
 from ..errors import InputError
-from .key import CacheKey
+
+FORMAT = 2
+
+
+@dataclass(frozen=True)
+class CacheKey:
+    """What the rows of a file depend on, by which it is named: everything that they depend on, and nothing else.
+
+    Rows are computed in the precision of the backbone's weights and kept apart by it, so they do not depend on who
+    filled the cache: float32 for runs in float32 and with --amp, half precision for --fp16 and --bf16. A run without a
+    cache computes the same M(x) in batches of other shapes, so that its numbers differ by rounding; with --amp also
+    because its training steps compute M(x) partly in half precision.
+
+    Attributes:
+        backbone: see ``backbone_key``.
+        tokens: SHA-256 of the token rows that the backbone reads.
+        kind: the --representation, or the layer that states enter.
+        rows, width: N and w; of states all tokens and d.
+        dtype: ``float32``, ``float16`` or ``bfloat16``, of the numbers in the file.
+        precision: ``float32``, ``float16`` or ``bfloat16``, in which the backbone computed them.
+    """
+
+    backbone: str
+    tokens: str
+    kind: str
+    rows: int
+    width: int
+    dtype: str
+    precision: str
+    format: int = FORMAT
+
+    @property
+    def name(self) -> str:
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class SplitText:
+    """The texts of a split: its files, and how the task joins, cuts and exchanges them.
+
+    Attributes:
+        data, split: the folder, and the split's name in it.
+        inputs: input0, with pairs input1 too.
+        combine: together with split1, split2 ..., as fairseq reads them.
+        examples: in these files; every one of them ``copies`` times, as exchanged pairs are copies.
+        arrangement: what else changes the tokens: plain values, and arrays of a number for each example.
+    """
+
+    data: str
+    split: str
+    inputs: Sequence[str]
+    combine: bool
+    examples: int
+    copies: int
+    arrangement: Sequence[Any]
+
+    def digest(self) -> str:
+        """Fingerprint of the token rows that the backbone reads."""
+        files = []
+        for part in self.inputs:
+            more = sorted(Path(self.data, part).glob(f"{self.split}[0-9]*.bin")) if self.combine else []
+            files += [Path(self.data, part, f"{self.split}.bin"), *more]
+        parts = [sha256(file).encode() for file in files]
+        parts += [part.tobytes() if isinstance(part, np.ndarray) else repr(part).encode() for part in self.arrangement]
+        return digest_of_parts(iter(parts))
+
+
+def digest_of_parts(parts: Iterator[bytes]) -> str:
+    """SHA-256 of some bytes, each part with its length so that parts cannot run into each other."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.hexdigest()
+
+
+def backbone_key(model: Any) -> str:
+    """SHA-256 of the backbone's tensors and of how they are read: heads, activation and eps are in none of them."""
+    sizes = ", ".join(str(getattr(model.args, name)) for name in GEOMETRY)  # a command line's choices are no strings
+    return digest_of_parts(iter([model.backbone_digest.encode(), f"[{sizes}]".encode()]))
+
+
+def precision_of(model: Any) -> str:
+    """``float32``, ``float16`` or ``bfloat16``: what the backbone's weights are at the moment."""
+    return str(next(model.encoder.parameters()).dtype).replace("torch.", "")
+
 
 NO_CACHES = {"representation_cache": None, "state_cache": None}  # of a checkpoint that is used elsewhere
 REMEDY = "remove it, it is made again"
@@ -94,7 +180,7 @@ class RowCache:
         return self.open() if self._rows is None else self._rows
 
     def open(self) -> np.ndarray:
-        """Finds the rows of a complete cache.
+        """Find the rows of a complete cache.
 
         Raises:
             InputError: they are damaged, or of something else.
@@ -103,19 +189,16 @@ class RowCache:
         try:
             with open(regular(self.path("json")), encoding="utf-8") as file:
                 made_from = json.load(file)
-            checksum = made_from.pop("sha256", None) if isinstance(made_from, dict) else None
-            if made_from != asdict(self.key):
-                raise InputError(f"{self.option}: {path} was made from something else: {REMEDY}")
-            if not self._compared and sha256(Path(path)) != checksum:
-                raise InputError(f"{self.option}: {path} is damaged (its checksum differs): {REMEDY}")
-            rows = open_array(path)
-        except (*UNREADABLE, RecursionError) as error:
+            checksum = sha256(Path(path)) if not self._compared else made_from["sha256"]
+            if made_from != {**asdict(self.key), "sha256": checksum}:
+                raise ValueError("its checksum differs, or it was made from something else")
+            self._rows, self._compared = open_array(path), True
+        except (*UNREADABLE, LookupError, RecursionError) as error:
             raise InputError(f"{self.option}: {path} is damaged ({error}): {REMEDY}") from None
-        self._rows, self._compared = rows, True
-        return rows
+        return self._rows
 
     def fill(self, encode: Callable[[np.ndarray], Tensor], batches: Iterator[np.ndarray]) -> None:
-        """Computes what is missing; one process at a time, others wait and find it done.
+        """Compute what is missing; one process at a time, others wait and find it done.
 
         Args:
             encode: n example numbers -> their rows, one example after the other, each w wide.

@@ -27,7 +27,7 @@ def fill_cache(
     sizes: np.ndarray,
     split: str,
 ) -> None:
-    """Computes the missing rows of M(x), see ``_fill``; nothing to do without a cache.
+    """Compute the missing rows of M(x), see ``_fill``; nothing to do without a cache.
 
     Args:
         model: ``roberta_idpg``, whose backbone computes them.
@@ -45,7 +45,7 @@ def fill_cache(
 
 
 def fill_states(cache: StateCache | None, model: Any, tokens_of: Callable[[np.ndarray], Tensor]) -> None:
-    """Computes the missing states, see ``_fill``; nothing to do without a cache."""
+    """Compute the missing states, see ``_fill``; nothing to do without a cache."""
     if cache is None:
         return
     lengths = np.diff(cache.starts)
@@ -67,7 +67,7 @@ def _fill(
     what: str,
     split: str,
 ) -> None:
-    """Computes missing rows in large batches of similar length, without dropout or gradient.
+    """Compute missing rows in large batches of similar length, without dropout or gradient.
 
     What is there is opened here, so that it is compared with its checksum once, not by each data loader process.
 

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from ..backbone.encoder import in_mode
 from ..backbone.injection import Start, States
-from ..errors import InputError
 
 GLOVE = "glove"  # rows that the task reads from the data folder, see preprocess/glove.py
 PREVIOUS_LAYER = "previous-layer"
@@ -24,7 +23,7 @@ LAST_STATES = "last-states"  # of all tokens: no vector, and so in no cache
 
 
 def evaluating(module: nn.Module) -> AbstractContextManager[None]:
-    """Runs a block with ``module`` in evaluation mode (no dropout) and puts the mode back."""
+    """Run a block with ``module`` in evaluation mode (no dropout) and put the mode back."""
     return in_mode(module, False)
 
 
@@ -111,19 +110,12 @@ def pass_representation(
         stored: B x w, what the batch brings, see ``stored.py``; then nothing is computed.
         padded: whether there are pads among the tokens, if that is known.
         start: states of the tokens to begin with.
-
-    Raises:
-        InputError: the method reads word vectors, and the batch brings none.
     """
     method = model.method
     if stored is not None:  # float32 where nobody has converted the batch: fairseq-validate --fp16
         return stored.type_as(model.encoder.sentence_encoder.embed_tokens.weight)
     if method.representation is None:
         return None
-    if method.representation == GLOVE:
-        raise InputError(
-            f"--method {model.args.method} needs batches with word vectors: use --task sentence_prediction_idpg"
-        )
     return sentence_representation(
         model.encoder,
         tokens,

@@ -6,8 +6,6 @@ examples follow one another; where an example begins is known from the lengths o
 
 import functools
 import logging
-import os
-import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -16,12 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from preprocess.flags import flag_name
-
 from ..errors import InputError
 from ..names import as_typed
-from .cache import RowCache
-from .key import CacheKey, SplitText, backbone_key, precision_of
+from .cache import CacheKey, RowCache, SplitText, backbone_key, precision_of
 
 logger = logging.getLogger(__name__)
 EXACT = "model"
@@ -71,16 +66,6 @@ class StateCache(RowCache):
         key = self.key
         return key.rows * key.width * getattr(torch, key.dtype).itemsize
 
-    @property
-    def missing(self) -> int:
-        """Bytes that are still to be found on the disk; room for a file that was begun is taken already."""
-        if self.complete:
-            return 0
-        try:
-            return max(0, self.size - os.path.getsize(self.path("partial.npy")))
-        except FileNotFoundError:  # not begun, or completed by another process in between
-            return 0 if self.complete else self.size
-
     def describe(self) -> str:
         """What the file is made of, for the log."""
         key, examples = self.key, len(self.starts) - 1
@@ -94,13 +79,9 @@ class StateCache(RowCache):
 def find_state_caches(
     task_cfg: Any, model: Any, training: bool
 ) -> Callable[[SplitText, np.ndarray], StateCache] | None:
-    """What finds the states of a split, its texts having so many tokens each; None without --state-cache.
+    """Return what finds the states of a split, its texts having so many tokens each; None without --state-cache.
 
-    Args:
-        training: whether dropout will be on.
-
-    Raises:
-        InputError: there are no states that stay the same.
+    ``training``: whether dropout will be on. Raises InputError where no states stay the same.
     """
     if not task_cfg.state_cache:
         return None
@@ -109,32 +90,21 @@ def find_state_caches(
 
 
 def check_frozen(task_cfg: Any, model: Any, training: bool) -> None:
-    """Below some layer every pass must give the same.
-
-    Raises:
-        InputError: naming what is trained, injected or drawn there.
-    """
+    """Raise InputError where not every pass gives the same below ``model.first_layer``, naming what is different."""
     cfg = model.args
-    if not model.backbone_loaded:
-        raise InputError(
-            f"--state-cache {task_cfg.state_cache}: its files are named by --backbone {cfg.backbone}, which is "
-            "missing: give its path, or leave the cache out"
-        )
-    for changes, option in (
+    drawn = [name for name in ("dropout", "attention_dropout", "activation_dropout") if training and getattr(cfg, name)]
+    for changes, options in (
         (cfg.no_freeze_backbone, "--no-freeze-backbone"),
+        (not model.backbone_loaded, f"--backbone {cfg.backbone}, which is missing"),
         (not model.first_layer, f"--method {cfg.method}, which enters or trains what lies below layer 1"),
         (str(task_cfg.shorten_method) == "random_crop", "--shorten-method random_crop"),
+        (drawn, " ".join(as_typed(cfg, name) for name in drawn)),
     ):
         if changes:
-            raise InputError(f"--state-cache with {option}: no layer's input stays the same, leave one of them out")
-    drawn = [name for name in ("dropout", "attention_dropout", "activation_dropout") if getattr(cfg, name)]
-    if training and drawn:
-        typed = " ".join(as_typed(cfg, name) for name in drawn)
-        wanted = " ".join(f"{flag_name(name)} 0" for name in drawn)
-        raise InputError(
-            f"--state-cache with {typed}: in training the layers below layer {model.first_layer} draw other states at "
-            f"every step: give {wanted}, or leave the cache out"
-        )
+            raise InputError(
+                f"--state-cache with {options}: not every pass would give the same below layer {model.first_layer}: "
+                "leave one of them out (a dropout: give 0)"
+            )
 
 
 def find_state_cache(task_cfg: Any, model: Any, text: SplitText, lengths: np.ndarray) -> StateCache:
@@ -153,25 +123,8 @@ def find_state_cache(task_cfg: Any, model: Any, text: SplitText, lengths: np.nda
     return StateCache(task_cfg.state_cache, key, lengths, precision, text.split, layer, rounded)
 
 
-def check_room(caches: Iterable[StateCache]) -> None:
-    """Says how much room files will take that are not there yet.
-
-    Raises:
-        InputError: the disk has less.
-    """
-    wanted = [cache for cache in caches if not cache.complete]
-    if not wanted:
-        return
-    folder, needed = wanted[0].folder, sum(cache.missing for cache in wanted)
-    while not os.path.isdir(folder):
-        folder = os.path.dirname(folder)
-    free = shutil.disk_usage(folder).free
-    for cache in wanted:
-        logger.info(f"--state-cache: states that enter layer {cache.layer}, {cache.describe()}")
-    logger.info(f"--state-cache: {wanted[0].folder} takes {needed / GB:.3f} GB more, and its disk has {free / GB:.3f}")
-    if needed > free:
-        narrower = "" if wanted[0].key.dtype == "float16" else " or give --state-cache-dtype float16"
-        raise InputError(
-            f"--state-cache {wanted[0].folder} needs {needed / GB:.3f} GB, and its disk has {free / GB:.3f} GB free: "
-            f"name a folder on another disk{narrower}"
-        )
+def tell_sizes(caches: Iterable[StateCache]) -> None:
+    """Say how much room the files will take that are not there yet."""
+    for cache in caches:
+        if not cache.complete:
+            logger.info(f"--state-cache {cache.folder}: states that enter layer {cache.layer}, {cache.describe()}")

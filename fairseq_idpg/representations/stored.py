@@ -8,8 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..errors import InputError
-from .cache import RepresentationCache
-from .key import CacheKey, SplitText, backbone_key, precision_of
+from .cache import CacheKey, RepresentationCache, SplitText, backbone_key, precision_of
 from .kinds import GLOVE, LAST_STATES, canonical_kind
 from .word_vectors import load_vectors
 

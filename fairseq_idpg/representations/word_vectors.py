@@ -14,19 +14,14 @@ logger = logging.getLogger(__name__)
 
 
 def vectors_width(data: str, given: int | None) -> int:
-    """Width of the folder's vectors.
+    """Return --representation-width if it is ``given``, else that of the folder's vectors, see ``load_vectors``.
 
     Raises:
-        InputError: it has none, or --representation-width is ``given`` and another.
+        InputError: the folder has no vectors.
     """
     with reading_data():
         width = read_facts(Path(data))["dim"]
-    if given and given != width:
-        raise InputError(
-            f"--representation-width {given}, but the vectors in {data}/glove have {width} numbers: leave the option "
-            "out, or make the folder from other vectors"
-        )
-    return width
+    return given or width
 
 
 class WordVectors:
@@ -54,7 +49,7 @@ def load_vectors(data: str, split: str, width: int, combine: bool = False) -> Wo
     for name, part, shape in zip(splits, parts, shapes):
         if part.shape != shape:
             raise InputError(
-                f"{data}/glove/{name}.npy has shape {part.shape}, not {shape}, examples x width: {REMEDY} {data} "
-                "--overwrite"
+                f"{data}/glove/{name}.npy has shape {part.shape}, not {shape}, examples x --representation-width: "
+                f"leave the option out, or {REMEDY} {data} --overwrite"
             )
     return WordVectors(parts[0] if len(parts) == 1 else np.concatenate(parts))

@@ -8,16 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..backbone.weights import STACK
 from ..errors import InputError
 
 FINGERPRINT = "backbone_fingerprint"  # a tensor that every checkpoint of this package holds: of the backbone's tensors
 OLD_FINGERPRINT = "backbone_sha256"  # in its place in version 0.1: of the bytes of the backbone's file
 EXTRA_STATE = "_extra_state"  # what torch keeps of a module besides tensors
-ENCODER = "encoder."
-STACK = "encoder.sentence_encoder."
-LM_HEAD = "encoder.lm_head."
-TIED = "encoder.lm_head.weight"  # the word embeddings
-VERSION = "encoder.sentence_encoder.version"
 HEADS = "classification_heads."
 OUTPUTS = "out_proj.weight"
 

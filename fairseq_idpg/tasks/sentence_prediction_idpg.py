@@ -13,19 +13,18 @@ from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 
-from ..criterions.all_words import AllWords
-from ..criterions.sentence_prediction_idpg import check_extra_loss, log_correlations
+from ..criterions.sentence_prediction_idpg import AllWords, check_extra_loss, log_correlations
 from ..divergence import check_validation
 from ..errors import InputError
 from ..metrics import reported
 from ..models.config import predicts_words
-from ..models.prepare import DataFacts, complete_options, prepare_model
+from ..models.prepare import DataFacts, complete_options
 from ..names import TRAIN
 from ..optim.half_precision import KeptHalfPrecision
 from ..out_of_memory import refuse_batch, refuse_to_skip
+from ..representations.cache import SplitText
 from ..representations.fill import fill_cache, fill_states
-from ..representations.key import SplitText
-from ..representations.states import StateCache, check_room, find_state_caches
+from ..representations.states import StateCache, find_state_caches, tell_sizes
 from ..representations.stored import Stored, stored_representations
 from ..saving.record import KeptRecord, Record
 from .config import SentencePredictionIDPGConfig
@@ -107,7 +106,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             if not from_checkpoint:  # whose words are in the order of its classes
                 assert self.labels is not None  # scores were refused
                 data = replace(data, follow=ClassWords(cfg, self.labels, head).follow)
-        prepare_model(model, data, training=not from_checkpoint)
+        model.prepare(data, training=not from_checkpoint)
         self.judges, self.prompt_length = from_checkpoint, model.prompt_length
         self.half_precision = model.kept.get("fp16")
         self.stored = stored_representations(self.cfg, model)
@@ -215,7 +214,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
         """Fills the caches before the first step reads them."""
-        check_room(dataset.states for dataset in self.datasets.values() if dataset.states is not None)
+        tell_sizes(dataset.states for dataset in self.datasets.values() if dataset.states is not None)
         for split, dataset in self.datasets.items():
             fill_cache(dataset.representations, model, dataset.raw_tokens, dataset.sizes, split)
             fill_states(dataset.states, model, dataset.raw_tokens)

@@ -15,7 +15,7 @@ from preprocess.encoders.base import Encoder
 
 from ..errors import InputError
 from ..models.config import predicts_words
-from ..models.verbaliser_head import VerbaliserHead
+from ..models.heads import VerbaliserHead
 from ..saving.record import Record, listed
 from .labels import LabelOrder
 from .prompt_position import check_template_position

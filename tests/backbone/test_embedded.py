@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fairseq_idpg.backbone.injection import Injection, Room, add_to_prompted_words, add_to_words
 from tests.backbone.plain_pass import COUNT, WIDTH, Reader, check, leaf, make_room, plain_pass, text_places
-from tests.helpers import PAD, single_batch
+from tests.helpers import PAD
 
 
 @pytest.mark.parametrize("position", range(5))
@@ -78,10 +78,3 @@ def test_words_reach_the_text_and_nothing_else(lengths, position, count, wider):
     assert torch.equal(out, expected) and not x.any()
     first = add_to_words(torch.zeros(text.size(1), len(text), 1), words)[..., 0].t()
     assert first.tolist() == [[j + 1.0 if j < count else 0.0 for j in range(text.size(1))]] * len(text)
-
-
-def test_single_sentences_have_room_too(model):
-    wide, room = make_room(single_batch(), 4)
-    rows = leaf(3, COUNT, WIDTH)
-    expected = plain_pass(model, wide, single_batch(), room.offset, lambda example, text: rows[example])
-    check(model, wide, Injection(input=rows), expected, [rows], room)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_idpg.backbone import encoder
-from fairseq_idpg.backbone.real_tokens import ALL, real_tokens
+from fairseq_idpg.backbone.cpu import ALL, real_tokens
 from fairseq_idpg.methods.registry import PRESETS
 from tests.helpers import pair_batch, stock_twin, tiny_model
 from tests.models.started import behaviour, made, usual
@@ -55,13 +55,6 @@ def test_the_same_as_of_all_tokens(method, monkeypatch):
     for ours, theirs in zip(found, expected):
         torch.testing.assert_close(ours, theirs, atol=1e-5 * max(1.0, float(theirs.abs().max())), rtol=0)
     assert {all_tokens - some for some, all_tokens in zip(real, everything)} == {int(pair_batch().eq(1).sum())}
-
-
-@pytest.mark.parametrize("method", ["fine-tuning", "head-only"])
-def test_without_a_method_pads_are_computed_as_fairseq_does(method):
-    model = tiny_model(method=method)
-    found, _ = model.encoder(pair_batch(), features_only=True)
-    assert torch.equal(found, stock_twin(model)(pair_batch(), features_only=True)[0])
 
 
 def test_with_a_method_the_text_is_that_of_fairseq_and_pads_are_zero():

@@ -8,19 +8,15 @@ import pytest
 import torch
 from torch import nn
 
-from fairseq_idpg.backbone.attention import added_to_scores, key_bias
+from fairseq_idpg.backbone.encoder import added_to_scores, key_bias
 from fairseq_idpg.backbone.injection import (
     NO_ROOM,
     Additions,
     Injection,
     Prefix,
     Room,
-    Start,
     States,
-    add_rows,
     append_rows,
-    replace_rows,
-    row_numbers,
 )
 from tests.backbone.plain_pass import (
     COUNT,
@@ -196,28 +192,6 @@ def test_all_slots_at_once(model, text):
     check(model, wide, injection, expected, leaves, room)
 
 
-@pytest.mark.parametrize("slot", ["input", "hidden"])
-def test_rows_without_room_are_an_error(model, slot):
-    rows = leaf(3, COUNT, WIDTH)
-    injection = Injection(input=rows) if slot == "input" else Injection(hidden=lambda i, states: rows)
-    for tokens in (pair_batch(), make_room(pair_batch())[0]):
-        with pytest.raises((RuntimeError, IndexError)):
-            model.encoder(tokens, features_only=True, injection=injection)
-
-
-def test_rows_reach_only_their_places():
-    """T x B x d, whichever way it lies in memory; the second example has rows of its own."""
-    at = row_numbers(torch.tensor([[1, 2], [3, 4]]))
-    for x in (torch.zeros(6, 2, 3), torch.zeros(2, 6, 3).transpose(0, 1)):
-        for write in (add_rows, replace_rows):
-            out = write(x, torch.ones(1, 2, 3), at).transpose(0, 1)
-            assert out.sum(-1).tolist() == [[0, 3, 3, 0, 0, 0], [0, 0, 0, 3, 3, 0]]
-            own = torch.tensor([[[1.0], [2.0]], [[3.0], [4.0]]]).expand(2, 2, 3)
-            out = write(x, own, at).transpose(0, 1)
-            assert out.sum(-1).tolist() == [[0, 3, 6, 0, 0, 0], [0, 0, 0, 9, 12, 0]]
-        assert not x.any()
-
-
 @pytest.mark.parametrize("way", ["weights", "autocast"])
 def test_half_precision(way):
     """Rows in float32 meet states in bfloat16 and the other way round."""
@@ -247,14 +221,6 @@ def test_half_precision(way):
 
 
 PADS = torch.tensor([[False, True], [False, False]])
-
-
-@pytest.mark.parametrize("rows", [{"words": torch.zeros(2, 32)}, {"input": torch.zeros(1, 2, 32)}], ids=list)
-def test_a_pass_that_begins_higher_has_no_words_to_add_to(rows):
-    model = tiny_model(method="head-only")
-    start = Start(1, model.encoder.sentence_encoder.states_before(1, pair_batch()))
-    with pytest.raises(ValueError, match="rows among the words of a pass that begins before layer 1"):
-        model.encoder(pair_batch(), features_only=True, injection=Injection(**rows), start=start)
 
 
 def test_the_origin_is_of_the_text_without_the_room():

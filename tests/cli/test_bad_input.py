@@ -71,13 +71,13 @@ def test_a_folder_of_one_class(tmp_path):
     assert remedy in refuse(data, tmp_path / "run", "--num-classes", 2)
 
 
-def test_width_is_read_from_the_tensors_where_nothing_is_recorded(pairs, tmp_path):
+def test_sizes_are_read_from_the_tensors_where_nothing_is_recorded(pairs, tmp_path):
     backbone = write_backbone(tmp_path / "model.pt", encoder_embed_dim=64)
     state = torch.load(backbone, weights_only=True)
     for name in TINY:
         delattr(state["args"], name)
     torch.save(state, backbone)
-    assert "has width 64" in refuse(pairs, tmp_path / "run", "--backbone", backbone)
+    assert f"--backbone {backbone} does not fit --arch" in refuse(pairs, tmp_path / "run", "--backbone", backbone)
 
 
 def test_dictionary_of_other_symbols(pairs, tmp_path):

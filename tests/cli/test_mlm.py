@@ -158,7 +158,7 @@ def test_another_lm_head(place, trained, tmp_path):
         del state["model"][name]
     torch.save(state, tmp_path / "other.pt")
     refused = started(place, "MR", tmp_path / "run", "--backbone", tmp_path / "other.pt", succeed=False)
-    assert "other.pt has no LM head (encoder.lm_head.dense.weight): give one of a masked" in refused.last_line
+    assert "other.pt has no LM head" in refused.last_line
     assert not (tmp_path / "run" / "checkpoint_last.pt").exists()
 
 
@@ -167,12 +167,7 @@ def test_another_lm_head(place, trained, tmp_path):
     [
         (["--template", "{0} It was great ."], "--template {0} It was great . has no <mask>"),
         (["--verbalisers", "bad,great"], "--verbalisers bad,great: 'bad' is 4 tokens (' ', 'b', 'a', 'd')"),
-        (["--head-init-from", "x.pt"], "--head-init-from x.pt has no effect with --predict-with mlm"),
         (["--optimizer", "grouped_adam", "--head-lr", 2], "--head-lr has no effect: no classification head is trained"),
-        (
-            ["--method", "head-only"],
-            "--predict-with mlm trains no head, and --method head-only nothing either: give another",
-        ),
         (["--predict-with", "head", "--verbalisers", "a,b"], "--verbalisers has no effect with --predict-with head"),
     ],
 )

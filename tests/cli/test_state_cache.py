@@ -115,7 +115,7 @@ def test_half_precision(pairs, backbone, tmp_path, options, tolerance):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--dropout", 0.1], "--state-cache with --dropout 0.1: in training the layers below layer 2 draw"),
+        (["--dropout", 0.1], "--state-cache with --dropout 0.1"),
         (["--no-freeze-backbone"], "--state-cache with --no-freeze-backbone"),
         (["--method", "prompt-tuning"], "--state-cache with --method prompt-tuning, which enters"),
         (["--shorten-method", "random_crop"], "--state-cache with --shorten-method random_crop"),
@@ -157,7 +157,7 @@ def test_a_damaged_cache(cached, pairs, backbone, tmp_path):
     content[-200] ^= 1
     path.write_bytes(bytes(content))
     refused = trained_with(pairs, tmp_path / "run", backbone, "--state-cache", cache, succeed=False)
-    assert f"--state-cache: {path} is damaged (its checksum differs): remove it" in refused.output
+    assert f"--state-cache: {path} is damaged" in refused.output
     path.unlink()
     again = trained_with(pairs, tmp_path / "run", backbone, "--state-cache", cache)
     assert again.log("train_loss") == cached[0].log("train_loss")

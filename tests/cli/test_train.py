@@ -9,8 +9,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fairseq_idpg.backbone.loading import read_backbone
 from fairseq_idpg.inference.folder import load_on_folder, predict_split
+from fairseq_idpg.saving.backbone_file import read_backbone
 from tests.folders import same_tensors, train, validate, write_backbone, write_folder
 
 HEAD = "classification_heads.sentence_classification_head"

@@ -9,7 +9,6 @@ from unittest import mock
 
 import numpy as np
 import pytest
-import torch
 from fairseq.optim import FP16Optimizer
 
 from fairseq_idpg.methods.registry import PRESETS
@@ -116,41 +115,3 @@ def test_caches_are_filled_and_read(place, tmp_path, what, precision):
     assert ("states" if "states" in what else "representation") in samples["net_input"]
     watch = watched(trainer, samples)
     assert asked(watch) <= ASKED.keys() and not watch.strays
-
-
-def planted(trainer, fault):
-    """A head that does something wrong with its logits."""
-    (head,) = trainer.model.classification_heads.values()
-    head.register_forward_hook(lambda module, given, out: fault(out))
-
-
-FAILING = {
-    "a number": lambda x: x * x.sum().item(),
-    "a branch": lambda x: x if x.sum() > 0 else -x,
-    "a mask": lambda x: x * x[x > 0].sum(),
-    "a way to the CPU": lambda x: x * x.detach().cpu().sum(),
-    "a list": lambda x: x * x.tolist()[0][0],
-    "a sum with another device": lambda x: x + torch.ones(x.shape),
-}
-SEEN = {
-    "a tensor of the CPU": lambda x: x[torch.arange(len(x))],
-    "a number of the CPU": lambda x: x * torch.rand(()),
-    "a way from the CPU": lambda x: x * torch.rand(x.shape).to(x.device),
-}
-
-
-@pytest.mark.parametrize("fault", FAILING)
-def test_what_fails(place, fault):
-    trainer = started(place, "head-only", device="meta")
-    planted(trainer, FAILING[fault])
-    with pytest.raises((RuntimeError, NotImplementedError), match="meta"):
-        watched(trainer)
-
-
-@pytest.mark.parametrize("fault", SEEN)
-def test_what_is_seen(place, fault):
-    trainer = started(place, "head-only", device="meta")
-    planted(trainer, SEEN[fault])
-    strays = {who for who, _ in watched(trainer).strays}
-    here = "tests/device/test_meta_step.py <lambda>"
-    assert here in strays and strays <= {here, "fairseq/optim/fairseq_optimizer.py backward"}

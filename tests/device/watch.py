@@ -31,7 +31,7 @@ ASKED: dict[str, float] = {
     "fairseq/logging/meters.py safe_round": 1.0,  # number.item() of each number of the log
 }
 # what no other device is asked: which tokens are no pads
-ON_A_CPU = {"fairseq_idpg/backbone/real_tokens.py real_tokens"}
+ON_A_CPU = {"fairseq_idpg/backbone/cpu.py real_tokens"}
 TORCH = str(Path(torch.__file__).parent)
 FAIRSEQ = Path(fairseq.__file__).parent
 

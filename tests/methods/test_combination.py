@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fairseq_idpg.backbone.dropout import QuickDropout
+from fairseq_idpg.backbone.cpu import QuickDropout
 from fairseq_idpg.backbone.injection import Injection, filled_fields
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.base import Method

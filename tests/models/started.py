@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import torch
 
 from fairseq_idpg.methods.base import WordEmbeddings
-from fairseq_idpg.models.prepare import check_effects
+from fairseq_idpg.models.prepare import check_method_effects
 from fairseq_idpg.representations.kinds import GLOVE
 from tests.helpers import logits, pair_batch, tiny_model
 from tests.sources import give_sources
@@ -18,13 +16,6 @@ def usual(method):
     return {**options, **({"representation_width": 8} if "glove" in method else {})}
 
 
-OF_THE_TASK = {
-    **{"prompt_position": 0, "group_by_length": False, "no_shuffle": False},
-    **{"representation_cache": None, "representation_cache_dtype": "float32"},
-    **{"state_cache": None, "state_cache_dtype": "model"},
-}
-
-
 def made(method, **options):
     """A model as a run has it at its start.
 
@@ -33,7 +24,7 @@ def made(method, **options):
     """
     model = tiny_model(method=method, max_positions=160, **options)
     give_sources(model)
-    check_effects(SimpleNamespace(**OF_THE_TASK), model.args, model.method)
+    check_method_effects(model.args, model.method)
     if model.method is not None:
         encode = lambda text: [4 + int(word) for word in text.split()]  # noqa: E731
         model.method.set_initial_values(

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.registry import PRESETS
-from tests.folders import same_tensors, train, write_backbone, write_folder
 
 from .started import behaviour, made, usual
 from .test_saved_activations import LATE, kept_bytes
@@ -56,30 +54,3 @@ def test_a_layer_keeps_its_input(method):
 def test_below_the_first_slot_nothing_is_kept(method):
     kept = {kept_bytes(method, encoder_layers=n, prompt_layers=str(n - 2), checkpoint_activations=True) for n in (3, 6)}
     assert len(kept) == 1
-
-
-def test_layers_are_run_again_in_the_backward_pass_alone():
-    model, runs = made("prompt-tuning", checkpoint_activations=True), []
-    layer = model.encoder.sentence_encoder.layers[1]
-    layer.register_forward_pre_hook(lambda *_: runs.append(torch.is_grad_enabled()))
-    behaviour(model)
-    assert runs == 4 * [True]  # evaluation and training, forward and backward each
-    with torch.no_grad():
-        model.encoder.sentence_encoder(torch.tensor([[0, 5, 2]]))
-    assert runs[4:] == [False]
-
-
-def test_refused_where_no_layer_keeps_anything():
-    message = "--checkpoint-activations has no effect: --method head-only keeps nothing of the layers: leave it out"
-    with pytest.raises(InputError, match=message):
-        made("head-only", checkpoint_activations=True)
-
-
-def test_a_training_is_the_same_from_the_command_line(tmp_path):
-    backbone, data = write_backbone(tmp_path / "model.pt"), write_folder(tmp_path / "pairs")
-    usual = ["--backbone", backbone, "--max-epoch", 2]
-    stored = train(data, tmp_path / "stored", *usual)
-    again = train(data, tmp_path / "again", *usual, "--checkpoint-activations")
-    assert stored.log("train_loss") == again.log("train_loss") != []
-    one, other = (torch.load(tmp_path / name / "checkpoint_last.pt", weights_only=True) for name in ("stored", "again"))
-    assert same_tensors(one["model"], other["model"]) and other["cfg"]["model"]["checkpoint_activations"]

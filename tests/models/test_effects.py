@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.registry import PRESETS, find_preset
 from fairseq_idpg.models.config import METHOD_OPTIONS
 from fairseq_idpg.representations.kinds import GLOVE
-from tests.folders import train, validate, write_backbone, write_folder
-from tests.helpers import enlarge
+from tests.helpers import enlarge, logits, pair_batch
 
 from .started import behaviour, differ, made, usual
 
@@ -114,21 +112,7 @@ CONTEXTS = [  # what goes before: the settings with which some option has no eff
     {"ept_experts": 0},
     {"attempt_init": "own"},
 ]
-IN_EVERY_CONTEXT = {
-    "m-idpg-phm",
-    "p-tuning-v2",
-    "adapter",
-    "compacter",
-    "adapter-drop",
-    "bitfit",
-    "lpt-npg",
-    "id-spam",
-    "dept",
-    "ept",
-    "smop",
-    "attempt",
-    "adamix",
-}  # the others are presets of these
+IN_EVERY_CONTEXT = {"m-idpg-phm", "p-tuning-v2", "adapter", "id-spam", "ept"}
 
 
 def test_every_option_has_values_here():
@@ -142,15 +126,17 @@ def shapes(model):
     return trained, kept
 
 
-def has_effect(base, changed, option):
-    """Whether other tensors are trained or kept, or start elsewhere, or the same tensors give another pass."""
+def has_effect(base, before, changed, option):
+    """Whether other tensors are trained or kept, or start elsewhere, or the same tensors give another pass.
+
+    ``before``: what ``base`` does.
+    """
     if shapes(base) != shapes(changed):
         return True
     if "init" in option and differ(base.method.state_dict().values(), changed.method.state_dict().values()):
         return True
-    state = base.state_dict()
-    changed.load_state_dict({**changed.state_dict(), **state}, strict=False)
-    return differ(behaviour(base), behaviour(changed))
+    changed.load_state_dict({**changed.state_dict(), **base.state_dict()}, strict=False)
+    return differ(before, behaviour(changed))
 
 
 def same_thing(context, option, value):
@@ -165,39 +151,37 @@ def test_an_option_changes_something_or_is_refused(method):
     for context in CONTEXTS if method in IN_EVERY_CONTEXT else [{}]:
         if not (context.keys() - {"no_freeze_backbone"}) <= defaults.keys():
             continue
-        before = {**usual(method), **context}
+        given = {**usual(method), **context}
         try:
-            base = made(method, **before)
+            base = made(method, **given)
         except InputError:
             continue  # the context is impossible with this method
         if base.method is not None:
             enlarge(base.method)
+        before = behaviour(base)
         for option, value in ((option, value) for option, values in VALUES.items() for value in values):
             if option not in defaults or str(getattr(base.args, option)) == str(value):
                 continue
             try:
-                changed = made(method, **{**before, option: value})
+                changed = made(method, **{**given, option: value})
             except InputError:
                 continue
             tried += 1
-            if not has_effect(base, changed, option) and not same_thing(context, option, value):
+            if not has_effect(base, before, changed, option) and not same_thing(context, option, value):
                 idle.append((context, option, value))
     assert not idle
     assert (tried > 0) == bool(defaults)
 
 
-def test_command_line(tmp_path):
-    """A run is refused; what an older run recorded is not."""
-    data, backbone = write_folder(tmp_path / "data"), write_backbone(tmp_path / "model.pt")
-    run = ["--backbone", backbone, "--max-update", 1]
-    adapter = [*run, "--method", "adapter"]
-    line = train(data, tmp_path / "a", *adapter, "--prompt-position", 1, succeed=False, without="--phm-n").last_line
-    assert "--prompt-position 1 has no effect" in line
-    line = train(data, tmp_path / "b", *run, *"--prompt-layers first --generator-sharing S".split(), succeed=False)
-    assert "--generator-sharing S has no effect" in line.last_line
-    trained = train(data, tmp_path / "c", *run, "--prompt-layers", "first")
-    checkpoint = tmp_path / "c" / "checkpoint_last.pt"
-    state = torch.load(checkpoint, weights_only=True)
-    state["cfg"]["model"]["generator_sharing"] = "S"
-    torch.save(state, checkpoint)
-    assert validate(data, checkpoint).log("valid_loss") == pytest.approx(trained.log("valid_loss")[-1:], abs=1e-3)
+def test_word_vectors_as_wide_as_the_rows_can_be_added():
+    both = {"representation": GLOVE, "representation_width": 32}
+    assert differ(*(behaviour(made("s-idpg-dnn", generator_residual=r, **both)) for r in (True, False)))
+
+
+def test_a_generator_that_reads_previous_layers_alone_needs_no_second_pass():
+    model = made("m-idpg-phm", phm_n=4, prompt_insertion="key-value", prompt_layers="1,2").train()
+    passes = []
+    model.encoder.register_forward_hook(lambda *_: passes.append(1))
+    logits(model, pair_batch()).sum().backward()
+    assert model.method.representation is None and len(passes) == 1
+    assert all(p.grad is not None for p in model.method.parameters())

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from fairseq_idpg.methods.registry import PRESETS
-from fairseq_idpg.models.roberta_idpg import first_trained
 from tests.helpers import PAD, enlarge, pair_batch, tiny_model
 
 LAYERS = 4
@@ -127,45 +126,3 @@ def test_every_preset_answers(name):
         _, extra = model(tokens, features_only=True, return_all_hiddens=True)
         plain = model.encoder.sentence_encoder.states_before(model.first_layer, tokens)
         assert torch.equal(extra["inner_states"][model.first_layer], plain)
-
-
-def test_trained_weights_are_found_in_their_layers():
-    stack = tiny_model(method="head-only", encoder_layers=12).encoder.sentence_encoder
-    assert first_trained(stack, 12) == 12
-    for name, first in (
-        ("layers.10.fc1.weight", 10),
-        ("layers.2.final_layer_norm.bias", 2),
-        ("embed_tokens.weight", 0),
-    ):
-        stack.get_parameter(name).requires_grad_(True)
-        assert first_trained(stack, 12) == first
-
-
-def kept_bytes(model, tokens, **more):
-    """What a pass keeps for the backward pass, each storage once, parameters aside."""
-    parameters = {p.untyped_storage().data_ptr() for p in model.parameters()}
-    kept = {}
-
-    def keep(tensor):
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in parameters:
-            kept[storage.data_ptr()] = storage
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        model.train()(tokens, classification_head_name="sentence_classification_head", **more)
-    return sum(storage.nbytes() for storage in kept.values())
-
-
-@pytest.mark.parametrize("options", [options for options, _ in BEGINNINGS])
-def test_no_more_is_kept_than_by_a_whole_pass(options):
-    model, tokens = made(**options), pair_batch()
-    assert kept_bytes(model, tokens, states=cached(model, tokens)) <= kept_bytes(model, tokens)
-
-
-def test_rows_among_the_words_of_a_pass_that_begins_higher_up():
-    model, tokens = made(method="prompt-tuning"), pair_batch()
-    model.first_layer = 2
-    offset = torch.ones(len(tokens), dtype=torch.long)
-    with pytest.raises(ValueError, match="begins before layer 2"):
-        model(tokens, prompted_tokens=tokens, prompt_offset=offset, states=cached(model, tokens))

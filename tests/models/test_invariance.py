@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.helpers import PAD, enlarge, logits, pair_batch, single_batch, tiny_model
+from tests.helpers import PAD, enlarge, logits, pair_batch, prompted, single_batch, tiny_model
 
 METHODS = ["head-only", "prompt-tuning", "p-tuning-v2", "s-idpg-phm", "m-idpg-phm", "m-idpg-dnn"]
 METHODS += ["lpt-naive", "lpt-npg", "lpt-mppg", "lpt-appg", "id-spam", "prefix-tuning", "mam"]
@@ -42,8 +42,6 @@ def test_device(model):
     with torch.no_grad():
         here = logits(model, tokens)
         model.cuda()
-        from tests.helpers import prompted
-
         extra = vars(prompted(tokens, 0, model.prompt_length)) if model.prompt_length else {}
         there, _ = model(
             tokens.cuda(),
@@ -85,11 +83,3 @@ def test_positions_differ_and_the_prompt_matters():
     for i, one in enumerate(outputs):
         for other in outputs[i + 1 :]:
             assert (one - other).abs().max() > 1e-3
-
-
-def test_batches_without_positions_are_refused():
-    from fairseq_idpg.errors import InputError
-
-    model = tiny_model(method="prompt-tuning")
-    with pytest.raises(InputError, match="--task sentence_prediction_idpg"):
-        model(pair_batch())

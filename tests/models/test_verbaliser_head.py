@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -9,29 +10,22 @@ import torch
 import torch.nn.functional as F
 from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
 
-from fairseq_idpg.backbone.loading import Backbone
-from fairseq_idpg.criterions.all_words import AllWords
+from fairseq_idpg.backbone.weights import LM_HEAD, STACK, Backbone
+from fairseq_idpg.criterions.sentence_prediction_idpg import AllWords
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.models.prepare import check_head_options
-from fairseq_idpg.models.verbaliser_head import OTHER_WORDS
-from fairseq_idpg.saving.tensors import LM_HEAD, STACK
+from fairseq_idpg.models.heads import OTHER_WORDS
+from fairseq_idpg.saving.backbone_file import weights_digest
 from tests.helpers import enlarge, pair_batch, prompted, stock_twin, tiny_model
 
 NAME = "sentence_classification_head"
 WORDS = [17, 9]
 MASK_INDEX = torch.tensor([3, 1, 5])
 METHODS = {
-    "prompt-tuning": {},
     "m-idpg-phm": {"phm_n": 4},
-    "p-tuning-v2": {},
     "p-tuning-v2-kv": {},
-    "lpt-naive": {},
     "lpt-npg": {},
-    "id-spam": {},
-    "smop": {},
     "dept": {"words_length": 8},
     "lora": {},
-    "adapter": {},
     "prompt-tuning+adapter": {},
 }
 
@@ -116,16 +110,6 @@ def test_the_loss_over_the_vocabulary():
     assert log["ncorrect"] == (every_word[:, WORDS].argmax(1) == targets).sum()
 
 
-def test_half_precision():
-    model = made("m-idpg-phm", phm_n=4)
-    exact, extra = predicted(model, **inputs(model))
-    model.half()
-    logits, half = predicted(model, **inputs(model))
-    assert logits.dtype == torch.float16 and half[OTHER_WORDS].dtype == torch.float32
-    assert torch.allclose(logits.float(), exact, atol=2e-2)
-    assert torch.allclose(half[OTHER_WORDS], extra[OTHER_WORDS], atol=2e-2)
-
-
 def test_nothing_of_it_is_saved():
     model = made()
     assert set(model.state_dict()) == {"method.table", "backbone_fingerprint", "_extra_state"}
@@ -138,30 +122,24 @@ def test_nothing_of_it_is_saved():
 def backbone(change=lambda weights: None):
     weights = {f"encoder.{name}": value.clone() for name, value in made().encoder.state_dict().items()}
     change(weights)
-    return Backbone("FILE", {}, weights)
+    return Backbone("FILE", {}, weights, partial(weights_digest, weights))
+
+
+def of_its_own(weights):
+    weights[f"{LM_HEAD}weight"] = weights[f"{LM_HEAD}weight"] + 1
 
 
 def test_the_backbone_must_have_an_lm_head():
-    model = made()
-    model.load_backbone(backbone())
-    names = [name for name in backbone().weights if name.startswith(LM_HEAD)]
-    assert len(names) == 6
-    for name in (f"{LM_HEAD}bias", f"{LM_HEAD}dense.weight"):
-        with pytest.raises(InputError, match=rf"the backbone FILE has no LM head \({name}\)"):
-            model.load_backbone(backbone(lambda weights, name=name: weights.pop(name)))
-        tiny_model(method="prompt-tuning").load_backbone(backbone(lambda weights, name=name: weights.pop(name)))
-    model.load_backbone(backbone(lambda weights: weights.pop(f"{LM_HEAD}weight")))  # those of the encoder
-
-    def of_its_own(weights):
-        weights[f"{LM_HEAD}weight"] = weights[f"{LM_HEAD}weight"] + 1
-
-    with pytest.raises(InputError, match="word embeddings of its own"):
-        model.load_backbone(backbone(of_its_own))
-    other = tiny_model(method="prompt-tuning")
-    other.load_backbone(backbone(of_its_own))
-    assert torch.equal(
-        other.encoder.sentence_encoder.embed_tokens.weight, backbone().weights[STACK + "embed_tokens.weight"]
-    )
+    """Over the encoder's own word embeddings, which may stand there a second time or not."""
+    made().load_backbone(backbone())
+    made().load_backbone(backbone(lambda weights: weights.pop(f"{LM_HEAD}weight")))
+    for change in (lambda weights: weights.pop(f"{LM_HEAD}bias"), of_its_own):
+        with pytest.raises(InputError, match="^--predict-with mlm: .* FILE "):
+            made().load_backbone(backbone(change))
+        other = tiny_model(method="prompt-tuning")
+        other.load_backbone(backbone(change))
+        words = backbone().weights[STACK + "embed_tokens.weight"]
+        assert torch.equal(other.encoder.sentence_encoder.embed_tokens.weight, words)
 
 
 def test_the_fingerprint_is_of_the_lm_head_too():
@@ -175,23 +153,3 @@ def test_the_fingerprint_is_of_the_lm_head_too():
             model.load_backbone(backbone(change))
             digests.append(model.backbone_digest)
     assert digests[0] != digests[1] and digests[2] == digests[3] and digests[2] not in digests[:2]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"head_init_from": "run.pt"}, "--head-init-from run.pt has no effect with --predict-with mlm: leave it out"),
-        ({"pooler_dropout": 0.1}, "--pooler-dropout 0.1 has no effect with --predict-with mlm"),
-        ({"pooler_activation_fn": "relu"}, "--pooler-activation-fn relu has no effect with --predict-with mlm"),
-        (
-            {"predict_with": "head", "verbaliser_loss": "verbalisers"},
-            "--verbaliser-loss verbalisers has no effect with --predict-with head: leave it out or give mlm",
-        ),
-    ],
-)
-def test_options_of_the_other_head(options, message):
-    usual = {"pooler_dropout": 0.0, "pooler_activation_fn": "tanh", "head_init_from": None}
-    check_head_options(SimpleNamespace(**usual, predict_with="mlm", verbaliser_loss="verbalisers"))
-    check_head_options(SimpleNamespace(**{**usual, "pooler_dropout": 0.1}, predict_with="head"))
-    with pytest.raises(InputError, match=message):
-        check_head_options(SimpleNamespace(**{**usual, "predict_with": "mlm", **options}))

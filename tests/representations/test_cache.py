@@ -1,4 +1,4 @@
-"""The file format of the representation cache: filling, resuming, sharing, refusing."""
+"""The files of cached rows: filling, resuming, sharing; damaged or foreign ones are refused or made again."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.representations import cache as cache_module
-from fairseq_idpg.representations.cache import RepresentationCache
+from fairseq_idpg.representations.cache import CacheKey, RepresentationCache, digest_of_parts
 from fairseq_idpg.representations.fill import exact_products, length_sorted_batches
-from fairseq_idpg.representations.key import CacheKey, digest_of_parts
+from preprocess.checksums import sha256
+from tests.helpers import ends_soon, put_no_file
 
 ROWS, WIDTH = 23, 6
 TRUE = torch.randn(ROWS, WIDTH, generator=torch.Generator().manual_seed(0))
@@ -50,21 +51,28 @@ def counting(calls, fail_after=None):
     return encoded
 
 
+def filled(folder):
+    """(the rows, what they were made from)."""
+    RepresentationCache(str(folder), key()).fill(encode, batches())
+    return folder / f"{key().name}.npy", folder / f"{key().name}.json"
+
+
+def reopened(folder):
+    return RepresentationCache(str(folder), key()).rows(EVERYTHING)
+
+
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 0), ("float16", 2e-3)])
 def test_rows_come_back(tmp_path, dtype, tolerance):
-    cache = RepresentationCache(str(tmp_path / "new" / "folder"), key(dtype=dtype))
+    folder = str(tmp_path / "new" / "folder")
+    cache = RepresentationCache(folder, key(dtype=dtype))
     assert cache.rows(EVERYTHING) is None and not cache.complete
     cache.fill(encode, batches())
-    rows = RepresentationCache(str(tmp_path / "new" / "folder"), key(dtype=dtype)).rows(np.array([7, 0, 7]))
+    rows = RepresentationCache(folder, key(dtype=dtype)).rows(np.array([7, 0, 7]))
     assert rows.dtype == np.float32
     np.testing.assert_allclose(rows, TRUE[[7, 0, 7]].numpy(), atol=tolerance)
-
-
-def test_a_complete_cache_is_not_computed_again(tmp_path):
-    RepresentationCache(str(tmp_path), key()).fill(encode, batches())
     calls = []
-    RepresentationCache(str(tmp_path), key()).fill(counting(calls), batches())
-    assert calls == []
+    RepresentationCache(folder, key(dtype=dtype)).fill(counting(calls), batches())
+    assert calls == []  # a complete cache is not computed again
 
 
 def test_a_kill_loses_one_batch_at_most(tmp_path):
@@ -89,23 +97,68 @@ def test_a_kill_at_the_end_leaves_no_other_files(tmp_path, monkeypatch, call):
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(cache_module, "write_text", last_written)
-        RepresentationCache(str(tmp_path / "a"), key()).fill(encode, batches())
-    RepresentationCache(str(tmp_path / "a"), key()).fill(encode, batches())
-    RepresentationCache(str(tmp_path / "b"), key()).fill(encode, batches())
+        filled(tmp_path / "a")
+    filled(tmp_path / "a")
+    filled(tmp_path / "b")
     left = [{path.name: path.read_bytes() for path in (tmp_path / run).iterdir()} for run in "ab"]
     assert left[0] == left[1]
 
 
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[-2] ^= 1
+    path.write_bytes(content)
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-3])
+
+
+def remove(path):
+    path.unlink()
+
+
+def put_a_pipe(path):
+    put_no_file(path, "pipe")
+
+
 @pytest.mark.parametrize("ending", ["partial.npy", "done.npy"])
-@pytest.mark.parametrize("damage", ["cut", "gone"])
+@pytest.mark.parametrize("damage", [flip, cut, remove, put_a_pipe])
 def test_a_damaged_part_is_made_again(tmp_path, ending, damage):
     cache = RepresentationCache(str(tmp_path), key())
     with pytest.raises(KeyboardInterrupt):
         cache.fill(counting([], fail_after=2), batches())
-    path = tmp_path / f"{key().name}.{ending}"
-    path.write_bytes(path.read_bytes()[:-3]) if damage == "cut" else path.unlink()
-    cache.fill(encode, batches())
-    np.testing.assert_array_equal(cache.rows(EVERYTHING), TRUE.numpy())
+    damage(tmp_path / f"{key().name}.{ending}")
+    with ends_soon():
+        filled(tmp_path)
+    np.testing.assert_array_equal(reopened(tmp_path), TRUE.numpy())
+
+
+@pytest.mark.parametrize("which", ["npy", "json"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        flip,
+        cut,
+        put_a_pipe,
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_text("[1, 2]"),
+        lambda path: path.write_text("[" * 100_000),
+    ],
+    ids=["flip", "cut", "pipe", "empty", "list", "deep"],
+)
+def test_what_is_no_whole_cache_is_refused(tmp_path, damage, which):
+    path, about = filled(tmp_path)
+    damage(path if which == "npy" else about)
+    with ends_soon(), pytest.raises(InputError, match=f"^--representation-cache: {path}"):
+        reopened(tmp_path)
+
+
+def test_a_renamed_file_is_refused(tmp_path):
+    path, about = filled(tmp_path)
+    about.write_text(json.dumps({**json.loads(about.read_text()), "backbone": "another"}))
+    with pytest.raises(InputError, match=f"^--representation-cache: {path}"):
+        reopened(tmp_path)
 
 
 def _fill_slowly(folder, calls):
@@ -128,7 +181,7 @@ def test_several_processes_fill_it_once(tmp_path):
             process.join()
         assert [process.exitcode for process in processes] == [0, 0, 0]
         assert sorted(calls) == EVERYTHING.tolist()
-    np.testing.assert_array_equal(RepresentationCache(str(tmp_path), key()).rows(EVERYTHING), TRUE.numpy())
+    np.testing.assert_array_equal(reopened(tmp_path), TRUE.numpy())
 
 
 @pytest.mark.parametrize(
@@ -137,10 +190,17 @@ def test_several_processes_fill_it_once(tmp_path):
         *({"backbone": "c"}, {"tokens": "u"}, {"kind": "token-mean"}, {"rows": 24}, {"width": 7}, {"dtype": "float16"}),
         {"precision": "bfloat16"},
     ],
+    ids=str,
 )
 def test_anything_else_has_another_name(tmp_path, change):
-    RepresentationCache(str(tmp_path), key()).fill(encode, batches())
+    filled(tmp_path)
     assert not RepresentationCache(str(tmp_path), key(**change)).complete
+
+
+def test_names_stay():
+    """Rows that an earlier version has written are found."""
+    earlier = CacheKey("b" * 64, "t" * 64, "backbone", rows=24, width=32, dtype="float32", precision="float32")
+    assert earlier.name == "8b016479ba5d803511f4eb93d307d764"
 
 
 def test_rows_follow_the_precision_of_the_moment(tmp_path):
@@ -158,36 +218,44 @@ def test_rows_follow_the_precision_of_the_moment(tmp_path):
     np.testing.assert_array_equal(cache.rows(EVERYTHING), TRUE.numpy())
 
 
-def test_a_truncated_or_renamed_file_is_refused(tmp_path):
-    cache = RepresentationCache(str(tmp_path), key())
-    cache.fill(encode, batches())
-    path, about = tmp_path / f"{key().name}.npy", tmp_path / f"{key().name}.json"
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-10])
-    with pytest.raises(InputError, match=f"{path.name} is damaged .*: remove it"):
-        RepresentationCache(str(tmp_path), key()).rows(EVERYTHING)
-    path.write_bytes(whole)
-    about.write_text(json.dumps({**json.loads(about.read_text()), "backbone": "another"}))
-    with pytest.raises(InputError, match="was made from something else"):
-        RepresentationCache(str(tmp_path), key()).rows(EVERYTHING)
-
-
 def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="--representation-cache .*file.* cannot be written"):
-        RepresentationCache(str(tmp_path / "file"), key()).fill(encode, batches())
+    with pytest.raises(InputError, match=f"^--representation-cache {tmp_path / 'file'}"):
+        filled(tmp_path / "file")
 
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(cache_module, "write_zeros", full)
     with pytest.raises(InputError, match="No space left on device"):
-        RepresentationCache(str(tmp_path / "full"), key()).fill(encode, batches())
+        filled(tmp_path / "full")
 
 
-def test_batches_that_leave_an_example_out(tmp_path):
-    with pytest.raises(ValueError, match="do not cover"):
-        RepresentationCache(str(tmp_path), key()).fill(encode, iter([EVERYTHING[1:]]))
+@pytest.mark.parametrize(
+    ("dtype", "value", "remedy"), [("float32", np.nan, False), ("float32", np.inf, False), ("float16", 1e6, True)]
+)
+def test_rows_that_are_not_finite_are_refused(tmp_path, dtype, value, remedy):
+    def encode_badly(index):
+        rows = TRUE[index].clone()
+        rows[index == 7] = value
+        return rows
+
+    cache = RepresentationCache(str(tmp_path), key(dtype=dtype))
+    with pytest.raises(InputError, match="^--representation-cache: .* example 8 ") as error:
+        cache.fill(encode_badly, batches())
+    assert ("--representation-cache-dtype float32" in str(error.value)) == remedy
+    assert not cache.complete
+
+
+def test_the_checksum_is_compared_once(tmp_path, monkeypatch):
+    filled(tmp_path)
+    calls = []
+    monkeypatch.setattr(cache_module, "sha256", lambda path: calls.append(path) or sha256(path))
+    cache = RepresentationCache(str(tmp_path), key())
+    cache.open()
+    cache.rows(EVERYTHING)
+    pickle.loads(pickle.dumps(cache)).rows(EVERYTHING)
+    assert len(calls) == 1
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=40), st.integers(1, 200))
@@ -210,6 +278,5 @@ def test_products_are_exact_while_rows_are_computed():
 
 
 def test_digest_tells_parts_apart():
-    assert (
-        digest_of_parts(iter([b"ab", b"c"])) != digest_of_parts(iter([b"a", b"bc"])) != digest_of_parts(iter([b"abc"]))
-    )
+    parts = [b"ab", b"c"], [b"a", b"bc"], [b"abc"]
+    assert len({digest_of_parts(iter(part)) for part in parts}) == 3

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fairseq_idpg.representations.kinds import evaluating, sentence_representation
+from fairseq_idpg.representations.kinds import sentence_representation
 from tests.helpers import PAD, logits, pair_batch, single_batch, tiny_model
 
 
@@ -24,23 +24,6 @@ def test_dropout_only_on_request():
     noisy = sentence_representation(model.encoder, pair_batch(), dropout=True)
     assert not torch.allclose(noisy, evaluated)
     assert model.encoder.training and all(m.training for m in model.encoder.modules())
-
-
-def test_each_part_has_its_own_mode_again():
-    encoder = tiny_model(method="head-only").train().encoder
-    encoder.sentence_encoder.layers[1].eval()
-    before = [part.training for part in encoder.modules()]
-    with evaluating(encoder):
-        assert not any(part.training for part in encoder.modules())
-    assert [part.training for part in encoder.modules()] == before and len({*before}) == 2
-
-
-def test_mode_is_put_back_after_an_error():
-    model = tiny_model(method="head-only").train()
-    with pytest.raises(KeyError), evaluating(model.encoder):
-        assert not model.encoder.training
-        raise KeyError
-    assert model.encoder.training
 
 
 def text_of(row):

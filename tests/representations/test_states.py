@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from types import SimpleNamespace
 
@@ -13,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.representations import states as states_module
-from fairseq_idpg.representations.key import CacheKey
-from fairseq_idpg.representations.states import StateCache, check_room, find_state_caches
+from fairseq_idpg.representations.cache import CacheKey
+from fairseq_idpg.representations.states import StateCache, find_state_caches, tell_sizes
 from tests.helpers import tiny_model
 
 WIDTH = 6
@@ -65,25 +63,6 @@ def test_every_example_has_rows_of_its_own(lengths, data):
     np.testing.assert_array_equal(made._numbers(index), np.concatenate(expected))
 
 
-def test_a_kill_loses_one_batch_at_most(tmp_path):
-    calls = []
-
-    def killed(index):
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        calls.append(index.tolist())
-        return encode(index)
-
-    with pytest.raises(KeyboardInterrupt):
-        cache(tmp_path).fill(killed, batches())
-    rest = []
-    again = cache(tmp_path)
-    assert again.missing == 0  # its room is taken
-    again.fill(lambda index: rest.extend(index.tolist()) or encode(index), batches(4))
-    assert sorted(sum(calls, rest)) == list(range(len(LENGTHS)))
-    assert torch.equal(again.batch(np.array([2]), 7)[:, 0], OF_EACH[2])
-
-
 @pytest.mark.parametrize("ending", ["partial.npy", "done.npy"])
 @pytest.mark.parametrize("at", [-1, -40, 140])
 def test_damage_to_what_is_not_complete_is_mended(tmp_path, ending, at):
@@ -96,29 +75,6 @@ def test_damage_to_what_is_not_complete_is_mended(tmp_path, ending, at):
     made = cache(tmp_path)
     made.fill(encode, batches())
     assert torch.equal(torch.cat([made.batch(np.array([i]), n)[:, 0] for i, n in enumerate(LENGTHS)]), TRUE)
-
-
-@pytest.mark.parametrize("damage", ["flip", "cut", "longer", "gone"])
-def test_damage_is_found(tmp_path, damage):
-    cache(tmp_path).fill(encode, batches())
-    path = next(tmp_path.glob("*.npy"))
-    content = bytearray(path.read_bytes())
-    if damage == "flip":
-        content[-5] ^= 4
-    path.write_bytes({"cut": content[:-4], "longer": content + b"1234"}.get(damage, content))
-    if damage == "gone":
-        next(tmp_path.glob("*.json")).unlink()
-    with pytest.raises(InputError, match="^--state-cache: .* is damaged .*: remove it, it is made again$"):
-        cache(tmp_path).batch(np.array([0]), 3)
-
-
-@pytest.mark.parametrize(
-    "change", [{"backbone": "c"}, {"tokens": "u"}, {"kind": "states before layer 3"}, {"width": 7}, {"rows": 25}]
-)
-def test_anything_else_has_another_name(tmp_path, change):
-    cache(tmp_path).fill(encode, batches())
-    assert cache(tmp_path).complete and not cache(tmp_path, **change).complete
-    assert not cache(tmp_path, rounded=True).complete and not cache(tmp_path, "bfloat16").complete
 
 
 def test_states_that_do_not_fit_their_type(tmp_path):
@@ -134,40 +90,15 @@ def test_states_that_do_not_fit_their_type(tmp_path):
 # --- room ----------------------------------------------------------------------------------------
 
 
-def disk(monkeypatch, free):
-    monkeypatch.setattr(states_module.shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
-
-
-def test_another_process_completes_the_file_that_is_looked_at(tmp_path, monkeypatch):
-    made, size = cache(tmp_path), os.path.getsize
-    assert made.missing == made.size
-
-    def completed(path):
-        cache(tmp_path).fill(encode, batches())
-        return size(path)
-
-    monkeypatch.setattr(os.path, "getsize", completed)
-    assert made.missing == 0
-
-
-def test_the_room_is_said_before_it_is_taken(tmp_path, caplog, monkeypatch):
+def test_the_room_is_said_before_it_is_taken(tmp_path, caplog):
     caplog.set_level("INFO")
-    made = [cache(tmp_path / "new" / "folder"), cache(tmp_path / "new" / "folder", rounded=True)]
-    assert (made[0].size, made[1].size) == (24 * WIDTH * 4, 24 * WIDTH * 2)
-    disk(monkeypatch, 24 * WIDTH * 6)
-    check_room(made)
-    assert "states that enter layer 2, split train: 6 examples, 24 tokens x 6 x 4 bytes = 0.000 GB" in caplog.text
-    disk(monkeypatch, 24 * WIDTH * 6 - 1)
-    with pytest.raises(InputError, match="^--state-cache .*folder needs 0.000 GB, and its disk has .*: name a folder"):
-        check_room(made)
-    assert not (tmp_path / "new").exists()
+    made = [cache(tmp_path), cache(tmp_path, rounded=True)]
+    assert [each.size for each in made] == [24 * WIDTH * 4, 24 * WIDTH * 2]
+    tell_sizes(made)
+    assert "split train: 6 examples, 24 tokens x 6 x 4 bytes" in caplog.text and len(caplog.records) == 2
     made[0].fill(encode, batches())
-    check_room(made)  # the second alone
-    assert made[0].missing == 0
-    caplog.clear()
-    disk(monkeypatch, 0)
-    check_room(made[:1])
-    assert not caplog.text
+    tell_sizes(made)
+    assert len(caplog.records) == 3
 
 
 # --- who may keep them ---------------------------------------------------------------------------
@@ -175,48 +106,27 @@ def test_the_room_is_said_before_it_is_taken(tmp_path, caplog, monkeypatch):
 NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
 
 
-def options(folder, **more):
-    return SimpleNamespace(state_cache=str(folder), state_cache_dtype="model", **{"shorten_method": "none", **more})
+def find(folder, method, training=True, shorten_method="none"):
+    cfg = SimpleNamespace(state_cache=str(folder), state_cache_dtype="model", shorten_method=shorten_method)
+    return find_state_caches(cfg, tiny_model(**{**NO_DROPOUT, **method}), training)
 
 
-def test_without_the_option_there_is_none(tmp_path):
-    cfg = SimpleNamespace(state_cache=None)
-    assert find_state_caches(cfg, tiny_model(method="prompt-tuning"), training=True) is None
+LATE = {"method": "lpt-naive"}
+CHANGING = [  # (model, task, the option that is named)
+    ({"method": "prompt-tuning"}, {}, "--method prompt-tuning"),
+    ({"method": "bitfit"}, {}, "--method bitfit"),
+    ({**LATE, "no_freeze_backbone": True}, {}, "--no-freeze-backbone"),
+    ({**LATE, "dropout": 0.1, "attention_dropout": 0.2}, {}, "--dropout 0.1 --attention-dropout 0.2"),
+    ({**LATE, "activation_dropout": 0.1}, {}, "--activation-dropout 0.1"),
+    (LATE, {"shorten_method": "random_crop"}, "--shorten-method random_crop"),
+]
 
 
-@pytest.mark.parametrize(
-    ("method", "message"),
-    [
-        ({"method": "prompt-tuning"}, "--method prompt-tuning, which enters or trains what lies below layer 1"),
-        ({"method": "m-idpg-phm", "phm_n": 4}, "--method m-idpg-phm, which enters"),
-        ({"method": "bitfit"}, "--method bitfit, which enters or trains"),
-        ({"method": "lpt-naive", "no_freeze_backbone": True}, "--no-freeze-backbone"),
-        ({"method": "fine-tuning"}, "--no-freeze-backbone"),
-        (
-            {"method": "lpt-naive", "dropout": 0.1, "attention_dropout": 0.2},
-            "--dropout 0.1 --attention-dropout 0.2: in training .* give --dropout 0 --attention-dropout 0, or leave",
-        ),
-        ({"method": "adapter-drop", "adapter_drop": "2", "activation_dropout": 0.1}, "--activation-dropout 0.1: in"),
-    ],
-)
-def test_states_that_change_are_not_kept(tmp_path, method, message):
-    with pytest.raises(InputError, match=f"^--state-cache with {message}"):
-        find_state_caches(options(tmp_path), tiny_model(**{**NO_DROPOUT, **method}), training=True)
-
-
-def test_texts_that_change_are_not_kept(tmp_path):
-    model = tiny_model(method="lpt-naive", **NO_DROPOUT)
-    with pytest.raises(InputError, match="--shorten-method random_crop: no layer's input stays the same"):
-        find_state_caches(options(tmp_path, shorten_method="random_crop"), model, training=True)
-
-
-def test_a_backbone_that_is_missing_names_nothing(tmp_path):
-    model = tiny_model(method="lpt-naive", **NO_DROPOUT)
-    model.backbone_loaded = False
-    with pytest.raises(InputError, match="its files are named by --backbone None, which is missing"):
-        find_state_caches(options(tmp_path), model, training=True)
+@pytest.mark.parametrize(("method", "task", "named"), CHANGING)
+def test_states_that_change_are_not_kept(tmp_path, method, task, named):
+    with pytest.raises(InputError, match=f"^--state-cache with {named}"):
+        find(tmp_path, method, **task)
 
 
 def test_nothing_is_drawn_where_nothing_is_trained(tmp_path):
-    model = tiny_model(method="lpt-naive", dropout=0.1)
-    assert find_state_caches(options(tmp_path), model, training=False) is not None
+    assert find(tmp_path, {**LATE, "dropout": 0.1}, training=False) is not None

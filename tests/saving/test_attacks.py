@@ -12,14 +12,14 @@ from fairseq.models.roberta.model import RobertaClassificationHead
 
 from checkpoints.convert_released import convert
 from fairseq_idpg import load
-from fairseq_idpg.backbone.loading import read_backbone
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.inference.trained import load_dictionary, load_trained
 from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.prompts.saved import load_saved
 from fairseq_idpg.methods.prompts.task_prompts import TaskPrompts
-from fairseq_idpg.models.head import load_head
+from fairseq_idpg.models.heads import load_head
 from fairseq_idpg.predict import main as predict
+from fairseq_idpg.saving.backbone_file import read_backbone
 from fairseq_idpg.saving.reading import load_state
 from fairseq_idpg.saving.record import Record
 from tests.folders import train, validate

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from fairseq_idpg.backbone import loading
-from fairseq_idpg.backbone.loading import read_backbone
+from fairseq_idpg.backbone.weights import LM_HEAD, STACK
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.saving import fingerprints, reading, torch_files
+from fairseq_idpg.saving import backbone_file, fingerprints, reading, torch_files
+from fairseq_idpg.saving.backbone_file import read_backbone
 from fairseq_idpg.saving.fingerprints import load_note, notes_folder, stat_file
-from fairseq_idpg.saving.tensors import LM_HEAD, STACK
 from tests.folders import write_backbone
 from tests.helpers import ends_soon, put_no_file
 
@@ -45,7 +44,11 @@ def work(monkeypatch):
 
         return count
 
-    for module, name in ((loading, "tensors_digest"), (reading, "is_finite"), (torch_files.zipfile.ZipFile, "testzip")):
+    for module, name in (
+        (backbone_file, "tensors_digest"),
+        (reading, "is_finite"),
+        (torch_files.zipfile.ZipFile, "testzip"),
+    ):
         monkeypatch.setattr(module, name, counted(name, getattr(module, name)))
     return done
 
@@ -109,15 +112,15 @@ def test_a_damaged_file_is_refused_although_it_was_known(notes, backbone):
 
 
 def test_a_file_that_is_replaced_while_it_is_read_is_looked_through(notes, backbone, monkeypatch):
-    first = fingerprint(backbone)
-    theirs, replaced = loading.read_checkpoint, []
+    first = read_backbone(str(backbone)).fingerprint()
+    theirs, replaced = backbone_file.read_checkpoint, []
 
     def read(path, option, **how):
         if not replaced:
             replaced.append(by_rename(backbone))
         return theirs(path, option, **how)
 
-    monkeypatch.setattr(loading, "read_checkpoint", read)
+    monkeypatch.setattr(backbone_file, "read_checkpoint", read)
     second = fingerprint(backbone)
     assert second != first
     monkeypatch.undo()

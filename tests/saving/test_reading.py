@@ -15,8 +15,8 @@ import torch
 from fairseq.utils import move_to_cpu
 
 from checkpoints.hf_weights import read_weights
-from fairseq_idpg.backbone.loading import read_backbone
 from fairseq_idpg.errors import InputError
+from fairseq_idpg.saving.backbone_file import read_backbone
 from fairseq_idpg.saving.checksum import changed_progress, checksum, with_progress_checksums
 from fairseq_idpg.saving.reading import load_state, read_file
 from tests.folders import same_tensors, train

@@ -12,7 +12,7 @@ from fairseq import utils
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from torch import Tensor, nn
 
-from ...backbone.dropout import QuickDropout
+from ...backbone.cpu import QuickDropout
 from ...backbone.encoder import activation
 from ...backbone.injection import UNCHANGED, Changes, Injection
 from ..base import Geometry, Method

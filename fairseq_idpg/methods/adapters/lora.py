@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from fairseq.dataclass import FairseqDataclass
 from torch import Tensor, nn
 
-from ...backbone.dropout import QuickDropout
+from ...backbone.cpu import QuickDropout
 from ...backbone.injection import NO_ADDITIONS, NOTHING, Injection
 from ...errors import InputError
 from ..base import Geometry, Method

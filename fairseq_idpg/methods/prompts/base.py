@@ -14,7 +14,7 @@ from typing import Any
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from torch import Tensor, nn
 
-from ...backbone.dropout import QuickDropout
+from ...backbone.cpu import QuickDropout
 from ...backbone.injection import Injection, Prefix, States
 from ...errors import InputError
 from ..base import Geometry, Method, WordEmbeddings

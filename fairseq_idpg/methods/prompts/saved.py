@@ -11,9 +11,10 @@ from torch import Tensor
 
 from preprocess.flags import flag_name
 
-from ...backbone.loading import names_of_today, read_checkpoint, weights_digest
+from ...backbone.weights import LM_HEAD, STACK
 from ...errors import InputError
-from ...saving.tensors import FINGERPRINT, LM_HEAD, STACK, as_digest
+from ...saving.backbone_file import names_of_today, read_checkpoint, weights_digest
+from ...saving.tensors import FINGERPRINT, as_digest
 from ..base import WordEmbeddings
 from ..options import options_of
 

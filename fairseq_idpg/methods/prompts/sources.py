@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...backbone.loading import read_checkpoint
 from ...errors import InputError
+from ...saving.backbone_file import read_checkpoint
 from ...saving.tensors import FINGERPRINT
 from ..base import WordEmbeddings
 from ..options import Filled, option

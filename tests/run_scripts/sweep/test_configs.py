@@ -10,7 +10,7 @@ import pytest
 from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.registry import PRESETS, find_preset
 from fairseq_idpg.models.config import fill_method_options
-from fairseq_idpg.models.prepare import check_effects
+from fairseq_idpg.models.prepare import check_method_effects
 from preprocess.tasks import TASKS
 from run_scripts.report.paper import paper
 from run_scripts.run.preflight import parse
@@ -132,7 +132,7 @@ def test_the_page_names_rows_by_presets():
 @pytest.mark.parametrize("row", sorted(set(OF_PAPERS)))
 def test_the_rows_of_the_papers_are_methods_with_their_options(row):
     args = filled(row.split(), "roberta_idpg_large")
-    check_effects(args, args, find_preset(args.method).build(args, Geometry.of(args)))
+    check_method_effects(args, find_preset(args.method).build(args, Geometry.of(args)))
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
@@ -143,7 +143,7 @@ def test_every_row_has_options_of_its_method(path):
         if args.method == "m-idpg-phm-glove":
             args.representation_width = 300
         method = find_preset(args.method).build(args, Geometry.of(args))
-        check_effects(args, args, method)
+        check_method_effects(args, method)
 
 
 def test_figure_7_has_all_positions_through_the_papers_best(files):

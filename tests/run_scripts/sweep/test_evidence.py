@@ -11,7 +11,7 @@ import pytest
 
 from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.registry import find_preset
-from fairseq_idpg.models.prepare import check_effects
+from fairseq_idpg.models.prepare import check_method_effects
 from preprocess.tasks import TASKS
 from run_scripts.report.__main__ import parser
 from run_scripts.run.command import learning_rates
@@ -61,7 +61,7 @@ def test_runs(files, name):
     for row in sweep.rows:
         args = parsed(row, sweep)
         args.representation_width = 50 if args.method == "m-idpg-phm-glove" else None
-        check_effects(args, args, find_preset(args.method).build(args, Geometry.of(args)))
+        check_method_effects(args, find_preset(args.method).build(args, Geometry.of(args)))
 
 
 def test_the_few_shot_rows_read_the_last_states(files):

@@ -8,7 +8,7 @@ import pytest
 
 from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.registry import find_preset
-from fairseq_idpg.models.prepare import check_effects
+from fairseq_idpg.models.prepare import check_method_effects
 from preprocess.tasks import TASKS
 from run_scripts.report.papers import VALUES, papers
 from run_scripts.run.transfer import continued
@@ -52,7 +52,7 @@ def test_every_row_has_options_of_its_method(path):
     for row in sweep.rows:
         args = parsed(row, sweep)
         method = find_preset(args.method).build(args, Geometry.of(args))
-        check_effects(args, args, method)
+        check_method_effects(args, method)
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)

@@ -1,0 +1,111 @@
+"""Heads: the backbone's own language model in the place of one, and one that starts from another task's checkpoint."""
+
+import logging
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import InputError
+from ..saving.backbone_file import read_checkpoint
+from ..saving.record import Record, labels_here, listed, saved_record
+from ..saving.tensors import HEADS
+
+OTHER_WORDS = "other_words"
+
+
+class VerbaliserHead(nn.Module):
+    """The frozen LM head's logits of a word for each class, at ``<mask>`` (--predict-with mlm).
+
+        h = state at <mask>,  z = W_E LN(gelu(W h + b)) + b_v,  logit of class c = z[word of c]
+
+    It stands where the classification head does and has no parameters of its own.
+
+    Args:
+        lm_head: RoBERTa's, whose W_E are the word embeddings.
+        words: C, the token of each class's word.
+        all_words: whether the loss is over the whole vocabulary: then the pass's ``extra`` says how much is left for
+            ``other_words``, B: logsumexp of z less that of the C logits. Added to the cross entropy of the C logits it
+            makes that of z.
+    """
+
+    words: Tensor
+
+    def __init__(self, lm_head: nn.Module, words: list[int], all_words: bool):
+        super().__init__()
+        self.parts = (lm_head,)  # in a tuple, so that they stay the encoder's alone
+        self.all_words = all_words
+        self.register_buffer("words", torch.tensor(words), persistent=False)
+
+    def forward(self, features: Tensor, mask_index: Tensor | None, extra: dict[str, Any], **unused: Any) -> Tensor:
+        """B x T x d features, with B indices of ``<mask>`` -> B x C logits."""
+        assert mask_index is not None
+        states = features[torch.arange(len(features), device=features.device), mask_index]
+        (lm_head,) = self.parts
+        logits = lm_head(states)
+        chosen = logits[:, self.words]
+        if self.all_words:
+            extra[OTHER_WORDS] = logits.float().logsumexp(1) - chosen.float().logsumexp(1)
+        return chosen
+
+
+logger = logging.getLogger(__name__)
+OPTION = "--head-init-from"
+
+
+def load_head(model: Any, path: str, name: str, ours: Record) -> None:
+    """Copy the head of a checkpoint, such as that of supplementary training, into ``model``'s head ``name``.
+
+    Its classes are those of this run by meaning or name, whatever their order.
+
+    Args:
+        ours: record of this run's data.
+
+    Raises:
+        InputError: the file is no checkpoint, or holds no such head, or one of another size or for other classes.
+    """
+    _, tensors = read_checkpoint(path, OPTION)
+    head = model.classification_heads[name]
+    state = saved_head(tensors, name)
+    own = {key: value.shape for key, value in head.state_dict().items()}
+    if own != {key: value.shape for key, value in state.items()}:
+        raise InputError(
+            f"{OPTION} {path}: its head {name} is missing or of other sizes than this run's: leave the option out, and "
+            "the head starts anew"
+        )
+    record = saved_record(tensors, f"{OPTION} {path}")
+    if record is None:
+        logger.warning(f"{OPTION} {path} records no label names: whether its classes are this run's is not checked")
+    else:
+        rows = matching_rows(record, ours, path)
+        state.update({key: value[rows] for key, value in state.items() if key.startswith("out_proj.")})
+    head.load_state_dict(state)
+
+
+def saved_head(tensors: dict[str, Any], name: str) -> dict[str, Tensor]:
+    """The tensors of the head ``name``, or of the only one there is; empty without any."""
+    names = {key.split(".")[1] for key in tensors if key.startswith(HEADS)}
+    prefix = f"{HEADS}{name if name in names or len(names) != 1 else names.pop()}."
+    return {key[len(prefix) :]: value for key, value in tensors.items() if key.startswith(prefix)}
+
+
+def matching_rows(theirs: Record, ours: Record, path: str) -> list[int]:
+    """Which of their logits is each of ours.
+
+    Raises:
+        InputError: other label names, or scores of another scale.
+    """
+    if theirs.labels is None or ours.labels is None:
+        labels, own, rows = [], [], [0]
+        same = None in (theirs.scale, ours.scale) or theirs.scale == ours.scale
+    else:
+        labels, own = labels_here(theirs, ours, training=True), ours.labels
+        same = sorted(labels) == sorted(own)
+        rows = [labels.index(label) for label in own] if same else []
+    if not same:
+        described = (f"the labels {listed(r.labels)}" if r.labels else f"scores / {r.scale}" for r in (theirs, ours))
+        raise InputError(
+            f"{OPTION} {path}: its head is for {', and this run is for '.join(described)}: leave the option out, and "
+            "the head starts anew"
+        )
+    return rows

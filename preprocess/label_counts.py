@@ -23,7 +23,7 @@ class Counted(NamedTuple):
 
 AUTHORS = "label/dict.txt of the authors' folder, github.com/CSerxy/IDPG at d018cdb"
 SUPERGLUE = "label/dict.txt of github.com/ksboy/superglue at bcb1c9c"
-TEXT = "the training text of the authors' folder, counted (tests/preprocess/test_label_counts.py)"
+TEXT = "the training text of the authors' folder, counted (tests/preprocess/test_tasks.py)"
 
 LABEL_COUNTS = {
     "CR": Counted({"1": 1407, "0": 368}, TEXT),

@@ -108,10 +108,9 @@ def _check_whole(split: Split, labels: Labels, numbered: int) -> None:
         raise InputError(
             f"{split.source.name} has no examples{first}: name the right file, or leave out split {split.name}"
         )
-    if len(labels.splits[split.name]) not in (0, split.examples):
-        raise InputError(f"{split.source.name} has labels in some lines only: give every line its label")
-    if numbered not in (0, split.examples):
-        raise InputError(f"{split.source.name} has a number in some lines only: give every line its own")
+    for what, count in (("label", len(labels.splits[split.name])), ("number", numbered)):
+        if count not in (0, split.examples):
+            raise InputError(f"{split.source.name} has a {what} in some lines only: give every line its own")
 
 
 def _chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:

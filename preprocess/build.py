@@ -12,10 +12,10 @@ from pathlib import Path
 from .binarize import Encoding, binarize
 from .data_folder import CONTENT
 from .encoders import vocab_folder
-from .job import own_splits, task_splits
 from .labels import Labels
 from .rows import Split
 from .sources import OnBytes
+from .splits import own_splits, task_splits
 from .summary import summary, write_records
 from .tasks import TASKS, TEST_SETS, find_task
 from .writing import check_only, new_folder

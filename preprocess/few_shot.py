@@ -65,24 +65,21 @@ def few_shot(
 
 
 def check_source(data: DataFolder) -> None:
-    """Raises InputError unless the folder has labelled examples to report on and, in one split, to train on."""
+    """Raise InputError unless the folder has labelled examples to report on and, in one split, to train on."""
     for split in ("train", "valid"):
         count_examples(data, split)
-        if not data.has_labels(split):
-            raise InputError(
-                f"{data.path} has no labels of {split}, and examples to train, choose and report on need them: "
-                "preprocess it again with labels"
-            )
-    if len(shards := data.joined("train")) > 1:
-        raise InputError(
-            f"{data.path} has its training examples in {', '.join(shards)}, and samples are drawn from train alone: "
-            "put the raw files together, and make the folder of them"
+    shards, unlabelled = data.joined("train"), [split for split in ("train", "valid") if not data.has_labels(split)]
+    reason = ""
+    if unlabelled:
+        reason = f"has no labels of {unlabelled[0]}: preprocess it again with labels"
+    elif len(shards) > 1:
+        reason = (
+            f"has training examples in {', '.join(shards)}: put the raw files together, and make the folder of them"
         )
-    if has_exchanged_pairs(data):
-        raise InputError(
-            f"{data.path} has every training pair a second time, exchanged (--swap-pairs append), so that examples to "
-            "validate on would be trained on too: make it without, and give --swap-pairs append to fairseq-train"
-        )
+    elif has_exchanged_pairs(data):  # an example to validate on would be trained on too
+        reason = "has every training pair a second time: make it without, and give --swap-pairs append to fairseq-train"
+    if reason:
+        raise InputError(f"{data.path} {reason}")
 
 
 def has_exchanged_pairs(data: DataFolder) -> bool:

@@ -29,10 +29,11 @@ def read_facts(folder: Path) -> dict[str, Any]:
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
         sums = (facts["sha256"], facts.get(SUMS, {}))
-        if not isinstance(facts["dim"], int) or facts["dim"] < 1 or not all(isinstance(part, dict) for part in sums):
-            raise ValueError(facts["dim"])
+        whole = isinstance(facts["dim"], int) and facts["dim"] > 0 and all(isinstance(part, dict) for part in sums)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise InputError(f"{path} is missing or damaged: {REMEDY} {folder}") from None
+        whole = False
+    if not whole:
+        raise InputError(f"{path} is missing or damaged: {REMEDY} {folder}")
     return facts
 
 
@@ -43,27 +44,19 @@ def read_means(data: DataFolder, split: str, warn: Callable[[str], object]) -> n
         InputError: the file is missing, damaged, or made from other text.
     """
     facts, path = read_facts(data.path), data.path / "glove" / f"{split}.npy"
-    damaged = InputError(f"{path} is missing or damaged: {REMEDY} {data.path} --overwrite")
-    if not path.is_file():
-        raise damaged
-    text = token_digests(data, split)
-    if any(facts["sha256"].get(name) != digest for name, digest in text.items()):
-        raise InputError(
-            f"{path} was made from other text than {data.path} holds now: {REMEDY} {data.path} --overwrite"
-        )
+    if any(facts["sha256"].get(name) != digest for name, digest in token_digests(data, split).items()):
+        raise InputError(f"{path} was made from other text than {data.path} holds: {REMEDY} {data.path} --overwrite")
     try:
-        if SUMS in facts and facts[SUMS].get(path.name) != sha256(path):
-            raise damaged
         means = open_array(path)
+        if SUMS not in facts:
+            warn(f"{path.parent / GLOVE_FACTS} is of an earlier version, without checksums: {REMEDY} {data.path}")
+            whole = means.ndim == 2 and means.dtype.kind == "f" and bool(np.isfinite(means).all())
+        else:
+            whole = facts[SUMS].get(path.name) == sha256(path)
     except UNREADABLE:
-        raise damaged from None
-    if SUMS not in facts:
-        warn(
-            f"{path.parent / GLOVE_FACTS} is of an earlier version and has no checksums of the vectors: {REMEDY} "
-            f"{data.path}"
-        )
-        if means.ndim != 2 or means.dtype.kind != "f" or not np.isfinite(means).all():
-            raise damaged
+        whole = False
+    if not whole:
+        raise InputError(f"{path} is missing or damaged: {REMEDY} {data.path} --overwrite")
     return means
 
 

@@ -118,8 +118,6 @@ class Columns(NamedTuple):
 
 
 def unknown_label(where: str, label: str, known: Iterable[str]) -> InputError:
-    """What to say of a label that is none of the classes."""
-    names = ", ".join(known)
-    if not names:
-        return InputError(f"{where}: label {label!r}, and no training split names the classes: name them with --labels")
-    return InputError(f"{where}: label {label!r} is unknown (known: {names}): correct it or name another column")
+    """Return the error for a label that is not one of the classes."""
+    names = ", ".join(known) or "none, as no training split names the classes"
+    return InputError(f"{where}: label {label!r} is unknown (known: {names}): correct it, or name all with --labels")

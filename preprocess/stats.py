@@ -17,7 +17,7 @@ import numpy as np
 
 from .columns import aligned
 from .data_folder import DataFolder
-from .errors import InputError, escaped, shown
+from .errors import escaped, shown
 from .flags import named_path
 from .rows import MAX_POSITIONS
 from .split_facts import class_counts, count_examples
@@ -32,13 +32,7 @@ NAMES = (0, 1, 4)  # of the columns, those without numbers
 
 
 def describe_folder(data: DataFolder) -> dict[str, Any]:
-    """{"path", "pairs", "splits": {split: ``describe_split``}}.
-
-    Raises:
-        InputError: a folder without splits.
-    """
-    if not data.splits:
-        raise InputError(f"{data.path} has no splits (input0/*.idx): make it with python -m preprocess")
+    """{"path", "pairs", "splits": {split: ``describe_split``}, "in_train": ``trained_on``}."""
     return {
         "path": str(data.path),
         "pairs": len(data.inputs) > 1,

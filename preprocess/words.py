@@ -77,14 +77,8 @@ def folder_encoder(data: DataFolder, bpe: str | None, vocab: Path | None) -> tup
     """What the folder was encoded with: the options where given, else its ``preprocess.json``; its fingerprint."""
     recorded = folder_facts(data)
     name, folder = bpe or recorded.get("bpe", "gpt2"), vocab or recorded.get("vocab")
-    if not folder:
-        raise InputError(f"{data.path} does not say how it was encoded: name the folder of its encoder with --vocab")
-    if name not in list(ENCODERS):
-        raise InputError(
-            f"{data.path / FOLDER_FACTS}: unknown bpe {name!r}: name one of {', '.join(ENCODERS)} with --bpe"
-        )
-    if not isinstance(folder, (str, Path)):
-        raise InputError(f"{data.path / FOLDER_FACTS}: vocab {folder!r} is no folder: name it with --vocab")
+    if name not in list(ENCODERS) or not folder or not isinstance(folder, (str, Path)):
+        raise InputError(f"{data.path} does not say how it was encoded: name its encoder with --bpe and --vocab")
     return name, Path(folder), recorded.get("vocab_sha256")
 
 

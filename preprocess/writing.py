@@ -38,10 +38,10 @@ def new_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
     """
     if path.parent.exists() and not path.parent.is_dir():
         raise InputError(f"{path.parent} is a file: name a folder with --out")
-    given, path = path, Path(os.path.realpath(path)) if path.is_symlink() else path
+    as_typed, path = path, Path(os.path.realpath(path)) if path.is_symlink() else path
     sweep(path)
     if path.exists() and not overwrite:
-        raise InputError(f"{given} exists already: remove it, name another --out, or give --overwrite")
+        raise InputError(f"{as_typed} exists already: remove it, name another --out, or give --overwrite")
     with scratch_folder(path) as work:
         filled, replaced = work / "new", work / "old"
         filled.mkdir()
@@ -149,10 +149,11 @@ def check_replaces_nothing(path: Path, option: str, read: Mapping[str, Iterable[
     for name, sources in read.items():
         for source in filter(None, sources):
             real = Path(os.path.realpath(str(source)))
-            if real == place and place.is_file():
-                raise InputError(f"{option} {path} is the file of {name}, which it would replace: name another")
-            if real in place.parents and ((real / "input0").is_dir() or (real / "config.json").is_file()):
-                raise InputError(f"{option} {path} lies in the folder {source}, which is read: name another place")
+            in_folder = real in place.parents and ((real / "input0").is_dir() or (real / "config.json").is_file())
+            if in_folder or real == place and place.is_file():
+                raise InputError(
+                    f"{option} {path} is the file of {name} or lies in {source}, which is read: name another"
+                )
 
 
 def check_apart(option: str, path: Path, other_option: str, other: Path) -> None:

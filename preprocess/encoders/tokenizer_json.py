@@ -75,8 +75,8 @@ class TokenizerEncoder(PieceEncoder):
         tokenizer = Tokenizer.from_file(str(path))
         if not isinstance(tokenizer.model, self.kinds):
             allowed = " or ".join(kind.__name__ for kind in self.kinds)
-            raise InputError(f"{path} has {type(tokenizer.model).__name__}, not {allowed}: choose another --bpe")
-        check_growth(path, tokenizer.normalizer)
+            raise ValueError(f"it has {type(tokenizer.model).__name__}, not {allowed}, choose another --bpe")
+        check_growth(tokenizer.normalizer)
         if not self.older:
             check_config(path, tokenizer)
             tokenizer = self.with_own_tokens(tokenizer, special_names(read_config(path.parent)))
@@ -107,10 +107,7 @@ class TokenizerEncoder(PieceEncoder):
     def set_pieces(self, pieces: Sequence[str], special: Sequence[int]) -> None:
         super().set_pieces(pieces, special)
         if self.file == "tokenizer.json" and LACKING in self.numbers:
-            raise InputError(
-                f"{self.dictionary} lacks the piece {pieces[self.numbers.index(LACKING)]!r} of {self.file}: give the "
-                "dict.txt of the model whose encoder this is (--vocab)"
-            )
+            raise self.lacks(pieces[self.numbers.index(LACKING)], self.file)
 
     def split(self, lines: list[str]) -> list[list[int]]:
         encoded = self.tokenizer.encode_batch_fast(lines, add_special_tokens=False)
@@ -160,8 +157,8 @@ class WordPieceTokenizer(TokenizerEncoder):
         return [" ".join(map(self.symbols.__getitem__, row)).replace(" ##", "") for row in rows]
 
 
-def check_growth(path: Path, normalizer: Any) -> None:
-    """Raise InputError where a normalizer may make a text many times longer: replacements whose lengths multiply."""
+def check_growth(normalizer: Any) -> None:
+    """Raise ValueError where a normalizer may make a text many times longer: replacements whose lengths multiply."""
     steps, growth = [] if normalizer is None else [json.loads(normalizer.__getstate__())], 1.0
     while steps:
         step = steps.pop()
@@ -171,9 +168,7 @@ def check_growth(path: Path, normalizer: Any) -> None:
             # a pattern may be found between any two characters
             growth *= max(1, len(step["content"]) / length) if length else 1 + len(step["content"])
     if growth > MOST_GROWTH:
-        raise InputError(
-            f"{path} replaces characters by texts up to {growth:.3g} times as long, over {MOST_GROWTH}: give another"
-        )
+        raise ValueError(f"it replaces characters by texts up to {growth:.3g} times as long, over {MOST_GROWTH}")
 
 
 def check_config(path: Path, tokenizer: Tokenizer) -> None:

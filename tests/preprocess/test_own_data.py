@@ -203,8 +203,8 @@ def test_hub(commands, monkeypatch):
     assert commands.texts(data, "train") == ["good", "bad"] and commands.labels(data, "train") == ["pos", "neg"]
     assert commands.texts(data, "test") == ["unknown"] and not data.has_labels("test")
     monkeypatch.setitem(sys.modules, "datasets", None)
-    shown = commands.run("y", "--from-hub", "d", "--text-columns", "text"), commands.capsys.readouterr().err
-    assert shown == (1, "preprocess: --from-hub needs the package datasets: pip install datasets\n")
+    assert commands.run("y", "--from-hub", "d", "--text-columns", "text") == 1
+    assert "pip install 'datasets" in commands.capsys.readouterr().err
 
 
 @pytest.mark.parametrize("hidden", [-1, -1.0])

@@ -123,7 +123,6 @@ REFUSED = [  # arguments, files, what the line names
             ([*TEXT, "--raw", "."], "--raw"),
             ([*TEXT, "--splits", "train"], "--splits"),
             ([*TEXT, "--csv-quotes", "keep"], "--csv-quotes"),
-            ([*SCORES, "0"], "--regression"),
             ([*SCORES, "--efl"], "--efl"),
             ([*SCORES, "--labels", "1"], "--regression"),
             ([*TEXT, "--efl"], "--efl"),
@@ -181,6 +180,13 @@ def test_refused(arguments, files, named, commands):
         commands.write(name, content)
     error = commands.fails(*(argument.replace("RAW", str(commands.raw)) for argument in arguments))
     assert named in error and error[:-1].isprintable()
+
+
+@pytest.mark.parametrize("option", ["--workers=0", "--max-length=x", "--regression=inf", "--regression=0", "--bpe=x"])
+def test_options_out_of_range(option, commands):
+    with pytest.raises(SystemExit):
+        commands.run("x", "--from-tsv", f"train={commands.write('t.tsv', TABLE)}", *TEXT, option)
+    assert option.split("=")[0] in commands.capsys.readouterr().err and not commands.out.exists()
 
 
 def test_a_record_that_is_only_just_right(commands):

@@ -50,7 +50,8 @@ def meaning(folder):
         for part in data.inputs:
             rows = data.rows(part, split)
             found.append([rows[i].tolist() for i in range(len(rows))])
-        found.append(data.targets(split) if data.regression else data.classes(split).tolist())
+        if data.has_labels(split):
+            found.append(data.targets(split) if data.regression else data.classes(split).tolist())
     return found
 
 

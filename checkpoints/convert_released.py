@@ -91,27 +91,22 @@ def convert(source: Path, backbone: Path | None = None) -> dict[str, Any]:
         InputError: SRC is no such checkpoint or holds what has no equal here; another --backbone.
     """
     args, theirs = read_checkpoint(str(source), "SRC")
-    if HEAD_OUTPUT not in theirs or f"{STACK}embed_tokens.weight" not in theirs:
-        raise InputError(f"SRC {source} has no {HEAD_OUTPUT}: give a checkpoint of the released code")
-    classes, symbols = len(theirs[HEAD_OUTPUT]), len(theirs[f"{STACK}embed_tokens.weight"])
     path = None if backbone is None else backbone_path(str(backbone))
     try:
+        classes, symbols = len(theirs[HEAD_OUTPUT]), len(theirs[f"{STACK}embed_tokens.weight"])
         cfg = configuration(args, classes, path, f"SRC {source}")
         state = our_state(theirs, cfg.model)
-    except (LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
-        raise InputError(f"SRC {source} cannot be converted: {error}; give a checkpoint of the released code") from None
-    options: Any = OmegaConf.to_container(cfg, resolve=True)
-    check_size(options["model"], options["task"], theirs, f"SRC {source}")
-    model = build_model(cfg, symbols, classes)
-    if path is not None:
-        model.load_backbone(read_backbone(path))
-    missing = [name for name in model.state_dict() if name.startswith(("method.", HEADS)) and name not in state]
-    if missing:
-        raise InputError(f"SRC {source} cannot be converted: it has nothing of {missing[0]}; give another checkpoint")
-    try:
+        options: Any = OmegaConf.to_container(cfg, resolve=True)
+        check_size(options["model"], options["task"], theirs, f"SRC {source}")
+        model = build_model(cfg, symbols, classes)
+        if path is not None:
+            model.load_backbone(read_backbone(path))
+        missing = [name for name in model.state_dict() if name.startswith(("method.", HEADS)) and name not in state]
+        if missing:
+            raise LookupError(f"it has nothing of {missing[0]}")
         model.load_state_dict(state, strict=True)
-    except InputError as error:
-        raise InputError(f"SRC {source}: {error}") from None
+    except (InputError, LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
+        raise InputError(f"SRC {source} cannot be converted: {error}; give a checkpoint of the released code") from None
     checkpoint = {
         "args": None,
         "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),

@@ -170,7 +170,7 @@ def contents(folder: Path):
 def test_existing_result_is_refused_without_force(left, source, taken):
     (taken / left).unlink()
     before = contents(taken)
-    with pytest.raises(InputError, match="--force replaces"):
+    with pytest.raises(InputError, match="--force"):
         convert_hf.convert(source("bert"), taken)
     assert contents(taken) == before
 

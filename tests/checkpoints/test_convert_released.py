@@ -98,7 +98,7 @@ def test_what_has_no_equal_here(changes):
 
 
 def test_files_that_are_no_such_checkpoint(place, tmp_path):
-    with pytest.raises(InputError, match="SRC .*model.pt has no classification_heads"):
+    with pytest.raises(InputError, match="SRC .*model.pt .*classification_heads"):
         convert(place / "model.pt")
     (tmp_path / "broken.pt").write_bytes(b"broken")
     with pytest.raises(InputError, match="SRC .*broken.pt is not a fairseq checkpoint"):
@@ -112,5 +112,5 @@ def test_files_that_are_no_such_checkpoint(place, tmp_path):
     head = "classification_heads.sentence_classification_head.out_proj.weight"
     state["model"][head] = state["model"][head][:, 1:]
     torch.save(state, tmp_path / "narrow.pt")
-    with pytest.raises(InputError, match="SRC .*narrow.pt: .*out_proj.weight is "):
+    with pytest.raises(InputError, match="SRC .*narrow.pt .*out_proj.weight is "):
         convert(tmp_path / "narrow.pt")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -108,6 +109,21 @@ class DataFolder:
             InputError: the file is damaged.
         """
         return self._parsed(question_file(split), parse_questions, "questions")
+
+    def facts(self) -> dict[str, Any]:
+        """What ``preprocess.json`` says; nothing where there is none.
+
+        Raises:
+            InputError: it is damaged.
+        """
+        record = self.path / FOLDER_FACTS
+        try:
+            facts = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {}
+        except (OSError, ValueError, RecursionError):
+            facts = None
+        if not isinstance(facts, dict):
+            raise InputError(f"{record} is damaged: preprocess the folder again")
+        return facts
 
     def _parsed(self, name: str, parse: Callable[[list[str]], Parsed], what: str) -> Parsed | None:
         """What ``parse`` makes of the lines of a file; None where there is none, and none was recorded."""

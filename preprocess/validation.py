@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .checksums import REMEDY, compare
+from .checksums import REMEDY, compare, sha256
 from .data_folder import DataFolder
 from .dictionary import EOS, SPECIAL
 from .errors import InputError
@@ -108,3 +108,19 @@ def is_score(text: str) -> bool:
         return math.isfinite(float(text))
     except ValueError:
         return False
+
+
+# --- what a split holds ----------------------------------------------------------------------------
+
+
+def class_counts(data: DataFolder, split: str) -> dict[str, int]:
+    """Examples of each class, in the order of the class ids."""
+    check_split(data, split)
+    counts = np.bincount(data.classes(split), minlength=len(data.label_names))
+    return dict(zip(data.label_names, counts.tolist()))
+
+
+def token_digests(data: DataFolder, split: str) -> dict[str, str]:
+    """SHA-256 of the token file of each sentence: {"input0/train.bin": ...}."""
+    names = [f"{part}/{split}.bin" for part in data.inputs]
+    return {name: sha256(data.path / name) for name in names}

@@ -16,7 +16,7 @@ import torch
 from gpu.looking import parse_look
 from step_measure import ROOT, write_json
 
-from preprocess.summary import installed_versions
+from preprocess.build import installed_versions
 
 LIBRARIES = ("torch", "fairseq", "fairseq-fixed", "numpy", "transformers", "peft", "adapters", "triton", "pytest")
 SAME = ("hardware", "torch")  # what figures of one folder share

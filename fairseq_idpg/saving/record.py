@@ -15,8 +15,8 @@ from typing import Any
 from fairseq.data import Dictionary
 
 from preprocess.errors import escaped
-from preprocess.meanings import counterparts
 from preprocess.readers import is_text
+from preprocess.task_labels import counterparts
 
 from ..errors import InputError
 from .configuration import shown

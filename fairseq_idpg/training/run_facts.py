@@ -11,8 +11,8 @@ from typing import Any
 from fairseq.dataclass.configs import DatasetConfig
 from torch import Tensor
 
+from preprocess.build import installed_versions
 from preprocess.checksums import content_digest
-from preprocess.summary import installed_versions
 
 from ..errors import InputError
 from ..saving.configuration import as_options, shown

@@ -18,7 +18,7 @@ pytest.importorskip("tokenizers")
 
 import hf_folders  # noqa: E402
 
-from checkpoints import convert_hf, hf_verify, hf_weights  # noqa: E402
+from checkpoints import convert_hf, hf_weights  # noqa: E402
 from preprocess.encoders.hugging_face import fairseq_order, read_vocabulary  # noqa: E402
 from preprocess.errors import InputError  # noqa: E402
 
@@ -35,7 +35,7 @@ def order_of(folder: Path) -> list[int]:
 def hidden_states(ours, theirs, order, tokens=None):
     """Both models' last hidden states over the real tokens of a padded batch of fairseq ids."""
     if tokens is None:
-        tokens, _ = hf_verify.random_batch(order, ours.max_positions())
+        tokens, _ = convert_hf.random_batch(order, ours.max_positions())
     real = tokens != 1
     a, _ = ours(tokens, features_only=True)
     encoder = getattr(theirs, theirs.base_model_prefix, theirs)
@@ -52,7 +52,7 @@ def family(request):
 def test_hidden_states(family, weights, kind, tmp_path):
     theirs = hf_folders.build(tmp_path / "hf", family, weights, kind)
     convert_hf.convert(tmp_path / "hf", tmp_path / "out")
-    ours = hf_verify.load_fairseq(tmp_path / "out")
+    ours = convert_hf.load_fairseq(tmp_path / "out")
     assert ours.max_positions() == 30
     a, b = hidden_states(ours, theirs, order_of(tmp_path / "hf"))
     assert a.shape == (30 + 15 + 3, 16)
@@ -63,7 +63,7 @@ def test_hidden_states(family, weights, kind, tmp_path):
 def test_other_settings(fields, tmp_path):
     theirs = hf_folders.build(tmp_path / "hf", "roberta", **fields)
     convert_hf.convert(tmp_path / "hf", tmp_path / "out")
-    ours = hf_verify.load_fairseq(tmp_path / "out")
+    ours = convert_hf.load_fairseq(tmp_path / "out")
     a, b = hidden_states(ours, theirs, order_of(tmp_path / "hf"))
     torch.testing.assert_close(a, b, atol=1e-5, rtol=0)
 
@@ -72,7 +72,7 @@ def test_eps_is_kept_and_matters(tmp_path):
     theirs = hf_folders.build(tmp_path / "hf", "bert")
     checkpoint = convert_hf.convert(tmp_path / "hf", tmp_path / "out")
     assert checkpoint["args"].layer_norm_eps == 1e-12
-    ours = hf_verify.load_fairseq(tmp_path / "out")
+    ours = convert_hf.load_fairseq(tmp_path / "out")
     for module in ours.modules():
         if isinstance(module, torch.nn.LayerNorm):
             module.eps = 1e-5  # stock fairseq
@@ -83,7 +83,7 @@ def test_eps_is_kept_and_matters(tmp_path):
 def test_sentence_b_of_bert_reads_as_segment_0(tmp_path):
     theirs = hf_folders.build(tmp_path / "hf", "bert", kind="Model")
     convert_hf.convert(tmp_path / "hf", tmp_path / "out")
-    ours = hf_verify.load_fairseq(tmp_path / "out")
+    ours = convert_hf.load_fairseq(tmp_path / "out")
     tokens = torch.tensor([[0, 9, 2, 10, 2]])
     ids = torch.tensor(order_of(tmp_path / "hf"))[tokens]
     with torch.no_grad():
@@ -161,7 +161,7 @@ def test_stock_fairseq_loads_strictly(family, tmp_path, monkeypatch):
         )
     ours.eval()
     order = order_of(tmp_path / "hf")
-    tokens, ids = hf_verify.random_batch(order, ours.max_positions())
+    tokens, ids = convert_hf.random_batch(order, ours.max_positions())
     with torch.no_grad():
         a = ours(tokens)[0]
         b = theirs(input_ids=ids, attention_mask=(tokens != 1).long()).logits

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from checkpoints.convert_released import convert, main
-from checkpoints.released import our_options
+from checkpoints.convert_released import convert, main, our_options
 from fairseq_idpg.errors import InputError
 from tests.folders import validate, write_backbone, write_folder
 from tests.helpers import TINY

@@ -9,10 +9,9 @@ import pytest
 from fairseq_idpg.representations.word_vectors import load_vectors
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
-from preprocess.few_shot import few_shot
-from preprocess.glove_folder import read_facts, write_facts
-from preprocess.sampling import select_rows
-from preprocess.split_facts import token_digests
+from preprocess.few_shot import few_shot, select_rows
+from preprocess.glove import read_facts, write_facts
+from preprocess.validation import token_digests
 from tests.folders import write_folder, write_questions
 from tests.preprocess.commands import run
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from preprocess.data_folder import DataFolder
 from preprocess.encoders import load_encoder
+from preprocess.glove import text_words
 from preprocess.indexed import IndexedWriter
 from preprocess.vector_files import read_vectors
-from preprocess.words import text_words
 from tests.preprocess.commands import run, write_vocab
 
 SHARED = Path(__file__).parents[3] / "shared"
@@ -159,7 +159,7 @@ def test_words_are_the_released_ones(text):
 
 def test_more_examples_than_a_batch(vocab, tmp_path, monkeypatch):
     texts = [f"good {'a ' * (i % 5)}" for i in range(23)]
-    monkeypatch.setattr("preprocess.words.BATCH", 5)
+    monkeypatch.setattr("preprocess.glove.BATCH", 5)
     monkeypatch.setattr("preprocess.glove.BATCH", 4)
     folder = write_data(tmp_path / "many-bin", vocab, train=texts)
     (tmp_path / "v.txt").write_bytes(glove_text())

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from preprocess.checksums import content_digest, write_checksums
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
-from preprocess.few_shot import few_shot
+from preprocess.few_shot import few_shot, select_rows
 from preprocess.questions import AnswerText, parse_questions, question_line
-from preprocess.sampling import select_rows
 from preprocess.validation import check_split
 from tests.folders import write_folder, write_questions
 

@@ -12,8 +12,7 @@ from fairseq.data import Dictionary
 from fairseq.data.data_utils import load_indexed_dataset
 
 from preprocess.data_folder import DataFolder
-from preprocess.stats import describe_folder
-from preprocess.stats_plot import draw_lengths
+from preprocess.stats import describe_folder, draw_lengths
 from tests.folders import write_folder, write_indexed
 from tests.preprocess.commands import run
 

@@ -9,10 +9,9 @@ import pytest
 from preprocess import split_scores
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
-from preprocess.label_counts import LABEL_COUNTS, TEXT, UNVERIFIED, label_order
-from preprocess.meanings import MEANINGS, counterparts, meanings_of
-from preprocess.split_facts import class_counts
+from preprocess.task_labels import LABEL_COUNTS, MEANINGS, TEXT, UNVERIFIED, counterparts, label_order, meanings_of
 from preprocess.tasks import SETTINGS, TASKS, TEST_SETS
+from preprocess.validation import class_counts
 
 ALL = {**TASKS, **TEST_SETS}
 METRICS = {"accuracy", "mcc", "acc_and_f1", "pearson_and_spearman", *split_scores.METRICS}  # fairseq's names, and ours

@@ -73,12 +73,12 @@ def write_folder(
 ) -> None:
     """Fills a folder and puts it in its place when it is complete."""
     check_only(target, CONTENT)
-    encoder = encoding.load()
+    encoder = encoding.encoder
     sizes = [split.source.size for split in splits]
     total = None if None in sizes else sum(size * split.passes for size, split in zip(sizes, splits) if size)
     with new_folder(target, overwrite) as folder, progress(total, target.name) as on_bytes:
-        binarize(splits, labels, encoder, encoding, folder, on_bytes)
-        write_records(folder, task, splits, labels, encoder, encoding, arguments)
+        binarize(splits, labels, encoding, folder, on_bytes)
+        write_records(folder, task, splits, labels, encoding, arguments)
     if encoder.assumed:
         print(encoder.assumed)
 
@@ -160,7 +160,6 @@ def write_records(
     task: str,
     splits: Sequence[Split],
     labels: Labels,
-    encoder: Encoder,
     encoding: Encoding,
     arguments: Sequence[str],
 ) -> None:
@@ -169,12 +168,12 @@ def write_records(
     Checkpoints keep the task, the encoder's fingerprint, what scores were divided by (None: classes) and how many
     tokens of a sentence were kept (None: all).
     """
-    (folder / "preprocess.log").write_text(log_text(splits, labels, encoder, arguments), encoding="utf-8")
+    (folder / "preprocess.log").write_text(log_text(splits, labels, encoding.encoder, arguments), encoding="utf-8")
     record = {
         "task": task,
         "bpe": encoding.bpe,
         "vocab": str(encoding.vocab.resolve()),
-        "vocab_sha256": encoder.fingerprint(),
+        "vocab_sha256": encoding.encoder.fingerprint(),
         "scale": labels.scale,
         "max_length": encoding.max_length,
     }

@@ -61,7 +61,7 @@ def _table(rows: Iterator[tuple[int, list[str]]], columns: Columns, malformed: M
         names = next(rows, (0, None))[1]
         if names is None:
             return
-    malformed.empty = 0  # lines in front of the header
+    malformed.empty.clear()  # lines in front of the header
     header = sorted(map(_name, names or ()))
     texts, label = _numbers(columns, names, malformed.source)
     number = names.index(columns.number) if names and columns.number and columns.number in names else None
@@ -75,8 +75,7 @@ def _table(rows: Iterator[tuple[int, list[str]]], columns: Columns, malformed: M
         if fields == [""] and wanted > 1:
             malformed.note_empty(line)
             continue
-        if malformed.empty:
-            malformed.place_empty(line)
+        malformed.place_empty()
         if _name(fields[0]) in header and sorted(map(_name, fields)) == header:
             raise InputError(
                 f"{malformed.source} line {line} is the header once more, as in files that were joined: remove the line"
@@ -222,8 +221,7 @@ def json_records(lines: Lines, malformed: Malformed) -> Iterator[tuple[int, Reco
         if not text.strip():
             malformed.note_empty(line)
             continue
-        if malformed.empty:
-            malformed.place_empty(line)
+        malformed.place_empty()
         try:
             record = json.loads(text, object_pairs_hook=distinct)
         except (ValueError, RecursionError) as error:

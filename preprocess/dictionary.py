@@ -26,8 +26,8 @@ def read_dictionary(path: Path) -> list[str]:
     try:
         return list(_symbols(path, path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8"
-        raise InputError(f"{path} cannot be read ({reason}): take the dict.txt that came with the model") from None
+        reason = "is not UTF-8" if isinstance(error, ValueError) else f"cannot be read ({error.strerror})"
+        raise InputError(f"{path} {reason}: take the dict.txt that came with the model") from None
 
 
 @lru_cache(maxsize=4)
@@ -41,8 +41,8 @@ def _symbols(path: Path, text: str) -> tuple[str, ...]:
         symbol, space, count = line.rstrip().replace(OVERWRITE, "").rpartition(" ")
         again = symbol in seen and OVERWRITE not in line
         if again or not space or "\0" in line or not (count.isascii() and count.isdigit()):
-            what = "stands there a second time" if again else "is not 'symbol count'"
-            raise InputError(f"{path} line {number}: {line[:60]!r} {what}: take the dict.txt that came with the model")
+            what = f"{symbol!r} stands there a second time" if again else f"{line[:60]!r} is not 'symbol count'"
+            raise InputError(f"{path} line {number}: {what}: take the dict.txt that came with the model")
         symbols.append(symbol)
         seen.add(symbol)
     return tuple(symbols)

@@ -147,7 +147,7 @@ def read_means(data: DataFolder, split: str, warn: Callable[[str], object]) -> n
     try:
         means = open_array(path)
         if SUMS not in facts:
-            warn(f"{path.parent / GLOVE_FACTS} is of an earlier version, without checksums: {REMEDY} {data.path}")
+            warn(f"{path.parent / GLOVE_FACTS} is old and has no checksums of the vectors: {REMEDY} {data.path}")
             whole = means.ndim == 2 and means.dtype.kind == "f" and bool(np.isfinite(means).all())
         else:
             whole = facts[SUMS].get(path.name) == sha256(path)

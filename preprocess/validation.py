@@ -78,7 +78,7 @@ def check_sentences(data: DataFolder, part: str, split: str) -> int:
         check_rows(data, part, split, rows.ids[rows.starts + rows.lengths - 1] != EOS, "does not end with </s>")
         lowest, highest = (bound.reduceat(rows.ids, rows.starts) for bound in (np.minimum, np.maximum))
         strange = (lowest < EOS) | (highest >= data.vocabulary)
-        check_rows(data, part, split, strange, "has an id that is <s> or <pad>, or not one of dict.txt")
+        check_rows(data, part, split, strange, "has the id of <s> or <pad>, or one that is not in dict.txt")
     return len(rows)
 
 
@@ -97,9 +97,8 @@ def check_scores(data: DataFolder, split: str) -> int:
     lines = data.targets(split)
     for number, line in enumerate(lines, start=1):
         if not is_score(line):
-            raise InputError(
-                f"{data.path / data.label_file(split)} line {number}: {line[:60]!r} is not a finite number: correct it"
-            )
+            where = f"{data.path / data.label_file(split)} line {number}"
+            raise InputError(f"{where}: {line[:60]!r} is not a score, a finite number: correct it")
     return len(lines)
 
 

@@ -149,11 +149,10 @@ def check_replaces_nothing(path: Path, option: str, read: Mapping[str, Iterable[
     for name, sources in read.items():
         for source in filter(None, sources):
             real = Path(os.path.realpath(str(source)))
-            in_folder = real in place.parents and ((real / "input0").is_dir() or (real / "config.json").is_file())
-            if in_folder or real == place and place.is_file():
-                raise InputError(
-                    f"{option} {path} is the file of {name} or lies in {source}, which is read: name another"
-                )
+            if real == place and place.is_file():
+                raise InputError(f"{option} {path} is the file of {name}, which it would replace: name another")
+            if real in place.parents and ((real / "input0").is_dir() or (real / "config.json").is_file()):
+                raise InputError(f"{option} {path} lies in the folder {source}, which is read: name another place")
 
 
 def check_apart(option: str, path: Path, other_option: str, other: Path) -> None:

@@ -50,11 +50,6 @@ def test_a_long_value_is_cut_in_its_middle():
     assert shown("\x1b[2J" * 5000).isprintable() and len(shown("a" * 5_000_000)) <= LONGEST_SHOWN
 
 
-def test_a_fault_of_ours_keeps_its_traceback():
-    with pytest.raises(ZeroDivisionError), command_line("tool"):
-        raise ZeroDivisionError
-
-
 @pytest.mark.parametrize(("use", "said"), [("", "found\n"), ("with command_line('tool'): pass", "")])
 def test_a_command_ends_without_a_search_for_garbage(use, said):
     command = [sys.executable, "-c", GARBAGE.format(use=use)]

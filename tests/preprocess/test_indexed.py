@@ -74,6 +74,9 @@ def test_dictionary_as_fairseq_reads_it(tmp_path):
     path = tmp_path / "dict.txt"
     path.write_text("the 5\n, 4\n\u00a0x 3\n## 0\n", encoding="utf-8")
     assert read_dictionary(path) == Dictionary.load(str(path)).symbols
+    path.write_bytes(b"\xff 1\n")
+    with pytest.raises(InputError, match=f"{path}"):
+        read_dictionary(path)
 
 
 def test_a_changed_dictionary_is_read_again(tmp_path):

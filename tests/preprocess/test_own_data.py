@@ -50,15 +50,6 @@ def test_what_is_read(name, content, options, texts, labels, skipped, commands):
     assert ("skipped" in printed) == bool(skipped) and all(f"line {line}: " in printed for line in skipped)
 
 
-def test_pairs_with_scores(commands):
-    path = commands.write("x.tsv", PAIRS)
-    options = ["--text-columns", "first", "second", "--label-column", "score", "--regression", "5"]
-    data = commands.ok("x", "--from-tsv", f"train={path}", f"valid={path}", *options)
-    assert commands.texts(data, "valid") == ["one a", "two a"]
-    assert commands.texts(data, "valid", "input1") == ["one b", "two b"]
-    assert data.targets("train") == ["0.8", "0.2"]
-
-
 def test_csv_classes_by_frequency_or_in_the_order_given(commands):
     path = commands.write("x.csv", SENTENCES)
     files = ["--from-csv", f"valid={path}", f"train={path}", "--text-columns", "text"]
@@ -73,7 +64,8 @@ def test_options_with_several_values_may_be_given_twice(commands):
     files = ["--from-tsv", f"train={path}", "--from-tsv", f"valid={path}"]
     columns = ["--text-columns", "first", "--text-columns", "second", "--label-column", "score"]
     data = commands.ok("x", *files, *columns, "--labels", "1", "--labels", "4")
-    assert data.splits == ["train", "valid"] and data.inputs == ("input0", "input1") and data.label_names == ["1", "4"]
+    assert data.splits == ["train", "valid"] and data.label_names == ["1", "4"]
+    assert [commands.texts(data, "valid", part) for part in data.inputs] == [["one a", "two a"], ["one b", "two b"]]
 
 
 @pytest.mark.parametrize(
@@ -207,17 +199,14 @@ def test_hub(commands, monkeypatch):
     assert "pip install 'datasets" in commands.capsys.readouterr().err
 
 
-@pytest.mark.parametrize("hidden", [-1, -1.0])
-def test_scores_that_the_hub_hides_are_none(commands, monkeypatch, hidden):
+def test_scores_that_the_hub_hides_are_none(commands, monkeypatch):
     """glue/stsb has -1.0 for every score of its test set."""
 
     class Scores(FakeDataset):
         features = {"label": object()}
 
-    rows = [("a", 2.5), ("b", -1.0)]
-    splits = {"train": Scores({"text": text, "label": score} for text, score in rows)}
-    splits["test"] = Scores({"text": text, "label": hidden} for text in "ab")
-    splits["test1"] = Scores({"text": text, "label": score} for text, score in rows)
+    scores = {"train": [2.5, -1.0], "test": [-1.0, -1.0], "test1": [2.5, -1.0]}
+    splits = {name: Scores({"text": "a", "label": score} for score in given) for name, given in scores.items()}
     install_hub(monkeypatch, lambda path, config, split: splits[split])
     chosen = ["--splits", *(f"{name}={name}" for name in splits), "--text-columns", "text", "--regression", "5"]
     data = commands.ok("x", "--from-hub", "glue:stsb", *chosen)

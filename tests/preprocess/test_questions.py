@@ -79,10 +79,6 @@ def test_checksums_and_digests_cover_them(folder):
         DataFolder(folder).questions("valid")
 
 
-def test_a_folder_without(tmp_path):
-    assert DataFolder(write_folder(tmp_path / "plain", splits=SPLITS)).questions("valid") is None
-
-
 @settings(max_examples=30)
 @given(k=st.integers(1, 8), dev=st.integers(1, 4), seed=st.integers(0, 99), draw=st.randoms(use_true_random=False))
 def test_questions_are_drawn_whole(k, dev, seed, draw, tmp_path_factory):

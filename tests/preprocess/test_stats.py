@@ -12,7 +12,7 @@ from fairseq.data import Dictionary
 from fairseq.data.data_utils import load_indexed_dataset
 
 from preprocess.data_folder import DataFolder
-from preprocess.stats import describe_folder, draw_lengths
+from preprocess.stats import describe_folder
 from tests.folders import write_folder, write_indexed
 from tests.preprocess.commands import run
 
@@ -89,27 +89,8 @@ def test_labels_are_no_commands_to_the_terminal(in_tmp, capsys):
     assert "\\x1b[2J: " in printed and "\x1b" not in printed and len(printed) < 200_000
 
 
-def test_numbers_go_through_a_link(folders, in_tmp):
-    (in_tmp / "numbers.json").symlink_to(in_tmp / "other.json")
-    assert run(["stats", str(folders["pairs"]), "--no-plot", "--plot", "numbers.json", "--json", "numbers.json"]) == 0
-    assert (in_tmp / "numbers.json").is_symlink() and "pairs" in json.loads((in_tmp / "other.json").read_text())
-    assert names_in(in_tmp) == ["numbers.json", "other.json"]
-
-
 def names_in(folder):
     return sorted(path.name for path in folder.iterdir())
-
-
-@needs_matplotlib
-def test_the_plot_names_the_split_where_there_is_no_training_set():
-    from matplotlib.figure import Figure
-
-    of_split = {"lengths": [{"mean": 5.0}, None]}
-    axes = Figure().subplots()
-    draw_lengths(
-        axes, {"RTE": {"splits": {"train": of_split, "valid": of_split}}, "AX": {"splits": {"test": of_split}}}
-    )
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["RTE", "AX (test)"]
 
 
 def test_split_without_labels_and_empty_split(folders, tmp_path, capsys):

@@ -174,12 +174,15 @@ SUPER_GLUE = {  # a record, its examples, and the numbers of these
 }
 
 
+QUESTIONS = {"COPA": [0, 0], "MultiRC": [0, 0, 1], "ReCoRD": [0, 0, 0, 1, 1, 1]}  # of the examples of a record
+
+
 @pytest.mark.parametrize("name", list(SUPER_GLUE))
 def test_super_glue(name, commands):
-    """In the test file a second record with the same numbers is left out."""
+    """In the test file a second record with the same numbers is left out; in another, questions are counted on."""
     record, expected, numbers = SUPER_GLUE[name]
-    for file in ("train.jsonl", "val.jsonl"):
-        commands.write(f"{name}/{file}", json.dumps(record) + "\n")
+    commands.write(f"{name}/train.jsonl", json.dumps(record) + "\n")
+    commands.write(f"{name}/val.jsonl", 2 * (json.dumps(record) + "\n"))
     secret = ("label", "answers") if name == "ReCoRD" else ("label",)
     unlabelled = json.loads(
         json.dumps(record), object_hook=lambda part: {k: v for k, v in part.items() if k not in secret}
@@ -187,35 +190,22 @@ def test_super_glue(name, commands):
     commands.write(f"{name}/test.jsonl", 2 * (json.dumps(unlabelled) + "\n"))
     data = commands.ok(name, "--raw", commands.raw, "--skip-bad")
     assert f"skipped line 2: idx '{' '.join(map(str, numbers[0]))}'" in commands.capsys.readouterr().out
-    for split in ("train", "valid"):
+    for split, times in (("train", 1), ("valid", 2)):
         found = zip(*(commands.texts(data, split, part) for part in data.inputs), commands.labels(data, split))
-        assert list(found) == expected
+        assert list(found) == times * expected
     assert len(data.rows("input0", "test")) == len(expected) and not data.has_labels("test")
     assert data.numbers("test") == numbers
-    if name == "ReCoRD":  # answers of a test set are not scored
-        found = data.questions("test")
-        assert found.em is found.f1 is None and found.texts[:3] == ("Ann", "Bush", "The Bush")
-
-
-QUESTIONS = {"CB": None, "COPA": [0, 0], "MultiRC": [0, 0, 1], "ReCoRD": [0, 0, 0, 1, 1, 1]}
-
-
-@pytest.mark.parametrize("name", list(QUESTIONS))
-def test_questions_of_super_glue(name, commands):
-    """Two records: questions are counted on."""
-    record = SUPER_GLUE[name][0]
-    commands.write(f"{name}/val.jsonl", 2 * (json.dumps(record) + "\n"))
-    data = commands.ok(name, "--raw", commands.raw, "--splits", "valid")
-    found, of_one = data.questions("valid"), QUESTIONS[name]
-    if of_one is None:
-        assert found is None and not (data.path / "question").exists()
+    if name not in QUESTIONS:
+        assert data.questions("valid") is None and not (data.path / "question").exists()
         return
-    assert found.number.tolist() == of_one + [1 + max(of_one) + number for number in of_one]
-    if name != "ReCoRD":
-        assert found.texts is found.em is found.f1 is None
-        return
-    assert found.texts[:6] == 2 * ("Ann", "Bush", "The Bush")
-    assert found.em.tolist()[:6] == [0, 1, 1, 1, 0, 0] == found.f1.tolist()[:6]  # articles do not count
+    valid, test, of_one = data.questions("valid"), data.questions("test"), QUESTIONS[name]
+    assert valid.number.tolist() == of_one + [1 + max(of_one) + number for number in of_one]
+    if name == "ReCoRD":  # articles do not count; answers of a test set are not scored
+        assert valid.texts[:6] == test.texts == 2 * ("Ann", "Bush", "The Bush")
+        assert valid.em.tolist()[:6] == [0, 1, 1, 1, 0, 0] == valid.f1.tolist()[:6]
+    else:
+        assert valid.texts is valid.em is valid.f1 is None
+    assert test.em is test.f1 is None
 
 
 def test_half_a_question_is_left_out(commands):
@@ -271,22 +261,6 @@ def test_reviews_of_imdb(commands, place):
     assert commands.texts(data, "valid") == commands.texts(data, "test") and commands.labels(data, "valid")[1] == "pos"
 
 
-def test_reviews_that_are_too_long_are_counted_and_cut_on_request(commands):
-    for name, text in IMDB.items():
-        commands.write(f"aclImdb/{name}", text)
-
-    def of_valid():
-        rows = [line.split() for line in commands.capsys.readouterr().out.splitlines()]
-        header, values = (next(row for row in rows if row[:1] == [name]) for name in ("split", "valid"))
-        counts = dict(zip(header, values))
-        return counts[">512"], counts["truncated"]
-
-    commands.ok("IMDB", "--raw", commands.raw)
-    assert of_valid() == ("1", "0")
-    data = commands.ok("IMDB", "--raw", commands.raw, "--max-length", 256, "--overwrite")
-    assert of_valid() == ("0", "1") and len(data.rows("input0", "valid")[0]) == 256 + 1
-
-
 # --- numbers that benchmarks give to the examples of their test sets ------------------------------
 
 
@@ -317,34 +291,12 @@ def test_numbers_of_both_test_sets_of_mnli(commands):
     assert (data.numbers("test"), data.numbers("test1"), data.numbers("valid")) == ([(12,)], [(15,)], None)
 
 
-NUMBERED_RECORDS = {
-    "AX-b": {"sentence1": "A", "sentence2": "B", "idx": "5", "label": "not_entailment"},
-    "AX-g": {"premise": "A", "hypothesis": "B", "idx": 5, "label": "entailment"},
-    "RTE-SuperGLUE": {"premise": "A", "hypothesis": "B", "idx": 5},
-}
-
-
-@pytest.mark.parametrize("name", list(NUMBERED_RECORDS))
-def test_numbers_of_super_glue(name, commands):
-    task = ALL[name]
-    commands.write(f"{task.folders[0]}/{task.files['test']}", json.dumps(NUMBERED_RECORDS[name]) + "\n")
-    data = commands.ok(name, "--raw", commands.raw, "--splits", "test")
-    assert data.numbers("test") == [(5,)] and data.has_labels("test") == name.startswith("AX")
-    assert sorted(data.label_names) == sorted(task.labels)
-
-
-def test_a_damaged_file_of_numbers(commands):
-    commands.write("RTE/test.tsv", "index\tsentence1\tsentence2\n7\tA\tB\n")
-    data = commands.ok("RTE", "--raw", commands.raw, "--splits", "test")
-    (data.path / "number" / "test.txt").write_text("none\n")
-    with pytest.raises(InputError, match="number/test.txt"):
-        data.numbers("test")
-    (data.path / "sha256.txt").unlink()
-    with pytest.raises(InputError, match="number/test.txt"):
-        DataFolder(data.path).numbers("test")
-    (data.path / "number" / "test.txt").unlink()
-    with pytest.raises(InputError, match="number/test.txt"):
-        data.numbers("test")
+def test_a_test_set_alone_takes_the_labels_of_its_task(commands):
+    record = {"sentence1": "A", "sentence2": "B", "idx": "5", "label": "not_entailment"}
+    commands.write("AX-b/AX-b.jsonl", json.dumps(record) + "\n")
+    data = commands.ok("AX-b", "--raw", commands.raw)
+    assert data.numbers("test") == [(5,)] and commands.labels(data, "test") == ["not_entailment"]
+    assert tuple(data.label_names) == TASKS["RTE"].labels
 
 
 # --- what the table says --------------------------------------------------------------------------
@@ -376,10 +328,7 @@ def test_order_comes_from_counts(name):
         return
     counts, source = LABEL_COUNTS[name]
     assert source and set(counts) == set(labels)
-    numbers = [counts[label] for label in labels]
-    assert numbers == sorted(numbers, reverse=True)
-    ties = [(a, b) for a, b in zip(labels, labels[1:]) if counts[a] == counts[b]]
-    assert all(a < b for a, b in ties)
+    assert labels == tuple(sorted(labels, key=lambda label: (-counts[label], label)))
 
 
 @published

@@ -14,7 +14,6 @@ import pytest
 from preprocess import writing
 from preprocess.errors import InputError
 from preprocess.writing import check_replaces_nothing, new_file, new_folder, scratch_folder
-from tests.preprocess.commands import run
 
 FORK = multiprocessing.get_context("fork")
 MAKERS = {"folder": new_folder, "file": new_file, "scratch": scratch_folder}
@@ -163,21 +162,6 @@ def test_errors_name_what_was_asked_for(kind, number, tmp_path):
         raise OSError(number, os.strerror(number), str(work / "input0"))
     assert error.value.filename == str(tmp_path / "x-bin") and error.value.filename2 is None
     assert names(tmp_path) == []
-
-
-def test_few_shot_from_raw_files_on_a_full_disk(commands, monkeypatch):
-    for file in ("train", "dev"):
-        lines = "".join(f"{i}\ta{i}\tb{i}\tentailment\n" for i in range(30))
-        commands.write(f"RTE/{file}.tsv", "index\tsentence1\tsentence2\tlabel\n" + lines)
-
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("preprocess.indexed.IndexedWriter.write", full)
-    arguments = ["--raw", str(commands.raw), "--vocab", str(commands.vocab), "--out", str(commands.out)]
-    assert run(["few-shot", "RTE", *arguments, "--k", "3", "--dev", "6"]) == 1
-    assert commands.capsys.readouterr().err.startswith(f"preprocess: {commands.out}/RTE-bin: ")
-    assert names(commands.out) == []
 
 
 # --- results under the name that an option gives --------------------------------------------------

@@ -5,12 +5,18 @@
 DST loads with fairseq-validate, --prompt-init saved --prompt-init-from DST.pt, and --restore-file (with
 --reset-optimizer --reset-dataloader --reset-meters). With --backbone, whose weights must be those that SRC was trained
 on, DST holds the method and the head only; without, the whole model. No pickled code runs.
+
+Layouts: W1 and W2 of the DNN are Linear weights (out x in), ours stand the other way round; PHM factors are lists of
+matrices, ours one tensor; rows of all layers are one table, ours has a row of tables. What the released code trains
+by accident or allocates and never reads (LM head, two LayerNorms, the last rows of a table) is left aside.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +28,8 @@ from fairseq import options as fairseq_options
 from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import DictConfig, OmegaConf, open_dict
+from torch import Tensor
 
-from checkpoints.released import STACK, our_options, our_state
 from fairseq_idpg.backbone.encoder import OpenRobertaEncoder
 from fairseq_idpg.models.config import RobertaIDPGConfig, fill_method_options
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
@@ -46,6 +52,209 @@ HISTORY = {
     "lr_scheduler_state": {"best": None},
     "num_updates": 0,
 }
+
+
+STACK = "encoder.sentence_encoder."
+ENCODER = re.compile(r"^encoder\.(sentence_encoder\.(layers|emb\w+|layernorm_embedding)\.|lm_head)")
+STRAY = ".middle_layer_norm."  # of an adapter variant; in every released file
+SHARING = {"shared": "S", "layerb": "M", "none": "L"}
+SIZES = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads")
+RATES = ("dropout", "attention_dropout", "activation_dropout", "pooler_dropout")
+GENERATOR_DROPOUT = 0.1  # hard-coded there
+NOWHERE = 25  # as the first layer that gets anything: behind the 24 of RoBERTa-large
+UNSUPPORTED = {  # what the released code accepts and ours has no equal of, with the only value that converts
+    "lphm": None,
+    "lstm": False,
+    "sbert": False,
+    "reparameterization": "None",
+}
+
+Tensors = Mapping[str, Tensor]
+Options = Mapping[str, Any]
+
+
+# --- options -------------------------------------------------------------------------------------
+
+
+def our_options(args: Options) -> dict[str, Any]:
+    """The released code's arguments as options of ``roberta_idpg``.
+
+    Raises:
+        ValueError: an argument that nothing here equals.
+    """
+    for name, value in UNSUPPORTED.items():
+        if args.get(name, value) not in (value, None):
+            raise ValueError(f"trained with --{name.replace('_', '-')} {args[name]}, which has no equal here")
+    layers = args.get("encoder_layers")
+    last = layers if isinstance(layers, int) else NOWHERE - 1  # what is no number is refused with the other sizes
+    for name in ("adapter_insert_layer", "middle_prompt_insert_layer"):
+        if 1 < args.get(name, NOWHERE) <= last:
+            raise ValueError(f"trained with --{name.replace('_', '-')} {args[name]}, only 1 and {NOWHERE} convert")
+    options = {name: args[name] for name in (*SIZES, *RATES) if name in args}
+    if args.get("adapter_insert_layer", NOWHERE) == 1:
+        return {**options, **_adapter_options(args)}
+    if not args.get("add_suffix"):
+        return {**options, "method": "head-only"}
+    everywhere = args["middle_prompt_insert_layer"] == 1
+    options["prompt_length"] = args["suffix_len"]
+    options["prompt_layers"] = "all" if everywhere else "first"
+    if args.get("prompt_insert_mode", 1) == 2:
+        options["prompt_insertion"] = "key-value-input"
+    if not args["prompt_generation"]:
+        return {**options, "method": "p-tuning-v2" if everywhere else "prompt-tuning"}
+    return {**options, **_generator_options(args, everywhere)}
+
+
+def _adapter_options(args: Options) -> dict[str, Any]:
+    if args.get("add_suffix"):
+        raise ValueError("trained with prompts and adapters together, which is not converted")
+    ours = {"adapter_hidden_size": args["adapter_bottleneck_dim"], "adapter_dropout": args["dropout"]}
+    if args["adapter_arch"] == "compacter":
+        return {**ours, "method": "compacter", "compacter_n": args["compacter_n"]}
+    if args["adapter_arch"] != "houlsby":
+        raise ValueError(f"trained with --adapter-arch {args['adapter_arch']}, which has no equal here")
+    return {**ours, "method": "adapter"}
+
+
+def _generator_options(args: Options, everywhere: bool) -> dict[str, Any]:
+    if args["generation_layer"] != 2:
+        raise ValueError(f"trained with --generation-layer {args['generation_layer']}, only 2 converts")
+    phm, glove = args["generation_quaternions"] is not None, args.get("glove")
+    kind = "phm" if phm else "dnn"
+    ours = {
+        "method": f"{'m' if everywhere else 's'}-idpg-{kind}",
+        "generator_hidden_size": args["phm_bottleneck_dim"],
+        "generator_sharing": SHARING[args["middle_prompt_mode"]] if everywhere else "M",
+        "generator_dropout": GENERATOR_DROPOUT,
+        "representation": "glove" if glove else "previous-layer" if args["middle_previous"] else "backbone",
+        "generator_residual": bool(args.get("generator_residual")),
+        "generator_layer_norm": bool(args.get("generator_layer_norm")),
+    }
+    if ours["generator_residual"]:
+        ours["generator_residual_norm"] = "released"
+    if glove:  # the width stands in the file's name: glove.6B.300d.txt
+        ours["representation_width"] = int(re.findall(r"(\d+)d", Path(glove).name)[-1])
+    return {**ours, "phm_n": args["generation_quaternions"], "phm_shared_a": "false"} if phm else ours
+
+
+# --- tensors -------------------------------------------------------------------------------------
+
+
+def _rows(table: Tensor, options: Options) -> Tensor:
+    """A table of all layers' rows -> places x rows x d."""
+    rows = options["prompt_length"] * (2 if options.get("prompt_insertion") == "key-value-input" else 1)
+    return table.reshape(-1, rows, options["encoder_embed_dim"])
+
+
+def task_prompts(flat: Tensors, options: Options) -> dict[str, Tensor]:
+    """Prompt tuning and P-tuning v2; of the latter's table the last rows are never read."""
+    table = flat["suffix_embed.weight"]
+    if options["prompt_layers"] == "all":
+        read = len(flat["middle_prompt.weight"]) - len(table)
+        table = torch.cat([table, flat["middle_prompt.weight"][:read]])
+    return {"table": _rows(table, options)}
+
+
+def dense_generator(flat: Tensors, options: Options) -> dict[str, Tensor]:
+    own = "generation_out_proj.bias"
+    bias = flat[own if own in flat else "middle_generation_out_proj_b.weight"]
+    return {
+        "generators.0.down": flat["generation_dense.weight"].T,
+        "generators.0.up": flat["generation_out_proj.weight"].T,
+        "generators.0.hidden_bias": flat["generation_dense.bias"],
+        "bias": _rows(bias, options),
+        **_layer_norms(flat, options),
+    }
+
+
+FACTORS = {  # theirs: ours
+    "generation_shared_w1": "down_a",
+    "generation_dense_w": "down_b",
+    "generation_shared_w2": "up_a",
+    "generation_out_proj_w": "up_b",
+}
+
+
+def phm_generator(flat: Tensors, options: Options) -> dict[str, Tensor]:
+    """One generator, or with sharing L one for each layer."""
+    n, ours = options["phm_n"], {}
+    hidden_biases = ["generation_dense_b"]
+    if options["generator_sharing"] == "L":
+        hidden_biases += [f"middle_generation_dense_b.{i}" for i in range(options["encoder_layers"] - 1)]
+    for number, hidden_bias in enumerate(hidden_biases):
+        prefix, start = ("middle_", (number - 1) * n) if number else ("", 0)
+        for name, our_name in FACTORS.items():
+            parts = [flat[f"{prefix}{name}.{start + i}"] for i in range(n)]
+            ours[f"generators.{number}.{our_name}"] = torch.stack(parts)
+        ours[f"generators.{number}.hidden_bias"] = flat[hidden_bias]
+    bias = flat["generation_out_proj_b.weight"]
+    if options["prompt_layers"] == "all" and options["generator_sharing"] != "S":
+        bias = torch.cat([bias, flat["middle_generation_out_proj_b.weight"]])
+    return {**ours, "bias": _rows(bias, options), **_layer_norms(flat, options)}
+
+
+def _layer_norms(flat: Tensors, options: Options) -> dict[str, Tensor]:
+    """Those of Table 7; the file has them even where nothing reads them."""
+    norms = {"residual_layer_norm": "generator_residual", "generator_layer_norm": "generator_layer_norm"}
+    ours = {"residual_layer_norm": "residual_layer_norm", "generator_layer_norm": "prompt_layer_norm"}
+    read = [name for name, option in norms.items() if options[option]]
+    return {f"{ours[name]}.{part}": flat[f"{name}.{part}"] for name in read for part in ("weight", "bias")}
+
+
+def houlsby_adapters(flat: Tensors, options: Options) -> dict[str, Tensor]:
+    """Theirs are an entry for each layer; ours are stacks, attention's adapter before the feed-forward's."""
+    layers = range(options["encoder_layers"])
+    modules = [f"middle_adapter_MLP{which}.{layer}" for layer in layers for which in ("2", "")]
+    parts = {"down": "0.weight", "up": "2.weight", "down_bias": "0.bias", "up_bias": "2.bias"}
+    ours = {name: torch.stack([flat[f"{module}.{part}"] for module in modules]) for name, part in parts.items()}
+    return {**ours, "down": ours["down"].transpose(1, 2), "up": ours["up"].transpose(1, 2)}
+
+
+def compacters(flat: Tensors, options: Options) -> dict[str, Tensor]:
+    """Theirs are n entries for each adapter, the feed-forward's before attention's."""
+    n = options["compacter_n"]
+    order = [2 * layer + which for layer in range(options["encoder_layers"]) for which in (1, 0)]
+    factors = {
+        "a": "shared_A",
+        "down_s": "down_proj_s",
+        "down_t": "down_proj_t",
+        "up_s": "up_proj_s",
+        "up_t": "up_proj_t",
+    }
+    ours = {}
+    for name, part in factors.items():
+        entries = torch.stack([torch.stack([flat[f"compacter_{part}.{k * n + i}"] for i in range(n)]) for k in order])
+        ours[name] = entries if name == "a" else entries.flatten(2)
+    ours["down_bias"] = torch.stack([flat[f"compacter_down_proj_b.{k}"] for k in order])
+    return {**ours, "up_bias": flat["compacter_up_proj_b.weight"][order]}
+
+
+KINDS: dict[str, Callable[[Tensors, Options], dict[str, Tensor]]] = {  # by a tensor that only this kind has
+    "suffix_embed.weight": task_prompts,
+    "generation_dense.weight": dense_generator,
+    "generation_shared_w1.0": phm_generator,
+    "middle_adapter_MLP.0.0.weight": houlsby_adapters,
+    "compacter_shared_A.0": compacters,
+}
+
+
+def method_tensors(theirs: Tensors, options: Options) -> dict[str, Tensor]:
+    """The method's parameters (or their gradients) under our names."""
+    flat = {name[len(STACK) :]: value for name, value in theirs.items() if name.startswith(STACK)}
+    kinds = [convert for name, convert in KINDS.items() if name in flat]
+    if not kinds and options["method"] != "head-only":
+        raise ValueError(f"it has no tensors of {options['method']}")
+    return kinds[0](flat, options) if kinds else {}
+
+
+def our_state(theirs: Tensors, options: Options) -> dict[str, Tensor]:
+    """A whole released state dict under our names; fairseq itself renames what is left of its older ones."""
+    state = {name: value for name, value in theirs.items() if ENCODER.match(name) and STRAY not in name}
+    state.update({name: value for name, value in theirs.items() if name.startswith("classification_heads.")})
+    return {**state, **{f"method.{name}": value for name, value in method_tensors(theirs, options).items()}}
+
+
+# --- the command ----------------------------------------------------------------------------------
 
 
 def configuration(args: dict[str, Any], classes: int, backbone: str | None, what: str) -> DictConfig:
@@ -91,27 +300,22 @@ def convert(source: Path, backbone: Path | None = None) -> dict[str, Any]:
         InputError: SRC is no such checkpoint or holds what has no equal here; another --backbone.
     """
     args, theirs = read_checkpoint(str(source), "SRC")
-    if HEAD_OUTPUT not in theirs or f"{STACK}embed_tokens.weight" not in theirs:
-        raise InputError(f"SRC {source} has no {HEAD_OUTPUT}: give a checkpoint of the released code")
-    classes, symbols = len(theirs[HEAD_OUTPUT]), len(theirs[f"{STACK}embed_tokens.weight"])
     path = None if backbone is None else backbone_path(str(backbone))
     try:
+        classes, symbols = len(theirs[HEAD_OUTPUT]), len(theirs[f"{STACK}embed_tokens.weight"])
         cfg = configuration(args, classes, path, f"SRC {source}")
         state = our_state(theirs, cfg.model)
-    except (LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
-        raise InputError(f"SRC {source} cannot be converted: {error}; give a checkpoint of the released code") from None
-    options: Any = OmegaConf.to_container(cfg, resolve=True)
-    check_size(options["model"], options["task"], theirs, f"SRC {source}")
-    model = build_model(cfg, symbols, classes)
-    if path is not None:
-        model.load_backbone(read_backbone(path))
-    missing = [name for name in model.state_dict() if name.startswith(("method.", HEADS)) and name not in state]
-    if missing:
-        raise InputError(f"SRC {source} cannot be converted: it has nothing of {missing[0]}; give another checkpoint")
-    try:
+        options: Any = OmegaConf.to_container(cfg, resolve=True)
+        check_size(options["model"], options["task"], theirs, f"SRC {source}")
+        model = build_model(cfg, symbols, classes)
+        if path is not None:
+            model.load_backbone(read_backbone(path))
+        missing = [name for name in model.state_dict() if name.startswith(("method.", HEADS)) and name not in state]
+        if missing:
+            raise LookupError(f"it has nothing of {missing[0]}")
         model.load_state_dict(state, strict=True)
-    except InputError as error:
-        raise InputError(f"SRC {source}: {error}") from None
+    except (InputError, LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
+        raise InputError(f"SRC {source} cannot be converted: {error}; give a checkpoint of the released code") from None
     checkpoint = {
         "args": None,
         "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),

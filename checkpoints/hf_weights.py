@@ -84,38 +84,31 @@ OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm
 
 
 def read_weights(folder: Path) -> State:
-    """Load the tensors of a Hugging Face folder; no pickled code is executed."""
-    path = next((folder / name for name in WEIGHT_FILES if (folder / name).is_file()), None)
-    if path is None:
-        raise InputError(
-            f"{folder}: neither {' nor '.join(WEIGHT_FILES)} found; save the model there as one "
-            "file (sharded weights and weights of other frameworks are not read)"
-        )
+    """Load the tensors of a Hugging Face folder; no pickled code is executed.
+
+    Raises:
+        InputError: there is no such file, or it is damaged.
+    """
+    path = next((folder / name for name in WEIGHT_FILES if (folder / name).is_file()), folder)
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
 
             state = load_file(str(path))
-        else:
+        elif path != folder:
             from fairseq_idpg.saving.torch_files import read_saved
 
             state = read_saved(str(path))
-    except ImportError as error:
-        raise InputError(f"{path}: needs the safetensors package (pip install safetensors)") from error
+        else:
+            raise FileNotFoundError(f"neither {' nor '.join(WEIGHT_FILES)} there; sharded weights are not read")
+        for name, tensor in state.items():
+            if not isinstance(name, str) or not isinstance(tensor, Tensor) or tensor.layout != torch.strided:
+                raise ValueError(f"{name} is not a tensor")
+            if tensor.is_floating_point() and not tensor.isfinite().all():
+                raise ValueError(f"{name} has a number that is not finite")
     except Exception as error:  # readers raise half a dozen types on a damaged file
         raise InputError(f"{path}: unreadable, fetch it again ({reason_of(error)})") from error
-    _check_tensors(path, state)
     return {_modern(name): tensor for name, tensor in state.items()}
-
-
-def _check_tensors(path: Path, state: Any) -> None:
-    if not isinstance(state, dict):
-        raise InputError(f"{path}: holds no tensors by name; fetch it again")
-    for name, tensor in state.items():
-        if not isinstance(name, str) or not isinstance(tensor, Tensor) or tensor.layout != torch.strided:
-            raise InputError(f"{path}: {name} is no tensor; fetch it again")
-        if tensor.is_floating_point() and not tensor.isfinite().all():
-            raise InputError(f"{path}: {name} has a number that is not finite; fetch it again")
 
 
 def _modern(name: str) -> str:
@@ -134,19 +127,13 @@ class Reader:
 
     def __call__(self, name: str, shape: str) -> Tensor:
         """Return tensor `name` as float32; `shape` spells its dimensions, such as "FC"."""
-        if name not in self.state:
-            raise InputError(f"the weights lack {name}; config.json describes another model")
-        expected = tuple(self.sizes[letter] for letter in shape)
-        found = tuple(self.state[name].shape)
-        if found != expected:
-            raise InputError(
-                f"{name} has shape {found} but config.json says {expected}; take both files from the same model"
-            )
-        if not self.state[name].is_floating_point():
-            raise InputError(f"{name} holds {self.state[name].dtype}, which no weights are; fetch the file again")
+        tensor, expected = self.state.get(name), tuple(self.sizes[letter] for letter in shape)
+        if tensor is None or tuple(tensor.shape) != expected or not tensor.is_floating_point():
+            found = "missing" if tensor is None else f"{tuple(tensor.shape)} of {tensor.dtype}"
+            raise ValueError(f"{name} is {found}, but config.json says {expected}; take both files from the same model")
         self.taken.add(name)
         # A copy of its own: torch.save would write the whole file behind a view.
-        return self.state[name].to(torch.float32, copy=True).contiguous()
+        return tensor.to(torch.float32, copy=True).contiguous()
 
     def modules(self, source: str, target: str, rows: Rows) -> State:
         """Rename the weight and bias of every module in `rows` below the two roots."""
@@ -177,7 +164,7 @@ def convert_weights(weights: State, config: dict[str, Any], order: list[int]) ->
     family = FAMILIES[config["model_type"]]
     prefix = next((p for p in PREFIXES if p + WORDS in weights), None)
     if prefix is None:
-        raise InputError(f"the weights lack {WORDS} (with prefix {', '.join(PREFIXES[1:])} or none)")
+        raise ValueError(f"the weights lack {WORDS} (with prefix {', '.join(PREFIXES[1:])} or none)")
     take = Reader(weights, sizes_of(config))
     first = order[1] + 1 if family.positions_follow_padding else 0
     segment = take(prefix + SEGMENTS, "SC")[0] if prefix + SEGMENTS in weights else None
@@ -228,4 +215,4 @@ def _refuse_leftovers(weights: State, prefix: str, taken: set) -> None:
     for name in weights:
         inside = name.startswith((f"{prefix}encoder.", f"{prefix}embeddings."))
         if inside and name not in taken and name[len(prefix) :] not in BUFFERS:
-            raise InputError(f"no place for {name} in fairseq's RoBERTa: not a plain encoder")
+            raise ValueError(f"no place for {name} in fairseq's RoBERTa: not a plain encoder")

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 
@@ -39,18 +40,12 @@ class Encoding:
     max_length: int | None = None
     workers: int = 1
 
-    def load(self) -> Encoder:
+    @cached_property
+    def encoder(self) -> Encoder:
         return load_encoder(self.bpe, self.vocab)
 
 
-def binarize(
-    splits: Sequence[Split],
-    labels: Labels,
-    encoder: Encoder,
-    encoding: Encoding,
-    folder: Path,
-    on_bytes: OnBytes,
-) -> None:
+def binarize(splits: Sequence[Split], labels: Labels, encoding: Encoding, folder: Path, on_bytes: OnBytes) -> None:
     """Writes ``folder/{input0,input1,label}``, ``folder/number`` where test examples have numbers of their own,
     ``folder/question`` where examples answer questions, and ``folder/left_out`` where lines gave no example.
 
@@ -58,30 +53,23 @@ def binarize(
         InputError: bad input; a split without examples, or with labels or numbers of some alone.
     """
     for split in splits:
-        numbered = _binarize_split(split, labels, encoder, encoding, folder, on_bytes)
+        numbered = _binarize_split(split, labels, encoding, folder, on_bytes)
         _check_whole(split, labels, numbered)
     for part in sorted(folder.glob("input*")):
-        (part / "dict.txt").write_bytes(encoder.dictionary_bytes())
+        (part / "dict.txt").write_bytes(encoding.encoder.dictionary_bytes())
     labels.write(folder / "label")
 
 
-def _binarize_split(
-    split: Split,
-    labels: Labels,
-    encoder: Encoder,
-    encoding: Encoding,
-    folder: Path,
-    on_bytes: OnBytes,
-) -> int:
+def _binarize_split(split: Split, labels: Labels, encoding: Encoding, folder: Path, on_bytes: OnBytes) -> int:
     """Writes the inputs, numbers and questions of a split and collects its labels; how many examples have a number."""
     writers: list[IndexedWriter] = []
     numbered = 0
     left_out: list[str] = []  # for each line without an example, the examples before it and its number
     with ExitStack() as files:
-        for rows, encoded in encode_stream(encoder, encoding, _chunks(split.rows(on_bytes))):
+        for rows, encoded in encode_stream(encoding, _chunks(split.rows(on_bytes))):
             if not writers:
                 prefixes = [folder / f"input{number}" / split.name for number in range(len(encoded))]
-                writers = [files.enter_context(IndexedWriter(path, len(encoder.symbols))) for path in prefixes]
+                writers = [files.enter_context(IndexedWriter(path, len(encoding.encoder.symbols))) for path in prefixes]
                 split.tokens = [0] * len(writers)
             labels.add(split, rows)
             if split.passes == 1:
@@ -108,10 +96,9 @@ def _check_whole(split: Split, labels: Labels, numbered: int) -> None:
         raise InputError(
             f"{split.source.name} has no examples{first}: name the right file, or leave out split {split.name}"
         )
-    if len(labels.splits[split.name]) not in (0, split.examples):
-        raise InputError(f"{split.source.name} has labels in some lines only: give every line its label")
-    if numbered not in (0, split.examples):
-        raise InputError(f"{split.source.name} has a number in some lines only: give every line its own")
+    for what, count in (("label", len(labels.splits[split.name])), ("number", numbered)):
+        if count not in (0, split.examples):
+            raise InputError(f"{split.source.name} has a {what} in some lines only: give every line its own")
 
 
 def _chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:
@@ -169,9 +156,9 @@ def truncate(ids: np.ndarray, lengths: np.ndarray, longest: int) -> tuple[np.nda
 _encoder: Encoder | None = None  # of a worker process
 
 
-def _start_worker(encoding: Encoding) -> None:
+def _start_worker(bpe: str, vocab: Path) -> None:
     global _encoder
-    _encoder = encoding.load()
+    _encoder = load_encoder(bpe, vocab)
 
 
 def _encode(inputs: list[list[str]]) -> Encoded:
@@ -183,13 +170,11 @@ def _inputs(rows: Sequence[Row]) -> list[list[str]]:
     return [list(column) for column in zip(*(row.texts for row in rows))]
 
 
-def encode_stream(
-    encoder: Encoder, encoding: Encoding, chunks: Iterator[list[Row]]
-) -> Iterator[tuple[list[Row], Encoded]]:
+def encode_stream(encoding: Encoding, chunks: Iterator[list[Row]]) -> Iterator[tuple[list[Row], Encoded]]:
     """Each chunk with its ids, in order; with several workers only a few chunks are under way at a time."""
     if encoding.workers == 1:
         for rows in chunks:
-            yield rows, [encoder.encode(lines) for lines in _inputs(rows)]
+            yield rows, [encoding.encoder.encode(lines) for lines in _inputs(rows)]
         return
     import multiprocessing  # these three are slow to load
     from concurrent.futures import Future, ProcessPoolExecutor
@@ -197,7 +182,7 @@ def encode_stream(
 
     context = multiprocessing.get_context("spawn")
     under_way: deque[tuple[list[Row], Future]] = deque()
-    with ProcessPoolExecutor(encoding.workers, context, _start_worker, (encoding,)) as pool:
+    with ProcessPoolExecutor(encoding.workers, context, _start_worker, (encoding.bpe, encoding.vocab)) as pool:
         try:
             for rows in chunks:
                 under_way.append((rows, pool.submit(_encode, _inputs(rows))))

@@ -12,7 +12,7 @@ from typing import Any
 
 from .encoders import ENCODERS
 from .errors import InputError, command_line
-from .flags import flag_name, named_path
+from .flags import flag_name, named_path, positive
 
 LABEL = "label"  # the column of labels
 COMMANDS = ("few-shot", "glove", "stats", "tasks")
@@ -20,6 +20,13 @@ ABOUT = """Raw files of a task to the binarized folder OUT/TASK-bin that fairseq
 
 TASK is one of those that `python -m preprocess tasks` lists, or any name with one of the --from options.
 Other commands: python -m preprocess few-shot | glove | stats | tasks, each with --help."""
+
+
+def scale(text: str) -> float:
+    """Return what scores are divided by, for argparse."""
+    if not 0 < (number := float(text)) < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return number
 
 
 def parser() -> argparse.ArgumentParser:
@@ -34,8 +41,8 @@ def parser() -> argparse.ArgumentParser:
     add("--splits", **several, metavar="SPLIT", help="make only these (default: all, test only where it is there)")
     add("--bpe", choices=list(ENCODERS), default="gpt2", help="pieces of the backbone (default: gpt2, RoBERTa's)")
     add("--vocab", type=named_path, metavar="DIR", help="the encoder's files (default, of gpt2: checkpoints/gpt2_bpe)")
-    add("--workers", type=int, default=1, metavar="N", help="processes that encode (default: 1)")
-    add("--max-length", type=int, metavar="N", help="cut sentences to N tokens (default: no cut)")
+    add("--workers", type=positive, default=1, metavar="N", help="processes that encode (default: 1)")
+    add("--max-length", type=positive, metavar="N", help="cut sentences to N tokens (default: no cut)")
     add(
         "--csv-quotes", choices=["strip", "keep"], default="strip", help="keep: as in the folders the authors published"
     )
@@ -53,33 +60,31 @@ def parser() -> argparse.ArgumentParser:
     own.add_argument("--label-column", metavar="COLUMN", default=LABEL, help=f"default: {LABEL}")
     classes = "the classes, in the order of their ids (default: the most frequent first)"
     own.add_argument("--labels", **several, metavar="LABEL", help=classes)
-    own.add_argument("--regression", type=float, nargs="?", const=1.0, metavar="SCALE", help="scores, divided by SCALE")
+    own.add_argument("--regression", type=scale, nargs="?", const=1.0, metavar="SCALE", help="scores, divided by SCALE")
     own.add_argument("--no-header", action="store_true", help="files have no header: columns are numbers from 1")
     return made
 
 
 def check(args: argparse.Namespace) -> None:
-    """Refuses options that contradict each other, before anything is read."""
+    """Refuse options that contradict each other, before anything is read."""
     sources = [flag_name(name) for name in SOURCES if getattr(args, name)]
     if len(sources) != 1:
-        given = f"not {' and '.join(sources)}" if sources else "none was given"
-        raise InputError(f"give one of --raw, --from-tsv, --from-csv, --from-jsonl and --from-hub; {given}")
-    if args.raw and (args.text_columns or args.labels or args.regression is not None or args.no_header):
-        raise InputError("--text-columns, --labels, --regression and --no-header go with --from-...: leave them out")
-    if args.raw and args.label_column != LABEL:
-        raise InputError(f"--label-column {args.label_column} goes with --from-...: leave it out")
-    if args.splits and not (args.raw or args.from_hub):
-        raise InputError(f"--splits {' '.join(args.splits)} goes with --raw and --from-hub: leave it out")
-    if args.csv_quotes == "keep" and not args.raw:
-        raise InputError("--csv-quotes keep is for the csv files of CR, MR, SUBJ and MPQA below --raw: leave it out")
-    if args.workers < 1:
-        raise InputError(f"--workers {args.workers}: give 1 or more")
-    if args.max_length is not None and args.max_length < 1:
-        raise InputError(f"--max-length {args.max_length}: give 1 or more")
-    if args.regression is not None and (args.labels or not 0 < args.regression < math.inf):
-        raise InputError(f"--regression {args.regression}: give a positive scale, and no --labels")
-    if args.efl and args.regression is not None:
-        raise InputError("--efl is for classes, not for --regression: leave one out")
+        named = f"not {' and '.join(sources)}" if sources else "none was given"
+        raise InputError(f"give one of --raw, --from-tsv, --from-csv, --from-jsonl and --from-hub; {named}")
+    scores, own_data = args.regression is not None, "data of your own (--from-...)"
+    for given, option, goes_with in (
+        (args.raw and args.text_columns, "--text-columns", own_data),
+        (args.raw and args.label_column != LABEL, "--label-column", own_data),
+        (args.raw and args.labels, "--labels", own_data),
+        (args.raw and scores, "--regression", own_data),
+        (args.raw and args.no_header, "--no-header", own_data),
+        (args.splits and not (args.raw or args.from_hub), "--splits", "--raw and --from-hub"),
+        (args.csv_quotes == "keep" and not args.raw, "--csv-quotes keep", "the csv files of CR, MR, SUBJ and MPQA"),
+        (scores and args.labels, "--regression", "scores, not with --labels"),
+        (scores and args.efl, "--efl", "classes, not with --regression"),
+    ):
+        if given:
+            raise InputError(f"{option} goes with {goes_with}: leave it out")
     check_task_name(args.task)
     repeated = [label for number, label in enumerate(args.labels or ()) if label in args.labels[:number]]
     if repeated:
@@ -112,15 +117,7 @@ def main(arguments: Sequence[str]) -> Path:
 def run(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    check_text(arguments)
     if arguments and arguments[0] in COMMANDS:
         import_module(f".{arguments[0].replace('-', '_')}", __package__).main(arguments[1:])
     else:
         main(arguments)
-
-
-def check_text(arguments: Sequence[str]) -> None:
-    """Raises InputError for names that no file can have, or that no log can hold."""
-    for argument in arguments:
-        if "\0" in argument or not argument.isascii() and argument != argument.encode("utf-8", "ignore").decode():
-            raise InputError(f"{argument!r} has a NUL or is not UTF-8: give another name")

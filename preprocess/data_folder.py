@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -42,10 +43,6 @@ class DataFolder:
             raise InputError(
                 f"{path} is not a binarized folder (no input0/dict.txt): make it with python -m preprocess"
             )
-        # a pipe would be waited for
-        strange = [file for pattern in CONTENT for file in path.glob(pattern) if not file.is_file()]
-        if strange:
-            raise InputError(f"{strange[0]} is not a regular file: preprocess the folder again")
         self.inputs = tuple(part for part in ("input0", "input1") if (path / part).is_dir())
         names = {file.stem for file in (path / "input0").glob("*.idx")}
         self.splits = sorted(names, key=place_of_split)
@@ -85,16 +82,8 @@ class DataFolder:
         return rows.ids[rows.starts].astype(np.int64) - len(SPECIAL)
 
     def targets(self, split: str) -> list[str]:
-        """N, the number of each example as it stands in the file, for regression.
-
-        Raises:
-            InputError: the file is not text.
-        """
-        path = self.path / self.label_file(split)
-        try:
-            lines = path.read_text(encoding="utf-8").split("\n")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{path} cannot be read ({error}): preprocess the folder again") from None
+        """N, the number of each example as it stands in the file, for regression."""
+        lines = (self.path / self.label_file(split)).read_text(encoding="utf-8", errors="replace").split("\n")
         return [line.strip() for line in (lines if lines[-1] else lines[:-1])]
 
     def numbers(self, split: str) -> list[tuple[int, ...]] | None:
@@ -120,6 +109,21 @@ class DataFolder:
             InputError: the file is damaged.
         """
         return self._parsed(question_file(split), parse_questions, "questions")
+
+    def facts(self) -> dict[str, Any]:
+        """What ``preprocess.json`` says; nothing where there is none.
+
+        Raises:
+            InputError: it is damaged.
+        """
+        record = self.path / FOLDER_FACTS
+        try:
+            facts = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {}
+        except (OSError, ValueError, RecursionError):
+            facts = None
+        if not isinstance(facts, dict):
+            raise InputError(f"{record} is damaged: preprocess the folder again")
+        return facts
 
     def _parsed(self, name: str, parse: Callable[[list[str]], Parsed], what: str) -> Parsed | None:
         """What ``parse`` makes of the lines of a file; None where there is none, and none was recorded."""

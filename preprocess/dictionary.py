@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 
 from .errors import InputError
@@ -24,12 +25,9 @@ def read_dictionary(path: Path) -> list[str]:
     """
     try:
         return list(_symbols(path, path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist: name the folder of the model's dict.txt with --vocab") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not UTF-8: take the dict.txt that came with the model") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}): take the model's dict.txt") from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = "is not UTF-8" if isinstance(error, ValueError) else f"cannot be read ({error.strerror})"
+        raise InputError(f"{path} {reason}: take the dict.txt that came with the model") from None
 
 
 @lru_cache(maxsize=4)
@@ -41,10 +39,10 @@ def _symbols(path: Path, text: str) -> tuple[str, ...]:
     symbols, seen = list(SPECIAL), set(SPECIAL)
     for number, line in enumerate(lines, start=1):
         symbol, space, count = line.rstrip().replace(OVERWRITE, "").rpartition(" ")
-        if not space or "\0" in line or not (count.isascii() and count.isdigit()):
-            raise InputError(f"{path} line {number}: {line[:60]!r} is not 'symbol count': take the model's dict.txt")
-        if symbol in seen and OVERWRITE not in line:
-            raise InputError(f"{path} line {number}: {symbol!r} stands there a second time: take the model's dict.txt")
+        again = symbol in seen and OVERWRITE not in line
+        if again or not space or "\0" in line or not (count.isascii() and count.isdigit()):
+            what = f"{symbol!r} stands there a second time" if again else f"{line[:60]!r} is not 'symbol count'"
+            raise InputError(f"{path} line {number}: {what}: take the dict.txt that came with the model")
         symbols.append(symbol)
         seen.add(symbol)
     return tuple(symbols)
@@ -58,16 +56,9 @@ def label_dictionary(labels: Sequence[str], counts: Sequence[int]) -> str:
 
 
 def read_labels(path: Path) -> list[str]:
-    """The labels of a ``label/dict.txt``, in the order of their ids (from 4 on).
-
-    Raises:
-        InputError: it is no dictionary, or a label stands behind those that only fill it up.
-    """
+    """Return the labels of a ``label/dict.txt``, in the order of their ids (from 4 on), up to those that fill it up."""
     symbols = read_dictionary(path)[len(SPECIAL) :]
-    labels = [symbol for symbol in symbols if not symbol.startswith(FILLER)]
-    if symbols[: len(labels)] != labels:
-        raise InputError(f"{path} has a label behind {FILLER}: preprocess the folder again")
-    return labels
+    return list(takewhile(lambda symbol: not symbol.startswith(FILLER), symbols))
 
 
 def by_frequency(counts: dict[str, int]) -> list[str]:

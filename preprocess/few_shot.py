@@ -1,7 +1,12 @@
 """Few-shot copies of a binarized folder, as in Section 4.4 of the paper: K examples per task.
 
-``train`` and ``valid`` are drawn from the training set (sampling.py); ``test`` is the split on which the paper reports,
-the whole ``valid`` of the source.
+``train`` and ``valid`` are drawn from the training set; ``test`` is the split on which the paper reports, the whole
+``valid`` of the source. A permutation is drawn from the seed: its first DEV rows are for validation, the K after them
+for training. So the validation set is the same for every K, and a smaller training set is part of a larger one. numpy
+keeps the stream of RandomState for good: a seed chooses the same rows on every machine.
+
+Examples that answer one question are drawn together, K and DEV are numbers of questions then: one that is half in
+either set has no right answer, and tells the other half.
 """
 
 from __future__ import annotations
@@ -24,12 +29,73 @@ from .data_folder import CONTENT, DataFolder, left_out_file
 from .dictionary import read_dictionary
 from .errors import InputError
 from .flags import named_path, positive, random_seed
-from .glove_folder import GLOVE_FACTS, read_facts, read_means, write_facts
+from .glove import GLOVE_FACTS, read_facts, read_means, write_facts
 from .indexed import IndexedWriter
-from .questions import question_file
-from .sampling import select_rows
-from .split_facts import count_examples, token_digests
+from .questions import Questions, question_file
+from .validation import check_split, class_counts, token_digests
 from .writing import check_only, new_folder, scratch_folder, sweep
+
+# --- which examples a seed chooses ----------------------------------------------------------------
+
+
+def select_rows(data: DataFolder, k: int, dev: int, seed: int, per_class: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of the training set, in the order in which they are written: (K or K per class for train, DEV for valid).
+
+    Raises:
+        InputError: there are not as many, or K per class is asked of a regression task or of questions.
+    """
+    count, questions = count_drawn(data), data.questions("train")
+    if per_class and (data.regression or questions is not None):
+        kind = "is a regression task without classes" if data.regression else "has questions, which are drawn whole"
+        raise InputError(f"--per-class: {data.path} {kind}: leave the option out")
+    order = np.random.RandomState(seed).permutation(count)
+    rest = order[dev:]
+    if dev >= count or (not per_class and k > len(rest)):
+        raise InputError(too_many(data.path, count, k, dev, "examples" if questions is None else "questions"))
+    if questions is not None:
+        return rows_of(questions, rest[:k]), rows_of(questions, order[:dev])
+    if not per_class:
+        return rest[:k], order[:dev]
+    labels = data.classes("train")[rest]
+    available = dict.fromkeys(class_counts(data, "train"), 0)
+    chosen = np.zeros(len(rest), bool)
+    for number, name in enumerate(available):
+        places = np.flatnonzero(labels == number)
+        available[name] = len(places)
+        chosen[places[:k]] = True
+    name, fewest = min(available.items(), key=lambda item: item[1])
+    if fewest < k:
+        raise InputError(
+            f"--k {k} --per-class: {data.path} has {fewest} training examples of class {name} beside the --dev {dev} "
+            f"of seed {seed}: --k can be {fewest} at most, or choose a smaller --dev"
+        )
+    return rest[chosen], order[:dev]
+
+
+def count_drawn(data: DataFolder) -> int:
+    """What K and DEV count of a training set: its questions, or else its examples."""
+    examples, questions = check_split(data, "train"), data.questions("train")
+    return examples if questions is None else questions.count
+
+
+def rows_of(questions: Questions, drawn: np.ndarray) -> np.ndarray:
+    """Rows of some of the questions, counted in the order of their numbers, one after the other."""
+    place = np.full(questions.count, len(drawn))
+    place[drawn] = np.arange(len(drawn))
+    of_row = place[np.unique(questions.number, return_inverse=True)[1]]
+    return np.argsort(of_row, kind="stable")[: int((of_row < len(drawn)).sum())]
+
+
+def too_many(path: Path, count: int, k: int, dev: int, what: str) -> str:
+    if k < 1:  # what DEV leaves: nobody has given it
+        return f"--dev {dev}: {path} has {count} training {what}: --dev can be {count - 1} at most"
+    most = [f"--k can be {count - dev} at most with --dev {dev}"] if dev < count else []
+    most += [f"--dev can be {count - k} at most with --k {k}"] if k < count else []
+    remedy = " or ".join(most) or f"together they can be {count} at most"
+    return f"--k {k} --dev {dev}: {path} has {count} training {what}, not {k + dev}: {remedy}"
+
+
+# --- the folder -----------------------------------------------------------------------------------
 
 
 def few_shot(
@@ -65,24 +131,21 @@ def few_shot(
 
 
 def check_source(data: DataFolder) -> None:
-    """Raises InputError unless the folder has labelled examples to report on and, in one split, to train on."""
+    """Raise InputError unless the folder has labelled examples to report on and, in one split, to train on."""
     for split in ("train", "valid"):
-        count_examples(data, split)
-        if not data.has_labels(split):
-            raise InputError(
-                f"{data.path} has no labels of {split}, and examples to train, choose and report on need them: "
-                "preprocess it again with labels"
-            )
-    if len(shards := data.joined("train")) > 1:
-        raise InputError(
-            f"{data.path} has its training examples in {', '.join(shards)}, and samples are drawn from train alone: "
-            "put the raw files together, and make the folder of them"
+        check_split(data, split)
+    shards, unlabelled = data.joined("train"), [split for split in ("train", "valid") if not data.has_labels(split)]
+    reason = ""
+    if unlabelled:
+        reason = f"has no labels of {unlabelled[0]}: preprocess it again with labels"
+    elif len(shards) > 1:
+        reason = (
+            f"has training examples in {', '.join(shards)}: put the raw files together, and make the folder of them"
         )
-    if has_exchanged_pairs(data):
-        raise InputError(
-            f"{data.path} has every training pair a second time, exchanged (--swap-pairs append), so that examples to "
-            "validate on would be trained on too: make it without, and give --swap-pairs append to fairseq-train"
-        )
+    elif has_exchanged_pairs(data):  # an example to validate on would be trained on too
+        reason = "has every training pair a second time: make it without, and give --swap-pairs append to fairseq-train"
+    if reason:
+        raise InputError(f"{data.path} {reason}")
 
 
 def has_exchanged_pairs(data: DataFolder) -> bool:
@@ -205,8 +268,8 @@ def write_samples(data: DataFolder, args: argparse.Namespace) -> None:
             select_rows(data, *folders[folder])
             if folder.exists() and not args.overwrite:
                 raise InputError(f"{folder} exists already: remove it, name another --out, or give --overwrite")
-    tested = count_examples(data, "valid")
+    tested = check_split(data, "valid")
     for folder, choice in folders.items():
         few_shot(data, *choice, folder, args.overwrite)
-        trained, chosen = (count_examples(DataFolder(folder), split) for split in ("train", "valid"))
+        trained, chosen = (check_split(DataFolder(folder), split) for split in ("train", "valid"))
         print(f"{folder}: train {trained}, valid {chosen}, test {tested} examples")

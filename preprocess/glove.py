@@ -1,33 +1,78 @@
 """Each example as the mean of its words' GloVe vectors (Section 4.5.1), computed once: DATA/glove/SPLIT.npy.
 
-Only words that have a vector count. The released code draws N(0, 0.6) for an example without any, anew each time and
-even in evaluation; here all such examples have one fixed draw.
+Words are taken apart as the paper's released code does: both sentences joined by a space, split on white space, all
+ASCII punctuation deleted ("isn't" is "isnt"), lower-cased; what is punctuation alone is no word. Only words that have a
+vector count. The released code draws N(0, 0.6) for an example without any, anew each time and even in evaluation; here
+all such examples have one fixed draw.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import string
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .checksums import sha256
 from .data_folder import DataFolder
-from .encoders import ENCODERS, load_encoder
+from .encoders import ENCODERS, check_encoder, folder_encoder, load_encoder
+from .encoders.base import Encoder
 from .errors import InputError, escaped
 from .flags import named_path
-from .glove_folder import GLOVE_FACTS, write_facts
-from .split_facts import token_digests
-from .vector_files import read_vectors, vector_files
-from .words import BATCH, SplitWords, check_encoder, folder_encoder, read_words
+from .indexed import IndexedRows
+from .validation import check_split, token_digests
+from .vector_files import UNREADABLE, open_array, read_vectors, vector_files
 from .writing import check_only, new_folder
 
 FORMAT = 1  # of the folder DATA/glove
 UNKNOWN_STD = 0.6
+BATCH = 4096
+NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+REMEDY = "run python -m preprocess glove --vectors FILE --data"
+GLOVE_FACTS, SUMS = "glove.json", "means_sha256"
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+class SplitWords(NamedTuple):
+    """``ids``: the numbers of all words of a split, one after the other; ``lengths``: N, words of each example."""
+
+    ids: np.ndarray
+    lengths: np.ndarray
+
+
+def text_words(text: str) -> list[str]:
+    return text.translate(NO_PUNCTUATION).lower().split()
+
+
+def read_words(data: DataFolder, split: str, encoder: Encoder, numbers: dict[str, int]) -> SplitWords:
+    """The words of each example of a split; ``numbers`` gives a new word the next number."""
+    parts = [data.rows(part, split) for part in data.inputs]
+    ids, lengths = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
+    for start in range(0, check_split(data, split), BATCH):
+        sentences = [encoder.decode(token_lists(rows, start)) for rows in parts]
+        words = [text_words(" ".join(texts)) for texts in zip(*sentences)]
+        lengths.append(np.fromiter(map(len, words), np.int64, len(words)))
+        ids.append(np.fromiter((numbers[word] for line in words for word in line), np.int32, int(lengths[-1].sum())))
+    return SplitWords(np.concatenate(ids), np.concatenate(lengths))
+
+
+def token_lists(rows: IndexedRows, start: int) -> list[list[int]]:
+    """Ids of the BATCH rows from ``start`` on, without ``</s>``."""
+    starts, lengths = rows.starts[start : start + BATCH], rows.lengths[start : start + BATCH]
+    first = int(starts.min())
+    tokens = rows.ids[first : int((starts + lengths).max())].tolist()
+    return [tokens[at : at + length - 1] for at, length in zip((starts - first).tolist(), lengths.tolist())]
+
+
+# --- means ----------------------------------------------------------------------------------------
 
 
 def mean_vectors(words: SplitWords, vectors: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -67,6 +112,59 @@ def write_means(
         digests = {name: digest for split in words for name, digest in token_digests(data, split).items()}
         write_facts(folder, {"format": FORMAT, **record, "splits": splits, "sha256": digests})
     return splits
+
+
+# --- DATA/glove, written and read back ------------------------------------------------------------
+
+
+def read_facts(folder: Path) -> dict[str, Any]:
+    """What glove.json says: ``dim``, ``sha256`` of the text, ``means_sha256`` of the vectors and more.
+
+    Raises:
+        InputError: it is missing or damaged.
+    """
+    path = folder / "glove" / GLOVE_FACTS
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        sums = (facts["sha256"], facts.get(SUMS, {}))
+        whole = isinstance(facts["dim"], int) and facts["dim"] > 0 and all(isinstance(part, dict) for part in sums)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        whole = False
+    if not whole:
+        raise InputError(f"{path} is missing or damaged: {REMEDY} {folder}")
+    return facts
+
+
+def read_means(data: DataFolder, split: str, warn: Callable[[str], object]) -> np.ndarray:
+    """N x dim float32, mapped into memory; ``warn`` is told when nothing says whether they are whole.
+
+    Raises:
+        InputError: the file is missing, damaged, or made from other text.
+    """
+    facts, path = read_facts(data.path), data.path / "glove" / f"{split}.npy"
+    if any(facts["sha256"].get(name) != digest for name, digest in token_digests(data, split).items()):
+        raise InputError(f"{path} was made from other text than {data.path} holds: {REMEDY} {data.path} --overwrite")
+    try:
+        means = open_array(path)
+        if SUMS not in facts:
+            warn(f"{path.parent / GLOVE_FACTS} is old and has no checksums of the vectors: {REMEDY} {data.path}")
+            whole = means.ndim == 2 and means.dtype.kind == "f" and bool(np.isfinite(means).all())
+        else:
+            whole = facts[SUMS].get(path.name) == sha256(path)
+    except UNREADABLE:
+        whole = False
+    if not whole:
+        raise InputError(f"{path} is missing or damaged: {REMEDY} {data.path} --overwrite")
+    return means
+
+
+def write_facts(folder: Path, facts: dict[str, Any]) -> None:
+    """glove.json of ``folder`` (DATA/glove), whose vectors are written already."""
+    sums = {path.name: sha256(path) for path in sorted(folder.glob("*.npy"))}
+    (folder / GLOVE_FACTS).write_text(f"{json.dumps({**facts, SUMS: sums}, indent=2)}\n", encoding="utf-8")
+
+
+# --- the command ----------------------------------------------------------------------------------
 
 
 def read_all_words(

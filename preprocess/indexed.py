@@ -17,7 +17,6 @@ import numpy as np
 from .errors import InputError
 
 MAGIC = b"MMIDIDX\x00\x00"
-OTHER_FORMATS = {b"TNTIDX\x00\x00": "cached or lazy", b"HUFFIDX\x00": "huffman"}  # of --dataset-impl
 CODES = {1: np.uint8, 2: np.int8, 3: np.int16, 4: np.int32, 5: np.int64, 8: np.uint16, 9: np.uint32, 10: np.uint64}
 AGAIN = "preprocess the folder again"
 UINT16_VOCABULARY = 65500  # fairseq keeps smaller vocabularies in 16 bits
@@ -75,35 +74,24 @@ class IndexedRows:
         header = len(MAGIC) + struct.calcsize("<QBQ")
         try:
             index = Path(f"{prefix}.idx").read_bytes()
+            if len(index) < header or not index.startswith(MAGIC):
+                raise ValueError("not in fairseq's format mmap")
+            version, code, count = struct.unpack("<QBQ", index[len(MAGIC) : header])
+            if version != 1 or code not in CODES or len(index) != header + 12 * count:
+                raise ValueError("the .idx is cut short or damaged")
+            dtype = np.dtype(CODES[code])
+            self.lengths = np.frombuffer(index, np.int32, count, header)
+            offsets = np.frombuffer(index, np.int64, count, header + 4 * count)
+            # rows without tokens, and rows that do not follow one another up to the end of the .bin
+            ends = np.cumsum(self.lengths, dtype=np.int64) * dtype.itemsize
+            starts = np.concatenate([[0], ends])
             size = Path(f"{prefix}.bin").stat().st_size
-        except FileNotFoundError as error:
-            raise InputError(f"{error.filename} does not exist: {AGAIN}") from None
-        except OSError as error:
-            raise InputError(f"{error.filename} cannot be read ({error.strerror}): {AGAIN}") from None
-        if index[:8] in OTHER_FORMATS:
-            raise InputError(
-                f"{prefix}.idx is of --dataset-impl {OTHER_FORMATS[index[:8]]}, which is not read here: preprocess the "
-                "folder again with --dataset-impl mmap"
-            )
-        if len(index) < header or not index.startswith(MAGIC):
-            raise InputError(f"{prefix}.idx is not a fairseq index (mmap): {AGAIN}")
-        version, code, count = struct.unpack("<QBQ", index[len(MAGIC) : header])
-        if version != 1 or code not in CODES or len(index) != header + 12 * count:
-            raise InputError(f"{prefix}.idx is cut short or damaged: {AGAIN}")
-        dtype = np.dtype(CODES[code])
-        self.lengths = np.frombuffer(index, np.int32, count, header)
-        offsets = np.frombuffer(index, np.int64, count, header + 4 * count)
-        ends = np.cumsum(self.lengths, dtype=np.int64) * dtype.itemsize
-        wrong = (self.lengths < 1) | (offsets != np.concatenate([[0], ends])[:count])
-        if wrong.any():
-            raise InputError(f"{prefix}.idx is damaged: row {int(wrong.argmax()) + 1} lies at a wrong place: {AGAIN}")
-        if size != (int(ends[-1]) if count else 0):
-            raise InputError(f"{prefix}.bin has {size} bytes, not what {prefix}.idx says: {AGAIN}")
-        self.starts = offsets // dtype.itemsize
-        try:
+            if (self.lengths < 1).any() or (offsets != starts[:count]).any() or starts[-1] != size:
+                raise ValueError("the .idx does not fit the .bin")
+            self.starts = offsets // dtype.itemsize
             self.ids = np.memmap(f"{prefix}.bin", dtype, "r") if size else np.empty(0, dtype)
-        except OSError as error:
-            raise InputError(f"{prefix}.bin cannot be read ({error.strerror}): {AGAIN}") from None
+        except (OSError, ValueError) as error:
+            raise InputError(f"{prefix}.idx and .bin cannot be read ({error}): {AGAIN}") from None
 
     def __len__(self) -> int:
         return len(self.lengths)

@@ -31,8 +31,8 @@ class Labels:
     """
 
     def __init__(self, names: Sequence[str] | None = None, scale: float | None = None, keep_order: bool = False):
-        for name in filter(unfit, names or ()):
-            raise InputError(f"--labels: label {name!r} {unfit(name)}")
+        for name in names or ():
+            check_name(name, "--labels")
         self.names = names
         self.keep_order = keep_order
         self.scale = scale
@@ -60,8 +60,7 @@ class Labels:
             where = f"{split.source.name} line {row.line}"
             if self.names is not None or not split.name.startswith("train"):
                 raise unknown_label(where, row.label, self.codes)
-            if unfit(row.label):
-                raise InputError(f"{where}: label {row.label!r} {unfit(row.label)}")
+            check_name(row.label, where)
             first = self.spellings.setdefault(said_by(row.label), row.label)
             if first != row.label:
                 raise InputError(
@@ -77,12 +76,9 @@ class Labels:
             score = float("nan" if "_" in text else text)  # Python reads 4_5 as 45
         except ValueError:
             score = float("nan")
-        if not np.isfinite(score):
-            raise InputError(
-                f"{split.source.name} line {row.line}: score {row.label!r} is not a number: correct the line"
-            )
         if not np.isfinite(score / scale):
-            raise InputError(f"--regression {scale}: {row.label} divided by it is too large: give another scale")
+            where = f"{split.source.name} line {row.line}"
+            raise InputError(f"{where}: score {row.label!r} is not a finite number: correct the line")
         return score / scale
 
     def write(self, folder: Path) -> None:
@@ -145,13 +141,12 @@ def score_digits(scores: np.ndarray) -> int:
     return 17
 
 
-def unfit(label: str) -> str:
-    """Why label/dict.txt cannot hold a label; empty if it can."""
-    if label.split() != [label]:
-        return "is empty or has white space in it: give every class a name of one word"
-    if not label.isprintable():
-        sign = next(sign for sign in label if not sign.isprintable())
-        return f"has a sign that is not printed, U+{ord(sign):04X}: give the class a name without it"
-    if label in SPECIAL or label == MASK or label.startswith(FILLER):
-        return "is a name that fairseq keeps for itself: give the class another"
-    return ""
+def check_name(label: str, where: str) -> None:
+    """Raise InputError unless label/dict.txt can hold a label, which ``where`` names."""
+    reason = ""
+    if label.split() != [label] or not label.isprintable():
+        reason = "is empty, or has white space or a sign that is not printed in it"
+    elif label in SPECIAL or label == MASK or label.startswith(FILLER):
+        reason = "is a name that fairseq keeps for itself"
+    if reason:
+        raise InputError(f"{where}: label {label!r} {reason}: give the class a name of one word")

@@ -61,7 +61,7 @@ def _table(rows: Iterator[tuple[int, list[str]]], columns: Columns, malformed: M
         names = next(rows, (0, None))[1]
         if names is None:
             return
-    malformed.empty = 0  # lines in front of the header
+    malformed.empty.clear()  # lines in front of the header
     header = sorted(map(_name, names or ()))
     texts, label = _numbers(columns, names, malformed.source)
     number = names.index(columns.number) if names and columns.number and columns.number in names else None
@@ -75,8 +75,7 @@ def _table(rows: Iterator[tuple[int, list[str]]], columns: Columns, malformed: M
         if fields == [""] and wanted > 1:
             malformed.note_empty(line)
             continue
-        if malformed.empty:
-            malformed.place_empty(line)
+        malformed.place_empty()
         if _name(fields[0]) in header and sorted(map(_name, fields)) == header:
             raise InputError(
                 f"{malformed.source} line {line} is the header once more, as in files that were joined: remove the line"
@@ -123,14 +122,10 @@ def _csv_fields(lines: Lines, malformed: Malformed) -> Iterator[tuple[int, list[
         except StopIteration:
             return
         except csv.Error as error:
-            if "unexpected end of data" in str(error):
+            if "unexpected end of data" in str(error) or reader.line_num > line:
                 raise InputError(
-                    f"{malformed.source} line {line}: a quote is opened and never closed: {QUOTES_REMEDY}"
-                ) from None
-            if reader.line_num > line:
-                raise InputError(
-                    f"{malformed.source} line {line}: a quote is opened that line {reader.line_num} closes by mistake "
-                    f"({error}): {QUOTES_REMEDY}"
+                    f"{malformed.source} line {line}: a quote is opened and not closed up to line {reader.line_num}: "
+                    f"{QUOTES_REMEDY}"
                 ) from None
             malformed.add(line, f"not csv ({error})")
             continue
@@ -142,8 +137,6 @@ def _csv_fields(lines: Lines, malformed: Malformed) -> Iterator[tuple[int, list[
 
 def csv_rows_with_quotes(lines: Lines, columns: Columns, malformed: Malformed) -> Iterator[Row]:
     """``label,text`` cut at the first comma, csv quotes left in the text, as in the folders the authors published."""
-    if tuple(columns.texts) != (1,) or columns.label != 0 or columns.header:
-        raise InputError("--csv-quotes keep is for CR, MR, SUBJ and MPQA (label,text): leave it out")
     fields = ((line, text.split(",", 1)) for line, text in lines)
     return _table(fields, columns, malformed)
 
@@ -228,13 +221,7 @@ def json_records(lines: Lines, malformed: Malformed) -> Iterator[tuple[int, Reco
         if not text.strip():
             malformed.note_empty(line)
             continue
-        if malformed.empty:
-            malformed.place_empty(line)
-        if line == 1 and text.lstrip().startswith("["):
-            raise InputError(
-                f"{malformed.source} is one JSON list: write an object in each line, as pandas does with "
-                "orient='records', lines=True"
-            )
+        malformed.place_empty()
         try:
             record = json.loads(text, object_pairs_hook=distinct)
         except (ValueError, RecursionError) as error:

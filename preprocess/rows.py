@@ -12,7 +12,6 @@ from .sources import OnBytes, Source
 from .tasks import Column
 
 MOST_MALFORMED = 1_000_000  # lines of a split: a small .gz may unpack to any number
-NOTHING = "nothing in it"
 MAX_POSITIONS = 512  # of the tokens of an example: RoBERTa's
 
 
@@ -32,7 +31,7 @@ class Malformed:
         strict: a line that cannot be read is an error; else it is skipped and counted.
         lines: those that cannot be read, each with the reason.
         left_out: all lines without an example, in their order.
-        empty: the first of the empty lines that were read last; 0 if the last line has something in it.
+        empty: the empty lines that were read last, which have a place if another line follows.
     """
 
     def __init__(self, source: str, strict: bool):
@@ -40,13 +39,13 @@ class Malformed:
         self.strict = strict
         self.lines: list[tuple[int, str]] = []
         self.left_out: list[int] = []
-        self.empty = 0
+        self.empty: list[int] = []
 
     def clear(self) -> None:
         """Forgets all lines: the source is read from its start."""
         self.lines.clear()
         self.left_out.clear()
-        self.empty = 0
+        self.empty.clear()
 
     def add(self, line: int, reason: str) -> None:
         if self.strict:
@@ -58,28 +57,26 @@ class Malformed:
         self.lines.append((line, f"{reason:.200}"))
 
     def leave_out(self, line: int, reason: str) -> None:
-        """Keeps the place of a line without an example, and of the empty lines in front of it."""
-        self.place_empty(line)
-        self.check_count(len(self.left_out), line, reason)
-        self.left_out.append(line)
+        """Keep the place of a line without an example, and of the empty lines in front of it."""
+        self.place_empty()
+        self._keep(self.left_out, line, reason)
 
     def note_empty(self, line: int) -> None:
-        """Notes a line with nothing in it, which has a place if another follows."""
-        self.empty = self.empty or line
-        self.check_count(line - self.empty, line, NOTHING)
+        """Note a line with nothing in it."""
+        self._keep(self.empty, line, "nothing in it")
 
-    def place_empty(self, line: int) -> None:
-        """Keeps the places of empty lines in front of ``line``; those at the end of a file have none."""
-        first, self.empty = self.empty, 0
-        for number in range(first or line, line):
-            self.leave_out(number, NOTHING)
+    def place_empty(self) -> None:
+        """Keep the places of the empty lines in front of a line that has something in it."""
+        self.left_out += self.empty
+        self.empty.clear()
 
-    def check_count(self, before: int, line: int, reason: str) -> None:
-        if before >= MOST_MALFORMED:
+    def _keep(self, lines: list[int], line: int, reason: str) -> None:
+        if len(self.left_out) + len(self.empty) >= MOST_MALFORMED:
             raise InputError(
                 f"{self.source} line {line}: {reason}, as over {MOST_MALFORMED:,} lines before it: name a file of the "
                 "right layout"
             )
+        lines.append(line)
 
 
 Rows = Callable[[OnBytes], Iterator[Row]]  # reads a split from its start
@@ -118,8 +115,6 @@ class Columns(NamedTuple):
 
 
 def unknown_label(where: str, label: str, known: Iterable[str]) -> InputError:
-    """What to say of a label that is none of the classes."""
-    names = ", ".join(known)
-    if not names:
-        return InputError(f"{where}: label {label!r}, and no training split names the classes: name them with --labels")
-    return InputError(f"{where}: label {label!r} is unknown (known: {names}): correct it or name another column")
+    """Return the error for a label that is not one of the classes."""
+    names = ", ".join(known) or "none, as no training split names the classes"
+    return InputError(f"{where}: label {label!r} is unknown (known: {names}): correct it, or name all with --labels")

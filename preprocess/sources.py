@@ -18,12 +18,6 @@ from .tasks import FOLDERS, TASKS, Task
 BOM = "\ufeff"
 BLOCK = 1 << 20  # bytes read at a time
 LONGEST = 1 << 20  # bytes of a line: longer ones are no example
-NO_TEXT = {
-    b"PK\x03\x04": "a zip archive: unpack it",
-    b"\x1f\x8b": "compressed with gzip: give it a name that ends in .gz",
-    b"PAR1": "a parquet file: write it as .jsonl",
-    **dict.fromkeys((b"\xff\xfe", b"\xfe\xff"), "UTF-16: convert it with iconv -f utf-16 -t utf-8"),
-}
 # What Python's readers of archives raise over damaged ones.
 DAMAGED = (
     *(OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
@@ -42,7 +36,7 @@ class Source:
 
     one_text = False  # rather than a line for each
 
-    def __init__(self, name: str, size: int | None, open_stream: Callable[[], Stream]):
+    def __init__(self, name: str, size: int | None = None, open_stream: Callable[[], Stream] | None = None):
         self.name = name
         self.size = size
         self._open = open_stream
@@ -82,6 +76,7 @@ class Source:
     def _blocks(self, on_bytes: OnBytes) -> Iterator[bytes]:
         """Whole lines, some BLOCK bytes at a time; the last may lack its end."""
         rest, lines = b"", 0
+        assert self._open is not None, "what is not one file has lines of its own"
         try:
             with self._open() as stream:
                 while chunk := stream.read(BLOCK):
@@ -95,26 +90,29 @@ class Source:
                     elif len(rest) > LONGEST:
                         raise too_long(self.name, lines + 1)
         except DAMAGED as error:
-            reason = getattr(error, "strerror", None) or error
-            raise InputError(f"{self.name} is damaged or cannot be read ({reason}): fetch it again") from None
+            raise damaged(self.name, error) from None
         if rest:
             yield rest
 
     def _decode(self, raw: bytes, lines_before: int) -> str:
-        for magic, kind in NO_TEXT.items() if not lines_before else ():
-            if raw.startswith(magic):
-                raise InputError(f"{self.name} line 1: this is no text but {kind}")
-        if b"\0" in raw:
-            line = lines_before + raw.count(b"\n", 0, raw.index(b"\0")) + 1
-            raise InputError(f"{self.name} line {line} has a NUL byte: the file is damaged or no text, fetch it again")
         try:
-            return raw.decode("utf-8")
+            text, place = raw.decode("utf-8"), raw.find(0)
         except UnicodeDecodeError as error:
-            line = lines_before + raw.count(b"\n", 0, error.start) + 1
+            text, place = "", error.start
+        if place >= 0:
+            line = lines_before + raw.count(b"\n", 0, place) + 1
+            what = f": byte {raw[place]:#04x} is not UTF-8" if raw[place] else " has a NUL byte"
             raise InputError(
-                f"{self.name} line {line}: byte {raw[error.start]:#04x} is not UTF-8: convert the file from its own "
-                "encoding, with iconv -f ENCODING -t utf-8"
-            ) from None
+                f"{self.name} line {line}{what}: convert the file with iconv -f ENCODING -t utf-8, or unpack it, or "
+                "give it a name that ends in .gz"
+            )
+        return text
+
+
+def damaged(name: object, error: Exception) -> InputError:
+    """Return the error for a file or archive that cannot be read."""
+    reason = getattr(error, "strerror", None) or error
+    return InputError(f"{name} is damaged or cannot be read ({reason}): fetch it again")
 
 
 def too_long(name: str, line: int) -> InputError:
@@ -132,15 +130,11 @@ class TextFolders(Source):
 
     def __init__(self, folder: Path, labels: Sequence[str]):
         self.files = [(label, file) for label in sorted(labels) for file in sorted((folder / label).glob("*.txt"))]
-        super().__init__(str(folder), sum(file.stat().st_size for _, file in self.files), self._no_stream)
+        super().__init__(str(folder), sum(file.stat().st_size for _, file in self.files))
 
     @staticmethod
     def are_there(folder: Path, labels: Sequence[str]) -> bool:
         return all((folder / label).is_dir() for label in labels)
-
-    @staticmethod
-    def _no_stream() -> Stream:
-        raise TypeError("a folder of texts is read a file at a time")
 
     def lines(self, on_bytes: OnBytes = lambda count: None) -> Iterator[tuple[int, str]]:
         digest = hashlib.sha256()
@@ -176,8 +170,7 @@ def find_source(raw: Path, task: Task, split: str) -> Source | None:
         try:
             members = zipfile.ZipFile(archive).infolist()
         except DAMAGED as error:
-            reason = getattr(error, "strerror", None) or error
-            raise InputError(f"{archive} is damaged or cannot be read ({reason}): fetch it again") from None
+            raise damaged(archive, error) from None
         for member in members:
             parts = member.filename.split("/")
             if parts[-1] == file and len(parts) > 1 and parts[-2] in folder_names(task):

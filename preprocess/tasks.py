@@ -16,8 +16,7 @@ from typing import Any
 
 from .columns import aligned
 from .errors import InputError, did_you_mean
-from .label_counts import label_order
-from .meanings import MEANINGS
+from .task_labels import MEANINGS, label_order
 
 Column = str | int  # a name in the header, or a number counted from 0
 TSV = {"train": "train.tsv", "valid": "dev.tsv", "test": "test.tsv"}
@@ -61,7 +60,7 @@ class Task:
     ``layout``: how its files are read, see ``readers``; ``files``: split → file name;
     ``folders``: names of the folder that holds them; ``texts``: columns of one or two sentences;
     ``labels``: the classes as written in the files, () for regression, in the order that they get when there is no
-    training split (label_counts.py; else the most frequent first, as in fairseq); ``scale``: what regression scores
+    training split (task_labels.py; else the most frequent first, as in fairseq); ``scale``: what regression scores
     are divided by;
     ``header``: whether files start with the names of their columns; ``test_texts``: columns of a test file that alone
     has such a header; ``number``: column of a test file with the benchmark's own number of each example;

@@ -61,8 +61,6 @@ def swapped_pairs_appended(read: Rows) -> Rows:
     def both(on_bytes: OnBytes) -> Iterator[Row]:
         yield from read(on_bytes)
         for row in read(on_bytes):
-            if len(row.texts) != 2:
-                raise InputError("--swap-pairs append needs sentence pairs: leave it out for single sentences")
             yield row._replace(texts=row.texts[::-1])
 
     return both
@@ -84,20 +82,18 @@ def entailment_pairs(read: Rows, descriptions: dict[str, str], classes: tuple[st
 
 
 def efl_descriptions(name: str, inputs: int, labels: tuple[str, ...]) -> dict[str, str]:
-    """The descriptions of a task.
+    """Return the descriptions of a task's classes.
 
     Raises:
         InputError: a pair task, a task without descriptions, a description of an unknown class.
     """
-    where = "EFL_DESCRIPTIONS in preprocess/transforms.py"
-    if inputs != 1:
-        raise InputError(f"--efl: {name} has sentence pairs already, EFL is for single sentences: leave it out")
-    if name not in EFL_DESCRIPTIONS:
-        raise InputError(f"--efl: {name} has no label descriptions: add them to {where}")
-    if not labels:
-        raise InputError(f"--efl: the classes of {name} are not known: give --labels")
+    if inputs != 1 or name not in EFL_DESCRIPTIONS:
+        known = ", ".join(EFL_DESCRIPTIONS)
+        raise InputError(
+            f"--efl: {name} has no label descriptions of single sentences, as {known} have: leave it out, or "
+            "add them to EFL_DESCRIPTIONS in preprocess/transforms.py"
+        )
     descriptions = EFL_DESCRIPTIONS[name]
-    unknown = [label for label in descriptions if label not in labels]
-    if unknown:
-        raise InputError(f"{where}: {name} has no label {unknown[0]!r} (it has {', '.join(labels)}): correct it")
+    if not descriptions.keys() <= set(labels):
+        raise InputError(f"--efl: {name} has descriptions of {', '.join(descriptions)}: give --labels with these")
     return descriptions

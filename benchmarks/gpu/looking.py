@@ -43,8 +43,8 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.profiler import ProfilerActivity, profile
 
+from preprocess.build import installed_versions
 from preprocess.errors import command_line
-from preprocess.summary import installed_versions
 
 LAYERS = 4  # enough for every preset's places, and quickly made
 SENTENCES = 4  # of the batch of agree, which a CPU takes too

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from preprocess.stats_plot import draw_bars
+from preprocess.stats import draw_bars
 from preprocess.writing import new_file
 
 from ..errors import InputError

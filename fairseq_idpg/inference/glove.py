@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from preprocess.checksums import sha256
-from preprocess.glove import mean_vectors
+from preprocess.glove import SplitWords, mean_vectors, text_words
 from preprocess.vector_files import read_vectors, vector_files
-from preprocess.words import SplitWords, text_words
 
 from ..errors import InputError, ModelFault, ModelLost
 from ..representations.kinds import GLOVE

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from preprocess.data_folder import DataFolder
-from preprocess.glove_folder import REMEDY, read_facts, read_means
+from preprocess.glove import REMEDY, read_facts, read_means
 
 from ..errors import InputError, reading_data
 

@@ -11,9 +11,9 @@ from typing import Any
 from fairseq.dataclass.configs import DatasetConfig
 from torch import Tensor
 
+from preprocess.build import installed_versions
 from preprocess.checksums import content_digest
 from preprocess.errors import reason_of
-from preprocess.summary import installed_versions
 
 from ..errors import InputError
 from ..saving.configuration import as_options, shown

@@ -6,12 +6,14 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
+from ..data_folder import DataFolder
+from ..dictionary import read_dictionary
 from ..errors import InputError
 from .base import Encoder
 
 ENCODERS = {  # --bpe: its class for plain files, and that for a tokenizer.json; imported when they are asked for
     "gpt2": ("gpt2.GPT2Encoder", "tokenizer_json.ByteLevelTokenizer"),
-    "bert": ("wordpiece.WordPieceEncoder", "tokenizer_json.WordPieceTokenizer"),
+    "bert": ("tokenizer_json.WordPieceEncoder", "tokenizer_json.WordPieceTokenizer"),
     "sentencepiece": ("sentencepiece.SentencePieceEncoder", "tokenizer_json.UnigramTokenizer"),
 }
 # of the repository; an installed package has no folder for it, and takes one where the command is called
@@ -53,3 +55,28 @@ def vocab_folder(bpe: str, vocab: Path | None) -> Path:
     if not vocab.is_dir():
         raise InputError(f"--vocab {vocab} does not exist: run checkpoints/download.sh gpt2_bpe, or name the folder")
     return vocab
+
+
+def folder_encoder(data: DataFolder, bpe: str | None, vocab: Path | None) -> tuple[str, Path, str | None]:
+    """What the folder was encoded with: the options where given, else its ``preprocess.json``; its fingerprint."""
+    recorded = data.facts()
+    name, folder = bpe or recorded.get("bpe", "gpt2"), vocab or recorded.get("vocab")
+    if name not in list(ENCODERS) or not folder or not isinstance(folder, (str, Path)):
+        raise InputError(f"{data.path} does not say how it was encoded: name its encoder with --bpe and --vocab")
+    return name, Path(folder), recorded.get("vocab_sha256")
+
+
+def check_encoder(data: DataFolder, encoder: Encoder) -> None:
+    """Raises InputError unless the folder was made with the encoder: its ids would read as other text."""
+    for part in data.inputs:
+        if read_dictionary(data.path / part / "dict.txt") != encoder.symbols:
+            raise InputError(
+                f"{data.path}/{part}/dict.txt differs from {encoder.dictionary}: name with --bpe and --vocab what the "
+                "folder was made with"
+            )
+    made_with = encoder.fingerprint()
+    if data.facts().get("vocab_sha256", made_with) != made_with:
+        raise InputError(
+            f"{encoder.files[0]} is not what {data.path} was made with: name that with --vocab, or preprocess "
+            "the folder again"
+        )

@@ -48,23 +48,18 @@ class SentencePieceEncoder(PieceEncoder):
 
 def find_model(folder: Path) -> Path:
     models = sorted(path for path in folder.glob("*.model") if path.is_file())
-    if not models:
-        raise InputError(f"--vocab {folder} has no *.model file: name the folder of the SentencePiece model")
-    if len(models) > 1:
-        names = ", ".join(path.name for path in models)
-        raise InputError(f"--vocab {folder} has several *.model files, {names}: leave one there")
+    if len(models) != 1:
+        names = ", ".join(path.name for path in models) or "no such file"
+        raise InputError(f"--vocab {folder} has {names}, not one *.model: name the folder of a SentencePiece model")
     return models[0]
 
 
 def derived_symbols(path: Path, pieces: list[str]) -> list[str]:
     """The dictionary of ids from 4 on, as fairseq made XLM-R's and convert_hf.py makes it."""
-    if pieces[:3] != SPECIAL_PIECES:
-        raise InputError(
-            f"{path} begins with {' '.join(pieces[:3])}, not {' '.join(SPECIAL_PIECES)} as XLM-R's: put the model's "
-            "dict.txt beside it"
-        )
-    vocabulary = Vocabulary(path, [*FAIRSEQ_SPECIAL[:4], *pieces[3:], FAIRSEQ_SPECIAL[4]])
     try:
+        if pieces[:3] != SPECIAL_PIECES:
+            raise ValueError(f"{path} begins with {' '.join(pieces[:3])}, not {' '.join(SPECIAL_PIECES)} as XLM-R's")
+        vocabulary = Vocabulary(path, [*FAIRSEQ_SPECIAL[:4], *pieces[3:], FAIRSEQ_SPECIAL[4]])
         return dictionary_symbols(vocabulary, fairseq_order(vocabulary))
     except ValueError as error:
         raise InputError(f"{error}: put the model's dict.txt beside it") from None

@@ -1,4 +1,4 @@
-"""What Hugging Face's tokenizer.json says, done by the `tokenizers` library with the file as it stands.
+"""Encoders of the `tokenizers` library: from a tokenizer.json, as it stands, or from BERT's vocab.txt.
 
     text -> normalized -> words -> pieces (BPE over bytes, WordPiece or Unigram) -> dictionary ids
 
@@ -9,6 +9,7 @@ same order is derived here, by the same code.
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,17 @@ from typing import Any
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from ..errors import InputError
-from .base import LACKING, ByteLevel, PieceEncoder
+from .base import LACKING, ByteLevel, PieceEncoder, find_file
 from .hugging_face import (
     CONFIG,
     WORDS,
     Vocabulary,
+    content_of,
     dictionary_symbols,
     fairseq_order,
     piece_numbers,
     read_config,
+    read_settings,
     read_vocabulary_file,
     special_ids,
     special_names,
@@ -39,6 +42,8 @@ SETTINGS = {  # tokenizer_config.json's names: the normalizer's
 
 LONGEST_WORD = 1000  # characters: WordPiece's time grows with their square; BERT's has 100
 MOST_GROWTH = 256  # times as long as a text: XLM-R's and ALBERT's replacements make it 2
+# tokenizers of transformers that are BERT's
+CLASSES = ("Bert", "DistilBert", "Electra", "MobileBert", "MPNet", "ConvBert", "SqueezeBert", "LayoutLM")
 
 
 class TokenizerEncoder(PieceEncoder):
@@ -75,8 +80,8 @@ class TokenizerEncoder(PieceEncoder):
         tokenizer = Tokenizer.from_file(str(path))
         if not isinstance(tokenizer.model, self.kinds):
             allowed = " or ".join(kind.__name__ for kind in self.kinds)
-            raise InputError(f"{path} has {type(tokenizer.model).__name__}, not {allowed}: choose another --bpe")
-        check_growth(path, tokenizer.normalizer)
+            raise ValueError(f"it has {type(tokenizer.model).__name__}, not {allowed}, choose another --bpe")
+        check_growth(tokenizer.normalizer)
         if not self.older:
             check_config(path, tokenizer)
             tokenizer = self.with_own_tokens(tokenizer, special_names(read_config(path.parent)))
@@ -107,10 +112,7 @@ class TokenizerEncoder(PieceEncoder):
     def set_pieces(self, pieces: Sequence[str], special: Sequence[int]) -> None:
         super().set_pieces(pieces, special)
         if self.file == "tokenizer.json" and LACKING in self.numbers:
-            raise InputError(
-                f"{self.dictionary} lacks the piece {pieces[self.numbers.index(LACKING)]!r} of {self.file}: give the "
-                "dict.txt of the model whose encoder this is (--vocab)"
-            )
+            raise self.lacks(pieces[self.numbers.index(LACKING)], self.file)
 
     def split(self, lines: list[str]) -> list[list[int]]:
         encoded = self.tokenizer.encode_batch_fast(lines, add_special_tokens=False)
@@ -160,8 +162,8 @@ class WordPieceTokenizer(TokenizerEncoder):
         return [" ".join(map(self.symbols.__getitem__, row)).replace(" ##", "") for row in rows]
 
 
-def check_growth(path: Path, normalizer: Any) -> None:
-    """Raise InputError where a normalizer may make a text many times longer: replacements whose lengths multiply."""
+def check_growth(normalizer: Any) -> None:
+    """Raise ValueError where a normalizer may make a text many times longer: replacements whose lengths multiply."""
     steps, growth = [] if normalizer is None else [json.loads(normalizer.__getstate__())], 1.0
     while steps:
         step = steps.pop()
@@ -171,9 +173,7 @@ def check_growth(path: Path, normalizer: Any) -> None:
             # a pattern may be found between any two characters
             growth *= max(1, len(step["content"]) / length) if length else 1 + len(step["content"])
     if growth > MOST_GROWTH:
-        raise InputError(
-            f"{path} replaces characters by texts up to {growth:.3g} times as long, over {MOST_GROWTH}: give another"
-        )
+        raise ValueError(f"it replaces characters by texts up to {growth:.3g} times as long, over {MOST_GROWTH}")
 
 
 def check_config(path: Path, tokenizer: Tokenizer) -> None:
@@ -191,3 +191,46 @@ def check_config(path: Path, tokenizer: Tokenizer) -> None:
             raise InputError(
                 f"{path} has {name} = {value}, but {CONFIG} beside it {config[name]}: correct the wrong one"
             )
+
+
+# --- BERT's WordPiece from a vocab.txt ------------------------------------------------------------
+
+
+class WordPieceEncoder(WordPieceTokenizer):
+    """Reads ``vocab.txt``, ``tokenizer_config.json`` if there, and ``dict.txt`` if there."""
+
+    file = "vocab.txt"
+
+    def __init__(self, folder: Path, older: bool = False):
+        find_file(folder, ["tokenizer.json", self.file], "BERT's vocabulary")
+        super().__init__(folder, older)
+
+    def read(self, vocabulary: Vocabulary) -> Tokenizer:
+        folder = vocabulary.path.parent
+        config = read_config(folder) if self.older else read_settings(folder, CLASSES, **WORDS, never_split=[])
+        settings = {ours: config[theirs] for theirs, ours in SETTINGS.items() if theirs in config}
+        if "lowercase" not in settings:
+            assumed = self.assume(vocabulary.tokens)
+            if self.older:
+                del assumed["strip_accents"]
+            elif assumed["lowercase"] and not assumed["strip_accents"] and "strip_accents" not in settings:
+                self.variant = "accents kept"
+            settings = {**assumed, **settings}
+        pieces = {piece: number for number, piece in enumerate(vocabulary.tokens)}
+        unknown = content_of(config.get("unk_token", "[UNK]" if "[UNK]" in pieces else "<unk>"))  # MPNet has both
+        tokenizer = Tokenizer(models.WordPiece(pieces, unk_token=unknown, max_input_chars_per_word=100))
+        tokenizer.normalizer = normalizers.BertNormalizer(**settings)
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        return tokenizer
+
+    def assume(self, tokens: Sequence[str]) -> dict[str, bool]:
+        """Return the normalizer's settings that the pieces suggest, where no file says them."""
+        words = [piece for piece in tokens if not (piece.startswith("[") and piece.endswith("]"))]
+        lower = all(word == word.lower() for word in words)
+        marks = any(unicodedata.category(sign) == "Mn" for word in words for sign in unicodedata.normalize("NFD", word))
+        self.assumed = (
+            f"{self.file} alone does not say how text is normalized; assumed from its pieces: "
+            f"{'lower case' if lower else 'case kept'}, accents {'kept' if marks or not lower else 'dropped'}; "
+            f"{CONFIG} beside it (do_lower_case, strip_accents) says otherwise"
+        )
+        return {"lowercase": lower, "strip_accents": lower and not marks}

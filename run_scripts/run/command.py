@@ -24,8 +24,8 @@ from preprocess import split_scores
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
 from preprocess.rows import MAX_POSITIONS
-from preprocess.split_facts import count_examples
 from preprocess.tasks import WARM_UP, WHOLE_MODEL, Settings
+from preprocess.validation import check_split
 
 from .. import ROOT
 from .experiment import Experiment
@@ -171,7 +171,7 @@ def schedule(experiment: Experiment, splits: Splits) -> list[str]:
     limits = ["--max-epoch", str(epochs)] if experiment.max_epoch or not experiment.max_update else []
     most = experiment.max_update
     if not (trains_whole_model(experiment) or experiment.max_epoch or experiment.max_update):
-        most = -(-count_examples(splits.folder, "train") * epochs // batch)
+        most = -(-check_split(splits.folder, "train") * epochs // batch)
     limits += ["--max-update", str(most)] if most else []
     given = option_value(experiment, "--lr-scheduler") or DECAY
     if given != DECAY and experiment.warm_up is not None:

@@ -36,10 +36,10 @@ from preprocess.errors import InputError, did_you_mean
 from preprocess.few_shot import check_source
 from preprocess.flags import flag_name
 from preprocess.questions import question_file
-from preprocess.split_facts import count_examples
 from preprocess.split_scores import OF_QUESTIONS
 from preprocess.tasks import TASKS, Task, find_task
 from preprocess.transforms import ENTAILED, NOT_ENTAILED
+from preprocess.validation import check_split
 
 from .command import training_command
 from .evaluation import REPORTED
@@ -159,7 +159,7 @@ def check_others(experiment: Experiment, folder: DataFolder) -> None:
     theirs = facts_of(folder)
     for task, path in zip(experiment.eval_tasks, experiment.eval_data):
         other = DataFolder(Path(path))
-        count_examples(other, REPORTED)
+        check_split(other, REPORTED)
         if not other.has_labels(REPORTED):
             raise InputError(f"eval_tasks {task}: {path} has no labels of {REPORTED}: preprocess it with them")
         check_folder("eval_tasks", find_task(task), other)

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from preprocess.data_folder import DataFolder
-from preprocess.few_shot import few_shot
-from preprocess.sampling import count_drawn, select_rows
+from preprocess.few_shot import count_drawn, few_shot, select_rows
 from preprocess.writing import locked
 
 from .experiment import Experiment, folder_digest

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from preprocess.errors import InputError
-from preprocess.meanings import counterparts
+from preprocess.task_labels import counterparts
 from preprocess.tasks import Task, find_task
 
 from .experiment import ARROW, Experiment
@@ -45,7 +45,7 @@ def check_pair(option: str, source: Task, target: Task) -> None:
             raise InputError(f"{option} {target.name}: {error}") from None
         if known is None:
             silent = target if source.meanings else source
-            reason = f"preprocess/meanings.py does not say what the labels of {silent.name} mean: add them there"
+            reason = f"preprocess/task_labels.py does not say what the labels of {silent.name} mean: add them there"
     if reason:
         raise InputError(f"{option} {target.name}: {reason}")
 

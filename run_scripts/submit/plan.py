@@ -10,7 +10,7 @@ from fairseq_idpg.tasks.folder import preprocess_facts
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
 from preprocess.questions import Questions, question_file
-from preprocess.split_facts import count_examples
+from preprocess.validation import check_split
 
 from ..report.runs import Results, Run, has_finished
 from ..report.scope import Choice, check_row, take_runs
@@ -153,7 +153,7 @@ def numbers_of(sheet: Sheet, data: DataFolder, questions: Questions | None) -> l
     Raises:
         InputError: they are not those of the whole test set, each once.
     """
-    numbers, examples, what = data.numbers(sheet.split) or [], count_examples(data, sheet.split), "examples"
+    numbers, examples, what = data.numbers(sheet.split) or [], check_split(data, sheet.split), "examples"
     if questions is not None and len(numbers) == examples:
         numbers = [number for _, number in sorted(set(zip(questions.number.tolist(), numbers)))]
         examples, what = questions.count, "questions"

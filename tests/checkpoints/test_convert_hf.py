@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import torch
 from fairseq.data import Dictionary, indexed_dataset
-from fairseq.data.encoders.gpt2_bpe_utils import Encoder, bytes_to_unicode
 
 pytest.importorskip("transformers")
 pytest.importorskip("sentencepiece")
@@ -19,7 +18,7 @@ pytest.importorskip("tokenizers")
 
 import hf_folders  # noqa: E402
 
-from checkpoints import convert_hf, hf_verify, hf_weights  # noqa: E402
+from checkpoints import convert_hf, hf_weights  # noqa: E402
 from preprocess.encoders.hugging_face import fairseq_order, read_vocabulary  # noqa: E402
 from preprocess.errors import InputError  # noqa: E402
 
@@ -36,7 +35,7 @@ def order_of(folder: Path) -> list[int]:
 def hidden_states(ours, theirs, order, tokens=None):
     """Both models' last hidden states over the real tokens of a padded batch of fairseq ids."""
     if tokens is None:
-        tokens, _ = hf_verify.random_batch(order, ours.max_positions())
+        tokens, _ = convert_hf.random_batch(order, ours.max_positions())
     real = tokens != 1
     a, _ = ours(tokens, features_only=True)
     encoder = getattr(theirs, theirs.base_model_prefix, theirs)
@@ -49,12 +48,11 @@ def family(request):
     return request.param
 
 
-@pytest.mark.parametrize("weights", ["safetensors", "bin"])
-@pytest.mark.parametrize("kind", ["MaskedLM", "Model"])
+@pytest.mark.parametrize(("weights", "kind"), [("safetensors", "MaskedLM"), ("bin", "Model")])
 def test_hidden_states(family, weights, kind, tmp_path):
     theirs = hf_folders.build(tmp_path / "hf", family, weights, kind)
     convert_hf.convert(tmp_path / "hf", tmp_path / "out")
-    ours = hf_verify.load_fairseq(tmp_path / "out")
+    ours = convert_hf.load_fairseq(tmp_path / "out")
     assert ours.max_positions() == 30
     a, b = hidden_states(ours, theirs, order_of(tmp_path / "hf"))
     assert a.shape == (30 + 15 + 3, 16)
@@ -65,7 +63,7 @@ def test_hidden_states(family, weights, kind, tmp_path):
 def test_other_settings(fields, tmp_path):
     theirs = hf_folders.build(tmp_path / "hf", "roberta", **fields)
     convert_hf.convert(tmp_path / "hf", tmp_path / "out")
-    ours = hf_verify.load_fairseq(tmp_path / "out")
+    ours = convert_hf.load_fairseq(tmp_path / "out")
     a, b = hidden_states(ours, theirs, order_of(tmp_path / "hf"))
     torch.testing.assert_close(a, b, atol=1e-5, rtol=0)
 
@@ -74,7 +72,7 @@ def test_eps_is_kept_and_matters(tmp_path):
     theirs = hf_folders.build(tmp_path / "hf", "bert")
     checkpoint = convert_hf.convert(tmp_path / "hf", tmp_path / "out")
     assert checkpoint["args"].layer_norm_eps == 1e-12
-    ours = hf_verify.load_fairseq(tmp_path / "out")
+    ours = convert_hf.load_fairseq(tmp_path / "out")
     for module in ours.modules():
         if isinstance(module, torch.nn.LayerNorm):
             module.eps = 1e-5  # stock fairseq
@@ -85,7 +83,7 @@ def test_eps_is_kept_and_matters(tmp_path):
 def test_sentence_b_of_bert_reads_as_segment_0(tmp_path):
     theirs = hf_folders.build(tmp_path / "hf", "bert", kind="Model")
     convert_hf.convert(tmp_path / "hf", tmp_path / "out")
-    ours = hf_verify.load_fairseq(tmp_path / "out")
+    ours = convert_hf.load_fairseq(tmp_path / "out")
     tokens = torch.tensor([[0, 9, 2, 10, 2]])
     ids = torch.tensor(order_of(tmp_path / "hf"))[tokens]
     with torch.no_grad():
@@ -94,61 +92,6 @@ def test_sentence_b_of_bert_reads_as_segment_0(tmp_path):
         pair = theirs(ids, token_type_ids=torch.tensor([[0, 0, 0, 1, 1]])).last_hidden_state
     torch.testing.assert_close(a, zero, atol=1e-5, rtol=0)
     assert (a - pair).abs().max() > 1e-2
-
-
-def fairseq_symbols(family: str, text: str) -> list[str]:
-    """Encode text as one would for fairseq-preprocess, with tokenizers of other projects."""
-    if family == "roberta":
-        merges = [tuple(merge.split()) for merge in hf_folders.MERGES]
-        tokens = list(bytes_to_unicode().values()) + [left + right for left, right in merges]
-        encoder = Encoder({token: i for i, token in enumerate(tokens)}, merges)
-        return [str(i) for i in encoder.encode(text)]
-    if family == "xlm-roberta":
-        import sentencepiece
-
-        spm = sentencepiece.SentencePieceProcessor(model_proto=hf_folders.spm_bytes())
-        return spm.encode(text, out_type=str)
-    return hf_tokenizer(family).encode(text).tokens
-
-
-def hf_tokenizer(family: str):
-    import tokenizers
-
-    tokens = hf_folders.tokens_of(family)
-    ids = {token: i for i, token in enumerate(tokens)}
-    if family == "roberta":
-        merges = [tuple(merge.split()) for merge in hf_folders.MERGES]
-        return tokenizers.ByteLevelBPETokenizer(ids, merges)
-    if family == "xlm-roberta":
-        tokenizer = tokenizers.Tokenizer(tokenizers.models.Unigram(hf_folders.spm_pieces(), unk_id=3))
-        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
-        return tokenizer
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(ids, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    return tokenizer
-
-
-@pytest.mark.parametrize("text", hf_folders.TEXTS)
-def test_text_end_to_end(family, text, tmp_path):
-    """text -> symbols -> dict.txt -> fairseq ids, and text -> transformers ids: same states."""
-    theirs = hf_folders.build(tmp_path / "hf", family, kind="Model")
-    convert_hf.convert(tmp_path / "hf", tmp_path / "out")
-    ours = hf_verify.load_fairseq(tmp_path / "out")
-    dictionary = Dictionary.load(str(tmp_path / "out" / "dict.txt"))
-    line = " ".join(fairseq_symbols(family, text))
-    tokens = dictionary.encode_line(line, add_if_not_exist=False).long()
-    tokens = torch.cat([torch.tensor([dictionary.bos()]), tokens])[None]
-
-    vocabulary = hf_folders.tokens_of(family)
-    start, end = ("[CLS]", "[SEP]") if family == "bert" else ("<s>", "</s>")
-    ids = hf_tokenizer(family).encode(text).ids
-    ids = torch.tensor([[vocabulary.index(start), *ids, vocabulary.index(end)]])
-
-    assert torch.equal(torch.tensor(order_of(tmp_path / "hf"))[tokens], ids)
-    with torch.no_grad():
-        a, _ = ours(tokens, features_only=True)
-        b = theirs(ids).last_hidden_state
-    torch.testing.assert_close(a, b, atol=1e-5, rtol=0)
 
 
 def test_checkpoint_content(tmp_path):
@@ -218,7 +161,7 @@ def test_stock_fairseq_loads_strictly(family, tmp_path, monkeypatch):
         )
     ours.eval()
     order = order_of(tmp_path / "hf")
-    tokens, ids = hf_verify.random_batch(order, ours.max_positions())
+    tokens, ids = convert_hf.random_batch(order, ours.max_positions())
     with torch.no_grad():
         a = ours(tokens)[0]
         b = theirs(input_ids=ids, attention_mask=(tokens != 1).long()).logits
@@ -284,10 +227,3 @@ def test_verify_finds_a_wrong_weight(family, tmp_path, monkeypatch, capsys):
     with pytest.raises(InputError, match="differs from transformers"):
         convert_hf.convert(tmp_path / "hf", tmp_path / "out2", check=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hf", "out"]
-
-
-def test_bert_note(tmp_path, capsys):
-    hf_folders.build(tmp_path / "hf", "bert", kind="Model")
-    convert_hf.main([str(tmp_path / "hf"), str(tmp_path / "out")])
-    out = capsys.readouterr().out
-    assert "sentence B of a pair reads as segment 0" in out and "no masked-LM head" in out

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from checkpoints.convert_released import convert, main
-from checkpoints.released import method_tensors, our_options
+from checkpoints.convert_released import convert, main, our_options
 from fairseq_idpg.errors import InputError
-from tests.folders import train, validate, write_backbone, write_folder
+from tests.folders import validate, write_backbone, write_folder
 from tests.helpers import TINY
 
 PROMPTS = {
@@ -59,12 +58,11 @@ def test_prompts_only_with_the_backbone(place, capsys):
         main([str(place / "released.pt"), str(target)])
 
 
-@pytest.mark.parametrize(("target", "of"), [("released.pt", "SRC"), ("model.pt", "--backbone")])
-def test_what_is_read_stays(place, target, of):
-    before = (place / target).read_bytes()
-    with pytest.raises(SystemExit, match=f"DST .*{target} is the file of {of}, which it would replace"):
-        main([str(place / "released.pt"), str(place / target), "--backbone", str(place / "model.pt"), "--force"])
-    assert (place / target).read_bytes() == before
+def test_what_is_read_stays(place):
+    before = (place / "released.pt").read_bytes()
+    with pytest.raises(SystemExit, match="DST .*released.pt"):
+        main([str(place / "released.pt"), str(place / "released.pt"), "--force"])
+    assert (place / "released.pt").read_bytes() == before
 
 
 def test_both_forms_validate_alike(place):
@@ -75,16 +73,6 @@ def test_both_forms_validate_alike(place):
     assert losses[0] == losses[1]
 
 
-def test_training_goes_on_from_it(place, tmp_path):
-    main([str(place / "released.pt"), str(tmp_path / "start.pt"), "--backbone", str(place / "model.pt")])
-    options = ["--backbone", place / "model.pt", "--method", "p-tuning-v2", "--max-epoch", 1]
-    options += ["--prompt-init", "saved", "--prompt-init-from", tmp_path / "start.pt", "--lr", 0]
-    train(place / "data", tmp_path / "run", *options)
-    ours = torch.load(tmp_path / "run" / "checkpoint_last.pt", weights_only=True)["model"]
-    start = torch.load(tmp_path / "start.pt", weights_only=True)["model"]
-    assert torch.equal(ours["method.table"], start["method.table"])
-
-
 def test_another_backbone_is_refused(place, tmp_path):
     other = write_backbone(tmp_path / "other.pt", seed=1)
     with pytest.raises(InputError, match="another encoder than --backbone"):
@@ -92,32 +80,24 @@ def test_another_backbone_is_refused(place, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    "changes",
     [
-        ({"lphm": 4}, "--lphm 4"),
-        ({"reparameterization": "LSTM"}, "--reparameterization LSTM"),
-        ({"adapter_insert_layer": 1, "adapter_arch": "houlsby"}, "prompts and adapters together"),
-        ({"prompt_generation": True, "generation_layer": 1}, "--generation-layer 1"),
-        ({"middle_prompt_insert_layer": 2}, "--middle-prompt-insert-layer 2, only 1 and 25 convert"),
-        ({"adapter_insert_layer": 3}, "--adapter-insert-layer 3, only 1 and 25 convert"),
-        ({"add_suffix": False, "adapter_insert_layer": 1, "adapter_arch": "pfeiffer"}, "--adapter-arch pfeiffer"),
+        {"lphm": 4},
+        {"reparameterization": "LSTM"},
+        {"adapter_insert_layer": 1, "adapter_arch": "houlsby"},
+        {"prompt_generation": True, "generation_layer": 1},
+        {"middle_prompt_insert_layer": 2},
+        {"adapter_insert_layer": 3},
+        {"add_suffix": False, "adapter_insert_layer": 1, "adapter_arch": "pfeiffer"},
     ],
 )
-def test_what_has_no_equal_here(changes, message):
-    with pytest.raises(ValueError, match=message):
+def test_what_has_no_equal_here(changes):
+    with pytest.raises(ValueError, match="trained with"):
         our_options({**PROMPTS, "adapter_bottleneck_dim": 8, **changes})
 
 
-def test_the_bias_that_a_dense_generator_lacks_is_named():
-    parts = ("generation_dense.weight", "generation_dense.bias", "generation_out_proj.weight")
-    with pytest.raises(LookupError, match="middle_generation_out_proj_b.weight"):
-        method_tensors(
-            {f"{STACK}{part}": torch.zeros(2, 2) for part in parts}, {"prompt_length": 1, "encoder_embed_dim": 2}
-        )
-
-
 def test_files_that_are_no_such_checkpoint(place, tmp_path):
-    with pytest.raises(InputError, match="SRC .*model.pt has no classification_heads"):
+    with pytest.raises(InputError, match="SRC .*model.pt .*classification_heads"):
         convert(place / "model.pt")
     (tmp_path / "broken.pt").write_bytes(b"broken")
     with pytest.raises(InputError, match="SRC .*broken.pt is not a fairseq checkpoint"):
@@ -131,5 +111,5 @@ def test_files_that_are_no_such_checkpoint(place, tmp_path):
     head = "classification_heads.sentence_classification_head.out_proj.weight"
     state["model"][head] = state["model"][head][:, 1:]
     torch.save(state, tmp_path / "narrow.pt")
-    with pytest.raises(InputError, match="SRC .*narrow.pt: .*out_proj.weight is "):
+    with pytest.raises(InputError, match="SRC .*narrow.pt .*out_proj.weight is "):
         convert(tmp_path / "narrow.pt")

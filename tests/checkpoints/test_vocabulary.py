@@ -95,10 +95,6 @@ def test_merges_as_pairs(tmp_path):
     assert symbols_of(tmp_path) == expected
 
 
-def test_bytes_in_the_order_of_gpt2():
-    assert hugging_face.byte_symbols() == list(bytes_to_unicode().values())
-
-
 @pytest.mark.skipif(not GPT2_BPE.is_dir(), reason="the released GPT-2 BPE files are not here")
 def test_released_roberta_dictionary(tmp_path):
     """RoBERTa's vocabulary in Hugging Face's form converts back to the released dict.txt."""

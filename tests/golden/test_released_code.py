@@ -15,8 +15,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from checkpoints.convert_released import convert
-from checkpoints.released import method_tensors
+from checkpoints.convert_released import convert, method_tensors
 from tests.golden.converted import load_converted
 from tests.helpers import PAD, prompted
 

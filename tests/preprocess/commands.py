@@ -88,3 +88,15 @@ class Commands:
 def install_hub(monkeypatch, load_dataset, version="4.0.0"):
     """In the place of the package `datasets`."""
     monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(__version__=version, load_dataset=load_dataset))
+
+
+class FakeLabels:
+    names = ["neg", "pos"]
+
+
+class FakeDataset(list):
+    """Rows as `datasets` gives them."""
+
+    column_names = ["text", "label"]
+    features = {"label": FakeLabels()}
+    _fingerprint = "abc"

@@ -1,12 +1,15 @@
-"""Own data: --from-tsv, --from-csv, --from-jsonl, and what changes rows: --swap-pairs, --efl."""
+"""Own data: --from-tsv, -csv, -jsonl, -hub, what changes rows (--swap-pairs, --efl), and what is said of it."""
 
 import gzip
 import hashlib
 import json
+import sys
 
 import pytest
 
+from preprocess.labels import SHOWN
 from preprocess.transforms import EFL_DESCRIPTIONS
+from tests.preprocess.commands import FakeDataset, install_hub
 
 PAIRS = "id\tfirst\tsecond\tscore\n1\tone a\tone b\t4\n2\ttwo a\ttwo b\t1\n"
 SENTENCES = 'text,label\nfine,yes\n"so, so",no\nbad,no\n'
@@ -21,15 +24,12 @@ DATES = ["20190514", "20190527", "20190601"]
 READ = [  # a file, options, the texts, the labels or scores, lines that are skipped
     ("x.csv", 'text,label\r\n"two\r\nlines",a\r\nnext,b\r\n', TEXT, ["two\nlines", "next"], ["a", "b"], []),
     ("x.csv", 'text, label\n"one, two", a\n"a ""b""", b\n', TEXT, ["one, two", 'a "b"'], ["a", "b"], []),
-    ("x.csv", 'text, label\none, a\nthree, "a"\n', TEXT, ["one", "three"], ["a", "a"], []),
     ("x.csv", '1, "one, two"\n0, "three, four"\n', BEHIND, ["one, two", "three, four"], ["1", "0"], []),
     ("x.tsv.gz", gzip.compress(b"a\tone\nb\ttwo\n", mtime=0), BEHIND, ["one", "two"], ["a", "b"], []),
     ("x.tsv", "".join("\t".join(row) + "\n" for row in MORE), BY_NUMBER, ["good", "bad"], ["1", "0"], [3, 4]),
-    ("x.csv", "".join(",".join(row) + "\n" for row in MORE), BY_NUMBER, ["good", "bad"], ["1", "0"], [3, 4]),
     ("x.csv", "text,label,id,id\nA,1,1,1\nC,0,2,2\n", TEXT, ["A", "C"], ["1", "0"], []),
     ("x.tsv", '\ufefftext\tlabel\r\n  "a" \u00e9  \t1\r\n\t0\r\n', TEXT, ['"a" \u00e9', ""], ["1", "0"], []),
     # byte-order marks of joined files
-    ("x.tsv", 2 * "\ufeffone\t1\n", BY_NUMBER, ["one", "one"], ["1", "1"], []),
     ("x.jsonl", 2 * f"\ufeff{JSON}", TEXT, ["one", "one"], ["1", "1"], []),
     ("x.jsonl", JSON + JSON.replace("1", "true") + "\n\n", TEXT, ["one", "one"], ["1", "true"], []),
     ("x.jsonl", JSON + '{"text": "b", "text": "c", "label": 0}\n' + JSON, TEXT, ["one", "one"], ["1", "1"], [2]),
@@ -50,15 +50,6 @@ def test_what_is_read(name, content, options, texts, labels, skipped, commands):
     assert ("skipped" in printed) == bool(skipped) and all(f"line {line}: " in printed for line in skipped)
 
 
-def test_pairs_with_scores(commands):
-    path = commands.write("x.tsv", PAIRS)
-    options = ["--text-columns", "first", "second", "--label-column", "score", "--regression", "5"]
-    data = commands.ok("x", "--from-tsv", f"train={path}", f"valid={path}", *options)
-    assert commands.texts(data, "valid") == ["one a", "two a"]
-    assert commands.texts(data, "valid", "input1") == ["one b", "two b"]
-    assert data.targets("train") == ["0.8", "0.2"]
-
-
 def test_csv_classes_by_frequency_or_in_the_order_given(commands):
     path = commands.write("x.csv", SENTENCES)
     files = ["--from-csv", f"valid={path}", f"train={path}", "--text-columns", "text"]
@@ -73,24 +64,8 @@ def test_options_with_several_values_may_be_given_twice(commands):
     files = ["--from-tsv", f"train={path}", "--from-tsv", f"valid={path}"]
     columns = ["--text-columns", "first", "--text-columns", "second", "--label-column", "score"]
     data = commands.ok("x", *files, *columns, "--labels", "1", "--labels", "4")
-    assert data.splits == ["train", "valid"] and data.inputs == ("input0", "input1") and data.label_names == ["1", "4"]
-
-
-@pytest.mark.parametrize("options", [[], ["--overwrite"]])
-def test_a_folder_that_holds_anything_else_is_not_replaced(commands, options):
-    """Raw files and the vocabulary may lie there, or what is somebody's own; other runs' word vectors do go."""
-    path = commands.write("x.tsv", PAIRS)
-    given = ["x", "--from-tsv", f"train={path}", "--text-columns", "first", "--label-column", "score"]
-    data = commands.ok(*given)
-    for own in ("thesis.txt", "model.bin", "input0/train.tsv", "glove/vectors.txt"):
-        (file := data.path / own).parent.mkdir(exist_ok=True)
-        file.write_text("mine")
-        assert commands.run(*given, *options) == 1 and f" {own} " in commands.capsys.readouterr().err
-        assert file.read_text() == "mine"
-        file.unlink()
-    (data.path / "glove" / "glove.json").write_text("{}")
-    commands.ok(*given, "--overwrite")
-    assert not (data.path / "glove").exists()
+    assert data.splits == ["train", "valid"] and data.label_names == ["1", "4"]
+    assert [commands.texts(data, "valid", part) for part in data.inputs] == [["one a", "two a"], ["one b", "two b"]]
 
 
 @pytest.mark.parametrize(
@@ -99,9 +74,7 @@ def test_a_folder_that_holds_anything_else_is_not_replaced(commands, options):
         ('text\tlabel\n"a ""b"" c"\t1\n"so" it "is"\t0\n"""d"""\t0\n""\t1\n', "2 lines, the first 2,"),
         ('text\tlabel\n"so" it "is"\t0\n""\t1\n', None),
         # over several lines: a part of a text would be an example
-        ('text\tlabel\nso\t0\n"one\ntwo\nthree"\t1\n', "1 lines, the first 5,"),
         ('label\ttext\n0\tso\n1\t"one\ntwo"\n', "1 lines, the first 3,"),
-        ("label\ttext\n0\tso\n1\t'one\ntwo'\n", None),
         ('text\tlabel\n5" wide\t0\nnarrow\t1\nbroken\n', None),
     ],
 )
@@ -154,6 +127,142 @@ def test_several_workers_and_chunks_write_the_same(commands, monkeypatch):
     one, two = commands.ok("one", *options), commands.ok("two", *options, "--workers", "2")
     for file in ("input0/train.bin", "input0/train.idx", "label/train.bin", "label/dict.txt"):
         assert (one.path / file).read_bytes() == (two.path / file).read_bytes()
+
+
+# --- labels ---------------------------------------------------------------------------------------
+
+
+def table(*labels: str) -> str:
+    return "text\tlabel\n" + "".join(f"sentence {number}\t{label}\n" for number, label in enumerate(labels))
+
+
+def test_names_that_are_alike_are_classes_of_their_own(commands):
+    labels = ["1", "10", "1.5", "1e0", "-1", "x1", "x01", "v1.0", "12345678901234567890", "12345678901234567891"]
+    for names, options in ((labels, []), (["1", "1.0", "yes", "Yes"], ["--labels", "Yes", "1", "1.0", "yes"])):
+        data = commands.own("x.tsv", table(*names), *TEXT, *options, "--overwrite")
+        assert commands.labels(data, "train") == names
+
+
+def test_the_labels_found_are_told(commands):
+    """A header that is read as an example, or scores without --regression, show in them."""
+    by_number = ["--no-header", "--text-columns", "1", "--label-column", "2"]
+    data = commands.own("x.tsv", table("a", "b", "b"), *by_number)
+    told = "labels of train: b: 2; a: 1; label: 1\n"
+    assert told in commands.capsys.readouterr().out
+    assert told in (data.path / "preprocess.log").read_text(encoding="utf-8")
+    scores = table(*(f"{number / 4}" for number in range(SHOWN + 3)))
+    commands.own("x.tsv", scores, *TEXT, "--overwrite")
+    assert "; 2.25: 1; and 3 classes more\n" in commands.capsys.readouterr().out
+    commands.own("x.tsv", scores, *TEXT, "--overwrite", "--regression")
+    assert "labels of train: 0 to 3\n" in commands.capsys.readouterr().out
+
+
+HIDDEN = {  # a test set as `datasets` writes it, and as people do who keep its labels to themselves
+    "csv": "text,label\nc,-1\nd,-1\n",
+    "tsv": "text\tlabel\nc\t\nd\t\n",
+    "jsonl": '{"text": "c", "label": -1}\n{"text": "d", "label": -1}\n',
+}
+
+
+@pytest.mark.parametrize("kind", list(HIDDEN))
+@pytest.mark.parametrize("options", [[], ["--regression", "5"]])
+def test_a_test_file_whose_labels_are_hidden(commands, kind, options):
+    known = commands.write(f"train.{kind}", HIDDEN[kind].replace("-1", "1").replace("\t\n", "\t1\n"))
+    hidden = commands.write(f"test.{kind}", HIDDEN[kind])
+    files = [f"--from-{kind}", f"train={known}", f"test={hidden}"]
+    data = commands.ok("x", *files, "--text-columns", "text", *options)
+    assert commands.texts(data, "test") == ["c", "d"] and not data.has_labels("test") and data.has_labels("train")
+    assert "labels of test: none" in commands.capsys.readouterr().out.split("\n")
+
+
+def test_a_class_that_looks_like_a_hidden_label(commands):
+    path, other = commands.write("x.tsv", "t\tlabel\na\t1\nb\t-1\n"), commands.write("y.tsv", "t\tlabel\nc\t-1\n")
+    data = commands.ok("x", "--from-tsv", f"train={path}", f"test={other}", "--text-columns", "t")
+    assert commands.labels(data, "test") == ["-1"]
+
+
+# --- the Hugging Face hub -------------------------------------------------------------------------
+
+
+def test_hub(commands, monkeypatch):
+    """The interface of `datasets` that is used; a test with the package itself follows where it is installed."""
+    splits = {
+        "train": FakeDataset([{"text": "good", "label": 1}, {"text": "bad", "label": 0}]),
+        "test": FakeDataset([{"text": "unknown", "label": -1}]),
+    }
+    install_hub(monkeypatch, lambda path, config, split: {("d", "c"): splits}[path, config][split])
+    data = commands.ok("x", "--from-hub", "d:c", "--splits", "train=train", "test=test", "--text-columns", "text")
+    assert commands.texts(data, "train") == ["good", "bad"] and commands.labels(data, "train") == ["pos", "neg"]
+    assert commands.texts(data, "test") == ["unknown"] and not data.has_labels("test")
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    assert commands.run("y", "--from-hub", "d", "--text-columns", "text") == 1
+    assert "pip install 'datasets" in commands.capsys.readouterr().err
+
+
+def test_scores_that_the_hub_hides_are_none(commands, monkeypatch):
+    """glue/stsb has -1.0 for every score of its test set."""
+
+    class Scores(FakeDataset):
+        features = {"label": object()}
+
+    scores = {"train": [2.5, -1.0], "test": [-1.0, -1.0], "test1": [2.5, -1.0]}
+    splits = {name: Scores({"text": "a", "label": score} for score in given) for name, given in scores.items()}
+    install_hub(monkeypatch, lambda path, config, split: splits[split])
+    chosen = ["--splits", *(f"{name}={name}" for name in splits), "--text-columns", "text", "--regression", "5"]
+    data = commands.ok("x", "--from-hub", "glue:stsb", *chosen)
+    assert data.targets("train") == data.targets("test1") == ["0.5", "-0.2"] and not data.has_labels("test")
+
+
+def test_hub_with_the_package(commands):
+    pytest.importorskip("datasets")
+    folder = commands.raw / "data"
+    commands.write("data/train.csv", "text,label\ngood,1\nbad,0\n")
+    data = commands.ok("x", "--from-hub", folder, "--splits", "train=train", "--text-columns", "text")
+    assert commands.texts(data, "train") == ["good", "bad"] and data.label_names == ["0", "1"]
+
+
+# --- what is said of it ----------------------------------------------------------------------------
+
+TABLE = "text\tlabel\nfine\ta\nbad\tb\n"
+
+
+def test_a_split_that_was_trained_on_is_told(commands):
+    """By its bytes: a copy under another name, and a compressed one, are the same text."""
+    train, copy = commands.write("train.tsv", TABLE), commands.write("dev.tsv.gz", gzip.compress(TABLE.encode()))
+    other = commands.write("test.tsv", TABLE.replace("fine", "good"))
+    files = ["--from-tsv", f"train={train}", f"valid={copy}", f"test={other}"]
+    commands.ok("x", *files, "--text-columns", "text")
+    said = commands.capsys.readouterr().out
+    assert "valid is the text of train: its scores tell nothing about other sentences\n" in said
+    assert "test is the text" not in said
+
+
+def test_training_splits_that_fairseq_joins_are_told(commands):
+    """It reads them up to the first number that is not there, without a word about the others."""
+    names = ("train", "train1", "train3", "valid")
+    files = {name: commands.write(f"{name}.tsv", f"{TABLE}{name}\ta\n") for name in names}
+
+    def said(*names):
+        splits = [f"{name}={files[name]}" for name in names]
+        commands.ok("x", "--from-tsv", *splits, "--text-columns", "text", "--overwrite")
+        return [line for line in commands.capsys.readouterr().out.splitlines() if "fairseq-train" in line]
+
+    assert said("train", "valid") == []
+    assert said("train", "train1", "valid") == ["fairseq-train trains on train and train1"]
+    alone = "on train3 with --train-subset train3 alone"
+    assert said("train3", "train", "valid") == [f"fairseq-train trains on train, {alone}"]
+    assert said("train", "train3", "train1", "valid") == [f"fairseq-train trains on train and train1, {alone}"]
+
+
+def test_pairs_that_a_model_has_no_room_for_are_counted(commands):
+    """<s> A </s> </s> B </s> has four tokens more than the sentences."""
+    pairs = [(250, 258), (250, 259), (1, 511)]
+    path = commands.write("x.tsv", "a\tb\tlabel\n" + "".join(f"{'x' * a}\t{'y' * b}\t{a}\n" for a, b in pairs))
+    data = commands.ok("x", "--from-tsv", f"train={path}", "--text-columns", "a", "b")
+    assert [data.rows(part, "train").lengths.tolist() for part in data.inputs] == [[251, 251, 2], [259, 260, 512]]
+    lines = [line.split() for line in commands.capsys.readouterr().out.splitlines()]
+    header, counts = (next(line for line in lines if line[:1] == [name]) for name in ("split", "train"))
+    assert counts[header.index(">512") - len(header)] == "2"  # tokens of both sentences stand before it
 
 
 def test_log_says_what_was_read(commands):

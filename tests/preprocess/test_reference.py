@@ -93,12 +93,6 @@ def test_unlabelled_test_split_from_the_published_text(folder, columns, tmp_path
     assert not list((ours / "label").glob("test*"))
 
 
-def test_two_workers_write_the_same(tmp_path):
-    one = make(tmp_path / "1", "CR", "--raw", RAW, "--splits", "valid")
-    two = make(tmp_path / "2", "CR", "--raw", RAW, "--splits", "valid", "--workers", "2")
-    same_bytes(two, one, files_of("valid", 1))
-
-
 def test_a_zip_archive_is_the_same_as_its_folder(tmp_path):
     folder = tmp_path / "glue" / "RTE"
     folder.mkdir(parents=True)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
-from preprocess.sampling import select_rows
+from preprocess.few_shot import select_rows
 from tests.folders import write_folder
 
 TRAIN, CLASSES = 40, 3

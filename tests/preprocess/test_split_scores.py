@@ -89,25 +89,6 @@ def test_choices_as_jiant_makes_them(examples):
     )
 
 
-@given(EXAMPLES, st.randoms(use_true_random=False))
-def test_the_order_of_questions_changes_nothing(examples, draw):
-    question, answers, targets, likely = columns(examples)
-    agreement = (targets + np.abs(likely)) / 4
-    places = sorted(range(len(question)), key=lambda row: draw.random())  # of whole questions: ties go to the first
-    places = [row for number in dict.fromkeys(question[places]) for row in np.flatnonzero(question == number)]
-
-    def scores(rows):
-        questions = Questions(question[rows], targets[rows].astype(float), agreement[rows])
-        answered = chosen(questions, likely[rows])
-        return {
-            **METRICS["choice_accuracy"](answered, targets[rows], questions),
-            **METRICS["choice_f1_and_em"](answered, targets[rows], questions),
-            **METRICS["f1a_and_em"](answers[rows], targets[rows], questions),
-        }
-
-    assert scores(places) == pytest.approx(scores(list(range(len(question)))))
-
-
 def official(text):
     """The words of an answer (normalize_answer in ReCoRD's evaluate.py)."""
     plain = "".join(sign for sign in text.lower() if sign not in set(string.punctuation))

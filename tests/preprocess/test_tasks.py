@@ -1,12 +1,19 @@
 """Every task of the table from files like those that are published, and the facts themselves."""
 
 import json
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from preprocess import split_scores
+from preprocess.data_folder import DataFolder
+from preprocess.errors import InputError
+from preprocess.task_labels import LABEL_COUNTS, MEANINGS, TEXT, UNVERIFIED, counterparts, label_order, meanings_of
 from preprocess.tasks import SETTINGS, TASKS, TEST_SETS
+from preprocess.validation import class_counts
 
+ALL = {**TASKS, **TEST_SETS}
 METRICS = {"accuracy", "mcc", "acc_and_f1", "pearson_and_spearman", *split_scores.METRICS}  # fairseq's names, and ours
 HEADERS = {  # as in the archives of GLUE and SNLI
     "SST-2": "sentence\tlabel",
@@ -85,6 +92,11 @@ def test_cola_has_a_header_in_its_test_file_only(commands):
     assert commands.texts(data, "test") == ["A test."] and not data.has_labels("test")
 
 
+def test_sts_b_lines_may_have_more_fields_at_their_end(commands):
+    commands.write("STS-B/dev.tsv", table(TASKS["STS-B"], ["2.5"]).replace("2.5\n", "2.5\tlicence\n"))
+    assert commands.ok("STS-B", "--raw", commands.raw, "--splits", "valid").targets("valid") == ["0.5"]
+
+
 def test_snli_leaves_out_pairs_without_a_gold_label(commands):
     for file in TASKS["SNLI"].files.values():
         commands.write(f"SNLI/{file}", table(TASKS["SNLI"], ["-", "neutral", "-", "entailment"]))
@@ -92,12 +104,6 @@ def test_snli_leaves_out_pairs_without_a_gold_label(commands):
     for split in ("train", "test"):
         assert commands.texts(data, split) == ["sentence1 of 1", "sentence1 of 3"]
     assert data.left_out("test") == [(0, 2), (1, 4)]
-
-
-def test_sts_b_lines_may_have_more_fields_at_their_end(commands):
-    for file in ("train.tsv", "dev.tsv"):
-        commands.write(f"STS-B/{file}", table(TASKS["STS-B"], ["2.5"]).replace("2.5\n", "2.5\tlicence\n"))
-    assert commands.ok("STS-B", "--raw", commands.raw).targets("valid") == ["0.5"]
 
 
 def places(text, entities=("The Bush", "Ann", "Bush", "Bush")):
@@ -168,12 +174,15 @@ SUPER_GLUE = {  # a record, its examples, and the numbers of these
 }
 
 
+QUESTIONS = {"COPA": [0, 0], "MultiRC": [0, 0, 1], "ReCoRD": [0, 0, 0, 1, 1, 1]}  # of the examples of a record
+
+
 @pytest.mark.parametrize("name", list(SUPER_GLUE))
 def test_super_glue(name, commands):
-    """In the test file a second record with the same numbers is left out."""
+    """In the test file a second record with the same numbers is left out; in another, questions are counted on."""
     record, expected, numbers = SUPER_GLUE[name]
-    for file in ("train.jsonl", "val.jsonl"):
-        commands.write(f"{name}/{file}", json.dumps(record) + "\n")
+    commands.write(f"{name}/train.jsonl", json.dumps(record) + "\n")
+    commands.write(f"{name}/val.jsonl", 2 * (json.dumps(record) + "\n"))
     secret = ("label", "answers") if name == "ReCoRD" else ("label",)
     unlabelled = json.loads(
         json.dumps(record), object_hook=lambda part: {k: v for k, v in part.items() if k not in secret}
@@ -181,41 +190,22 @@ def test_super_glue(name, commands):
     commands.write(f"{name}/test.jsonl", 2 * (json.dumps(unlabelled) + "\n"))
     data = commands.ok(name, "--raw", commands.raw, "--skip-bad")
     assert f"skipped line 2: idx '{' '.join(map(str, numbers[0]))}'" in commands.capsys.readouterr().out
-    for split in ("train", "valid"):
+    for split, times in (("train", 1), ("valid", 2)):
         found = zip(*(commands.texts(data, split, part) for part in data.inputs), commands.labels(data, split))
-        assert list(found) == expected
+        assert list(found) == times * expected
     assert len(data.rows("input0", "test")) == len(expected) and not data.has_labels("test")
     assert data.numbers("test") == numbers
-
-
-QUESTIONS = {"CB": None, "WiC": None, "WSC": None, "COPA": [0, 0], "MultiRC": [0, 0, 1], "ReCoRD": [0, 0, 0, 1, 1, 1]}
-
-
-@pytest.mark.parametrize("name", list(QUESTIONS))
-def test_questions_of_super_glue(name, commands):
-    """Two records: questions are counted on."""
-    record = SUPER_GLUE[name][0]
-    commands.write(f"{name}/val.jsonl", 2 * (json.dumps(record) + "\n"))
-    data = commands.ok(name, "--raw", commands.raw, "--splits", "valid")
-    found, of_one = data.questions("valid"), QUESTIONS[name]
-    if of_one is None:
-        assert found is None and not (data.path / "question").exists()
+    if name not in QUESTIONS:
+        assert data.questions("valid") is None and not (data.path / "question").exists()
         return
-    assert found.number.tolist() == of_one + [1 + max(of_one) + number for number in of_one]
-    if name != "ReCoRD":
-        assert found.texts is found.em is found.f1 is None
-        return
-    assert found.texts[:6] == 2 * ("Ann", "Bush", "The Bush")
-    assert found.em.tolist()[:6] == [0, 1, 1, 1, 0, 0] == found.f1.tolist()[:6]  # articles do not count
-
-
-def test_answers_of_a_test_set_are_not_scored(commands):
-    record = json.loads(json.dumps(SUPER_GLUE["ReCoRD"][0]))
-    for query in record["qas"]:
-        del query["answers"]
-    commands.write("ReCoRD/test.jsonl", json.dumps(record) + "\n")
-    found = commands.ok("ReCoRD", "--raw", commands.raw, "--splits", "test").questions("test")
-    assert found.em is found.f1 is None and found.texts[:3] == ("Ann", "Bush", "The Bush")
+    valid, test, of_one = data.questions("valid"), data.questions("test"), QUESTIONS[name]
+    assert valid.number.tolist() == of_one + [1 + max(of_one) + number for number in of_one]
+    if name == "ReCoRD":  # articles do not count; answers of a test set are not scored
+        assert valid.texts[:6] == test.texts == 2 * ("Ann", "Bush", "The Bush")
+        assert valid.em.tolist()[:6] == [0, 1, 1, 1, 0, 0] == valid.f1.tolist()[:6]
+    else:
+        assert valid.texts is valid.em is valid.f1 is None
+    assert test.em is test.f1 is None
 
 
 def test_half_a_question_is_left_out(commands):
@@ -233,7 +223,6 @@ def test_half_a_question_is_left_out(commands):
     [
         ("Ann saw Bea when she left", 3, "she", "Ann saw Bea when *she* left"),  # one too small
         ('"Good for him," he said.', 2, "him", '"Good for *him*," he said.'),
-        ("It  was late.", 0, "it", "*It* was late."),
         ("Let them, theyscold", 1, "they", "Let *them*, theyscold"),  # no such word: what the number says
         ("( ... )", 1, "it", "( *...* )"),
     ],
@@ -245,6 +234,74 @@ def test_the_pronoun_of_wsc(text, place, pronoun, marked, commands):
     assert commands.texts(data, "valid") == [marked] and commands.texts(data, "valid", "input1") == ["x"]
 
 
+# --- IMDB: a file for each review -----------------------------------------------------------------
+
+IMDB = {  # README of aclImdb: ID_RATING.txt below pos and neg, in train and test; unsup has ratings of 0
+    "train/neg/0_3.txt": "Dull.<br /><br />Long.",
+    "train/neg/10_1.txt": "Two\tcolumns,\nand two lines.\n",
+    "train/pos/0_9.txt": "A café, in a film.",
+    "train/pos/1_7.txt": "",
+    "train/unsup/0_0.txt": "Whatever.",
+    "train/urls_pos.txt": "http://www.imdb.com/title/tt0453418/usercomments",
+    "train/labeledBow.feat": "9 0:9",
+    "test/neg/0_2.txt": "No. " * 600,
+    "test/pos/0_10.txt": "Yes.",
+}
+
+
+@pytest.mark.parametrize("place", ["aclImdb", "."])
+def test_reviews_of_imdb(commands, place):
+    for name, text in IMDB.items():
+        commands.write(f"{place}/{name}", text)
+    data = commands.ok("imdb", "--raw", commands.raw, folder="IMDB-bin")
+    assert commands.texts(data, "train") == [
+        *("Dull.<br /><br />Long.", "Two\tcolumns,\nand two lines.", "A café, in a film.", "")
+    ]
+    assert commands.labels(data, "train") == ["neg", "neg", "pos", "pos"] and data.label_names == ["neg", "pos"]
+    assert commands.texts(data, "valid") == commands.texts(data, "test") and commands.labels(data, "valid")[1] == "pos"
+
+
+# --- numbers that benchmarks give to the examples of their test sets ------------------------------
+
+
+@pytest.mark.parametrize("name", ["CoLA", "SST-2", "MRPC", "STS-B", "QQP", "QNLI", "RTE", "WNLI", "AX"])
+def test_numbers_of_glue(name, commands):
+    task = ALL[name]
+    columns = [task.number, "more", *(task.test_texts or task.texts)]
+    rows = [[str(number), "x", *("AB"[: len(columns) - 2])] for number in (0, 1, 7)]
+    text = "".join("\t".join(row) + "\n" for row in [columns, *rows])
+    commands.write(f"{task.folders[0]}/{task.files['test']}", text)
+    data = commands.ok(name, "--raw", commands.raw, "--splits", "test", *(["--efl"] if name == "CoLA" else []))
+    assert data.numbers("test") == [(0,), (1,), (7,)] and not data.has_labels("test")
+    assert commands.texts(data, "test") == ["A"] * 3
+
+
+@pytest.mark.parametrize("number", ["x", "", "-1", "0"])  # the last is there a second time
+def test_numbers_of_glue_that_are_none(number, commands):
+    commands.write("RTE/test.tsv", f"index\tsentence1\tsentence2\n0\tA.\tB.\n{number}\tC.\tD.\n1\tE.\tF.\n")
+    data = commands.ok("RTE", "--raw", commands.raw, "--splits", "test", "--skip-bad")
+    assert data.numbers("test") == [(0,), (1,)] and commands.texts(data, "test") == ["A.", "E."]
+    assert f"skipped line 3: index {number!r} " in commands.capsys.readouterr().out
+
+
+def test_numbers_of_both_test_sets_of_mnli(commands):
+    for file in ("test_matched", "test_mismatched"):
+        commands.write(f"MNLI/{file}.tsv", f"index\tsentence1\tsentence2\n{len(file)}\tA\tB\n")
+    data = commands.ok("MNLI", "--raw", commands.raw, "--splits", "test", "test1")
+    assert (data.numbers("test"), data.numbers("test1"), data.numbers("valid")) == ([(12,)], [(15,)], None)
+
+
+def test_a_test_set_alone_takes_the_labels_of_its_task(commands):
+    record = {"sentence1": "A", "sentence2": "B", "idx": "5", "label": "not_entailment"}
+    commands.write("AX-b/AX-b.jsonl", json.dumps(record) + "\n")
+    data = commands.ok("AX-b", "--raw", commands.raw)
+    assert data.numbers("test") == [(5,)] and commands.labels(data, "test") == ["not_entailment"]
+    assert tuple(data.label_names) == TASKS["RTE"].labels
+
+
+# --- what the table says --------------------------------------------------------------------------
+
+
 def test_facts_are_complete():
     assert len(TASKS) == 23
     for task in TASKS.values():
@@ -254,3 +311,66 @@ def test_facts_are_complete():
     assert not TASKS.keys() & TEST_SETS.keys() and all(list(task.files) == ["test"] for task in TEST_SETS.values())
     large = {"IMDB", "SST-2", "QNLI", "QQP", "ReCoRD"}
     assert {name for name, task in TASKS.items() if task.settings == "large"} == large
+
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+published = pytest.mark.skipif(not SHARED.is_dir(), reason="the published folders are not here")
+CLASSES = [name for name, task in TASKS.items() if not task.regression]
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_order_comes_from_counts(name):
+    """A training set with these counts, or a part of it in which no tie is broken, gives the same order."""
+    labels = TASKS[name].labels
+    assert (name in LABEL_COUNTS) != (name in UNVERIFIED)
+    assert labels == label_order(name) and len(set(labels)) == len(labels) > 1
+    if name in UNVERIFIED:
+        return
+    counts, source = LABEL_COUNTS[name]
+    assert source and set(counts) == set(labels)
+    assert labels == tuple(sorted(labels, key=lambda label: (-counts[label], label)))
+
+
+@published
+@pytest.mark.parametrize("name", [name for name, counted in LABEL_COUNTS.items() if counted.source == TEXT])
+def test_counts_of_the_published_text(name):
+    folder = name.lower() if name in ("CR", "MR") else name
+    lines = (SHARED / "text" / folder / "train.tsv").read_text(encoding="utf-8").split("\n")[:-1]
+    assert Counter(line.split("\t")[0] for line in lines) == LABEL_COUNTS[name].counts
+
+
+@published
+@pytest.mark.parametrize("name, folder", [("CR", "cr-bin"), ("MRPC", "MRPC-bin")])
+def test_order_of_the_published_folder(name, folder):
+    data = DataFolder(SHARED / "reference_bin" / folder)
+    assert tuple(data.label_names) == label_order(name)
+    assert class_counts(data, "train") == LABEL_COUNTS[name].counts
+
+
+def test_every_label_of_a_task_has_one_meaning():
+    assert MEANINGS.keys() == {task.name for task in ALL.values() if not task.regression}
+    for name, meanings in MEANINGS.items():
+        assert sorted(meanings) == sorted(ALL[name].labels) and len(set(meanings.values())) == len(meanings)
+
+
+def test_other_names_of_the_same():
+    assert counterparts("SST-2", ["1", "0"], "IMDB", ["neg", "pos"]) == ["pos", "neg"]
+    assert counterparts("WNLI", ["0", "1"], "RTE", ["entailment", "not_entailment"]) == ["not_entailment", "entailment"]
+    mrpc, qqp = TASKS["MRPC"].labels, TASKS["QQP"].labels  # paraphrases, with opposite numbers
+    assert mrpc == qqp[::-1] and counterparts("MRPC", mrpc, "QQP", qqp) == list(mrpc)
+    assert counterparts("CB", TASKS["CB"].labels, "MNLI", TASKS["MNLI"].labels) == list(TASKS["CB"].labels)
+
+
+@pytest.mark.parametrize(("one", "other"), [("CR", "SUBJ"), ("BoolQ", "WiC"), ("MNLI", "RTE"), ("MRPC", "WNLI")])
+def test_the_same_names_of_others(one, other):
+    with pytest.raises(InputError, match=f"{one} .*{other} "):
+        counterparts(one, ALL[one].labels, other, ALL[other].labels)
+
+
+@pytest.mark.parametrize(
+    ("task", "labels"),
+    [(None, ["0", "1"]), ("mine", ["0", "1"]), ("MR", ["entailment", "not_entailment"]), ("STS-B", []), ("MR", ["2"])],
+)
+def test_what_the_table_does_not_know(task, labels):
+    assert meanings_of(task, labels) is None
+    assert counterparts(task, labels, "MR", ["0", "1"]) is counterparts("MR", ["0", "1"], task, labels) is None

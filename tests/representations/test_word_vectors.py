@@ -16,8 +16,8 @@ from fairseq_idpg.representations.kinds import GLOVE
 from fairseq_idpg.representations.stored import stored_representations
 from fairseq_idpg.representations.word_vectors import load_vectors, vectors_width
 from preprocess.data_folder import DataFolder
-from preprocess.glove_folder import write_facts
-from preprocess.split_facts import token_digests
+from preprocess.glove import write_facts
+from preprocess.validation import token_digests
 from tests.folders import train, validate, write_backbone, write_folder
 from tests.tasks.test_dataset import make_task
 

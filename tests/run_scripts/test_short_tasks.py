@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preprocess.data_folder import DataFolder
-from preprocess.split_facts import count_examples
+from preprocess.validation import check_split
 from run_scripts import short_tasks
 from run_scripts.short_tasks import Size, main, splits
 
@@ -56,8 +56,8 @@ def test_folders_for_training(tmp_path, vocab, monkeypatch):
     write(tmp_path / "STS-B", ["0.5\tgood film\tbad film"] * 4, ["1.0\tfilm\ta film"] * 2)
     main([str(tmp_path), "--out", str(tmp_path / "out"), "--bpe", "bert", "--vocab", str(vocab)])
     reviews, pairs = (DataFolder(tmp_path / "out" / f"{name}-bin") for name in ("MR", "STS-B"))
-    assert [count_examples(reviews, split) for split in ("train", "valid")] == [4, 2]
-    assert [count_examples(pairs, split) for split in ("train", "valid")] == [3, 2]
+    assert [check_split(reviews, split) for split in ("train", "valid")] == [4, 2]
+    assert [check_split(pairs, split) for split in ("train", "valid")] == [3, 2]
     assert pairs.regression and list(reviews.label_names) == ["0", "1"]
 
 

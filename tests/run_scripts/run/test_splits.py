@@ -12,8 +12,8 @@ import pytest
 
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError
-from preprocess.glove_folder import write_facts
-from preprocess.split_facts import count_examples, token_digests
+from preprocess.glove import write_facts
+from preprocess.validation import check_split, token_digests
 from run_scripts.run import splits
 from run_scripts.run.experiment import Experiment, folder_digest
 from run_scripts.run.splits import splits_of
@@ -27,7 +27,7 @@ def rte(world) -> Experiment:
 
 
 def sizes(found):
-    return {split: count_examples(found.folder, split) for split in found.folder.splits}
+    return {split: check_split(found.folder, split) for split in found.folder.splits}
 
 
 def rows(found) -> dict[str, list[int]]:

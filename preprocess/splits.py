@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from .errors import InputError
-from .hub import hub_split
+from .errors import InputError, reason_of
+from .json_examples import Record
 from .labels import Labels
-from .readers import LAYOUTS
+from .readers import LAYOUTS, record_rows
 from .rows import Columns, Malformed, Row, Rows, Split
 from .sources import OnBytes, Source, find_source, places
 from .tasks import Task
@@ -60,15 +61,9 @@ def task_splits(task: Task, args: argparse.Namespace) -> tuple[list[Split], Labe
     unknown = [name for name in args.splits or () if name not in task.files]
     if unknown:
         raise InputError(f"--splits {unknown[0]}: {task.name} has {', '.join(task.files)}")
-    if len(set(args.splits or ())) < len(args.splits or ()):
-        raise InputError(f"--splits {' '.join(args.splits)}: a split is named twice: give each once")
-    layout = task.layout
-    if args.csv_quotes == "keep":
-        layout = f"{layout}-with-quotes"
-        if layout not in LAYOUTS:
-            raise InputError(f"--csv-quotes keep: {task.name} is not read from csv files: leave it out")
+    layout = "csv-with-quotes" if (task.layout, args.csv_quotes) == ("csv", "keep") else task.layout
     splits = []
-    for name in args.splits or task.files:
+    for name in dict.fromkeys(args.splits or task.files):
         source = find_source(raw, task, name)
         if source is not None:
             splits.append(_task_split(task, name, source, layout, _is_strict(args, name)))
@@ -102,23 +97,17 @@ def _task_split(task: Task, name: str, source: Source, layout: str, strict: bool
 
 def own_splits(args: argparse.Namespace) -> tuple[list[Split], Labels]:
     """The splits named as SPLIT=FILE with --from-tsv, --from-csv or --from-jsonl, or those of a hub data set."""
-    if len(args.text_columns or ()) > 2:
-        raise InputError(f"--text-columns {' '.join(args.text_columns)}: give one column, or the two of a pair")
-    if not args.text_columns:
-        raise InputError("--text-columns is missing: name the column of the sentence, or the two columns of a pair")
-    texts = [_column(name, args.no_header) for name in args.text_columns]
+    texts = [_column(name, args.no_header) for name in args.text_columns or ()]
     label = _column(args.label_column, args.no_header)
-    if label in texts:
+    if not 1 <= len(texts) <= 2 or len({*texts, label}) <= len(texts):
         raise InputError(
-            f"--text-columns {args.label_column} is the column of the labels, which a model would read: name the "
-            "text's, and the labels' with --label-column"
+            f"--text-columns {' '.join(args.text_columns or ())}: name the column of the sentences, or two for pairs, "
+            f"and not that of the labels (--label-column {args.label_column})"
         )
-    if len(set(texts)) < len(texts):
-        raise InputError(f"--text-columns {' '.join(args.text_columns)}: a pair has two columns, and these are one")
     columns = Columns(texts, label, header=not args.no_header, unused_fields=args.no_header)
     if args.from_hub:
         pairs = _pairs("hub", args.splits or HUB)
-        splits = [hub_split(args.from_hub, *pair, columns, _is_strict(args, pair[0])) for pair in pairs]
+        splits = [_hub_split(args.from_hub, *pair, columns, _is_strict(args, pair[0])) for pair in pairs]
     else:
         layout, files = next((kind, getattr(args, f"from_{kind}")) for kind in OWN if getattr(args, f"from_{kind}"))
         pairs = _pairs(layout, files)
@@ -136,13 +125,12 @@ HUB = ("train=train", "valid=validation", "test=test")
 
 
 def _pairs(kind: str, values: Sequence[str]) -> list[tuple[str, str]]:
-    pairs = [tuple(value.split("=", 1)) for value in values]
-    for value, pair in zip(values, pairs):
-        if len(pair) != 2 or pair[0].rstrip("0123456789") not in ("train", "valid", "test"):
-            raise InputError(f"--from-{kind} {value}: give train=..., valid=... and, if there is one, test=...")
-    if len({name for name, _ in pairs}) < len(pairs):
-        raise InputError(f"--from-{kind}: a split is named twice: give each once")
-    return [(name, file) for name, file in pairs]
+    """Return (split, file) for each SPLIT=FILE."""
+    pairs = [(name, file) for name, _, file in (value.partition("=") for value in values)]
+    names = [name for name, file in pairs if file and name.rstrip("0123456789") in ("train", "valid", "test")]
+    if len(set(names)) < len(pairs):
+        raise InputError(f"--from-{kind} {' '.join(values)}: give train=..., valid=... and, if there is one, test=...")
+    return pairs
 
 
 def _column(name: str, by_number: bool) -> str | int:
@@ -161,6 +149,62 @@ def _own_split(layout: str, name: str, file: Path, columns: Columns, strict: boo
     if layout == "tsv":
         split.rows = csv_quoted_noted(split.rows, split.csv_quoted, malformed)
     return split
+
+
+# --- data sets of the Hugging Face hub, with the optional package `datasets` ----------------------
+
+LEAST_DATASETS = 4  # the first version of `datasets` that runs no scripts of data sets (its release notes)
+
+
+def _hub_split(dataset: str, name: str, hub_name: str, columns: Columns, strict: bool) -> Split:
+    """One split of ``DATASET`` or ``DATASET:CONFIG``; class numbers are written as the names of the classes.
+
+    Raises:
+        InputError: see ``_load_hub``; it lacks a column.
+    """
+    data = _load_hub(dataset, hub_name)
+    test = name.startswith("test")
+    missing = [column for column in [*columns.texts, columns.label] if column and column not in data.column_names]
+    if missing and not (missing == [columns.label] and test):
+        raise InputError(f"--from-hub {dataset} has no column {missing[0]}: it has {', '.join(data.column_names)}")
+    names = getattr(data.features.get(columns.label), "names", None)
+    columns = columns._replace(label_optional=test)
+    source = Source(f"hub:{dataset}/{hub_name}")
+    source.sha256 = f"fingerprint {data._fingerprint}"
+    malformed = Malformed(source.name, strict)
+
+    def record(row: Record) -> Record:
+        number = row.get(columns.label)
+        if names is None or number is None:
+            return row
+        return {**row, columns.label: names[number] if number >= 0 else None}  # -1, and no other counts from the end
+
+    def read(on_bytes: OnBytes) -> Iterator[Row]:
+        malformed.clear()
+        return record_rows(enumerate(map(record, data), start=1), columns, malformed)
+
+    return Split(name, source, read, malformed)
+
+
+def _load_hub(dataset: str, hub_name: str) -> Any:
+    """The rows of a split, as `datasets` has them.
+
+    Raises:
+        InputError: `datasets` is not installed, or cannot load the data set.
+    """
+    try:
+        import datasets
+
+        if int(datasets.__version__.partition(".")[0]) < LEAST_DATASETS:
+            raise ImportError(f"datasets {datasets.__version__} runs scripts of data sets")
+    except ImportError as error:
+        raise InputError(f"--from-hub: {error}: pip install 'datasets>={LEAST_DATASETS}'") from None
+    path, _, config = dataset.partition(":")
+    try:
+        return datasets.load_dataset(path, config or None, split=hub_name)
+    except Exception as error:  # datasets raises many kinds: no network, no such data set, no such split
+        reason = reason_of(error)
+        raise InputError(f"--from-hub {dataset}, split {hub_name}: {reason}: check the name and the network") from None
 
 
 # --- transforms ----------------------------------------------------------------------------------

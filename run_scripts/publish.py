@@ -22,8 +22,7 @@ from preprocess.flags import named_path
 from preprocess.tasks import find_task
 from preprocess.writing import check_output, check_replaces_nothing, write_text
 
-from .report.record_schema import NEEDED
-from .report.runs import Results, Run, has_finished, read_results
+from .report.records import NEEDED, Results, Run, has_finished, read_results
 from .run.fairseq_train import dev_curve, training_facts
 from .run.records import FILE, read_records, results_file
 

@@ -14,20 +14,15 @@ from preprocess.tasks import find_task
 from preprocess.writing import check_replaces_nothing, new_file, write_output
 
 from ..run.records import results_file
-from .compared import compared_table, series_chart
-from .costs import costs_table
-from .counts import count_table
-from .curves import curve_chart
-from .drawing import Chart, save
-from .figures import CHARTS
-from .methods import methods_table
-from .papers import papers
-from .render import FORMATS, SUFFIXES, Table
-from .runs import Results, read_results
-from .scope import Choice, add_choice_options
-from .significance import OVER, TESTS, Significance
+from .choice import Choice, add_choice_options
+from .compared import compared_table, series_chart, transfer_table
+from .costs import costs_table, count_table, methods_table
+from .figures import CHARTS, curve_chart
+from .paper import papers
+from .records import Results, read_results
+from .render import FORMATS, SUFFIXES, Chart, Table, save
+from .scores import OVER, TESTS, Significance
 from .tables import SCORE_TABLES, overview, score_table
-from .transfer import transfer_table
 
 IMAGES = (".png", ".svg", ".pdf")
 TEXTS = (".txt", *SUFFIXES)

@@ -1,22 +1,22 @@
-"""Figures 1, 3, 7 and 9: average scores against trainable parameters, generators, prompt positions and lengths."""
+"""Figures 1, 3, 7 and 9, and dev scores over the updates."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
+from statistics import mean
 from typing import Any, NamedTuple
 
 from preprocess.errors import InputError
 
-from .counts import printed_count, trainable_counts
-from .drawing import Chart, Panel, Point, Series
-from .notes import failures, fewer_seeds, protocol
+from .choice import Choice, Scope, take_runs
+from .costs import printed_count, trainable_counts
+from .notes import failures, fewer_seeds, protocol, seeds_of
 from .paper import paper
-from .render import MISSING, NOTHING, Table
-from .runs import PAIRS, POSITIONS, Results, Run, is_prompted, kind_of
-from .scope import Choice, Scope, take_runs
-from .scores import DIGITS, RowScores, mean_dev, mean_test, rows_of, std_of_mean
+from .records import PAIRS, POSITIONS, Results, Run, is_prompted, kind_of, task_label
+from .render import MISSING, NOTHING, Chart, Panel, Point, Series, Table
+from .scores import DIGITS, RowScores, Score, mean_dev, mean_test, rows_of, std_of_mean
 from .tables import LEFT_OUT, SCORE_TABLES, score_text, signed_difference
 
 SHARING = ("S", "M", "L")
@@ -292,3 +292,78 @@ CHARTS: dict[int | str, Callable[[Results, Choice], Chart]] = {
     7: position_chart,
     9: length_chart,
 }
+
+
+# --- dev scores over the updates -----------------------------------------------------------------
+
+HEADER = ["task", "method", "lr", "first", "half", "best", "at update", "last", "updates"]
+SAID = (
+    "scores: means over seeds {} of the score on the development set, x100: at the first validation, the one nearest "
+    "to half of the updates, the best and the last; at the learning rate with the best mean dev score",
+    "the checkpoint of each run is that of its own best validation",
+)
+
+
+def curve_of(score: Score) -> list[tuple[float, float]]:
+    """(updates, mean over seeds) where all of the seeds were validated; of a run that does not say, nothing."""
+    curves = [{updates: dev for updates, dev in run.get("dev_curve") or ()} for run in score.runs]
+    shared = set.intersection(*map(set, curves))
+    return [(updates, mean(curve[updates] for curve in curves)) for updates in sorted(shared)]
+
+
+def unshared(rows: Mapping[str, RowScores]) -> list[str]:
+    """Where a mean leaves validations out: batches of at most so many tokens end epochs at a seed's own updates.
+
+    And where there are none, as in old records.
+    """
+    parts, silent = [], []
+    for row, of_row in rows.items():
+        for task, score in of_row.items():
+            most = max(len(run.get("dev_curve") or ()) for run in score.runs)
+            if not most:
+                silent.append(f"{row} on {task}")
+            elif (shared := len(curve_of(score))) < most:
+                parts.append(f"{row} on {task} has {shared} of {most}")
+    said = {
+        "validations that not all seeds have after the same updates are left out": parts,
+        "no line, as the records do not say the dev score over the updates": silent,
+    }
+    return [f"{what}: {'; '.join(where)}" for what, where in said.items() if where]
+
+
+def curve_chart(results: Results, choice: Choice) -> Chart:
+    """A panel for each task, a line for each row; the table has what decides whether training was long enough.
+
+    Raises:
+        InputError: see ``take_runs``; no record says the dev score over the updates.
+    """
+    scope = take_runs(results, choice, (choice.k,))
+    rows, tasks = rows_of(scope.done, failed=scope.failed), tasks_of(scope, choice)
+    names = choice.pick(rows)
+    if not any(curve_of(score) for row in rows.values() for score in row.values()):
+        raise InputError(f"{results.place}: its records do not say the dev score over the updates: sweep again")
+    panels, groups = [], []
+    for task in tasks:
+        series = [
+            Series(name, curve, style)
+            for style, name in enumerate(names)
+            if task in rows[name] and (curve := curve_of(rows[name][task]))
+        ]
+        panels.append(Panel(task_label(task, choice.k), "updates", "mean dev score (x100)", series))
+        groups.append([[task, name, *_cells(rows[name], task)] for name in names])
+    named = ", ".join(map(str, seeds_of(scope)))
+    notes = [*(note.format(named) for note in SAID), *protocol(scope, tasks)[1:]]
+    notes += [*unshared(rows), *fewer_seeds(scope), *failures(scope.failed)]
+    return Chart(panels, Table("Dev scores over the updates", 2, HEADER, groups, notes))
+
+
+def _cells(row: RowScores, task: str) -> list[str]:
+    """Of the header, from the learning rate on."""
+    curve = curve_of(row[task]) if task in row else []
+    if not curve:
+        return [MISSING] * (len(HEADER) - 2)
+    last, end = curve[-1]
+    at, best = max(curve, key=lambda point: (round(point[1], DIGITS), -point[0]))
+    _, half = min(curve, key=lambda point: abs(point[0] - last / 2))
+    scores = [curve[0][1], half, best]
+    return [f"{row[task].lr:g}", *map(score_text, scores), f"{at:,}", score_text(end), f"{last:,}"]

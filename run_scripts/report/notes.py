@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from operator import itemgetter
+from typing import Any
 
 from preprocess.tasks import TASKS
 
-from .comparable import CHOSEN, FINGERPRINTS, LENGTH, TESTED, versions_of_data
-from .phrases import distinct, of_rows, places_of, rows_by_place
-from .rates import rates_notes, rates_tried
-from .record_schema import PROMPT
-from .runs import (
+from .choice import CHOSEN, FINGERPRINTS, LENGTH, TESTED, Scope, versions_of_data
+from .records import (
     NOT_RECORDED,
+    PROMPT,
     Run,
     architecture,
     asked_options,
@@ -26,8 +25,87 @@ from .runs import (
     kind_of,
     task_label,
 )
-from .scope import Scope
 from .scores import RowScores, rows_of
+
+
+def places_of(run: Run, runs: Collection[Run]) -> str:
+    """What of a run's prompt others of ``runs`` have otherwise."""
+    differing = [key for key in PROMPT if len({other[key] for other in runs}) > 1]
+    return "".join(f", {key.replace('_', ' ')} {run[key]}" for key in differing)
+
+
+def distinct(runs: Iterable[Run], value: Callable[[Run], Any]) -> str:
+    return ", ".join(map(str, sorted({value(run) for run in runs})))
+
+
+def rows_by_place(found: Mapping[str, list[str]]) -> str:
+    """Place -> rows; the place "" is everywhere."""
+    return "; ".join(", ".join(rows) + (place and f" on {place}") for place, rows in found.items())
+
+
+def of_rows(runs: Iterable[Run], value: Callable[[Run], str]) -> str:
+    """The value that all runs have, or each with the rows that have it."""
+    found = {each: dict.fromkeys(run["row"] for run in group) for each, group in grouped(runs, value).items()}
+    return ", ".join(f"{each} ({', '.join(found[each])})" if len(found) > 1 else each for each in sorted(found))
+
+
+# --- learning rates: those that were tried, and on which seeds they were compared ----------------
+
+
+def rates_notes(rows: Mapping[Any, RowScores]) -> list[str]:
+    """Notes on learning rates that do not have all the seeds of the chosen one: on which seeds they were compared.
+
+    And which of them was better on these seeds than the chosen one.
+
+    Args:
+        rows: scores by (K, row, ...) and task.
+    """
+    counts: Counter[str] = Counter()
+    compared: dict[str, dict[str, list[str]]] = {}
+    better = []
+    for (k, row, *_), of_row in rows.items():
+        for task, score in of_row.items():
+            for other in score.others:
+                shared, place = score.compared_on(other), task_label(task, k)
+                seeds = f"seeds {', '.join(map(str, shared))}" if shared else "no seed"
+                counts[seeds] += 1
+                names = compared.setdefault(seeds, {}).setdefault(place, [])
+                names += [row] if row not in names else []
+                if shared and (there := other.dev_on(shared)) > (here := score.dev_on(shared)):
+                    better.append(f"{row} on {place}, lr {other.lr:g}: {there:.1f} and not {here:.1f}")
+    usual = [seeds for seeds, _ in counts.most_common(1)]
+    on = [*usual, *(f"{seeds} ({rows_by_place(places)})" for seeds, places in compared.items() if seeds not in usual)]
+    return [
+        *([f"learning rates without all of these seeds were compared on {'; '.join(on)}"] if on else []),
+        *([f"better there, and left out for want of seeds: {'; '.join(better)}"] if better else []),
+    ]
+
+
+def rates_tried(runs: Iterable[Run], name: Callable[[Run], str] = itemgetter("task")) -> list[str]:
+    """The learning rates of finished runs, as most cells of a table have them, and where others were tried.
+
+    Args:
+        name: of a run's task, as the table has it.
+    """
+    counts: Counter[str] = Counter()
+    found: dict[str, dict[str, list[str]]] = {}
+    for row, of_row in grouped(runs, itemgetter("row")).items():
+        tried = _rates_by_place(of_row, name)
+        counts.update(tried.values())
+        for place, rates in tried.items():
+            rows = found.setdefault(rates, {}).setdefault(place if len(set(tried.values())) > 1 else "", [])
+            rows += [row] if row not in rows else []
+    usual = max(counts, key=counts.__getitem__)
+    others = [f"{rates} ({rows_by_place(places)})" for rates, places in found.items() if rates != usual]
+    return [f"learning rates tried: {'; '.join([usual, *others])}"]
+
+
+def _rates_by_place(of_row: Collection[Run], name: Callable[[Run], str]) -> dict[str, str]:
+    cells = grouped(of_row, lambda run: task_label(name(run), run["k"]) + places_of(run, of_row))
+    return {place: ", ".join(f"{lr:g}" for lr in sorted({run["lr"] for run in cell})) for place, cell in cells.items()}
+
+
+# --- what stands under a table -------------------------------------------------------------------
 
 MEAN_OF = {
     "acc_and_f1": "mean of accuracy and F1",

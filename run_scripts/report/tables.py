@@ -8,14 +8,24 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
+from .choice import Choice, check_row, take_runs
 from .notes import failures, incomplete, protocol, seeds_of
 from .paper import GENERATOR, Block, PaperRow, paper
+from .records import Results, Run, backbone_label, grouped, has_finished
 from .render import MISSING, NOTHING, Table, signed
-from .runs import Results, Run, backbone_label, grouped, has_finished
-from .scope import Choice, check_row, take_runs
-from .scores import RowScores, Score, mean_over, mean_test, rows_of
-from .significance import LEVEL, OVER_RUNS, Significance, correct, paired_test
-from .votes import Votes
+from .scores import (
+    LEVEL,
+    OVER_RUNS,
+    RowScores,
+    Score,
+    Significance,
+    Votes,
+    correct,
+    mean_over,
+    mean_test,
+    paired_test,
+    rows_of,
+)
 
 RowOfK = tuple[int | None, str]  # K, of few-shot runs, and row
 MINUS = "minus {}"  # column of how rows differ from one

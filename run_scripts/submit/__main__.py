@@ -11,9 +11,9 @@ from preprocess.errors import InputError, command_line
 from preprocess.flags import named_path
 from preprocess.writing import check_output, new_file
 
+from ..report.choice import Choice, add_choice_options
+from ..report.records import Results, read_results
 from ..report.render import Table, terminal
-from ..report.runs import Results, read_results
-from ..report.scope import Choice, add_choice_options
 from .answers import answer
 from .formats import text_of
 from .plan import Plan, checkpoint_of, plan, row_of, scores_of, together

@@ -13,8 +13,8 @@ import numpy as np
 
 from preprocess.tasks import TASKS
 from run_scripts.report.__main__ import choice_of, make, parser
+from run_scripts.report.records import read_results
 from run_scripts.report.render import Table
-from run_scripts.report.runs import read_results
 from run_scripts.run.records import append_record
 
 Run = dict[str, Any]

@@ -8,9 +8,8 @@ import pytest
 
 from preprocess.errors import InputError
 from run_scripts.report.__main__ import choice_of, parser
-from run_scripts.report.comparable import still_failed
-from run_scripts.report.runs import Results
-from run_scripts.report.scope import take_runs
+from run_scripts.report.choice import still_failed, take_runs
+from run_scripts.report.records import Results
 
 from . import made
 

@@ -7,9 +7,8 @@ import itertools
 import pytest
 
 from preprocess.errors import InputError
-from run_scripts.report.drawing import UNLABELLED, Chart, Panel, Series, draw
 from run_scripts.report.paper import paper
-from run_scripts.report.render import Table
+from run_scripts.report.render import UNLABELLED, Chart, Panel, Series, Table, draw
 
 from . import made
 from .made import FEW, report
@@ -58,7 +57,7 @@ def test_panels_stand_in_rows_and_a_legend_covers_nothing(panels, shape):
 @pytest.fixture
 def counted(monkeypatch):
     """Parameters of rows without runs, without building the modules."""
-    monkeypatch.setattr("run_scripts.report.counts._counted", lambda arch: {"adapter": 1_622_784})
+    monkeypatch.setattr("run_scripts.report.costs._counted", lambda arch: {"adapter": 1_622_784})
 
 
 def test_figures_1_and_3_of_few_shot_runs(tmp_path, counted):

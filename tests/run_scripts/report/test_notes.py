@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from run_scripts.report.choice import Scope
 from run_scripts.report.notes import (
     data_note,
     fewer_seeds,
     options_note,
+    rates_notes,
+    rates_tried,
     selection_notes,
     sizes_note,
     variants_note,
     versions_note,
 )
-from run_scripts.report.rates import rates_notes, rates_tried
-from run_scripts.report.scope import Scope
 from run_scripts.report.scores import rows_of
 
 from . import made

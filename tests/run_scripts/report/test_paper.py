@@ -11,8 +11,7 @@ import yaml
 
 from fairseq_idpg.models.architectures import SIZES
 from preprocess.tasks import TASKS
-from run_scripts.report.paper import PAPER_VALUES, paper
-from run_scripts.report.papers import papers
+from run_scripts.report.paper import PAPER_VALUES, paper, papers
 from run_scripts.run.experiment import ARROW
 from run_scripts.run.metrics import ACC_AND_MACRO_F1, METRICS
 from tests.folders import ROOT

@@ -10,7 +10,7 @@ import pytest
 from preprocess.errors import InputError
 from run_scripts.publish import main as publish
 from run_scripts.report.__main__ import main
-from run_scripts.report.runs import architecture, read_results
+from run_scripts.report.records import architecture, read_results
 from run_scripts.sweep import __main__ as sweep
 
 from . import made

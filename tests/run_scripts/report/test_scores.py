@@ -16,9 +16,19 @@ from hypothesis import strategies as st
 from scipy.stats import ttest_rel, wilcoxon
 from sklearn.metrics import f1_score
 
-from run_scripts.report.scores import choose, mean_over, rows_of, std_of_mean
-from run_scripts.report.significance import Comparison, Significance, correct, holm, paired_test
-from run_scripts.report.votes import Votes, vote
+from run_scripts.report.scores import (
+    Comparison,
+    Significance,
+    Votes,
+    choose,
+    correct,
+    holm,
+    mean_over,
+    paired_test,
+    rows_of,
+    std_of_mean,
+    vote,
+)
 
 from . import made
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,160 +29,7 @@ from .records import (
     kind_of,
 )
 
-# options that differ between runs with the same result
-PLACES = ("data", "save_dir", "representation_cache", "state_cache")
-SAME_RESULT = set(map(flag_name, (*PLACES, "cpu", "update_freq", "num_workers", "log_interval", "log_format")))
-CHOSEN = ("dev_examples", "batch_size", "max_epoch", "max_update", "warm_up")  # None: as the paper has it
-STARTS = ("supplementary", "init_prompts_from", "init_head_from")  # their files may have moved
-LENGTH = "--prompt-length"
-CELL = ("row", "task", "k", "selection", "position", "supplementary_position")
-TESTED = "tested_sha256"  # of the data of another task, which a model answered as it is
-OF_ALL = {"method": "method", "read_sha256": "data", TESTED: "tested data"}  # what older records do not say -> its name
-FINGERPRINTS = ("read_sha256", "data_sha256")  # of what a run read of its data; of that and all word vectors there
-
-
-def check_alike(runs: Iterable[Run], results: Results) -> None:
-    """Whether finished runs can stand in one table.
-
-    Raises:
-        InputError: two were made with other versions of our settings, differ in nothing that a table shows, or are of
-            one cell and were trained in different ways.
-    """
-    runs = list(runs)
-    refuse_mixture(runs, results)
-    _refuse_doubles(runs, results)
-    _refuse_other_settings(runs, results)
-
-
-def refuse_mixture(runs: Iterable[Run], results: Results) -> None:
-    """Runs of before and after a change of the settings that this package gives belong in tables of their own."""
-    protocols = sorted(set(map(protocol_of, runs)))
-    if len(protocols) > 1:
-        raise InputError(
-            f"{results.place} has runs made with different versions of the settings (protocol "
-            f"{' and '.join(map(str, protocols))}): remove the lines of those below {protocols[-1]}, and sweep again"
-        )
-
-
-def protocol_of(run: Run) -> int:
-    """The version of the settings that this package gives; the first records have none."""
-    return run.get("protocol") or 1
-
-
-def _refuse_doubles(runs: Iterable[Run], results: Results) -> None:
-    seen: dict[tuple[Any, ...], Run] = {}
-    for run in runs:
-        other = seen.setdefault(tuple(run[key] for key in ("row", "task", "k", "lr", "seed", *PROMPT)), run)
-        if other is not run:
-            raise InputError(
-                f"{results.place}: runs {other['run']} and {run['run']} are both {run['row']} on {run['task']}, lr "
-                f"{run['lr']:g}, seed {run['seed']}{_differences(other, run)}: remove the line of one"
-            )
-
-
-def _refuse_other_settings(runs: Iterable[Run], results: Results) -> None:
-    """Seeds and learning rates of a cell are trained alike: a sweep that goes on after a change of its file is two."""
-    for one, *others in grouped(runs, lambda run: tuple(run[key] for key in ("row", "task", "k", *PROMPT))).values():
-        for other in others:
-            if found := _other_settings(one, other):
-                raise InputError(
-                    f"{results.place}: runs {one['run']} and {other['run']} are both {cell_label(one)}, and differ in "
-                    f"{', '.join(found)}: remove the lines of one kind, or sweep one of them under another row's name"
-                )
-
-
-def _other_settings(one: Run, other: Run, ignored: frozenset[str] = frozenset()) -> list[str]:
-    """What two runs of a cell were trained with, and one of them otherwise; ``ignored``: options that may differ."""
-    names = [name for name in CHOSEN if one.get(name) != other.get(name)]
-    found = [f"{name.replace('_', ' ')} {one.get(name)} and {other.get(name)}" for name in names]
-    lone = [name for name in STARTS if bool(one.get(name)) != bool(other.get(name))]
-    found += [f"{name.replace('_', ' ')}, which one of them has" for name in lone]
-    found += [
-        f"{called} {str(one[name])[:16]} and {str(other[name])[:16]}"
-        for name, called in OF_ALL.items()
-        if None not in (one.get(name), other.get(name)) and one[name] != other[name]
-    ]
-    if None not in (one.get("given_options"), other.get("given_options")):
-        differing = _trained_with(one) ^ _trained_with(other)
-        found += sorted({" ".join(option).strip() for option in differing if option[0] not in ignored})
-    return found
-
-
-def _trained_with(run: Run) -> set[tuple[str, str]]:
-    return {(name, value) for name, value in asked_options(run).items() if name not in SAME_RESULT}
-
-
-def versions_of_data(runs: Iterable[Run]) -> list[tuple[set[str], list[Run]]]:
-    """Fingerprints, and the runs on a task that are of these; runs that say none are of no version.
-
-    Two runs are of the same data where either fingerprint is the same, or a third run says that both belong together.
-    """
-    versions: list[tuple[set[str], list[Run]]] = []
-    for run in runs:
-        names = [TESTED] if TESTED in run else FINGERPRINTS
-        known, members = {run[name] for name in names if run.get(name)}, [run]
-        for version in [version for version in versions if version[0] & known]:
-            versions.remove(version)
-            known, members = known | version[0], [*version[1], *members]
-        versions += [(known, members)] if known else []
-    return versions
-
-
-def still_failed(failed: Iterable[Run], done: Iterable[Run]) -> list[Run]:
-    """The failed runs that are missing in a table.
-
-    Those whose cell has no finished run; or some that were trained alike, none of them at the same learning rate and
-    seed.
-    """
-    cells = grouped(done, _cell)
-    return [run for run in failed if _cell(run) not in cells or _is_missing(run, cells[_cell(run)])]
-
-
-def _is_missing(failed: Run, done: Iterable[Run]) -> bool:
-    alike = [run for run in done if is_variant(failed, run)]
-    return bool(alike) and all((failed["lr"], failed["seed"]) != (run["lr"], run["seed"]) for run in alike)
-
-
-def _cell(run: Run) -> tuple[Any, ...]:
-    return tuple(run.get(key) for key in CELL)
-
-
-def is_variant(failed: Run, done: Run) -> bool:
-    """Whether a failed run is of the same table cell as one that has finished, and was to be trained alike.
-
-    A run that failed early does not know all of its settings; what it does not know may be those of the other.
-    """
-    known = _cell(failed) == _cell(done) and protocol_of(failed) == protocol_of(done)
-    same_backbone = failed["backbone"]["sha256"] in ("", done["backbone"]["sha256"])
-    alike = not _other_settings(failed, done, ignored=frozenset([LENGTH]))
-    return known and same_backbone and alike and _may_be_as_long(failed, done)
-
-
-def _may_be_as_long(failed: Run, done: Run) -> bool:
-    """Whether the prompts may be equally long: a run that failed before its model was there knows options at most."""
-    if failed.get("prompt_length") is not None:
-        return failed["prompt_length"] == done["prompt_length"]
-    if None in (failed.get("given_options"), done.get("given_options")):
-        return True  # records of before the options that were given were kept apart
-    asked, other = (asked_options(run).get(LENGTH) for run in (failed, done))
-    return asked in (other, str(done["prompt_length"]))
-
-
-def _differences(one: Run, other: Run) -> str:
-    first, second = (_flat(run.get("options")) for run in (one, other))
-    names = [name for name in first.keys() | second.keys() if first.get(name) != second.get(name)]
-    return f" (they differ in {', '.join(sorted(names))})" if names else ""
-
-
-def _flat(options: Any) -> dict[str, Any]:
-    """Options by name, whatever groups they stand in, without those that name places."""
-    flat: dict[str, Any] = {}
-    for name, value in options.items() if isinstance(options, dict) else ():
-        flat.update(_flat(value) if isinstance(value, dict) else {name: value})
-    return {name: value for name, value in flat.items() if name not in PLACES}
-
-
-# --- what was chosen, one of each setting, and one variant of each row ---------------------------
+# --- what was asked for --------------------------------------------------------------------------
 
 
 def position(text: str) -> int:
@@ -246,7 +93,7 @@ class Choice:
         return not self.rows or row in self.rows
 
     def pick(self, rows: Iterable[str]) -> list[str]:
-        """What is shown of the rows that there are.
+        """Return what is shown of the rows that there are.
 
         Raises:
             InputError: a row that was asked for is not among them.
@@ -262,28 +109,23 @@ class Choice:
         Args:
             prompted: the run has a prompt, though it may not say so.
         """
-        return all(self._agreements(run, prompted or is_prompted(run)))
-
-    def _agreements(self, run: Run, prompted: bool) -> Iterator[bool]:
-        yield run["task"] in self.shown_tasks
-        yield self.shows(run["row"])
-        if self.seeds:
-            yield run["seed"] in self.seeds
-        if self.selection:
-            yield run["selection"] == self.selection
-        if self.backbones:
-            yield any(_is_of_backbone(run, name) for name in self.backbones)
-        if not prompted:
-            return
-        if self.positions:
-            yield run.get("position") == self.positions[-1 if kind_of(run["task"]) == PAIRS else 0]
-        if self.supplementary is not None:
-            yield run.get("supplementary_position") == (None if self.supplementary == "none" else self.supplementary)
+        prompted = prompted or is_prompted(run)
+        position = self.positions and self.positions[-1 if kind_of(run["task"]) == PAIRS else 0]
+        supplementary = None if self.supplementary == "none" else self.supplementary
+        return (
+            run["task"] in self.shown_tasks
+            and self.shows(run["row"])
+            and (not self.seeds or run["seed"] in self.seeds)
+            and self.selection in (None, run["selection"])
+            and (not self.backbones or any(_is_of_backbone(run, name) for name in self.backbones))
+            and (not prompted or not self.positions or run.get("position") == position)
+            and (not prompted or self.supplementary is None or run.get("supplementary_position") == supplementary)
+        )
 
     @property
-    def options(self) -> str:
-        """The filters as they stand on the command line."""
-        given = {
+    def with_options(self) -> str:
+        """The filters as they stand on the command line, behind the words of a message."""
+        given: dict[str, Collection[Any]] = {
             "--tasks": self.tasks,
             "--rows": self.rows,
             "--seeds": self.seeds,
@@ -293,7 +135,8 @@ class Choice:
             "--supplementary-position": [self.supplementary],
         }
         texts = {option: " ".join(str(v) for v in values if v is not None) for option, values in given.items()}
-        return ", ".join(f"{option} {text}" for option, text in texts.items() if text)
+        options = ", ".join(f"{option} {text}" for option, text in texts.items() if text)
+        return options and f" with {options}"
 
 
 def check_row(option: str, name: str, rows: Collection[str]) -> None:
@@ -309,71 +152,7 @@ def _is_of_backbone(run: Run, name: str) -> bool:
     return not sha256 or sha256.startswith(name.lower()) or path.parts[-len(end) :] == end
 
 
-@dataclass(frozen=True)
-class Scope:
-    """The runs of a table, and the seeds that were asked for."""
-
-    done: list[Run]
-    failed: list[Run]
-    seeds: tuple[int, ...] = ()
-
-    def stands_beside_paper(self, choice: Choice) -> bool:
-        """Whether the paper's values belong beside these runs: its backbone, or somebody asks for them."""
-        return choice.beside_paper or all(architecture(run) == PAPER_ARCH for run in self.done)
-
-    def varying(self, keys: Collection[str]) -> Scope:
-        """The runs of rows and tasks that have finished with more than one value of ``keys``."""
-        groups = grouped(self.done, _row_and_task)
-        vary = {place for place, runs in groups.items() if len({tuple(run[key] for key in keys) for run in runs}) > 1}
-        done, failed = ([run for run in runs if _row_and_task(run) in vary] for runs in (self.done, self.failed))
-        return Scope(done, failed, self.seeds)
-
-
-def _row_and_task(run: Run) -> tuple[str, str]:
-    return run["row"], run["task"]
-
-
-def take_runs(
-    results: Results,
-    choice: Choice,
-    ks: Collection[int | None] = (None,),
-    free: Collection[str] = (),
-    wants: Callable[[Run], bool] = lambda run: True,
-) -> Scope:
-    """The chosen runs with K of ``ks`` (None: full training) that are wanted.
-
-    Dimensions named in ``free`` may vary within a row.
-
-    Raises:
-        InputError: no run is left; there are several selections, backbones or variants of a row and no choice among
-            them; two runs differ in nothing that a table shows.
-    """
-    there = [run for run in results.runs if run["k"] in ks and wants(run)]
-    done = [run for run in there if has_finished(run) and choice.accepts(run)]
-    prompted = {run["row"] for run in results.runs if is_prompted(run)}
-    failed = [run for run in there if not has_finished(run) and choice.accepts(run, run["row"] in prompted)]
-    if not done:
-        name = "full run" if None in ks else f"few-shot run with K = {', '.join(map(str, ks))}"
-        chosen_by = f" with {choice.options}" if choice.options else ""
-        raise InputError(
-            f"{results.place} holds no finished {name} for this{chosen_by}: run it first; "
-            f"python -m run_scripts.report {results.place} lists what is there"
-        )
-    done = settle(done, choice, results, [dimension.key for dimension in DIMENSIONS if dimension.key not in free])
-    check_alike(done, results)
-    return Scope(done, still_failed(failed, done), choice.seeds)
-
-
-def settle(runs: list[Run], choice: Choice, results: Results, keys: Collection[str]) -> list[Run]:
-    """Runs with one value of each named dimension in each of its groups.
-
-    Raises:
-        InputError: a group has several, and there is no choice among them.
-    """
-    for dimension in DIMENSIONS:
-        if dimension.key in keys:
-            runs = dimension.with_one_value(runs, choice, results)
-    return runs
+# --- what runs of a table must have in common: one value of each dimension in each group ---------
 
 
 @dataclass(frozen=True)
@@ -393,22 +172,22 @@ class Dimension:
     value: Callable[[Run], Any] | None = None
     label: Callable[[Run], str] | None = None
 
-    def with_one_value(self, runs: list[Run], choice: Choice, results: Results) -> list[Run]:
-        """The runs with one value in each group."""
-        groups = grouped(runs, lambda run: self.group(run, choice))
-        return [run for name, group in groups.items() for run in self._of_group(name, group, choice, results)]
-
-    def _of_group(self, name: str, runs: list[Run], choice: Choice, results: Results) -> list[Run]:
-        by_value = grouped(runs, self.value or (lambda run: run[self.key]))
-        if len(by_value) == 1:
-            return runs
-        wanted = self.wanted(runs[0], choice)
-        if wanted is not None and wanted in by_value:
-            return by_value[wanted]
-        label = self.label or (lambda run: "none" if run[self.key] is None else str(run[self.key]))
-        found = ", ".join(sorted(label(group[0]) for group in by_value.values()))
-        what, option = self.key.replace("_", " "), flag_name(self.key)
-        raise InputError(f"{results.place}: {name} has runs with more than one {what}: {found}; give {option}")
+    def settle(self, runs: list[Run], choice: Choice, results: Results) -> list[Run]:
+        """Return the runs with one value in each group."""
+        found = []
+        for name, group in grouped(runs, lambda run: self.group(run, choice)).items():
+            by_value = grouped(group, self.value or (lambda run: run[self.key]))
+            wanted = self.wanted(group[0], choice)
+            if len(by_value) == 1:
+                found += group
+            elif wanted is not None and wanted in by_value:
+                found += by_value[wanted]
+            else:
+                label = self.label or (lambda run: "none" if run[self.key] is None else str(run[self.key]))
+                values = ", ".join(sorted(label(runs[0]) for runs in by_value.values()))
+                what = f"{name} has runs with more than one {self.key.replace('_', ' ')}: {values}"
+                raise InputError(f"{results.place}: {what}; give {flag_name(self.key)}")
+        return found
 
 
 def _setting(run: Run, choice: Choice) -> str:
@@ -442,3 +221,195 @@ DIMENSIONS = (
     Dimension("position", _row_and_kind),
     Dimension("supplementary_position", _row),
 )
+
+
+def settle(runs: list[Run], choice: Choice, results: Results, keys: Collection[str]) -> list[Run]:
+    """Return the runs with one value of each named dimension in each of its groups.
+
+    Raises:
+        InputError: a group has several, and there is no choice among them.
+    """
+    for dimension in DIMENSIONS:
+        if dimension.key in keys:
+            runs = dimension.settle(runs, choice, results)
+    return runs
+
+
+# --- what runs of one cell must have in common ---------------------------------------------------
+
+# options that differ between runs with the same result
+PLACES = ("data", "save_dir", "representation_cache", "state_cache")
+SAME_RESULT = set(map(flag_name, (*PLACES, "cpu", "update_freq", "num_workers", "log_interval", "log_format")))
+CHOSEN = ("dev_examples", "batch_size", "max_epoch", "max_update", "warm_up")  # None: as the paper has it
+STARTS = ("supplementary", "init_prompts_from", "init_head_from")  # their files may have moved
+LENGTH = "--prompt-length"
+CELL = ("row", "task", "k", "selection", "position", "supplementary_position")
+TESTED = "tested_sha256"  # of the data of another task, which a model answered as it is
+OF_ALL = {"method": "method", "read_sha256": "data", TESTED: "tested data"}  # what older records do not say -> its name
+FINGERPRINTS = ("read_sha256", "data_sha256")  # of what a run read of its data; of that and all word vectors there
+
+
+def check_alike(runs: Collection[Run], results: Results) -> None:
+    """Refuses finished runs that cannot stand in one table.
+
+    Raises:
+        InputError: two were made with other versions of our settings, or are of one cell and were trained in different
+            ways, or differ in nothing that a table shows.
+    """
+    refuse_mixture(runs, results)
+    for cell in grouped(runs, lambda run: tuple(run[key] for key in ("row", "task", "k", *PROMPT))).values():
+        seen: dict[tuple[float, int], Run] = {}
+        for run in cell:
+            twin = seen.setdefault((run["lr"], run["seed"]), run)
+            other = cell[0] if twin is run else twin
+            if found := _other_settings(other, run) or ["nothing but their names"] * (twin is not run):
+                raise InputError(
+                    f"{results.place}: runs {other['run']} and {run['run']} are both {cell_label(run)}, and differ in "
+                    f"{', '.join(found)}: remove the lines of one kind, or sweep one of them under another row's name"
+                )
+
+
+def refuse_mixture(runs: Iterable[Run], results: Results) -> None:
+    """Runs of before and after a change of the settings that this package gives belong in tables of their own."""
+    protocols = sorted(set(map(protocol_of, runs)))
+    if len(protocols) > 1:
+        raise InputError(
+            f"{results.place} has runs made with different versions of the settings (protocol "
+            f"{' and '.join(map(str, protocols))}): remove the lines of those below {protocols[-1]}, and sweep again"
+        )
+
+
+def protocol_of(run: Run) -> int:
+    """The version of the settings that this package gives; the first records have none."""
+    return run.get("protocol") or 1
+
+
+def _other_settings(one: Run, other: Run, ignored: frozenset[str] = frozenset()) -> list[str]:
+    """What two runs of a cell were trained with, and one of them otherwise; ``ignored``: options that may differ."""
+    names = [name for name in CHOSEN if one.get(name) != other.get(name)]
+    found = [f"{name.replace('_', ' ')} {one.get(name)} and {other.get(name)}" for name in names]
+    lone = [name for name in STARTS if bool(one.get(name)) != bool(other.get(name))]
+    found += [f"{name.replace('_', ' ')}, which one of them has" for name in lone]
+    found += [
+        f"{called} {str(one[name])[:16]} and {str(other[name])[:16]}"
+        for name, called in OF_ALL.items()
+        if None not in (one.get(name), other.get(name)) and one[name] != other[name]
+    ]
+    if None not in (one.get("given_options"), other.get("given_options")):
+        differing = {*asked_options(one).items()} ^ {*asked_options(other).items()}
+        found += sorted(f"{name} {value}".strip() for name, value in differing if name not in SAME_RESULT | ignored)
+    return found
+
+
+def versions_of_data(runs: Iterable[Run]) -> list[tuple[set[str], list[Run]]]:
+    """Fingerprints, and the runs on a task that are of these; runs that say none are of no version.
+
+    Two runs are of the same data where either fingerprint is the same, or a third run says that both belong together.
+    """
+    versions: list[tuple[set[str], list[Run]]] = []
+    for run in runs:
+        names = [TESTED] if TESTED in run else FINGERPRINTS
+        known, members = {run[name] for name in names if run.get(name)}, [run]
+        for version in [version for version in versions if version[0] & known]:
+            versions.remove(version)
+            known, members = known | version[0], [*version[1], *members]
+        versions += [(known, members)] if known else []
+    return versions
+
+
+def still_failed(failed: Iterable[Run], done: Iterable[Run]) -> list[Run]:
+    """Return the failed runs that are missing in a table.
+
+    Those whose cell has no finished run; or some that were trained alike, none of them at the same learning rate and
+    seed.
+    """
+    cells = grouped(done, _cell)
+    missing = []
+    for run in failed:
+        alike = [other for other in cells.get(_cell(run), ()) if is_variant(run, other)]
+        repeated = any((run["lr"], run["seed"]) == (other["lr"], other["seed"]) for other in alike)
+        if _cell(run) not in cells or (alike and not repeated):
+            missing.append(run)
+    return missing
+
+
+def _cell(run: Run) -> tuple[Any, ...]:
+    return tuple(run.get(key) for key in CELL)
+
+
+def is_variant(failed: Run, done: Run) -> bool:
+    """Whether a failed run is of the same table cell as one that has finished, and was to be trained alike.
+
+    A run that failed early does not know all of its settings; what it does not know may be those of the other.
+    """
+    known = _cell(failed) == _cell(done) and protocol_of(failed) == protocol_of(done)
+    same_backbone = failed["backbone"]["sha256"] in ("", done["backbone"]["sha256"])
+    alike = not _other_settings(failed, done, ignored=frozenset([LENGTH]))
+    return known and same_backbone and alike and _may_be_as_long(failed, done)
+
+
+def _may_be_as_long(failed: Run, done: Run) -> bool:
+    """Whether the prompts may be equally long: a run that failed before its model was there knows options at most."""
+    if failed.get("prompt_length") is not None:
+        return failed["prompt_length"] == done["prompt_length"]
+    if None in (failed.get("given_options"), done.get("given_options")):
+        return True  # records of before the options that were given were kept apart
+    asked, other = (asked_options(run).get(LENGTH) for run in (failed, done))
+    return asked in (other, str(done["prompt_length"]))
+
+
+# --- the runs of a table -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The runs of a table, and the seeds that were asked for."""
+
+    done: list[Run]
+    failed: list[Run]
+    seeds: tuple[int, ...] = ()
+
+    def stands_beside_paper(self, choice: Choice) -> bool:
+        """Whether the paper's values belong beside these runs: its backbone, or somebody asks for them."""
+        return choice.beside_paper or all(architecture(run) == PAPER_ARCH for run in self.done)
+
+    def varying(self, keys: Collection[str]) -> Scope:
+        """The runs of rows and tasks that have finished with more than one value of ``keys``."""
+        groups = grouped(self.done, _row_and_task)
+        vary = {place for place, runs in groups.items() if len({tuple(run[key] for key in keys) for run in runs}) > 1}
+        done, failed = ([run for run in runs if _row_and_task(run) in vary] for runs in (self.done, self.failed))
+        return Scope(done, failed, self.seeds)
+
+
+def _row_and_task(run: Run) -> tuple[str, str]:
+    return run["row"], run["task"]
+
+
+def take_runs(
+    results: Results,
+    choice: Choice,
+    ks: Collection[int | None] = (None,),
+    free: Collection[str] = (),
+    wants: Callable[[Run], bool] = lambda run: True,
+) -> Scope:
+    """Return the chosen runs with K of ``ks`` (None: full training) that are wanted.
+
+    Dimensions named in ``free`` may vary within a row.
+
+    Raises:
+        InputError: no run is left; there are several selections, backbones or variants of a row and no choice among
+            them; two runs differ in nothing that a table shows.
+    """
+    there = [run for run in results.runs if run["k"] in ks and wants(run)]
+    done = [run for run in there if has_finished(run) and choice.accepts(run)]
+    if not done:
+        name = "full run" if None in ks else f"few-shot run with K = {', '.join(map(str, ks))}"
+        raise InputError(
+            f"{results.place} holds no finished {name} for this{choice.with_options}: run it first; "
+            f"python -m run_scripts.report {results.place} lists what is there"
+        )
+    prompted = {run["row"] for run in results.runs if is_prompted(run)}
+    failed = [run for run in there if not has_finished(run) and choice.accepts(run, run["row"] in prompted)]
+    done = settle(done, choice, results, [dimension.key for dimension in DIMENSIONS if dimension.key not in free])
+    check_alike(done, results)
+    return Scope(done, still_failed(failed, done), choice.seeds)

@@ -97,9 +97,9 @@ def pairs_of(results: Results, choice: Choice) -> list[Pair]:
                 Pair(source, target, scope, rows_of(scope.done, lambda run: (run["k"], run["row"]), scope.failed))
             )
     if not found:
-        by = f" with {choice.options}" if choice.options else ""
         raise InputError(
-            f"{results.place} holds no model that answered another task{by}: run a sweep with --eval-tasks first"
+            f"{results.place} holds no model that answered another task{choice.with_options}: run a sweep with "
+            "--eval-tasks first"
         )
     done = [run for pair in found for run in pair.scope.done]
     refuse_mixture(settle(done, choice, results, ("selection", "backbone")), results)

@@ -17,46 +17,49 @@ from ..run.experiment import ARROW, SELECTIONS
 from ..run.records import LOG, REASONS, read_records, results_file, run_folder
 
 Run = dict[str, Any]  # a line of results.jsonl
+AnyRun = TypeVar("AnyRun")
+Shared = TypeVar("Shared", bound=Hashable)  # by the runs of a group
+SINGLE, PAIRS = "single sentences", "pairs"  # kinds of tasks
+POSITIONS = {SINGLE: (0, 1, 4), PAIRS: (0, 1, 2, 3, 4)}  # Figure 6
+NOT_RECORDED = "hardware that is not on record"
 PROMPT = ("position", "supplementary_position", "prompt_length")
-NEEDED = {  # by status
-    "done": ("selection", "backbone", "lr", "seed", "dev", "test", "metric", "trainable", *PROMPT),
-    "failed": ("selection", "lr", "seed"),
-}
-NOT_KNOWN = ("dev", "test", "metric", "trainable", "backbone", "options")  # to a run that failed: null
-ValueKind = tuple[Callable[[Any], bool], str]  # whether a value is of this kind, and what the kind is called
+SPLITS = ("dev", "test")
 
 
-def is_number(value: Any) -> bool:
-    """Whether it is a finite number."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return abs(value) < 10**15  # a file may hold one that no float can hold
-    return isinstance(value, float) and math.isfinite(value)
+# --- what a record must hold: it may be damaged, old, or edited by hand --------------------------
+
+
+def is_number(value: Any, least: float = -math.inf, most: float = 1e15) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most
 
 
 def is_count(value: Any) -> bool:
-    return is_number(value) and isinstance(value, int) and value >= 0
+    return isinstance(value, int) and is_number(value, 0)
+
+
+def is_score(value: Any) -> bool:
+    return is_number(value, -100, 100)
 
 
 def is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def is_words(value: Any) -> bool:
-    return isinstance(value, list) and all(map(is_text, value))
-
-
 def is_name(value: Any) -> bool:
     return is_text(value) and bool(value) and value.isprintable()
 
 
+def is_list_of(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(map(accepts, value))
+
+
+def is_mapping_to(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and all(map(accepts, value.values()))
+
+
 def is_backbone(value: Any) -> bool:
-    """Whether it is a path with its fingerprint, or a path alone."""
-    return all(map(is_text, [value.get("path"), value.get("sha256")] if isinstance(value, dict) else [value]))
-
-
-def is_options(value: Any) -> bool:
-    """Whether they are all options as they took effect, or of a run that failed those that were given."""
-    return isinstance(value, dict) or is_words(value)
+    """Whether it is a path with its fingerprint; two backbones without one would pass for the same."""
+    return isinstance(value, dict) and is_text(value.get("path")) and is_name(value.get("sha256"))
 
 
 def is_transfer(value: Any) -> bool:
@@ -65,121 +68,70 @@ def is_transfer(value: Any) -> bool:
         task in TASKS
         and isinstance(found, dict)
         and found.get("metric") == TASKS[task].metric
-        and isinstance(found.get("scores"), dict)
-        and all(is_score(score) for score in (found.get("test"), *found["scores"].values()))
+        and is_score(found.get("test"))
+        and is_mapping_to(is_score)(found.get("scores"))
         and is_text(found.get("data", ""))
         for task, found in value.items()
     )
 
 
-def is_scores(value: Any) -> bool:
-    """Whether it is a mapping of splits to scores by metric."""
-    of_splits = value.values() if isinstance(value, dict) else [None]
-    return all(isinstance(scores, dict) and all(map(is_score, scores.values())) for scores in of_splits)
-
-
-def is_sizes(value: Any) -> bool:
-    """Whether it is a mapping of the two splits to numbers of examples."""
-    return isinstance(value, dict) and all(is_count(value.get(split)) for split in ("dev", "test"))
-
-
-def is_curve(value: Any) -> bool:
-    """Whether it is a list of updates with the dev score after each."""
-    points = value if isinstance(value, list) else [None]
-    return all(isinstance(p, list) and len(p) == 2 and is_count(p[0]) and is_score(p[1]) for p in points)
-
-
-def is_score(value: Any) -> bool:
-    return is_number(value) and abs(value) <= 100
-
-
-def among(known: Iterable[str]) -> ValueKind:
-    return lambda value: is_text(value) and value in known, f"one of {', '.join(known)}"
-
-
-def maybe(accepts: Callable[[Any], bool], name: str) -> ValueKind:
-    return lambda value: value is None or accepts(value), f"{name} or null"
-
-
-NAME: ValueKind = (is_name, "name")
-SCORE: ValueKind = (is_score, "score from -100 to 100")
-MEASURE: ValueKind = maybe(lambda value: is_number(value) and value >= 0, "number from 0 on")
-WHOLE_NUMBER: ValueKind = (is_count, "whole number from 0 on")
-VALUE_KINDS: dict[str, ValueKind] = {  # of what reports read
-    "status": among(NEEDED),
-    "setting": among(("full", "few-shot")),
-    "selection": among(SELECTIONS),
-    "row": NAME,
-    "task": NAME,
-    "metric": NAME,
-    "dev": SCORE,
-    "test": SCORE,
-    "lr": (lambda value: is_number(value) and value > 0, "learning rate"),
-    "seed": WHOLE_NUMBER,
-    "trainable": WHOLE_NUMBER,
-    **dict.fromkeys(("seconds_per_update", "peak_mib", "seconds_per_prediction"), MEASURE),
-    **dict.fromkeys(
-        ("k", *PROMPT, "batch_size", "max_epoch", "max_update", "best_update", "protocol"), maybe(is_count, "number")
-    ),
-    **dict.fromkeys(("command", "given_options"), maybe(is_words, "list of texts")),
-    **dict.fromkeys(
-        ("predictions", "error", "reason", "method", "read_sha256", "data_sha256", "hardware"), maybe(is_text, "text")
-    ),
-    "arch": maybe(is_name, "name"),
-    "dev_curve": maybe(is_curve, "list of updates with scores"),
-    "backbone": (is_backbone, "path with a sha256"),
-    "options": (is_options, "mapping"),
-    "scores": maybe(is_scores, "mapping of splits to scores"),
-    "examples": maybe(is_sizes, "mapping of dev and test to numbers"),
-    "versions": maybe(lambda value: isinstance(value, dict), "mapping of packages to versions"),
-    "transfer": maybe(is_transfer, "mapping of tasks to scores"),
-    "source_task": maybe(lambda value: is_text(value) and value in TASKS, "task"),
+IDENTITY: dict[str, Callable[[Any], bool]] = {  # known of every run
+    "status": lambda value: value in ("done", "failed"),
+    "row": is_name,
+    "task": lambda value: is_text(value) and value in TASKS,
+    "setting": lambda value: value in ("full", "few-shot"),
+    "k": lambda value: value is None or is_count(value),
+    "selection": lambda value: is_text(value) and value in SELECTIONS,
+    "lr": lambda value: is_number(value, least=1e-300),
+    "seed": is_count,
+}
+OUTCOME: dict[str, Callable[[Any], bool]] = {  # known of a run that has finished
+    "dev": is_score,
+    "test": is_score,
+    "metric": is_text,
+    "trainable": is_count,
+    "backbone": is_backbone,
+}
+OPTIONAL: dict[str, Callable[[Any], bool]] = {  # of this kind, or null
+    **dict.fromkeys((*PROMPT, "batch_size", "max_epoch", "max_update", "best_update", "protocol"), is_count),
+    **dict.fromkeys(("seconds_per_update", "peak_mib", "seconds_per_prediction"), lambda value: is_number(value, 0)),
+    **dict.fromkeys(("command", "given_options"), is_list_of(is_text)),
+    **dict.fromkeys(("predictions", "error", "reason", "method", "read_sha256", "data_sha256", "hardware"), is_text),
+    "arch": is_name,
+    "backbone": lambda value: is_text(value) or is_mapping_to(is_text)(value) and {"path", "sha256"} <= set(value),
+    "versions": lambda value: isinstance(value, dict),
+    "scores": is_mapping_to(is_mapping_to(is_score)),
+    "examples": lambda value: is_mapping_to(is_count)(value) and set(value) >= set(SPLITS),
+    "dev_curve": is_list_of(lambda point: is_list_of(is_number)(point) and len(point) == 2 and is_score(point[1])),
+    "transfer": is_transfer,
+    "source_task": lambda value: is_text(value) and value in TASKS,
 }
 
 
-def backbone_of(run: Run) -> dict[str, str]:
-    """Path and fingerprint; a run that failed may know the path alone, or neither."""
-    found = run.get("backbone") or ""
-    return found if isinstance(found, dict) else {"path": found, "sha256": ""}
-
-
-def refuse_damage(run: Run, where: str) -> None:
-    """Refuses a record without something that reports need, or with something else in its place."""
-    remedy = "repeat it or remove its line"
-    status = run.get("status")
-    lacking = [key for key in ("row", "task", "setting", "k", "status") if key not in run]
-    lacking += [key for key in NEEDED.get(status if isinstance(status, str) else "", ()) if key not in run]
-    if lacking:
-        raise InputError(f"{where} has no {', '.join(lacking)}: {remedy}")
-    for key, (accepts, wanted) in VALUE_KINDS.items():
-        unknown = status == "failed" and key in NOT_KNOWN and run.get(key) is None
-        if key in run and not unknown and not accepts(run[key]):
-            text = repr(run[key])
-            value = text if len(text) < 80 else f"{text[:76]} ..."
-            raise InputError(f"{where}: {key} {value} is no {wanted}: {remedy}")
-    if status == "done" and not backbone_of(run)["sha256"]:  # two such would pass for the same backbone
-        raise InputError(f"{where}: backbone {backbone_of(run)['path']} has no sha256: {remedy}")
-    task = TASKS.get(run["task"])
-    if task is None:
-        raise InputError(f"{where} is of task {run['task']}, which is unknown: remove its line")
-    if run.get("metric") not in (None, task.metric):
-        raise InputError(f"{where}: metric {run['metric']} is not that of {task.name}: {remedy}")
-    for split in ("dev", "test"):
-        score, parts = run.get(split), (run.get("scores") or {}).get(split) or {}
-        if parts.get(task.metric, score) != score:
-            said = f"{split} {score} is not the {task.metric} {parts[task.metric]} of its scores"
-            raise InputError(f"{where}: {said}: {remedy}")
+def damaged_key(run: Run) -> str | None:
+    """Return the first key whose value is missing, or would make a wrong number or none; None if all is well."""
+    known = {**IDENTITY, **OUTCOME} if run.get("status") == "done" else IDENTITY
+    for key, accepts in known.items():
+        if key not in run or not accepts(run[key]):
+            return key
+    for key, accepts in OPTIONAL.items():
+        if run.get(key) is not None and not accepts(run[key]):
+            return key
     if (run["k"] is None) != (run["setting"] == "full"):
-        raise InputError(f"{where}: setting {run['setting']} does not go with k {run['k']}: {remedy}")
+        return "k"
+    if run["status"] == "failed":
+        return None
+    metric = TASKS[run["task"]].metric
+    if run["metric"] != metric:
+        return "metric"
+    # One table reads the score, another table those of its parts.
+    for split in SPLITS:
+        if ((run.get("scores") or {}).get(split) or {}).get(metric, run[split]) != run[split]:
+            return split
+    return next((key for key in PROMPT if key not in run), None)
 
 
 # --- reading -------------------------------------------------------------------------------------
-
-AnyRun = TypeVar("AnyRun")
-Shared = TypeVar("Shared", bound=Hashable)  # by the runs of a group
-SINGLE, PAIRS = "single sentences", "pairs"  # kinds of tasks
-POSITIONS = {SINGLE: (0, 1, 4), PAIRS: (0, 1, 2, 3, 4)}  # Figure 6
-NOT_RECORDED = "hardware that is not on record"
 
 
 @dataclass(frozen=True)
@@ -210,31 +162,45 @@ class Results:
 
 
 def read_results(place: Path) -> Results:
-    """Every run of ``place/results.jsonl``, or of the file itself.
+    """Return every run of ``place/results.jsonl``, or of the file itself.
 
     Raises:
-        InputError: there is no such file, no run in it, or a run that lacks or mistakes something that reports need.
+        InputError: there are no runs, or a record lacks or mistakes something that reports need.
     """
     path = results_file(place)
-    if not path.exists():
-        raise InputError(f"{path} does not exist: name the folder that a sweep wrote")
-    if path.is_dir():
-        raise InputError(f"{path} is a folder: name the folder that a sweep wrote, in which it is a file")
-    runs = tuple(read_records(path))
+    runs = read_records(path)
     if not runs:
-        raise InputError(f"{path} holds no runs: run a sweep first")
+        raise InputError(f"{path} holds no runs: name the folder of a sweep that has run")
     for run in runs:
-        refuse_damage(run, f"{path}: run {run['run']}")
-    runs = tuple({**run, "backbone": backbone_of(run)} for run in runs)
-    apart = grouped(runs, _kind)
+        if key := damaged_key(run):
+            said = f"{key} {str(run[key])[:80]!r}" if key in run else f"no {key}"
+            raise InputError(f"{path}: run {run['run']} has a damaged record, {said}: repeat it or remove its line")
+    apart = grouped(({**run, "backbone": backbone_of(run)} for run in runs), _kind)
     return Results(place, **{kind: tuple(apart.get(kind, ())) for kind in ("runs", "continued", "supplementary")})
+
+
+def backbone_of(run: Run) -> dict[str, str]:
+    """Path and fingerprint; a run that failed may know the path alone, or neither."""
+    found = run.get("backbone") or ""
+    return found if isinstance(found, dict) else {"path": found, "sha256": ""}
 
 
 def _kind(run: Run) -> str:
     """Which attribute of ``Results`` a run belongs to."""
-    return (
-        "continued" if run.get("source_task") is not None else "supplementary" if run.get("supplementary") else "runs"
-    )
+    if run.get("source_task") is not None:
+        return "continued"
+    return "supplementary" if run.get("supplementary") else "runs"
+
+
+def grouped(runs: Iterable[AnyRun], key: Callable[[AnyRun], Shared]) -> dict[Shared, list[AnyRun]]:
+    """Groups, of runs or experiments, in the order of their first ones."""
+    groups: dict[Shared, list[AnyRun]] = defaultdict(list)
+    for run in runs:
+        groups[key(run)].append(run)
+    return dict(groups)
+
+
+# --- what is asked of a run ----------------------------------------------------------------------
 
 
 def has_finished(run: Run) -> bool:
@@ -244,6 +210,11 @@ def has_finished(run: Run) -> bool:
 def is_hopeless(run: Run) -> bool:
     """Whether a failed run would fail again: it has diverged, or there was too little memory."""
     return not has_finished(run) and run.get("reason") in REASONS
+
+
+def is_prompted(run: Run) -> bool:
+    """Whether there are prompt rows in the run's input; a failed run may not say."""
+    return run.get("prompt_length") is not None
 
 
 def hardware_of(run: Run) -> str | None:
@@ -278,11 +249,6 @@ def asked_options(run: Run) -> dict[str, str]:
     return {match[1]: match[2] for match in found if match}
 
 
-def is_prompted(run: Run) -> bool:
-    """Whether there are prompt rows in the run's input; a failed run may not say."""
-    return run.get("prompt_length") is not None
-
-
 def kind_of(task: str) -> str:
     """Of a task; of transfer between two, which are of one kind."""
     return PAIRS if TASKS[task.split(ARROW)[-1]].pairs else SINGLE
@@ -308,11 +274,3 @@ def architecture(run: Run) -> str:
     command = run.get("command") or []
     known = command[command.index("--arch") + 1] if "--arch" in command[:-1] else run.get("arch")
     return known or "unknown architecture"
-
-
-def grouped(runs: Iterable[AnyRun], key: Callable[[AnyRun], Shared]) -> dict[Shared, list[AnyRun]]:
-    """Groups, of runs or experiments, in the order of their first ones."""
-    groups: dict[Shared, list[AnyRun]] = defaultdict(list)
-    for run in runs:
-        groups[key(run)].append(run)
-    return dict(groups)

@@ -15,13 +15,11 @@ from statistics import mean, stdev
 from typing import Any, TypeVar
 
 import numpy as np
-from scipy.stats import mode, ttest_1samp, wilcoxon
 
 from preprocess.questions import Questions
 from preprocess.split_scores import OF_QUESTIONS, chosen
 from preprocess.tasks import TASKS
 
-from ..run import metrics
 from .choice import is_variant
 from .records import Run, cell_label, grouped, is_hopeless
 from .render import signed
@@ -87,8 +85,8 @@ def choose(runs: Iterable[Run], failed: Iterable[Run] = ()) -> Score | None:
     """
     runs = list(runs)
     out = {run["lr"] for run in failed if is_hopeless(run) and is_variant(run, runs[0])}
-    by_lr = grouped((run for run in runs if run["lr"] not in out), lambda run: run["lr"]).values()
-    scores = [Score(tuple(sorted(group, key=lambda run: run["seed"]))) for group in by_lr]
+    by_lr = grouped((run for run in runs if run["lr"] not in out), itemgetter("lr")).values()
+    scores = [Score(tuple(sorted(group, key=itemgetter("seed")))) for group in by_lr]
     most = max((len(score.runs) for score in scores), default=0)
     rates = [score for score in scores if len(score.runs) == most]
     shared = {seed for score in rates for seed in score.seeds if all(seed in other.seeds for other in rates)}
@@ -97,16 +95,15 @@ def choose(runs: Iterable[Run], failed: Iterable[Run] = ()) -> Score | None:
 
 
 def rows_of(
-    runs: Iterable[Run], key: Callable[[Run], Any] = lambda run: run["row"], failed: Iterable[Run] = ()
+    runs: Iterable[Run], key: Callable[[Run], Any] = itemgetter("row"), failed: Iterable[Run] = ()
 ) -> dict[Any, RowScores]:
     """Row, or another key of groups of runs -> task -> score."""
     failed = list(failed)
-    return {name: _by_task(group, failed) for name, group in grouped(runs, key).items()}
-
-
-def _by_task(runs: Iterable[Run], failed: Iterable[Run]) -> RowScores:
-    found = {task: choose(group, failed) for task, group in grouped(runs, lambda run: run["task"]).items()}
-    return {task: score for task, score in found.items() if score is not None}
+    rows: dict[Any, RowScores] = {}
+    for name, of_row in grouped(runs, key).items():
+        found = {task: choose(group, failed) for task, group in grouped(of_row, itemgetter("task")).items()}
+        rows[name] = {task: score for task, score in found.items() if score is not None}
+    return rows
 
 
 def mean_over(values: Mapping[str, float], tasks: Collection[str]) -> float | None:
@@ -136,17 +133,9 @@ def std_of_mean(row: RowScores, tasks: Collection[str]) -> float | None:
 # --- whether two rows differ by more than chance -------------------------------------------------
 
 LEVEL = 0.05  # of significance
-Pair = tuple[str, int]  # task and seed
 Name = TypeVar("Name", bound=Hashable)
-
-TESTS: dict[str, tuple[str, Callable[[list[float]], Any]]] = {  # name -> its words, the test of the differences
-    "t": ("paired t-test", lambda differences: ttest_1samp(differences, 0)),
-    "wilcoxon": ("Wilcoxon signed-rank test", wilcoxon),
-}
-OVER: dict[str, tuple[str, Callable[[Pair], Any]]] = {  # name -> its words, what is one of them
-    "runs": ("pairs of the same task and seed", lambda pair: pair),
-    "tasks": ("tasks, of each the mean over the seeds that both have", itemgetter(0)),
-}
+TESTS = {"t": "paired t-test", "wilcoxon": "Wilcoxon signed-rank test"}
+OVER = {"runs": "pairs of the same task and seed", "tasks": "tasks, of each the mean over the seeds that both have"}
 
 
 @dataclass(frozen=True)
@@ -162,13 +151,30 @@ class Significance:
     @property
     def words(self) -> str:
         """For a note below a table."""
-        return f"over the n {OVER[self.over][0]}, and p of a two-sided {TESTS[self.test][0]} over them"
+        return f"over the n {OVER[self.over]}, and p of a two-sided {TESTS[self.test]} over them"
 
     def differences(self, one: RowScores, other: RowScores) -> list[float]:
         """Of each pair that both rows have, in test score, x100."""
         ours, theirs = _by_pair(one), _by_pair(other)
-        groups = grouped(sorted(ours.keys() & theirs.keys()), OVER[self.over][1])
+        pairs = sorted(ours.keys() & theirs.keys())
+        groups = grouped(pairs, itemgetter(0) if self.over == "tasks" else itemgetter(0, 1))
         return [round(mean(ours[pair] - theirs[pair] for pair in group), DIGITS) for group in groups.values()]
+
+    def p(self, differences: list[float]) -> float:
+        """Two-sided; not a number below two pairs, or where all differences are the same.
+
+        By a deviation of 0 any of them would be significant, a single example of the test set twice.
+        """
+        if len(set(differences)) < 2:
+            return math.nan
+        from scipy.stats import ttest_1samp, wilcoxon  # takes most of a second, which other tables spare
+
+        return float((wilcoxon(differences) if self.test == "wilcoxon" else ttest_1samp(differences, 0)).pvalue)
+
+
+def _by_pair(row: RowScores) -> dict[tuple[str, int], float]:
+    """Task and seed -> test score."""
+    return {(task, run["seed"]): run["test"] for task, score in row.items() for run in score.runs}
 
 
 OVER_RUNS = Significance()
@@ -198,16 +204,9 @@ class Comparison:
 
 
 def paired_test(one: RowScores, other: RowScores, how: Significance = OVER_RUNS) -> Comparison:
-    """Two rows, each at its chosen learning rates; pairs are the tasks and seeds, or the tasks, that both have.
-
-    p is not a number below two pairs, or where all differences are the same: by a deviation of 0 any of them would be
-    significant, a single example of the test set twice.
-    """
+    """Two rows, each at its chosen learning rates; pairs are the tasks and seeds, or the tasks, that both have."""
     differences = how.differences(one, other)
-    if not differences:
-        return Comparison(math.nan, math.nan, 0)
-    p = math.nan if len(set(differences)) < 2 else float(TESTS[how.test][1](differences).pvalue)
-    return Comparison(mean(differences), p, len(differences))
+    return Comparison(mean(differences) if differences else math.nan, how.p(differences), len(differences))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -232,10 +231,6 @@ def correct(comparisons: Mapping[Name, Comparison]) -> dict[Name, Comparison]:
     return {name: replace(found, corrected=corrected.get(name, math.nan)) for name, found in comparisons.items()}
 
 
-def _by_pair(row: RowScores) -> dict[Pair, float]:
-    return {(task, run["seed"]): run["test"] for task, score in row.items() for run in score.runs}
-
-
 # --- votes over the predictions that runs left ---------------------------------------------------
 
 # What numpy and zipfile raise over a file that is not there, cut short, changed, or of another kind.
@@ -253,7 +248,11 @@ def vote(predictions: Sequence[np.ndarray], regression: bool, questions: Questio
     """
     if questions is not None:
         return chosen(questions, np.sum(predictions, axis=0))
-    return np.mean(predictions, axis=0) if regression else mode(predictions, axis=0).mode
+    if regression:
+        return np.mean(predictions, axis=0)
+    from scipy.stats import mode
+
+    return mode(predictions, axis=0).mode
 
 
 @dataclass
@@ -278,6 +277,8 @@ class Votes:
         return {task: value for task, value in voted.items() if value is not None}
 
     def _of_seeds(self, runs: Sequence[Run]) -> float | None:
+        from ..run import metrics  # loads scikit-learn
+
         metric, task = runs[0]["metric"], TASKS[runs[0]["task"]]
         try:
             predictions, (targets, *others), (questions, *_) = zip(*map(self._read, runs))
@@ -303,13 +304,9 @@ class Votes:
             raise FileNotFoundError(path)
         with np.load(path, allow_pickle=False) as arrays:
             predictions, targets = arrays["test"], arrays["test_targets"]
-            columns = [arrays.get(f"test_{name}") for name in ("question", "em", "f1")]
-        if targets.ndim != 1 or not len(targets):
+            number, em, f1 = (arrays.get(f"test_{name}") for name in ("question", "em", "f1"))
+        # One finite number for each example: a NaN would win or lose every vote.
+        found = [array for array in (predictions, targets, number, em, f1) if array is not None]
+        if not targets.size or any(array.shape != (targets.size,) or not np.isfinite(array).all() for array in found):
             raise ValueError(path)
-        found = [predictions, targets, *(column for column in columns if column is not None)]
-        if any(array.dtype.kind not in "iuf" or not np.isfinite(array).all() for array in found):
-            raise ValueError(path)
-        if any(array.shape != targets.shape for array in found):
-            raise ValueError(path)
-        number, em, f1 = columns
         return predictions, targets, None if number is None else Questions(number, em, f1)

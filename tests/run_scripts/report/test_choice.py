@@ -76,7 +76,7 @@ def test_what_may_vary_and_few_shot_runs():
         ([made.failed("a", "CR")], "", "no finished full run"),
         ([CR], "--position 0 1 4", "--position 0 1 4"),
         ([CR, made.run("a", "CR", 2, protocol=2)], "", "protocol 1 and 2"),
-        ([CR, made.run("a", "CR")], "", "lr 0.001, seed 1"),
+        ([CR, made.run("a", "CR")], "", "a on CR, and differ in nothing"),
     ],
 )
 def test_what_is_refused_names_the_option_or_the_runs(runs, command, named):

@@ -10,147 +10,99 @@ from statistics import mean
 from preprocess.errors import InputError
 
 from ..run.experiment import ARROW
-from ..run.metrics import ACC_AND_MACRO_F1, MACRO_F1
 from ..run.transfer import arrow
-from .choice import TESTED, Choice, Scope, refuse_mixture, settle, take_runs
+from .choice import TESTED, Choice, Scope, take_runs
 from .notes import (
-    data_note,
-    failures,
-    incomplete,
+    in_one_line,
     metrics_note,
-    options_note,
-    rates_notes,
+    rates_compared,
     rates_tried,
     seeds_of,
     selection_notes,
     settings_note,
+    setup_notes,
     sizes_note,
-    variants_note,
-    versions_note,
+    warnings,
 )
-from .paper import PaperSeries, PaperTable, Printed, ScoreColumns
+from .paper import PaperSeries, PaperTable, ScoreColumns
 from .records import Results, Run, architecture, grouped, has_finished
 from .render import MISSING, NOTHING, Chart, Panel, Series, Table
 from .scores import RowScores, Score, mean_over, mean_test, rows_of
-from .tables import AVERAGE, score_text, seeds_text, signed_difference
+from .tables import AVERAGE, score_text, seeds_text, value_lines
+
+# --- transfer: what models of one task say of another, as they are, or trained on K of its examples ---
 
 HEADER = ["transfer", "K", "method", "test", "accuracy", "macro F1", "mean of both", "lr"]
-NOTES = (
-    "QQP → MRPC: trained on QQP, tested on MRPC; labels matched by what they mean",
-    "K -: the model as it is, at the learning rate with the best mean dev score on the task that it was trained on",
-    "with K: trained on K examples of the second task, drawn anew for each seed, from what the same seed and learning "
-    "rate left on the first; the learning rate with the best mean dev score on the second",
+WITHOUT_K = (
+    "K -: the model as it is, at the learning rate with the best mean dev score on the task that it was trained on"
 )
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Finished and failed runs of one task's models on another, by K (None: as they are) and row."""
-
-    source: str
-    target: str
-    scope: Scope
-    rows: dict[tuple[int | None, str], RowScores]
-
-    @property
-    def name(self) -> str:
-        return arrow(self.source, self.target)
-
-    def score(self, k: int | None, row: str) -> Score | None:
-        return self.rows[k, row].get(self.target)
+WITH_K = (
+    "with K: trained on K examples of the second task, drawn anew for each seed, from what the same seed and learning "
+    "rate left on the first; the learning rate with the best mean dev score on the second"
+)
+EXAMPLE = "QQP → MRPC: trained on QQP, tested on MRPC; labels matched by what they mean"
 
 
 def answers(results: Results) -> Iterator[Run]:
-    """A run for each score on another task: its task is that one, ``source_task`` the one that it was trained on.
+    """A run for each score on another task: its task is ``QQP → MRPC``, its metric and test score those of MRPC.
 
     A run that failed would have answered what others of its task have.
     """
     full = [run for run in results.runs if run["k"] is None]
-    of_tasks = grouped(full, itemgetter("task")).items()
-    asked = {task: sorted({other for run in runs for other in run.get("transfer") or ()}) for task, runs in of_tasks}
+    asked: dict[str, set[str]] = {}
     for run in full:
-        own = {"source_task": run["task"], "metric": None, "test": None}
-        for task in asked[run["task"]] if not has_finished(run) else ():
-            yield {**run, **own, "task": task}
-        for task, found in (run.get("transfer") or {}).items() if has_finished(run) else ():
-            scores = {"dev": (run.get("scores") or {}).get("dev") or {}, "test": found["scores"]}
-            said = {"metric": found["metric"], "test": found["test"], TESTED: found.get("data")}
-            yield {**run, **own, **said, "task": task, "scores": scores}
-    yield from results.continued
-
-
-def pairs_of(results: Results, choice: Choice) -> list[Pair]:
-    """The pairs that have runs, of the tasks that were asked for.
-
-    Raises:
-        InputError: see ``take_runs``; there are none; two pairs have other selections, backbones or settings of ours.
-    """
-    found = []
-    for (source, target), runs in grouped(answers(results), lambda run: (run["source_task"], run["task"])).items():
-        if choice.tasks and not {source, target} <= set(choice.tasks):
+        asked.setdefault(run["task"], set()).update(run.get("transfer") or ())
+    for run in full:
+        if not has_finished(run):
+            for task in sorted(asked[run["task"]]):
+                yield {**run, "task": arrow(run["task"], task), "metric": None, "test": None}
             continue
-        ks = {run["k"] for run in runs}
-        of_pair, chosen = Results(results.place, tuple(runs)), replace(choice, tasks=(target,))
-        if any(has_finished(run) and chosen.accepts(run) for run in runs):
-            scope = take_runs(of_pair, chosen, ks)
-            found.append(
-                Pair(source, target, scope, rows_of(scope.done, lambda run: (run["k"], run["row"]), scope.failed))
-            )
-    if not found:
-        raise InputError(
-            f"{results.place} holds no model that answered another task{choice.with_options}: run a sweep with "
-            "--eval-tasks first"
-        )
-    done = [run for pair in found for run in pair.scope.done]
-    refuse_mixture(settle(done, choice, results, ("selection", "backbone")), results)
-    return found
+        for task, found in (run.get("transfer") or {}).items():
+            scores = {"dev": (run.get("scores") or {}).get("dev") or {}, "test": found["scores"]}
+            told = {"metric": found["metric"], "test": found["test"], TESTED: found.get("data"), "scores": scores}
+            yield {**run, **told, "task": arrow(run["task"], task)}
+    for run in results.continued:
+        yield {**run, "task": arrow(run["source_task"], run["task"])}
 
 
 def transfer_table(results: Results, choice: Choice) -> Table:
     """A line for each pair of tasks, K and row.
 
     Raises:
-        InputError: see ``pairs_of``.
+        InputError: see ``take_runs``; no model has answered another task.
     """
-    pairs = pairs_of(results, choice)
-    names = choice.pick(name for pair in pairs for _, name in pair.rows)
-    both = Scope(
-        [run for pair in pairs for run in pair.scope.done], [run for p in pairs for run in p.scope.failed], choice.seeds
-    )
-    seeds, groups = seeds_of(both), []
-    for pair in pairs:
-        for k in sorted({k for k, _ in pair.rows}, key=lambda k: k or 0):
-            rows = [name for name in names if (k, name) in pair.rows]
+    runs = [run for run in answers(results) if not choice.tasks or {*run["task"].split(ARROW)} <= {*choice.tasks}]
+    if not any(map(has_finished, runs)):
+        raise InputError(
+            f"{results.place} holds no model that answered another task{choice.with_options}: run a sweep with "
+            "--eval-tasks first"
+        )
+    pairs, ks = tuple(dict.fromkeys(run["task"] for run in runs)), {run["k"] for run in runs}
+    scope = take_runs(Results(results.place, tuple(runs)), replace(choice, tasks=pairs), ks)
+    rows = rows_of(scope.done, itemgetter("k", "row"), scope.failed)
+    names, seeds, groups = choice.pick(name for _, name in rows), seeds_of(scope), []
+    for pair, of_pair in grouped(scope.done, itemgetter("task")).items():
+        for k in sorted({run["k"] for run in of_pair}, key=lambda k: k or 0):
+            there = {run["row"] for run in of_pair if run["k"] == k}
             shown = NOTHING if k is None else str(k)
-            groups.append([[pair.name, shown, name, *cells(pair.score(k, name), len(seeds))] for name in rows])
-    by_k: dict[tuple[int | None, str], dict[str, Score]] = {}
-    for pair in pairs:
-        for place in pair.rows:
-            if score := pair.score(*place):
-                by_k.setdefault(place, {})[pair.name] = score
-    notes = [settings_note(seeds), *NOTES, *rates_tried(both.done, pair_of), *rates_notes(by_k)]
-    notes += selection_notes(both.done)
-    notes += [metrics_note([pair.target for pair in pairs])]
-    notes += [variants_note(both.done), *options_note(both.done)]
-    notes += data_note(both.done, pair_of)
-    notes += versions_note(both.done)
-    notes += [*incomplete(by_k, seeds), *failures(both.failed)]
-    return Table("Transfer between tasks", 3, HEADER, groups, notes)
+            cells = {name: _cells(rows[k, name].get(pair), len(seeds)) for name in names if name in there}
+            groups.append([[pair, shown, name, *of_row] for name, of_row in cells.items()])
+    metrics = metrics_note([pair.split(ARROW)[-1] for pair in pairs])
+    notes = [settings_note(seeds), EXAMPLE, *in_one_line(warnings(scope, rows))]
+    tried = [*rates_tried(scope.done), *rates_compared(rows), *selection_notes(scope.done)]
+    more = [WITHOUT_K, WITH_K, *tried, metrics, *setup_notes(scope.done)]
+    return Table("Transfer between tasks", 3, HEADER, groups, notes, more)
 
 
-def pair_of(run: Run) -> str:
-    return arrow(run["source_task"], run["task"])
-
-
-def cells(score: Score | None, seeds: int) -> list[str]:
+def _cells(score: Score | None, seeds: int) -> list[str]:
     """Of the header, from the score on."""
     if score is None:
         return [MISSING] * (len(HEADER) - 3)
-    parts = [mean_of(score, part) for part in ("accuracy", MACRO_F1, ACC_AND_MACRO_F1)]
+    parts = [_mean_of(score, part) for part in ("accuracy", "macro_f1", "acc_and_macro_f1")]
     return [seeds_text(score, seeds), *(score_text(part) for part in parts), f"{score.lr:g}"]
 
 
-def mean_of(score: Score, part: str) -> float | None:
+def _mean_of(score: Score, part: str) -> float | None:
     """Over the seeds; None where a run does not say."""
     found = [(run.get("scores") or {}).get("test", {}).get(part) for run in score.runs]
     return None if None in found else mean(found)
@@ -172,25 +124,18 @@ class Found:
     columns: tuple[str, ...]
     silent: int
 
-    def notes(self, spec: ScoreColumns, scores: str, averages: bool = True) -> list[str]:
-        seeds, by_k = seeds_of(self.scope), {(spec.k, name): row for name, row in self.rows.items()}
-        over = f"{AVERAGE}: mean of {', '.join(self.columns)}; the paper's as printed, or of its printed values"
-        return [
-            f"{settings_note(seeds, scores)}, {CHOSEN_BY}",
-            *rates_tried(self.scope.done),
-            *rates_notes(by_k),
-            *selection_notes(self.scope.done),
-            *([] if spec.transfers else sizes_note(self.scope.done)),
-            f"metric: {spec.scored}",
-            variants_note(self.scope.done, ""),
-            *options_note(self.scope.done),
-            *data_note(self.scope.done),
-            *versions_note(self.scope.done),
-            *([over] if averages else []),
-            *incomplete(by_k, seeds),
-            *([f"left out: {self.silent} runs whose records do not say the metric"] if self.silent else []),
-            *failures(self.scope.failed),
-        ]
+    def notes(self, spec: ScoreColumns, scores: str) -> list[str]:
+        """The first lines: how the scores came about, by what metric, and warnings."""
+        silent = [f"left out: {self.silent} runs whose records do not say the metric"] if self.silent else []
+        told = warnings(self.scope, {(spec.k, name): row for name, row in self.rows.items()})
+        how = f"{settings_note(seeds_of(self.scope), scores)}, {CHOSEN_BY}"
+        return [how, f"metric: {spec.scored}", *in_one_line([*told, *silent])]
+
+    def more(self, spec: ScoreColumns) -> list[str]:
+        done = self.scope.done
+        rates = [*rates_tried(done), *rates_compared({(spec.k, name): row for name, row in self.rows.items()})]
+        sizes = [] if spec.transfers else sizes_note(done)
+        return [*rates, *selection_notes(done), *sizes, *setup_notes(done, "")]
 
 
 def find_runs(spec: ScoreColumns, results: Results, choice: Choice) -> Found:
@@ -215,15 +160,14 @@ def find_runs(spec: ScoreColumns, results: Results, choice: Choice) -> Found:
 
 
 def _by_metric(spec: ScoreColumns, results: Results) -> Iterator[Run]:
-    """Runs whose task is the column, and whose scores are by its metric: None where a run does not say."""
+    """Runs of the columns, whose scores are by the column's metric: None where a run does not say."""
     for run in answers(results) if spec.transfers else results.runs:
-        column = pair_of(run) if spec.transfers else run["task"]
-        if column not in spec.columns or run["k"] != spec.k:
+        if run["task"] not in spec.columns or run["k"] != spec.k:
             continue
-        metric, scores = spec.metrics[column], run.get("scores") or {}
+        metric, scores = spec.metrics[run["task"]], run.get("scores") or {}
         dev, test = ((scores.get(split) or {}).get(metric) for split in ("dev", "test"))
         dev = run.get("dev") if dev is None else dev  # of zero-shot transfer: on the task that was trained on
-        yield {**run, "task": column, "metric": metric, "dev": dev, "test": test}
+        yield {**run, "metric": metric, "dev": dev, "test": test}
 
 
 def compared_table(spec: PaperTable, results: Results, choice: Choice) -> Table:
@@ -233,47 +177,40 @@ def compared_table(spec: PaperTable, results: Results, choice: Choice) -> Table:
         InputError: see ``find_runs``; there are runs of several architectures.
     """
     found = find_runs(spec, results, choice)
-    arch = _only_architecture(results, found.scope)
+    arch, *others = grouped(found.scope.done, architecture)
+    if others:
+        raise InputError(f"{results.place} has runs of {' and '.join([arch, *others])}: give --backbone")
     beside = (arch in spec.blocks or choice.beside_paper) and spec.says_something
     block = spec.blocks.get(arch, [*spec.blocks.values()][-1] if beside else {})
-    more = spec.beside if beside else ()
+    extra = spec.beside if beside else ()
     groups = []
     for name in choice.pick([*block, *found.rows]):
-        lines = _lines(found, name, block.get(name))
-        texts = [block[name].texts.get(column, NOTHING) if name in block else NOTHING for column in more]
-        tails = {"ours": [""] * len(more), "paper": texts, "difference": [""] * len(more)}
-        kinds = [[kind] if beside else [] for kind in lines]
-        groups.append([[name, *kind, *cells, *tails[of]] for kind, (of, cells) in zip(kinds, lines.items())])
+        printed, theirs = block.get(name), None
+        if printed is not None and printed.says_something:
+            whole = printed.avg is not None and printed.mean.keys() == set(found.columns)
+            theirs = {**printed.mean, AVERAGE: printed.avg if whole else mean_over(printed.mean, found.columns)}
+        row, columns = found.rows.get(name, {}), (*found.columns, AVERAGE)
+        lines = value_lines(
+            row, columns, found.columns, len(seeds_of(found.scope)), {}, theirs, printed.std if printed else {}
+        )
+        texts = printed.texts if printed else {}
+        groups.append(
+            [
+                [name, *([kind] if beside else []), *cells]
+                + [texts.get(column, NOTHING) if kind == "paper" else "" for column in extra]
+                for kind, cells in lines
+                if kind != "difference" or (printed and printed.mean)
+            ]
+        )
     names = ["method", *(["values"] if beside else [])]
-    notes = found.notes(spec, "ours" if beside else "scores")
+    over = f"{AVERAGE}: mean of {', '.join(found.columns)}; the paper's as printed, or of its printed values"
+    more = [over, *found.more(spec)]
     if not beside and spec.says_something:
-        notes.append(f"the paper's values are of {', '.join(spec.blocks)} and not beside these; --paper shows them")
+        more.append(f"the paper's values are of {', '.join(spec.blocks)} and not beside these; --paper shows them")
     elif beside and arch not in spec.blocks:
-        notes.append(f"the paper's values are of {[*spec.blocks][-1]}")
-    return Table(spec.heading, len(names), [*names, *found.columns, AVERAGE, *more], groups, notes)
-
-
-def _only_architecture(results: Results, scope: Scope) -> str:
-    found = grouped(scope.done, architecture)
-    if len(found) > 1:
-        raise InputError(f"{results.place} has runs of {' and '.join(found)}: give --backbone")
-    return next(iter(found))
-
-
-def _lines(found: Found, name: str, printed: Printed | None) -> dict[str, list[str]]:
-    """What the values are -> cells of the columns and of their average."""
-    row, seeds, columns = found.rows.get(name, {}), len(seeds_of(found.scope)), (*found.columns, AVERAGE)
-    ours = {column: score.test for column, score in row.items()} | {AVERAGE: mean_test(row, found.columns)}
-    texts = {column: seeds_text(score, seeds) for column, score in row.items()}
-    lines = {"ours": [texts.get(column) or score_text(ours.get(column)) for column in columns]}
-    if printed is not None and printed.says_something:
-        whole = printed.avg is not None and printed.mean.keys() == set(found.columns)
-        average = printed.avg if whole else mean_over(printed.mean, found.columns)
-        theirs = {**printed.mean, AVERAGE: average}
-        lines["paper"] = [score_text(theirs.get(column), printed.std.get(column), NOTHING) for column in columns]
-        if printed.mean:
-            lines["difference"] = [signed_difference(ours.get(column), theirs.get(column)) for column in columns]
-    return lines
+        more.append(f"the paper's values are of {[*spec.blocks][-1]}")
+    header = [*names, *found.columns, AVERAGE, *extra]
+    return Table(spec.heading, len(names), header, groups, found.notes(spec, "ours" if beside else "scores"), more)
 
 
 def series_chart(spec: PaperSeries, results: Results, choice: Choice) -> Chart:
@@ -296,8 +233,6 @@ def series_chart(spec: PaperSeries, results: Results, choice: Choice) -> Chart:
             groups.append([[line, over, *map(score_text, scores)]])
         panels.append(Panel(over, spec.xlabel, "mean test score (x100)", series, whole=True))
     means = spec.panels(found.columns) if spec.averages else {}
-    notes = [f"{name}: mean of {', '.join(columns)}" for name, columns in means.items()]
-    header = ["method", "task", *map(str, numbers)]
-    return Chart(
-        panels, Table(spec.heading, 2, header, groups, [*found.notes(spec, "scores", False), *notes, spec.xlabel])
-    )
+    more = [*(f"{name}: mean of {', '.join(columns)}" for name, columns in means.items()), spec.xlabel]
+    header, notes = ["method", "task", *map(str, numbers)], found.notes(spec, "scores")
+    return Chart(panels, Table(spec.heading, 2, header, groups, notes, [*more, *found.more(spec)]))

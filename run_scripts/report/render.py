@@ -8,7 +8,7 @@ import itertools
 import re
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,8 @@ class Table:
 
     Attributes:
         names: how many of the first columns hold names rather than numbers.
+        notes: three at most.
+        more: further notes, which stand below the others if they are asked for.
     """
 
     title: str
@@ -40,6 +42,7 @@ class Table:
     header: list[str]
     groups: list[list[list[str]]]
     notes: list[str]
+    more: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         widths = {len(line) for line in self.lines}

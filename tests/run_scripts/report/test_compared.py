@@ -37,7 +37,7 @@ def test_ours_are_by_the_papers_metric(tmp_path):
     assert (ours["Avg"], theirs["MRPC"], gap["MRPC"]) == (f"{(61.5 + 70 + 61.5) / 3:.1f}", "86.1", "-24.6")
     assert theirs["Avg"] == f"{(86.1 + 81.1 + 88.4) / 3:.1f}"
     assert set(cells(found, "mean-pooling", "ours").values()) == {"mean-pooling", "ours", "missing"}
-    assert "failed runs, left out: 1 (id-spam on MRPC 1)" in found.notes
+    assert "failed runs, left out: 1 (id-spam on MRPC 1)" in found.notes[-1]
 
 
 def test_the_learning_rate_is_chosen_by_the_same_metric(tmp_path):
@@ -74,7 +74,7 @@ def test_a_part_of_the_columns(tmp_path):
 def test_runs_that_do_not_say_the_metric(tmp_path):
     old = run("mean-pooling", "MRPC", scores={"dev": {"accuracy": 80.0}, "test": {"accuracy": 70.0}})
     found = report(tmp_path, [run("id-spam", "MRPC"), old], "--table idspam-3")
-    assert "left out: 1 runs whose records do not say the metric" in found.notes
+    assert "left out: 1 runs whose records do not say the metric" in found.notes[-1]
     with pytest.raises(InputError, match="acc_and_macro_f1"):
         report(tmp_path, [old], "--table idspam-3")
 
@@ -224,7 +224,7 @@ def from_qqp(**more):
         ([ALONE, from_qqp(selection="paper")], "", "--selection"),
         ([ALONE, from_qqp(protocol=2)], "", "protocol 1 and 2"),
         ([ALONE, from_qqp(backbone=made.OTHER)], "", "--backbone"),
-        ([on_data("b", 1, "1"), on_data("b", 2, "2")], "", "b on RTE.* tested data 1{16} and 2{16}"),
+        ([on_data("b", 1, "1"), on_data("b", 2, "2")], "", "b on MRPC → RTE.* tested data 1{16} and 2{16}"),
     ],
 )
 def test_what_is_not_mixed(tmp_path, runs, command, named):

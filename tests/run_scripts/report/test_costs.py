@@ -80,7 +80,7 @@ def test_costs_are_of_runs_on_one_kind_of_hardware(tmp_path):
     assert cells(found, "lora")["test"] == "71.0±1.7"
     costs = {name: line[-2:] for name, line in by_row(found).items()}
     assert costs == {"prompt-tuning": ["0.500", "700"], "lora": ["0.600", "800"], "bitfit": ["-", "-"]}
-    assert "seconds and memory: of the 5 runs on CPU alone, those on X left out of them" in found.notes
+    assert "seconds and memory: of the 5 runs on CPU alone, those on X left out of them" in found.notes[-1]
     alone = report(tmp_path, [run for run in runs if run["hardware"] == "X"], "--table methods")
     assert by_row(alone)["bitfit"][-2:] == ["0.050", "200"]
 

@@ -148,7 +148,7 @@ def test_places_that_cannot_be_written(results, tmp_path, name):
 
 
 def test_it_starts_without_the_libraries_that_a_table_does_not_need(results):
-    slow = {"torch", "fairseq", "matplotlib"}  # each takes a second to import, or more
+    slow = {"torch", "fairseq", "matplotlib", "sklearn", "scipy"}  # which take seconds
     start = "import sys; from run_scripts.report.__main__ import main; main(sys.argv[1:])"
     command = [sys.executable, "-c", f"{start}; print({slow} & {{*sys.modules}})", str(results), "--table", "6"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

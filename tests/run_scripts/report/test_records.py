@@ -94,7 +94,7 @@ def test_reading_takes_the_latest_line_of_a_run_and_leaves_a_torn_one_out(tmp_pa
 def test_a_failed_run_may_know_the_path_of_its_backbone_alone(tmp_path):
     gone = made.failed("a", "CR", 2, backbone="/models/x.pt", position=None)
     found = made.report(tmp_path, [made.run("a", "CR"), gone], "--table 1 --backbone ab12")
-    assert "failed runs, left out: 1 (a on CR 1)" in found.notes
+    assert "failed runs, left out: 1 (a on CR 1)" in found.notes[-1]
 
 
 def test_the_architecture_of_a_command_that_is_cut_short():

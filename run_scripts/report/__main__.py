@@ -118,18 +118,8 @@ def refuse_useless(args: argparse.Namespace) -> None:
 
 
 def choice_of(args: argparse.Namespace) -> Choice:
-    return Choice(
-        tasks=tuple(dict.fromkeys(find_task(name).name for name in args.tasks or ())),
-        rows=tuple(args.rows or ()),
-        selection=args.selection,
-        backbones=tuple(args.backbone or ()),
-        positions=tuple(args.position or ()),
-        supplementary=args.supplementary_position,
-        prompt_length=args.prompt_length,
-        seeds=tuple(args.seeds or ()),
-        k=args.k,
-        beside_paper=args.paper,
-    )
+    tasks = tuple(dict.fromkeys(find_task(name).name for name in args.tasks or ()))
+    return Choice.of(args, tasks=tasks, beside_paper=args.paper)
 
 
 def make(args: argparse.Namespace, results: Results, choice: Choice) -> Table | Chart:

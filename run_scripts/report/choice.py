@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,9 @@ def add_choice_options(group: Any) -> None:
     add("--supplementary-position", type=position_or_none, metavar="P", help="or none")
 
 
+FILTERS = ("tasks", "rows", "seeds", "selection", "backbone", "position", "supplementary_position")
+
+
 @dataclass(frozen=True)
 class Choice:
     """What the command line says of the runs to take; None or () where nothing is said.
@@ -59,9 +62,9 @@ class Choice:
     Attributes:
         tasks: in the order of the columns; the paper's ten by default.
         rows: by default the paper's, and whatever else has runs.
-        backbones: beginnings of SHA-256 fingerprints, or ends of paths.
-        positions: downstream position for both kinds of tasks, or of single sentences and of pairs.
-        supplementary: position in supplementary training, or "none".
+        backbone: beginnings of SHA-256 fingerprints, or ends of paths.
+        position: downstream position for both kinds of tasks, or of single sentences and of pairs.
+        supplementary_position: position in supplementary training, or "none".
         prompt_length: of rows with runs of several.
         seeds: by default all, of which a row may have fewer than another.
         k: examples of few-shot training, for figures that the paper draws of full training; of Table 3, this K alone.
@@ -71,19 +74,26 @@ class Choice:
     tasks: tuple[str, ...] = ()
     rows: tuple[str, ...] = ()
     selection: str | None = None
-    backbones: tuple[str, ...] = ()
-    positions: tuple[int, ...] = ()
-    supplementary: int | str | None = None
+    backbone: tuple[str, ...] = ()
+    position: tuple[int, ...] = ()
+    supplementary_position: int | str | None = None
     prompt_length: int | None = None
     seeds: tuple[int, ...] = ()
     k: int | None = None
     beside_paper: bool = False
 
     def __post_init__(self) -> None:
-        if len(self.positions) > 2:
+        if len(self.position) > 2:
             raise InputError(
-                f"--position {' '.join(map(str, self.positions))}: give one position, or one for singles and pairs"
+                f"--position {' '.join(map(str, self.position))}: give one position, or one for singles and pairs"
             )
+
+    @classmethod
+    def of(cls, args: argparse.Namespace, **chosen: Any) -> Choice:
+        """What the options of a command line say; ``chosen`` goes before them."""
+        given = {each.name: getattr(args, each.name, None) for each in fields(cls)}
+        lists = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+        return cls(**{**{name: value for name, value in lists.items() if value is not None}, **chosen})
 
     @property
     def shown_tasks(self) -> tuple[str, ...]:
@@ -109,34 +119,30 @@ class Choice:
         Args:
             prompted: the run has a prompt, though it may not say so.
         """
-        prompted = prompted or is_prompted(run)
-        position = self.positions and self.positions[-1 if kind_of(run["task"]) == PAIRS else 0]
-        supplementary = None if self.supplementary == "none" else self.supplementary
-        return (
+        agrees = (
             run["task"] in self.shown_tasks
             and self.shows(run["row"])
             and (not self.seeds or run["seed"] in self.seeds)
             and self.selection in (None, run["selection"])
-            and (not self.backbones or any(_is_of_backbone(run, name) for name in self.backbones))
-            and (not prompted or not self.positions or run.get("position") == position)
-            and (not prompted or self.supplementary is None or run.get("supplementary_position") == supplementary)
+            and (not self.backbone or any(_is_of_backbone(run, name) for name in self.backbone))
         )
+        if not agrees or not (prompted or is_prompted(run)):
+            return agrees
+        supplementary = None if self.supplementary_position == "none" else self.supplementary_position
+        if self.supplementary_position is not None and run.get("supplementary_position") != supplementary:
+            return False
+        single_or_pair = -1 if kind_of(run["task"]) == PAIRS else 0
+        return not self.position or run.get("position") == self.position[single_or_pair]
 
     @property
     def with_options(self) -> str:
         """The filters as they stand on the command line, behind the words of a message."""
-        given: dict[str, Collection[Any]] = {
-            "--tasks": self.tasks,
-            "--rows": self.rows,
-            "--seeds": self.seeds,
-            "--selection": [self.selection],
-            "--backbone": self.backbones,
-            "--position": self.positions,
-            "--supplementary-position": [self.supplementary],
-        }
-        texts = {option: " ".join(str(v) for v in values if v is not None) for option, values in given.items()}
-        options = ", ".join(f"{option} {text}" for option, text in texts.items() if text)
-        return options and f" with {options}"
+        texts = []
+        for name in FILTERS:
+            value = getattr(self, name)
+            words = value if isinstance(value, tuple) else () if value is None else (value,)
+            texts += [" ".join(map(str, (flag_name(name), *words)))] if words else []
+        return f" with {', '.join(texts)}" if texts else ""
 
 
 def check_row(option: str, name: str, rows: Collection[str]) -> None:
@@ -207,7 +213,7 @@ def _sharers_of_backbone(run: Run, choice: Choice) -> str:
     position = run["supplementary_position"]
     if position is not None:
         return f"{run['row']} after supplementary training with position {position}"
-    return run["row"] if choice.backbones else _setting(run, choice)
+    return run["row"] if choice.backbone else _setting(run, choice)
 
 
 def _paper_length(run: Run, choice: Choice) -> int | None:

@@ -27,7 +27,7 @@ from .notes import (
 from .paper import PaperSeries, PaperTable, ScoreColumns
 from .records import Results, Run, architecture, grouped, has_finished
 from .render import MISSING, NOTHING, Chart, Panel, Series, Table
-from .scores import RowScores, Score, mean_over, mean_test, rows_of
+from .scores import RowScores, Score, mean_test, rows_of
 from .tables import AVERAGE, score_text, seeds_text, value_lines
 
 # --- transfer: what models of one task say of another, as they are, or trained on K of its examples ---
@@ -187,8 +187,7 @@ def compared_table(spec: PaperTable, results: Results, choice: Choice) -> Table:
     for name in choice.pick([*block, *found.rows]):
         printed, theirs = block.get(name), None
         if printed is not None and printed.says_something:
-            whole = printed.avg is not None and printed.mean.keys() == set(found.columns)
-            theirs = {**printed.mean, AVERAGE: printed.avg if whole else mean_over(printed.mean, found.columns)}
+            theirs = {**printed.mean, AVERAGE: printed.average(found.columns, printed.mean)}
         row, columns = found.rows.get(name, {}), (*found.columns, AVERAGE)
         lines = value_lines(
             row, columns, found.columns, len(seeds_of(found.scope)), {}, theirs, printed.std if printed else {}

@@ -89,7 +89,7 @@ def parameter_chart(results: Results, choice: Choice) -> Chart:
     series, lines = [], []
     for style, row in enumerate(choice.pick([*block, *ours.rows])):
         trainable, score, theirs = counts.trainable(row), ours.test(row), printed_count(row) if beside_paper else None
-        papers = block[row].average(ours.tasks) if row in block else None
+        papers = block[row].average(ours.tasks, paper().tasks) if row in block else None
         mine, printed = _point(trainable, score), _point(theirs.parameters if theirs else None, papers)
         series += [Series(row, mine, style)] if mine else []
         series += [Series("" if mine else row, printed, style, of_paper=True)] if printed else []
@@ -121,7 +121,7 @@ def generator_chart(results: Results, choice: Choice) -> Chart:
     for style, (size, source) in enumerate(variants):
         names = [f"{sharing}-{size}-{source}" for sharing in SHARING]
         mine = [ours.test(name) for name in names]
-        papers = [block[name].average(ours.tasks) if name in block else None for name in names]
+        papers = [block[name].average(ours.tasks, paper().tasks) if name in block else None for name in names]
         for whose, heights in (("ours", mine), ("paper", papers)):
             points = [(sharing, height) for sharing, height in zip(SHARING, heights) if height is not None]
             label = f"{whose}: m = {size}, input: {INPUTS[source]}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -16,36 +16,53 @@ from preprocess.tasks import TASKS
 
 from ..run.experiment import ARROW
 
-PAPER_ARCH = "roberta_idpg_large"  # of every number in it
+PAPER_ARCH = "roberta_idpg_large"  # of every number in IDPG's paper
 GENERATOR = re.compile(r"([SML])-(\d+)-(layer0|previous)")  # rows of Table 6: sharing, hidden size, input
-PAPER_VALUES = Path(__file__).parents[1] / "configs" / "paper_values.yaml"
+CONFIGS = Path(__file__).parents[1] / "configs"
+VALUES = "paper_values.yaml"
+PAPER_VALUES = CONFIGS / VALUES
 
 
 @dataclass(frozen=True)
-class PaperRow:
-    """A row of Tables 1, 3, 6 or 7.
+class Printed:
+    """A row of a table of scores.
 
     Attributes:
         label: the paper's name of the row.
-        mean, std: task -> printed value, x100; empty in Table 7.
-        avg, voting: the printed averages over the ten tasks.
+        mean, std: column -> printed value, x100.
+        avg, voting: the printed average over all columns, of scores and of votes.
+        texts: by columns of the paper's own, whose tasks are none of ours.
     """
 
     label: str
-    avg: float
     mean: dict[str, float] = field(default_factory=dict)
     std: dict[str, float] = field(default_factory=dict)
+    avg: float | None = None
     voting: float | None = None
+    texts: dict[str, str] = field(default_factory=dict)
 
-    def average(self, tasks: Collection[str]) -> float | None:
-        """The printed average, or that of the printed values of a part of the tasks; None where there is none."""
-        if set(tasks) == set(paper().tasks):
+    @classmethod
+    def read(cls, row: Mapping[str, Any], columns: Sequence[str], beside: Sequence[str] = ()) -> Printed:
+        """``row``: as its file has it, values in the order of the columns, null where nothing is printed."""
+        by_column = {
+            key: {column: value for column, value in zip(columns, row.get(key, ())) if value is not None}
+            for key in ("mean", "std")
+        }
+        return cls(**{**row, **by_column, "texts": dict(zip(beside, row.get("texts", ())))})
+
+    @property
+    def says_something(self) -> bool:
+        """Whether there are values, not the name of the row alone."""
+        return bool(self.mean or self.texts)
+
+    def average(self, columns: Collection[str], whole: Collection[str]) -> float | None:
+        """The printed average over the ``whole`` table, or the mean of the printed values of a part of its columns."""
+        if self.avg is not None and set(columns) == set(whole):
             return self.avg
-        return mean(self.mean[task] for task in tasks) if set(tasks) <= self.mean.keys() else None
+        return mean(self.mean[column] for column in columns) if set(columns) <= self.mean.keys() else None
 
-    def average_vote(self, tasks: Collection[str]) -> float | None:
-        """The printed average of the votes, which is over the ten tasks only."""
-        return self.voting if set(tasks) == set(paper().tasks) else None
+
+Block = dict[str, Printed]  # row -> values
 
 
 @dataclass(frozen=True)
@@ -57,12 +74,9 @@ class PaperCount:
     parameters: int
 
 
-Block = dict[str, PaperRow]  # row -> values
-
-
 @dataclass(frozen=True)
 class Paper:
-    """All of it.
+    """IDPG's.
 
     Attributes:
         tasks: the ten tasks in the order of the columns.
@@ -82,45 +96,18 @@ class Paper:
 
 @lru_cache(maxsize=1)
 def paper() -> Paper:
-    with open(PAPER_VALUES, encoding="utf-8") as file:
-        read = yaml.safe_load(file)
+    read = yaml.safe_load(PAPER_VALUES.read_text(encoding="utf-8"))
     tasks = tuple(read["tasks"])
-    full = {1: read["table1"], 6: read["table6"], 7: read["table7"]}
-    blocks: dict[int, dict[int | None, Block]] = {table: {None: _block(rows, tasks)} for table, rows in full.items()}
-    blocks[3] = {k: _block(rows, tasks) for k, rows in read["table3"].items()}
+    of_k = {3: read["table3"], **{table: {None: read[f"table{table}"]} for table in (1, 6, 7)}}
+    blocks = {
+        table: {k: {name: Printed.read(row, tasks) for name, row in rows.items()} for k, rows in by_k.items()}
+        for table, by_k in of_k.items()
+    }
     counts = {name: PaperCount(**row) for name, row in read["table2"].items()}
     return Paper(tasks, blocks, counts, read["prompt_lengths"])
 
 
-def _block(rows: dict[str, dict[str, Any]], tasks: tuple[str, ...]) -> Block:
-    return {name: _row(values, tasks) for name, values in rows.items()}
-
-
-def _row(values: dict[str, Any], tasks: tuple[str, ...]) -> PaperRow:
-    by_task: dict[str, Any] = {key: dict(zip(tasks, values[key])) for key in ("mean", "std") if key in values}
-    return PaperRow(**values | by_task)
-
-
 # --- other papers --------------------------------------------------------------------------------
-
-CONFIGS = Path(__file__).parents[1] / "configs"
-VALUES = "paper_values.yaml"
-
-
-@dataclass(frozen=True)
-class Printed:
-    """A row: values by column, x100, and their average as it is printed; ``texts``: by column of ``beside``."""
-
-    label: str
-    mean: dict[str, float] = field(default_factory=dict)
-    std: dict[str, float] = field(default_factory=dict)
-    avg: float | None = None
-    texts: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def says_something(self) -> bool:
-        """Whether there are values, not the name of the row alone."""
-        return bool(self.mean or self.texts)
 
 
 @dataclass(frozen=True)
@@ -154,7 +141,7 @@ class ScoreColumns:
 class PaperTable(ScoreColumns):
     """``blocks``: architecture -> rows; ``beside``: columns of the paper's own, whose tasks are none of ours."""
 
-    blocks: dict[str, dict[str, Printed]] = field(default_factory=dict)
+    blocks: dict[str, Block] = field(default_factory=dict)
     beside: tuple[str, ...] = ()
 
     @property
@@ -171,12 +158,12 @@ class PaperSeries(ScoreColumns):
 
     pattern: str = ""
     xlabel: str = ""
-    averages: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    averages: dict[str, list[str]] = field(default_factory=dict)
 
-    def panels(self, shown: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    def panels(self, shown: Sequence[str]) -> dict[str, list[str]]:
         """Of the columns that are shown."""
-        panels = self.averages or {column: (column,) for column in self.columns}
-        kept = {name: tuple(column for column in columns if column in shown) for name, columns in panels.items()}
+        panels = self.averages or {column: [column] for column in self.columns}
+        kept = {name: [column for column in columns if column in shown] for name, columns in panels.items()}
         return {name: columns for name, columns in kept.items() if columns}
 
     def has_row(self, row: str) -> bool:
@@ -199,55 +186,41 @@ class PaperCosts:
 class Papers:
     """By PAPER-NUMBER, such as idspam-2."""
 
-    tables: Mapping[str, PaperTable]
-    costs: Mapping[str, PaperCosts]
-    figures: Mapping[str, PaperSeries]
+    tables: dict[str, PaperTable] = field(default_factory=dict)
+    costs: dict[str, PaperCosts] = field(default_factory=dict)
+    figures: dict[str, PaperSeries] = field(default_factory=dict)
 
 
 @lru_cache(maxsize=1)
 def papers() -> Papers:
-    tables: dict[str, PaperTable] = {}
-    costs: dict[str, PaperCosts] = {}
-    figures: dict[str, PaperSeries] = {}
+    all_of_them = Papers()
     for path in sorted(CONFIGS.glob(f"*/{VALUES}")):
         read = yaml.safe_load(path.read_text(encoding="utf-8"))
         for number, found in read.get("tables", {}).items():
             name, what = f"{path.parent.name}-{number}", f", Table {number}" if number.isdecimal() else ""
             heading = f"{read['paper']}{what}: {found['title']}"
             if "blocks" in found:
-                tables[name] = PaperTable(
-                    **_columns(heading, found), blocks=dict(_blocks(found)), beside=tuple(found.get("beside", ()))
-                )
+                all_of_them.tables[name] = _table(heading, found)
             else:
-                costs[name] = PaperCosts(heading, found)
+                all_of_them.costs[name] = PaperCosts(heading, found)
         for number, found in read.get("figures", {}).items():
-            heading = f"{read['paper']}, Figure {number}: {found['title']}"
-            figures[f"{path.parent.name}-{number}"] = PaperSeries(
-                **_columns(heading, found),
-                pattern=found["rows"],
-                xlabel=found["xlabel"],
-                averages={name: tuple(of) for name, of in found.get("averages", {}).items()},
-            )
-    return Papers(tables, costs, figures)
+            columns = _columns(f"{read['paper']}, Figure {number}: {found['title']}", found)
+            series = PaperSeries(*columns, found["rows"], found["xlabel"], found.get("averages", {}))
+            all_of_them.figures[f"{path.parent.name}-{number}"] = series
+    return all_of_them
 
 
-def _columns(heading: str, found: Mapping[str, Any]) -> dict[str, Any]:
-    columns, own = tuple(found["columns"]), found.get("metrics", {})
-    usual = {column: found.get("metric") or TASKS[column.split(ARROW)[-1]].metric for column in columns}
-    return {
-        **{"heading": heading, "scored": found["scored"], "columns": columns, "k": found.get("k")},
-        "metrics": {**usual, **own},
+def _table(heading: str, found: Mapping[str, Any]) -> PaperTable:
+    beside = tuple(found.get("beside", ()))
+    blocks = {
+        arch: {name: Printed.read(row, found["columns"], beside) for name, row in rows.items()}
+        for arch, rows in found["blocks"].items()
     }
+    return PaperTable(*_columns(heading, found), blocks, beside)
 
 
-def _blocks(found: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Printed]]]:
-    for arch, rows in found["blocks"].items():
-        yield arch, {name: _printed(row, found["columns"], found.get("beside", ())) for name, row in rows.items()}
-
-
-def _printed(row: Mapping[str, Any], columns: Sequence[str], beside: Sequence[str]) -> Printed:
-    mean, std = (
-        {column: value for column, value in zip(columns, row.get(key, ())) if value is not None}
-        for key in ("mean", "std")
-    )
-    return Printed(row["label"], mean, std, avg=row.get("avg"), texts=dict(zip(beside, row.get("texts", ()))))
+def _columns(heading: str, found: Mapping[str, Any]) -> tuple[str, str, tuple[str, ...], dict[str, str], int | None]:
+    """The values of ``ScoreColumns``."""
+    columns = tuple(found["columns"])
+    usual = {column: found.get("metric") or TASKS[column.split(ARROW)[-1]].metric for column in columns}
+    return heading, found["scored"], columns, {**usual, **found.get("metrics", {})}, found.get("k")

@@ -120,7 +120,8 @@ def score_table(
         of_votes = mean_over(voted, tasks)
         theirs = None
         if printed:
-            theirs = {**printed.mean, AVERAGE: printed.average(tasks), VOTING: printed.average_vote(tasks)}
+            vote = printed.voting if set(tasks) == set(paper().tasks) else None  # printed over the ten tasks alone
+            theirs = {**printed.mean, AVERAGE: printed.average(tasks, paper().tasks), VOTING: vote}
         ours, *others = value_lines(
             row, columns, tasks, seeds, {VOTING: of_votes}, theirs, printed.std if printed else {}
         )

@@ -55,15 +55,7 @@ def refuse(args: argparse.Namespace) -> None:
 
 
 def choice_of(args: argparse.Namespace, benchmark: Benchmark, row: str) -> Choice:
-    return Choice(
-        tasks=benchmark.tasks,
-        rows=(row,),
-        selection=args.selection,
-        backbones=tuple(args.backbone or ()),
-        positions=tuple(args.position or ()),
-        supplementary=args.supplementary_position,
-        prompt_length=args.prompt_length,
-    )
+    return Choice.of(args, tasks=benchmark.tasks, rows=(row,))
 
 
 def check_complete(planned: Plan, benchmark: Benchmark, results: Results, row: str, incomplete: bool) -> None:

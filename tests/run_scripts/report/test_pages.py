@@ -68,7 +68,11 @@ def test_the_summary_of_results_is_that_of_its_tables():
         *ours, papers = cells.split(" | ")
         for k, cell in zip((100, 500, 1000, None), ours):
             assert cell == "not run" or cell.strip("*") == difference(k, row, other)
-        printed = [f"{of_k[row].average(of) - of_k[other].average(of):+.1f}" for of, of_k in blocks if row in of_k]
+        printed = [
+            f"{of_k[row].average(of, paper().tasks) - of_k[other].average(of, paper().tasks):+.1f}"
+            for of, of_k in blocks
+            if row in of_k
+        ]
         assert papers == (", ".join(printed) or "-")
 
 

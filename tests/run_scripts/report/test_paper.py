@@ -82,9 +82,9 @@ def test_some_values_by_hand():
 
 def test_the_average_of_a_part_of_the_tasks():
     row = paper().blocks[1][None]["m-idpg-phm"]
-    assert row.average(VALUES["tasks"][::-1]) == 91.9
-    assert row.average(["CR", "RTE"]) == mean([93.2, 83.5])
-    assert paper().blocks[7][None]["phm"].average(["CR"]) is None
+    assert row.average(VALUES["tasks"][::-1], VALUES["tasks"]) == 91.9
+    assert row.average(["CR", "RTE"], VALUES["tasks"]) == mean([93.2, 83.5])
+    assert paper().blocks[7][None]["phm"].average(["CR"], VALUES["tasks"]) is None
 
 
 def test_parameters_are_what_is_printed():

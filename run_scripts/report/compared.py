@@ -21,7 +21,6 @@ from .notes import (
     selection_notes,
     settings_note,
     setup_notes,
-    sizes_note,
     warnings,
 )
 from .paper import PaperSeries, PaperTable, ScoreColumns
@@ -134,8 +133,7 @@ class Found:
     def more(self, spec: ScoreColumns) -> list[str]:
         done = self.scope.done
         rates = [*rates_tried(done), *rates_compared({(spec.k, name): row for name, row in self.rows.items()})]
-        sizes = [] if spec.transfers else sizes_note(done)
-        return [*rates, *selection_notes(done), *sizes, *setup_notes(done, "")]
+        return [*rates, *selection_notes(done), *setup_notes(done, "")]
 
 
 def find_runs(spec: ScoreColumns, results: Results, choice: Choice) -> Found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import itemgetter
 from statistics import mean, median
 from typing import Any
@@ -27,34 +27,15 @@ from .tables import seeds_text
 SAME_AS = {"efl": "fine-tuning"}  # has no line of its own in Table 2
 
 
-@dataclass(frozen=True)
-class Counts:
-    """Trainable parameters in one architecture.
-
-    Attributes:
-        of_runs, counted: row -> parameters, as runs say and as counted.
-    """
-
-    arch: str
-    of_runs: dict[str, int]
-    counted: dict[str, int]
-
-    @property
-    def rows(self) -> list[str]:
-        """The paper's, then others with runs."""
-        return list(dict.fromkeys([*paper().counts, *self.of_runs]))
-
-    def trainable(self, row: str) -> int | None:
-        """As runs say; a run that trains the whole backbone may say 0, as its method has no parameters."""
-        return self.of_runs.get(row) or self.counted.get(row, self.of_runs.get(row))
-
-
 def printed_count(row: str) -> PaperCount | None:
     return paper().counts.get(SAME_AS.get(row, row))
 
 
-def trainable_counts(results: Results, choice: Choice) -> Counts:
-    """Of the paper's rows and of others with runs, but for those of the ablations.
+def trainable_counts(results: Results, choice: Choice) -> tuple[str, list[str], dict[str, tuple[int | None, str]]]:
+    """The architecture, the paper's rows and those of runs, and row -> trainable parameters, and whether runs say so.
+
+    Rows of the ablations are left out. A run that trains the whole backbone may say 0, as its method has no parameters:
+    then, too, they are counted.
 
     Raises:
         InputError: there are runs of several architectures, or prompt lengths of a row, and no choice among them; a row
@@ -69,7 +50,13 @@ def trainable_counts(results: Results, choice: Choice) -> Counts:
     by_row = grouped(settle(runs, choice, results, ["prompt_length"]), itemgetter("row"))
     of_runs = {row: only_count(results, row, of) for row, of in by_row.items()}
     arch = next(iter(by_arch), PAPER_ARCH)
-    return Counts(arch, of_runs, _counted(arch) if any(not of_runs.get(row) for row in paper().counts) else {})
+    counted = _counted(arch) if any(not of_runs.get(row) for row in paper().counts) else {}
+    found: dict[str, tuple[int | None, str]] = {}
+    rows = list(dict.fromkeys([*paper().counts, *of_runs]))
+    for row in dict.fromkeys([*rows, *counted]):
+        count = of_runs.get(row) or counted.get(row, of_runs.get(row))
+        found[row] = count, NOTHING if count is None else "runs" if count == of_runs.get(row) else "counted"
+    return arch, rows, found
 
 
 def only_count(results: Results, row: str, runs: Iterable[Run]) -> int:
@@ -105,19 +92,19 @@ def _counted(arch: str) -> dict[str, int]:
 
 def count_table(results: Results, choice: Choice) -> Table:
     """Ours, the paper's, and by how much ours is larger."""
-    found = trainable_counts(results, choice)
-    beside, groups = found.arch == PAPER_ARCH, []
-    for row in choice.pick(found.rows):
-        ours, theirs = found.trainable(row), printed_count(row)
+    arch, rows, counts = trainable_counts(results, choice)
+    groups = []
+    for row in choice.pick(rows):
+        (ours, source), theirs = counts[row], printed_count(row)
         cells = [
             MISSING if ours is None else f"{ours:,}",
-            NOTHING if ours is None else "runs" if ours == found.of_runs.get(row) else "counted",
+            source,
             NOTHING if theirs is None else theirs.printed,
-            f"{ours / theirs.parameters - 1:+.1%}" if beside and ours is not None and theirs else NOTHING,
+            f"{ours / theirs.parameters - 1:+.1%}" if ours is not None and theirs and arch == PAPER_ARCH else NOTHING,
         ]
         groups.append([[row, *cells]])
     notes = [
-        f"architecture {found.arch}; classification heads are not counted",
+        f"architecture {arch}; classification heads are not counted",
         "source: runs, or counted by building the modules where no run says",
         "paper: RoBERTa-large, digits cut; its K is 1,024 and its M 1,024 K, but a million for fine-tuning",
     ]

@@ -81,14 +81,15 @@ def figure_warnings(scope: Scope, more: Iterable[str] = ()) -> list[str]:
 
 def parameter_chart(results: Results, choice: Choice) -> Chart:
     """Figure 1: average score against trainable parameters."""
-    counts = trainable_counts(results, choice)
+    _, _, counts = trainable_counts(results, choice)
     scope = take_runs(results, choice, (choice.k,), wants=SCORE_TABLES[1].wants)
     ours = averages_of(results, choice, scope, itemgetter("row"))
     beside_paper = scope.stands_beside_paper(choice)
     block = paper().blocks[3 if choice.k else 1].get(choice.k, {}) if beside_paper else {}
     series, lines = [], []
     for style, row in enumerate(choice.pick([*block, *ours.rows])):
-        trainable, score, theirs = counts.trainable(row), ours.test(row), printed_count(row) if beside_paper else None
+        trainable, _ = counts.get(row, (None, ""))
+        score, theirs = ours.test(row), printed_count(row) if beside_paper else None
         papers = block[row].average(ours.tasks, paper().tasks) if row in block else None
         mine, printed = _point(trainable, score), _point(theirs.parameters if theirs else None, papers)
         series += [Series(row, mine, style)] if mine else []

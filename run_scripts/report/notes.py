@@ -108,12 +108,11 @@ def score_note(scope: Scope, scores: str = "ours") -> str:
 
 
 def protocol(scope: Scope, tasks: Collection[str]) -> list[str]:
-    """Learning rates, selection, sizes, metrics, and the backbones, prompts and options of the runs."""
+    """Learning rates, selection, metrics, and the backbones, prompts and options of the runs."""
     return [
         *rates_tried(scope.done),
         *rates_compared(rows_of(scope.done, itemgetter("k", "row", *PROMPT), scope.failed)),
         *selection_notes(scope.done),
-        *sizes_note(scope.done),
         metrics_note(tasks),
         *setup_notes(scope.done),
     ]
@@ -133,20 +132,6 @@ def selection_notes(runs: Iterable[Run]) -> list[str]:
         chosen_on = f"learning rate and checkpoint chosen on {CHOSEN_ON[setting, selection]}"
         notes.append(f"setting {setting}{examples}; selection {selection}: {chosen_on}")
     return notes
-
-
-def sizes_note(runs: Iterable[Run]) -> list[str]:
-    """Of development and test sets, as far as records say: of a small training set less is left to choose with."""
-    found: dict[str, list[str]] = {}
-    unknown = []
-    for place, group in grouped(runs, lambda run: task_label(run["task"], run["k"])).items():
-        known = dict.fromkeys("{dev:,} and {test:,}".format(**run["examples"]) for run in group if run.get("examples"))
-        for both in known:
-            found.setdefault(both, []).append(place)
-        unknown += [] if known else [place]
-    sizes = [f"{both} ({', '.join(places)})" for both, places in found.items()]
-    sizes += [f"not recorded of {', '.join(unknown)}"] if unknown else []
-    return [f"examples to choose with and to test on: {'; '.join(sizes)}"] if found else []
 
 
 def seeds_of(scope: Scope) -> list[int]:

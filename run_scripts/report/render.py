@@ -44,11 +44,6 @@ class Table:
     notes: list[str]
     more: list[str] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        widths = {len(line) for line in self.lines}
-        if widths - {len(self.header)}:
-            raise ValueError(f"lines of {widths} cells below a header of {len(self.header)}")
-
     @property
     def lines(self) -> list[list[str]]:
         return [line for group in self.groups for line in group]

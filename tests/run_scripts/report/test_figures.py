@@ -57,7 +57,7 @@ def test_panels_stand_in_rows_and_a_legend_covers_nothing(panels, shape):
 @pytest.fixture
 def counted(monkeypatch):
     """Parameters of rows without runs, without building the modules."""
-    monkeypatch.setattr("run_scripts.report.costs._counted", lambda arch: {"adapter": 1_622_784})
+    monkeypatch.setattr("run_scripts.report.costs._counted", lambda arch: {"adapter": 1_622_784, "efl": 7})
 
 
 def test_figures_1_and_3_of_few_shot_runs(tmp_path, counted):
@@ -67,6 +67,7 @@ def test_figures_1_and_3_of_few_shot_runs(tmp_path, counted):
     of_k = {line[0]: line[1:] for line in report(tmp_path, runs, "--figure 1 --k 100").table.lines}
     assert of_k["prompt-tuning"] == ["1,000", "65.0", "5K", f"{(72.9 + 86.5) / 2:.1f}"]
     assert set(of_k) == set(paper().blocks[3][100])
+    assert of_k["efl"][:2] == ["7", "missing"]  # which Table 2 has no line of
     found = report(tmp_path, runs, "--figure 3 --k 100").table
     assert found.lines[0] == ["256", "layer 0", "ours", "66.0", "missing", "missing"]
     assert found.lines[1][3:] == ["-"] * 3

@@ -53,6 +53,16 @@ def test_every_format_and_suffix(results, tmp_path, capsys):
         assert printed and (tmp_path / f"table{suffix}").read_text(encoding="utf-8") == printed
 
 
+def test_notes_are_three_lines_unless_all_are_asked_for(results, capsys):
+    command = [str(results), "--table", "1", *CHOSEN, "--significance", "efl"]
+    main(command)
+    few = capsys.readouterr().out.split("\n\n")[-1].splitlines()
+    main([*command, "--notes"])
+    every = capsys.readouterr().out.split("\n\n")[-1].splitlines()
+    assert len(few) <= 3 < len(every) and every[: len(few)] == few
+    assert any(note.startswith("learning rates tried") for note in every)
+
+
 def test_csv_goes_to_a_file_and_what_is_said_to_stderr(results, tmp_path, capsys):
     out = tmp_path / "new" / "table.csv"
     main([str(results), "--table", "1", *CHOSEN, "--significance", "efl", "--out", str(out)])

@@ -16,7 +16,6 @@ from run_scripts.report.notes import (
     rates_compared,
     rates_tried,
     selection_notes,
-    sizes_note,
     variants_note,
 )
 from run_scripts.report.scores import rows_of
@@ -117,16 +116,6 @@ def test_rows_of_other_data_are_named(tmp_path, runs, said):
     assert data_note(runs) == notes
     table = made.report(tmp_path, runs, "--table methods --tasks CR --prompt-length 5")
     assert said is None or "length" in said or notes[0] in table.notes[-1]
-
-
-def test_sizes_of_what_is_chosen_with_and_tested_on():
-    """1,000 examples choose, as in the paper, but where K leaves fewer."""
-    sizes = {"MR": (1000, 500), "CR": (1000, 500), "MRPC": (601, 500)}
-    runs = [made.run("a", task, k=500, examples={"dev": d, "test": t}, **FEW) for task, (d, t) in sizes.items()]
-    said = "1,000 and 500 (MR with K = 500, CR with K = 500); 601 and 500 (MRPC with K = 500)"
-    said = f"examples to choose with and to test on: {said}"
-    assert sizes_note([*runs, made.run("a", "RTE")]) == [f"{said}; not recorded of RTE"]
-    assert sizes_note([made.run("a", "RTE")]) == []  # an older record
 
 
 @pytest.mark.parametrize(

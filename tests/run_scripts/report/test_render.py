@@ -6,8 +6,6 @@ import csv
 import io
 import re
 
-import pytest
-
 from run_scripts.report.render import FORMATS, Table
 
 TABLE = Table(
@@ -84,8 +82,3 @@ def test_latex_is_closed_escaped_and_has_a_column_for_each_cell():
 def test_a_record_gives_no_commands_to_the_terminal():
     made = Table("\x1b]0;a\x07", 1, ["\x1b[2J"], [[["\x9b2J"]]], ["\x1bc"])
     assert FORMATS["terminal"](made).replace("\n", "").isprintable()
-
-
-def test_lines_of_another_length_than_the_header_are_refused():
-    with pytest.raises(ValueError):
-        Table("", 1, ["a", "b"], [[["x"]]], [])

@@ -22,8 +22,7 @@ from preprocess.flags import named_path
 from preprocess.tasks import find_task
 from preprocess.writing import check_output, check_replaces_nothing, write_text
 
-from .report.record_schema import NEEDED
-from .report.runs import Results, Run, has_finished, read_results
+from .report.records import IDENTITY, OUTCOME, PROMPT, Results, Run, has_finished, read_results
 from .run.fairseq_train import dev_curve, training_facts
 from .run.records import FILE, read_records, results_file
 
@@ -35,7 +34,7 @@ KEPT = (  # in this order; nothing else is published
     *("best_epoch", "best_update", "trainable", "seconds", "seconds_per_update", "seconds_per_prediction", "peak_mib"),
     *("hardware", "status", "reason", "read_sha256", "versions", "git", "finished"),
 )
-ALWAYS = {"k", *NEEDED["done"]}  # also where they are null
+ALWAYS = {*IDENTITY, *OUTCOME, *PROMPT}  # also where they are null
 EXACT = {"lr", "warm_up"}  # which were asked for, and are no scores
 DIGITS = 8  # of a score: enough for every report to say the same
 

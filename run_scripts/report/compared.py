@@ -1,34 +1,113 @@
-"""Score tables and figures of the papers besides IDPG: ours by the paper's own metric, and its values beside."""
+"""Transfer between tasks, and tables and figures of the papers besides IDPG, by their own metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from operator import itemgetter
+from statistics import mean
 
 from preprocess.errors import InputError
 
 from ..run.experiment import ARROW
-from .drawing import Chart, Panel, Series
+from ..run.transfer import arrow
+from .choice import TESTED, Choice, Scope, take_runs
 from .notes import (
-    data_note,
-    failures,
-    incomplete,
-    options_note,
+    in_one_line,
+    metrics_note,
+    rates_compared,
+    rates_tried,
     seeds_of,
     selection_notes,
     settings_note,
-    sizes_note,
-    variants_note,
-    versions_note,
+    setup_notes,
+    warnings,
 )
-from .papers import PaperSeries, PaperTable, Printed, ScoreColumns
-from .rates import rates_notes, rates_tried
-from .render import NOTHING, Table
-from .runs import Results, Run, architecture, grouped, has_finished
-from .scope import Choice, Scope, take_runs
-from .scores import RowScores, mean_over, mean_test, rows_of
-from .tables import AVERAGE, score_text, seeds_text, signed_difference
-from .transfer import answers, pair_of
+from .paper import PaperSeries, PaperTable, ScoreColumns
+from .records import Results, Run, architecture, grouped, has_finished
+from .render import MISSING, NOTHING, Chart, Panel, Series, Table
+from .scores import RowScores, Score, mean_test, rows_of
+from .tables import AVERAGE, score_text, seeds_text, value_lines
+
+# --- transfer: what models of one task say of another, as they are, or trained on K of its examples ---
+
+HEADER = ["transfer", "K", "method", "test", "accuracy", "macro F1", "mean of both", "lr"]
+WITHOUT_K = (
+    "K -: the model as it is, at the learning rate with the best mean dev score on the task that it was trained on"
+)
+WITH_K = (
+    "with K: trained on K examples of the second task, drawn anew for each seed, from what the same seed and learning "
+    "rate left on the first; the learning rate with the best mean dev score on the second"
+)
+EXAMPLE = "QQP → MRPC: trained on QQP, tested on MRPC; labels matched by what they mean"
+
+
+def answers(results: Results) -> Iterator[Run]:
+    """A run for each score on another task: its task is ``QQP → MRPC``, its metric and test score those of MRPC.
+
+    A run that failed would have answered what others of its task have.
+    """
+    full = [run for run in results.runs if run["k"] is None]
+    asked: dict[str, set[str]] = {}
+    for run in full:
+        asked.setdefault(run["task"], set()).update(run.get("transfer") or ())
+    for run in full:
+        if not has_finished(run):
+            for task in sorted(asked[run["task"]]):
+                yield {**run, "task": arrow(run["task"], task), "metric": None, "test": None}
+            continue
+        for task, found in (run.get("transfer") or {}).items():
+            scores = {"dev": (run.get("scores") or {}).get("dev") or {}, "test": found["scores"]}
+            told = {"metric": found["metric"], "test": found["test"], TESTED: found.get("data"), "scores": scores}
+            yield {**run, **told, "task": arrow(run["task"], task)}
+    for run in results.continued:
+        yield {**run, "task": arrow(run["source_task"], run["task"])}
+
+
+def transfer_table(results: Results, choice: Choice) -> Table:
+    """A line for each pair of tasks, K and row.
+
+    Raises:
+        InputError: see ``take_runs``; no model has answered another task.
+    """
+    runs = [run for run in answers(results) if not choice.tasks or {*run["task"].split(ARROW)} <= {*choice.tasks}]
+    if not any(map(has_finished, runs)):
+        raise InputError(
+            f"{results.place} holds no model that answered another task{choice.with_options}: run a sweep with "
+            "--eval-tasks first"
+        )
+    pairs, ks = tuple(dict.fromkeys(run["task"] for run in runs)), {run["k"] for run in runs}
+    scope = take_runs(Results(results.place, tuple(runs)), replace(choice, tasks=pairs), ks)
+    rows = rows_of(scope.done, itemgetter("k", "row"), scope.failed)
+    names, seeds, groups = choice.pick(name for _, name in rows), seeds_of(scope), []
+    for pair, of_pair in grouped(scope.done, itemgetter("task")).items():
+        for k in sorted({run["k"] for run in of_pair}, key=lambda k: k or 0):
+            there = {run["row"] for run in of_pair if run["k"] == k}
+            shown = NOTHING if k is None else str(k)
+            cells = {name: _cells(rows[k, name].get(pair), len(seeds)) for name in names if name in there}
+            groups.append([[pair, shown, name, *of_row] for name, of_row in cells.items()])
+    metrics = metrics_note([pair.split(ARROW)[-1] for pair in pairs])
+    notes = [settings_note(seeds), EXAMPLE, *in_one_line(warnings(scope, rows))]
+    tried = [*rates_tried(scope.done), *rates_compared(rows), *selection_notes(scope.done)]
+    more = [WITHOUT_K, WITH_K, *tried, metrics, *setup_notes(scope.done)]
+    return Table("Transfer between tasks", 3, HEADER, groups, notes, more)
+
+
+def _cells(score: Score | None, seeds: int) -> list[str]:
+    """Of the header, from the score on."""
+    if score is None:
+        return [MISSING] * (len(HEADER) - 3)
+    parts = [_mean_of(score, part) for part in ("accuracy", "macro_f1", "acc_and_macro_f1")]
+    return [seeds_text(score, seeds), *(score_text(part) for part in parts), f"{score.lr:g}"]
+
+
+def _mean_of(score: Score, part: str) -> float | None:
+    """Over the seeds; None where a run does not say."""
+    found = [(run.get("scores") or {}).get("test", {}).get(part) for run in score.runs]
+    return None if None in found else mean(found)
+
+
+# --- score tables and figures of other papers: ours by their metric, and their values beside -----
 
 CHOSEN_BY = (
     "at the learning rate with the best mean dev score by the same metric; checkpoints by each task's own metric"
@@ -44,25 +123,17 @@ class Found:
     columns: tuple[str, ...]
     silent: int
 
-    def notes(self, spec: ScoreColumns, scores: str, averages: bool = True) -> list[str]:
-        seeds, by_k = seeds_of(self.scope), {(spec.k, name): row for name, row in self.rows.items()}
-        over = f"{AVERAGE}: mean of {', '.join(self.columns)}; the paper's as printed, or of its printed values"
-        return [
-            f"{settings_note(seeds, scores)}, {CHOSEN_BY}",
-            *rates_tried(self.scope.done),
-            *rates_notes(by_k),
-            *selection_notes(self.scope.done),
-            *([] if spec.transfers else sizes_note(self.scope.done)),
-            f"metric: {spec.scored}",
-            variants_note(self.scope.done, ""),
-            *options_note(self.scope.done),
-            *data_note(self.scope.done),
-            *versions_note(self.scope.done),
-            *([over] if averages else []),
-            *incomplete(by_k, seeds),
-            *([f"left out: {self.silent} runs whose records do not say the metric"] if self.silent else []),
-            *failures(self.scope.failed),
-        ]
+    def notes(self, spec: ScoreColumns, scores: str) -> list[str]:
+        """The first lines: how the scores came about, by what metric, and warnings."""
+        silent = [f"left out: {self.silent} runs whose records do not say the metric"] if self.silent else []
+        told = warnings(self.scope, {(spec.k, name): row for name, row in self.rows.items()})
+        how = f"{settings_note(seeds_of(self.scope), scores)}, {CHOSEN_BY}"
+        return [how, f"metric: {spec.scored}", *in_one_line([*told, *silent])]
+
+    def more(self, spec: ScoreColumns) -> list[str]:
+        done = self.scope.done
+        rates = [*rates_tried(done), *rates_compared({(spec.k, name): row for name, row in self.rows.items()})]
+        return [*rates, *selection_notes(done), *setup_notes(done, "")]
 
 
 def find_runs(spec: ScoreColumns, results: Results, choice: Choice) -> Found:
@@ -87,15 +158,14 @@ def find_runs(spec: ScoreColumns, results: Results, choice: Choice) -> Found:
 
 
 def _by_metric(spec: ScoreColumns, results: Results) -> Iterator[Run]:
-    """Runs whose task is the column, and whose scores are by its metric: None where a run does not say."""
+    """Runs of the columns, whose scores are by the column's metric: None where a run does not say."""
     for run in answers(results) if spec.transfers else results.runs:
-        column = pair_of(run) if spec.transfers else run["task"]
-        if column not in spec.columns or run["k"] != spec.k:
+        if run["task"] not in spec.columns or run["k"] != spec.k:
             continue
-        metric, scores = spec.metrics[column], run.get("scores") or {}
+        metric, scores = spec.metrics[run["task"]], run.get("scores") or {}
         dev, test = ((scores.get(split) or {}).get(metric) for split in ("dev", "test"))
         dev = run.get("dev") if dev is None else dev  # of zero-shot transfer: on the task that was trained on
-        yield {**run, "task": column, "metric": metric, "dev": dev, "test": test}
+        yield {**run, "metric": metric, "dev": dev, "test": test}
 
 
 def compared_table(spec: PaperTable, results: Results, choice: Choice) -> Table:
@@ -105,47 +175,39 @@ def compared_table(spec: PaperTable, results: Results, choice: Choice) -> Table:
         InputError: see ``find_runs``; there are runs of several architectures.
     """
     found = find_runs(spec, results, choice)
-    arch = _only_architecture(results, found.scope)
+    arch, *others = grouped(found.scope.done, architecture)
+    if others:
+        raise InputError(f"{results.place} has runs of {' and '.join([arch, *others])}: give --backbone")
     beside = (arch in spec.blocks or choice.beside_paper) and spec.says_something
     block = spec.blocks.get(arch, [*spec.blocks.values()][-1] if beside else {})
-    more = spec.beside if beside else ()
+    extra = spec.beside if beside else ()
     groups = []
     for name in choice.pick([*block, *found.rows]):
-        lines = _lines(found, name, block.get(name))
-        texts = [block[name].texts.get(column, NOTHING) if name in block else NOTHING for column in more]
-        tails = {"ours": [""] * len(more), "paper": texts, "difference": [""] * len(more)}
-        kinds = [[kind] if beside else [] for kind in lines]
-        groups.append([[name, *kind, *cells, *tails[of]] for kind, (of, cells) in zip(kinds, lines.items())])
+        printed, theirs = block.get(name), None
+        if printed is not None and printed.says_something:
+            theirs = {**printed.mean, AVERAGE: printed.average(found.columns, printed.mean)}
+        row, columns = found.rows.get(name, {}), (*found.columns, AVERAGE)
+        lines = value_lines(
+            row, columns, found.columns, len(seeds_of(found.scope)), {}, theirs, printed.std if printed else {}
+        )
+        texts = printed.texts if printed else {}
+        groups.append(
+            [
+                [name, *([kind] if beside else []), *cells]
+                + [texts.get(column, NOTHING) if kind == "paper" else "" for column in extra]
+                for kind, cells in lines
+                if kind != "difference" or (printed and printed.mean)
+            ]
+        )
     names = ["method", *(["values"] if beside else [])]
-    notes = found.notes(spec, "ours" if beside else "scores")
+    over = f"{AVERAGE}: mean of {', '.join(found.columns)}; the paper's as printed, or of its printed values"
+    more = [over, *found.more(spec)]
     if not beside and spec.says_something:
-        notes.append(f"the paper's values are of {', '.join(spec.blocks)} and not beside these; --paper shows them")
+        more.append(f"the paper's values are of {', '.join(spec.blocks)} and not beside these; --paper shows them")
     elif beside and arch not in spec.blocks:
-        notes.append(f"the paper's values are of {[*spec.blocks][-1]}")
-    return Table(spec.heading, len(names), [*names, *found.columns, AVERAGE, *more], groups, notes)
-
-
-def _only_architecture(results: Results, scope: Scope) -> str:
-    found = grouped(scope.done, architecture)
-    if len(found) > 1:
-        raise InputError(f"{results.place} has runs of {' and '.join(found)}: give --backbone")
-    return next(iter(found))
-
-
-def _lines(found: Found, name: str, printed: Printed | None) -> dict[str, list[str]]:
-    """What the values are -> cells of the columns and of their average."""
-    row, seeds, columns = found.rows.get(name, {}), len(seeds_of(found.scope)), (*found.columns, AVERAGE)
-    ours = {column: score.test for column, score in row.items()} | {AVERAGE: mean_test(row, found.columns)}
-    texts = {column: seeds_text(score, seeds) for column, score in row.items()}
-    lines = {"ours": [texts.get(column) or score_text(ours.get(column)) for column in columns]}
-    if printed is not None and printed.says_something:
-        whole = printed.avg is not None and printed.mean.keys() == set(found.columns)
-        average = printed.avg if whole else mean_over(printed.mean, found.columns)
-        theirs = {**printed.mean, AVERAGE: average}
-        lines["paper"] = [score_text(theirs.get(column), printed.std.get(column), NOTHING) for column in columns]
-        if printed.mean:
-            lines["difference"] = [signed_difference(ours.get(column), theirs.get(column)) for column in columns]
-    return lines
+        more.append(f"the paper's values are of {[*spec.blocks][-1]}")
+    header = [*names, *found.columns, AVERAGE, *extra]
+    return Table(spec.heading, len(names), header, groups, found.notes(spec, "ours" if beside else "scores"), more)
 
 
 def series_chart(spec: PaperSeries, results: Results, choice: Choice) -> Chart:
@@ -168,8 +230,6 @@ def series_chart(spec: PaperSeries, results: Results, choice: Choice) -> Chart:
             groups.append([[line, over, *map(score_text, scores)]])
         panels.append(Panel(over, spec.xlabel, "mean test score (x100)", series, whole=True))
     means = spec.panels(found.columns) if spec.averages else {}
-    notes = [f"{name}: mean of {', '.join(columns)}" for name, columns in means.items()]
-    header = ["method", "task", *map(str, numbers)]
-    return Chart(
-        panels, Table(spec.heading, 2, header, groups, [*found.notes(spec, "scores", False), *notes, spec.xlabel])
-    )
+    more = [*(f"{name}: mean of {', '.join(columns)}" for name, columns in means.items()), spec.xlabel]
+    header, notes = ["method", "task", *map(str, numbers)], found.notes(spec, "scores")
+    return Chart(panels, Table(spec.heading, 2, header, groups, notes, [*more, *found.more(spec)]))

@@ -1,19 +1,23 @@
-"""What is said under a table: how its numbers came about, what is missing, what failed."""
+"""What is said under a table: how its numbers came about, what is missing, what failed.
+
+The first lines are few: how the scores came about, what the columns are, and warnings in one line. The rest is for
+``--notes``.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from operator import itemgetter
+from typing import Any
 
 from preprocess.tasks import TASKS
 
-from .comparable import CHOSEN, FINGERPRINTS, LENGTH, TESTED, versions_of_data
-from .phrases import distinct, of_rows, places_of, rows_by_place
-from .rates import rates_notes, rates_tried
-from .record_schema import PROMPT
-from .runs import (
+from ..run.experiment import ARROW
+from .choice import CHOSEN, FINGERPRINTS, LENGTH, TESTED, Scope, versions_of_data
+from .records import (
     NOT_RECORDED,
+    PROMPT,
     Run,
     architecture,
     asked_options,
@@ -26,9 +30,10 @@ from .runs import (
     kind_of,
     task_label,
 )
-from .scope import Scope
 from .scores import RowScores, rows_of
 
+Rows = dict[str, None]  # in their order
+ScoresOfK = Mapping[Any, RowScores]  # by (K, row, ...)
 MEAN_OF = {
     "acc_and_f1": "mean of accuracy and F1",
     "pearson_and_spearman": "mean of Pearson's and Spearman's correlation",
@@ -38,7 +43,6 @@ MEAN_OF = {
     "f1a_and_em": "mean of F1 over all answers and of questions without a mistake",
     "choice_f1_and_em": "mean of F1 and exact match of the chosen answers",
 }
-CODE = ("fairseq_idpg", "torch")
 AS_THE_AUTHORS = (
     "as in the authors' scripts: a checkpoint by its accuracy, of STS-B by its loss, of tasks that they have not by "
     "the metric that is reported"
@@ -51,55 +55,83 @@ CHOSEN_ON = {
 }
 
 
-def protocol(scope: Scope, tasks: Collection[str], scores: str = "ours") -> list[str]:
-    """Selection, seeds, metrics, and the backbones and prompts of the runs; ``scores`` is what a table calls them."""
-    return [
-        f"{settings_note(seeds_of(scope), scores)}, at the learning rate with the best mean dev score of each row and "
-        "task",
-        *rates_tried(scope.done),
-        *rates_notes(rows_of(scope.done, itemgetter("k", "row", *PROMPT), scope.failed)),
-        *selection_notes(scope.done),
-        *sizes_note(scope.done),
-        metrics_note(tasks),
-        variants_note(scope.done),
-        *options_note(scope.done),
-        *data_note(scope.done),
-        *versions_note(scope.done),
-    ]
+# --- values of runs, and the rows and tasks that have them ---------------------------------------
 
 
-def selection_notes(runs: Iterable[Run]) -> list[str]:
-    """What learning rate and checkpoint were chosen on, of each setting."""
-    return [
-        f"setting {setting}{_examples(group)}; selection {selection}: learning rate and checkpoint chosen on "
-        f"{CHOSEN_ON[setting, selection]}"
-        for (setting, selection), group in grouped(runs, itemgetter("setting", "selection")).items()
-    ]
+def distinct(runs: Iterable[Run], value: Callable[[Run], Any]) -> str:
+    return ", ".join(map(str, sorted({value(run) for run in runs})))
 
 
-def _examples(runs: Iterable[Run]) -> str:
-    """Of few-shot training."""
-    ks = {run["k"] for run in runs} - {None}
-    return f" with K = {', '.join(map(str, sorted(ks)))}" if ks else ""
+def differing_prompt(run: Run, runs: Collection[Run]) -> str:
+    """What of a run's prompt others of ``runs`` have otherwise: ``, position 4``."""
+    differing = [key for key in PROMPT if len({other[key] for other in runs}) > 1]
+    return "".join(f", {key.replace('_', ' ')} {run[key]}" for key in differing)
 
 
-def sizes_note(runs: Iterable[Run]) -> list[str]:
-    """Of development and test sets, as far as records say: of a small training set less is left to choose with."""
-    found: dict[str, list[str]] = {}
-    unknown = []
-    for place, group in grouped(runs, lambda run: task_label(run["task"], run["k"])).items():
-        known = dict.fromkeys("{dev:,} and {test:,}".format(**run["examples"]) for run in group if run.get("examples"))
-        for both in known:
-            found.setdefault(both, []).append(place)
-        unknown += [] if known else [place]
-    sizes = [f"{both} ({', '.join(places)})" for both, places in found.items()]
-    sizes += [f"not recorded of {', '.join(unknown)}"] if unknown else []
-    return [f"examples to choose with and to test on: {'; '.join(sizes)}"] if found else []
+def by_value(found: Iterable[tuple[Hashable, str, str]]) -> dict[Any, dict[str, Rows]]:
+    """(value, place, row) -> value -> place -> rows, each once."""
+    values: dict[Any, dict[str, Rows]] = {}
+    for value, place, row in found:
+        values.setdefault(value, {}).setdefault(place, {})[row] = None
+    return values
+
+
+def rows_by_place(places: Mapping[str, Iterable[str]]) -> str:
+    """``a, b on CR; c on MR``; the place "" is everywhere."""
+    return "; ".join(", ".join(rows) + (place and f" on {place}") for place, rows in places.items())
+
+
+def of_rows(runs: Iterable[Run], value: Callable[[Run], str]) -> str:
+    """The value that all runs have, or each with the rows that have it."""
+    found = {each: dict.fromkeys(run["row"] for run in group) for each, group in grouped(runs, value).items()}
+    return ", ".join(f"{each} ({', '.join(found[each])})" if len(found) > 1 else each for each in sorted(found))
+
+
+def in_one_line(warnings: Iterable[str]) -> list[str]:
+    """Warnings as the last of the few lines that stand below a table."""
+    line = ". ".join(warnings)
+    return [line] if line else []
+
+
+# --- how the scores came about -------------------------------------------------------------------
 
 
 def settings_note(seeds: Collection[int], scores: str = "scores") -> str:
     named = ", ".join(map(str, seeds))
     return f"{scores}: mean (±sample standard deviation) of test scores, x100, over seeds {named}"
+
+
+def score_note(scope: Scope, scores: str = "ours") -> str:
+    """The first line below a table; ``scores`` is what it calls them."""
+    chosen = "at the learning rate with the best mean dev score of each row and task"
+    return f"{settings_note(seeds_of(scope), scores)}, {chosen}"
+
+
+def protocol(scope: Scope, tasks: Collection[str]) -> list[str]:
+    """Learning rates, selection, metrics, and the backbones, prompts and options of the runs."""
+    return [
+        *rates_tried(scope.done),
+        *rates_compared(rows_of(scope.done, itemgetter("k", "row", *PROMPT), scope.failed)),
+        *selection_notes(scope.done),
+        metrics_note(tasks),
+        *setup_notes(scope.done),
+    ]
+
+
+def setup_notes(runs: Collection[Run], chosen: str = "not as in the paper: ") -> list[str]:
+    """Backbones, prompts, settings, options and hardware of the runs."""
+    return [variants_note(runs, chosen), *options_note(runs), *hardware_note(runs)]
+
+
+def selection_notes(runs: Iterable[Run]) -> list[str]:
+    """What learning rate and checkpoint were chosen on, of each setting."""
+    notes = []
+    for (setting, selection), group in grouped(runs, itemgetter("setting", "selection")).items():
+        ks = sorted({run["k"] for run in group} - {None})
+        examples = f" with K = {', '.join(map(str, ks))}" if ks else ""
+        chosen_on = f"learning rate and checkpoint chosen on {CHOSEN_ON[setting, selection]}"
+        notes.append(f"setting {setting}{examples}; selection {selection}: {chosen_on}")
+    return notes
 
 
 def seeds_of(scope: Scope) -> list[int]:
@@ -154,7 +186,7 @@ def options_note(runs: Iterable[Run]) -> list[str]:
             found.append((f"{row} on {task}", by_task - by_row))
             for group in grouped(of_task, itemgetter("k", *PROMPT)).values():
                 rest = {option for option in _given_to_all(group) - by_task if not option.startswith(LENGTH)}
-                found.append((cell_label(group[0]) + places_of(group[0], of_task), rest))
+                found.append((cell_label(group[0]) + differing_prompt(group[0], of_task), rest))
     where: dict[tuple[str, ...], list[str]] = {}
     for name, options in found:
         if options:
@@ -169,69 +201,111 @@ def _given_to_all(runs: Iterable[Run]) -> set[str]:
     )
 
 
-def data_note(runs: Iterable[Run], name: Callable[[Run], str] = itemgetter("task")) -> list[str]:
-    """Which runs on a task are of which data, where it is not the same for all: their examples are others then.
+def hardware_note(runs: Iterable[Run]) -> list[str]:
+    hardware = sorted({hardware_of(run) or NOT_RECORDED for run in runs})
+    return [f"runs on {' and on '.join(hardware)}"] if len(hardware) > 1 else []
+
+
+# --- learning rates: those that were tried, and on which seeds they were compared ----------------
+
+
+def rates_tried(runs: Iterable[Run]) -> list[str]:
+    """The learning rates of finished runs, as most cells of a table have them, and where others were tried."""
+    counts: Counter[str] = Counter()
+    found = []
+    for row, of_row in grouped(runs, itemgetter("row")).items():
+        tried: dict[str, set[float]] = {}
+        for run in of_row:
+            place = task_label(run["task"], run["k"]) + differing_prompt(run, of_row)
+            tried.setdefault(place, set()).add(run["lr"])
+        rates = {place: ", ".join(f"{lr:g}" for lr in sorted(lrs)) for place, lrs in tried.items()}
+        counts.update(rates.values())
+        everywhere = len(set(rates.values())) == 1
+        found += [(text, "" if everywhere else place, row) for place, text in rates.items()]
+    usual = max(counts, key=counts.__getitem__)
+    others = [f"{rates} ({rows_by_place(at)})" for rates, at in by_value(found).items() if rates != usual]
+    return [f"learning rates tried: {'; '.join([usual, *others])}"]
+
+
+def rates_compared(rows: ScoresOfK) -> list[str]:
+    """On which seeds learning rates without all seeds of the chosen one were compared with it."""
+    found = [
+        (f"seeds {', '.join(map(str, shared))}" if shared else "no seed", task_label(task, k), row)
+        for (k, row, *_), of_row in rows.items()
+        for task, score in of_row.items()
+        for shared in map(score.compared_on, score.others)
+    ]
+    usual = [seeds for seeds, _ in Counter(seeds for seeds, *_ in found).most_common(1)]
+    others = [f"{seeds} ({rows_by_place(at)})" for seeds, at in by_value(found).items() if seeds not in usual]
+    on = "; ".join([*usual, *others])
+    return [f"learning rates without all of these seeds were compared on {on}"] if on else []
+
+
+def better_rates(rows: ScoresOfK) -> list[str]:
+    """Which learning rates were better than the chosen one on the seeds that both have: a sweep may have stopped."""
+    better = []
+    for (k, row, *_), of_row in rows.items():
+        for task, score in of_row.items():
+            for other in score.others:
+                shared = score.compared_on(other)
+                if shared and (there := other.dev_on(shared)) > (here := score.dev_on(shared)):
+                    better.append(f"{row} on {task_label(task, k)}, lr {other.lr:g}: {there:.1f} and not {here:.1f}")
+    return [f"better there, and left out for want of seeds: {'; '.join(better)}"] if better else []
+
+
+# --- warnings ------------------------------------------------------------------------------------
+
+
+def warnings(scope: Scope, rows: ScoresOfK, fewer: Iterable[str] | None = None) -> list[str]:
+    """What a reader must know who compares two numbers of a table.
 
     Args:
-        name: of a run's task, as the table has it.
+        fewer: what lacks seeds; by default ``incomplete``, whose scores are marked in the table.
     """
+    return [
+        *(incomplete(rows, seeds_of(scope)) if fewer is None else fewer),
+        *failures(scope.failed),
+        *better_rates(rows),
+        *data_note(scope.done),
+    ]
+
+
+def data_note(runs: Iterable[Run]) -> list[str]:
+    """Which runs on a task are of which data, where it is not the same for all: their examples are others then."""
     parts, certain = [], True
-    for of_task in grouped(runs, itemgetter("task")).values():
+    for of_task in grouped(runs, lambda run: run["task"].split(ARROW)[-1]).values():
         versions = versions_of_data(of_task)
         for fingerprints, version in versions if len(versions) > 1 else ():
             known = [run[key] for run in version for key in (TESTED, FINGERPRINTS[0]) if run.get(key) in fingerprints]
             certain = certain and bool(known)
             found = known[0] if known else version[0][FINGERPRINTS[1]]
-            parts.append(f"{found[:8]} of {rows_by_place(_places_of_rows(version, of_task, name))}")
+            parts.append(f"{found[:8]} of {rows_by_place(_places_of_rows(version, of_task))}")
     said = "not the same data for all runs of a task"
     if not certain:
         said = f"perhaps {said}, or not the same word vectors beside it, which older fingerprints cover"
     return [f"{said}: {'; '.join(parts)}"] if parts else []
 
 
-def versions_note(runs: Iterable[Run]) -> list[str]:
-    """Of packages that decide numbers, of hardware and of this repository, where runs of a table are of several."""
-    runs = list(runs)
-    known = [run["versions"] for run in runs if run.get("versions")]
-    found = {name: dict.fromkeys(str(each[name]) for each in known if each.get(name)) for name in CODE}
-    several = [f"{name} {', '.join(sorted(versions))}" for name, versions in found.items() if len(versions) > 1]
-    notes = [f"runs of several versions of {'; '.join(several)}"] if several else []
-    hardware = sorted({hardware_of(run) or NOT_RECORDED for run in runs})
-    notes += [f"runs on {' and on '.join(hardware)}"] if len(hardware) > 1 else []
-    return notes + _commits_note([run["git"] for run in runs if run.get("git")])
-
-
-def _commits_note(revisions: Collection[str]) -> list[str]:
-    """``revisions``: of the runs, with + where files were changed that a commit has."""
-    commits = {revision.rstrip("+") for revision in revisions}
-    changed = sum(revision.endswith("+") for revision in revisions)
-    parts = [f"runs of {len(commits)} commits of this repository"] if len(commits) > 1 else []
-    parts += [f"{changed} of {len(revisions)} runs with changes that were not committed"] if changed else []
-    return ["; ".join(parts)] if parts else []
-
-
-def _places_of_rows(some: Iterable[Run], runs: Collection[Run], name: Callable[[Run], str]) -> dict[str, list[str]]:
+def _places_of_rows(some: Iterable[Run], runs: Collection[Run]) -> dict[str, Rows]:
     """Task -> rows, with K and prompt where others of ``runs`` are of the same row."""
-    found: dict[str, list[str]] = {}
-    for (row, task), of_row in grouped(some, lambda run: (run["row"], name(run))).items():
-        others = [run for run in runs if (run["row"], name(run)) == (row, task)]
-        apart = len(others) > len(of_row)
+    found = []
+    for (row, task), of_row in grouped(some, itemgetter("row", "task")).items():
+        others = [run for run in runs if (run["row"], run["task"]) == (row, task)]
         for run in of_row:
-            place = task_label(task, run["k"]) + places_of(run, others) if apart else task
-            rows = found.setdefault(place, [])
-            rows += [row] if row not in rows else []
-    return found
+            apart = task_label(task, run["k"]) + differing_prompt(run, others)
+            found.append((None, apart if len(others) > len(of_row) else task, row))
+    return by_value(found)[None]
 
 
-def incomplete(rows: Mapping[tuple[int | None, str], RowScores], seeds: Collection[int]) -> list[str]:
-    """A note that says which seeds are missing where, if any; rows by K and name."""
-    lacking: dict[str, list[str]] = {}
-    for (k, name), row in rows.items():
-        for task, score in row.items():
-            if absent := sorted(set(seeds).difference(score.seeds)):
-                without = f"{task_label(task, k)} without {', '.join(map(str, absent))}"
-                lacking.setdefault(without, []).append(name)
-    return [f"(n=...): fewer seeds; {rows_by_place(lacking)}"] if lacking else []
+def incomplete(rows: ScoresOfK, seeds: Collection[int]) -> list[str]:
+    """A note that says which seeds are missing where, if any."""
+    lacking = [
+        ("", f"{task_label(task, k)} without {', '.join(map(str, absent))}", name)
+        for (k, name, *_), row in rows.items()
+        for task, score in row.items()
+        if (absent := sorted(set(seeds).difference(score.seeds)))
+    ]
+    return [f"(n=...): fewer seeds; {rows_by_place(by_value(lacking)[''])}"] if lacking else []
 
 
 def fewer_seeds(scope: Scope) -> list[str]:
@@ -240,31 +314,27 @@ def fewer_seeds(scope: Scope) -> list[str]:
     The prompt is named too, where another prompt of the same row and task lacks other seeds.
     """
     seeds = set(seeds_of(scope))
-    lacking: dict[str, list[str]] = {}
+    lacking = []
     for (row, task, k), runs in grouped(scope.done, itemgetter("row", "task", "k")).items():
         scores = [by_task[task] for by_task in rows_of(runs, itemgetter(*PROMPT), scope.failed).values() if by_task]
         without = [", ".join(map(str, sorted(seeds.difference(score.seeds)))) for score in scores]
         differ = len(set(without)) > 1
         for score, absent in zip(scores if differ else scores[:1], without):
-            if absent:
-                where = task_label(task, k) + places_of(score.runs[0], runs if differ else [])
-                lacking.setdefault(f"{where} without {absent}", []).append(row)
-    return [f"fewer seeds: {rows_by_place(lacking)}"] if lacking else []
+            where = task_label(task, k) + differing_prompt(score.runs[0], runs if differ else [])
+            lacking += [("", f"{where} without {absent}", row)] if absent else []
+    return [f"fewer seeds: {rows_by_place(by_value(lacking)[''])}"] if lacking else []
 
 
 def failures(runs: Collection[Run]) -> list[str]:
     """Notes that name each run that would fail again, and count the others by row and task, if there are any."""
-    hopeless = list(filter(is_hopeless, runs))
-    others = [run for run in runs if not is_hopeless(run)]
-    counts = Counter(cell_label(run) for run in others)
-    named = "; ".join(f"{name} {count}" for name, count in counts.items())
-    return [*_hopeless(hopeless), *([f"failed runs, left out: {len(others)} ({named})"] if others else [])]
-
-
-def _hopeless(runs: Iterable[Run]) -> list[str]:
-    by_rate = grouped(runs, lambda run: (run["reason"], cell_label(run), run["lr"]))
-    named = "; ".join(
+    by_rate = grouped(filter(is_hopeless, runs), lambda run: (run["reason"], cell_label(run), run["lr"]))
+    hopeless = [
         f"{where}, lr {lr:g}, seed {distinct(group, itemgetter('seed'))}: {reason}"
         for (reason, where, lr), group in by_rate.items()
-    )
-    return [f"learning rates that are out, and missing where no other is left: {named}"] if named else []
+    ]
+    counts = Counter(cell_label(run) for run in runs if not is_hopeless(run))
+    named = "; ".join(f"{name} {count}" for name, count in counts.items())
+    return [
+        *([f"learning rates that are out, and missing where no other is left: {'; '.join(hopeless)}"] * bool(hopeless)),
+        *([f"failed runs, left out: {counts.total()} ({named})"] * bool(counts)),
+    ]

@@ -1,16 +1,23 @@
-"""Tables of a report as text, with the same cells in every format."""
+"""Tables of a report as text, with the same cells in every format, and figures as images."""
 
 from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tabulate import SEPARATING_LINE, DataRow, Line, TableFormat, tabulate
 
 from preprocess.errors import escaped, shown
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MISSING = "missing"
 NOTHING = "-"  # where there cannot be a value
@@ -26,6 +33,8 @@ class Table:
 
     Attributes:
         names: how many of the first columns hold names rather than numbers.
+        notes: three at most.
+        more: further notes, which stand below the others if they are asked for.
     """
 
     title: str
@@ -33,11 +42,7 @@ class Table:
     header: list[str]
     groups: list[list[list[str]]]
     notes: list[str]
-
-    def __post_init__(self) -> None:
-        widths = {len(line) for line in self.lines}
-        if widths - {len(self.header)}:
-            raise ValueError(f"lines of {widths} cells below a header of {len(self.header)}")
+    more: list[str] = field(default_factory=list)
 
     @property
     def lines(self) -> list[list[str]]:
@@ -138,3 +143,142 @@ FORMATS: dict[str, Callable[[Table], str]] = {
     "csv": comma_separated,
 }
 SUFFIXES = {".md": "markdown", ".tex": "latex", ".csv": "csv"}  # of --out, where no --format is given
+
+
+# --- figures -------------------------------------------------------------------------------------
+
+# Okabe and Ito's colours, told apart by colour-blind readers; markers tell the rows apart in grey.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h")  # with 7 colours: 77 styles
+UNLABELLED = "_"  # matplotlib leaves such labels out of legends
+BARS = 0.8  # of the room between two groups
+CAPTION_WIDTH = 150  # characters for a panel
+COLUMNS = 3
+LEGEND_COLUMNS, LEGEND_LINES, LEGEND_LINE = 3, 5, 0.2  # lines that have room below a panel, and inches of a further one
+
+Point = tuple[float | str, float]  # a number, or the name of a group of bars, and a score
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points of one colour and marker.
+
+    Attributes:
+        label: in the legend; none if empty.
+        style: number of the colour and marker; the same for ours and the paper's, and for both kinds of tasks.
+        of_paper: hollow markers, hatched bars.
+        dashed: a second line of the same style.
+    """
+
+    label: str
+    points: Sequence[Point]
+    style: int
+    of_paper: bool = False
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes.
+
+    Attributes:
+        log: whether the x axis is logarithmic.
+        whole: whether x has whole numbers only, each with a tick.
+        groups: of bars, in their order; without them there are lines.
+    """
+
+    title: str
+    xlabel: str
+    ylabel: str
+    series: list[Series]
+    log: bool = False
+    whole: bool = False
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure, and its numbers as a table, whose title and notes are the figure's too."""
+
+    panels: list[Panel]
+    table: Table
+
+
+def save(chart: Chart, path: Path) -> None:
+    """Draws it in a file of its suffix: .png, .svg or .pdf."""
+    import matplotlib
+
+    # words as words, which a viewer can search and a file holds in few bytes; the same chart is the same file
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "fairseq_idpg"}):
+        draw(chart).savefig(path, dpi=150, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+
+
+def draw(chart: Chart) -> Figure:
+    """Up to ``COLUMNS`` panels side by side, each with its legend below, and the notes as a caption."""
+    from matplotlib.figure import Figure  # not pyplot: no window, no global state; .png is drawn by Agg
+
+    count = min(len(chart.panels), COLUMNS)
+    rows = -(-len(chart.panels) // COLUMNS)
+    lines_of_legend = -(-max(len(panel.series) for panel in chart.panels) // LEGEND_COLUMNS)
+    height = 7.0 + LEGEND_LINE * max(0, lines_of_legend - LEGEND_LINES)
+    figure = Figure(figsize=(8.5 * count, height * rows), layout="constrained")
+    figure.suptitle(chart.table.title)
+    places = figure.subplots(rows, count, squeeze=False).flat
+    for axes, panel in itertools.zip_longest(places, chart.panels):
+        if panel is None:
+            axes.remove()
+            continue
+        axes.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
+        axes.grid(alpha=0.3)
+        axes.set_axisbelow(True)
+        (_paint_bars if panel.groups else _paint_lines)(axes, panel)
+        if panel.series:
+            below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.13)}
+            axes.legend(**below, ncols=LEGEND_COLUMNS, fontsize=8, handlelength=4)
+        else:
+            axes.text(0.5, 0.5, "no such runs", ha="center", transform=axes.transAxes)
+    lines = [line for note in chart.table.notes for line in textwrap.wrap(note, CAPTION_WIDTH * count)]
+    figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=7)
+    return figure
+
+
+def _paint_lines(axes: Any, panel: Panel) -> None:
+    """The paper's hollow markers are larger, so that both are seen where they fall together."""
+    for series in panel.series:
+        x, y = zip(*series.points)
+        colour = COLOURS[series.style % len(COLOURS)]
+        axes.plot(
+            x,
+            y,
+            label=series.label or UNLABELLED,
+            linestyle="" if len(x) == 1 else "--" if series.dashed else "-",
+            color=colour,
+            marker=MARKERS[series.style % len(MARKERS)],
+            markerfacecolor="none" if series.of_paper else colour,
+            markersize=12 if series.of_paper else 7,
+        )
+    if panel.log:
+        axes.set_xscale("log")
+    if panel.whole:
+        axes.set_xticks(sorted({x for series in panel.series for x, _ in series.points}))
+
+
+def _paint_bars(axes: Any, panel: Panel) -> None:
+    """A bar of each series in each group; the axis starts near the lowest, as scores differ little."""
+    width = BARS / max(1, len(panel.series))
+    for number, series in enumerate(panel.series):
+        places = [panel.groups.index(x) + width * (number - (len(panel.series) - 1) / 2) for x, _ in series.points]
+        drawn = axes.bar(
+            places,
+            [y for _, y in series.points],
+            width=width * 0.95,
+            label=series.label or UNLABELLED,
+            facecolor="white" if series.of_paper else COLOURS[series.style % len(COLOURS)],
+            edgecolor=COLOURS[series.style % len(COLOURS)] if series.of_paper else None,
+            hatch="///" if series.of_paper else None,
+        )
+        axes.bar_label(drawn, fmt="%.1f", fontsize=7, padding=2)
+    heights = [y for series in panel.series for _, y in series.points]
+    margin = max(1.0, 0.2 * (max(heights) - min(heights)))
+    axes.set_ylim(min(heights) - margin, max(heights) + margin)
+    axes.set_xticks(range(len(panel.groups)), panel.groups)

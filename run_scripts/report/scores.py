@@ -1,14 +1,28 @@
-"""The score of a row on a task: over the seeds, at the learning rate that dev prefers."""
+"""The scores of rows: at the learning rate that dev prefers, how far they differ, and what their seeds vote for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+import math
+import struct
+import zipfile
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
+from pathlib import Path
 from statistics import mean, stdev
-from typing import Any
+from typing import Any, TypeVar
 
-from .comparable import is_variant
-from .runs import Run, grouped, is_hopeless
+import numpy as np
+
+from preprocess.questions import Questions
+from preprocess.split_scores import OF_QUESTIONS, chosen
+from preprocess.tasks import TASKS
+
+from .choice import is_variant
+from .records import Run, cell_label, grouped, is_hopeless
+from .render import signed
 
 DIGITS = 6  # of a mean: what floats add behind them must not tell equal dev scores apart
 
@@ -71,8 +85,8 @@ def choose(runs: Iterable[Run], failed: Iterable[Run] = ()) -> Score | None:
     """
     runs = list(runs)
     out = {run["lr"] for run in failed if is_hopeless(run) and is_variant(run, runs[0])}
-    by_lr = grouped((run for run in runs if run["lr"] not in out), lambda run: run["lr"]).values()
-    scores = [Score(tuple(sorted(group, key=lambda run: run["seed"]))) for group in by_lr]
+    by_lr = grouped((run for run in runs if run["lr"] not in out), itemgetter("lr")).values()
+    scores = [Score(tuple(sorted(group, key=itemgetter("seed")))) for group in by_lr]
     most = max((len(score.runs) for score in scores), default=0)
     rates = [score for score in scores if len(score.runs) == most]
     shared = {seed for score in rates for seed in score.seeds if all(seed in other.seeds for other in rates)}
@@ -81,16 +95,15 @@ def choose(runs: Iterable[Run], failed: Iterable[Run] = ()) -> Score | None:
 
 
 def rows_of(
-    runs: Iterable[Run], key: Callable[[Run], Any] = lambda run: run["row"], failed: Iterable[Run] = ()
+    runs: Iterable[Run], key: Callable[[Run], Any] = itemgetter("row"), failed: Iterable[Run] = ()
 ) -> dict[Any, RowScores]:
     """Row, or another key of groups of runs -> task -> score."""
     failed = list(failed)
-    return {name: _by_task(group, failed) for name, group in grouped(runs, key).items()}
-
-
-def _by_task(runs: Iterable[Run], failed: Iterable[Run]) -> RowScores:
-    found = {task: choose(group, failed) for task, group in grouped(runs, lambda run: run["task"]).items()}
-    return {task: score for task, score in found.items() if score is not None}
+    rows: dict[Any, RowScores] = {}
+    for name, of_row in grouped(runs, key).items():
+        found = {task: choose(group, failed) for task, group in grouped(of_row, itemgetter("task")).items()}
+        rows[name] = {task: score for task, score in found.items() if score is not None}
+    return rows
 
 
 def mean_over(values: Mapping[str, float], tasks: Collection[str]) -> float | None:
@@ -115,3 +128,185 @@ def std_of_mean(row: RowScores, tasks: Collection[str]) -> float | None:
         return None
     of_seeds = [mean(run["test"] for run in runs) for runs in zip(*(row[task].runs for task in tasks))]
     return stdev(of_seeds) if len(of_seeds) > 1 else None
+
+
+# --- whether two rows differ by more than chance -------------------------------------------------
+
+LEVEL = 0.05  # of significance
+Name = TypeVar("Name", bound=Hashable)
+TESTS = {"t": "paired t-test", "wilcoxon": "Wilcoxon signed-rank test"}
+OVER = {"runs": "pairs of the same task and seed", "tasks": "tasks, of each the mean over the seeds that both have"}
+
+
+@dataclass(frozen=True)
+class Significance:
+    """Which test says whether two rows differ, one of ``TESTS``, and over what, one of ``OVER``.
+
+    Over runs it is said of the very tasks that were run, over tasks of those that these were a sample of.
+    """
+
+    test: str = "t"
+    over: str = "runs"
+
+    @property
+    def words(self) -> str:
+        """For a note below a table."""
+        return f"over the n {OVER[self.over]}, and p of a two-sided {TESTS[self.test]} over them"
+
+    def differences(self, one: RowScores, other: RowScores) -> list[float]:
+        """Of each pair that both rows have, in test score, x100."""
+        ours, theirs = _by_pair(one), _by_pair(other)
+        pairs = sorted(ours.keys() & theirs.keys())
+        groups = grouped(pairs, itemgetter(0) if self.over == "tasks" else itemgetter(0, 1))
+        return [round(mean(ours[pair] - theirs[pair] for pair in group), DIGITS) for group in groups.values()]
+
+    def p(self, differences: list[float]) -> float:
+        """Two-sided; not a number below two pairs, or where all differences are the same.
+
+        By a deviation of 0 any of them would be significant, a single example of the test set twice.
+        """
+        if len(set(differences)) < 2:
+            return math.nan
+        from scipy.stats import ttest_1samp, wilcoxon  # takes most of a second, which other tables spare
+
+        return float((wilcoxon(differences) if self.test == "wilcoxon" else ttest_1samp(differences, 0)).pvalue)
+
+
+def _by_pair(row: RowScores) -> dict[tuple[str, int], float]:
+    """Task and seed -> test score."""
+    return {(task, run["seed"]): run["test"] for task, score in row.items() for run in score.runs}
+
+
+OVER_RUNS = Significance()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How far a row is above another in the mean over n pairs, x100, and the two-sided p value of that.
+
+    ``corrected``: that p value among those of other rows, see ``correct``; not a number where it is not known.
+    """
+
+    difference: float
+    p: float
+    n: int
+    corrected: float = math.nan
+
+    @property
+    def stars(self) -> str:
+        return "**" if self.corrected < LEVEL else "*" if self.p < LEVEL else ""
+
+    def __str__(self) -> str:
+        if not self.n:
+            return "- (n=0)"
+        p = "p=-" if math.isnan(self.p) else "p<0.001" if self.p < 0.001 else f"p={self.p:.3f}"
+        return f"{signed(self.difference)} ({p}{self.stars}, n={self.n})"
+
+
+def paired_test(one: RowScores, other: RowScores, how: Significance = OVER_RUNS) -> Comparison:
+    """Two rows, each at its chosen learning rates; pairs are the tasks and seeds, or the tasks, that both have."""
+    differences = how.differences(one, other)
+    return Comparison(mean(differences) if differences else math.nan, how.p(differences), len(differences))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """p values corrected for how many they are: at most the level is the chance that any below it is there by chance.
+
+    Of m values the i-th smallest becomes the largest (m - j + 1) p_(j) of j = 1 to i, at most 1: never above
+    Bonferroni's m p, and with no more assumptions.
+
+    Source: Holm (1979), "A simple sequentially rejective multiple test procedure".
+    """
+    corrected, least = [0.0] * len(p_values), 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        least = max(least, min(1.0, (len(p_values) - rank) * p_values[place]))
+        corrected[place] = least
+    return corrected
+
+
+def correct(comparisons: Mapping[Name, Comparison]) -> dict[Name, Comparison]:
+    """Each with its p value corrected by ``holm`` for all that have one."""
+    tested = {name: found for name, found in comparisons.items() if not math.isnan(found.p)}
+    corrected = dict(zip(tested, holm([found.p for found in tested.values()])))
+    return {name: replace(found, corrected=corrected.get(name, math.nan)) for name, found in comparisons.items()}
+
+
+# --- votes over the predictions that runs left ---------------------------------------------------
+
+# What numpy and zipfile raise over a file that is not there, cut short, changed, or of another kind.
+DAMAGED = (
+    *(OSError, LookupError, ValueError, TypeError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile),
+    *(zlib.error, struct.error, AttributeError),
+)
+
+
+def vote(predictions: Sequence[np.ndarray], regression: bool, questions: Questions | None = None) -> np.ndarray:
+    """What most of several runs say of each example (the smallest class of equals), or their mean score.
+
+    Args:
+        questions: where runs choose one example of each: what most choose (the first of equals).
+    """
+    if questions is not None:
+        return chosen(questions, np.sum(predictions, axis=0))
+    if regression:
+        return np.mean(predictions, axis=0)
+    from scipy.stats import mode
+
+    return mode(predictions, axis=0).mode
+
+
+@dataclass
+class Votes:
+    """Votes over the predictions that runs left in a folder.
+
+    Attributes:
+        problems: what could not be read -> the rows and tasks without a vote.
+    """
+
+    folder: Path
+    problems: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    @property
+    def notes(self) -> list[str]:
+        """What a report must say of them."""
+        return [f"no vote, as {problem}: {', '.join(places)}" for problem, places in self.problems.items()]
+
+    def of(self, row: RowScores) -> dict[str, float]:
+        """Task -> metric of the seeds' vote on the test split, x100, where predictions are there."""
+        voted = {task: self._of_seeds(score.runs) for task, score in row.items()}
+        return {task: value for task, value in voted.items() if value is not None}
+
+    def _of_seeds(self, runs: Sequence[Run]) -> float | None:
+        from ..run import metrics  # loads scikit-learn
+
+        metric, task = runs[0]["metric"], TASKS[runs[0]["task"]]
+        try:
+            predictions, (targets, *others), (questions, *_) = zip(*map(self._read, runs))
+            if metric in OF_QUESTIONS and questions is None:
+                raise ValueError(metric)
+            if all(np.array_equal(other, targets) for other in others):
+                voted = vote(predictions, task.regression, questions if task.by_choice else None)
+                return metrics.score(metric, voted, targets, questions)[metric]
+            problem = "the seeds were tested on different examples"
+        except DAMAGED:
+            problem = "predictions are not there or damaged"
+        self.problems[problem].append(cell_label(runs[0]))
+        return None
+
+    def _read(self, run: Run) -> tuple[np.ndarray, np.ndarray, Questions | None]:
+        """Predictions and targets of the run's examples, and the questions that these answer.
+
+        Raises:
+            one of DAMAGED: there is no such file in the folder, or it holds something else.
+        """
+        path = self.folder / (run.get("predictions") or "none")
+        if not path.is_file() or self.folder.resolve() not in path.resolve().parents:
+            raise FileNotFoundError(path)
+        with np.load(path, allow_pickle=False) as arrays:
+            predictions, targets = arrays["test"], arrays["test_targets"]
+            number, em, f1 = (arrays.get(f"test_{name}") for name in ("question", "em", "f1"))
+        # One finite number for each example: a NaN would win or lose every vote.
+        found = [array for array in (predictions, targets, number, em, f1) if array is not None]
+        if not targets.size or any(array.shape != (targets.size,) or not np.isfinite(array).all() for array in found):
+            raise ValueError(path)
+        return predictions, targets, None if number is None else Questions(number, em, f1)

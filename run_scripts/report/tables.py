@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
-from .notes import failures, incomplete, protocol, seeds_of
-from .paper import GENERATOR, Block, PaperRow, paper
+from .choice import Choice, check_row, take_runs
+from .notes import in_one_line, protocol, score_note, seeds_of, warnings
+from .paper import GENERATOR, Block, paper
+from .records import Results, Run, backbone_label, grouped, has_finished
 from .render import MISSING, NOTHING, Table, signed
-from .runs import Results, Run, backbone_label, grouped, has_finished
-from .scope import Choice, check_row, take_runs
-from .scores import RowScores, Score, mean_over, mean_test, rows_of
-from .significance import LEVEL, OVER_RUNS, Significance, correct, paired_test
-from .votes import Votes
+from .scores import (
+    LEVEL,
+    OVER_RUNS,
+    RowScores,
+    Score,
+    Significance,
+    Votes,
+    correct,
+    mean_over,
+    mean_test,
+    paired_test,
+    rows_of,
+)
 
 RowOfK = tuple[int | None, str]  # K, of few-shot runs, and row
 MINUS = "minus {}"  # column of how rows differ from one
@@ -87,76 +97,75 @@ def score_table(
     if choice.k is not None:
         blocks = {choice.k: blocks.get(choice.k, {})}
     scope = take_runs(results, choice, blocks.keys(), wants=spec.wants)
-    rows = rows_of(scope.done, lambda run: (run["k"], run["row"]), scope.failed)
+    rows = rows_of(scope.done, itemgetter("k", "row"), scope.failed)
     with_runs = list(dict.fromkeys(name for _, name in rows))
     choice.pick([*(name for block in blocks.values() for name in block), *with_runs])
     for other in significance:
         check_row("--significance", other, with_runs)
-    votes = Votes(results.folder)
-    seeds, beside_paper = seeds_of(scope), scope.stands_beside_paper(choice)
+    seeds, beside_paper, votes = len(seeds_of(scope)), scope.stands_beside_paper(choice), Votes(results.folder)
     kinds = ["values"] if beside_paper or voting else []  # else all values are ours
-    shown = list(_shown(blocks, rows, choice, beside_paper))
+
+    # The paper's rows, then others with runs; without the paper's values only those with runs, or that were asked for.
+    shown = [
+        (k, name)
+        for k, printed in blocks.items()
+        for name in dict.fromkeys([*printed, *(row for of_k, row in rows if of_k == k)])
+        if (choice.shows(name) if beside_paper or choice.rows else (k, name) in rows)
+    ]
     differences = [_differences(rows, shown, other, how) for other in significance]
     groups = []
     for k, name in shown:
         row, printed = rows.get((k, name), {}), blocks[k].get(name) if beside_paper else None
         voted = votes.of(row) if voting or not spec.by_task else {}
-        lines = _lines(row, voted, printed, columns, tasks, len(seeds))
-        if not voting:
-            del lines["voting"]
-        for values, cells in lines.items():
-            cells += [column[k, name] if values == "ours" else "" for column in differences]
+        of_votes = mean_over(voted, tasks)
+        theirs = None
+        if printed:
+            vote = printed.voting if set(tasks) == set(paper().tasks) else None  # printed over the ten tasks alone
+            theirs = {**printed.mean, AVERAGE: printed.average(tasks, paper().tasks), VOTING: vote}
+        ours, *others = value_lines(
+            row, columns, tasks, seeds, {VOTING: of_votes}, theirs, printed.std if printed else {}
+        )
+        if voting:
+            others.insert(0, ("voting", [score_text(voted.get(column, of_votes)) for column in columns]))
+        group = [(*ours, [column[k, name] for column in differences])]
+        group += [(*line, [""] * len(differences)) for line in others]
         names = [str(k), name] if k else [name]
-        groups.append([[*names, *([values] if kinds else []), *cells] for values, cells in lines.items()])
+        groups.append([[*names, *([kind] if kinds else []), *cells, *more] for kind, cells, more in group])
+
     names = [*([] if None in blocks else ["K"]), "method", *kinds]
-    header = [*names, *columns, *map(MINUS.format, significance)]
-    notes = [*protocol(scope, tasks, "ours" if kinds else "scores"), _average_note(tasks, beside_paper)]
     family = "the column" if len(blocks) == 1 else "the column with the same K"
-    notes += [DIFFERENCES.format(how.words, family)] if significance else []
-    notes += [] if beside_paper else [LEFT_OUT]
-    notes += [*incomplete(rows, seeds), *votes.notes, *failures(scope.failed)]
-    return Table(spec.title, len(names), header, groups, notes)
+    explained = [DIFFERENCES.format(how.words, family)] if significance else []
+    explained += [_average_note(tasks, beside_paper), *([] if beside_paper else [LEFT_OUT])]
+    told = in_one_line([*warnings(scope, rows), *votes.notes])
+    notes = [score_note(scope, "ours" if kinds else "scores"), explained[0], *told]
+    header = [*names, *columns, *map(MINUS.format, significance)]
+    return Table(spec.title, len(names), header, groups, notes, [*explained[1:], *protocol(scope, tasks)])
 
 
-def _shown(
-    blocks: Mapping[int | None, Block], rows: Collection[RowOfK], choice: Choice, beside_paper: bool
-) -> Iterator[RowOfK]:
-    """K and row of each group of lines: the paper's, then others that have runs.
-
-    Without the paper's values beside them only rows that have runs, unless they were asked for.
-    """
-    for k, printed in blocks.items():
-        for name in dict.fromkeys([*printed, *(row for of_k, row in rows if of_k == k)]):
-            if choice.shows(name) if beside_paper or choice.rows else (k, name) in rows:
-                yield k, name
-
-
-def _lines(
+def value_lines(
     row: RowScores,
-    votes: Mapping[str, float],
-    printed: PaperRow | None,
     columns: Collection[str],
     tasks: Collection[str],
     seeds: int,
-) -> dict[str, list[str]]:
-    """What the values are -> cells; rows of our own have no lines of the paper.
+    more: Mapping[str, float | None],
+    theirs: Mapping[str, float | None] | None,
+    std: Mapping[str, float],
+) -> list[tuple[str, list[str]]]:
+    """What the values are, and their cells: ours, and a paper's with the difference where it has some.
 
     Args:
-        votes: task -> score of the seeds' vote.
+        tasks: what the average is over.
         seeds: how many the table has; cells with fewer say so.
+        more: scores of columns besides tasks and average.
+        theirs, std: a paper's values, and deviations, by column.
     """
-    of_votes = mean_over(votes, tasks)
-    ours = {task: score.test for task, score in row.items()} | {AVERAGE: mean_test(row, tasks), VOTING: of_votes}
+    ours = {**more, AVERAGE: mean_test(row, tasks), **{task: score.test for task, score in row.items()}}
     texts = {task: seeds_text(score, seeds) for task, score in row.items()}
-    voted = {**votes, AVERAGE: of_votes, VOTING: of_votes}
-    lines = {
-        "ours": [texts.get(column) or score_text(ours.get(column)) for column in columns],
-        "voting": [score_text(voted.get(column)) for column in columns],
-    }
-    if printed is not None:
-        theirs = {**printed.mean, AVERAGE: printed.average(tasks), VOTING: printed.average_vote(tasks)}
-        lines["paper"] = [score_text(theirs.get(column), printed.std.get(column), NOTHING) for column in columns]
-        lines["difference"] = [signed_difference(ours.get(column), theirs.get(column)) for column in columns]
+    lines = [("ours", [texts.get(column) or score_text(ours.get(column)) for column in columns])]
+    if theirs is not None:
+        printed = [score_text(theirs.get(column), std.get(column), NOTHING) for column in columns]
+        lines.append(("paper", printed))
+        lines.append(("difference", [signed_difference(ours.get(column), theirs.get(column)) for column in columns]))
     return lines
 
 
@@ -226,11 +235,10 @@ def overview(results: Results) -> Table:
     errors = Counter(
         str(run.get("error") or run.get("reason") or "no message") for run in runs if not has_finished(run)
     )
-    notes = [f"{count} failed: {error}" for error, count in errors.most_common()]
-    if results.supplementary:
-        rows = ", ".join(dict.fromkeys(run["row"] for run in results.supplementary))
-        notes.append(f"{len(results.supplementary)} of supplementary training, which are of no table: {rows}")
-    return Table(title, len(header) - 2, header, [[line] for line in lines], notes)
+    rows = ", ".join(dict.fromkeys(run["row"] for run in results.supplementary))
+    notes = [f"{len(results.supplementary)} of supplementary training, which are of no table: {rows}"] if rows else []
+    notes += [f"{count} failed: {error}" for error, count in errors.most_common()]
+    return Table(title, len(header) - 2, header, [[line] for line in lines], notes[:3], notes[3:])
 
 
 def _done(runs: Iterable[Run]) -> int:

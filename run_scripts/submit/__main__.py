@@ -11,9 +11,9 @@ from preprocess.errors import InputError, command_line
 from preprocess.flags import named_path
 from preprocess.writing import check_output, new_file
 
+from ..report.choice import Choice, add_choice_options
+from ..report.records import Results, read_results
 from ..report.render import Table, terminal
-from ..report.runs import Results, read_results
-from ..report.scope import Choice, add_choice_options
 from .answers import answer
 from .formats import text_of
 from .plan import Plan, checkpoint_of, plan, row_of, scores_of, together
@@ -55,15 +55,7 @@ def refuse(args: argparse.Namespace) -> None:
 
 
 def choice_of(args: argparse.Namespace, benchmark: Benchmark, row: str) -> Choice:
-    return Choice(
-        tasks=benchmark.tasks,
-        rows=(row,),
-        selection=args.selection,
-        backbones=tuple(args.backbone or ()),
-        positions=tuple(args.position or ()),
-        supplementary=args.supplementary_position,
-        prompt_length=args.prompt_length,
-    )
+    return Choice.of(args, tasks=benchmark.tasks, rows=(row,))
 
 
 def check_complete(planned: Plan, benchmark: Benchmark, results: Results, row: str, incomplete: bool) -> None:

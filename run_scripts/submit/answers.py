@@ -13,7 +13,7 @@ from preprocess.errors import InputError
 from preprocess.questions import Questions
 from preprocess.tasks import Task
 
-from ..report.votes import vote
+from ..report.scores import vote
 from ..run.evaluation import numbered, quiet
 from .plan import Part
 

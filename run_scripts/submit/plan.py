@@ -12,8 +12,8 @@ from preprocess.errors import InputError
 from preprocess.questions import Questions, question_file
 from preprocess.validation import check_split
 
-from ..report.runs import Results, Run, has_finished
-from ..report.scope import Choice, check_row, take_runs
+from ..report.choice import Choice, check_row, take_runs
+from ..report.records import Results, Run, has_finished
 from ..report.scores import RowScores, Score, rows_of
 from ..run.records import BEST_CHECKPOINT, run_folder
 from .formats import Number, arity

@@ -8,7 +8,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from ..report.runs import Run, grouped, has_finished
+from ..report.records import Run, grouped, has_finished
 from ..report.scores import choose
 from ..run.experiment import Experiment
 from ..run.records import read_records

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,13 +12,17 @@ from typing import Any
 import numpy as np
 
 from preprocess.tasks import TASKS
+from run_scripts.report.__main__ import choice_of, make, parser
+from run_scripts.report.records import read_results
 from run_scripts.report.render import Table
 from run_scripts.run.records import append_record
 
 Run = dict[str, Any]
 MINILM = ["fairseq-train", "--arch", "roberta_idpg_minilm"]  # a command
 BACKBONE = {"path": "/models/roberta.large/model.pt", "sha256": "ab12" * 16}
+OTHER = {"path": "/models/mnli/model.pt", "sha256": "cd34" * 16}
 TEN = ("MPQA", "SUBJ", "CR", "MR", "SST-2", "QNLI", "RTE", "MRPC", "STS-B", "QQP")
+FEW = {"setting": "few-shot", "k": 100}
 NUMBERS = itertools.count(1)
 
 
@@ -54,10 +60,23 @@ def failed(row: str, task: str, seed: int = 1, **more: Any) -> Run:
     return {**run(row, task, seed), **gone, **more}
 
 
+def seeds(row: str, task: str, tests: Iterable[float], **more: Any) -> list[Run]:
+    """A run for each test score, with the seeds 1, 2, ..."""
+    return [run(row, task, seed, test=test, **more) for seed, test in enumerate(tests, 1)]
+
+
 def write(folder: Path, runs: Iterable[Run]) -> Path:
     for record in runs:
         append_record(folder, record)
     return folder
+
+
+def report(folder: Path, runs: Iterable[Run], command: str = "") -> Any:
+    """The table or chart that ``python -m run_scripts.report FOLDER COMMAND`` makes of these runs alone."""
+    folder.mkdir(exist_ok=True)
+    (folder / "results.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in runs))
+    args = parser().parse_args([str(folder), *shlex.split(command)])
+    return make(args, read_results(args.results), choice_of(args))
 
 
 def save_predictions(folder: Path, record: Run, test: list, targets: list, **more: list) -> Run:

@@ -1,37 +1,36 @@
-"""The paper's protocol on made-up runs with known answers."""
+"""The paper's protocol on made-up runs with known answers: rates, votes, differences beside scipy's and by hand."""
 
 from __future__ import annotations
 
+import io
+import math
+import os
+import pickle
+from collections import Counter
+from statistics import mean
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import ttest_rel, wilcoxon
+from sklearn.metrics import f1_score
 
-from run_scripts.report.scores import choose, mean_over, rows_of, std_of_mean
+from run_scripts.report.scores import (
+    Comparison,
+    Significance,
+    Votes,
+    choose,
+    correct,
+    holm,
+    mean_over,
+    paired_test,
+    rows_of,
+    std_of_mean,
+    vote,
+)
 
 from . import made
-
-
-def test_dev_chooses_the_learning_rate_and_test_is_reported():
-    good_on_dev = [made.run("a", "CR", seed, 1e-3, dev=90, test=70 + seed) for seed in (3, 1, 2)]
-    good_on_test = [made.run("a", "CR", seed, 5e-3, dev=89, test=99) for seed in (1, 2, 3)]
-    score = choose([*good_on_test, *good_on_dev])
-    assert score.lr == 1e-3
-    assert score.seeds == (1, 2, 3)
-    assert score.test == 72
-    assert score.dev == 90
-    assert score.std == pytest.approx(np.std([71, 72, 73], ddof=1)) == 1
-
-
-def test_the_mean_of_dev_counts_and_not_its_best_seed():
-    steady = [made.run("a", "CR", seed, 1e-4, dev=85, test=1) for seed in (1, 2)]
-    lucky = [made.run("a", "CR", seed, 1e-3, dev=dev, test=2) for seed, dev in ((1, 95), (2, 60))]
-    assert choose([*lucky, *steady]).lr == 1e-4
-
-
-def test_a_learning_rate_with_fewer_seeds_is_not_chosen():
-    complete = [made.run("a", "CR", seed, 1e-4, dev=85) for seed in (1, 2)]
-    assert choose([made.run("a", "CR", 1, 1e-3, dev=95), *complete]).lr == 1e-4
 
 
 def of_rates(devs):
@@ -39,20 +38,33 @@ def of_rates(devs):
     return [made.run("a", "CR", seed, lr, dev) for lr, of in devs.items() for seed, dev in of.items()]
 
 
-def test_rates_with_as_many_seeds_but_others_are_compared_on_the_shared_ones():
-    """As where jobs were killed: the mean of 5e-3 is higher by a seed that 1e-3 has not."""
-    score = choose(of_rates({1e-3: {1: 55, 2: 60}, 5e-3: {1: 50, 3: 70}}))
-    assert score.lr == 1e-3 and score.compared_on(score.others[0]) == [1]
+def test_dev_chooses_the_learning_rate_and_test_is_reported():
+    good_on_dev = [made.run("a", "CR", seed, 1e-3, dev=90, test=70 + seed) for seed in (3, 1, 2)]
+    good_on_test = [made.run("a", "CR", seed, 5e-3, dev=89, test=99) for seed in (1, 2, 3)]
+    score = choose([*good_on_test, *good_on_dev])
+    assert (score.lr, score.seeds, score.test, score.dev) == (1e-3, (1, 2, 3), 72, 90)
+    assert score.std == pytest.approx(np.std([71, 72, 73], ddof=1)) == 1
+    assert choose([made.run("a", "CR")]).std is None
+
+
+@pytest.mark.parametrize(
+    ("rates", "chosen"),
+    [
+        ({1e-3: {1: 95, 2: 60}, 1e-4: {1: 85, 2: 85}}, 1e-4),  # the mean counts, not the best seed
+        ({1e-3: {1: 95}, 1e-4: {1: 85, 2: 85}}, 1e-4),  # fewer seeds are not chosen
+        ({1e-3: {1: 85}, 1e-4: {1: 85}, 5e-3: {1: 85}}, 1e-4),  # of equal ones the smaller
+        ({1e-3: {1: 55, 2: 60}, 5e-3: {1: 50, 3: 70}}, 1e-3),  # compared on seed 1, which both have
+        ({1e-3: {1: 55}, 5e-3: {2: 60}}, 5e-3),  # no seed is shared
+    ],
+)
+def test_the_rate_that_is_chosen(rates, chosen):
+    assert choose(of_rates(rates)).lr == chosen
+
+
+def test_the_seeds_on_which_rates_were_compared():
     of_three = choose(of_rates({1e-3: {1: 55, 2: 60}, 5e-3: {1: 50, 2: 99}, 1e-2: {1: 54, 3: 90}, 1e-4: {2: 99}}))
     assert of_three.lr == 1e-3 and of_three.seeds == (1, 2)  # all three share seed 1 alone
     assert [(other.lr, of_three.compared_on(other)) for other in of_three.others] == [(1e-2, [1]), (1e-4, [2])]
-    apart = choose(of_rates({1e-3: {1: 55}, 5e-3: {2: 60}}))
-    assert apart.lr == 5e-3 and apart.compared_on(apart.others[0]) == []
-
-
-def test_of_equal_dev_scores_the_smaller_rate_wins():
-    equal = [made.run("a", "CR", 1, lr, dev=85) for lr in (1e-3, 1e-4, 5e-3)]
-    assert choose(equal).lr == 1e-4
 
 
 @given(st.integers(200, 250), st.integers(1, 9), st.integers(1, 40))
@@ -69,16 +81,18 @@ SLOW = [made.run("a", "CR", seed, 1e-3, dev=70) for seed in (1, 2, 3)]
 GONE = made.failed("a", "CR", 3, lr=5e-3, reason="diverged")
 
 
-def test_a_rate_with_a_seed_that_diverged_is_out():
-    """Even where all rates have as many seeds left."""
-    for reason in ("diverged", "out of memory"):
-        assert choose([*FAST, *SLOW[:2]], [{**GONE, "reason": reason}]).lr == 1e-3
-    for other in ({"reason": None}, {"lr": 1e-4}, {"row": "b"}, {"task": "MR"}, {"k": 100}, {"position": 4}):
-        assert choose([*FAST, *SLOW[:2]], [{**GONE, **other}]).lr == 5e-3
-    for other in ({"prompt_length": 50}, {"backbone": {"path": "x", "sha256": "cd" * 16}}):
-        assert choose([*FAST, *SLOW[:2]], [{**GONE, **other}]).lr == 5e-3
-    for unknown in ({"prompt_length": None}, {"backbone": {"path": "x", "sha256": ""}}):
-        assert choose([*FAST, *SLOW[:2]], [{**GONE, **unknown}]).lr == 1e-3
+@pytest.mark.parametrize(
+    ("gone", "chosen"),
+    [
+        *(({"reason": reason}, 1e-3) for reason in ("diverged", "out of memory")),
+        *((other, 5e-3) for other in ({"reason": None}, {"lr": 1e-4}, {"row": "b"}, {"task": "MR"}, {"position": 4})),
+        *((other, 5e-3) for other in ({"k": 100}, {"prompt_length": 50}, {"backbone": made.OTHER})),
+        *((other, 1e-3) for other in ({"prompt_length": None}, {"backbone": {"path": "x", "sha256": ""}})),
+    ],
+)
+def test_a_rate_with_a_seed_that_diverged_is_out(gone, chosen):
+    """Even where all rates have as many seeds left; what a failed run does not know may be as in the others."""
+    assert choose([*FAST, *SLOW[:2]], [{**GONE, **gone}]).lr == chosen
 
 
 def test_a_prompt_of_another_length_that_diverged_takes_no_rate_away():
@@ -95,21 +109,201 @@ def test_a_prompt_of_another_length_that_diverged_takes_no_rate_away():
 def test_where_every_rate_is_out_there_is_no_score():
     out = [GONE, {**GONE, "lr": 1e-3}]
     assert choose([*FAST, *SLOW], out) is None
-    assert rows_of([*FAST, *SLOW, made.run("a", "MR")], failed=out).keys() == {"a"}
     assert rows_of([*FAST, *SLOW, made.run("a", "MR")], failed=out)["a"].keys() == {"MR"}
 
 
-def test_one_seed_has_no_deviation():
-    assert choose([made.run("a", "CR")]).std is None
-
-
-def test_an_average_needs_all_tasks():
+def test_an_average_needs_all_tasks_and_its_deviation_the_same_seeds():
     assert mean_over({"CR": 1.0, "RTE": 3.0, "MR": 9.0}, ["CR", "RTE"]) == 2
     assert mean_over({"CR": 1.0}, ["CR", "RTE"]) is None
-
-
-def test_means_over_tasks_of_other_seeds_have_no_deviation():
-    of_cr = [made.run("a", "CR", seed, test=float(seed)) for seed in (1, 2)]
-    for seeds, deviation in (((1, 2), pytest.approx(0.5**0.5)), ((1, 3), None)):
-        runs = [*of_cr, *(made.run("a", "MR", seed, test=float(seed)) for seed in seeds)]
+    for others, deviation in (((1, 2), pytest.approx(0.5**0.5)), ((1, 3), None)):
+        runs = [made.run("a", "CR", seed, test=float(seed)) for seed in (1, 2)]
+        runs += [made.run("a", "MR", seed, test=float(seed)) for seed in others]
         assert std_of_mean(rows_of(runs)["a"], ["CR", "MR"]) == deviation
+
+
+# --- differences ---------------------------------------------------------------------------------
+
+
+def row(tests: dict[str, list[float]]):
+    return rows_of(run for task, of in tests.items() for run in made.seeds("a", task, of))["a"]
+
+
+@pytest.mark.parametrize("test, scipys", [("t", ttest_rel), ("wilcoxon", wilcoxon)])
+def test_significance_is_that_of_scipy_over_tasks_and_seeds(test, scipys):
+    one = {"CR": [91.0, 92.0, 93.5], "RTE": [70.0, 71.0, 75.0]}
+    other = {"CR": [90.0, 91.5, 92.0], "RTE": [70.5, 69.0, 73.0]}
+    expected = scipys(one["CR"] + one["RTE"], other["CR"] + other["RTE"]).pvalue
+    found = paired_test(row(one), row(other), Significance(test))
+    assert (found.difference, found.p, found.n) == (pytest.approx(6.5 / 6), pytest.approx(expected), 6)
+    assert paired_test(row(other), row(one), Significance(test)).difference == -found.difference
+
+
+# By hand: the differences 1, 2, 3 have mean 2 and deviation 1, so t = 2 sqrt(3) with 2 degrees of freedom, and
+# p = 1 - t / sqrt(t² + 2) = 0.074; of 8 signs of 3 ranks, 2 are all up or all down: 0.250.
+@pytest.mark.parametrize(
+    ("one", "other", "how", "said"),
+    [
+        ({"CR": [11, 22, 33]}, {"CR": [10, 20, 30]}, {}, "+2.0 (p=0.074, n=3)"),
+        ({"CR": [11, 22, 930]}, {"CR": [10, 20, 30]}, {"test": "wilcoxon"}, "+301.0 (p=0.250, n=3)"),
+        ({"CR": [1, 2, 3], "RTE": [5, 6]}, {"CR": [1, 3], "MR": [7, 8]}, {}, "-0.5 (p=0.500, n=2)"),  # shared pairs
+        ({"CR": [1]}, {"MR": [2]}, {}, "- (n=0)"),
+        ({"CR": [1]}, {"CR": [2]}, {}, "-1.0 (p=-, n=1)"),
+        ({"CR": [2, 3]}, {"CR": [1, 2]}, {}, "+1.0 (p=-, n=2)"),  # all the same, which proves nothing
+        ({"CR": [2, 3]}, {"CR": [1, 2]}, {"test": "wilcoxon"}, "+1.0 (p=-, n=2)"),
+        ({"CR": [100 * 242 / 300, 100 * 244 / 300]}, {"CR": [100 * 241 / 300, 81]}, {}, "+0.3 (p=-, n=2)"),
+        ({"CR": [2, 3.001]}, {"CR": [1, 2]}, {}, "+1.0 (p<0.001*, n=2)"),
+        # over tasks: differences 1 (of 2, 1 and 0), 2 (of 2) and 3 (of 4 and 2); MR's fourth seed has no pair
+        *(
+            ({"CR": [2, 3, 4], "MR": [9, 9], "RTE": [8, 8]}, {"CR": [0, 2, 4], "MR": [7] * 4, "RTE": [4, 6]}, how, said)
+            for how, said in (
+                ({"over": "tasks"}, "+2.0 (p=0.074, n=3)"),
+                ({"test": "wilcoxon", "over": "tasks"}, "+2.0 (p=0.250, n=3)"),
+            )
+        ),
+    ],
+)
+def test_differences_by_hand(one, other, how, said):
+    assert str(paired_test(row(one), row(other), Significance(**how))) == said
+
+
+@pytest.mark.parametrize(
+    ("p", "shown"), [(0.05, "p=0.050"), (0.0499, "p=0.050*"), (0.001, "p=0.001*"), (0.0009, "p<0.001*")]
+)
+def test_limits_of_significance(p, shown):
+    assert str(Comparison(1.0, p, 3)) == f"+1.0 ({shown}, n=3)"
+
+
+P_VALUES = st.lists(st.floats(0, 1), max_size=12)
+
+
+def test_holms_correction_by_hand():
+    """Sorted 0.005, 0.01, 0.03, 0.04: 4, 3, 2 and 1 times these, and none below the one before it."""
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.4, 0.6]) == [0.8, 0.8] and holm([0.9, 0.6]) == [1, 1] and holm([]) == []
+
+
+@given(P_VALUES, st.floats(0.001, 0.999))
+def test_holms_correction_rejects_step_by_step(p_values, level):
+    """As it is most often told: from the smallest on, while p is below level / (how many are left)."""
+    rejected = 0
+    while rejected < len(p_values) and sorted(p_values)[rejected] * (len(p_values) - rejected) < level:
+        rejected += 1
+    assert sum(p < level for p in holm(p_values)) == rejected
+
+
+def test_two_stars_are_of_the_corrected_p_and_rows_without_p_do_not_count():
+    found = {name: Comparison(1.0, p, 9) for name, p in (("a", 0.04), ("b", 0.02), ("c", math.nan), ("d", 0.3))}
+    assert [comparison.stars for comparison in correct(found).values()] == ["*", "*", "", ""]
+    del found["d"]
+    assert [comparison.stars for comparison in correct(found).values()] == ["**", "**", ""]
+
+
+# --- votes ---------------------------------------------------------------------------------------
+
+TARGETS = [1, 1, 0, 0]
+SEEDS = ([1, 1, 0, 1], [1, 0, 0, 0], [1, 0, 0, 0])  # the majority: 1, 0, 0, 0
+NOT_THERE = "no vote, as predictions are not there or damaged"
+
+
+def voted(folder, runs):
+    votes = Votes(folder)
+    return votes.of(rows_of(runs)["a"]), votes.notes
+
+
+def saved(folder, task: str, predictions, targets, **more):
+    return [
+        made.save_predictions(folder, made.run("a", task, seed, test=50.0), test, targets, **more)
+        for seed, test in enumerate(predictions)
+    ]
+
+
+@given(st.lists(st.lists(st.integers(0, 3), min_size=4, max_size=4), min_size=1, max_size=6))
+def test_the_vote_is_the_smallest_of_the_most_frequent_classes(runs):
+    found = vote([np.array(run) for run in runs], regression=False)
+    for i, answer in enumerate(found):
+        counts = Counter(run[i] for run in runs)
+        assert answer == min(name for name, count in counts.items() if count == max(counts.values()))
+
+
+QUESTION, RIGHT = [0, 1, 0, 1, 0], [0, 0, 1, 1, 0]
+CHOICES = [[1, 0, 0, 1, 0], [0, 0, 1, 1, 0], [0, 1, 0, 0, 1]]  # question 1: two are right; 0: a tie, the first wins
+TEXTS = {"question": QUESTION, "em": [0.0, 0.0, 1.0, 1.0, 0.0], "f1": [0.25, 0.0, 1.0, 1.0, 0.0]}
+
+
+@pytest.mark.parametrize(
+    ("task", "seeds", "right", "more", "score"),
+    [
+        ("CR", SEEDS, TARGETS, {}, 75.0),
+        ("MRPC", SEEDS, TARGETS, {}, mean([75, 100 * f1_score(TARGETS, [1, 0, 0, 0])])),
+        ("STS-B", [[0.0, 1.0, 5.0], [2.0, 3.0, 3.0]], [10.0, 20.0, 40.0], {}, 100),  # means 1, 2, 4
+        ("COPA", CHOICES, RIGHT, {"question": QUESTION}, 50.0),
+        ("ReCoRD", CHOICES, RIGHT, TEXTS, 50 * (0.5 + 0.625)),
+        ("MultiRC", [[1, 0, 1, 0], [1, 1, 1, 0], [1, 0, 0, 1]], [1, 0, 1, 1], {"question": [0, 0, 1, 1]}, 65.0),
+    ],
+)
+def test_the_vote_is_scored_with_the_tasks_metric(tmp_path, task, seeds, right, more, score):
+    assert voted(tmp_path, saved(tmp_path, task, seeds, right, **more)) == ({task: pytest.approx(score)}, [])
+
+
+def test_predictions_that_cannot_be_read_are_told(tmp_path):
+    runs = saved(tmp_path, "CR", [[1, 0]] * 2, [1, 0])
+    (tmp_path / runs[1]["predictions"]).write_bytes(b"torn")
+    gone = made.run("a", "RTE", predictions="runs/gone/predictions.npz")
+    other = [*saved(tmp_path, "MR", [[1, 0]], [1, 0]), *saved(tmp_path, "MR", [[1, 0]], [0, 1])]
+    assert voted(tmp_path, [*runs, gone, *other]) == (
+        {},
+        [f"{NOT_THERE}: a on CR, a on RTE", "no vote, as the seeds were tested on different examples: a on MR"],
+    )
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"test": np.array([1, 0, 1])},
+        {"test": np.array([1, 0]), "test_targets": np.array([1, 0, 0])},
+        {"test": np.array([1, 0, np.nan]), "test_targets": np.array([1, 0, 0])},
+        {"test": np.array(["a", "b", "c"]), "test_targets": np.array(["a", "b", "c"])},
+        {"test": np.array([]), "test_targets": np.array([])},
+    ],
+    ids=["lacking", "shorter", "NaN", "texts", "empty"],
+)
+def test_predictions_of_something_else_have_no_vote(tmp_path, arrays):
+    runs = saved(tmp_path, "CR", [[1, 0, 1]] * 2, [1, 0, 0])
+    for record in runs:
+        np.savez_compressed(tmp_path / record["predictions"], **arrays)
+    assert voted(tmp_path, runs) == ({}, [f"{NOT_THERE}: a on CR"])
+
+
+def test_predictions_run_nothing_and_are_read_in_their_folder_alone(tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "executed"),)
+
+    results = tmp_path / "results"
+    (run,) = saved(results, "CR", [[1, 0, 1]], [1, 0, 0])
+    (results / run["predictions"]).write_bytes(pickle.dumps(Evil()))
+    array = np.empty(3, dtype=object)
+    array[:] = [Evil()] * 3
+    np.savez(results / "objects.npz", test=array, test_targets=array, allow_pickle=True)
+    np.savez(tmp_path / "x.npz", test=np.array([1, 0, 1]), test_targets=np.array([1, 0, 0]))
+    for place in (run["predictions"], "objects.npz", "../x.npz", "/dev/zero"):
+        assert voted(results, [{**run, "predictions": place}]) == ({}, [f"{NOT_THERE}: a on CR"])
+    assert not (tmp_path / "executed").exists()
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_damaged_predictions_have_no_vote_or_the_same(tmp_path_factory, data):
+    """Bytes changed, or the end cut off."""
+    folder = tmp_path_factory.mktemp("votes")
+    (run,) = saved(folder, "CR", [[1, 0, 1]], [1, 0, 0])
+    packed = io.BytesIO()
+    np.savez_compressed(packed, test=np.array([1, 0, 1]), test_targets=np.array([1, 0, 0]))
+    content = bytearray(packed.getvalue())
+    at = data.draw(st.integers(0, len(content) - 1))
+    if data.draw(st.booleans()):
+        content[at] ^= data.draw(st.integers(1, 255))
+    else:
+        del content[at:]
+    (folder / run["predictions"]).write_bytes(bytes(content))
+    assert voted(folder, [run]) in (({}, [f"{NOT_THERE}: a on CR"]), ({"CR": pytest.approx(200 / 3)}, []))

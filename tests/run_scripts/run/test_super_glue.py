@@ -10,8 +10,7 @@ import pytest
 from preprocess.data_folder import DataFolder
 from preprocess.split_scores import METRICS, PARTS
 from preprocess.tasks import find_task
-from run_scripts.report.scores import rows_of
-from run_scripts.report.votes import Votes
+from run_scripts.report.scores import Votes, rows_of
 from run_scripts.run.evaluation import evaluate
 from run_scripts.run.experiment import Experiment
 from run_scripts.run.splits import splits_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preprocess.errors import InputError
-from run_scripts.report.runs import read_results
+from run_scripts.report.records import read_results
 from run_scripts.report.scores import rows_of
 from run_scripts.run.perform import described
 from run_scripts.run.records import failure

@@ -10,7 +10,7 @@ from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.registry import find_preset
 from fairseq_idpg.models.prepare import check_method_effects
 from preprocess.tasks import TASKS
-from run_scripts.report.papers import VALUES, papers
+from run_scripts.report.paper import VALUES, papers
 from run_scripts.run.transfer import continued
 from run_scripts.sweep.__main__ import name_of
 from run_scripts.sweep.config import read_sweep

@@ -1,0 +1,145 @@
+"""What methods cost: trainable parameters, seconds and memory, of runs or counted."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from fairseq_idpg.methods.registry import PRESETS
+from preprocess.errors import InputError
+from run_scripts.report.paper import paper
+
+from . import made
+from .made import cells, report
+
+LOG = '2026-01-01 10:00:00 | INFO | train_inner | {"epoch": 1, "num_updates": "100", "train_wall": "25"}\n'
+
+
+def test_table_2_takes_counts_of_runs_and_counts_the_rest(tmp_path):
+    """Rows of the ablations are not in it."""
+    runs = [made.run("prompt-tuning", "CR", trainable=5119), made.run("head-only", "CR", trainable=0)]
+    runs += [made.run("m-idpg-phm", "CR", prompt_length=10, trainable=7), made.run("S-16-layer0", "CR")]
+    level = logging.getLogger().level
+    found = report(tmp_path, [run for run in runs if run["row"] != "m-idpg-phm"], "--table 2")
+    assert logging.getLogger().level == level
+    for line in (
+        ["prompt-tuning", "5,119", "runs", "5K", "-0.0%"],
+        ["m-idpg-phm", "137,232", "counted", "134K", "+0.0%"],
+        ["adapter", "1,622,784", "counted", "1.55M", "-0.2%"],
+        ["head-only", "0", "runs", "-", "-"],
+    ):
+        assert line in found.lines
+    assert [line[0] for line in found.lines] == [*paper().counts, "head-only"]
+    assert cells(report(tmp_path, [*runs, made.run("m-idpg-phm", "CR")], "--table 2"), "m-idpg-phm")["ours"] == "1,000"
+
+
+def test_table_2_of_another_architecture_is_not_compared(tmp_path):
+    run = made.run("m-idpg-phm", "CR", trainable=22_032, command=made.MINILM)
+    found = report(tmp_path, [run], "--table 2 --rows m-idpg-phm prompt-tuning")
+    assert found.lines == [
+        ["prompt-tuning", "1,920", "counted", "5K", "-"],
+        ["m-idpg-phm", "22,032", "runs", "134K", "-"],
+    ]
+    with pytest.raises(InputError, match="more than one architecture.*--backbone"):
+        report(tmp_path, [run, made.run("m-idpg-phm", "CR")], "--table 2")
+    with pytest.raises(InputError, match="m-idpg-phm train 7 and 1000"):
+        report(tmp_path, [made.run("m-idpg-phm", "CR"), made.run("m-idpg-phm", "MR", trainable=7)], "--table 2")
+
+
+# --- methods side by side ------------------------------------------------------------------------
+
+
+def costing(row, seconds, peak, **more):
+    return made.run(row, more.pop("task", "MR"), seconds_per_update=seconds, peak_mib=peak, **more)
+
+
+def by_row(found):
+    return {line[0]: line[1:] for line in found.lines}
+
+
+def test_costs_are_of_the_runs_whose_score_is_shown(tmp_path):
+    """Of the learning rate that dev chose: their largest memory and median seconds, which a busy machine moves less."""
+    chosen = {"lr": 5e-3, "dev": 80, "trainable": 22_032}
+    costs = ((0.25, 700.4, 70), (0.35, 1712.6, 72), (5.0, 900.0, 71))
+    runs = [costing("m-idpg-phm", s, mib, seed=n, test=test, **chosen) for n, (s, mib, test) in enumerate(costs)]
+    runs += [costing("m-idpg-phm", 9, 9000, seed=seed, dev=79, test=90) for seed in range(3)]
+    found = report(tmp_path, runs, "--table methods")
+    assert found.title == "Methods on MR"
+    assert found.header == ["method", "test", "lr", "trainable", "s/update", "peak MiB"]
+    assert by_row(found) == {"m-idpg-phm": ["71.0±1.0", "0.005", "22,032", "0.350", "1,713"]}
+
+
+def test_costs_are_of_runs_on_one_kind_of_hardware(tmp_path):
+    """A row of which all are on the GPU has none beside rows of the CPU; scores are of all runs."""
+    runs = [costing("prompt-tuning", 0.5, 700, seed=seed, hardware="CPU") for seed in (1, 2, 3)]
+    runs += [costing("lora", 0.6, 800, seed=seed, hardware="CPU", test=70) for seed in (1, 3)]
+    runs += [costing("lora", 0.06, 300, seed=2, hardware="X", test=73)]
+    runs += [costing("bitfit", 0.05, 200, seed=seed, hardware="X") for seed in (1, 2, 3)]
+    found = report(tmp_path, runs, "--table methods")
+    assert cells(found, "lora")["test"] == "71.0±1.7"
+    costs = {name: line[-2:] for name, line in by_row(found).items()}
+    assert costs == {"prompt-tuning": ["0.500", "700"], "lora": ["0.600", "800"], "bitfit": ["-", "-"]}
+    assert "seconds and memory: of the 5 runs on CPU alone, those on X left out of them" in found.notes[-1]
+    alone = report(tmp_path, [run for run in runs if run["hardware"] == "X"], "--table methods")
+    assert by_row(alone)["bitfit"][-2:] == ["0.050", "200"]
+
+
+def test_rows_are_sorted_as_the_registry(tmp_path):
+    """By their method where they have another name; methods that are joined come last."""
+    runs = [made.run(name, "MR", method=name) for name in reversed(PRESETS)]
+    runs[3:3] = [made.run("mine", "MR", method="lora"), made.run("both", "MR", method="lora+prompt-tuning")]
+    presets = list(PRESETS)
+    place = presets.index("lora")  # of "mine" too, which was run before it
+    found = report(tmp_path, runs, "--table methods")
+    assert list(by_row(found)) == [*presets[:place], "mine", *presets[place:], "both"]
+
+
+def test_what_a_record_does_not_say(tmp_path):
+    """Seconds stand in the log of the run, where that is still there; nowhere else."""
+    logged, unknown, outside = (made.run(row, "MR") for row in ("lora", "bitfit", "dept"))
+    outside["run"] = "../.."
+    (tmp_path / "results" / "runs" / logged["run"]).mkdir(parents=True)
+    for log in (tmp_path / "results" / "runs" / logged["run"] / "train.log", tmp_path / "train.log"):
+        log.write_text(LOG)
+    found = by_row(report(tmp_path / "results", [logged, unknown, outside], "--table methods"))
+    assert {row: line[3:] for row, line in found.items()} == {
+        "lora": ["0.250", "-"],
+        "bitfit": ["-", "-"],
+        "dept": ["-", "-"],
+    }
+
+
+def test_a_column_for_each_of_several_tasks(tmp_path):
+    """Costs are of all of them; a row may lack one."""
+    runs = [costing("lora", 0.2, 700, test=60), costing("lora", 0.4, 900, task="CR", lr=5e-3, test=70)]
+    runs += [costing("bitfit", 0.1, 600, test=65), made.run("lora", "CR", test=50, **made.FEW)]
+    found = report(tmp_path, runs, "--table methods --tasks MR CR")
+    assert found.header[:3] == ["method", "MR", "CR"]
+    bitfit, lora = sorted(found.lines)
+    assert lora[:3] == ["lora", "60.0", "70.0"] and lora[4:] == ["0.300", "900"]
+    assert bitfit[:3] == ["bitfit", "65.0", "missing"] and bitfit[4:] == ["0.100", "600"]
+    assert report(tmp_path, runs, "--table methods").header[1:3] == ["CR", "MR"]  # all that have runs
+    few = report(tmp_path, runs, "--table methods --k 100")
+    assert few.title == "Methods on CR with K = 100" and by_row(few)["lora"][0] == "50.0"
+
+
+# --- other papers' tables of parameters and seconds ----------------------------------------------
+
+
+def test_seconds_beside_a_papers(tmp_path):
+    cost = {"best_update": 40, "batch_size": 10, "seconds_per_prediction": 0.002}
+    runs = [made.run("lpt", task, seconds_per_update=0.5, **cost) for task in ("WiC", "RTE")]
+    each = report(tmp_path, runs, "--table idspam-14")
+    assert cells(each, "lpt", "training", "ours")["WiC"] == "0.050"
+    assert [cells(each, "lpt", "prediction", kind)["WiC"] for kind in ("ours", "paper")] == ["0.002", "0.041"]
+    assert cells(each, "lora", "training", "ours")["WiC"] == "missing"
+    runs += [made.run("lpt", "RTE", 2, seconds_per_update=1.5, **cost), made.run("lpt", "RTE", 3, batch_size=10)]
+    whole = report(tmp_path, runs, "--table idspam-15 --tasks RTE")  # the third run is of an older record
+    assert [cells(whole, "lpt", "convergence", kind)["RTE"] for kind in ("ours", "paper")] == ["40", "168"]
+
+
+def test_parameters_beside_a_papers(tmp_path):
+    """LoRA's printed counts fit no rank; the other rows are counted to the last parameter."""
+    found = report(tmp_path, [made.run("lpt", "RTE")], "--table idspam-12")
+    assert len(found.lines) == 6 and {line[0] for line in found.lines if line[2] != line[3]} == {"lora"}

@@ -1,0 +1,118 @@
+"""Results that are damaged, old, or edited by hand: one line that names the file and the run."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from preprocess.errors import InputError
+from run_scripts.publish import main as publish
+from run_scripts.report.__main__ import main
+from run_scripts.report.records import architecture, read_results
+from run_scripts.sweep import __main__ as sweep
+
+from . import made
+
+NAN = float("nan")
+PARTS = {name: {"accuracy": 70.0, "f1": 80.0, "acc_and_f1": 75.0} for name in ("dev", "test")}
+DAMAGED = [  # would make a wrong number, or none
+    *(("dev", value) for value in ("abc", NAN, None, True, 1e300, 10**400)),
+    *(("test", value) for value in (float("inf"), [1], 0.75)),  # 0.75: not what "scores" says
+    *(("seed", value) for value in ("1", 1.5, None)),
+    *(("lr", value) for value in (0, -1, "x", NAN, 10**400)),
+    *(("status", value) for value in ("maybe", None, ["done"])),
+    *(("k", value) for value in ("100", 100)),  # 100: in the full setting
+    *(("task", value) for value in (["MRPC"], None, "CRR")),
+    *(("row", value) for value in ("", 3, "a\nb")),
+    *(("setting", "half"), ("selection", "none"), ("metric", "bleu"), ("position", "0"), ("prompt_length", [5])),
+    *(
+        ("trainable", "many"),
+        ("backbone", 3),
+        ("backbone", {}),
+        ("backbone", "/models/x.pt"),
+        ("seconds_per_update", "1"),
+    ),
+    *(("peak_mib", "big"), ("examples", {"dev": 1}), ("command", "x"), ("given_options", [["--fp16"]])),
+    *(("dev_curve", value) for value in (5, [[1]], [["1", 5]], [[1, NAN]])),
+    *(("transfer", value) for value in (3, {"NO": {}}, {"QQP": {"metric": "accuracy", "scores": {}, "test": 1}})),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), DAMAGED, ids=range(len(DAMAGED)))
+def test_a_damaged_value_is_named(tmp_path, key, value):
+    record = made.run("adapter", "MRPC", dev=75.0, test=75.0, scores=PARTS)
+    assert read_results(made.write(tmp_path / "whole", [record])).runs
+    with pytest.raises(InputError, match=rf"results.jsonl.*{record['run']}.*{key}"):
+        made.report(tmp_path, [made.run("adapter", "MR"), {**record, key: value}])
+
+
+@pytest.mark.parametrize("key", ["row", "task", "seed", "lr", "selection", "setting"])
+def test_a_failed_run_knows_what_it_was(tmp_path, key):
+    gone = made.failed("adapter", "CR", 2)
+    for lacking in ({**gone, key: None}, {name: value for name, value in gone.items() if name != key}):
+        with pytest.raises(InputError, match=key):
+            made.report(tmp_path, [made.run("adapter", "CR"), lacking])
+
+
+@pytest.mark.parametrize(
+    "content", [b"\x89PNG\r\n\x1a\n\0\0", b"{}\n", b"null\n", b'{"run": 5}\n', b"[" * 100000 + b"\n"]
+)
+def test_files_of_something_else(tmp_path, content):
+    """A sweep says it too, and leaves the file as it is."""
+    path = tmp_path / "results.jsonl"
+    path.write_bytes(content)
+    for reader in (read_results, lambda folder: sweep.missing({}, folder)):
+        with pytest.raises(InputError, match="results.jsonl line 1"):
+            reader(tmp_path)
+    assert path.read_bytes() == content
+
+
+def test_results_that_are_not_there_or_empty(tmp_path):
+    for folder in (tmp_path / "gone", tmp_path):
+        with pytest.raises(InputError, match="results.jsonl"):
+            read_results(folder)
+        (tmp_path / "results.jsonl").touch()
+
+
+def test_records_with_unknown_keys_are_read(tmp_path):
+    records = [{**made.run("adapter", "CR"), "new": {"a": [1]}}, made.failed("adapter", "CR", 2)]
+    assert made.cells(made.report(tmp_path, records, "--table 1 --tasks CR"), "adapter", "ours")["CR"] == "80.0 (n=1)"
+
+
+def test_reading_takes_the_latest_line_of_a_run_and_leaves_a_torn_one_out(tmp_path, capsys):
+    run = made.run("a", "CR", test=1.0)
+    made.write(tmp_path, [run, {**run, "test": 2.0}])
+    with open(tmp_path / "results.jsonl", "a", encoding="utf-8") as file:
+        file.write('{"run": "0123')
+    assert [found["test"] for found in read_results(tmp_path).runs] == [2.0]
+    assert "torn" in capsys.readouterr().err
+    assert read_results(tmp_path / "results.jsonl").folder == tmp_path
+
+
+def test_a_failed_run_may_know_the_path_of_its_backbone_alone(tmp_path):
+    gone = made.failed("a", "CR", 2, backbone="/models/x.pt", position=None)
+    found = made.report(tmp_path, [made.run("a", "CR"), gone], "--table 1 --backbone ab12")
+    assert "failed runs, left out: 1 (a on CR 1)" in found.notes[-1]
+
+
+def test_the_architecture_of_a_command_that_is_cut_short():
+    for command in (["fairseq-train", "--arch"], [], None):
+        assert architecture({"command": command, "arch": "roberta_idpg_base"}) == "roberta_idpg_base"
+        assert architecture({"command": command}) == "unknown architecture"
+
+
+def test_a_backbone_trained_for_others_is_of_no_table(tmp_path, capsys):
+    """The split that such a run reports has chosen its checkpoint, though its record says clean, as others do."""
+    lone = made.run("s-idpg-phm", "MNLI", supplementary=True)
+    made.write(tmp_path, [lone])
+    with pytest.raises(SystemExit, match="no finished full run"):
+        main([str(tmp_path), "--table", "methods", "--tasks", "MNLI"])
+    made.write(tmp_path, [made.run("s-idpg-phm", "MNLI", 2, test=70.0), made.run("s-idpg-phm", "CR", 2)])
+    main([str(tmp_path), "--table", "methods", "--tasks", "MNLI"])
+    assert re.search(r"^s-idpg-phm +70\.0 ", capsys.readouterr().out, re.MULTILINE)
+    main([str(tmp_path)])
+    assert "1 of supplementary training, which are of no table: s-idpg-phm" in capsys.readouterr().out
+    publish([str(tmp_path), "--out", str(tmp_path / "out.jsonl")])
+    assert json.loads((tmp_path / "out.jsonl").read_text().splitlines()[-1])["run"] == lone["run"]

@@ -22,7 +22,7 @@ from .out_of_memory import put_on, usual_device
 from .representations.fill import fill_cache
 from .saving.configuration import LARGEST
 from .tasks.config import SentencePredictionIDPGConfig
-from .tasks.sentence_prediction_idpg import SentencePredictionIDPGTask
+from .tasks.task import SentencePredictionIDPGTask
 
 KINDS = ("backbone", "mean-pooled", "token-mean")
 

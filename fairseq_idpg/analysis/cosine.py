@@ -26,7 +26,7 @@ from ..inference.trained import LoadedModel, load_dictionary, load_trained, load
 from ..models.config import predicts_words
 from ..out_of_memory import put_on, usual_device
 from ..representations.kinds import GLOVE
-from ..tasks.prompt_position import SINGLE_POSITIONS
+from ..tasks.positions import SINGLE_POSITIONS
 from ..training.overrides import parse_overrides
 from . import plots
 from .scores import HIGHEST, correlations, count_groups, gold_scores, group_names

@@ -18,7 +18,7 @@ from ..models.config import predicts_words
 from ..models.verbaliser_head import VerbaliserHead
 from ..saving.record import Record, listed
 from .labels import LabelOrder
-from .prompt_position import check_template_position
+from .positions import check_template_position
 from .template import Template, encode_template
 
 

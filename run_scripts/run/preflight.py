@@ -27,7 +27,7 @@ from fairseq_idpg.representations.kinds import GLOVE
 from fairseq_idpg.representations.word_vectors import load_vectors, vectors_width
 from fairseq_idpg.saving.record import Record, check_same_data, labels_here, listed
 from fairseq_idpg.tasks.folder import folder_record, preprocess_facts
-from fairseq_idpg.tasks.prompt_position import POSITIONS, check_position
+from fairseq_idpg.tasks.positions import POSITIONS, check_position
 from preprocess.data_folder import DataFolder
 from preprocess.dictionary import MASK
 from preprocess.errors import InputError, did_you_mean

@@ -15,7 +15,7 @@ PLUGIN = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
 import fairseq_idpg
-from fairseq_idpg.tasks.prompted_dataset import PromptedDataset
+from fairseq_idpg.tasks.dataset import PromptedDataset
 from preprocess.errors import InputError
 
 def refuse(self, index):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.tasks.config import SentencePredictionIDPGConfig
-from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGTask
+from fairseq_idpg.tasks.task import SentencePredictionIDPGTask
 from tests.folders import write_folder
 from tests.helpers import EOS, PAD, prompted
 

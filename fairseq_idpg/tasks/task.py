@@ -29,6 +29,7 @@ from ..representations.states import StateCache, check_room, find_state_caches
 from ..representations.stored import Stored, stored_representations
 from ..saving.record import KeptRecord, Record
 from .config import SentencePredictionIDPGConfig
+from .dataset import PromptedDataset, place_prompts
 from .folder import (
     both_lengths,
     check_files,
@@ -44,8 +45,7 @@ from .folder import (
 from .labels import LabelOrder, check_kind, check_labelled, check_scored, load_labels
 from .ordering import arrangement, share_of_batch, share_of_tokens
 from .phrasing import in_places
-from .prompt_position import check_position
-from .prompted_dataset import PromptedDataset, place_prompts
+from .positions import check_position
 from .shortening import separators, whole_sentences
 from .swapped_pairs import SwappedPairsAppended
 from .template import Template

@@ -25,7 +25,7 @@ from ..representations.states import StateCache
 from ..representations.stored import Stored
 from .ordering import padding_waste
 from .phrasing import Phrased, Placed
-from .prompt_position import first_row, insertion_index, prompt_block
+from .positions import first_row, insertion_index, prompt_block
 from .shortening import Shortener, fit, separators
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.tasks.prompt_position import check_position, first_row, insertion_index, prompt_block
+from fairseq_idpg.tasks.positions import check_position, first_row, insertion_index, prompt_block
 
 BOS, EOS, ROW = 0, 2, 3
 LENGTH = st.integers(0, 30)

@@ -29,7 +29,7 @@ from ..representations.states import StateCache, check_room, find_state_caches
 from ..representations.stored import Stored, stored_representations
 from ..saving.record import KeptRecord, Record
 from .config import SentencePredictionIDPGConfig
-from .dataset import PromptedDataset, place_prompts
+from .dataset import PromptedDataset, SwappedPairsAppended, arrangement, place_prompts
 from .folder import (
     both_lengths,
     check_files,
@@ -43,13 +43,9 @@ from .folder import (
     text_encoder,
 )
 from .labels import LabelOrder, check_kind, check_labelled, check_scored, load_labels
-from .ordering import arrangement, share_of_batch, share_of_tokens
-from .phrasing import in_places
 from .positions import check_position
 from .shortening import separators, whole_sentences
-from .swapped_pairs import SwappedPairsAppended
-from .template import Template
-from .verbalisers import ClassWords, Phrasing, complete_phrasing, find_phrasing
+from .template import ClassWords, Phrasing, Template, complete_phrasing, find_phrasing, in_places
 
 
 @register_task("sentence_prediction_idpg", dataclass=SentencePredictionIDPGConfig)
@@ -259,3 +255,25 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     def post_validate(self, model: Any, stats: dict[str, Any], agg: Any) -> None:
         """fairseq calls it between a validation and the choice of the best checkpoint."""
         check_validation(stats)
+
+
+def share_of_batch(total: int, processes: int, update_freq: Sequence[int]) -> int:
+    """--batch-size of one process, such that every update sees ``total`` examples.
+
+    Raises:
+        InputError: they cannot be shared out evenly.
+    """
+    parts = processes * update_freq[0]
+    if len(set(update_freq)) > 1:
+        raise InputError(f"--total-batch-size goes with one --update-freq, not {list(update_freq)}: give one number")
+    if total < 1 or total % parts:
+        raise InputError(
+            f"--total-batch-size {total} cannot be shared by {processes} processes with --update-freq "
+            f"{update_freq[0]}: give a multiple of {parts}"
+        )
+    return total // parts
+
+
+def share_of_tokens(total: int, parts: int, longest: int) -> int:
+    """--max-tokens of one of the ``parts`` of an update, so that an update holds ``total``; no less than an example."""
+    return max(total // parts, min(total, longest))

@@ -7,13 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_idpg.tasks.ordering import (
-    by_length,
-    grouped_by_length,
-    padding_waste,
-    share_of_batch,
-    share_of_tokens,
-)
+from fairseq_idpg.tasks.dataset import by_length, grouped_by_length, padding_waste
+from fairseq_idpg.tasks.task import share_of_batch, share_of_tokens
 from preprocess.errors import InputError
 from tests.folders import write_folder
 from tests.tasks.test_dataset import make_task

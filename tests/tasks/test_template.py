@@ -10,8 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.tasks.template import encode_template
-from fairseq_idpg.tasks.verbalisers import PUBLISHED, verbaliser_tokens
+from fairseq_idpg.tasks.template import PUBLISHED, encode_template, verbaliser_tokens
 from preprocess.encoders import load_encoder
 from tests.phrases import write_vocab
 

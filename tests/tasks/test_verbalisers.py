@@ -8,7 +8,7 @@ import pytest
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.saving.record import Record
-from fairseq_idpg.tasks.verbalisers import PUBLISHED, complete_phrasing, verbaliser_tokens, words_of_classes
+from fairseq_idpg.tasks.template import PUBLISHED, complete_phrasing, verbaliser_tokens, words_of_classes
 from preprocess.encoders import load_encoder
 from preprocess.tasks import TASKS
 from tests.phrases import write_vocab

@@ -33,6 +33,7 @@ from .scores import HIGHEST, correlations, count_groups, gold_scores, group_name
 from .sentences import cut_sentences, sentence_dataset, sentence_states, single_position
 
 TOP = (100, 200, 300)  # the paper's
+LARGEST = 2**16  # of groups, and of a batch
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Ranking:
 
 
 def rank(loaded: LoadedModel, name: str, args: argparse.Namespace) -> Ranking:
-    """Encodes the sentences of all pairs and compares the two of each.
+    """Encode the sentences of all pairs and compare the two of each.
 
     Raises:
         ModelFault: the model does not fit into memory.
@@ -120,15 +121,11 @@ def report(results: dict[str, Any]) -> str:
 
 
 def check_options(args: argparse.Namespace, pairs: int) -> None:
-    """Raises InputError for what would only be found out after the models have run."""
-    for k in args.top_k or TOP:
-        if not 1 <= k <= pairs:
-            raise InputError(f"--top-k {k}: split {args.split} of {args.data} has {pairs} pairs, give 1 to {pairs}")
-    for option, value, most in (("--groups", args.groups, 2**16), ("--batch-size", args.batch_size, 2**31)):
-        if value < 1:
-            raise InputError(f"{option} {value}: give 1 or more")
-        if value > most:
-            raise InputError(f"{option} {value}: give {most} or less")
+    """Raise InputError for what would only be found out after the models have run."""
+    limits = [*(("--top-k", k, pairs) for k in args.top_k or TOP), ("--groups", args.groups, LARGEST)]
+    for option, value, most in (*limits, ("--batch-size", args.batch_size, LARGEST)):
+        if not 1 <= value <= most:
+            raise InputError(f"{option} {value}, with {pairs} pairs in {args.data} {args.split}: give 1 to {most}")
     if args.out:
         plots.check_format(args.out)
     if args.out and args.json:
@@ -141,28 +138,23 @@ def check_options(args: argparse.Namespace, pairs: int) -> None:
 
 
 def refuse_other_states(cfg: Any) -> None:
-    """Raises InputError for models that have no ``<s>`` state of a single sentence, or one that says nothing of it.
+    """Raise InputError for models that have no ``<s>`` state of a single sentence, or one that says nothing of it.
 
     M(x) of one cannot be had from a folder that holds the word vectors of pairs. A model that predicts words was
     trained at ``<mask>``, in a template that is of pairs.
     """
-    if predicts_words(cfg):
-        raise InputError(
-            f"--method {cfg.method} was trained with --predict-with mlm, so that its <s> states say nothing of a "
-            "sentence: give a checkpoint with a classification head"
-        )
-    if getattr(cfg, "representation", None) == GLOVE:
-        raise InputError(
-            f"--method {cfg.method} reads word vectors, and the data folder has those of whole pairs, not of each "
-            "sentence: give a checkpoint with another --representation"
-        )
+    words = "was trained with --predict-with mlm, so that its <s> states say nothing of a sentence"
+    vectors = "reads word vectors, and the data folder has those of whole pairs, not of each sentence"
+    if predicts_words(cfg) or getattr(cfg, "representation", None) == GLOVE:
+        reason = words if predicts_words(cfg) else vectors
+        raise InputError(f"--method {cfg.method} {reason}: give another checkpoint")
 
 
 def load_models(args: argparse.Namespace) -> dict[str, LoadedModel]:
     """The models to compare by the names they are shown under.
 
     Raises:
-        InputError: see ``load_trained`` and ``load_untrained``; --prompt-position has no effect.
+        InputError: see ``load_trained`` and ``load_untrained``.
     """
     dictionary = load_dictionary(f"{args.data}/input0/dict.txt")
     overrides = {**parse_overrides(args.model_overrides), "data": args.data}
@@ -170,10 +162,6 @@ def load_models(args: argparse.Namespace) -> dict[str, LoadedModel]:
     loaded = [load_trained(path, option, dictionary, overrides, refuse_other_states) for option, path in named.items()]
     if args.backbone is not None:
         loaded.append(load_untrained(args.backbone, dictionary))
-    if args.prompt_position is not None and not any(model.prompt_length for model in loaded):
-        raise InputError(
-            f"--prompt-position {args.prompt_position} has no effect: {loaded[0].name} has no prompt in the input"
-        )
     names = [model.name for model in loaded]
     if len(set(names)) < len(names):
         names[1] += ", baseline"
@@ -212,7 +200,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Prints the tables and writes the files that were asked for.
+    """Print the tables and write the files that were asked for.
 
     Raises:
         InputError: see ``gold_scores``, ``check_options`` and ``load_models``.

@@ -12,26 +12,20 @@ PANEL = (4.2, 3.8)  # inches
 
 
 def new_figure(panels: int) -> Any:
-    """An empty figure, wide enough for ``panels`` beside each other.
+    """An empty figure, wide enough for ``panels`` beside each other."""
+    from matplotlib.figure import Figure  # without pyplot: no window, no global state
 
-    Raises:
-        InputError: matplotlib is missing.
-    """
-    try:
-        from matplotlib.figure import Figure  # without pyplot: no window, no global state
-    except ImportError:
-        raise InputError("--out needs matplotlib: pip install matplotlib, or leave it out") from None
     return Figure(figsize=(PANEL[0] * panels, PANEL[1]), layout="constrained")
 
 
 def check_format(path: Path) -> None:
-    """Refuses a file name that matplotlib writes no file for."""
+    """Raise InputError for a file name that matplotlib writes no file for."""
     if path.suffix[1:].lower() not in new_figure(1).canvas.get_supported_filetypes():
         raise InputError(f"--out {path}: matplotlib writes no such files: name a .png, .svg or .pdf file")
 
 
 def save_plot(results: dict[str, Any], path: Path) -> None:
-    """Draws what ``cosine.numbers`` gives and writes it; the suffix decides the format."""
+    """Draw what ``cosine.numbers`` gives and write it; the suffix decides the format."""
     figure = bar_figure(results)
     with new_file(path) as work:
         figure.savefig(work, dpi=150)

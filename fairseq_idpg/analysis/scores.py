@@ -19,12 +19,9 @@ def gold_scores(data: DataFolder, split: str, largest: float) -> np.ndarray:
     Raises:
         InputError: single sentences, classes, no labels, or scores outside 0 to ``largest``.
     """
-    if len(data.inputs) < 2:
-        raise InputError(f"{data.path} has single sentences (no input1): give a folder of pairs such as STS-B-bin")
-    if not data.regression:
-        raise InputError(
-            f"{data.path} has classes and no scores (no label/*.label): give a folder with scores such as STS-B-bin"
-        )
+    if len(data.inputs) < 2 or not data.regression:
+        found = "classes, no scores (no label/*.label)" if len(data.inputs) == 2 else "single sentences (no input1)"
+        raise InputError(f"{data.path} has {found}: give a folder of pairs with scores such as STS-B-bin")
     check_files(str(data.path), split, regression=True)
     check_labels(str(data.path), split, regression=True, combine=False, examples=len(data.rows("input0", split)))
     path = f"{data.path}/label/{split}.label"

@@ -2,11 +2,9 @@
 
 import asyncio
 import contextlib
-import ctypes
 import logging
 import resource
 import socket
-import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -22,10 +20,6 @@ QUIET, ROUNDS = 0.2, 10  # seconds in which no request has begun; how often thes
 PATIENCE = 50  # times QUIET in which no answer was due: clients that have not sent or read all by then are given up
 SHORT = 1e-3  # a timer's: 0 would come back before the loop looks at its sockets
 FILES = 8192  # a file descriptor for each connection
-SO_ATTACH_FILTER = 26  # of Linux; Python's socket has no name for it
-# A program for the kernel's packet filter, (operation, jump if true, jump if false, value) each: load the flags of the
-# TCP header; if SYN is set, keep 0 bytes of the packet, else all.
-NO_SYN = ((0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFFFFFF))
 
 
 class Connection(H11Protocol):
@@ -53,24 +47,13 @@ class Connection(H11Protocol):
             self.deadline.cancel()
 
     def _watch(self) -> None:
-        """Starts the clock where a request is awaited, and stops it where one is whole."""
+        """Start the clock where a request is awaited, and stop it where one is whole."""
         waits = self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
         if waits and self.deadline is None:
             self.deadline = self.loop.call_later(WAIT, self.transport.close)
         elif not waits and self.deadline is not None:
             self.deadline.cancel()
             self.deadline = None
-
-
-def take_no_more(listening: socket.socket) -> None:
-    """Lets the kernel begin no more connections; those that it has begun can still be accepted.
-
-    Between a last ``accept`` and ``close`` more could come, which ``close`` would reset. Without a filter they do.
-    """
-    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in NO_SYN))
-    with contextlib.suppress(OSError):
-        option = struct.pack("HP", len(NO_SYN), ctypes.addressof(program))
-        listening.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, option)
 
 
 class HttpServer(uvicorn.Server):
@@ -85,8 +68,6 @@ class HttpServer(uvicorn.Server):
         self.busy = busy
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        for listening in sockets or ():
-            take_no_more(listening)
         connections: Any = self.server_state.connections
         begun = -1
         for _ in range(ROUNDS):
@@ -105,7 +86,7 @@ class HttpServer(uvicorn.Server):
         hanging_up.cancel()
 
     async def _hang_up(self) -> None:
-        """Ends the connections whose clients keep it from its end; with ``force_exit`` all, at once."""
+        """End the connections whose clients keep it from its end; with ``force_exit`` all, at once."""
         waited = 0
         while waited < PATIENCE and not self.force_exit:
             await asyncio.sleep(QUIET)

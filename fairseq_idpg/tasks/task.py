@@ -84,7 +84,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         return task
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False):
-        """Records in ``cfg``, which is saved with every checkpoint, all options as they take effect."""
+        """Record in ``cfg``, which is saved with every checkpoint, all options as they take effect."""
         check_task(self.cfg, self.source_dictionary)
         data = DataFacts(
             task_cfg=self.cfg,
@@ -151,7 +151,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         with whole_sentences(cfg):
             dataset = super().load_dataset(split, combine=combine, **kwargs)
 
-        # of what is judged, every example counts once
+        # exchanged pairs follow the others in training alone: of what is judged, every example counts once
         examples, appends = len(a), str(cfg.swap_pairs) == "append" and not self.judges
         swapped = appends and split.startswith(TRAIN)
         if swapped:
@@ -159,12 +159,14 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             dataset = SwappedPairsAppended(dataset, a, b, separators(cfg), not cfg.no_shuffle, cfg.seed)
             a, b = np.concatenate([a, b]), np.concatenate([b, a])
         inputs = ["input0"] if b is None else ["input0", "input1"]
+        # in a template a sentence may have other tokens than alone, so that its lengths are counted there
         placed, judged = None, self.judges or not split.startswith(TRAIN)
         if self.template is not None:
             texts = [read_sentences(cfg.data, part, split, self.source_dictionary, combine) for part in inputs]
             lengths, orders = [a] if b is None else [a, b], [texts, texts[::-1]] if swapped else [texts]
             placed = in_places(self.template, lengths, orders)
         places = place_prompts(cfg, self.source_dictionary, split, a, b, self.prompt_length, placed)
+        # what the backbone reads of the split names the files of what it makes of that
         arranged = [cfg.init_token, cfg.separator_token, swapped, *places.shorten.arrangement]
         text = SplitText(cfg.data, split, inputs, combine, examples, 2 if swapped else 1, arranged)
         self.datasets[split] = PromptedDataset(
@@ -210,7 +212,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         return iterator
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
-        """Fills the caches before the first step reads them."""
+        """Fill the caches before the first step reads them."""
         check_room(dataset.states for dataset in self.datasets.values() if dataset.states is not None)
         for split, dataset in self.datasets.items():
             fill_cache(dataset.representations, model, dataset.raw_tokens, dataset.sizes, split)
@@ -264,12 +266,10 @@ def share_of_batch(total: int, processes: int, update_freq: Sequence[int]) -> in
         InputError: they cannot be shared out evenly.
     """
     parts = processes * update_freq[0]
-    if len(set(update_freq)) > 1:
-        raise InputError(f"--total-batch-size goes with one --update-freq, not {list(update_freq)}: give one number")
-    if total < 1 or total % parts:
+    if len(set(update_freq)) > 1 or total < 1 or total % parts:
         raise InputError(
             f"--total-batch-size {total} cannot be shared by {processes} processes with --update-freq "
-            f"{update_freq[0]}: give a multiple of {parts}"
+            f"{','.join(map(str, update_freq))}: give one --update-freq, and a multiple of {parts}"
         )
     return total // parts
 

@@ -12,8 +12,9 @@ takes for its ten tasks (encoder-only/data/process.py) is the default of a task 
 which it does not have, is read as MR.
 """
 
+import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -30,10 +31,10 @@ from ..models.config import predicts_words
 from ..models.verbaliser_head import VerbaliserHead
 from ..saving.record import Record, listed
 from .labels import LabelOrder
-from .positions import check_template_position
+from .positions import check_position
 from .shortening import Shortener
 
-SPECIAL = ("<s>", "</s>", "<pad>", "<unk>")
+SPECIAL = ("{1}", "<s>", "</s>", "<pad>", "<unk>", "{", "}")  # what is not encoded as a text
 PIECES = re.compile(r"(\{0\}|\{1\}|<mask>)")
 
 
@@ -97,7 +98,7 @@ def encode_template(text: str, pairs: bool, encoder: Encoder, mask: int, start: 
     check_pieces(text, pieces, pairs)
     parts: list[int | tuple[int, ...]] = []
     spaced: set[int] = set()
-    try:
+    with naming(f"--template {text}"):
         for previous, piece in zip(["", *pieces], pieces):
             if piece == MASK:
                 parts.append((mask,))
@@ -106,30 +107,29 @@ def encode_template(text: str, pairs: bool, encoder: Encoder, mask: int, start: 
                 spaced |= {int(piece[1])} if previous[-1:].isspace() else set()
             elif piece.strip():
                 parts.append(tuple(encoder.encode_part(piece) if parts else encoder.encode_part(piece.lstrip(), "")))
-    except InputError as error:
-        raise InputError(f"--template {text}: {error}") from None
     moved = sorted(spaced) if type(encoder).behind_space is not Encoder.behind_space else ()
     return Template(tuple(parts), parts.index((mask,)), tuple(moved), encoder.behind_space, start, end)
 
 
 def check_pieces(text: str, pieces: Sequence[str], pairs: bool) -> None:
-    """Raises InputError unless ``<mask>`` and every sentence stand in the template once, and nothing else special."""
+    """Raise InputError unless ``<mask>`` and every sentence stand in the template once, and nothing else special."""
     wanted = [MASK, "{0}", *(["{1}"] if pairs else [])]
-    wrong = [name for name in wanted if pieces.count(name) != 1]
+    plain = "".join(piece for piece in pieces if piece not in wanted)
+    wrong = [name for name in wanted if pieces.count(name) != 1] + [sign for sign in SPECIAL if sign in plain]
     if wrong:
-        count = pieces.count(wrong[0])
         raise InputError(
-            f"--template {text} has {count or 'no'} {wrong[0]}: it needs one <mask>, and each sentence once, {{0}} "
-            + ("and {1}" if pairs else "alone")
+            f"--template {text} has {text.count(wrong[0]) or 'no'} {wrong[0]}: it needs {', '.join(wanted)} once each, "
+            "and plain text ({1} is of pairs; <s> and </s> are put around it)"
         )
-    if not pairs and "{1}" in pieces:
-        raise InputError(f"--template {text} has {{1}}, but the data has single sentences (no input1): use {{0}} alone")
-    plain = "".join(piece for piece in pieces if not PIECES.fullmatch(piece))
-    strange = next((sign for sign in (*SPECIAL, "{", "}") if sign in plain), None)
-    if strange:
-        raise InputError(
-            f"--template {text}: {strange} would be encoded as a text: leave it out (<s> and </s> are put around it)"
-        )
+
+
+@contextlib.contextmanager
+def naming(option: str) -> Iterator[None]:
+    """Put the option before what an encoder says of its text."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{option}: {error}") from None
 
 
 # --- examples in a template ------------------------------------------------------------------------
@@ -287,14 +287,14 @@ class ClassWords:
         self.tokens = dict(zip(labels.names, head.words.tolist()))
 
     def follow(self, names: list[str]) -> None:
-        """Takes the order of a checkpoint's classes, see ``LabelOrder``."""
+        """Take the order of a checkpoint's classes, see ``LabelOrder``."""
         self.labels.follow(names)
         self.cfg.verbalisers = ",".join(self.words[name] for name in names)
         self.head.words.copy_(torch.tensor([self.tokens[name] for name in names]))
 
 
 def complete_phrasing(cfg: Any, task_cfg: Any, record: Record) -> None:
-    """Puts template and verbalisers of ``--predict-with mlm`` into the model's options ``cfg``, in place.
+    """Put template and verbalisers of ``--predict-with mlm`` into the model's options ``cfg``, in place.
 
     The verbalisers become one word for each class, in the order of the classes.
 
@@ -305,23 +305,19 @@ def complete_phrasing(cfg: Any, task_cfg: Any, record: Record) -> None:
         InputError: an option has no effect; there is no template for this data; not one word for each class.
     """
     if not predicts_words(cfg):
-        for name in ("template", "verbalisers"):
-            if getattr(cfg, name, None) is not None:
-                raise InputError(f"--{name} has no effect with --predict-with head: leave it out or give mlm")
+        unused = [name for name in ("template", "verbalisers") if getattr(cfg, name, None) is not None]
+        if unused:
+            raise InputError(f"--{unused[0]} has no effect with --predict-with head: leave it out or give mlm")
         return
     if task_cfg.regression_target:
         raise InputError("--predict-with mlm is for classes, and --regression-target for scores: leave one of them out")
     known = PUBLISHED.get((record.task or "").lower(), UNKNOWN)
     labels = record.labels or []
-    if known is UNKNOWN and None in (cfg.template, cfg.verbalisers):
+    if not (cfg.template or known.template) or cfg.verbalisers is None and set(labels) != set(known.words):
         raise InputError(
-            f"--predict-with mlm: {task_cfg.data} is of no task with a published template ({', '.join(PUBLISHED)}): "
-            'give --template, such as "{0} It was <mask> .", and --verbalisers, a word for each class'
-        )
-    if cfg.verbalisers is None and set(labels) != set(known.words):
-        raise InputError(
-            f"--predict-with mlm: {task_cfg.data} has the labels {listed(labels)}, and the published verbalisers of "
-            f"{record.task} are for {listed([*known.words])}: give --verbalisers, a word for each class"
+            f"--predict-with mlm: {task_cfg.data} (labels {listed(labels)}) is of no task with a published template "
+            f"and these labels ({', '.join(PUBLISHED)}): give --template, such as "
+            '"{0} It was <mask> .", and --verbalisers, a word for each class'
         )
     if cfg.verbalisers is None:
         cfg.verbalisers = ",".join(known.words[label] for label in labels)
@@ -336,7 +332,7 @@ def find_phrasing(cfg: Any, task_cfg: Any, dictionary: Dictionary, pairs: bool, 
     Raises:
         InputError: they do not fit the examples or the encoder.
     """
-    check_template_position(task_cfg.prompt_position)
+    check_position(task_cfg.prompt_position, pairs, template=True)
     mask, start, end = dictionary.index(MASK), task_cfg.init_token, dictionary.eos()
     template = encode_template(cfg.template, pairs, encoder, mask, start, end)
     return Phrasing(template, verbaliser_tokens(cfg.verbalisers, encoder))
@@ -355,11 +351,13 @@ def words_of_classes(text: str, labels: list[str], count: int) -> list[str]:
     given = [part.strip() for part in text.split(",")]
     if all("=" in part.strip("=") for part in given):
         named = dict(part.rsplit("=", 1) for part in given)
-        if sorted(named) != sorted(labels) or len(named) != len(given):
-            raise InputError(f"--verbalisers {text}: name each class once, {listed(labels)}, as 0=bad,1=good")
-        given = [named[label] for label in labels]
+        once = sorted(named) == sorted(labels) and len(named) == len(given)
+        given = [named[label] for label in labels] if once else []
     if len(given) != count or not all(given):
-        raise InputError(f"--verbalisers {text}: give a word for each of the {count} classes ({listed(labels)})")
+        raise InputError(
+            f"--verbalisers {text}: give one word for each of the {count} classes ({listed(labels)}), in their order "
+            "or by name, as in 0=bad,1=good"
+        )
     return given
 
 
@@ -371,16 +369,11 @@ def verbaliser_tokens(text: str, encoder: Encoder) -> list[int]:
     """
     tokens: dict[int, str] = {}
     for word in text.split(","):
-        try:
+        with naming(f"--verbalisers {text}"):
             ids = encoder.encode_part(f" {word}")
-        except InputError as error:
-            raise InputError(f"--verbalisers {text}: {error}") from None
-        if len(ids) != 1:
+        if len(ids) != 1 or ids[0] in tokens:
             pieces = ", ".join(repr(piece) for piece in encoder.decode([[number] for number in ids]))
-            raise InputError(f"--verbalisers {text}: {word!r} is {len(ids)} tokens ({pieces}): use words of one token")
-        if ids[0] in tokens:
-            raise InputError(
-                f"--verbalisers {text}: {tokens[ids[0]]!r} and {word!r} are one token: use different words"
-            )
+            found = f"{len(ids)} tokens ({pieces})" if len(ids) != 1 else f"the token of {tokens[ids[0]]!r}, too"
+            raise InputError(f"--verbalisers {text}: {word!r} is {found}: use different words of one token")
         tokens[ids[0]] = word
     return list(tokens)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 
 import numpy as np
 import pytest
 import torch
 
-from fairseq_idpg.analysis import cosine as cosine_module
 from fairseq_idpg.analysis.__main__ import main
 from fairseq_idpg.analysis.cosine import Ranking, numbers, report
 from fairseq_idpg.analysis.plots import bar_figure
@@ -183,7 +180,7 @@ def test_command(pairs, idpg, tuned, tmp_path, capsys):
 
 def test_bad_options(pairs, idpg, tmp_path):
     for options, named in (
-        (["--top-k", 17], "--top-k 17: .*give 1 to 16"),
+        (["--top-k", 17], "--top-k 17, .*give 1 to 16"),
         (["--top-k", 0], "--top-k 0"),
         (["--groups", 0], "--groups 0"),
         (["--largest-score", "inf"], "--largest-score inf"),
@@ -226,14 +223,6 @@ def test_a_position_that_no_pair_has(pairs, task_prompt, numbers_of, tmp_path):
         cosine(pairs, "--path", tmp_path / "x.pt", "--top-k", 5)
     (found,) = numbers_of(pairs, "--path", tmp_path / "x.pt", "--top-k", 5, "--prompt-position", 4)["models"]
     assert found["prompt_position"] == 4
-
-
-def test_a_backbone_that_is_written_to_meanwhile(pairs, idpg, monkeypatch, tmp_path):
-    own = shutil.copy(idpg.parents[1] / "backbone" / "model.pt", tmp_path)
-    states = cosine_module.sentence_states
-    monkeypatch.setattr(cosine_module, "sentence_states", lambda *given: [states(*given), os.utime(own, ns=(0, 0))][0])
-    with pytest.raises(SystemExit, match=f"--backbone {own} was written to while it was in use"):
-        cosine(pairs, "--path", edited(idpg, tmp_path / "x.pt", backbone=own), "--top-k", 5)
 
 
 def test_data_of_a_dictionary_of_the_same_size(tuned, tmp_path):

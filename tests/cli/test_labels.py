@@ -152,7 +152,7 @@ def test_flags_that_are_left_out_are_the_checkpoints(mrpc, checkpoint):
         ("first", ["--num-classes", 1], "--num-classes 1"),
         ("others/scores", [], "--regression-target --num-classes 1"),
         ("first", [*SCORES, "--num-classes", 1], "--regression-target is for scores"),
-        ("others/scores", SCORES, "--num-classes 2: --regression-target is for one score"),
+        ("others/scores", SCORES, "--num-classes 2"),
         ("others/names", ["--report-mcc"], "--report-mcc scores classes that are numbers"),
         ("others/scores", [*SCORES, "--num-classes", 1, *F1], "--report-acc-and-f1 scores classes"),
         ("others/three", ["--num-classes", 3, *F1], "--report-acc-and-f1 scores two classes"),

@@ -80,23 +80,14 @@ def test_a_run(place, tmp_path, data, method):
     assert load_predictor(tmp_path / "shared", device="cpu").predict(texts) == read
     card = (tmp_path / "shared" / "README.md").read_text()
     assert f"| verbalisers | {words} |" in card and "and the classification head" not in card
+    with pytest.raises(InputError, match="--predict-with mlm shares no backbone with other tasks"):
+        load_predictor([checkpoint, checkpoint], device="cpu")
 
 
 @pytest.fixture(scope="module")
 def trained(place):
     started(place, "MR", place / "trained", "--max-update", 2)
     return place / "trained" / "checkpoint_last.pt"
-
-
-def test_a_folder_to_share(trained, tmp_path):
-    export(str(trained), str(tmp_path / "shared"))
-    texts = [text for text, _ in SINGLES]
-    found = [load_predictor(path, device="cpu").predict(texts) for path in (trained, tmp_path / "shared")]
-    assert found[0] == found[1]
-    card = (tmp_path / "shared" / "README.md").read_text()
-    assert "| verbalisers | terrible,great |" in card and "classification head" not in card
-    with pytest.raises(InputError, match="--predict-with mlm shares no backbone with other tasks"):
-        load_predictor([trained, trained], device="cpu")
 
 
 def test_classes_in_another_order(place, trained, tmp_path):
@@ -191,16 +182,6 @@ def test_the_whole_model_is_trained_with_its_lm_head(place, tmp_path):
     backbone.unlink()
     checkpoint = tmp_path / "run" / "checkpoint_last.pt"
     assert validate(place / "RTE-bin", checkpoint).log("valid_loss") == run.log("valid_loss")[-1:]
-
-
-def test_states_of_the_template_may_be_kept(place, tmp_path):
-    options = ["--max-update", 3, "--dropout", 0, "--attention-dropout", 0]
-    plain, kept = (
-        started(place, "RTE", tmp_path / name, *options, *cache, method="lpt-naive")
-        for name, cache in (("plain", []), ("kept", ["--state-cache", tmp_path / "states"]))
-    )
-    assert kept.log("valid_loss") == pytest.approx(plain.log("valid_loss"), abs=2e-3)
-    assert any((tmp_path / "states").iterdir())
 
 
 def test_m_of_x_is_of_what_is_read_and_may_be_cached(place, tmp_path):

@@ -79,7 +79,7 @@ def test_bad_input(trained, pairs, backbone, tmp_path):
     (tmp_path / "file").write_text("")
     for options, named in (
         (["--split", "test"], "has no input0/test.idx"),
-        (["--split", "../input0/valid"], "split ../input0/valid is a path"),
+        (["--split", "../input0/valid"], "has no input0/../input0/valid.idx"),
         (["--path", "nowhere.pt"], "nowhere.pt: several tasks read --text"),
         (["--backbone", "gone.pt"], "gone.pt is not a file"),
         (["--batch-size", "0"], "--batch-size 0"),

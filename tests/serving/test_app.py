@@ -31,7 +31,6 @@ def test_answers(port):
     assert ask(port, "/health").value == {"status": "ready"}
     assert [task["task"] for task in ask(port, "/tasks").value["tasks"]] == ["mr"]
     assert ask(port, "/predict", {"texts": ["a"]}, Content_Type='application/json; charset="UTF-8"').status == 200
-    assert ask(port, "/predict", {"texts": ["a"]}, Content_Encoding="Identity").status == 200
 
 
 def test_a_fault_of_the_model_is_the_servers(port, caplog):
@@ -54,12 +53,10 @@ def test_what_is_refused(port):
         (400, "6 texts", ask(port, "/predict", {"texts": ["a"] * 6})),
         (404, "GET /x", ask(port, "/x")),
         (404, "POST /predict/", ask(port, "/predict/", sent)),
-        (405, "POST", ask(port, "/predict")),
-        (405, "POST", ask(port, "/predict", method="OPTIONS")),  # of a page of another site
+        (405, "GET /predict", ask(port, "/predict")),
+        (405, "OPTIONS /predict", ask(port, "/predict", method="OPTIONS")),  # of a page of another site
         (413, "1000 bytes", ask(port, "/predict", b" " * 1001)),
         (415, "text/plain", ask(port, "/predict", sent, Content_Type="text/plain")),
-        (415, "UTF-8", ask(port, "/predict", sent, Content_Type="application/json; charset=latin-1")),
-        (415, "gzip", ask(port, "/predict", sent, Content_Encoding="gzip")),
         (421, "evil.example:8", ask(port, "/", Host="evil.example:8")),
         (421, "", ask(port, "/", Host="")),
         (500, "its log says how", ask(port, "/predict", {"texts": ["fail"]})),

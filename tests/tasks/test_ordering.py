@@ -71,7 +71,7 @@ def test_shares_of_a_batch(processes, update_freq, share):
     assert share_of_batch(total, processes, [update_freq]) == share
     if processes * update_freq > 1:
         for other, frequencies in ((total + 1, [update_freq]), (0, [update_freq]), (total, [update_freq, 5])):
-            with pytest.raises(InputError, match="--total-batch-size"):
+            with pytest.raises(InputError, match=f"--total-batch-size {other}"):
                 share_of_batch(other, processes, frequencies)
 
 

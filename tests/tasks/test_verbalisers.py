@@ -76,6 +76,6 @@ def test_words_of_several_tokens(tmp_path):
     encoder = load_encoder("gpt2", write_vocab(tmp_path))
     expected = [encoder.encode_joined([f" {word}"])[0] for word in ("terrible", "great")]
     assert verbaliser_tokens("terrible,great", encoder) == expected
-    for text, named in (("great,bad", "'bad' is 4 tokens"), ("great,great", "'great' and 'great' are one token")):
+    for text, named in (("great,bad", "'bad' is 4 tokens"), ("great,great", "'great' is the token of 'great'")):
         with pytest.raises(InputError, match=f"--verbalisers {text}: {named}"):
             verbaliser_tokens(text, encoder)

@@ -126,7 +126,7 @@ def serve(args: argparse.Namespace, bound: socket.socket) -> None:
     metrics.watch(lambda: batcher.waiting)
     hosts = allowed_hosts(bound, args.host, args.allowed_host)
     app = build_app(batcher, metrics, args.max_bytes, args.max_texts, hosts)
-    server = http_server(app, batcher.hurry, lambda: bool(batcher.due))
+    server = http_server(app, batcher.hurry)
 
     def opened() -> None:
         names = batcher.served.tasks if batcher.served else ()

@@ -56,7 +56,6 @@ class Batcher:
         self.lost: ModelLost | None = None  # what every later question would end with too
         self.jobs: deque[Job] = deque()
         self.waiting = 0  # texts of the jobs
-        self.due: set[Future[list[Row]]] = set()  # answers of what was taken
         self.hurried = False
         self.closed = False
         self.condition = threading.Condition()
@@ -114,9 +113,7 @@ class Batcher:
                 raise Unavailable(f"{self.waiting} texts are waiting already, and {self.limit} may")
             self.jobs.append(job)
             self.waiting += size
-            self.due.add(job.answer)
             self.condition.notify()
-        job.answer.add_done_callback(self.due.discard)
         return job.answer
 
     def _work(self) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import logging
 import resource
 import socket
 from collections.abc import Callable
@@ -13,11 +12,8 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-logger = logging.getLogger(__name__)
-
 WAIT = 30.0  # seconds for a request to come whole, and for an answer to be read on
 QUIET, ROUNDS = 0.2, 10  # seconds in which no request has begun; how often these are waited for
-PATIENCE = 50  # times QUIET in which no answer was due: clients that have not sent or read all by then are given up
 SHORT = 1e-3  # a timer's: 0 would come back before the loop looks at its sockets
 FILES = 8192  # a file descriptor for each connection
 
@@ -59,13 +55,13 @@ class Connection(H11Protocol):
 class HttpServer(uvicorn.Server):
     """uvicorn's, which at its end still answers what is asked on connections made until then.
 
-    ``ending`` is called when no more will come; ``busy`` says whether an answer is due.
+    ``ending`` is called when no more will come. No client keeps it from its end for more than ``WAIT`` seconds, unless
+    an answer is due.
     """
 
-    def __init__(self, config: uvicorn.Config, ending: Callable[[], None], busy: Callable[[], bool]):
+    def __init__(self, config: uvicorn.Config, ending: Callable[[], None]):
         super().__init__(config)
         self.ending = ending
-        self.busy = busy
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         connections: Any = self.server_state.connections
@@ -77,28 +73,10 @@ class HttpServer(uvicorn.Server):
             await asyncio.sleep(QUIET)
         self.ending()
         await asyncio.sleep(SHORT)  # the loop accepts what the kernel has: close() would reset it
-        hanging_up = asyncio.ensure_future(self._hang_up())
         await super().shutdown(sockets)
-        if self.force_exit:
-            await hanging_up
-            if self.server_state.tasks:
-                await asyncio.wait(self.server_state.tasks, timeout=ROUNDS * QUIET)
-        hanging_up.cancel()
-
-    async def _hang_up(self) -> None:
-        """End the connections whose clients keep it from its end; with ``force_exit`` all, at once."""
-        waited = 0
-        while waited < PATIENCE and not self.force_exit:
-            await asyncio.sleep(QUIET)
-            waited = 0 if self.busy() else waited + 1
-        left = list(self.server_state.connections)
-        if left and not self.force_exit:
-            logger.warning(f"clients that had not sent all of a request, or read all of an answer, ended: {len(left)}")
-        for connection in left:
-            connection.transport.abort()  # close() would wait for what is to be sent
 
 
-def http_server(app: ASGIApp, ending: Callable[[], None], busy: Callable[[], bool]) -> HttpServer:
+def http_server(app: ASGIApp, ending: Callable[[], None]) -> HttpServer:
     """A server of one process for many connections."""
     with contextlib.suppress(ValueError, OSError):
         soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -118,5 +96,4 @@ def http_server(app: ASGIApp, ending: Callable[[], None], busy: Callable[[], boo
             proxy_headers=False,
         ),
         ending,
-        busy,
     )

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from fairseq_idpg.analysis.__main__ import main
-from fairseq_idpg.analysis.cosine import Ranking, numbers, report
-from fairseq_idpg.analysis.plots import bar_figure
+from fairseq_idpg.analysis.cosine import Ranking, bar_figure, numbers, report
 from fairseq_idpg.analysis.sentences import SINGLE_POSITION, cut_sentences, sentence_dataset
 from fairseq_idpg.inference.trained import load_dictionary, load_trained, load_untrained
 from preprocess.data_folder import DataFolder
@@ -184,7 +183,7 @@ def test_bad_options(pairs, idpg, tmp_path):
         (["--top-k", 0], "--top-k 0"),
         (["--groups", 0], "--groups 0"),
         (["--largest-score", "inf"], "--largest-score inf"),
-        (["--split", "test"], "has no split test"),
+        (["--split", "test"], "has no input0/test.idx"),
         (["--out", tmp_path / "plot.xyz"], "--out .*plot.xyz"),
         (["--model-overrides", "x"], "--model-overrides x"),
         (["--json", "/dev/null/found.json"], "--json /dev/null/found.json"),

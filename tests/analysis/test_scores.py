@@ -7,8 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from fairseq_idpg.analysis.cosine import Ranking
-from fairseq_idpg.analysis.scores import correlations, count_groups, gold_scores, group_names
+from fairseq_idpg.analysis.cosine import Ranking, correlations, count_groups, gold_scores, group_names
 from fairseq_idpg.errors import InputError
 from preprocess.data_folder import DataFolder
 from tests.analysis.plain_pass import plain_pearson, plain_ranks

@@ -173,7 +173,7 @@ class Steps:
         torch.manual_seed(0)
         order: Order | None = None
         if case.grouped:
-            from fairseq_idpg.tasks.ordering import grouped_by_length
+            from fairseq_idpg.tasks.dataset import grouped_by_length
 
             order = grouped_by_length
         found = batches(settings, order)

@@ -16,7 +16,7 @@ from .methods.registry import PRESETS, find_preset
 from .models.config import fill_method_options, open_options
 from .models.size import method_of
 from .representations.kinds import GLOVE
-from .tasks import sentence_prediction_idpg  # noqa: F401 (registers what --arch names)
+from .tasks import task  # noqa: F401 (registers what --arch names)
 
 GLOVE_WIDTH = 300
 ROBERTA_SYMBOLS = 50265

@@ -22,7 +22,7 @@ from .representations.fill import fill_cache
 from .saving.backbone_file import backbone_path, read_backbone, recorded_sizes
 from .saving.configuration import LARGEST
 from .tasks.config import SentencePredictionIDPGConfig
-from .tasks.sentence_prediction_idpg import SentencePredictionIDPGTask
+from .tasks.task import SentencePredictionIDPGTask
 
 KINDS = ("backbone", "mean-pooled", "token-mean")
 

@@ -26,8 +26,10 @@ from preprocess.flags import flag_name
 from .errors import InputError, logged_command
 from .inference.cli_options import add_model_options, add_reading_options, open_model
 
-LEAST = {"port": 0, "batch_size": 1, "window": 0, "max_texts": 1, "max_bytes": 1, "max_queue": 1}
-LARGEST_PORT, LONGEST_WINDOW = 65535, 60_000
+LIMITS = {  # option -> its least and its largest value
+    **dict.fromkeys(("batch_size", "max_texts", "max_bytes", "max_queue"), (1, 2**31)),
+    **{"port": (0, 65535), "window": (0, 60_000)},
+}
 EXTRA = "pip install prometheus-client starlette uvicorn"
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -54,15 +56,11 @@ def parser() -> argparse.ArgumentParser:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Refuses numbers that are too small or too large."""
-    for name, least in LEAST.items():
+    """Raise InputError for numbers that are too small or too large."""
+    for name, (least, most) in LIMITS.items():
         value = getattr(args, name)
-        if not value >= least:
-            raise InputError(f"{flag_name(name)} {value} is too small: give {least} or more")
-    if args.port > LARGEST_PORT:
-        raise InputError(f"--port {args.port} is too large: give {LARGEST_PORT} or less")
-    if args.window > LONGEST_WINDOW:
-        raise InputError(f"--window {args.window} is too long: give milliseconds, {LONGEST_WINDOW} or less")
+        if not least <= value <= most:
+            raise InputError(f"{flag_name(name)} {value}: give {least} to {most}")
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -108,7 +106,7 @@ def handled(handler: Any) -> Iterator[None]:
 
 
 def serve(args: argparse.Namespace, bound: socket.socket) -> None:
-    """Answers until a signal comes, then what was accepted.
+    """Answer until a signal comes, then what was accepted.
 
     Raises:
         InputError: the model cannot be loaded; a package is missing.
@@ -128,7 +126,7 @@ def serve(args: argparse.Namespace, bound: socket.socket) -> None:
     metrics.watch(lambda: batcher.waiting)
     hosts = allowed_hosts(bound, args.host, args.allowed_host)
     app = build_app(batcher, metrics, args.max_bytes, args.max_texts, hosts)
-    server = http_server(app, batcher.hurry, lambda: bool(batcher.due))
+    server = http_server(app, batcher.hurry)
 
     def opened() -> None:
         names = batcher.served.tasks if batcher.served else ()

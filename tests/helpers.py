@@ -17,7 +17,7 @@ from fairseq.models.roberta.model import RobertaEncoder, RobertaModel, base_arch
 from fairseq_idpg.backbone.encoder import OpenRobertaEncoder
 from fairseq_idpg.models.config import METHOD_OPTIONS, fill_method_options
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
-from fairseq_idpg.tasks.prompt_position import first_row, insertion_index, prompt_block
+from fairseq_idpg.tasks.positions import first_row, insertion_index, prompt_block
 
 PAD, EOS = 1, 2
 ALWAYS_SAVED = {"backbone_fingerprint", "_extra_state"}  # besides tensors that were trained

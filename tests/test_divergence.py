@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 from fairseq_idpg.divergence import OVERFLOWS, clip_grad_norm
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.optim.half_precision import KeptHalfPrecision
-from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGTask
+from fairseq_idpg.tasks.task import SentencePredictionIDPGTask
 from tests.folders import train, write_backbone, write_folder
 
 BATCH = {"net_input": {"src_tokens": torch.zeros(1, 1, dtype=torch.long)}}

@@ -15,24 +15,78 @@ from typing import Any
 
 import numpy as np
 import torch.nn.functional as F
+from scipy import stats
 
 from preprocess.columns import aligned
 from preprocess.data_folder import DataFolder
 from preprocess.flags import named_path
-from preprocess.writing import check_apart, check_output, check_replaces_nothing, write_output
+from preprocess.stats import draw_bars
+from preprocess.tasks import TASKS
+from preprocess.writing import check_apart, check_output, check_replaces_nothing, new_file, write_output
 
 from ..errors import InputError
 from ..inference.trained import LoadedModel, load_dictionary, load_trained, load_untrained
 from ..models.config import predicts_words
 from ..out_of_memory import put_on, usual_device
 from ..representations.kinds import GLOVE
-from ..tasks.prompt_position import SINGLE_POSITIONS
+from ..tasks.folder import check_files
+from ..tasks.labels import check_labels
+from ..tasks.positions import SINGLE_POSITIONS
 from ..training.overrides import parse_overrides
-from . import plots
-from .scores import HIGHEST, correlations, count_groups, gold_scores, group_names
 from .sentences import cut_sentences, sentence_dataset, sentence_states, single_position
 
 TOP = (100, 200, 300)  # the paper's
+LARGEST = 2**16  # of groups, and of a batch
+HIGHEST = TASKS["STS-B"].scale  # scores are shown from 0 to this
+PANEL = (4.2, 3.8)  # inches
+
+
+# --- gold scores -----------------------------------------------------------------------------------
+
+
+def gold_scores(data: DataFolder, split: str, largest: float) -> np.ndarray:
+    """N scores from 0 to 5; ``largest`` is the one that stands for 5 in the folder's files.
+
+    Raises:
+        InputError: single sentences, classes, no labels, or scores outside 0 to ``largest``.
+    """
+    if len(data.inputs) < 2 or not data.regression:
+        found = "classes, no scores (no label/*.label)" if len(data.inputs) == 2 else "single sentences (no input1)"
+        raise InputError(f"{data.path} has {found}: give a folder of pairs with scores such as STS-B-bin")
+    check_files(str(data.path), split, regression=True)
+    check_labels(str(data.path), split, regression=True, combine=False, examples=len(data.rows("input0", split)))
+    path = f"{data.path}/label/{split}.label"
+    scores = np.array(data.targets(split), dtype=np.float64)
+    outside = np.flatnonzero(~((scores >= 0) & (scores <= largest)))
+    if len(outside):
+        found = scores[outside[0]]
+        remedy = "give the largest one with --largest-score" if found > largest else "negative scores have no groups"
+        raise InputError(f"{path} line {outside[0] + 1} has {found:g}, not a score from 0 to {largest:g}: {remedy}")
+    return scores / largest * HIGHEST
+
+
+def group_names(groups: int) -> list[str]:
+    """``[0, 1)`` ... ``[4, 5]``: all but the last without their upper end."""
+    edges = [f"{edge:.3g}" for edge in np.linspace(0, HIGHEST, groups + 1)]
+    names = [f"[{low}, {high})" for low, high in zip(edges, edges[1:])]
+    return [*names[:-1], names[-1][:-1] + "]"]
+
+
+def count_groups(scores: np.ndarray, groups: int) -> list[int]:
+    """How many scores lie in each group."""
+    edges = np.linspace(0, HIGHEST, groups + 1)  # 1.4 may be 1.4000000000000001 there
+    return np.histogram(np.round(scores, 6), np.round(edges, 6))[0].tolist()
+
+
+def correlations(cosines: np.ndarray, scores: np.ndarray) -> dict[str, float | None]:
+    """Spearman and Pearson of cosines and gold scores; None where one of them is the same for all pairs."""
+    if np.ptp(cosines) == 0 or np.ptp(scores) == 0:
+        return {"spearman": None, "pearson": None}
+    found = {"spearman": stats.spearmanr(cosines, scores)[0], "pearson": stats.pearsonr(cosines, scores)[0]}
+    return {name: float(value) for name, value in found.items()}
+
+
+# --- cosines, and what is counted of them ----------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -59,7 +113,7 @@ class Ranking:
 
 
 def rank(loaded: LoadedModel, name: str, args: argparse.Namespace) -> Ranking:
-    """Encodes the sentences of all pairs and compares the two of each.
+    """Encode the sentences of all pairs and compare the two of each.
 
     Raises:
         ModelFault: the model does not fit into memory.
@@ -119,18 +173,57 @@ def report(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+# --- the plot --------------------------------------------------------------------------------------
+
+
+def new_figure(panels: int) -> Any:
+    """An empty figure, wide enough for ``panels`` beside each other."""
+    from matplotlib.figure import Figure  # without pyplot: no window, no global state
+
+    return Figure(figsize=(PANEL[0] * panels, PANEL[1]), layout="constrained")
+
+
+def check_format(path: Path) -> None:
+    """Raise InputError for a file name that matplotlib writes no file for."""
+    if path.suffix[1:].lower() not in new_figure(1).canvas.get_supported_filetypes():
+        raise InputError(f"--out {path}: matplotlib writes no such files: name a .png, .svg or .pdf file")
+
+
+def save_plot(results: dict[str, Any], path: Path) -> None:
+    """Draw what ``numbers`` gives and write it; the suffix decides the format."""
+    figure = bar_figure(results)
+    with new_file(path) as work:
+        figure.savefig(work, dpi=150)
+
+
+def bar_figure(results: dict[str, Any]) -> Any:
+    """One panel for each k; in each group a bar for each model."""
+    models = results["models"]
+    names = [model["name"] for model in models]
+    tops = list(models[0]["top"])
+    figure = new_figure(len(tops))
+    for axes, k in zip(figure.subplots(1, len(tops), squeeze=False)[0], tops):
+        draw_bars(axes, list(zip(*(model["top"][k] for model in models))), names, "%d")
+        axes.set(
+            title=f"top {k} of {results['pairs']:,} pairs by cosine", xlabel="gold score", ylabel="number of pairs"
+        )
+        axes.set_xticks(range(len(results["groups"])), results["groups"])
+        axes.yaxis.get_major_locator().set_params(integer=True)
+        axes.legend(loc="upper left", fontsize=8)  # the highest bars stand on the right
+    return figure
+
+
+# --- the command -----------------------------------------------------------------------------------
+
+
 def check_options(args: argparse.Namespace, pairs: int) -> None:
-    """Raises InputError for what would only be found out after the models have run."""
-    for k in args.top_k or TOP:
-        if not 1 <= k <= pairs:
-            raise InputError(f"--top-k {k}: split {args.split} of {args.data} has {pairs} pairs, give 1 to {pairs}")
-    for option, value, most in (("--groups", args.groups, 2**16), ("--batch-size", args.batch_size, 2**31)):
-        if value < 1:
-            raise InputError(f"{option} {value}: give 1 or more")
-        if value > most:
-            raise InputError(f"{option} {value}: give {most} or less")
+    """Raise InputError for what would only be found out after the models have run."""
+    limits = [*(("--top-k", k, pairs) for k in args.top_k or TOP), ("--groups", args.groups, LARGEST)]
+    for option, value, most in (*limits, ("--batch-size", args.batch_size, LARGEST)):
+        if not 1 <= value <= most:
+            raise InputError(f"{option} {value}, with {pairs} pairs in {args.data} {args.split}: give 1 to {most}")
     if args.out:
-        plots.check_format(args.out)
+        check_format(args.out)
     if args.out and args.json:
         check_apart("--out", args.out, "--json", args.json)
     for option, path in (("--out", args.out), ("--json", args.json)):
@@ -141,28 +234,23 @@ def check_options(args: argparse.Namespace, pairs: int) -> None:
 
 
 def refuse_other_states(cfg: Any) -> None:
-    """Raises InputError for models that have no ``<s>`` state of a single sentence, or one that says nothing of it.
+    """Raise InputError for models that have no ``<s>`` state of a single sentence, or one that says nothing of it.
 
     M(x) of one cannot be had from a folder that holds the word vectors of pairs. A model that predicts words was
     trained at ``<mask>``, in a template that is of pairs.
     """
-    if predicts_words(cfg):
-        raise InputError(
-            f"--method {cfg.method} was trained with --predict-with mlm, so that its <s> states say nothing of a "
-            "sentence: give a checkpoint with a classification head"
-        )
-    if getattr(cfg, "representation", None) == GLOVE:
-        raise InputError(
-            f"--method {cfg.method} reads word vectors, and the data folder has those of whole pairs, not of each "
-            "sentence: give a checkpoint with another --representation"
-        )
+    words = "was trained with --predict-with mlm, so that its <s> states say nothing of a sentence"
+    vectors = "reads word vectors, and the data folder has those of whole pairs, not of each sentence"
+    if predicts_words(cfg) or getattr(cfg, "representation", None) == GLOVE:
+        reason = words if predicts_words(cfg) else vectors
+        raise InputError(f"--method {cfg.method} {reason}: give another checkpoint")
 
 
 def load_models(args: argparse.Namespace) -> dict[str, LoadedModel]:
     """The models to compare by the names they are shown under.
 
     Raises:
-        InputError: see ``load_trained`` and ``load_untrained``; --prompt-position has no effect.
+        InputError: see ``load_trained`` and ``load_untrained``.
     """
     dictionary = load_dictionary(f"{args.data}/input0/dict.txt")
     overrides = {**parse_overrides(args.model_overrides), "data": args.data}
@@ -170,10 +258,6 @@ def load_models(args: argparse.Namespace) -> dict[str, LoadedModel]:
     loaded = [load_trained(path, option, dictionary, overrides, refuse_other_states) for option, path in named.items()]
     if args.backbone is not None:
         loaded.append(load_untrained(args.backbone, dictionary))
-    if args.prompt_position is not None and not any(model.prompt_length for model in loaded):
-        raise InputError(
-            f"--prompt-position {args.prompt_position} has no effect: {loaded[0].name} has no prompt in the input"
-        )
     names = [model.name for model in loaded]
     if len(set(names)) < len(names):
         names[1] += ", baseline"
@@ -212,7 +296,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Prints the tables and writes the files that were asked for.
+    """Print the tables and write the files that were asked for.
 
     Raises:
         InputError: see ``gold_scores``, ``check_options`` and ``load_models``.
@@ -228,5 +312,5 @@ def run(args: argparse.Namespace) -> None:
         write_output(args.json, f"{json.dumps(results)}\n", "--json")
         print(f"numbers saved: {args.json}")
     if args.out:
-        plots.save_plot(results, args.out)
+        save_plot(results, args.out)
         print(f"plot saved: {args.out}")

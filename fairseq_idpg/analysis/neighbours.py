@@ -46,23 +46,16 @@ def generated_rows(model: Any, method: PromptMethod, net_input: dict[str, Tensor
 
 
 def check_method(cfg: Any, with_data: bool) -> None:
-    """Refuses, before anything large is built, methods whose prompt has no rows among word embeddings.
+    """Raise InputError, before anything large is built, for methods whose prompt has no rows among word embeddings.
 
-    Raises:
-        InputError: also if ``with_data`` and the prompt does not depend on the input.
+    Also if ``with_data`` and the prompt does not depend on the input.
     """
     method = getattr(cfg, "method", None)
     kinds = find_preset(method).methods if method else ()
     kind = next((kind for kind in kinds if issubclass(kind, PromptMethod)), None)
-    if kind is None:
-        raise InputError(f"--method {method or cfg._name} has no prompt rows to compare with words: {REMEDY}")
-    if str(cfg.prompt_insertion) in PREFIX:
-        raise InputError(
-            f"--method {method} with --prompt-insertion {cfg.prompt_insertion} has keys and values, no rows to compare "
-            f"with words: {REMEDY}"
-        )
-    if kind.shared is None:
-        raise InputError(f"--method {method} makes its rows from the states of each input, none are shared: {REMEDY}")
+    if kind is None or kind.shared is None or str(cfg.prompt_insertion) in PREFIX:
+        insertion = "" if kind is None else f" --prompt-insertion {cfg.prompt_insertion}"
+        raise InputError(f"--method {method or cfg._name}{insertion} has no rows that all inputs share: {REMEDY}")
     if with_data and kind.shows_no_example is not None:
         raise InputError(f"--data: --method {method} {kind.shows_no_example}: leave --data out")
 
@@ -118,7 +111,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Prints a line for each row.
+    """Print a line for each row.
 
     Raises:
         InputError: no dictionary is named, or another than that of --data; see ``load_trained`` and ``check_method``.

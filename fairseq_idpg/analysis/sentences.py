@@ -13,10 +13,9 @@ from preprocess.dictionary import MASK
 
 from ..errors import InputError
 from ..inference.trained import LoadedModel
+from ..tasks.dataset import PromptedDataset, PromptPlaces, by_length, unlabelled
 from ..tasks.folder import check_files, sentence_lengths
-from ..tasks.ordering import by_length
-from ..tasks.prompt_position import check_position, first_row, insertion_index, prompt_block
-from ..tasks.prompted_dataset import PromptedDataset, PromptPlaces, unlabelled
+from ..tasks.positions import check_position, first_row, insertion_index, prompt_block
 from ..tasks.shortening import Shortener, kept_lengths
 
 SPECIAL = 2  # <s> and </s>

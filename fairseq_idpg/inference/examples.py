@@ -8,12 +8,10 @@ from fairseq.data import ConcatSentencesDataset, Dictionary, ListDataset, Prepen
 from torch import Tensor
 
 from ..errors import InputError
-from ..tasks.ordering import by_length
-from ..tasks.phrasing import Placed, in_places
-from ..tasks.prompt_position import prompt_block
-from ..tasks.prompted_dataset import PromptedDataset, place_prompts, unlabelled
+from ..tasks.dataset import PromptedDataset, by_length, place_prompts, unlabelled
+from ..tasks.positions import prompt_block
 from ..tasks.shortening import text_room
-from ..tasks.template import Template
+from ..tasks.template import Placed, Template, in_places
 
 NAME = "text"  # in the place of a split's name
 

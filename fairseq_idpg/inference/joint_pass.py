@@ -12,7 +12,7 @@ from torch import Tensor
 from ..backbone.grouped import Group, GroupedPass
 from ..backbone.injection import NO_ROOM, NOTHING, Injection, Room, States
 from ..representations.kinds import GLOVE, canonical_kind, sentence_representation
-from ..tasks.prompted_dataset import PromptedDataset
+from ..tasks.dataset import PromptedDataset
 from .predictor import Input, Predictor
 
 Item = dict[str, Any]

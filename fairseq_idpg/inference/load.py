@@ -19,8 +19,7 @@ from ..saving.configuration import check_is_ours
 from ..saving.reading import check_is_there, load_state
 from ..saving.record import Record, saved_record
 from ..tasks.folder import preprocess_facts
-from ..tasks.template import Template
-from ..tasks.verbalisers import find_phrasing
+from ..tasks.template import Template, find_phrasing
 from .examples import keep_beginnings
 from .glove import find_vectors, reads_vectors
 from .int8 import check_int8, put_in_int8

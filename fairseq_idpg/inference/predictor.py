@@ -18,7 +18,7 @@ from preprocess.readers import is_text
 from ..errors import InputError, ModelFault
 from ..out_of_memory import refuse_batch
 from ..saving.record import Record
-from ..tasks.prompted_dataset import PromptedDataset
+from ..tasks.dataset import PromptedDataset
 from ..tasks.template import Template
 from .entailment import find_description
 from .examples import text_examples

@@ -23,7 +23,7 @@ from ..representations.cache import NO_CACHES
 from ..saving.backbone_file import backbone_path, read_backbone, recorded_sizes
 from ..saving.reading import load_state
 from ..saving.record import saved_record
-from ..tasks.sentence_prediction_idpg import SentencePredictionIDPGTask
+from ..tasks.task import SentencePredictionIDPGTask
 from .text import task_dictionary
 
 TASK_CLASSES = {"sentence_prediction": SentencePredictionTask, "sentence_prediction_idpg": SentencePredictionIDPGTask}

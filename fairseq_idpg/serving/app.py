@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import time
-from email.message import Message
 from importlib.resources import files
 from typing import Any
 
@@ -14,8 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
-from starlette.types import Message as Event
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from preprocess.errors import one_line
 
@@ -104,7 +102,7 @@ class Front:
             return
         start, status = time.perf_counter(), 500
 
-        async def noted(event: Event) -> None:
+        async def noted(event: Message) -> None:
             nonlocal status
             if event["type"] == "http.response.start":
                 status = event["status"]
@@ -123,7 +121,7 @@ class Front:
         """Of a request with this header; None for one that is let in."""
         if self.hosts is None or host_name(host) in self.hosts:
             return None
-        return told(421, f"this server is not called {host:.60}: give it the name with --allowed-host")
+        return json_error(421, f"this server is not called {host:.60}: give it the name with --allowed-host")
 
 
 def host_name(host: str) -> str | None:
@@ -147,18 +145,10 @@ def page_file(path: str, media: str) -> Any:
 
 
 def check_type(headers: Headers) -> None:
-    """Raises HTTPException for another body than JSON in UTF-8."""
-    given = Message()
-    given["Content-Type"] = headers.get("content-type", "none")
-    try:
-        charset = given.get_content_charset("utf-8")
-    except ValueError:  # charset*=%00''
-        charset = None
-    if given.get_content_type() != "application/json" or charset not in ("utf-8", "utf8"):
-        raise HTTPException(415, f"Content-Type {given['Content-Type']:.60}: give application/json, in UTF-8")
-    encoding = headers.get("content-encoding", "identity")
-    if encoding.lower() != "identity":
-        raise HTTPException(415, f"Content-Encoding {encoding:.60}: give the body as it is")
+    """Raise HTTPException for another body than JSON, which pages of other sites can send without being asked."""
+    given = headers.get("content-type", "none")
+    if given.partition(";")[0].strip().lower() != "application/json":
+        raise HTTPException(415, f"Content-Type {given:.60}: give application/json, in UTF-8")
 
 
 async def read_body(request: Request, most: int) -> bytes:
@@ -179,7 +169,7 @@ async def read_body(request: Request, most: int) -> bytes:
 
 
 async def disconnected(request: Request) -> None:
-    """Ends when whoever asked has gone."""
+    """End when whoever asked has gone."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
@@ -187,12 +177,12 @@ async def disconnected(request: Request) -> None:
 # --- answers that are none -----------------------------------------------------------------------
 
 
-def told(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+def json_error(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
     return JSONResponse({"error": one_line(message)}, status, headers)
 
 
 async def malformed(request: Request, error: Exception) -> Response:
-    return told(400, str(error))
+    return json_error(400, str(error))
 
 
 async def faulty(request: Request, error: Exception) -> Response:
@@ -201,19 +191,17 @@ async def faulty(request: Request, error: Exception) -> Response:
 
 
 async def busy(request: Request, error: Exception) -> Response:
-    return told(503, f"{error}: ask again", AGAIN)
+    return json_error(503, f"{error}: ask again", AGAIN)
 
 
 async def refused(request: Request, error: Exception) -> Response:
     """Also for paths and methods that are not there."""
     assert isinstance(error, HTTPException)
-    asked, headers = f"{request.method:.20} {request.url.path:.60}", dict(error.headers or {})
     message = error.detail
-    if error.status_code == 404:
+    if error.status_code in (404, 405):
+        asked = f"{request.method:.20} {request.url.path:.60}"
         message = f"{asked} is not here: ask POST {PREDICT}, or GET {', '.join(PATHS[1:])}"
-    elif error.status_code == 405:
-        message = f"{asked}: ask with {' or '.join(sorted(headers['Allow'].split(', ')))}"
-    return told(error.status_code, message, headers)
+    return json_error(error.status_code, message, dict(error.headers or {}))
 
 
 async def gone_away(request: Request, error: Exception) -> Response:
@@ -221,4 +209,4 @@ async def gone_away(request: Request, error: Exception) -> Response:
 
 
 async def failed(request: Request, error: Exception) -> Response:
-    return told(500, "the server failed at this request: its log says how")
+    return json_error(500, "the server failed at this request: its log says how")

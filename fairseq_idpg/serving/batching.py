@@ -56,7 +56,6 @@ class Batcher:
         self.lost: ModelLost | None = None  # what every later question would end with too
         self.jobs: deque[Job] = deque()
         self.waiting = 0  # texts of the jobs
-        self.due: set[Future[list[Row]]] = set()  # answers of what was taken
         self.hurried = False
         self.closed = False
         self.condition = threading.Condition()
@@ -65,7 +64,7 @@ class Batcher:
         self.ended: Callable[[], None] = lambda: None
 
     def start(self, opened: Callable[[], None], ended: Callable[[], None]) -> None:
-        """Starts the thread; it calls ``opened`` once the model is there, and ``ended`` when nothing is taken any more.
+        """Start the thread; it calls ``opened`` once the model is there, and ``ended`` when nothing is taken any more.
 
         ``error`` is then what ended it too early.
         """
@@ -73,13 +72,13 @@ class Batcher:
         self.thread.start()
 
     def hurry(self) -> None:
-        """Waits for no more questions to come, although they are still taken."""
+        """Wait for no more questions to come, although they are still taken."""
         with self.condition:
             self.hurried = True
             self.condition.notify()
 
     def close(self, drop: bool = False) -> None:
-        """Takes nothing any more, and returns when all that was taken is answered; or what waits is dropped."""
+        """Take nothing any more, and return when all that was taken is answered; or what waits is dropped."""
         with self.condition:
             self.closed = True
             while drop and self.jobs:
@@ -100,7 +99,7 @@ class Batcher:
         return self.served
 
     def submit(self, question: Question) -> "Future[list[Row]]":
-        """Takes a question.
+        """Take a question.
 
         Raises:
             InputError: the model cannot answer it.
@@ -114,9 +113,7 @@ class Batcher:
                 raise Unavailable(f"{self.waiting} texts are waiting already, and {self.limit} may")
             self.jobs.append(job)
             self.waiting += size
-            self.due.add(job.answer)
             self.condition.notify()
-        job.answer.add_done_callback(self.due.discard)
         return job.answer
 
     def _work(self) -> None:
@@ -125,7 +122,7 @@ class Batcher:
             if not self.closed:
                 self.opened()
             while self.lost is None and (jobs := self._next()):
-                for group in alike(jobs):
+                for group in in_groups(jobs):
                     self._answer(group)
             self.error = self.lost
         except BaseException as error:
@@ -155,7 +152,7 @@ class Batcher:
         return taken
 
     def _answer(self, jobs: list[Job]) -> None:
-        """Answers questions of one ``way``; where that fails, each half by itself, down to the one that is at fault."""
+        """Answer questions of one ``way``; where that fails, each half by itself, down to the one that is at fault."""
         assert self.served is not None
         texts = [text for job in jobs for text in job.question.texts]
         try:
@@ -178,7 +175,7 @@ class Batcher:
             job.answer.set_result([*itertools.islice(rows, len(job.question.texts))])
 
 
-def alike(jobs: list[Job]) -> list[list[Job]]:
+def in_groups(jobs: list[Job]) -> list[list[Job]]:
     """Those whose requests still wait, in groups that can be answered together."""
     groups: dict[tuple[Any, ...], list[Job]] = {}
     for job in jobs:

@@ -2,11 +2,8 @@
 
 import asyncio
 import contextlib
-import ctypes
-import logging
 import resource
 import socket
-import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -15,17 +12,10 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-logger = logging.getLogger(__name__)
-
 WAIT = 30.0  # seconds for a request to come whole, and for an answer to be read on
 QUIET, ROUNDS = 0.2, 10  # seconds in which no request has begun; how often these are waited for
-PATIENCE = 50  # times QUIET in which no answer was due: clients that have not sent or read all by then are given up
 SHORT = 1e-3  # a timer's: 0 would come back before the loop looks at its sockets
 FILES = 8192  # a file descriptor for each connection
-SO_ATTACH_FILTER = 26  # of Linux; Python's socket has no name for it
-# A program for the kernel's packet filter, (operation, jump if true, jump if false, value) each: load the flags of the
-# TCP header; if SYN is set, keep 0 bytes of the packet, else all.
-NO_SYN = ((0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFFFFFF))
 
 
 class Connection(H11Protocol):
@@ -53,7 +43,7 @@ class Connection(H11Protocol):
             self.deadline.cancel()
 
     def _watch(self) -> None:
-        """Starts the clock where a request is awaited, and stops it where one is whole."""
+        """Start the clock where a request is awaited, and stop it where one is whole."""
         waits = self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
         if waits and self.deadline is None:
             self.deadline = self.loop.call_later(WAIT, self.transport.close)
@@ -62,31 +52,18 @@ class Connection(H11Protocol):
             self.deadline = None
 
 
-def take_no_more(listening: socket.socket) -> None:
-    """Lets the kernel begin no more connections; those that it has begun can still be accepted.
-
-    Between a last ``accept`` and ``close`` more could come, which ``close`` would reset. Without a filter they do.
-    """
-    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in NO_SYN))
-    with contextlib.suppress(OSError):
-        option = struct.pack("HP", len(NO_SYN), ctypes.addressof(program))
-        listening.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, option)
-
-
 class HttpServer(uvicorn.Server):
     """uvicorn's, which at its end still answers what is asked on connections made until then.
 
-    ``ending`` is called when no more will come; ``busy`` says whether an answer is due.
+    ``ending`` is called when no more will come. No client keeps it from its end for more than ``WAIT`` seconds, unless
+    an answer is due.
     """
 
-    def __init__(self, config: uvicorn.Config, ending: Callable[[], None], busy: Callable[[], bool]):
+    def __init__(self, config: uvicorn.Config, ending: Callable[[], None]):
         super().__init__(config)
         self.ending = ending
-        self.busy = busy
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        for listening in sockets or ():
-            take_no_more(listening)
         connections: Any = self.server_state.connections
         begun = -1
         for _ in range(ROUNDS):
@@ -96,28 +73,10 @@ class HttpServer(uvicorn.Server):
             await asyncio.sleep(QUIET)
         self.ending()
         await asyncio.sleep(SHORT)  # the loop accepts what the kernel has: close() would reset it
-        hanging_up = asyncio.ensure_future(self._hang_up())
         await super().shutdown(sockets)
-        if self.force_exit:
-            await hanging_up
-            if self.server_state.tasks:
-                await asyncio.wait(self.server_state.tasks, timeout=ROUNDS * QUIET)
-        hanging_up.cancel()
-
-    async def _hang_up(self) -> None:
-        """Ends the connections whose clients keep it from its end; with ``force_exit`` all, at once."""
-        waited = 0
-        while waited < PATIENCE and not self.force_exit:
-            await asyncio.sleep(QUIET)
-            waited = 0 if self.busy() else waited + 1
-        left = list(self.server_state.connections)
-        if left and not self.force_exit:
-            logger.warning(f"clients that had not sent all of a request, or read all of an answer, ended: {len(left)}")
-        for connection in left:
-            connection.transport.abort()  # close() would wait for what is to be sent
 
 
-def http_server(app: ASGIApp, ending: Callable[[], None], busy: Callable[[], bool]) -> HttpServer:
+def http_server(app: ASGIApp, ending: Callable[[], None]) -> HttpServer:
     """A server of one process for many connections."""
     with contextlib.suppress(ValueError, OSError):
         soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -137,5 +96,4 @@ def http_server(app: ASGIApp, ending: Callable[[], None], busy: Callable[[], boo
             proxy_headers=False,
         ),
         ending,
-        busy,
     )

@@ -1,6 +1,7 @@
 """What requests ask for."""
 
 import json
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from preprocess.readers import distinct
@@ -9,8 +10,7 @@ from ..errors import InputError
 from ..inference.prediction import Text
 from ..inference.reading import check_filled, of_value
 
-KEYS = ("texts", "tasks", "prompts", "words")
-MOST_WORDS = 100
+WORDS, MOST_WORDS = 5, 100
 
 
 class Question(NamedTuple):
@@ -24,7 +24,7 @@ class Question(NamedTuple):
     texts: list[Text]
     tasks: tuple[str, ...] | None = None
     prompts: bool = False
-    words: int = 5
+    words: int = WORDS
 
     @property
     def way(self) -> tuple[Any, ...]:
@@ -47,56 +47,49 @@ def read_question(body: bytes, most_texts: int) -> Question:
         asked = json.loads(body.decode(), object_pairs_hook=distinct, parse_constant=refuse)
     except (ValueError, RecursionError) as error:
         raise InputError(f"the body is not JSON ({error})") from None
-    if not isinstance(asked, dict):
-        raise InputError('the body is no JSON object: give {"texts": ["a sentence", ...]}')
-    for key in asked:
-        if key not in KEYS:
-            raise InputError(f"the key {key!r:.60} is unknown: give some of {', '.join(KEYS)}")
+    if not isinstance(asked, dict) or not asked.keys() <= KEYS.keys():
+        raise InputError(f"the body {asked!r:.60} is no JSON object with some of {', '.join(KEYS)}")
     given = {key: value for key, value in asked.items() if value is not None}
-    if "words" in given and not given.get("prompts"):
-        raise InputError("words has no effect without prompts: give that too, or leave it out")
+    for key, value in {"texts": None, **given}.items():
+        fits, remedy = KEYS[key]
+        if not fits(value):
+            raise InputError(f"{key} {value!r:.60}: give {remedy}")
+    names = given.get("tasks")
     return Question(
-        read_texts(given.get("texts"), most_texts),
-        read_tasks(given["tasks"]) if "tasks" in given else None,
-        read_prompts(given.get("prompts", False)),
-        read_words(given.get("words", Question._field_defaults["words"])),
+        read_texts(given["texts"], most_texts),
+        names if names is None else tuple(dict.fromkeys([names] if isinstance(names, str) else names)),
+        given.get("prompts", False),
+        given.get("words", WORDS),
     )
 
 
+def are_names(value: Any) -> bool:
+    names = [value] if isinstance(value, str) else value
+    return isinstance(names, list) and bool(names) and all(isinstance(name, str) for name in names)
+
+
+# key -> what its value must be, and in words
+KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "texts": (lambda value: isinstance(value, list), '"texts": ["a sentence", ["first", "second"], ...]'),
+    "tasks": (are_names, "the name of a task or a list of names, or leave it out for all"),
+    "prompts": (lambda value: isinstance(value, bool), "true or false"),
+    "words": (lambda value: type(value) is int and 1 <= value <= MOST_WORDS, f"1 to {MOST_WORDS} words"),
+}
+
+
 def refuse(name: str) -> None:
-    """ValueError for what Python adds to JSON."""
+    """Raise ValueError for what Python adds to JSON."""
     raise ValueError(f"{name} is no number")
 
 
-def read_texts(value: Any, most: int) -> list[Text]:
-    if not isinstance(value, list):
-        raise InputError('texts is missing or no list: give "texts": ["a sentence", ["first", "second"], ...]')
-    if len(value) > most:
-        raise InputError(f"{len(value)} texts are too many: give {most} at a time")
+def read_texts(values: list[Any], most: int) -> list[Text]:
+    if len(values) > most:
+        raise InputError(f"{len(values)} texts are too many: give {most} at a time")
     texts = []
-    for number, item in enumerate(value):
+    for number, item in enumerate(values):
         try:
             texts.append(of_value(item))
             check_filled(texts[-1])
         except ValueError as error:
             raise InputError(f"{text_name(number)}: {error}") from None
     return texts
-
-
-def read_tasks(value: Any) -> tuple[str, ...]:
-    names = value if isinstance(value, list) else [value]
-    if not names or not all(isinstance(name, str) for name in names):
-        raise InputError(f"tasks {value!r:.60} is no list of names: give one, or leave it out for all tasks")
-    return tuple(dict.fromkeys(names))
-
-
-def read_prompts(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise InputError(f"prompts {value!r:.60}: give true or false")
-    return value
-
-
-def read_words(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_WORDS:
-        raise InputError(f"words {value!r:.60} is no number of words: give 1 to {MOST_WORDS}")
-    return value

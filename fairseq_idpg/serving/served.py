@@ -33,7 +33,7 @@ class Served:
         ]
 
     def check(self, question: Question) -> None:
-        """Raises InputError for what the tasks cannot answer, as far as that is seen before texts are encoded."""
+        """Raise InputError for what the tasks cannot answer, as far as that is seen before texts are encoded."""
         for name in self.chosen(question):
             if name not in self.tasks:
                 raise InputError(f"task {name:.60} is not served: choose among {', '.join(self.tasks)}")

@@ -1,3 +1,3 @@
 """The task ``sentence_prediction_idpg``: where the prompt goes in each example."""
 
-from . import sentence_prediction_idpg  # noqa: F401
+from . import task  # noqa: F401

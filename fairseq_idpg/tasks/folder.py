@@ -21,7 +21,7 @@ from preprocess.questions import Questions, question_file
 from preprocess.split_scores import OF_QUESTIONS, OF_TEXTS
 from preprocess.validation import check_split
 
-from ..errors import PREPROCESS, InputError, reading_data
+from ..errors import PREPROCESS, InputError
 from ..metrics import REPORT
 from ..saving.configuration import fits
 from ..saving.record import Record, read_record, symbols_fingerprint
@@ -33,14 +33,12 @@ def has_pairs(data: str) -> bool:
 
 
 def check_folder(data: str, regression: bool, may_lack_labels: bool = False) -> None:
-    """Raises InputError unless the folder holds input0 and, for classes, label, each with its dictionary, undamaged."""
-    if not os.path.isdir(data):
-        raise InputError(f"data folder {data} does not exist: give a binarized sentence-prediction folder")
-    for part in ["input0"] if regression or may_lack_labels else ["input0", "label"]:
-        if not os.path.isfile(os.path.join(data, part, "dict.txt")):
-            raise InputError(f"data folder {data} has no {part}/dict.txt: {PREPROCESS}")
-    with reading_data():
-        DataFolder(Path(data), regression)
+    """Raise InputError unless the folder holds input0 and, for classes, label, each with its dictionary, undamaged."""
+    DataFolder(Path(data), regression)
+    label = Path(data, "label")
+    needed = not regression and not (may_lack_labels and not any(label.glob("*.idx")))
+    if needed and not (label / "dict.txt").is_file():
+        raise InputError(f"data folder {data} has no label/dict.txt: {PREPROCESS}")
 
 
 def check_swapped(data: str, training: bool) -> None:
@@ -64,29 +62,26 @@ def check_files(data: str, split: str, regression: bool | None, combine: bool = 
     ``regression``: whether labels are scores; None: whether the folder has any.
 
     Raises:
-        InputError: a file is damaged, or ``split`` is a path, which would mean another place in each of input0, input1
-            and label.
+        InputError: a file is damaged, or there is no such split, or nothing in it.
     """
-    with reading_data():
-        folder = DataFolder(Path(data), regression)
-        if os.sep in split:
-            raise InputError(
-                f"split {split} is a path: give the name of one that {data} has, {' or '.join(folder.splits)}"
-            )
-        for name in folder.joined(split) if combine else [split]:
-            if name in folder.splits:  # or else sentence_lengths says what there is to do
-                check_split(folder, name)
+    folder = DataFolder(Path(data), regression)
+    if split not in folder.splits:
+        raise InputError(
+            f"data folder {data} has no input0/{split}.idx: name a split that it has, {' or '.join(folder.splits)}"
+        )
+    examples = [check_split(folder, name) for name in (folder.joined(split) if combine else [split])]
+    if not examples[0]:
+        raise InputError(f"split {split} of {data} is empty: {PREPROCESS}")
 
 
 def find_questions(data: str, split: str, reports: Sequence[str], examples: int) -> Questions | None:
-    """Which question each of the examples of a split answers; None where examples are no answers.
+    """Return which question each example of a split answers; None where examples are no answers.
 
     Raises:
         InputError: ``reports`` has a metric of questions, and the folder does not say which there are; there are other
             splits' examples among them.
     """
-    with reading_data():
-        questions = DataFolder(Path(data)).questions(split)
+    questions = DataFolder(Path(data)).questions(split)
     if questions is not None and len(questions.number) != examples:
         raise InputError(
             f"--combine-valid-subsets: {os.path.join(data, question_file(split))} has the questions of {split} alone: "
@@ -104,18 +99,9 @@ def find_questions(data: str, split: str, reports: Sequence[str], examples: int)
 
 
 def both_lengths(data: str, split: str, dictionary: Dictionary, combine: bool) -> tuple[np.ndarray, np.ndarray | None]:
-    """Lengths of the first sentences of a split, and of the second ones, None without; see ``sentence_lengths``.
-
-    Raises:
-        InputError: there are more of one kind than of the other; see ``read_sentences``.
-    """
+    """Lengths of the first sentences of a split, and of the second ones, None without; see ``sentence_lengths``."""
     a = sentence_lengths(data, "input0", split, dictionary, combine)
-    if not has_pairs(data):
-        return a, None
-    b = sentence_lengths(data, "input1", split, dictionary, combine)
-    if len(a) != len(b):
-        raise InputError(f"split {split} of {data} has {len(a)} first and {len(b)} second sentences")
-    return a, b
+    return a, sentence_lengths(data, "input1", split, dictionary, combine) if has_pairs(data) else None
 
 
 def sentence_lengths(data: str, part: str, split: str, dictionary: Dictionary, combine: bool) -> np.ndarray:
@@ -125,17 +111,8 @@ def sentence_lengths(data: str, part: str, split: str, dictionary: Dictionary, c
 
 
 def read_sentences(data: str, part: str, split: str, dictionary: Dictionary, combine: bool) -> Any:
-    """fairseq's dataset of the sentences of ``part`` (input0 or input1), each closed by ``</s>``.
-
-    Raises:
-        InputError: there is no such split, or nothing in it.
-    """
-    path = os.path.join(data, part, split)
-    if not os.path.isfile(path + ".idx"):
-        raise InputError(f"data folder {data} has no {part}/{split}.idx: {PREPROCESS} or name another subset")
-    if not os.path.getsize(path + ".bin"):
-        raise InputError(f"split {split} of {data} is empty ({part}/{split}.bin): {PREPROCESS}")
-    return data_utils.load_indexed_dataset(path, dictionary, combine=combine)
+    """fairseq's dataset of the sentences of ``part`` (input0 or input1), each closed by ``</s>``."""
+    return data_utils.load_indexed_dataset(os.path.join(data, part, split), dictionary, combine=combine)
 
 
 def encode_text(data: str, text: str) -> list[int]:
@@ -144,10 +121,7 @@ def encode_text(data: str, text: str) -> list[int]:
 
 
 def text_encoder(data: str, text: str) -> Encoder:
-    """The encoder that the folder records (``preprocess.json``).
-
-    Args:
-        text: what it is wanted for.
+    """Return the encoder that the folder records (``preprocess.json``), to encode ``text``.
 
     Raises:
         InputError: it is not there, or not the one that the folder was made with.
@@ -157,12 +131,9 @@ def text_encoder(data: str, text: str) -> Encoder:
             f"{data}/{FOLDER_FACTS} is missing, so that {text!r} cannot be encoded as the data was: make "
             "the folder with python -m preprocess"
         )
-    try:
-        folder = DataFolder(Path(data))
-        encoder = load_encoder(*folder_encoder(folder, None, None))
-        check_encoder(folder, encoder)
-    except InputError as error:
-        raise InputError(f"{text!r} cannot be encoded as {data} was: {error}") from None
+    folder = DataFolder(Path(data))
+    encoder = load_encoder(*folder_encoder(folder, None, None))
+    check_encoder(folder, encoder)
     return encoder
 
 

@@ -13,12 +13,12 @@ from preprocess.dictionary import FILLER, MASK, read_labels
 from preprocess.flags import flag_name
 from preprocess.split_scores import OF_QUESTIONS
 
-from ..errors import PREPROCESS, InputError
+from ..errors import InputError
 from ..metrics import REPORT, reported
 from ..saving.record import listed
 
-OF_CLASSES = ("report_acc_and_f1", "report_mcc")  # what fairseq's criterion reports
-OF_NUMBERS = (*OF_CLASSES, "report_pearson_and_spearman")
+F1, CORRELATIONS = "report_acc_and_f1", "report_pearson_and_spearman"
+OF_NUMBERS = (F1, "report_mcc", CORRELATIONS)  # what fairseq's criterion reports
 
 
 def class_names(dictionary: Dictionary) -> list[str]:
@@ -28,43 +28,33 @@ def class_names(dictionary: Dictionary) -> list[str]:
 
 
 def check_scored(criterion: Any, labels: Optional["LabelOrder"]) -> None:
-    """The classes must be such as the criterion's reports can score.
+    """Raise InputError unless the classes (None: scores) are such as the criterion's reports can score."""
+    own = [REPORT + metric for metric in reported(criterion)]
+    for option in (*own, *(option for option in OF_NUMBERS if getattr(criterion, option, False))):
+        needed = needed_classes(option, None if labels is None else labels.names)
+        if needed is not None:
+            scores = "--regression-target is for scores"
+            found = scores if labels is None else f"{labels.data} has {listed(labels.names)}"
+            raise InputError(
+                f"{flag_name(option)} scores {needed}, and {found}: leave it out, or give another report of "
+                f"--criterion sentence_prediction_idpg, such as {flag_name(REPORT + 'acc_and_macro_f1')}"
+            )
+
+
+def needed_classes(option: str, names: Sequence[str] | None) -> str | None:
+    """Return what classes a report is of, if ``names`` (None: scores) are others.
 
     fairseq's F1, MCC and correlations take the names of the classes for numbers, and F1 is of two classes.
-
-    Raises:
-        InputError: a class is called otherwise than a report needs, or there are too many; there are scores.
     """
-    if labels is None:
-        for option in (*(REPORT + metric for metric in reported(criterion)), *asked(criterion, OF_CLASSES)):
-            raise InputError(
-                f"{flag_name(option)} scores classes, and --regression-target is for scores: leave one of them out"
-            )
-        return
-    for metric in reported(criterion):
-        if metric in OF_QUESTIONS and sorted(labels.names) != ["0", "1"]:
-            raise InputError(
-                f"{flag_name(REPORT + metric)} scores answers with the labels 0 and 1, and {labels.data} has "
-                f"{listed(labels.names)}: leave it out"
-            )
-    names = labels.names
-    others = [name for name in names if not name.isdecimal()]
-    for option in asked(criterion, OF_NUMBERS):
-        if others:
-            raise InputError(
-                f"{flag_name(option)} scores classes that are numbers, F1 that of 1, and {labels.data} has "
-                f"{listed(others)}: leave it out, or preprocess the data with the labels 0 and 1"
-            )
-        if option == "report_acc_and_f1" and names and (len(names) > 2 or "1" not in names):
-            raise InputError(
-                f"{flag_name(option)} scores two classes, F1 that of 1, and {labels.data} has {listed(names)}: leave "
-                f"it out, or give {flag_name(REPORT + 'acc_and_macro_f1')} with --criterion sentence_prediction_idpg"
-            )
-
-
-def asked(criterion: Any, options: Sequence[str]) -> list[str]:
-    """Those of some switches that the criterion is given."""
-    return [option for option in options if getattr(criterion, option, False)]
+    if names is None:
+        return None if option == CORRELATIONS else "classes"
+    if option.removeprefix(REPORT) in OF_QUESTIONS and sorted(names) != ["0", "1"]:
+        return "answers with the labels 0 and 1"
+    if option in OF_NUMBERS and not all(map(str.isdecimal, names)):
+        return "classes that are numbers"
+    if option == F1 and names and (len(names) > 2 or "1" not in names):
+        return "two classes, one of them 1"
+    return None
 
 
 class LabelOrder:
@@ -86,7 +76,7 @@ class LabelOrder:
         self.class_of: Tensor | None = None  # the model's class of each of the folder's, where they differ
 
     def follow(self, names: list[str]) -> None:
-        """Takes the order of a model's classes.
+        """Take the order of a model's classes.
 
         Raises:
             InputError: the folder has others, or --num-classes is not their number.
@@ -126,25 +116,19 @@ def check_kind(data: str, regression: bool, num_classes: int, from_checkpoint: b
     label, names = Path(data, "label"), Path(data, "label", "dict.txt")
     scores = any(label.glob("*.label"))
     classes = any(label.glob("*.idx")) or (names.is_file() and bool(read_labels(names)))  # none: without labels
-    if scores and not classes and not regression:
-        other = "" if from_checkpoint else "--regression-target --num-classes 1, or "
+    if scores != classes and scores != regression:
+        option = "" if from_checkpoint else "--regression-target --num-classes 1, or "
+        of_scores = f"scores (label/*.label), and this model is for classes: give {option}a folder with classes"
+        of_classes = "classes (label/dict.txt), and --regression-target is for scores: leave it out, or give scores"
+        raise InputError(f"data folder {data} has {of_scores if scores else of_classes}")
+    if regression != (num_classes == 1):
         raise InputError(
-            f"data folder {data} has scores (label/*.label) and this model is for classes: give {other}a folder with "
-            "classes"
+            f"--num-classes {num_classes}: give the number of classes; or 1 and --regression-target, for scores"
         )
-    if classes and not scores and regression:
-        raise InputError(
-            f"data folder {data} has classes (label/dict.txt) and --regression-target is for scores: leave it out, or "
-            "give a folder with scores"
-        )
-    if regression and num_classes > 1:
-        raise InputError(f"--num-classes {num_classes}: --regression-target is for one score, give --num-classes 1")
-    if not regression and num_classes == 1:
-        raise InputError("--num-classes 1: give the number of classes, or --regression-target for scores")
 
 
 def check_num_classes(data: str, num_classes: int, dictionary: Dictionary) -> None:
-    """Raises InputError unless the label dictionary holds as many classes as --num-classes says."""
+    """Raise InputError unless the label dictionary holds as many classes as --num-classes says."""
     symbols = class_names(dictionary)
     if len(symbols) != num_classes:
         remedy = f"give --num-classes {len(symbols)}" if len(symbols) > 1 else "preprocess it with two or more --labels"
@@ -162,17 +146,13 @@ def load_labels(cfg: Any, load: Callable[[str], Dictionary], from_checkpoint: bo
         from_checkpoint: the folder need not have any labels, as the checkpoint will name the classes.
 
     Raises:
-        InputError: --num-classes is no number of classes; there is no label/dict.txt, or it has another number of them.
+        InputError: --num-classes is another number than that of the classes.
     """
-    if cfg.num_classes < 1:
-        raise InputError(f"--num-classes {cfg.num_classes}: give the number of classes (1 for --regression-target)")
     if cfg.regression_target:
         return None
     path = Path(cfg.data, "label", "dict.txt")
-    if from_checkpoint and not path.is_file() and not any(path.parent.glob("*.idx")):
+    if from_checkpoint and not path.is_file():
         return LabelOrder(Dictionary(), cfg.data, cfg.num_classes)
-    if not path.is_file():
-        raise InputError(f"data folder {cfg.data} has no label/dict.txt: {PREPROCESS}")
     dictionary = load(str(path))
     if not from_checkpoint:
         check_num_classes(cfg.data, cfg.num_classes, dictionary)
@@ -197,7 +177,7 @@ def check_labelled(cfg: Any, split: str, labels: LabelOrder | None, combine: boo
 
 
 def check_labels(data: str, split: str, regression: bool, combine: bool, examples: int) -> None:
-    """Raises InputError unless every example has a label."""
+    """Raise InputError unless every example has a label."""
     path = label_file(data, split, regression)
     if not os.path.isfile(path):
         raise InputError(
@@ -209,7 +189,5 @@ def check_labels(data: str, split: str, regression: bool, combine: bool, example
             found = sum(1 for _ in file)
     else:
         found = len(data_utils.load_indexed_dataset(path.removesuffix(".idx"), combine=combine))
-    if found != examples:
-        joined = regression and combine and os.path.isfile(os.path.join(data, "input0", f"{split}1.idx"))
-        remedy = f"fairseq reads the scores of {split} alone, not of {split}1: preprocess all of them as {split}"
-        raise InputError(f"{path} has {found} labels for {examples} examples: {remedy if joined else PREPROCESS}")
+    if found != examples:  # fairseq reads the scores of train alone, not of train1
+        raise InputError(f"{path} has {found} labels for {examples} examples: preprocess all of them as {split}")

@@ -152,7 +152,7 @@ def fit(
 
 @contextlib.contextmanager
 def whole_sentences(cfg: Any) -> Iterator[None]:
-    """Keeps fairseq from cutting the joined tokens: ``Shortener`` cuts each sentence instead."""
+    """Keep fairseq from cutting the joined tokens: ``Shortener`` cuts each sentence instead."""
     method = cfg.shorten_method
     try:
         cfg.shorten_method = "none"

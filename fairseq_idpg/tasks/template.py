@@ -1,29 +1,44 @@
-"""``--template``: the sentences of an example among words of a text, one of which is ``<mask>``.
+"""``--predict-with mlm``: the sentences of an example among words of a text, and the word of each class.
 
     {0} ? <mask> , {1}   ->   <s> A ? <mask> , B </s>
 
-Words and signs are encoded as the data is, in the place where they stand: behind a space GPT-2's encoding has other
-tokens than at the beginning of a text, for the first word of B, too. So the tokens are those of the whole text, but for
-a sign without a space between it and a sentence: it is encoded by itself, where the text may have both in one token.
+Words and signs of a ``--template`` are encoded as the data is, in the place where they stand: behind a space GPT-2's
+encoding has other tokens than at the beginning of a text, for the first word of B, too. So the tokens are those of the
+whole text, but for a sign without a space between it and a sentence: it is encoded by itself, where the text may have
+both in one token. ``--verbalisers`` names the word of each class, in whose place ``<mask>`` stands.
 
-Source: LPT's released code (github.com/xyltt/LPT), which writes templates into the text and then encodes that.
+Source: LPT's released code (github.com/xyltt/LPT), which writes templates into the text and then encodes that. What it
+takes for its ten tasks (encoder-only/data/process.py) is the default of a task of that name. Differs from it in: CR,
+which it does not have, is read as MR.
 """
 
+import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from fairseq.data import Dictionary
 from torch import Tensor
 
 from preprocess.dictionary import MASK
 from preprocess.encoders.base import Encoder
 
 from ..errors import InputError
+from ..models.config import predicts_words
+from ..models.heads import VerbaliserHead
+from ..saving.record import Record, listed
+from .labels import LabelOrder
+from .positions import check_position
+from .shortening import Shortener
 
-SPECIAL = ("<s>", "</s>", "<pad>", "<unk>")
+SPECIAL = ("{1}", "<s>", "</s>", "<pad>", "<unk>", "{", "}")  # what is not encoded as a text
 PIECES = re.compile(r"(\{0\}|\{1\}|<mask>)")
+
+
+# --- a template in tokens --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -83,7 +98,7 @@ def encode_template(text: str, pairs: bool, encoder: Encoder, mask: int, start: 
     check_pieces(text, pieces, pairs)
     parts: list[int | tuple[int, ...]] = []
     spaced: set[int] = set()
-    try:
+    with naming(f"--template {text}"):
         for previous, piece in zip(["", *pieces], pieces):
             if piece == MASK:
                 parts.append((mask,))
@@ -92,27 +107,273 @@ def encode_template(text: str, pairs: bool, encoder: Encoder, mask: int, start: 
                 spaced |= {int(piece[1])} if previous[-1:].isspace() else set()
             elif piece.strip():
                 parts.append(tuple(encoder.encode_part(piece) if parts else encoder.encode_part(piece.lstrip(), "")))
-    except InputError as error:
-        raise InputError(f"--template {text}: {error}") from None
     moved = sorted(spaced) if type(encoder).behind_space is not Encoder.behind_space else ()
     return Template(tuple(parts), parts.index((mask,)), tuple(moved), encoder.behind_space, start, end)
 
 
 def check_pieces(text: str, pieces: Sequence[str], pairs: bool) -> None:
-    """Raises InputError unless ``<mask>`` and every sentence stand in the template once, and nothing else special."""
+    """Raise InputError unless ``<mask>`` and every sentence stand in the template once, and nothing else special."""
     wanted = [MASK, "{0}", *(["{1}"] if pairs else [])]
-    wrong = [name for name in wanted if pieces.count(name) != 1]
+    plain = "".join(piece for piece in pieces if piece not in wanted)
+    wrong = [name for name in wanted if pieces.count(name) != 1] + [sign for sign in SPECIAL if sign in plain]
     if wrong:
-        count = pieces.count(wrong[0])
         raise InputError(
-            f"--template {text} has {count or 'no'} {wrong[0]}: it needs one <mask>, and each sentence once, {{0}} "
-            + ("and {1}" if pairs else "alone")
+            f"--template {text} has {text.count(wrong[0]) or 'no'} {wrong[0]}: it needs {', '.join(wanted)} once each, "
+            "and plain text ({1} is of pairs; <s> and </s> are put around it)"
         )
-    if not pairs and "{1}" in pieces:
-        raise InputError(f"--template {text} has {{1}}, but the data has single sentences (no input1): use {{0}} alone")
-    plain = "".join(piece for piece in pieces if not PIECES.fullmatch(piece))
-    strange = next((sign for sign in (*SPECIAL, "{", "}") if sign in plain), None)
-    if strange:
+
+
+@contextlib.contextmanager
+def naming(option: str) -> Iterator[None]:
+    """Put the option before what an encoder says of its text."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{option}: {error}") from None
+
+
+# --- examples in a template ------------------------------------------------------------------------
+
+
+def split_sentences(tokens: Tensor, a: int, b: int | None, separators: int) -> list[Tensor]:
+    """A and B of ``<s> A </s> [</s>] B </s>``, given their lengths; A alone of ``<s> A </s>``."""
+    before_b = 1 + a + separators
+    return [tokens[1 : 1 + a]] + ([] if b is None else [tokens[before_b : before_b + b]])
+
+
+class Phrased:
+    """Puts the sentences of each example into a template, cut to the room that its words leave.
+
+    Args:
+        template: in tokens.
+        a, b: N, lengths of the sentences of the data; ``b`` None for single ones.
+        shorten: cuts them, as long as they are in their places.
+    """
+
+    def __init__(self, template: Template, a: np.ndarray, b: np.ndarray | None, shorten: Shortener):
+        self.template = template
+        self.a = a
+        self.b = b
+        self.shorten = shorten
+
+    @property
+    def epoch(self) -> int:
+        return self.shorten.epoch
+
+    @epoch.setter
+    def epoch(self, epoch: int) -> None:
+        self.shorten.epoch = epoch
+
+    @property
+    def kept(self) -> list[np.ndarray]:
+        """N lengths of each sentence, once it is cut."""
+        kept = [self.shorten.kept_a, self.shorten.kept_b]
+        return [lengths for lengths in kept if lengths is not None]
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """N, tokens of each example."""
+        return np.sum(self.kept, axis=0) + self.template.words
+
+    @property
+    def cut(self) -> np.ndarray:
+        """As ``Shortener`` has it."""
+        return self.shorten.cut
+
+    @property
+    def arrangement(self) -> list[Any]:
+        """As ``Shortener`` has it."""
+        return [*self.shorten.arrangement, self.template.parts, self.template.spaced]
+
+    @property
+    def mask_index(self) -> np.ndarray:
+        """N, the index of ``<mask>`` in each example."""
+        return self.template.mask_index(self.kept)
+
+    def __call__(self, tokens: Tensor, index: int) -> Tensor:
+        """``<s> A </s> [</s>] B </s>`` -> the example's tokens."""
+        separators, kept_b = self.shorten.separators, self.shorten.kept_b
+        sentences = split_sentences(tokens, self.a[index], None if self.b is None else self.b[index], separators)
+        placed = [self.template.place(number, sentence) for number, sentence in enumerate(sentences)]
+        between = tokens.new_full((separators if self.b is not None else 0,), self.template.end)
+        joined = torch.cat([tokens[:1], placed[0], between, *placed[1:], tokens[-1:]])
+        cut = self.shorten(joined, index)
+        kept = self.shorten.kept_a[index], None if kept_b is None else kept_b[index]
+        return self.template.join(split_sentences(cut, *kept, separators))
+
+
+class Placed(NamedTuple):
+    """N examples and their template: ``a``, ``b`` are N lengths of their sentences in their places in it."""
+
+    template: Template
+    a: np.ndarray
+    b: np.ndarray | None
+
+
+def in_places(template: Template, own: Sequence[np.ndarray], orders: Sequence[Sequence[Any]]) -> Placed:
+    """The template, with the lengths that sentences have in their places in it.
+
+    Args:
+        own: N lengths of the first sentences, with pairs of the second ones too.
+        orders: the tokens of these sentences, closed by ``</s>``: one data set for each place. Exchanged pairs are a
+            second such list in the other order, whose examples follow the first's.
+    """
+    lengths = [
+        lengths_in_place(template, number, [order[number] for order in orders]) if number in template.spaced else alone
+        for number, alone in enumerate(own)
+    ]
+    return Placed(template, lengths[0], lengths[1] if len(own) == 2 else None)
+
+
+def lengths_in_place(template: Template, number: int, texts: Sequence[Any]) -> np.ndarray:
+    """Lengths that the sentences of all data sets ``texts`` have in the place of the sentence ``number``."""
+    rows = (text[i][:-1] for text in texts for i in range(len(text)))
+    return np.asarray([len(template.place(number, row)) for row in rows], np.int64)
+
+
+# --- the words of the classes ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Published:
+    """``words``: class -> its word."""
+
+    template: str
+    words: dict[str, str]
+
+
+SENTIMENT = Published("{0} . It was <mask> .", {"0": "terrible", "1": "great"})
+SUBJECTIVITY = Published("{0} . It was <mask> .", {"0": "subjective", "1": "objective"})
+QUESTIONS = ("Description", "Entity", "Expression", "Human", "Location", "Number")
+ENTAILMENT = Published("{0} ? <mask> , {1}", {"entailment": "Yes", "not_entailment": "No"})
+INFERENCE = Published("{0} ? <mask> , {1}", {"entailment": "Yes", "neutral": "Maybe", "contradiction": "No"})
+
+PUBLISHED = {
+    **dict.fromkeys(("sst-2", "mr", "cr", "mpqa"), SENTIMENT),
+    "subj": SUBJECTIVITY,
+    "trec": Published("<mask> : {0}", {str(number): word for number, word in enumerate(QUESTIONS)}),
+    **dict.fromkeys(("qnli", "rte"), ENTAILMENT),
+    "mnli": INFERENCE,
+    "mrpc": Published("{0} ? <mask> , {1}", {"0": "No", "1": "Yes"}),
+    "qqp": Published("{0} <mask> , {1}", {"0": "No", "1": "Yes"}),
+}
+UNKNOWN = Published("", {})
+
+
+class Phrasing(NamedTuple):
+    """How a task is asked of a language model.
+
+    ``words``: token of each class's word, in the order of the classes.
+    """
+
+    template: Template
+    words: list[int]
+
+
+class ClassWords:
+    """The words of a new run in the order of the model's classes: the folder's, until a checkpoint brings another.
+
+    Args:
+        cfg: the model's options, whose verbalisers every checkpoint keeps.
+        labels: of the folder.
+        head: predicts the words.
+    """
+
+    def __init__(self, cfg: Any, labels: LabelOrder, head: VerbaliserHead):
+        self.cfg = cfg
+        self.labels = labels
+        self.head = head
+        self.words = dict(zip(labels.names, cfg.verbalisers.split(",")))
+        self.tokens = dict(zip(labels.names, head.words.tolist()))
+
+    def follow(self, names: list[str]) -> None:
+        """Take the order of a checkpoint's classes, see ``LabelOrder``."""
+        self.labels.follow(names)
+        self.cfg.verbalisers = ",".join(self.words[name] for name in names)
+        self.head.words.copy_(torch.tensor([self.tokens[name] for name in names]))
+
+
+def complete_phrasing(cfg: Any, task_cfg: Any, record: Record) -> None:
+    """Put template and verbalisers of ``--predict-with mlm`` into the model's options ``cfg``, in place.
+
+    The verbalisers become one word for each class, in the order of the classes.
+
+    Args:
+        record: of the data.
+
+    Raises:
+        InputError: an option has no effect; there is no template for this data; not one word for each class.
+    """
+    if not predicts_words(cfg):
+        unused = [name for name in ("template", "verbalisers") if getattr(cfg, name, None) is not None]
+        if unused:
+            raise InputError(f"--{unused[0]} has no effect with --predict-with head: leave it out or give mlm")
+        return
+    if task_cfg.regression_target:
+        raise InputError("--predict-with mlm is for classes, and --regression-target for scores: leave one of them out")
+    known = PUBLISHED.get((record.task or "").lower(), UNKNOWN)
+    labels = record.labels or []
+    if not (cfg.template or known.template) or cfg.verbalisers is None and set(labels) != set(known.words):
         raise InputError(
-            f"--template {text}: {strange} would be encoded as a text: leave it out (<s> and </s> are put around it)"
+            f"--predict-with mlm: {task_cfg.data} (labels {listed(labels)}) is of no task with a published template "
+            f"and these labels ({', '.join(PUBLISHED)}): give --template, such as "
+            '"{0} It was <mask> .", and --verbalisers, a word for each class'
         )
+    if cfg.verbalisers is None:
+        cfg.verbalisers = ",".join(known.words[label] for label in labels)
+    else:
+        cfg.verbalisers = ",".join(words_of_classes(cfg.verbalisers, labels, task_cfg.num_classes))
+    cfg.template = cfg.template or known.template
+
+
+def find_phrasing(cfg: Any, task_cfg: Any, dictionary: Dictionary, pairs: bool, encoder: Encoder) -> Phrasing:
+    """The tokens of the template and the words in ``cfg``, the model's options once they are complete.
+
+    Raises:
+        InputError: they do not fit the examples or the encoder.
+    """
+    check_position(task_cfg.prompt_position, pairs, template=True)
+    mask, start, end = dictionary.index(MASK), task_cfg.init_token, dictionary.eos()
+    template = encode_template(cfg.template, pairs, encoder, mask, start, end)
+    return Phrasing(template, verbaliser_tokens(cfg.verbalisers, encoder))
+
+
+def words_of_classes(text: str, labels: list[str], count: int) -> list[str]:
+    """``bad,good`` in the order of the classes, or ``1=good,0=bad`` -> a word for each class.
+
+    Args:
+        labels: the classes; empty where the data does not name them.
+        count: of the classes.
+
+    Raises:
+        InputError: not one word for each class.
+    """
+    given = [part.strip() for part in text.split(",")]
+    if all("=" in part.strip("=") for part in given):
+        named = dict(part.rsplit("=", 1) for part in given)
+        once = sorted(named) == sorted(labels) and len(named) == len(given)
+        given = [named[label] for label in labels] if once else []
+    if len(given) != count or not all(given):
+        raise InputError(
+            f"--verbalisers {text}: give one word for each of the {count} classes ({listed(labels)}), in their order "
+            "or by name, as in 0=bad,1=good"
+        )
+    return given
+
+
+def verbaliser_tokens(text: str, encoder: Encoder) -> list[int]:
+    """Token of each of the words ``bad,good``, as it is encoded behind a space.
+
+    Raises:
+        InputError: a word is none or several, or that of two classes.
+    """
+    tokens: dict[int, str] = {}
+    for word in text.split(","):
+        with naming(f"--verbalisers {text}"):
+            ids = encoder.encode_part(f" {word}")
+        if len(ids) != 1 or ids[0] in tokens:
+            pieces = ", ".join(repr(piece) for piece in encoder.decode([[number] for number in ids]))
+            found = f"{len(ids)} tokens ({pieces})" if len(ids) != 1 else f"the token of {tokens[ids[0]]!r}, too"
+            raise InputError(f"--verbalisers {text}: {word!r} is {found}: use different words of one token")
+        tokens[ids[0]] = word
+    return list(tokens)

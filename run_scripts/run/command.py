@@ -18,8 +18,8 @@ from fairseq_idpg.methods.prompts.base import LATE, PREFIX
 from fairseq_idpg.methods.registry import find_preset
 from fairseq_idpg.metrics import LOSSES
 from fairseq_idpg.models.config import fill_method_options, open_options
-from fairseq_idpg.tasks.ordering import grouped_by_length
-from fairseq_idpg.tasks.prompt_position import prompt_block
+from fairseq_idpg.tasks.dataset import grouped_by_length
+from fairseq_idpg.tasks.positions import prompt_block
 from preprocess import split_scores
 from preprocess.data_folder import DataFolder
 from preprocess.errors import InputError

@@ -28,7 +28,7 @@ from fairseq_idpg.representations.word_vectors import load_vectors, vectors_widt
 from fairseq_idpg.saving.backbone_file import read_backbone
 from fairseq_idpg.saving.record import Record, check_same_data, labels_here, listed
 from fairseq_idpg.tasks.folder import folder_record, preprocess_facts
-from fairseq_idpg.tasks.prompt_position import POSITIONS, check_position
+from fairseq_idpg.tasks.positions import POSITIONS, check_position
 from fairseq_idpg.training.arguments import check_arguments
 from preprocess.data_folder import DataFolder
 from preprocess.dictionary import MASK

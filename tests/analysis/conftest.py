@@ -1,18 +1,14 @@
-"""Sentence pairs with scores, made by preprocess; models trained on them; the command line in a process of its own."""
+"""Sentence pairs with scores, made by preprocess; models trained on them."""
 
 from __future__ import annotations
 
-import os
 import random
-import runpy
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-from tests.command_line import FORKS, ROOT
-from tests.folders import Finished, train, write_backbone
+from tests.folders import train, write_backbone
 from tests.preprocess.commands import run as preprocess
 from tests.preprocess.commands import write_vocab
 
@@ -103,27 +99,3 @@ def edited(checkpoint: Path, target: Path, **model_options: object) -> Path:
     state["cfg"]["model"].update(model_options)
     torch.save(state, target)
     return target
-
-
-def _command_line(arguments: list[str], output: str) -> None:
-    """The body of a forked process: ``python -m fairseq_idpg.analysis arguments``, all output going to a file."""
-    file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    for stream in (1, 2):
-        os.dup2(file, stream)
-    os.chdir(ROOT)
-    sys.argv = ["analysis", *arguments]
-    runpy.run_module("fairseq_idpg.analysis", run_name="__main__")
-
-
-@pytest.fixture
-def analysis(tmp_path):
-    """(arguments) -> the finished command."""
-
-    def run(*arguments: object) -> Finished:
-        output = tmp_path / "output.txt"
-        process = FORKS.Process(target=_command_line, args=([str(part) for part in arguments], str(output)))
-        process.start()
-        process.join()
-        return Finished(process.exitcode, output.read_text())
-
-    return run

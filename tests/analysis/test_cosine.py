@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 
 import numpy as np
 import pytest
 import torch
 
-from fairseq_idpg.analysis import cosine as cosine_module
 from fairseq_idpg.analysis.__main__ import main
-from fairseq_idpg.analysis.cosine import Ranking, numbers, report
-from fairseq_idpg.analysis.plots import bar_figure
+from fairseq_idpg.analysis.cosine import Ranking, bar_figure, numbers, report
 from fairseq_idpg.analysis.sentences import SINGLE_POSITION, cut_sentences, sentence_dataset
 from fairseq_idpg.inference.trained import load_dictionary, load_trained, load_untrained
 from preprocess.data_folder import DataFolder
@@ -171,52 +167,33 @@ def test_plot(by_hand):
         assert (axes.get_xlabel(), axes.get_ylabel()) == ("gold score", "number of pairs")
 
 
-def test_command(pairs, idpg, tuned, tmp_path, analysis):
+def test_command(pairs, idpg, tuned, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     files = ["--out", tmp_path / "plot.PNG", "--json", tmp_path / "sub" / "found.json"]
-    done = analysis("cosine", pairs, "--path", idpg, "--baseline", tuned, "--top-k", 5, 10, *files)
-    assert done.status == 0, done.output
-    found = json.loads((tmp_path / "sub" / "found.json").read_text())
-    assert report(found) in done.output
-    saved = f"numbers saved: {tmp_path / 'sub' / 'found.json'}\nplot saved: {tmp_path / 'plot.PNG'}\n"
-    assert done.output.endswith(saved)
+    cosine(pairs, "--path", idpg, "--baseline", tuned, "--top-k", 5, 10, *files)
+    found, printed = json.loads((tmp_path / "sub" / "found.json").read_text()), capsys.readouterr().out
+    assert report(found) in printed
+    assert f"numbers saved: {tmp_path / 'sub' / 'found.json'}\nplot saved: {tmp_path / 'plot.PNG'}\n" in printed
     assert (tmp_path / "plot.PNG").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
-    failed = analysis("cosine", pairs, "--path", idpg)
-    assert failed.status == 1
-    assert failed.last_line == f"fairseq_idpg: --top-k 100: split valid of {pairs} has 16 pairs, give 1 to 16"
 
 
-def test_bad_options(pairs, idpg, tuned, tmp_path):
-    for options, message in (
-        (["--top-k", 17], "--top-k 17: split valid of .* has 16 pairs, give 1 to 16"),
+def test_bad_options(pairs, idpg, tmp_path):
+    for options, named in (
+        (["--top-k", 17], "--top-k 17, .*give 1 to 16"),
         (["--top-k", 0], "--top-k 0"),
-        (["--groups", 0], "--groups 0: give 1 or more"),
-        (["--batch-size", 0], "--batch-size 0: give 1 or more"),
-        (["--groups", 10**20], "--groups 1(0){20}: give 65536 or less"),
-        (["--batch-size", 10**20], "--batch-size 1(0){20}: give 2147483648 or less"),
-        (["--largest-score", 0], "--largest-score 0: give a positive number"),
-        (["--largest-score", "inf"], "--largest-score inf: give a positive number"),
-        (["--split", "test"], "has no split test: it has train, valid"),
-        (["--out", tmp_path / "plot.xyz"], "plot.xyz: matplotlib writes no such files: name a .png"),
-        (["--model-overrides", "x"], "--model-overrides x is no dictionary"),
-        (["--json", "/dev/null/found.json"], "--json /dev/null/found.json cannot be written to .*: make room or name"),
-        (["--json", tmp_path], "--json .* is a folder: name a file"),
-        (["--json", "/"], "--json / is a folder: name a file"),
-        (["--json", idpg], "--json .* is the file of --path, which it would replace: name another"),
-        (["--json", "."], "--json . is a folder: name a file"),
-        (
-            ["--out", tmp_path / "x.png", "--json", tmp_path / ".." / tmp_path.name / "x.png"],
-            "--out .*x.png and --json .*x.png are one file: name another for one of them",
-        ),
-        (["--out", "/dev/null/plot.png"], "--out /dev/null/plot.png cannot be written to"),
-        (["--path", ""], "--path is empty: name a checkpoint"),
-        (["--baseline", ""], "--baseline is empty: name a checkpoint"),
-        (["--backbone", ""], "--backbone is missing: give the path"),
+        (["--groups", 0], "--groups 0"),
+        (["--largest-score", "inf"], "--largest-score inf"),
+        (["--split", "test"], "has no input0/test.idx"),
+        (["--out", tmp_path / "plot.xyz"], "--out .*plot.xyz"),
+        (["--model-overrides", "x"], "--model-overrides x"),
+        (["--json", "/dev/null/found.json"], "--json /dev/null/found.json"),
+        (["--json", idpg], "--json .* is the file of --path"),
+        (["--out", tmp_path / "x.png", "--json", tmp_path / "x.png"], "--out .*x.png and --json .*x.png"),
+        (["--path", ""], "--path is empty"),
+        (["--backbone", ""], "--backbone is missing"),
     ):
-        with pytest.raises(SystemExit, match=message):
+        with pytest.raises(SystemExit, match=named):
             cosine(pairs, "--path", idpg, "--top-k", 5, *options)
-    with pytest.raises(SystemExit, match="--prompt-position 1 has no effect: fine-tuning has no prompt"):
-        cosine(pairs, "--path", tuned, "--top-k", 5, "--prompt-position", 1)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -224,19 +201,16 @@ def test_bad_checkpoints(place, pairs, idpg, tmp_path):
     (tmp_path / "text.pt").write_text("no checkpoint")
     glove = edited(idpg, tmp_path / "glove.pt", method="m-idpg-phm-glove", representation="glove")
     words = edited(idpg, tmp_path / "words.pt", predict_with="mlm")
-    for path, message in (
-        (tmp_path / "nowhere.pt", "--path .*nowhere.pt is not a fairseq checkpoint"),
-        (tmp_path / "text.pt", "--path .*text.pt is not a fairseq checkpoint"),
-        (place / "backbone" / "model.pt", "--path .*model.pt holds a model of --task .* not of sentence prediction"),
-        (glove, "--method m-idpg-phm-glove reads word vectors, and the data folder has those of whole pairs"),
-        (words, "was trained with --predict-with mlm, so that its <s> states say nothing of a sentence"),
+    for options, named in (
+        (["--path", tmp_path / "text.pt"], "--path .*text.pt is not a fairseq checkpoint"),
+        (["--path", place / "backbone" / "model.pt"], "--path .*model.pt holds a model of --task "),
+        (["--path", glove], "--method m-idpg-phm-glove reads word vectors"),
+        (["--path", words], "--predict-with mlm"),
+        (["--baseline", tmp_path / "nowhere.pt"], "--baseline .*nowhere.pt is not a fairseq checkpoint"),
+        (["--backbone", tmp_path / "nowhere.pt"], "--backbone .*nowhere.pt is not a file"),
     ):
-        with pytest.raises(SystemExit, match=message):
-            cosine(pairs, "--path", path, "--top-k", 5)
-    with pytest.raises(SystemExit, match="--baseline .*nowhere.pt is not a fairseq checkpoint"):
-        cosine(pairs, "--path", idpg, "--baseline", tmp_path / "nowhere.pt", "--top-k", 5)
-    with pytest.raises(SystemExit, match="--backbone .*nowhere.pt is not a file"):
-        cosine(pairs, "--path", idpg, "--backbone", tmp_path / "nowhere.pt", "--top-k", 5)
+        with pytest.raises(SystemExit, match=named):
+            cosine(pairs, "--path", idpg, "--top-k", 5, *options)
 
 
 def test_a_position_that_no_pair_has(pairs, task_prompt, numbers_of, tmp_path):
@@ -244,38 +218,10 @@ def test_a_position_that_no_pair_has(pairs, task_prompt, numbers_of, tmp_path):
     state = torch.load(task_prompt, weights_only=True)
     state["cfg"]["task"]["prompt_position"] = 9
     torch.save(state, tmp_path / "x.pt")
-    with pytest.raises(SystemExit, match="--prompt-position 9 is unknown: choose from 0, 1, 2, 3, 4"):
+    with pytest.raises(SystemExit, match="--prompt-position 9"):
         cosine(pairs, "--path", tmp_path / "x.pt", "--top-k", 5)
     (found,) = numbers_of(pairs, "--path", tmp_path / "x.pt", "--top-k", 5, "--prompt-position", 4)["models"]
     assert found["prompt_position"] == 4
-
-
-def test_a_backbone_that_has_moved(pairs, idpg, tmp_path, numbers_of):
-    moved = edited(idpg, tmp_path / "moved.pt", backbone=str(tmp_path / "gone.pt"))
-    with pytest.raises(SystemExit, match="gone.pt is not a file.*--model-overrides"):
-        cosine(pairs, "--path", moved, "--top-k", 5)
-    there = numbers_of(pairs, "--path", idpg, "--top-k", 5)["models"][0]
-    backbone = f"{{'backbone': '{idpg.parents[1] / 'backbone' / 'model.pt'}'}}"
-    again = numbers_of(pairs, "--path", moved, "--top-k", 5, "--model-overrides", backbone)["models"][0]
-    assert again["cosines"] == there["cosines"]
-
-
-def test_a_backbone_that_is_written_to_meanwhile(pairs, idpg, monkeypatch, tmp_path):
-    own = shutil.copy(idpg.parents[1] / "backbone" / "model.pt", tmp_path)
-    states = cosine_module.sentence_states
-    monkeypatch.setattr(cosine_module, "sentence_states", lambda *given: [states(*given), os.utime(own, ns=(0, 0))][0])
-    with pytest.raises(SystemExit, match=f"--backbone {own} was written to while it was in use"):
-        cosine(pairs, "--path", edited(idpg, tmp_path / "x.pt", backbone=own), "--top-k", 5)
-
-
-def test_data_of_another_dictionary(tuned, tmp_path):
-    other = write_folder(tmp_path / "other", regression=True, words=40)
-    (other / "label" / "valid.label").write_text("0.5\n" * 13)
-    with pytest.raises(SystemExit, match="dictionary has 45 symbols but the backbone .* has 261"):
-        cosine(other, "--path", tuned, "--top-k", 5)
-    gone = ["--model-overrides", "{'backbone': 'gone.pt'}"]
-    with pytest.raises(SystemExit, match=r"embed_tokens.weight is \[261, 32\] .*, but the model's is \[45, 32\]"):
-        cosine(other, "--path", tuned, "--top-k", 5, *gone)
 
 
 def test_data_of_a_dictionary_of_the_same_size(tuned, tmp_path):

@@ -7,8 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from fairseq_idpg.analysis.cosine import Ranking
-from fairseq_idpg.analysis.scores import correlations, count_groups, gold_scores, group_names
+from fairseq_idpg.analysis.cosine import Ranking, correlations, count_groups, gold_scores, group_names
 from fairseq_idpg.errors import InputError
 from preprocess.data_folder import DataFolder
 from tests.analysis.plain_pass import plain_pearson, plain_ranks
@@ -58,24 +57,20 @@ def test_reading_scores(tmp_path):
     folder = write_folder(tmp_path / "data", regression=True, splits={"valid": 3})
     assert scores_of(folder, ["0", "0.6", "1"]).tolist() == [0, 3, 5]
     assert scores_of(folder, ["0", "3.0", "5.000"], largest=5).tolist() == [0, 3, 5]
-    for lines, message in (
-        (["0", "1.2", "1"], "line 2 has 1.2, not a score from 0 to 1: give the largest one with --largest-score"),
-        (["0", "0.2", "-1"], "line 3 has -1, not a score from 0 to 1: negative scores have no groups"),
-        (["0", "-0.1", "1"], "line 2 has -0.1"),
-        (["nan", "0", "1"], "valid.label line 1: 'nan' is not a score"),
-        (["0", "high", "1"], "valid.label line 2: 'high' is not a score"),
-        (["0", "1"], "different numbers of examples .input0 3, input1 3, label 2.: preprocess it again"),
-        (["0 1", "1", "1"], "valid.label line 1: '0 1' is not a score"),
+    for lines, named in (
+        (["0", "1.2", "1"], "line 2 has 1.2.*--largest-score"),
+        (["0", "0.2", "-1"], "line 3 has -1"),
+        (["nan", "0", "1"], "valid.label line 1: 'nan'"),
+        (["0", "1"], "label 2"),
     ):
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(InputError, match=named):
             scores_of(folder, lines)
 
 
 def test_data_without_scores(tmp_path):
-    with pytest.raises(InputError, match=r"has single sentences \(no input1\): give a folder of pairs"):
-        gold_scores(DataFolder(write_folder(tmp_path / "singles", pairs=False, regression=True)), "valid", 1)
-    with pytest.raises(InputError, match="has classes and no scores"):
-        gold_scores(DataFolder(write_folder(tmp_path / "classes")), "valid", 1)
+    for options, named in (({"pairs": False, "regression": True}, "has single sentences"), ({}, "has classes")):
+        with pytest.raises(InputError, match=named):
+            gold_scores(DataFolder(write_folder(tmp_path / named, **options)), "valid", 1)
     folder = write_folder(tmp_path / "pairs", regression=True)
     (folder / "label" / "valid.label").unlink()
     with pytest.raises(InputError, match="split valid of .* has no labels"):

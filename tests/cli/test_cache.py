@@ -39,12 +39,6 @@ def test_shared_by_seeds_methods_and_validation(pairs, backbone, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in cached(tmp_path / "cache")} == before
 
 
-def test_exchanged_pairs_have_rows_of_their_own(pairs, backbone, tmp_path):
-    options = ["--backbone", backbone, "--max-epoch", 1, "--swap-pairs", "append"]
-    train(pairs, tmp_path / "run", *options, "--representation-cache", tmp_path / "cache")
-    assert (48, 32) in [np.load(path).shape for path in cached(tmp_path / "cache")]
-
-
 def test_one_backbone_pass_a_step():
     model = tiny_model(method="m-idpg-phm", phm_n=4)
     passes = []
@@ -59,30 +53,6 @@ def test_one_backbone_pass_a_step():
         assert torch.allclose(logits(model, pair_batch()), uncached, atol=1e-5) and len(passes) == 3
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--no-freeze-backbone"], "--representation-cache with --no-freeze-backbone"),
-        (["--representation-dropout"], "--representation-cache with --representation-dropout"),
-        (["--shorten-method", "random_crop"], "--representation-cache with --shorten-method random_crop"),
-        (
-            ["--method", "m-idpg-phm+compacter-shared"],
-            "--method m-idpg-phm+compacter-shared, which trains weights",
-        ),
-    ],
-)
-def test_a_cache_that_would_lie(pairs, backbone, tmp_path, options, message):
-    usual = ["--backbone", backbone, "--max-epoch", 1, "--representation-cache", tmp_path / "cache"]
-    assert message in train(pairs, tmp_path / "run", *usual, *options, succeed=False).last_line
-    assert not (tmp_path / "cache").exists()
-
-
-def test_methods_without_a_representation_say_that_they_need_none(pairs, backbone, tmp_path):
-    options = ["--backbone", backbone, "--max-epoch", 1, "--method", "prompt-tuning"]
-    run = train(pairs, tmp_path / "run", *options, "--representation-cache", tmp_path / "cache")
-    assert "--representation-cache is not used: --method prompt-tuning computes no M(x)" in run.output
-
-
 def test_no_cache_without_the_backbone_that_names_it(pairs, tmp_path):
     """Two whole models without their backbones would share rows."""
     backbone = write_backbone(tmp_path / "model.pt", seed=1)
@@ -92,12 +62,3 @@ def test_no_cache_without_the_backbone_that_names_it(pairs, tmp_path):
     checked = validate(pairs, checkpoint, "--representation-cache", tmp_path / "cache")
     assert checked.log("valid_loss") == run.log("valid_loss") and not (tmp_path / "cache").exists()
     assert f"--representation-cache is not used: its rows are named by --backbone {backbone}" in checked.output
-
-
-def test_a_damaged_cache(pairs, backbone, tmp_path):
-    options = ["--backbone", backbone, "--max-epoch", 1, "--representation-cache", tmp_path / "cache"]
-    train(pairs, tmp_path / "run", *options)
-    path = cached(tmp_path / "cache")[0]
-    path.write_bytes(path.read_bytes()[:-8])
-    refused = train(pairs, tmp_path / "again", *options, succeed=False)
-    assert f"{path.name} is damaged" in refused.output and "remove it" in refused.output

@@ -106,7 +106,7 @@ def test_the_same_run_as_without_the_kill(whole, pairs, backbone, tmp_path, monk
     options = ["--backbone", backbone, "--max-epoch", 3, "--patience", 5]
     with monkeypatch.context() as patched:
         patched.setattr(folders, "command_line", kill)
-        killed = train(pairs, tmp_path, *options, succeed=False)
+        killed = train(pairs, tmp_path, *options, succeed=False, forked=True)
     if kill is full_disk:
         assert (
             ".pt could not be written (No space left on device): what stood there before is intact" in killed.last_line

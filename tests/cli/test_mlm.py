@@ -39,8 +39,7 @@ def saved(save_dir):
     return torch.load(save_dir / "checkpoint_last.pt", weights_only=True)
 
 
-@pytest.mark.parametrize("method", ["prompt-tuning", "lpt-naive"])
-@pytest.mark.parametrize("data", ["MR", "RTE"])
+@pytest.mark.parametrize(("data", "method"), [("MR", "prompt-tuning"), ("RTE", "lpt-naive")])
 def test_a_run(place, tmp_path, data, method):
     whole = started(place, data, tmp_path / "whole", "--max-epoch", 4, method=method)
     assert "head 0," in whole.output
@@ -81,23 +80,14 @@ def test_a_run(place, tmp_path, data, method):
     assert load_predictor(tmp_path / "shared", device="cpu").predict(texts) == read
     card = (tmp_path / "shared" / "README.md").read_text()
     assert f"| verbalisers | {words} |" in card and "and the classification head" not in card
+    with pytest.raises(InputError, match="--predict-with mlm shares no backbone with other tasks"):
+        load_predictor([checkpoint, checkpoint], device="cpu")
 
 
 @pytest.fixture(scope="module")
 def trained(place):
     started(place, "MR", place / "trained", "--max-update", 2)
     return place / "trained" / "checkpoint_last.pt"
-
-
-def test_a_folder_to_share(trained, tmp_path):
-    export(str(trained), str(tmp_path / "shared"))
-    texts = [text for text, _ in SINGLES]
-    found = [load_predictor(path, device="cpu").predict(texts) for path in (trained, tmp_path / "shared")]
-    assert found[0] == found[1]
-    card = (tmp_path / "shared" / "README.md").read_text()
-    assert "| verbalisers | terrible,great |" in card and "classification head" not in card
-    with pytest.raises(InputError, match="--predict-with mlm shares no backbone with other tasks"):
-        load_predictor([trained, trained], device="cpu")
 
 
 def test_classes_in_another_order(place, trained, tmp_path):
@@ -137,7 +127,6 @@ def test_goes_on_as_it_was_or_says_why_not(place, trained, tmp_path):
         [
             (["--template", "<mask> : {0}"], "--template {0} . It was <mask> ., now <mask> : {0}"),
             (["--verbalisers", "great,terrible"], "--verbalisers terrible,great, now great,terrible"),
-            (["--verbaliser-loss", "verbalisers"], "--verbaliser-loss vocabulary, now verbalisers"),
             (["--predict-with", "head"], "holds no head but the model has the head sentence_classification_head"),
         ]
     ):
@@ -162,34 +151,24 @@ def test_another_lm_head(place, trained, tmp_path):
     assert not (tmp_path / "run" / "checkpoint_last.pt").exists()
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--template", "{0} It was great ."], "--template {0} It was great . has no <mask>"),
-        (["--verbalisers", "bad,great"], "--verbalisers bad,great: 'bad' is 4 tokens (' ', 'b', 'a', 'd')"),
-        (["--optimizer", "grouped_adam", "--head-lr", 2], "--head-lr has no effect: no classification head is trained"),
-        (["--predict-with", "head", "--verbalisers", "a,b"], "--verbalisers has no effect with --predict-with head"),
-    ],
-)
-def test_refused(place, tmp_path, options, message):
-    refused = started(place, "MR", tmp_path / "run", "--max-update", 1, *options, succeed=False)
-    assert message in refused.last_line, refused.last_line
-    assert not list(tmp_path.rglob("*.pt"))
-
-
-def test_data_that_cannot_be_asked(place, tmp_path):
-    scores = write_folder(tmp_path / "scores", pairs=False, regression=True)
-    options = ["--regression-target", "--num-classes", 1, "--best-checkpoint-metric", "loss"]
-    usual = ["--backbone", place / "model.pt", "--method", "prompt-tuning", "--predict-with", "mlm"]
-    refused = train(scores, tmp_path / "a", *usual, *options, succeed=False)
-    assert "--predict-with mlm is for classes, and --regression-target for scores" in refused.last_line
+def test_refused(place, tmp_path):
+    """Data without a template of its own, and options that the model has no use for."""
     plain = write_folder(tmp_path / "plain", pairs=False)
-    asked = ["--template", "{0} <mask>", "--verbalisers", "great,terrible"]
-    refused = train(plain, tmp_path / "b", *usual, *asked, succeed=False)
-    assert "preprocess.json is missing" in refused.last_line and "'{0} <mask>' cannot be encoded" in refused.last_line
-    refused = train(plain, tmp_path / "c", *usual, succeed=False)
-    assert "is of no task with a published template" in refused.last_line
-    assert not list(tmp_path.rglob("checkpoint*"))
+    scores = write_folder(tmp_path / "scores", pairs=False, regression=True)
+    as_scores = ["--regression-target", "--num-classes", 1, "--best-checkpoint-metric", "loss"]
+    for data, options, named in (
+        (place / "MR-bin", ["--template", "{0} It was great ."], "--template {0} It was great . has no <mask>"),
+        (place / "MR-bin", ["--verbalisers", "bad,great"], "--verbalisers bad,great: 'bad' is 4 tokens"),
+        (place / "MR-bin", ["--method", "head-only"], "--predict-with mlm trains no head"),
+        (place / "MR-bin", ["--predict-with", "head", "--verbalisers", "a,b"], "--verbalisers has no effect"),
+        (scores, as_scores, "--regression-target"),
+        (plain, ["--template", "{0} <mask>", "--verbalisers", "great,terrible"], "preprocess.json is missing"),
+        (plain, [], "is of no task with a published template"),
+    ):
+        usual = ["--backbone", place / "model.pt", "--method", "prompt-tuning", "--predict-with", "mlm"]
+        refused = train(data, tmp_path / "run", *usual, "--max-update", 1, *options, succeed=False)
+        assert named in refused.last_line, refused.last_line
+    assert not list(tmp_path.rglob("*.pt"))
 
 
 def test_the_whole_model_is_trained_with_its_lm_head(place, tmp_path):
@@ -203,21 +182,6 @@ def test_the_whole_model_is_trained_with_its_lm_head(place, tmp_path):
     backbone.unlink()
     checkpoint = tmp_path / "run" / "checkpoint_last.pt"
     assert validate(place / "RTE-bin", checkpoint).log("valid_loss") == run.log("valid_loss")[-1:]
-    whole = torch.load(checkpoint, weights_only=True)
-    for name in [name for name in whole["model"] if "lm_head.dense" in name]:
-        del whole["model"][name]
-    torch.save(whole, checkpoint)
-    assert validate(place / "RTE-bin", checkpoint, succeed=False).status
-
-
-def test_states_of_the_template_may_be_kept(place, tmp_path):
-    options = ["--max-update", 3, "--dropout", 0, "--attention-dropout", 0]
-    plain, kept = (
-        started(place, "RTE", tmp_path / name, *options, *cache, method="lpt-naive")
-        for name, cache in (("plain", []), ("kept", ["--state-cache", tmp_path / "states"]))
-    )
-    assert kept.log("valid_loss") == pytest.approx(plain.log("valid_loss"), abs=2e-3)
-    assert any((tmp_path / "states").iterdir())
 
 
 def test_m_of_x_is_of_what_is_read_and_may_be_cached(place, tmp_path):
@@ -228,9 +192,6 @@ def test_m_of_x_is_of_what_is_read_and_may_be_cached(place, tmp_path):
     ]
     assert runs[1].log("valid_loss") == pytest.approx(runs[0].log("valid_loss"), abs=2e-3)
     names = {path.name for path in (tmp_path / "cache").glob("*.npy")}
-    started(place, "RTE", tmp_path / "other", *options, *cache_and_template(tmp_path), method="m-idpg-phm")
+    other = ["--representation-cache", tmp_path / "cache", "--template", "{1} ? <mask> , {0}"]
+    started(place, "RTE", tmp_path / "other", *options, *other, method="m-idpg-phm")
     assert len({path.name for path in (tmp_path / "cache").glob("*.npy")} - names) == len(names)
-
-
-def cache_and_template(tmp_path):
-    return ["--representation-cache", tmp_path / "cache", "--template", "{1} ? <mask> , {0}"]

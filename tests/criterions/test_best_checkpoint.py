@@ -15,7 +15,7 @@ from fairseq_cli import train
 
 from fairseq_idpg.criterions.sentence_prediction_idpg import SentencePredictionIDPGCriterion, correlation
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGTask
+from fairseq_idpg.tasks.task import SentencePredictionIDPGTask
 
 CRITERIA = [SentencePredictionCriterion, SentencePredictionIDPGCriterion]
 SCORES = [1.0, 2.0, 3.0, 4.0]

@@ -86,7 +86,7 @@ def test_while_a_cache_is_filled(idpg, trained, folders, place, tmp_path, room):
     out = ["--out", str(tmp_path / "out.tsv"), "--split", "valid", "--cpu"]
     usual = [str(folders["singles"]), *out, "--batch-size", "1"]
     backbone = ["--backbone", str(place / "backbone" / "model.pt"), "--max-positions", "64", "--cpu"]
-    late = trained("singles", "late", *LATE, without="--phm-n")
+    late = trained("singles", "late", *LATE, without="--phm-n", forked=True)  # which has room
     for option, main, asked in (
         ("--representation-cache", predict.main, [*usual, "--path", str(idpg("singles"))]),
         ("--state-cache", predict.main, [*usual, "--path", str(late)]),

@@ -8,7 +8,7 @@ import torch
 
 from fairseq_idpg.representations.states import find_state_caches
 from fairseq_idpg.tasks.config import SentencePredictionIDPGConfig
-from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGTask
+from fairseq_idpg.tasks.task import SentencePredictionIDPGTask
 from tests.folders import write_folder
 from tests.helpers import tiny_model
 from tests.representations.test_states import NO_DROPOUT

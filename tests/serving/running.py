@@ -169,7 +169,7 @@ def in_thread(
     batcher = Batcher(open_model, 4, window, limit, metrics.answered)
     metrics.watch(lambda: batcher.waiting)
     options = {"most_bytes": 1000, "most_texts": 5, "hosts": {"127.0.0.1"}, **options}
-    server = http_server(build_app(batcher, metrics, **options), batcher.hurry, lambda: bool(batcher.due))
+    server = http_server(build_app(batcher, metrics, **options), batcher.hurry)
     with socket.create_server(("127.0.0.1", 0), backlog=100) as bound:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
         thread.start()

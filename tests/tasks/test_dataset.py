@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import shutil
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.tasks.config import SentencePredictionIDPGConfig
-from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGTask
+from fairseq_idpg.tasks.task import SentencePredictionIDPGTask
 from tests.folders import write_folder
 from tests.helpers import EOS, PAD, prompted
 
@@ -58,8 +57,7 @@ def test_no_example_is_longer_than_a_batch_may_be(folders, split):
     limits = {"max_tokens": longest, "max_positions": longest}  # as fairseq's trainer has it, the least of all
     batches = task.get_batch_iterator(dataset, **limits).next_epoch_itr(shuffle=False)
     assert sum(len(batch["id"]) for batch in batches) == len(dataset)
-    message = f"--max-tokens {longest - 1} .*below the longest example, {longest} tokens: give {longest} or more"
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=f"--max-tokens {longest - 1} .*{longest} tokens"):
         task.get_batch_iterator(dataset, max_tokens=longest - 1)
 
 
@@ -137,11 +135,9 @@ def test_room_is_reserved_to_the_last_token(folders):
     longest = int((task.load_dataset("train").sizes).max())
     assert make_task(folders[True], max_positions=longest).load_dataset("train").sizes.max() == longest
     too_long = np.flatnonzero(task.load_dataset("train").sizes == longest)
-    message = (
-        f"^{len(too_long)} examples of split train are too long: the first, line {too_long[0] + 1}, has {longest - 9} "
-        f"tokens, and --max-positions {longest - 1} with --prompt-length 5 leaves room for {longest - 10}: "
-    )  # 4 special tokens and the prompt's 5
-    with pytest.raises(InputError, match=message):
+    # 4 special tokens and the prompt's 5
+    lengths = f"line {too_long[0] + 1}, has {longest - 9} tokens, .* leaves room for {longest - 10}: "
+    with pytest.raises(InputError, match=f"^{len(too_long)} examples of split train are too long: .*{lengths}"):
         make_task(folders[True], max_positions=longest - 1).load_dataset("train")
 
 
@@ -185,9 +181,7 @@ def test_shortening_can_be_limited_to_some_splits(folders):
     options = {"max_positions": 20, "shorten_method": "truncate", "shorten_data_split_list": "train,valid1"}
     task = make_task(folders[True], **options)
     task.load_dataset("train")
-    with pytest.raises(
-        InputError, match="split valid are too long: .*: give --shorten-data-split-list train,valid1,valid"
-    ):
+    with pytest.raises(InputError, match="split valid are too long: .* --shorten-data-split-list train,valid1,valid"):
         task.load_dataset("valid")
 
 
@@ -197,14 +191,3 @@ def test_labels_follow_their_sentences(folders):
     batch = dataset.collater([dataset[i] for i in dataset.ordered_indices()])
     begins = batch["net_input"]["src_tokens"][:, 1].eq(5).long()
     assert torch.equal(begins, batch["target"].view(-1)) and begins.sum() == 12
-
-
-def test_shards_are_read_together(tmp_path):
-    """fairseq reads train, train1, train2, ... as one training set."""
-    folder = write_folder(tmp_path)
-    for part in ("input0", "input1", "label"):
-        for suffix in ("bin", "idx"):
-            shutil.copy(folder / part / f"valid.{suffix}", folder / part / f"train1.{suffix}")
-    task = make_task(folder)
-    assert len(task.load_dataset("train", combine=True)) == 24 + 13
-    assert len(task.load_dataset("train")) == 24

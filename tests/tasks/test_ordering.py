@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_idpg.tasks.ordering import (
-    arrangement,
-    by_length,
-    grouped_by_length,
-    padding_waste,
-    share_of_batch,
-    share_of_tokens,
-)
+from fairseq_idpg.tasks.dataset import by_length, grouped_by_length, padding_waste
+from fairseq_idpg.tasks.task import share_of_batch, share_of_tokens
 from preprocess.errors import InputError
 from tests.folders import write_folder
 from tests.tasks.test_dataset import make_task
@@ -78,10 +70,9 @@ def test_shares_of_a_batch(processes, update_freq, share):
     total = processes * update_freq * share
     assert share_of_batch(total, processes, [update_freq]) == share
     if processes * update_freq > 1:
-        with pytest.raises(
-            InputError, match=f"--total-batch-size {total + 1} .* multiple of {processes * update_freq}"
-        ):
-            share_of_batch(total + 1, processes, [update_freq])
+        for other, frequencies in ((total + 1, [update_freq]), (0, [update_freq]), (total, [update_freq, 5])):
+            with pytest.raises(InputError, match=f"--total-batch-size {other}"):
+                share_of_batch(other, processes, frequencies)
 
 
 @pytest.mark.parametrize(("judges", "size"), [(False, 2), (True, 14)])
@@ -91,22 +82,6 @@ def test_the_batches_of_a_validation_are_its_own(folder, judges, size):
     task.judges = judges
     batches = task.get_batch_iterator(task.load_dataset("train"), max_sentences=14).next_epoch_itr(shuffle=False)
     assert max(len(batch["id"]) for batch in batches) == size
-
-
-def test_no_batch_is_empty():
-    for total in (0, -2):
-        with pytest.raises(InputError, match=f"--total-batch-size {total} cannot be shared by 2 processes"):
-            share_of_batch(total, 2, [1])
-
-
-def test_one_update_freq():
-    with pytest.raises(InputError, match="one --update-freq"):
-        share_of_batch(8, 2, [1, 2])
-
-
-@pytest.mark.parametrize("split", ["valid", "valid1", "test"])
-def test_whatever_is_no_training_set_is_read_by_length(split):
-    assert arrangement(SimpleNamespace(no_shuffle=False, group_by_length=False), split) is by_length
 
 
 @given(st.integers(1, 500), st.integers(1, 8), st.integers(1, 500))

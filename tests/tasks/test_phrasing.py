@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.tasks.prompt_position import check_template_position
 from fairseq_idpg.tasks.template import encode_template
 from preprocess.encoders import load_encoder
 from tests.helpers import EOS, PAD
@@ -87,24 +86,16 @@ def test_the_template_stays_whole(place, data, room, method, separator):
     for i in range(len(dataset)):
         tokens = dataset[i]["net_input.src_tokens"].tolist()
         assert len(tokens) == dataset.sizes[i] - 2 and (tokens[0], tokens[-1]) == (0, EOS)
-        assert tokens[dataset.places.mask_index[i] - 2] == task.source_dictionary.index(
-            "<mask>"
-        )  # the prompt is in front
+        at = dataset.places.mask_index[i] - 2  # the prompt is in front
+        assert tokens[at] == task.source_dictionary.index("<mask>")
         rest = iter(tokens)
         assert all(word in rest for word in words)  # in their order
     refused, _ = phrased(place, data, 2, max_positions=room)
-    with pytest.raises(InputError, match="give --shorten-method truncate .* or a shorter prompt or --template"):
+    with pytest.raises(InputError, match="--shorten-method truncate .*--template"):
         refused.load_dataset("valid")
     refused, _ = phrased(place, data, 2, max_positions=len(words) + 4, shorten_method=method)
-    with pytest.raises(InputError, match="leaves no room for text .* give a shorter prompt or --template"):
+    with pytest.raises(InputError, match="leaves no room for text .*--template"):
         refused.load_dataset("valid")
-
-
-@pytest.mark.parametrize("position", [2, 3])
-def test_positions_between_sentences(position):
-    check_template_position(4)
-    with pytest.raises(InputError, match=f"--prompt-position {position} with --predict-with mlm: .*choose 0, 1 or 4"):
-        check_template_position(position)
 
 
 def test_a_sentence_behind_a_space_has_other_tokens(place):

@@ -64,26 +64,12 @@ def test_random_windows_are_those_of_fairseqs_generator_whatever_other_threads_d
     assert shorten(tokens, 0).tolist() == [0, *range(1 + first, 11 + first), 101]
 
 
-def test_every_window_comes_up():
-    tokens, lengths, found = torch.arange(6), np.array([4]), set()
-    shorten = Shortener(lengths, None, *kept_lengths(lengths, None, 2), 2, random=True, seed=1)
-    for shorten.epoch in range(1, 50):
-        found.add(tuple(shorten(tokens, 0).tolist()))
-    assert found == {(0, 1, 2, 5), (0, 2, 3, 5), (0, 3, 4, 5)}
-
-
 @pytest.mark.parametrize(("pairs", "least"), [(True, 2), (False, 1)])
 def test_every_sentence_has_room_for_a_token(pairs, least):
     cfg, rows = SimpleNamespace(max_positions=20, separator_token=2), 20 - special_tokens(pairs, 2) - least
     assert text_room(cfg, pairs, 5, rows) == least
-    with pytest.raises(InputError, match="--prompt-length 5 leaves no room for text within --max-positions 20"):
+    with pytest.raises(InputError, match="--prompt-length 5 .*--max-positions 20"):
         text_room(cfg, pairs, 5, rows + 1)
-
-
-def test_what_fits_is_untouched():
-    tokens, lengths = torch.tensor([0, 7, 8, 2]), np.array([2])
-    shorten = Shortener(lengths, None, *kept_lengths(lengths, None, 2), 2, random=True, seed=1)
-    assert shorten(tokens, 0) is tokens
 
 
 def test_a_pair_is_cut_where_its_second_sentence_is():

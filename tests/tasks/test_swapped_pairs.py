@@ -70,6 +70,6 @@ def test_pairs_that_were_exchanged_by_preprocess(tmp_path):
     folder, a, b = write_folder(tmp_path), [[5, 6, 2]] * 12, [[7, 2]] * 12
     for part, rows in (("input0", a + b), ("input1", b + a)):
         write_indexed(folder / part / "train", rows)
-    with pytest.raises(InputError, match="was made with --swap-pairs append and has each training pair in both orders"):
+    with pytest.raises(InputError, match="--swap-pairs append: .*in both orders"):
         make_task(folder, swap_pairs="append")
     make_task(folder)

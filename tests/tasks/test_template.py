@@ -10,8 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.tasks.template import encode_template
-from fairseq_idpg.tasks.verbalisers import PUBLISHED, verbaliser_tokens
+from fairseq_idpg.tasks.template import PUBLISHED, encode_template, verbaliser_tokens
 from preprocess.encoders import load_encoder
 from tests.phrases import write_vocab
 
@@ -73,21 +72,21 @@ def test_published_words_are_single_tokens_of_roberta(roberta):
 
 
 @pytest.mark.parametrize(
-    ("text", "pairs", "message"),
+    ("text", "pairs", "named"),
     [
-        ("{0} It was great .", False, "has no <mask>: it needs one <mask>, and each sentence once, {0} alone"),
-        ("{0} <mask> <mask>", False, "has 2 <mask>"),
-        ("It was <mask>", False, "has no {0}"),
-        ("{0} <mask> {0}", False, "has 2 {0}"),
-        ("{0} ? <mask>", True, "has no {1}: it needs one <mask>, and each sentence once, {0} and {1}"),
-        ("{0} ? <mask> , {1}", False, "has {1}, but the data has single sentences (no input1): use {0} alone"),
-        ("{0} </s> <mask>", False, "</s> would be encoded as a text: leave it out"),
-        ("{0} {2} <mask>", False, "{ would be encoded as a text"),
-        ("{0}ish <mask>", False, "'ish' would be a part of the word in front of it: put a space between them"),
+        ("{0} It was great .", False, "<mask>"),
+        ("{0} <mask> <mask>", False, "<mask>"),
+        ("{0} <mask> {0}", False, "{0}"),
+        ("{0} ? <mask>", True, "{1}"),
+        ("{0} ? <mask> , {1}", False, "{1}"),
+        ("{0} </s> <mask>", False, "</s>"),
+        ("{0} {2} <mask>", False, "{"),
+        ("{0}ish <mask>", False, "'ish'"),
     ],
 )
-def test_what_is_no_template(tmp_path, text, pairs, message):
+def test_what_is_no_template(tmp_path, text, pairs, named):
     encoder = load_encoder("gpt2", write_vocab(tmp_path))
     with pytest.raises(InputError) as refused:
         encode_template(text, pairs, encoder, MASK, START, END)
-    assert str(refused.value).startswith(f"--template {text}") and message in str(refused.value)
+    said = str(refused.value)
+    assert said.startswith(f"--template {text}") and named in said.removeprefix(f"--template {text}")

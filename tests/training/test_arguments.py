@@ -10,7 +10,7 @@ from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.tasks.prompt_position import check_tokens
+from fairseq_idpg.tasks.positions import check_tokens
 from fairseq_idpg.training.arguments import check_arguments, check_configuration
 from fairseq_idpg.training.fairseq_patches import _convert
 from tests.folders import training_arguments

@@ -28,6 +28,7 @@ from ..representations.states import StateCache, find_state_caches, tell_sizes
 from ..representations.stored import Stored, stored_representations
 from ..saving.record import KeptRecord, Record
 from .config import SentencePredictionIDPGConfig
+from .dataset import PromptedDataset, SwappedPairsAppended, arrangement, place_prompts
 from .folder import (
     both_lengths,
     check_files,
@@ -41,14 +42,9 @@ from .folder import (
     text_encoder,
 )
 from .labels import LabelOrder, check_kind, check_labelled, check_scored, load_labels
-from .ordering import arrangement, share_of_batch, share_of_tokens
-from .phrasing import in_places
-from .prompt_position import check_position, check_tokens
-from .prompted_dataset import PromptedDataset, place_prompts
+from .positions import check_position, check_tokens
 from .shortening import separators, whole_sentences
-from .swapped_pairs import SwappedPairsAppended
-from .template import Template
-from .verbalisers import ClassWords, Phrasing, complete_phrasing, find_phrasing
+from .template import ClassWords, Phrasing, Template, complete_phrasing, find_phrasing, in_places
 
 
 @register_task("sentence_prediction_idpg", dataclass=SentencePredictionIDPGConfig)
@@ -87,7 +83,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         return task
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False):
-        """Records in ``cfg``, which is saved with every checkpoint, all options as they take effect."""
+        """Record in ``cfg``, which is saved with every checkpoint, all options as they take effect."""
         check_tokens(self.cfg, self.source_dictionary)
         data = DataFacts(
             task_cfg=self.cfg,
@@ -154,7 +150,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         with whole_sentences(cfg):
             dataset = super().load_dataset(split, combine=combine, **kwargs)
 
-        # of what is judged, every example counts once
+        # exchanged pairs follow the others in training alone: of what is judged, every example counts once
         examples, appends = len(a), str(cfg.swap_pairs) == "append" and not self.judges
         swapped = appends and split.startswith(TRAIN)
         if swapped:
@@ -162,12 +158,14 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
             dataset = SwappedPairsAppended(dataset, a, b, separators(cfg), not cfg.no_shuffle, cfg.seed)
             a, b = np.concatenate([a, b]), np.concatenate([b, a])
         inputs = ["input0"] if b is None else ["input0", "input1"]
+        # in a template a sentence may have other tokens than alone, so that its lengths are counted there
         placed, judged = None, self.judges or not split.startswith(TRAIN)
         if self.template is not None:
             texts = [read_sentences(cfg.data, part, split, self.source_dictionary, combine) for part in inputs]
             lengths, orders = [a] if b is None else [a, b], [texts, texts[::-1]] if swapped else [texts]
             placed = in_places(self.template, lengths, orders)
         places = place_prompts(cfg, self.source_dictionary, split, a, b, self.prompt_length, placed)
+        # what the backbone reads of the split names the files of what it makes of that
         arranged = [cfg.init_token, cfg.separator_token, swapped, *places.shorten.arrangement]
         text = SplitText(cfg.data, split, inputs, combine, examples, 2 if swapped else 1, arranged)
         self.datasets[split] = PromptedDataset(
@@ -213,7 +211,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         return iterator
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
-        """Fills the caches before the first step reads them."""
+        """Fill the caches before the first step reads them."""
         tell_sizes(dataset.states for dataset in self.datasets.values() if dataset.states is not None)
         for split, dataset in self.datasets.items():
             fill_cache(dataset.representations, model, dataset.raw_tokens, dataset.sizes, split)
@@ -258,3 +256,23 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
     def post_validate(self, model: Any, stats: dict[str, Any], agg: Any) -> None:
         """fairseq calls it between a validation and the choice of the best checkpoint."""
         check_validation(stats)
+
+
+def share_of_batch(total: int, processes: int, update_freq: Sequence[int]) -> int:
+    """--batch-size of one process, such that every update sees ``total`` examples.
+
+    Raises:
+        InputError: they cannot be shared out evenly.
+    """
+    parts = processes * update_freq[0]
+    if len(set(update_freq)) > 1 or total < 1 or total % parts:
+        raise InputError(
+            f"--total-batch-size {total} cannot be shared by {processes} processes with --update-freq "
+            f"{','.join(map(str, update_freq))}: give one --update-freq, and a multiple of {parts}"
+        )
+    return total // parts
+
+
+def share_of_tokens(total: int, parts: int, longest: int) -> int:
+    """--max-tokens of one of the ``parts`` of an update, so that an update holds ``total``; no less than an example."""
+    return max(total // parts, min(total, longest))

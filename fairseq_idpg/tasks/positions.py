@@ -54,24 +54,12 @@ def check_tokens(cfg: Any, dictionary: Dictionary) -> None:
         raise InputError(f"{flag_name(name)} {token} is {found}: {remedy}")
 
 
-def check_position(position: int, pairs: bool) -> None:
-    """Refuses positions that an input does not have."""
-    if position not in POSITIONS:
-        raise InputError(f"--prompt-position {position} is unknown: choose from 0, 1, 2, 3, 4")
-    if not pairs and position not in SINGLE_POSITIONS:
-        raise InputError(
-            f"--prompt-position {position} needs sentence pairs, but the data has single sentences (no input1): "
-            "choose 0, 1 or 4, or name data of pairs"
-        )
-
-
-def check_template_position(position: int) -> None:
-    """Refuses positions that a template, one text of both sentences, does not have."""
-    if position not in SINGLE_POSITIONS:
-        raise InputError(
-            f"--prompt-position {position} with --predict-with mlm: a template makes one text of both sentences, "
-            "choose 0, 1 or 4"
-        )
+def check_position(position: int, pairs: bool, template: bool = False) -> None:
+    """Raise InputError unless an input has the position; a template makes one text of both sentences."""
+    known = POSITIONS if pairs and not template else SINGLE_POSITIONS
+    if position not in known:
+        of = " with --predict-with mlm" if template else "" if pairs else " of single sentences (no input1)"
+        raise InputError(f"--prompt-position {position}{of} is unknown: choose from {', '.join(map(str, known))}")
 
 
 def insertion_index(position: int, a: np.ndarray, b: np.ndarray | None, separators: int = 2) -> np.ndarray:

@@ -1,7 +1,7 @@
-"""A sentence-prediction dataset whose batches also say where the prompt goes."""
+"""A sentence-prediction dataset whose batches also say where the prompt goes; exchanged pairs; orders of examples."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,14 +21,16 @@ from preprocess.dictionary import MASK
 from preprocess.questions import Questions
 
 from ..errors import InputError
+from ..names import TRAIN
 from ..representations.states import StateCache
 from ..representations.stored import Stored
-from .ordering import padding_waste
-from .phrasing import Phrased, Placed
-from .prompt_position import first_row, insertion_index, prompt_block
+from .positions import first_row, insertion_index, prompt_block
 from .shortening import Shortener, fit, separators
+from .template import Phrased, Placed
 
 logger = logging.getLogger(__name__)
+
+BUCKET = 1600  # examples that are sorted among themselves: 100 batches of 16
 
 
 class PromptPlaces(NamedTuple):
@@ -84,6 +86,59 @@ def unlabelled(tokens: Any, pad: int) -> NestedDictionaryDataset:
     net_input = {"src_tokens": RightPadDataset(tokens, pad), "src_lengths": NumelDataset(tokens)}
     plain = {"id": IdDataset(), "net_input": net_input, "ntokens": NumelDataset(tokens, reduce=True)}
     return NestedDictionaryDataset(plain, sizes=[tokens.sizes])
+
+
+class SwappedPairsAppended(FairseqDataset):
+    """Every pair, and every pair again with its sentences exchanged (IDPG, appendix A.4), without a copy on disk.
+
+    N pairs ``<s> A </s> [</s>] B </s>``, followed by the N pairs ``<s> B </s> [</s>] A </s>`` with the same targets.
+
+    Args:
+        dataset: fairseq's sentence-prediction dataset of pairs.
+        a, b: N, lengths of the two sentences.
+        separators: ``</s>`` between them.
+        shuffle: batches from a random order (else the order of the data, then of the exchanged pairs).
+    """
+
+    def __init__(
+        self, dataset: FairseqDataset, a: np.ndarray, b: np.ndarray, separators: int, shuffle: bool, seed: int
+    ):
+        super().__init__()
+        self.dataset = dataset
+        self.a = a
+        self.b = b
+        self.separators = separators
+        self.order = np.arange(2 * len(dataset))
+        if shuffle:
+            with data_utils.numpy_seed(seed):
+                self.order = np.random.permutation(self.order)
+
+    def __len__(self) -> int:
+        return 2 * len(self.dataset)
+
+    def __getitem__(self, i: int) -> dict[str, Any]:
+        swapped, pair = divmod(i, len(self.dataset))
+        item = self.dataset[pair]
+        if swapped:
+            item["id"] = i
+            item["net_input.src_tokens"] = self._exchange(item["net_input.src_tokens"], pair)
+        return item
+
+    def _exchange(self, tokens: Tensor, pair: int) -> Tensor:
+        end_a = 1 + self.a[pair]
+        start_b = end_a + self.separators
+        end_b = start_b + self.b[pair]
+        return torch.cat([tokens[:1], tokens[start_b:end_b], tokens[end_a:start_b], tokens[1:end_a], tokens[end_b:]])
+
+    def ordered_indices(self) -> np.ndarray:
+        return self.order
+
+    def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
+        return self.dataset.collater(samples)
+
+    def set_epoch(self, epoch: int) -> None:
+        super().set_epoch(epoch)
+        self.dataset.set_epoch(epoch)
 
 
 class PromptedDataset(FairseqDataset):
@@ -239,3 +294,37 @@ class PromptedDataset(FairseqDataset):
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
         return True  # a random crop changes which tokens are kept, not how many
+
+
+# --- orders of examples ----------------------------------------------------------------------------
+
+
+def by_length(order: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Longest first: batches need little padding, and memory does not run out late."""
+    return order[np.argsort(-sizes[order], kind="stable")]
+
+
+def grouped_by_length(order: np.ndarray, sizes: np.ndarray, bucket: int = BUCKET) -> np.ndarray:
+    """A shuffled order, sorted by length within buckets: batches of similar examples, still drawn at random."""
+    buckets = [order[start : start + bucket] for start in range(0, len(order), bucket)]
+    return np.concatenate([by_length(part, sizes) for part in buckets]) if buckets else order
+
+
+def arrangement(cfg: Any, split: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
+    """What changes fairseq's order of a split's examples, (order, sizes) -> order; None where it stays.
+
+    Training keeps fairseq's shuffled order, grouped by length on request. Elsewhere the order changes no result, so
+    examples go by length.
+    """
+    if cfg.no_shuffle:
+        return None
+    if not split.startswith(TRAIN):
+        return by_length
+    return grouped_by_length if cfg.group_by_length else None
+
+
+def padding_waste(batches: Sequence[np.ndarray], sizes: np.ndarray) -> float:
+    """Share of pads among all tokens of the batches."""
+    padded = sum(len(batch) * int(sizes[batch].max()) for batch in batches if len(batch))
+    tokens = sum(int(sizes[batch].sum()) for batch in batches if len(batch))
+    return 1 - tokens / padded if padded else 0.0

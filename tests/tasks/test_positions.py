@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.tasks.prompt_position import check_position, first_row, insertion_index, prompt_block
+from fairseq_idpg.tasks.positions import check_position, first_row, insertion_index, prompt_block
 
 BOS, EOS, ROW = 0, 2, 3
 LENGTH = st.integers(0, 30)
@@ -56,22 +56,11 @@ def test_singles(position, a, t):
     assert len(tokens) == 2 + a + t + 2 * (position == 4)
 
 
-def test_sentence_token_stays_first_for_the_head():
-    for position in range(5):
-        assert inserted(position, 3, 3, 2)[0][0] == BOS
-
-
-@pytest.mark.parametrize("position", [2, 3])
-def test_positions_that_singles_do_not_have(position):
-    with pytest.raises(InputError, match=f"--prompt-position {position} needs sentence pairs.*or name data of pairs"):
-        check_position(position, pairs=False)
-
-
-@pytest.mark.parametrize("position", [-1, 5])
-def test_unknown_positions(position):
-    with pytest.raises(InputError, match=f"--prompt-position {position} is unknown"):
-        check_position(position, pairs=True)
-
-
 def test_nothing_is_inserted_without_a_prompt():
     assert [len(prompt_block(position, 0, ROW, EOS)) for position in range(5)] == [0] * 5
+
+
+@pytest.mark.parametrize(("pairs", "position"), [(False, 2), (False, 3), (True, -1), (True, 5)])
+def test_positions_that_there_are_not(pairs, position):
+    with pytest.raises(InputError, match=f"--prompt-position {position}"):
+        check_position(position, pairs)

@@ -1,0 +1,72 @@
+"""What other processes and threads meet, and what the plugin finds when it is imported."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from tests.folders import ROOT, train
+
+LINE = "fairseq_idpg: --data x is gone: give another"
+PLUGIN = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+import fairseq_idpg
+from fairseq_idpg.tasks.dataset import PromptedDataset
+from preprocess.errors import InputError
+
+def refuse(self, index):
+    raise InputError("--data x is gone: give another")
+
+PromptedDataset.__getitem__ = refuse
+"""
+SPAWNED = """
+import torch
+
+def refuse(rank, message):
+    from preprocess.errors import InputError
+    raise InputError(message)
+
+if __name__ == "__main__":
+    import fairseq_cli.train
+    import fairseq_idpg
+    torch.multiprocessing.spawn(refuse, ("--data x is gone: give another",), nprocs=2)
+"""
+
+
+def python(*arguments: object, **environment: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-W", "ignore", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True)
+
+
+def test_bad_input_while_data_is_loaded(pairs, backbone, tmp_path):
+    plugin = tmp_path / "plugin_without_data"
+    plugin.mkdir()
+    (plugin / "__init__.py").write_text(PLUGIN)
+    options = ["--user-dir", plugin, "--backbone", backbone, "--num-workers", 2]
+    finished = train(pairs, tmp_path / "run", *options, succeed=False)
+    assert finished.last_line == LINE and "Traceback" not in finished.output, finished.output[-3000:]
+    assert finished.output.count("is gone") == 1 and not list((tmp_path / "run").glob("*.pt"))
+
+
+def test_bad_input_in_processes_that_torch_spawned(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SPAWNED)
+    ended = python(script, PYTHONPATH=str(ROOT))
+    said = [line for line in ended.stderr.splitlines() if "is gone" in line]
+    assert ended.returncode == 1 and said == [LINE] and "Traceback" not in ended.stderr
+
+
+def test_another_fairseq_is_refused():
+    """As fairseq 0.12.2, which lacks a name that is used."""
+    module = "fairseq.criterions.sentence_prediction"
+    ended = python("-c", f"import {module} as module; del module.pearson_and_spearman; import fairseq_idpg")
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1].startswith("ImportError: fairseq_idpg needs fairseq-fixed 0.12.3.1")
+
+
+def test_threads_that_wait_do_not_spin():
+    """OpenMP is told so, unless somebody has said otherwise."""
+    code = "import os; before = os.environ.pop('OMP_WAIT_POLICY', None); import fairseq_idpg"
+    assert python("-c", f"{code}; print(os.environ['OMP_WAIT_POLICY'])").stdout.splitlines()[-1] == "PASSIVE"

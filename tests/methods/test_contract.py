@@ -15,7 +15,7 @@ from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.prompts.base import PromptMethod
 from fairseq_idpg.methods.registry import PRESETS, find_preset
 from fairseq_idpg.models.prepare import check_effects
-from fairseq_idpg.places_table import COLUMNS, INPUTS, command, refusal
+from fairseq_idpg.options_table import COLUMNS, INPUTS, command, refusal
 from fairseq_idpg.representations.kinds import sentence_representation
 from tests import contract
 from tests.helpers import (

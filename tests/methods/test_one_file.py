@@ -78,11 +78,11 @@ def test_its_checkpoints_validate(trained, copy, pairs):
 
 
 def test_tables_have_its_rows(copy):
-    asked = "from copied.options_table import options_markdown as options; from copied.count import count_preset; "
-    asked += "print(options(), count_preset('roberta_idpg_large', 'dummy'))"
+    asked = "from copied.options_table import PARTS; print([made() for _, made in PARTS.values()])"
     command = [sys.executable, "-c", asked]
     environment = {"PYTHONPATH": f"{copy.parent}:{ROOT}"}
     said = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
     assert "| `--dummy-scale` | 1 | factor of the rows |" in said
-    assert "| `dummy` | `--prompt-length 3` |" in said
-    assert f"own={3 * 1024}, of_backbone={1024 * 4096}," in said and "paper='0.1K'" in said
+    assert "| `dummy` | P = scale * table; W1 of the second layer is trained too. |" in said
+    assert f"| `--prompt-length 3` | {3 * 1024:,} and {1024 * 4096:,} of the backbone | 0.1K |" in said
+    assert "**One prompt for all inputs**: `dept`, `dpt`, `dummy`, " in said

@@ -95,11 +95,11 @@ def test_dictionary_of_other_symbols(pairs, tmp_path):
     [
         (["--phm-n", 5], "--phm-n 5 does not divide the width d = 32"),
         (["--generator-hidden-size", 6], "--phm-n 4 does not divide --generator-hidden-size m = 6"),
-        (["--prompt-length", 0], "--prompt-length 0 is no length"),
+        (["--prompt-length", 0], "--prompt-length 0: give 1 or more"),
         (["--prompt-length", 61], "--prompt-length 61 leaves no room for text within --max-positions 64"),
         (["--prompt-length", 50], "examples of split valid are too long: the first, line"),
         (["--prompt-position", 5], "--prompt-position 5 is unknown"),
-        (["--prompt-layers", "0,3"], "--prompt-layers 0,3: layers count from 0 to 2"),
+        (["--prompt-layers", "0,3"], "--prompt-layers 0,3: give "),
         (["--method", "m-idpg"], "--method m-idpg is unknown: did you mean m-idpg-phm? choose from"),
         (["--num-classes", 3], "--num-classes 3 disagrees with"),
         (["--num-classes", -1], "--num-classes -1"),

@@ -45,12 +45,6 @@ def test_the_head_reads_it_alone(kind):
     torch.testing.assert_close(logits(model, tokens), by_hand(model, tokens, kind))
 
 
-def test_the_mean_unless_something_else_is_asked_for():
-    model, tokens = made(), pair_batch()
-    assert torch.equal(logits(model, tokens), logits(made(head_input="mean-pooled"), tokens))
-    assert not torch.allclose(logits(model, tokens), logits(made("head-only"), tokens))
-
-
 def test_the_state_of_the_first_token_is_head_only():
     tokens = pair_batch()[:, :6]  # without pads, which head-only computes
     assert torch.equal(logits(made(head_input="backbone"), tokens), logits(made("head-only"), tokens))

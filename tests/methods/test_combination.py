@@ -136,14 +136,3 @@ def test_settings_of_both_are_filled():
     defaults = find_preset("s-idpg-dnn+adapter-pfeiffer").defaults
     assert defaults["generator"] == "dnn" and defaults["adapter_activation"] == "relu"
     assert set(defaults) == {*PRESETS["s-idpg-dnn"].defaults, *PRESETS["adapter"].defaults}
-
-
-def test_a_part_is_saved_folded():
-    model = tiny_model(method="adapter+p-tuning").train()
-    prompt = model.method.parts[1]
-    with torch.no_grad():
-        prompt.reparameterization.embedding.zero_()
-    made_rows = prompt.made_rows(prompt.reparameterization)
-    torch.testing.assert_close(model.state_dict()["method.parts.1.table"], made_rows)
-    model.args.no_save_optimizer_state = True
-    assert {n for n in model.state_dict() if "parts.1" in n} == {"method.parts.1.table"}

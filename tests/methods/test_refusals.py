@@ -54,6 +54,7 @@ REFUSED = [  # --method, options, what the line begins with
     *(("attempt", {"attempt_temperature": text}, f"--attempt-temperature {text}") for text in ("0", "-1", "warm")),
     ("ept", {"words_rank": 0}, "--words-rank 0"),
     ("dept", {"words_length": 0}, "--words-length 0"),
+    ("ept", {"words_rank": 33}, "--words-rank 33"),  # more than the width
     ("ept", {"ept_experts": -1}, "--ept-experts -1"),
     ("ept", {"ept_hidden_size": 0}, "--ept-hidden-size 0"),
     ("ept", {"ept_decomposition": "false"}, "--ept-decomposition false: --ept-fusion lowrank"),

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from ...errors import InputError
 from ...representations.kinds import GLOVE, PREVIOUS_LAYER, REPRESENTATIONS
 from ..base import Geometry
-from ..options import Filled, TrueFalse, check_rate, check_sizes, option
+from ..options import Filled, TrueFalse, option
 from ..registry import register_preset
 from .base import TABLE_STD, GeneratorConfig, PromptAt, PromptMethod
 from .generator import DenseGenerator, Generator, PHMGenerator
@@ -39,7 +39,7 @@ class IDPGConfig(GeneratorConfig):
     """Options of the generator."""
 
     generator: Filled[GeneratorKind] = option("phm", "how W1 and W2 are made: 'phm' or dense 'dnn'")
-    phm_n: Filled[int] = option(16, "PHM factor n; divides d, m and t x d", only_with=("generator", ("phm",)))
+    phm_n: Filled[int] = option(16, "PHM factor n; divides d, m and t x d", only_with=("generator", ("phm",)), least=1)
     phm_shared_a: Filled[TrueFalse] = option(
         "false",
         "one A for W1 and W2 (the paper's count of S-IDPG-PHM) or one each (the released code)",
@@ -103,7 +103,6 @@ class IDPG(PromptMethod):
         if 0 in self.places or not self.from_previous_layer:  # else nothing reads M(x)
             self.representation = kind
             self.representation_dropout = bool(cfg.representation_dropout)
-        check_rate(cfg, "generator_dropout")
         self.dropout = nn.Dropout(cfg.generator_dropout)
         read = self._representation_width(cfg, width)
         self.generators: Any = nn.ModuleList(
@@ -121,12 +120,10 @@ class IDPG(PromptMethod):
     def _representation_width(self, cfg: IDPGConfig, width: int) -> int:
         if self.representation != GLOVE:
             return width
-        if not cfg.representation_width:
-            raise InputError("--representation glove needs word vectors: run python -m preprocess glove on the data")
-        if cfg.generator_residual and cfg.representation_width != width:
+        wanted = f" of {width} numbers, as wide as the rows of --generator-residual" if cfg.generator_residual else ""
+        if not cfg.representation_width or (wanted and cfg.representation_width != width):
             raise InputError(
-                f"--generator-residual adds M(x) to rows of width d = {width}, but word vectors have "
-                f"{cfg.representation_width} numbers: leave it out or give another --representation"
+                f"--representation glove needs word vectors{wanted}: run python -m preprocess glove on the data"
             )
         return cfg.representation_width
 
@@ -181,13 +178,8 @@ def _layer_norm(width: int, present: bool) -> nn.Module:
 
 
 def make_generator(cfg: IDPGConfig, width: int, out: int) -> Generator:
-    """One generator, ``width`` -> ``out``, as the options say.
-
-    Raises:
-        InputError: a size is below 1, or n does not divide one of them.
-    """
+    """Return one generator, ``width`` -> ``out``, as the options say; InputError if n does not divide a size."""
     hidden, dropout = cfg.generator_hidden_size, cfg.generator_dropout
-    check_sizes(cfg, "generator_hidden_size")
     if str(cfg.generator) == "dnn":
         return DenseGenerator(width, hidden, out, dropout)
     return PHMGenerator(width, hidden, out, dropout, cfg.phm_n, str(cfg.phm_shared_a) == "true")

@@ -175,12 +175,6 @@ def test_scores_have_no_divergence():
     assert model.method.extra_loss().item() == 0 and len(passes) == 1
 
 
-def test_joined_with_prompts():
-    model = tiny_model(method="adamix+prompt-tuning").train()
-    logits(model, pair_batch())
-    assert model.method.adds_loss == "--adamix-consistency 1.0" and model.method.extra_loss() >= 0
-
-
 def test_what_other_methods_add_to_the_loss_is_of_the_first_pass():
     """The released code's task loss is; each pass chooses among SMoP's prompts anew."""
     model = tiny_model(method="smop+adamix", smop_balance=0.5, adamix_consistency=0.25, prompt_init="normal")

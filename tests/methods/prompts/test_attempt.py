@@ -7,7 +7,6 @@ import math
 import pytest
 import torch
 
-from fairseq_idpg.backbone.injection import States
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.base import WordEmbeddings
 from fairseq_idpg.models.prepare import check_method_effects
@@ -67,26 +66,6 @@ def test_sources_are_frozen_and_the_first_starts_the_tasks_own(paths):
     assert torch.equal(method.table, drawn(0)) and not method.sources.requires_grad
     own = started(source_prompts=",".join(paths), attempt_init="own", prompt_init="uniform").table
     assert own.abs().max() <= 0.5
-
-
-@torch.no_grad()
-def test_weights_are_each_inputs_own_and_add_up():
-    """With one source and T = 1; the temperature makes them even."""
-    method = tiny_model(method="attempt", prompt_length=ROWS, attempt_temperature="1", attempt_sources=4).method
-    enlarge(method)
-    states = States(torch.randn(7, 20, WIDTH), torch.arange(7) >= torch.randint(1, 8, (20, 1)))
-    weights = method.weights(states, method.prompts())
-    assert weights.shape == (20, 5)
-    torch.testing.assert_close(weights.sum(1), torch.ones(20))
-    assert weights.std(0).min() > 1e-3
-    rows = method.begin_pass(None)(0, states)
-    for i in range(20):
-        real = states.x[~states.padding[i], i : i + 1]
-        torch.testing.assert_close(method.weights(States(real), method.prompts())[0], weights[i])
-        mixed = sum(w * p[0] for w, p in zip(weights[i], [*method.sources, method.table]))
-        torch.testing.assert_close(rows[i], method.table[0] + mixed)
-    method.temperature = 1e6
-    torch.testing.assert_close(method.weights(states, method.prompts()), torch.full((20, 5), 0.2), atol=1e-4, rtol=0)
 
 
 def test_the_attention_network_starts_as_the_released_one():

@@ -71,30 +71,6 @@ def build(**options):
     return method
 
 
-@pytest.mark.parametrize(
-    ("variant", "expected"),
-    [
-        ("residual", lambda c, p, norm: c + p),
-        ("layer norm", lambda c, p, norm: norm(p)),
-        ("both", lambda c, p, norm: norm(norm(c) + norm(p))),
-        ("released residual", lambda c, p, norm: c + norm(p)),
-        ("released both", lambda c, p, norm: norm(c + norm(p))),
-    ],
-)
-@torch.no_grad()
-def test_table_7_by_appendix_a_5_1(variant, expected):
-    """Fresh LayerNorms, all alike, around a generator whose rows are known: its bias."""
-    options = {"method": "s-idpg-phm", "phm_n": 4, **SMALL, **VARIANTS[variant]}
-    method = PRESETS["s-idpg-phm"].build(model_args(**options), Geometry(LAYERS, WIDTH, 2 * WIDTH)).eval()
-    for parameter in method.generators.parameters():
-        parameter.zero_()
-    method.bias.normal_()
-    m_of_x = torch.randn(2, WIDTH) * 3
-    norm = torch.nn.LayerNorm(WIDTH)
-    made = expected(m_of_x[:, None], method.bias[0][None].expand(2, -1, -1), norm)
-    torch.testing.assert_close(method.begin_pass(m_of_x)(0, None), made, atol=1e-5, rtol=0)
-
-
 @pytest.mark.parametrize("single", [True, False])
 def test_zero_generator_is_prompt_tuning_with_its_bias(single):
     """The paper's degeneration claim (Section 3.1): W = 0 leaves the bias, a task prompt."""
@@ -181,13 +157,6 @@ def test_what_layers_read_alike_is_computed_once_per_pass(monkeypatch, represent
     assert not torch.equal(drawn[0], drawn[1])
 
 
-def test_prompts_at_chosen_layers_only():
-    model = tiny_model(method="p-tuning-v2", prompt_layers="0,2")
-    assert model.method.table.shape == (2, 5, WIDTH)
-    logits(model, pair_batch()).sum().backward()
-    assert (model.method.table.grad.abs().sum((1, 2)) > 0).all()
-
-
 def test_a_checkpoint_from_before_there_were_two_residuals_has_the_released_one():
     """It recorded every option that there was; a run has every option, none of them filled yet."""
     record = vars(model_args(method="s-idpg-phm", phm_n=4, generator_residual=True))
@@ -197,11 +166,6 @@ def test_a_checkpoint_from_before_there_were_two_residuals_has_the_released_one(
     for cfg in (old, run, plain):
         fill_method_options(cfg)
     assert [str(cfg.generator_residual_norm) for cfg in (old, run, plain)] == ["released", "paper", "paper"]
-
-
-def test_explicit_options_win_over_the_preset():
-    args = model_args(method="prompt-tuning-134", prompt_length=5)
-    assert (args.prompt_length, args.prompt_layers) == (5, "first")
 
 
 @torch.no_grad()

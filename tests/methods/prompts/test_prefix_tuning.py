@@ -65,19 +65,6 @@ def test_infix_replaces_the_states_of_its_rows():
         torch.testing.assert_close(features[example, : len(ids)], x, atol=2e-5, rtol=2e-5)
 
 
-def test_embedding_only():
-    method = tiny_model(method="prefix-tuning", prompt_insertion="add", prompt_layers="first", **SMALL).method
-    assert (method.slots, method.prompt_length, method.table.shape) == (("input",), LENGTH, (1, LENGTH, WIDTH))
-    assert method.reparameterization.mlp[2].out_features == WIDTH
-
-
-def test_table_instead_of_the_network():
-    model = tiny_model(method="prefix-tuning", prompt_reparameterization="none", prompt_init="standard-normal")
-    model.method.set_initial_values(model.args, None)
-    assert model.method.table.shape == (LAYERS, 2 * 20, WIDTH)
-    assert 0.9 < model.method.table.std() < 1.1
-
-
 def test_start():
     """Linears as torch draws them."""
     network = tiny_model(method="prefix-tuning", prompt_length=60).method.reparameterization

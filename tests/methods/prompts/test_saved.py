@@ -131,14 +131,6 @@ def test_a_folded_prompt_is_taken_without_a_warning(tmp_path, caplog):
     assert torch.equal(model.method.table, given.method.table) and not caplog.records
 
 
-@pytest.mark.parametrize("source", ["adapter+prompt-tuning", "prompt-tuning+adapter"])
-def test_of_joined_methods_the_prompt_is_taken(source, tmp_path):
-    given = tiny_model(method=source, prompt_length=4)
-    model = tiny_model(method="prompt-tuning", **saved(tmp_path / "x.pt", given))
-    with pytest.raises(InputError, match="table"):
-        model.method.set_initial_values(model.args, words_of(model))
-
-
 def test_a_checkpoint_without_a_fingerprint_is_taken_without_a_warning(tmp_path, caplog):
     given = tiny_model(method="prompt-tuning")
     state = {name: value for name, value in given.state_dict().items() if name.startswith("method.")}
@@ -156,12 +148,3 @@ def test_which_backbone_a_prompt_is_of(parts):
     for fingerprint, other in ((digest, False), (digest ^ 1, True)):
         words = WordEmbeddings(torch.zeros(1), 4, list, fingerprint)
         assert on_other_backbone({"no_freeze_backbone": True}, tensors, words) is other
-
-
-def test_another_insertion_is_warned_of(tmp_path, caplog):
-    given = tiny_model(method="p-tuning-v2")
-    more = saved(tmp_path / "x.pt", given)
-    model = tiny_model(method="p-tuning-v2", prompt_insertion="replace", **more)
-    model.method.set_initial_values(model.args, words_of(model))
-    assert torch.equal(model.method.table, given.method.table)
-    assert "--prompt-insertion add" in caplog.text

@@ -37,19 +37,6 @@ def model_of(**options):
     return model
 
 
-@torch.no_grad()
-def test_an_example_gets_its_prompt_in_any_batch():
-    """The released code adds up the choices of a batch."""
-    method = model_of().method
-    states = States(torch.randn(7, 40, 32), torch.rand(40, 7) > 1)
-    rows = method.begin_pass(None)(0, states)
-    for i in range(40):
-        alone = method.begin_pass(None)(0, States(states.x[:, i : i + 1], states.padding[i : i + 1]))
-        torch.testing.assert_close(alone[0], rows[i])
-    chosen = method.weights(method.logits(states)).ne(0)
-    assert chosen.sum(1).eq(1).all() and chosen.any(0).sum() > 1
-
-
 @pytest.mark.parametrize(("noise", "same"), [("multiply", False), ("dropout", False), ("none", True)])
 def test_noise_is_for_training(noise, same):
     method = model_of(smop_noise=noise).method.train()
@@ -150,8 +137,3 @@ def test_the_balance_is_of_one_pass():
     assert method.extra_loss() > 0
     with pytest.raises(NotImplementedError):
         method.extra_loss()
-
-
-def test_normal_rows_have_their_deviation():
-    rows = tiny_model(method="smop", prompt_init="normal").method.initial_rows
-    assert rows.std().item() == pytest.approx(0.02, rel=0.1)

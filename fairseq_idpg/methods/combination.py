@@ -91,11 +91,8 @@ class Combination(Method):
     def injection(self, representation: Tensor | None) -> Injection:
         joined = NOTHING
         for part in self.parts:
-            values = filled_fields(part.injection(representation if part.representation else None))
-            unnamed = values.keys() - {*part.slots, "insertion"}
-            if unnamed:
-                raise ValueError(f"{type(part).__name__} fills {', '.join(unnamed)}, which its slots do not name")
-            joined = replace(joined, **values)
+            injection = part.injection(representation if part.representation else None)
+            joined = replace(joined, **filled_fields(injection))
         return joined
 
     def without_effect(self, cfg: Any) -> dict[str, str]:

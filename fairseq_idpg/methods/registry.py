@@ -6,7 +6,7 @@ together, such as m-idpg-phm+adapter.
 
 import sys
 from dataclasses import Field, dataclass
-from typing import Any, get_args
+from typing import Any
 
 from preprocess.errors import did_you_mean
 from preprocess.flags import flag_name
@@ -79,7 +79,7 @@ def register_preset(
         beside: others that are trained together with it.
 
     Raises:
-        ValueError: the name is taken, a setting is no option of the method, or a flag is on that no run can turn off.
+        ValueError: the name is taken, or a setting is no option of the method.
     """
     methods = beside if method is None else (method, *beside)
     module = sys._getframe(1).f_globals["__name__"]  # of the caller
@@ -89,13 +89,6 @@ def register_preset(
     unknown = settings.keys() - preset.options.keys()
     if unknown:
         raise ValueError(f"preset {name} sets {', '.join(sorted(unknown))}, which its method does not declare")
-    for option, value in preset.defaults.items():
-        kind = preset.options[option].type
-        if value is True or value and bool in (kind, *get_args(kind)):
-            raise ValueError(
-                f"preset {name}: {flag_name(option)} is {value!r}, and a flag can only turn it on: declare it "
-                "Filled[TrueFalse], and write 'true'"
-            )
     PRESETS[name] = preset
 
 

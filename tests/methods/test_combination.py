@@ -80,15 +80,6 @@ def test_what_is_injected_is_joined():
     assert joined.injection(None) == Injection(words=first, late=first, projection=second)
 
 
-def test_a_part_that_fills_more_than_it_says_is_refused():
-    part = Filling("late")
-    joined = Combination("a+b", [part, Filling("projection")])
-    part.slots = ()
-    part.injection = lambda representation: Injection(late=part)
-    with pytest.raises(ValueError, match="late"):
-        joined.injection(None)
-
-
 @pytest.mark.parametrize("slot", SLOTS)
 def test_two_parts_in_one_slot_are_refused(slot):
     with pytest.raises(InputError, match=rf"--method a\+b\+c: a and c .*\({slot}\)"):

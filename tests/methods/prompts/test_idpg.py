@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 
 from fairseq_idpg.backbone.injection import States
 from fairseq_idpg.methods.base import Geometry
-from fairseq_idpg.methods.prompts import generator
+from fairseq_idpg.methods.prompts import idpg
 from fairseq_idpg.methods.registry import PRESETS
 from fairseq_idpg.models.config import fill_method_options
 from tests.contract import VECTORS, Row
@@ -74,17 +74,17 @@ def build(**options):
 @pytest.mark.parametrize("single", [True, False])
 def test_zero_generator_is_prompt_tuning_with_its_bias(single):
     """The paper's degeneration claim (Section 3.1): W = 0 leaves the bias, a task prompt."""
-    idpg = tiny_model(method="s-idpg-phm" if single else "m-idpg-phm", phm_n=4, **SMALL)
+    generated = tiny_model(method="s-idpg-phm" if single else "m-idpg-phm", phm_n=4, **SMALL)
     tuning = tiny_model(method="prompt-tuning" if single else "p-tuning-v2", prompt_length=3)
-    tuning.encoder.load_state_dict(idpg.encoder.state_dict())
-    tuning.classification_heads.load_state_dict(idpg.classification_heads.state_dict())
-    enlarge(idpg.method)
+    tuning.encoder.load_state_dict(generated.encoder.state_dict())
+    tuning.classification_heads.load_state_dict(generated.classification_heads.state_dict())
+    enlarge(generated.method)
     with torch.no_grad():
-        for parameter in idpg.method.generators.parameters():
+        for parameter in generated.method.generators.parameters():
             parameter.zero_()
-        tuning.method.table.copy_(idpg.method.bias)
+        tuning.method.table.copy_(generated.method.bias)
         for position in range(5):
-            assert torch.equal(logits(idpg, pair_batch(), position), logits(tuning, pair_batch(), position))
+            assert torch.equal(logits(generated, pair_batch(), position), logits(tuning, pair_batch(), position))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_what_layers_read_alike_is_computed_once_per_pass(monkeypatch, represent
     """All of it but the dropout, which each layer draws for itself."""
     model = tiny_model(method="m-idpg-phm", phm_n=4, representation=representation, generator_dropout=0.5).train()
     seen, drawn = [], []
-    monkeypatch.setattr(generator.F, "gelu", lambda x, gelu=generator.F.gelu: seen.append(x) or gelu(x))
+    monkeypatch.setattr(idpg.F, "gelu", lambda x, gelu=idpg.F.gelu: seen.append(x) or gelu(x))
     for each in model.method.generators:
         each.dropout.register_forward_hook(lambda module, given, out: drawn.append(out))
     for layer in model.encoder.sentence_encoder.layers:

@@ -1,28 +1,42 @@
-"""The options as a markdown table, made from the dataclasses: ``python -m fairseq_idpg.options_table``.
+"""Tables of the pages, made from the dataclasses and the registry: ``python -m fairseq_idpg.options_table``.
 
-``fairseq-train --help`` shows no options of plugins, so OPTIONS.md holds this table; a test compares them.
+``fairseq-train --help`` shows no options of plugins, so OPTIONS.md holds what this prints. With ``--write`` it writes
+that, METHODS.md's table and README.md's list into the pages, between their comments; a test compares them.
 """
 
+import argparse
+import inspect
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import Field, fields
 from enum import Enum
+from pathlib import Path
 from typing import Any, get_args
 
+import torch
 from fairseq.criterions.sentence_prediction import SentencePredictionConfig as CriterionConfig
 from fairseq.optim.adam import FairseqAdamConfig
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig
 
 from preprocess.flags import flag_name
 
+from .count import architecture, count_preset
 from .criterions.sentence_prediction_idpg import SentencePredictionIDPGCriterionConfig
-from .errors import logged_command
-from .methods.registry import PRESETS
-from .models.config import METHOD_OPTIONS, RobertaIDPGConfig
+from .errors import InputError, logged_command
+from .methods.base import Geometry
+from .methods.prompts.base import PromptMethod
+from .methods.prompts.idpg import IDPG
+from .methods.prompts.reparameterization import NETWORKS
+from .methods.registry import PRESETS, Preset, find_preset
+from .models.config import METHOD_OPTIONS, RobertaIDPGConfig, fill_method_options, open_options
+from .models.prepare import check_method_effects
+from .models.size import method_of
 from .optim.grouped_adam import GroupedAdamConfig
-from .places_table import places_markdown
+from .representations.kinds import GLOVE
 from .tasks.config import SentencePredictionIDPGConfig
 
 BAR = r"\|"  # a bar inside a cell
+LARGE = "roberta_idpg_large"
 PLACES_SAY = (
     "What a prompt is made of and where it enters (`--prompt-insertion` `--prompt-layers`) are chosen apart. A list of "
     "layers may stand where `all` does, a single one where `middle` does; `add` and `replace` need layer 0, the input. "
@@ -58,16 +72,8 @@ def _help(field: Field) -> str:
     return f"{said}: {', '.join(values)}" if guessed else said
 
 
-def _preset_rows() -> list[str]:
-    rows = ["| `--method` | sets |", "| --- | --- |"]
-    for name, preset in sorted(PRESETS.items()):
-        settings = " ".join(f"`{flag_name(key)} {value}`" for key, value in preset.settings.items())
-        rows.append(f"| `{name}` | {settings or 'nothing'} |")
-    return rows
-
-
 def options_markdown() -> str:
-    """Task, criterion, model and method options, what each preset sets, and where prompts may stand."""
+    """Return the options of task, criterion, model and methods, and the places where prompts may stand."""
     inherited = {f.name for f in fields(SentencePredictionConfig)}
     scored = {f.name for f in fields(CriterionConfig)}
     helped = [f for f in fields(RobertaIDPGConfig) if "help" in f.metadata]
@@ -86,10 +92,171 @@ def options_markdown() -> str:
     lines: list[str] = []
     for part in parts:
         lines += [part, ""] if isinstance(part, str) else [*HEADER, *_rows(part), ""]
-    lines += ["Presets; an option given explicitly wins:", "", *_preset_rows(), "", PLACES_SAY, "", *places_markdown()]
-    return "\n".join(lines)
+    return "\n".join([*lines, PLACES_SAY, "", *places_markdown()])
+
+
+# --- which prompt may stand at which place, tried out
+
+SIZES = Geometry(layers=3, width=64, inner=64)  # small: what is refused does not depend on them
+PLACES: dict[str, tuple[str, ...]] = {  # --prompt-insertion -> --prompt-layers
+    "add": ("first", "all"),
+    "replace": ("all",),
+    "key-value": ("first", "middle", "all"),
+    "key-value-input": ("first", "middle", "all"),
+    "late": ("first", "middle", "all"),
+}
+COLUMNS = [(insertion, layers) for insertion, chosen in PLACES.items() for layers in chosen]
+INPUTS = ("states", "words", "embeddings", "last")
+
+
+def refusal(generator: dict[str, Any], insertion: str, layers: str) -> str | None:
+    """Return the line with which a run of these options ends, None if it starts."""
+    args: Any = open_options(**generator, prompt_insertion=insertion, prompt_layers=layers)
+    if find_preset(args.method).defaults.get("representation") == GLOVE:
+        args.representation_width = SIZES.width
+    try:
+        fill_method_options(args)
+        with torch.device("meta"):
+            check_method_effects(args, find_preset(args.method).build(args, SIZES))
+    except InputError as error:
+        return str(error)
+    return None
+
+
+def command(options: dict[str, Any]) -> str:
+    """``lpt-npg --generator-input words``."""
+    return " ".join([options["method"], *(f"{flag_name(n)} {v}" for n, v in options.items() if n != "method")])
+
+
+def generators() -> list[dict[str, Any]]:
+    """Return the presets of prompts alone, those that read states once for each that they may read."""
+    return [
+        {"method": name, **reads}
+        for name, preset in sorted(PRESETS.items())
+        if preset.methods and all(issubclass(method, PromptMethod) for method in preset.methods)
+        for reads in ([{"generator_input": read} for read in INPUTS] if "generator_input" in preset.options else [{}])
+    ]
+
+
+def places_markdown() -> list[str]:
+    """Return a row for the generators with the same places, a column for each place, and the refusals, numbered."""
+    refusals: list[str] = []
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for generator in generators():
+        cells = []
+        for place in COLUMNS:
+            line = refusal(generator, *place)
+            if line is not None and line not in refusals:
+                refusals.append(line)
+            cells.append("yes" if line is None else f"no ({refusals.index(line) + 1})")
+        rows.setdefault(tuple(cells), []).append(f"`{command(generator)}`")
+    return [
+        "| `--method` | " + " | ".join(f"`{insertion}` `{layers}`" for insertion, layers in COLUMNS) + " |",
+        "| --- |" + " --- |" * len(COLUMNS),
+        *(f"| {', '.join(alike)} | {' | '.join(cells)} |" for cells, alike in rows.items()),
+        "",
+        *(f"{number}. `{line}`" for number, line in enumerate(refusals, 1)),
+    ]
+
+
+# --- what the methods are
+
+
+def equation(preset: Preset) -> str:
+    """Return how the docstrings of a preset's classes begin, and that of the network that makes its prompt."""
+    if not preset.methods:
+        return "all weights of the backbone are trained" if preset.trains_backbone else "nothing is injected"
+    network = NETWORKS.get(str(preset.defaults.get("prompt_reparameterization")))
+    said = [inspect.cleandoc(each.__doc__ or "").split("\n\n")[0] for each in preset.methods]
+    said += [] if network is None else [(network.__doc__ or "").split(". ")[0].split("\n")[0]]
+    text = re.sub(r" (Trainable|No) parameters.*", "", " ".join(" ".join(said).split()))
+    return text.replace("``", "`").replace("|", BAR)
+
+
+def place_of(name: str) -> str:
+    """Return what a method says of itself in the log, at RoBERTa-large's size, its layers as ranges."""
+    method = method_of(architecture(LARGE, name))
+    said = "" if method is None else method.describe()
+
+    def as_range(found: re.Match) -> str:
+        numbers = list(map(int, found[0].split(",")))
+        whole = numbers == list(range(numbers[0], numbers[-1] + 1))
+        return f"{numbers[0]} to {numbers[-1]}" if whole else found[0]
+
+    return re.sub(r"\d+(,\d+){2,}", as_range, said)
+
+
+def methods_markdown() -> str:
+    """Return a row for each preset: its equation, place, settings, counts and file."""
+    rows = ["| `--method` | equation | where it enters | sets | trainable, RoBERTa-large | paper | file |"]
+    rows.append("| --- | --- | --- | --- | --- | --- | --- |")
+    for name, preset in sorted(PRESETS.items()):
+        row = count_preset(LARGE, name)
+        trained = f"{row.own:,}" + (f" and {row.of_backbone:,} of the backbone" if row.of_backbone else "")
+        trained += f", folded {row.folded:,}" if row.folded != row.own else ""
+        settings = " ".join(f"`{flag_name(key)} {value}`" for key, value in preset.settings.items())
+        file = preset.module.partition(".methods.")[2].replace(".", "/")
+        link = f"[{file}](methods/{file}.py)"
+        cells = (f"`{name}`", equation(preset), place_of(name), settings, trained, preset.paper, link)
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def family(preset: Preset) -> str:
+    """Return the family of methods under which README lists a preset."""
+    methods = preset.methods
+    if not methods or any(method.hides_pass for method in methods):
+        return "Baselines"
+    if not all(issubclass(method, PromptMethod) for method in methods):
+        return "Adapters and weights"
+    if any(issubclass(method, IDPG) for method in methods):
+        return "IDPG"
+    same: Any = PromptMethod.shows_no_example
+    alike = all(method.shows_no_example == same for method in methods if issubclass(method, PromptMethod))
+    return "One prompt for all inputs" if alike else "Other prompts made from the input"
+
+
+FAMILIES = (
+    *("IDPG", "Other prompts made from the input", "One prompt for all inputs", "Adapters and weights", "Baselines"),
+)
+
+
+def families_markdown() -> str:
+    """Return the names of the presets, by family."""
+    names = {
+        kind: [f"`{name}`" for name, preset in sorted(PRESETS.items()) if family(preset) == kind] for kind in FAMILIES
+    }
+    return "\n".join(f"- **{kind}**: {', '.join(each)}." for kind, each in names.items())
+
+
+# --- the pages
+
+HERE = Path(__file__).parent
+PARTS: dict[Path, tuple[str, Callable[[], str]]] = {  # page -> the comment in front of the part, what is made
+    HERE / "OPTIONS.md": ("options", options_markdown),
+    HERE / "METHODS.md": ("methods", methods_markdown),
+    HERE.parent / "README.md": ("methods", families_markdown),
+}
+
+
+def part_of(page: Path, marker: str) -> re.Match:
+    """Return what stands in a page between ``<!-- marker -->`` and ``<!-- end -->``."""
+    found = re.search(rf"(?<=<!-- {marker} -->\n).*?(?=<!-- end -->)", page.read_text("utf-8"), flags=re.DOTALL)
+    assert found, f"{page} has no {marker}"
+    return found
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser("python -m fairseq_idpg.options_table", description=(__doc__ or "").split(":")[0])
+    parser.add_argument("--write", action="store_true", help="write the tables into the pages of this checkout")
+    if not parser.parse_args(argv).write:
+        print(options_markdown())
+        return
+    for page, (marker, made) in PARTS.items():
+        found = part_of(page, marker)
+        page.write_text(f"{found.string[: found.start()]}{made()}\n{found.string[found.end() :]}", "utf-8")
 
 
 if __name__ == "__main__":
     with logged_command():
-        print(options_markdown())
+        main()

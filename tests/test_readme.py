@@ -13,13 +13,11 @@ from pathlib import Path
 import pytest
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 
-from fairseq_idpg.methods.registry import PRESETS
+from fairseq_idpg import options_table
 from fairseq_idpg.models.config import RobertaIDPGConfig
-from fairseq_idpg.options_table import options_markdown
 from preprocess.tasks import TASKS, TEST_SETS
 from tests import page_commands
 from tests.folders import ROOT
-from tests.methods.prompts.test_counts import OF_BACKBONE, PAPER
 from tests.page_commands import commands, run_page, shell
 
 PAGES = {
@@ -49,9 +47,11 @@ def between(marker: str, page: str) -> str:
     return re.search(rf"<!-- {marker} -->\n(.*?)<!-- end -->", PAGES[page], flags=re.DOTALL).group(1).strip()
 
 
-def test_options_table_is_the_dataclasses():
-    said = between("options", "fairseq_idpg/OPTIONS.md")
-    assert said == options_markdown(), "run: python -m fairseq_idpg.options_table"
+@pytest.mark.parametrize("page", options_table.PARTS, ids=lambda page: page.name)
+def test_tables_are_the_programs(page):
+    marker, made = options_table.PARTS[page]
+    said = options_table.part_of(page, marker)[0]
+    assert said == made() + "\n", "run: python -m fairseq_idpg.options_table --write"
 
 
 def test_options_page_names_every_value():
@@ -83,23 +83,6 @@ def test_files_that_a_page_names_are_there(page):
     for file, anchor in linked:
         path = (ROOT / page).parent / file if file else ROOT / page
         assert path.is_file() and (not anchor or anchor in anchors(path.read_text(encoding="utf-8"))), (file, anchor)
-
-
-def test_methods_table_states_the_counts():
-    table = PAGES["fairseq_idpg/METHODS.md"]
-    rows = dict(re.findall(r"^\| `([\w-]+)`[^|]*\|[^|]*\|[^|]*\| ([\d,]+) \|", table, flags=re.MULTILINE))
-    assert {name: int(count.replace(",", "")) for name, count in rows.items()} == {**PAPER, **OF_BACKBONE}
-    assert set(rows) == set(PRESETS)
-    families = re.findall(r"^- \*\*.*?(?=^- |^$)", README.split("## Methods")[1].split("## Layout")[0], re.M | re.S)
-    named = re.findall(r"`([\w-]+)`", "".join(families))
-    assert sorted(named) == sorted(PRESETS)
-
-
-def test_the_page_of_the_paper_names_the_file_of_every_method():
-    methods = (ROOT / "fairseq_idpg" / "methods").glob("*/*.py")
-    files = [path for path in methods if "register_preset" in path.read_text(encoding="utf-8")]
-    named = PAGES["fairseq_idpg/PAPER.md"]
-    assert len(files) > 15 and not [path for path in files if f"{path.parent.name}/{path.name}" not in named]
 
 
 def test_the_page_of_preprocess_counts_the_tasks():

@@ -20,6 +20,7 @@ from fairseq.dataclass import FairseqDataclass
 from torch import Tensor, nn
 
 from ..backbone.injection import NOTHING, Injection
+from ..errors import InputError
 
 AMONG_WORDS = {"words", "input"}  # slots below the first layer
 
@@ -80,6 +81,7 @@ class Method(nn.Module, ABC):
         extra: what a training pass adds to the loss, from that pass until ``extra_loss`` has given it.
         training_only: beginnings of the names of those tensors that are not needed once the method is trained.
         folded: whether a checkpoint without these tensors was loaded.
+        folded_remedy: what to do instead of training on from one.
         merged: whether the method stands in the backbone's weights, see ``merge``.
     """
 
@@ -95,6 +97,7 @@ class Method(nn.Module, ABC):
     extra: Tensor | None = None
     training_only: tuple[str, ...] = ()
     folded = False
+    folded_remedy = "train on from a checkpoint that was written without --no-save-optimizer-state"
     merged = False
 
     @classmethod
@@ -184,6 +187,11 @@ class Method(nn.Module, ABC):
     def mark_folded(self) -> None:
         """Told when a checkpoint without the training-only tensors is loaded: it can be used, not trained on."""
         self.folded = True
+
+    def check_whole(self) -> None:
+        """Raise InputError if what only training needs was left out of the checkpoint that was loaded."""
+        if self.folded:
+            raise InputError(f"this checkpoint is folded, without what made it: {self.folded_remedy}")
 
     def merge(self, stack: nn.Module) -> None:
         """Writes into the weights of ``stack`` what can stand there, sets ``merged`` and injects it no longer.

@@ -21,6 +21,19 @@ def representation_of(part: Method) -> str:
     return canonical_kind(part.representation) + (" with dropout" if part.representation_dropout else "")
 
 
+def clash(first: Method, second: Method) -> str:
+    """Return why two methods cannot be joined, as the end of "A and B …"; empty if they can."""
+    if (first.hides_pass and second.slots) or (second.hides_pass and first.slots):
+        return "cannot act together, since the head would see nothing of what one of them injects"
+    both = sorted(set(first.slots) & set(second.slots))
+    if both:
+        return f"enter at the same place ({', '.join(both)})"
+    one, other = representation_of(first), representation_of(second)
+    if one and other and one != other:
+        return f"read M(x) as {one} and as {other}, but a pass computes one"
+    return ""
+
+
 class Combination(Method):
     """Injects what all of ``parts`` inject.
 
@@ -35,22 +48,9 @@ class Combination(Method):
     def __init__(self, name: str, parts: list[Method], owners: Sequence[str] = ()):
         super().__init__()
         for (one, first), (other, second) in itertools.combinations(zip(owners or name.split("+"), parts), 2):
-            if (first.hides_pass and second.slots) or (second.hides_pass and first.slots):
-                hiding, hidden = (one, other) if first.hides_pass else (other, one)
-                raise InputError(
-                    f"--method {name}: {hiding} lets the head see nothing of what {hidden} injects: choose one"
-                )
-            both = sorted(set(first.slots) & set(second.slots))
-            if both:
-                raise InputError(
-                    f"--method {name}: {one} and {other} enter at the same place ({', '.join(both)}): choose one"
-                )
-            kinds = [representation_of(part) for part in (first, second)]
-            if all(kinds) and kinds[0] != kinds[1]:
-                raise InputError(
-                    f"--method {name}: {one} reads M(x) as {kinds[0]} and {other} as {kinds[1]}, but a pass computes "
-                    "one: give both the same, or choose one"
-                )
+            reason = clash(first, second)
+            if reason:
+                raise InputError(f"--method {name}: {one} and {other} {reason}: choose one")
         self.slots = tuple(slot for part in parts for slot in part.slots)
         self.hides_pass = any(part.hides_pass for part in parts)
         self.parts: Any = nn.ModuleList(parts)
@@ -91,11 +91,8 @@ class Combination(Method):
     def injection(self, representation: Tensor | None) -> Injection:
         joined = NOTHING
         for part in self.parts:
-            values = filled_fields(part.injection(representation if part.representation else None))
-            unnamed = values.keys() - {*part.slots, "insertion"}
-            if unnamed:
-                raise ValueError(f"{type(part).__name__} fills {', '.join(unnamed)}, which its slots do not name")
-            joined = replace(joined, **values)
+            injection = part.injection(representation if part.representation else None)
+            joined = replace(joined, **filled_fields(injection))
         return joined
 
     def without_effect(self, cfg: Any) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Options of methods: declared beside each method, filled from the chosen preset, explicit ones win."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import Field, field, fields, make_dataclass
 from typing import TYPE_CHECKING, Any, Optional
@@ -29,6 +30,9 @@ def option(
     changeable: bool = False,
     starting: bool = False,
     formerly: Any = None,
+    least: float = -math.inf,
+    above: float = -math.inf,
+    below: float = math.inf,
 ) -> Any:
     """A dataclass field that is None until ``fill_options`` puts the preset's value, or ``default``, in it.
 
@@ -39,8 +43,9 @@ def option(
         changeable: whether a training may go on with another value, such as of dropout.
         starting: whether it says where weights start, and nothing once there are some: changeable.
         formerly: what checkpoints that are older than the option were trained with, where it has an effect.
+        least, above, below: of a number, the range: least <= value, above < value < below.
     """
-    metadata = {"help": help, "preset_default": default, "only_with": only_with}
+    metadata = {"help": help, "preset_default": default, "only_with": only_with, "range": (least, above, below)}
     kept = {"changeable": changeable or starting, "starting": starting, "formerly": formerly}
     return field(default=None, metadata={**metadata, **kept})
 
@@ -77,7 +82,7 @@ def fill_options(cfg: Any, preset: Any, every_option: Iterable[str]) -> None:
     """Fills, in place, the options of ``preset`` that ``cfg`` leaves open; a second call changes nothing.
 
     Raises:
-        InputError: ``cfg`` sets an option that has no effect with this method.
+        InputError: ``cfg`` sets an option that has no effect with this method, or a number out of its range.
     """
     options, defaults = preset.options, preset.defaults
     for name in every_option:
@@ -100,6 +105,7 @@ def fill_options(cfg: Any, preset: Any, every_option: Iterable[str]) -> None:
             present = f"without {flag}" if chosen == "False" else f"with {flag} {chosen}"
             wanted = flag if values == ("True",) else f"{flag} {' or '.join(values)}"
             raise InputError(f"{as_typed(cfg, name)} has no effect {present}: leave it out or give {wanted}")
+        check_range(cfg, name, *declared.metadata["range"])
 
 
 def _acts(cfg: Any, declared: Field) -> bool:
@@ -108,34 +114,37 @@ def _acts(cfg: Any, declared: Field) -> bool:
     return other is None or str(getattr(cfg, other, None)) in values
 
 
-def check_sizes(cfg: Any, *names: str) -> None:
-    """Raises InputError where one of these options of ``cfg`` is no size: below 1."""
-    for name in names:
-        if getattr(cfg, name) < 1:
-            raise InputError(f"{as_typed(cfg, name)} is no size: give 1 or more")
+def check_range(cfg: Any, name: str, least: float, above: float, below: float) -> None:
+    """Raise InputError if an option of ``cfg`` is a number out of its range, or none at all (NaN)."""
+    value = getattr(cfg, name)
+    if isinstance(value, (int, float)) and not (least <= value < below and value > above):
+        wanted = f"more than {above:g}" if above > least else f"{least:g} or more"
+        raise InputError(f"{as_typed(cfg, name)}: give {wanted}{f', below {below:g}' if below < math.inf else ''}")
 
 
-def check_rate(cfg: Any, name: str) -> None:
-    """Raises InputError where this option of ``cfg`` is no rate of dropout."""
-    if not 0 <= getattr(cfg, name) < 1:
-        raise InputError(f"{as_typed(cfg, name)} is no rate: give 0 or more, below 1")
+def parse_number(cfg: Any, name: str, word: str) -> float | None:
+    """Return an option of ``cfg`` as a number, or None if it is ``word``; InputError unless it is above 0."""
+    text = str(getattr(cfg, name))
+    if text == word:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < math.inf:
+        raise InputError(f"{as_typed(cfg, name)}: give {word} or a number above 0")
+    return number
 
 
-def parse_layers(flag: str, text: str, layers: int, words: str) -> tuple[int, ...]:
-    """``0,4,8`` -> layer numbers in rising order; ``words`` are what else option ``flag`` takes, for the error.
+def parse_layers(flag: str, text: str, layers: int, words: str = "all") -> tuple[int, ...]:
+    """``all`` | ``0,4,8`` -> layer numbers in rising order; ``words`` are what option ``flag`` takes besides a list.
 
     Raises:
         InputError: it is no such list, or the backbone has no such layer.
     """
-    try:
-        chosen = tuple(sorted({int(part) for part in text.split(",")}))
-    except ValueError:
-        raise InputError(f"{flag} {text}: give {words} or a list of layer numbers such as 0,4,8") from None
-    if chosen[0] < 0 or chosen[-1] >= layers:
-        raise InputError(f"{flag} {text}: layers count from 0 to {layers - 1}, give some of these")
-    return chosen
-
-
-def some_layers(flag: str, text: str, layers: int) -> tuple[int, ...]:
-    """``all`` | ``0,4,8`` -> layer numbers in rising order; errors as of ``parse_layers``."""
-    return tuple(range(layers)) if text == "all" else parse_layers(flag, text, layers, "all")
+    if text == "all":
+        return tuple(range(layers))
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) < layers for part in parts):
+        raise InputError(f"{flag} {text}: give {words} or a list of layers from 0 to {layers - 1}, such as 0,2")
+    return tuple(sorted(set(map(int, parts))))

@@ -21,12 +21,6 @@ def kronecker_sum(a: Tensor, b: Tensor) -> Tensor:
 
 
 def check_divisible(what: str, value: int, divisor: int, flag: str = "--phm-n") -> None:
-    """The factor n of Kronecker products, option ``flag``, must divide every side of the matrices they build.
-
-    Raises:
-        InputError: it is below 1, or does not divide ``value``, which is ``what``.
-    """
-    if divisor < 1:
-        raise InputError(f"{flag} {divisor} is no factor: give 1 or more")
+    """Raise InputError unless the factor n of option ``flag`` divides a side of the matrices, ``value`` of ``what``."""
     if value % divisor:
         raise InputError(f"{flag} {divisor} does not divide {what} = {value}: choose an n that divides it")

@@ -4,8 +4,9 @@
 together, such as m-idpg-phm+adapter.
 """
 
+import sys
 from dataclasses import Field, dataclass
-from typing import Any, get_args
+from typing import Any
 
 from preprocess.errors import did_you_mean
 from preprocess.flags import flag_name
@@ -28,6 +29,7 @@ class Preset:
         trains_backbone: whether the whole backbone is trained too.
         needs_pairs: whether it makes sense for sentence pairs only.
         joined: of presets joined by +, for each of ``methods`` the preset that it belongs to.
+        module: the name of the module that registers it, whose head names the paper.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Preset:
     trains_backbone: bool = False
     needs_pairs: bool = False
     joined: tuple[str, ...] = ()
+    module: str = ""
 
     @property
     def options(self) -> dict[str, Field]:
@@ -76,22 +79,16 @@ def register_preset(
         beside: others that are trained together with it.
 
     Raises:
-        ValueError: the name is taken, a setting is no option of the method, or a flag is on that no run can turn off.
+        ValueError: the name is taken, or a setting is no option of the method.
     """
     methods = beside if method is None else (method, *beside)
-    preset = Preset(name, methods, settings, paper, trains_backbone, needs_pairs)
+    module = sys._getframe(1).f_globals["__name__"]  # of the caller
+    preset = Preset(name, methods, settings, paper, trains_backbone, needs_pairs, module=module)
     if name in PRESETS:
         raise ValueError(f"preset {name} is registered twice")
     unknown = settings.keys() - preset.options.keys()
     if unknown:
         raise ValueError(f"preset {name} sets {', '.join(sorted(unknown))}, which its method does not declare")
-    for option, value in preset.defaults.items():
-        kind = preset.options[option].type
-        if value is True or value and bool in (kind, *get_args(kind)):
-            raise ValueError(
-                f"preset {name}: {flag_name(option)} is {value!r}, and a flag can only turn it on: declare it "
-                "Filled[TrueFalse], and write 'true'"
-            )
     PRESETS[name] = preset
 
 
@@ -99,10 +96,8 @@ def find_preset(name: str) -> Preset:
     """The preset of a name, or of several joined by +.
 
     Raises:
-        InputError: an unknown name (the nearest is suggested), or none; methods that share an option.
+        InputError: an unknown name (the nearest is suggested); methods that share an option.
     """
-    if not all(part and part == part.strip() for part in name.split("+")):
-        raise InputError(f"--method {name!r}: give a name, or several with a + and no space between")
     parts = [_registered(part) for part in name.split("+")]
     if len(parts) == 1:
         return parts[0]

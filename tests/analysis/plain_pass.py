@@ -34,7 +34,7 @@ def plain_rows(method, place: int, m_of_x: Tensor, sentence: Tensor | None) -> T
     if isinstance(method, TaskPrompts):
         return method.table[row]
     c = sentence if place and method.from_previous_layer else m_of_x
-    return torch.from_numpy(plain_prompt(method, row, c.numpy())).float()
+    return plain_prompt(method, row, c)
 
 
 @torch.no_grad()

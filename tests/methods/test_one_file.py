@@ -10,9 +10,9 @@ import sys
 import pytest
 import torch
 
+from tests.contract import HEAD
 from tests.folders import ROOT, train, validate
 from tests.helpers import ALWAYS_SAVED
-from tests.methods.adapters.presets import HEAD
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 (DUMMY,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
@@ -77,19 +77,12 @@ def test_its_checkpoints_validate(trained, copy, pairs):
     assert again.log("valid_loss") == pytest.approx(trained[0].log("valid_loss")[-1:], abs=1e-3)
 
 
-def test_options_of_others_are_refused(dummy, pairs, tmp_path):
-    line = dummy(pairs, tmp_path, "--compacter-n", 4, succeed=False).last_line
-    assert "--compacter-n 4 has no effect with --method dummy" in line
-    line = dummy(pairs, tmp_path, "--method", "adapter", succeed=False).last_line
-    assert "--dummy-scale 0.5 has no effect with --method adapter" in line
-
-
 def test_tables_have_its_rows(copy):
-    asked = "from copied.options_table import options_markdown as options; from copied.count import counts; "
-    asked += "print(options(), [row for row in counts('roberta_idpg_large') if row.preset == 'dummy'])"
+    asked = "from copied.options_table import PARTS; print([made() for _, made in PARTS.values()])"
     command = [sys.executable, "-c", asked]
     environment = {"PYTHONPATH": f"{copy.parent}:{ROOT}"}
     said = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
     assert "| `--dummy-scale` | 1 | factor of the rows |" in said
-    assert "| `dummy` | `--prompt-length 3` |" in said
-    assert f"own={3 * 1024}, of_backbone={1024 * 4096}," in said and "paper='0.1K'" in said
+    assert "| `dummy` | P = scale * table; W1 of the second layer is trained too. |" in said
+    assert f"| `--prompt-length 3` | {3 * 1024:,} and {1024 * 4096:,} of the backbone | 0.1K |" in said
+    assert "**One prompt for all inputs**: `dept`, `dpt`, `dummy`, " in said

@@ -14,7 +14,6 @@ Differs from the paper in:
 - Scores below 0 stay; the released code raises them to 0 for STS-B. Its divergence of scores is 0: no second pass here.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +23,6 @@ from fairseq.dataclass import ChoiceEnum
 from torch import Tensor, nn
 
 from ...backbone.injection import Changes
-from ...errors import InputError
 from ..base import Geometry
 from ..options import Filled, option
 from ..registry import register_preset
@@ -40,7 +38,9 @@ Shared: Any = ChoiceEnum(["up", "down", "none"])
 class AdaMixConfig(BottleneckConfig):
     """Options of AdaMix."""
 
-    adamix_experts: Filled[int] = option(4, "adapters M in the place of each, one of which a training pass draws")
+    adamix_experts: Filled[int] = option(
+        4, "adapters M in the place of each, one of which a training pass draws", least=1
+    )
     adamix_shared: Filled[Shared] = option(
         "up", "projection of which there is one, not M: 'up', 'down', or 'none', when each side is drawn by itself"
     )
@@ -49,6 +49,7 @@ class AdaMixConfig(BottleneckConfig):
         "this times the symmetrised KL divergence of a batch's two training passes, each with its own draws but one "
         "M(x), is added to the loss: --criterion sentence_prediction_idpg; 0: one pass. It is 0 for scores "
         "(regression)",
+        least=0,
     )
 
 
@@ -93,10 +94,6 @@ class AdaMix(AdapterMethod):
 
     def __init__(self, cfg: AdaMixConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
-        if cfg.adamix_experts < 2:
-            raise InputError(f"--adamix-experts {cfg.adamix_experts}: give 2 or more to draw from")
-        if not 0 <= cfg.adamix_consistency < math.inf:
-            raise InputError(f"--adamix-consistency {cfg.adamix_consistency}: give 0, or the factor of the divergence")
         self.consistency = cfg.adamix_consistency
         self.second_pass = self.consistency > 0
         self.adds_loss = f"--adamix-consistency {self.consistency}" if self.second_pass else None
@@ -130,11 +127,7 @@ class AdaMix(AdapterMethod):
     def projections(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         if not self.training:
             return super().projections()
-        if self.folded:
-            raise InputError(
-                "this checkpoint holds the mean of its adapters alone: train on from one that has them all, written "
-                "without --no-save-optimizer-state"
-            )
+        self.check_whole()
         (down, down_bias), (up, up_bias) = map(self._drawn, SIDES)
         return down, down_bias, up, up_bias
 

@@ -16,7 +16,7 @@ from ...backbone.cpu import QuickDropout
 from ...backbone.encoder import activation
 from ...backbone.injection import UNCHANGED, Changes, Injection
 from ..base import Geometry, Method
-from ..options import Filled, TrueFalse, check_rate, check_sizes, option, some_layers
+from ..options import Filled, TrueFalse, option, parse_layers
 
 Activation: Any = ChoiceEnum(utils.get_available_activation_fns())
 Branch = Callable[[Tensor], Tensor]  # T x B x d -> T x B x d
@@ -26,13 +26,15 @@ Branch = Callable[[Tensor], Tensor]  # T x B x d -> T x B x d
 class AdapterConfig(FairseqDataclass):
     """Options of every adapter method."""
 
-    adapter_hidden_size: Filled[int] = option(16, "hidden size m of an adapter")
+    adapter_hidden_size: Filled[int] = option(16, "hidden size m of an adapter", least=1)
     adapter_layers: Filled[str] = option("all", "layers with adapters: 'all' or a list such as 0,4,8")
     adapter_activation: Filled[Activation] = option("gelu", "activation of an adapter's hidden layer")
     adapter_dropout: Filled[float] = option(
         0.0,
         "dropout on an adapter's output; with the compacters on its hidden layer too, with parallel ones there alone",
         changeable=True,
+        least=0,
+        below=1,
     )
     train_layer_norms: Filled[TrueFalse] = option(
         "false", "train every LayerNorm of the backbone besides the adapters (and save them)"
@@ -60,8 +62,6 @@ class AdapterMethod(Method):
     def __init__(self, cfg: AdapterConfig, geometry: Geometry):
         super().__init__()
         self.hidden, self.width = cfg.adapter_hidden_size, geometry.width
-        check_sizes(cfg, "adapter_hidden_size")
-        check_rate(cfg, "adapter_dropout")
         self.layers = self.layers_of(cfg, geometry)
         self.trains_layer_norms = str(cfg.train_layer_norms) == "true"
         self.activation = activation(str(cfg.adapter_activation))
@@ -73,7 +73,7 @@ class AdapterMethod(Method):
 
     def layers_of(self, cfg: AdapterConfig, geometry: Geometry) -> tuple[int, ...]:
         """The layers with adapters, in their order."""
-        return some_layers("--adapter-layers", str(cfg.adapter_layers), geometry.layers)
+        return parse_layers("--adapter-layers", str(cfg.adapter_layers), geometry.layers)
 
     def sublayers_of(self, cfg: AdapterConfig) -> tuple[str, ...]:
         """Names of the sublayers with an adapter, in their order."""

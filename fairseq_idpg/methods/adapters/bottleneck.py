@@ -22,7 +22,6 @@ import torch
 from torch import Tensor, nn
 
 from ...backbone.injection import Changes
-from ...errors import InputError
 from ..base import Geometry
 from ..options import Filled, option
 from ..registry import register_preset
@@ -37,19 +36,13 @@ class BottleneckConfig(AdapterConfig):
         1e-3,
         "standard deviation that an adapter's matrices are drawn with, cut at two; biases start at 0",
         starting=True,
+        above=0,
     )
 
 
 def drawn_matrices(cfg: BottleneckConfig, count: int, inner: int, outer: int) -> Tensor:
-    """count x inner x outer from N(0, std^2), cut at two standard deviations.
-
-    Raises:
-        InputError: the standard deviation is not positive, or infinite.
-    """
+    """Return count x inner x outer numbers from N(0, std^2), cut at two standard deviations."""
     std = cfg.adapter_init_std
-    if not 0 < std < float("inf"):
-        reason = "would give the matrices no gradient, or no numbers"
-        raise InputError(f"--adapter-init-std {std} {reason}: give more than 0, and no infinity")
     return nn.init.trunc_normal_(torch.empty(count, inner, outer), std=std, a=-2 * std, b=2 * std)
 
 

@@ -32,7 +32,7 @@ SHARED_A_STD = 1e-4  # phm_init_range of the authors' compacter.json
 class CompacterConfig(AdapterConfig):
     """Options of the compacters."""
 
-    compacter_n: Filled[int] = option(4, "number n of Kronecker products; divides d and m")
+    compacter_n: Filled[int] = option(4, "number n of Kronecker products; divides d and m", least=1)
 
 
 class Compacter(AdapterMethod):

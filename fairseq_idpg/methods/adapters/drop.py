@@ -47,15 +47,15 @@ class AdapterDrop(Houlsby):
     def __init__(self, cfg: AdapterDropConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
         self.drawn = bool(cfg.adapter_drop_random)
-        self.without = parse_drop(str(cfg.adapter_drop), geometry.layers)
+        self.without = layers_without(cfg, geometry.layers)
 
     def layers_of(self, cfg: AdapterDropConfig, geometry: Geometry) -> tuple[int, ...]:
-        layers, without = super().layers_of(cfg, geometry), parse_drop(str(cfg.adapter_drop), geometry.layers)
+        layers, without = super().layers_of(cfg, geometry), layers_without(cfg, geometry.layers)
         left = tuple(layer for layer in layers if layer >= without)
         if not left:
             raise InputError(
-                f"--adapter-drop {cfg.adapter_drop} leaves no adapter in --adapter-layers {cfg.adapter_layers}: give "
-                "a smaller number or higher layers"
+                f"--adapter-drop {cfg.adapter_drop}: give auto or a number of layers from 0 to {layers[-1]}, which "
+                f"leaves some of --adapter-layers {cfg.adapter_layers}"
             )
         return layers if cfg.adapter_drop_random else left
 
@@ -71,13 +71,10 @@ class AdapterDrop(Houlsby):
         return super().describe() + (drawn if self.drawn else "")
 
 
-def parse_drop(text: str, layers: int) -> int:
-    """``auto`` | ``5`` -> a number of layers that leaves some; raises InputError for anything else."""
-    if text == "auto":
-        return 5 * layers // 12
-    if not text.isdecimal() or int(text) >= layers:
-        raise InputError(f"--adapter-drop {text}: give auto or a number of layers from 0 to {layers - 1}")
-    return int(text)
+def layers_without(cfg: AdapterDropConfig, layers: int) -> int:
+    """Return n: 5 of 12 layers for ``auto``, all of them for what is no number."""
+    text = str(cfg.adapter_drop)
+    return 5 * layers // 12 if text == "auto" else int(text) if text.isdecimal() else layers
 
 
 register_preset("adapter-drop", AdapterDrop, adapter_hidden_size=16)

@@ -20,7 +20,7 @@ from ...backbone.cpu import QuickDropout
 from ...backbone.injection import NO_ADDITIONS, NOTHING, Injection
 from ...errors import InputError
 from ..base import Geometry, Method
-from ..options import Filled, check_rate, option, some_layers
+from ..options import Filled, option, parse_layers
 from ..registry import register_preset
 
 LINEARS = {"q": "q_proj", "k": "k_proj", "v": "v_proj", "out": "out_proj", "fc1": "fc1", "fc2": "fc2"}
@@ -31,13 +31,13 @@ OF_ATTENTION = ("q_proj", "k_proj", "v_proj", "out_proj")
 class LoRAConfig(FairseqDataclass):
     """Options of LoRA."""
 
-    lora_rank: Filled[int] = option(8, "rank r of each change")
-    lora_alpha: Filled[float] = option(16.0, "alpha: a change counts alpha / r")
+    lora_rank: Filled[int] = option(8, "rank r of each change", least=1)
+    lora_alpha: Filled[float] = option(16.0, "alpha: a change counts alpha / r", above=0)
     lora_projections: Filled[str] = option(
         "q,v", f"matrices that are changed: 'all' or a list of {', '.join(LINEARS)}, such as q,v"
     )
     lora_layers: Filled[str] = option("all", "layers that are changed: 'all' or a list such as 0,4,8")
-    lora_dropout: Filled[float] = option(0.0, "dropout on the input of a change", changeable=True)
+    lora_dropout: Filled[float] = option(0.0, "dropout on the input of a change", changeable=True, least=0, below=1)
 
 
 def parse_projections(text: str) -> tuple[str, ...]:
@@ -67,14 +67,8 @@ class LoRA(Method):
     def __init__(self, cfg: LoRAConfig, geometry: Geometry):
         super().__init__()
         self.rank = rank = cfg.lora_rank
-        if rank < 1:
-            raise InputError(f"--lora-rank {rank} is no rank: give 1 or more")
-        if not 0 < cfg.lora_alpha < float("inf"):
-            reason = "would leave the matrices as they are, or no numbers"
-            raise InputError(f"--lora-alpha {cfg.lora_alpha} {reason}: give more than 0, and no infinity")
-        check_rate(cfg, "lora_dropout")
         self.scale, self.dropout = cfg.lora_alpha / rank, QuickDropout(cfg.lora_dropout)
-        self.layers = some_layers("--lora-layers", str(cfg.lora_layers), geometry.layers)
+        self.layers = parse_layers("--lora-layers", str(cfg.lora_layers), geometry.layers)
         self.a, self.b = nn.ParameterDict(), nn.ParameterDict()
         for name in parse_projections(str(cfg.lora_projections)):
             inputs = geometry.inner if name == "fc2" else geometry.width

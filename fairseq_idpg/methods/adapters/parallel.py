@@ -21,9 +21,8 @@ from fairseq.dataclass import ChoiceEnum
 from torch import Tensor, nn
 
 from ...backbone.injection import Change, Changes
-from ...errors import InputError
 from ..base import Geometry
-from ..options import Filled, option
+from ..options import Filled, option, parse_number
 from ..registry import register_preset
 from .base import AdapterConfig, AdapterMethod, Branch
 
@@ -63,24 +62,14 @@ class ScaledAdapters(AdapterMethod):
 
     def __init__(self, cfg: ScaledConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
-        text = str(cfg.adapter_scale)
-        self.scale = nn.Parameter(torch.ones(self.count)) if text == "learned" else _number(text)
+        scale = parse_number(cfg, "adapter_scale", "learned")
+        self.scale = nn.Parameter(torch.ones(self.count)) if scale is None else scale
 
     def scaled(self, tensor: Tensor) -> Tensor:
         """s times what an adapter makes its output with, N x ...: cheaper than s times the output."""
         if isinstance(self.scale, float):
             return tensor if self.scale == 1 else self.scale * tensor
         return self.scale.view(-1, *[1] * (tensor.dim() - 1)) * tensor
-
-
-def _number(text: str) -> float:
-    try:
-        scale = float(text)
-    except ValueError:
-        raise InputError(f"--adapter-scale {text}: give a number or learned") from None
-    if not 0 < scale < float("inf"):
-        raise InputError(f"--adapter-scale {text} is no factor: give more than 0")
-    return scale
 
 
 class ParallelAdapters(ScaledAdapters):

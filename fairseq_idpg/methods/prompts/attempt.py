@@ -27,11 +27,11 @@ from torch import Tensor, nn
 from ...backbone.injection import States
 from ...errors import InputError
 from ..base import Geometry, WordEmbeddings
-from ..options import Filled, check_sizes, option
+from ..options import Filled, option, parse_number
 from ..registry import register_preset
 from .base import TABLE_STD, PromptAt, PromptMethod, words_of
 from .pooling import largest_of_tokens
-from .sources import SourceConfig, read_sources, source_paths
+from .sources import SourceConfig, check_sources_named, read_sources, source_paths
 
 ATTENTION_STD = 0.01  # of the released code's Linears
 
@@ -42,8 +42,8 @@ Start: Any = ChoiceEnum(["source", "own"])
 class ATTEMPTConfig(SourceConfig):
     """Options of ATTEMPT."""
 
-    attempt_sources: Filled[int] = option(6, "source prompts n; with --source-prompts as many as these names")
-    attempt_hidden_size: Filled[int] = option(100, "hidden size m of the attention network")
+    attempt_sources: Filled[int] = option(6, "source prompts n; with --source-prompts as many as these names", least=1)
+    attempt_hidden_size: Filled[int] = option(100, "hidden size m of the attention network", least=1)
     attempt_temperature: Filled[str] = option(
         "auto", "what scores are divided by in the softmax, such as 50; 'auto': e d, the published 2087 for d = 768"
     )
@@ -53,19 +53,6 @@ class ATTEMPTConfig(SourceConfig):
         "as --prompt-init says",
         starting=True,
     )
-
-
-def parse_temperature(text: str, width: int) -> float:
-    """``auto`` | ``50`` -> a positive number; raises InputError for anything else."""
-    if text == "auto":
-        return math.e * width
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise InputError(f"--attempt-temperature {text}: give auto or a number above 0")
-    return value
 
 
 class ATTEMPT(PromptMethod):
@@ -85,10 +72,7 @@ class ATTEMPT(PromptMethod):
     def __init__(self, cfg: ATTEMPTConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
         width, hidden, count = geometry.width, cfg.attempt_hidden_size, cfg.attempt_sources
-        if count < 1:
-            raise InputError(f"--attempt-sources {count}: give 1 or more")
-        check_sizes(cfg, "attempt_hidden_size")
-        self.temperature = parse_temperature(str(cfg.attempt_temperature), width)
+        self.temperature = parse_number(cfg, "attempt_temperature", "auto") or math.e * width
         self.table = nn.Parameter(torch.empty(len(self.places), self.rows, width).normal_(std=TABLE_STD))
         self.register_buffer("sources", torch.empty(count, *self.table.shape).normal_(std=TABLE_STD))
         self.down, self.up = nn.Linear(width, hidden, bias=False), nn.Linear(hidden, width, bias=False)
@@ -112,10 +96,8 @@ class ATTEMPT(PromptMethod):
     @torch.no_grad()
     def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
         paths, saved = source_paths(cfg.source_prompts), str(cfg.prompt_init) == "saved"
-        if not (paths or saved):
-            raise InputError(
-                f"--method {cfg.method} mixes other tasks' prompts: give their checkpoints, --source-prompts A.pt,B.pt"
-            )
+        if not saved:
+            check_sources_named(cfg)
         super().set_initial_values(cfg, words)
         if paths:
             self.sources.copy_(read_sources(self, cfg, words, paths))

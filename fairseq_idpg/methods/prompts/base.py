@@ -18,7 +18,7 @@ from ...backbone.cpu import QuickDropout
 from ...backbone.injection import Injection, Prefix, States
 from ...errors import InputError
 from ..base import Geometry, Method, WordEmbeddings
-from ..options import Filled, check_rate, option, parse_layers
+from ..options import Filled, option, parse_layers
 from .initial import INITS, set_initial_rows
 
 # (place, states below it, at the input word embeddings or None) -> B x rows x d or 1 x rows x d prompt rows
@@ -43,7 +43,7 @@ def words_of(states: States) -> States:
 class PromptConfig(FairseqDataclass):
     """Options of every prompt method."""
 
-    prompt_length: Filled[int] = option(5, "prompt length t: rows inserted into each input")
+    prompt_length: Filled[int] = option(5, "prompt length t: rows inserted into each input", least=1)
     prompt_layers: Filled[str] = option(
         "first",
         "layers that read a prompt: 'first' (the input only), 'all', 'middle' (layer L/2 + 1), or a list such as "
@@ -83,6 +83,8 @@ class PromptConfig(FairseqDataclass):
         "dropout on the rows that enter as keys and values, drawn for each example",
         only_with=("prompt_insertion", PREFIX),
         changeable=True,
+        least=0,
+        below=1,
     )
 
 
@@ -90,7 +92,7 @@ class PromptConfig(FairseqDataclass):
 class GeneratorConfig(PromptConfig):
     """Options of every generator: two layers, d to m to the rows."""
 
-    generator_hidden_size: Filled[int] = option(16, "hidden size m of the generator")
+    generator_hidden_size: Filled[int] = option(16, "hidden size m of the generator", least=1)
     generator_sharing: Filled[Sharing] = option(
         "M", "shared by the layers: S weights and output bias, M weights only, L nothing"
     )
@@ -98,6 +100,8 @@ class GeneratorConfig(PromptConfig):
         0.1,
         "dropout of the generator: IDPG's on M(x) and its hidden layer, LPT's and ID-SPAM's on the rows",
         changeable=True,
+        least=0,
+        below=1,
     )
 
 
@@ -113,8 +117,6 @@ def parse_places(text: str, layers: int, needs_input: bool = True) -> tuple[int,
     """
     if text == "first":
         return (0,)
-    if text == "all":
-        return tuple(range(layers))
     if text == "middle":
         places: tuple[int, ...] = (min(layers // 2 + 1, layers - 1),)
     else:
@@ -148,14 +150,11 @@ class PromptMethod(Method):
 
     def __init__(self, cfg: PromptConfig, geometry: Geometry):
         super().__init__()
-        if cfg.prompt_length < 1:
-            raise InputError(f"--prompt-length {cfg.prompt_length} is no length: give 1 or more")
         self.insertion = str(cfg.prompt_insertion)
         prefix = self.insertion in PREFIX
         self.in_input = not prefix and self.insertion != LATE
         self.prompt_length = cfg.prompt_length if self.in_input else 0
         self.rows = 2 * cfg.prompt_length if prefix else cfg.prompt_length
-        check_rate(cfg, "prefix_dropout")
         self.prefix_dropout = QuickDropout(cfg.prefix_dropout)
         self.layers = self.places = parse_places(str(cfg.prompt_layers), geometry.layers, self.in_input)
         if self.in_input:

@@ -20,9 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from ...backbone.injection import Injection
-from ...errors import InputError
 from ..base import Geometry
-from ..options import Filled, check_sizes, option
+from ..options import Filled, option
 from ..registry import register_preset
 from .task_prompts import TaskPromptConfig, TaskPrompts
 
@@ -31,8 +30,10 @@ from .task_prompts import TaskPromptConfig, TaskPrompts
 class DePTConfig(TaskPromptConfig):
     """Options of DePT."""
 
-    words_rank: Filled[int] = option(45, "rank r of what is added to the word embeddings, A (M x r) B (r x d)")
-    words_length: Filled[int] = option(256, "tokens M of a text, <s> first, whose word embeddings are added to")
+    words_rank: Filled[int] = option(45, "rank r of what is added to the word embeddings, A (M x r) B (r x d)", least=1)
+    words_length: Filled[int] = option(
+        256, "tokens M of a text, <s> first, whose word embeddings are added to", least=1
+    )
     words_alpha: Filled[float] = option(8.0, "A B is added times alpha / sqrt(r)")
 
 
@@ -67,9 +68,6 @@ class DePT(TaskPrompts):
 
     def __init__(self, cfg: DePTConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
-        check_sizes(cfg, "words_rank", "words_length")
-        if not (math.isfinite(cfg.words_alpha) and cfg.words_alpha):
-            raise InputError(f"--words-alpha {cfg.words_alpha}: A B would not be added: give another number than 0")
         scale = cfg.words_alpha / math.sqrt(cfg.words_rank)
         self.words = LowRankRows(cfg.words_length, cfg.words_rank, geometry.width, scale)
         self.slots = (*self.slots, "words")

@@ -28,14 +28,14 @@ from torch import Tensor, nn
 
 from ...backbone.injection import Injection
 from ...errors import InputError
-from ..base import Geometry, WordEmbeddings
-from ..options import Filled, TrueFalse, check_sizes, option
+from ..base import Geometry, Method, WordEmbeddings
+from ..options import Filled, TrueFalse, option
 from ..registry import register_preset
 from .base import TABLE_STD, PromptConfig
 from .dept import LowRankRows
 from .initial import set_initial_rows
 from .saved import load_saved
-from .task_prompts import TRAIN_ON_WITH_IT, TaskPrompts
+from .task_prompts import TaskPrompts
 
 
 def padded(rows: Tensor, count: int) -> Tensor:
@@ -64,14 +64,16 @@ class EPTConfig(PromptConfig):
     """Options of EPT."""
 
     ept_decomposition: Filled[TrueFalse] = option("true", "add A B to the word embeddings ('false': an ablation)")
-    words_rank: Filled[int] = option(45, "rank r of what is added to the word embeddings, A (M x r) B (r x d)")
-    words_length: Filled[int] = option(256, "tokens M of a text, <s> first, whose word embeddings are added to")
+    words_rank: Filled[int] = option(45, "rank r of what is added to the word embeddings, A (M x r) B (r x d)", least=1)
+    words_length: Filled[int] = option(
+        256, "tokens M of a text, <s> first, whose word embeddings are added to", least=1
+    )
     ept_fusion: Filled[Fusion] = option(
         "lowrank",
         "P_f: 'printed' 2 P_s, 'lowrank' P_s and the rows of A B that it attends to, or 'none' P_s (an ablation)",
     )
-    ept_experts: Filled[int] = option(4, "networks of the multi-space projection; 0: none (an ablation)")
-    ept_hidden_size: Filled[int] = option(256, "inner width of each of these")
+    ept_experts: Filled[int] = option(4, "networks of the multi-space projection; 0: none (an ablation)", least=0)
+    ept_hidden_size: Filled[int] = option(256, "inner width of each of these", least=1)
     ept_init_length: Filled[int] = option(
         100,
         "rows of the long prompt that --prompt-init starts: its first ones start the prompt, its SVD A and B",
@@ -152,13 +154,12 @@ class EPT(TaskPrompts):
     """
 
     config = EPTConfig
-    folded_remedy = TRAIN_ON_WITH_IT
+    folded_remedy = Method.folded_remedy
 
     def __init__(self, cfg: EPTConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
         self.words: LowRankRows | None = None
         if str(cfg.ept_decomposition) == "true":
-            check_sizes(cfg, "words_rank", "words_length")
             most = min(cfg.words_length, geometry.width)
             if cfg.words_rank > most:
                 raise InputError(f"--words-rank {cfg.words_rank}: an SVD of M x d rows has {most} values: give fewer")
@@ -170,9 +171,6 @@ class EPT(TaskPrompts):
             )
 
     def make_network(self, cfg: Any, out: int) -> nn.Module:
-        if cfg.ept_experts < 0:
-            raise InputError(f"--ept-experts {cfg.ept_experts}: give 0 or more")
-        check_sizes(cfg, "ept_hidden_size")
         experts = Experts(cfg.ept_experts, self.width, cfg.ept_hidden_size) if cfg.ept_experts else None
         rows = torch.empty(len(self.places), self.rows, self.width).normal_(std=TABLE_STD)
         return FusedPrompt(rows, str(cfg.ept_fusion), experts)
@@ -188,12 +186,7 @@ class EPT(TaskPrompts):
     def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
         if str(cfg.prompt_init) == "saved":
             return load_saved(self, cfg.prompt_init_from, cfg, words)
-        length = cfg.ept_init_length if self.words is not None else max(cfg.ept_init_length, self.rows)
-        if length < self.rows:
-            raise InputError(
-                f"--ept-init-length {cfg.ept_init_length} has no {self.rows} rows, which the prompt starts from: give "
-                f"{self.rows} or more"
-            )
+        length = max(cfg.ept_init_length, self.rows)  # the prompt starts from the first of them
         split = str(cfg.ept_init_split)
         if self.words is not None and split == "both" and length < cfg.words_rank:
             raise InputError(

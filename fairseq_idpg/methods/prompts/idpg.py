@@ -13,21 +13,27 @@ one A between W1 and W2, as the paper counts it, unless --phm-shared-a false; th
 Appendix A.5.1 unless --generator-residual-norm released.
 """
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from fairseq.dataclass import ChoiceEnum
 from torch import Tensor, nn
 
 from ...errors import InputError
 from ...representations.kinds import GLOVE, PREVIOUS_LAYER, REPRESENTATIONS
 from ..base import Geometry
-from ..options import Filled, TrueFalse, check_rate, check_sizes, option
+from ..options import Filled, TrueFalse, option
+from ..phm import check_divisible, kronecker_sum
 from ..registry import register_preset
 from .base import TABLE_STD, GeneratorConfig, PromptAt, PromptMethod
-from .generator import DenseGenerator, Generator, PHMGenerator
+
+PHM_STD = 0.05  # bare parameters keep the initialisation written in the released code
+DENSE_STD = 0.02  # Linear weights are drawn again by RobertaModel
 
 GeneratorKind: Any = ChoiceEnum(["phm", "dnn"])
 Kind: Any = ChoiceEnum([*REPRESENTATIONS, GLOVE])
@@ -39,7 +45,7 @@ class IDPGConfig(GeneratorConfig):
     """Options of the generator."""
 
     generator: Filled[GeneratorKind] = option("phm", "how W1 and W2 are made: 'phm' or dense 'dnn'")
-    phm_n: Filled[int] = option(16, "PHM factor n; divides d, m and t x d", only_with=("generator", ("phm",)))
+    phm_n: Filled[int] = option(16, "PHM factor n; divides d, m and t x d", only_with=("generator", ("phm",)), least=1)
     phm_shared_a: Filled[TrueFalse] = option(
         "false",
         "one A for W1 and W2 (the paper's count of S-IDPG-PHM) or one each (the released code)",
@@ -70,6 +76,71 @@ class IDPGConfig(GeneratorConfig):
         only_with=("generator_residual", ("True",)),
         formerly="released",
     )
+
+
+class Generator(nn.Module, ABC):
+    """G(c) = W2 drop(GELU(W1 c + b1)), without the output bias, which may belong to a layer.
+
+    ``c``: B x d -> B x (t d). b1 (``hidden_bias``) has m entries. Subclasses say how W1 and W2 are made.
+    """
+
+    def __init__(self, hidden: int, dropout: float):
+        super().__init__()
+        self.hidden_bias = nn.Parameter(torch.zeros(hidden))
+        self.dropout = nn.Dropout(dropout)
+
+    @abstractmethod
+    def matrices(self) -> tuple[Tensor, Tensor]:
+        """W1 (d x m) and W2 (m x t d), to be multiplied from the right: y = x W."""
+
+    def ready(self) -> Callable[[Tensor], Tensor]:
+        """G for all layers of one pass: W1 and W2 are built once, and GELU(W1 c + b1) once for layers with one c."""
+        down, up = self.matrices()
+
+        @lru_cache(maxsize=1)
+        def hidden(c: Tensor) -> Tensor:
+            return F.gelu(c @ down + self.hidden_bias)
+
+        return lambda c: self.dropout(hidden(c)) @ up
+
+
+class DenseGenerator(Generator):
+    """DNN: W1 and W2 dense. Parameters: d m + m + m t d."""
+
+    def __init__(self, width: int, hidden: int, out: int, dropout: float):
+        super().__init__(hidden, dropout)
+        self.down = nn.Parameter(torch.empty(width, hidden))
+        self.up = nn.Parameter(torch.empty(hidden, out))
+        for weight in (self.down, self.up):
+            nn.init.normal_(weight, std=DENSE_STD)
+
+    def matrices(self) -> tuple[Tensor, Tensor]:
+        return self.down, self.up
+
+
+class PHMGenerator(Generator):
+    """PHM: W1 = sum_i A_i (x) B_i and W2 = sum_i A'_i (x) B'_i.
+
+    With ``shared_a`` A' = A, as the paper counts S-IDPG; otherwise each has its own.
+    Parameters: n^3 (shared) or 2 n^3, + d m / n + m + m t d / n.
+    """
+
+    def __init__(self, width: int, hidden: int, out: int, dropout: float, n: int, shared_a: bool):
+        super().__init__(hidden, dropout)
+        for what, value in (("the width d", width), ("--generator-hidden-size m", hidden), ("t x d", out)):
+            check_divisible(what, value, n)
+        self.down_a = nn.Parameter(torch.empty(n, n, n))
+        self.down_b = nn.Parameter(torch.empty(n, width // n, hidden // n))
+        if not shared_a:
+            self.up_a = nn.Parameter(torch.empty(n, n, n))
+        self.up_b = nn.Parameter(torch.empty(n, hidden // n, out // n))
+        for parameter in self.parameters():  # hidden_bias too
+            nn.init.normal_(parameter, std=PHM_STD)
+        self.shared_a = shared_a
+
+    def matrices(self) -> tuple[Tensor, Tensor]:
+        up_a = self.down_a if self.shared_a else self.up_a
+        return kronecker_sum(self.down_a, self.down_b), kronecker_sum(up_a, self.up_b)
 
 
 class IDPG(PromptMethod):
@@ -103,7 +174,6 @@ class IDPG(PromptMethod):
         if 0 in self.places or not self.from_previous_layer:  # else nothing reads M(x)
             self.representation = kind
             self.representation_dropout = bool(cfg.representation_dropout)
-        check_rate(cfg, "generator_dropout")
         self.dropout = nn.Dropout(cfg.generator_dropout)
         read = self._representation_width(cfg, width)
         self.generators: Any = nn.ModuleList(
@@ -121,12 +191,10 @@ class IDPG(PromptMethod):
     def _representation_width(self, cfg: IDPGConfig, width: int) -> int:
         if self.representation != GLOVE:
             return width
-        if not cfg.representation_width:
-            raise InputError("--representation glove needs word vectors: run python -m preprocess glove on the data")
-        if cfg.generator_residual and cfg.representation_width != width:
+        wanted = f" of {width} numbers, as wide as the rows of --generator-residual" if cfg.generator_residual else ""
+        if not cfg.representation_width or (wanted and cfg.representation_width != width):
             raise InputError(
-                f"--generator-residual adds M(x) to rows of width d = {width}, but word vectors have "
-                f"{cfg.representation_width} numbers: leave it out or give another --representation"
+                f"--representation glove needs word vectors{wanted}: run python -m preprocess glove on the data"
             )
         return cfg.representation_width
 
@@ -181,13 +249,8 @@ def _layer_norm(width: int, present: bool) -> nn.Module:
 
 
 def make_generator(cfg: IDPGConfig, width: int, out: int) -> Generator:
-    """One generator, ``width`` -> ``out``, as the options say.
-
-    Raises:
-        InputError: a size is below 1, or n does not divide one of them.
-    """
+    """Return one generator, ``width`` -> ``out``, as the options say; InputError if n does not divide a size."""
     hidden, dropout = cfg.generator_hidden_size, cfg.generator_dropout
-    check_sizes(cfg, "generator_hidden_size")
     if str(cfg.generator) == "dnn":
         return DenseGenerator(width, hidden, out, dropout)
     return PHMGenerator(width, hidden, out, dropout, cfg.phm_n, str(cfg.phm_shared_a) == "true")

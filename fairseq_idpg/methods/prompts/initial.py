@@ -29,7 +29,7 @@ def pieces(text: str, words: WordEmbeddings) -> Tensor:
     """Embeddings of a text's pieces: n x d; raises InputError where it has none."""
     ids = words.encode(text)
     if not ids:
-        raise InputError(f"--prompt-init-text: {text!r} has no words: write some")
+        raise InputError(f"--prompt-init-text {text!r} has no words: write some, or 'terrible|great' for class-labels")
     return words.embeddings[torch.as_tensor(ids)]
 
 
@@ -39,40 +39,31 @@ def frequent_words(words: WordEmbeddings) -> list[int]:
     return list(islice((i for i in ids if not (words.symbols and NO_WORD.fullmatch(words.symbols[i]))), FREQUENT))
 
 
-def vocabulary_rows(text: str | None, words: WordEmbeddings, count: int) -> Tensor:
-    """Embeddings of different words, drawn from the most frequent ones: count x d; raises InputError without any."""
+def vocabulary_rows(text: str, words: WordEmbeddings, count: int) -> Tensor:
+    """Return embeddings of different words, drawn from the most frequent ones: count x d."""
     frequent = torch.tensor(frequent_words(words))
-    if not len(frequent):
-        raise InputError(
-            "--prompt-init vocabulary and class-labels draw words, and the backbone's dictionary has no words to draw "
-            "prompt rows from: give --prompt-init normal"
-        )
     times = max(1, -(-count // len(frequent)))
     return words.embeddings[torch.cat([frequent[torch.randperm(len(frequent))] for _ in range(times)])[:count]]
 
 
-def class_label_rows(text: str | None, words: WordEmbeddings, count: int) -> Tensor:
-    """A row for each class, the mean of its text's pieces, and sampled words after them: count x d.
+def class_label_rows(text: str, words: WordEmbeddings, count: int) -> Tensor:
+    """Return a row for each class, the mean of its text's pieces, and sampled words after them: count x d.
 
     Raises:
-        InputError: there are no texts, a text without pieces, or more texts than rows.
+        InputError: a text without pieces, or more texts than rows.
     """
-    if not text:
-        raise InputError("--prompt-init class-labels needs the classes' texts: --prompt-init-text 'terrible|great'")
     means = torch.stack([pieces(label, words).mean(0) for label in text.split("|")])
     if len(means) > count:
         raise InputError(f"--prompt-init-text has {len(means)} classes for {count} prompt rows: raise --prompt-length")
-    return torch.cat([means, vocabulary_rows(None, words, count - len(means))])
+    return torch.cat([means, vocabulary_rows("", words, count - len(means))])
 
 
-def text_rows(text: str | None, words: WordEmbeddings, count: int) -> Tensor:
-    """Embeddings of a text's pieces, cut to, or repeated up to, count x d; raises InputError where there are none."""
-    if not text:
-        raise InputError("--prompt-init text needs a text: --prompt-init-text 'It was great'")
+def text_rows(text: str, words: WordEmbeddings, count: int) -> Tensor:
+    """Return embeddings of a text's pieces, cut to, or repeated up to, count x d; InputError if there are none."""
     return torch.stack(list(islice(cycle(pieces(text, words)), count)))
 
 
-WORDS: dict[str, Callable[[str | None, WordEmbeddings, int], Tensor]] = {
+WORDS: dict[str, Callable[[str, WordEmbeddings, int], Tensor]] = {
     "vocabulary": vocabulary_rows,
     "class-labels": class_label_rows,
     "text": text_rows,
@@ -91,8 +82,12 @@ def set_initial_rows(method: Any, cfg: Any, words: WordEmbeddings, rows: Tensor 
         InputError: there are no such rows, or rows of another kind; see ``WORDS`` and ``load_saved``.
     """
     init, rows = str(cfg.prompt_init), method.initial_rows if rows is None else rows
-    if rows is None and init not in ("normal", "saved"):
-        raise InputError(f"--prompt-init {init}: --method {cfg.method} has no rows to start from: leave it out")
+    among_words = method.prompt_length or method.insertion == "late"
+    if init not in ("normal", "saved") and (rows is None or init in WORDS and not among_words):
+        raise InputError(
+            f"--prompt-init {init}: --method {cfg.method} has no rows that may start so with --prompt-insertion "
+            f"{method.insertion}: leave it out"
+        )
     if init == "uniform":
         rows.uniform_(-0.5, 0.5)
     elif init == "standard-normal":
@@ -100,9 +95,4 @@ def set_initial_rows(method: Any, cfg: Any, words: WordEmbeddings, rows: Tensor 
     elif init == "saved":
         load_saved(method, cfg.prompt_init_from, cfg, words)
     elif init in WORDS:
-        if not (method.prompt_length or method.insertion == "late"):
-            raise InputError(
-                f"--prompt-init {init} is for rows of the input, not for --prompt-insertion {method.insertion}: "
-                "give normal, standard-normal, uniform or saved"
-            )
-        rows[0] = WORDS[init](cfg.prompt_init_text, words, rows.size(1)).to(rows)
+        rows[0] = WORDS[init](cfg.prompt_init_text or "", words, rows.size(1)).to(rows)

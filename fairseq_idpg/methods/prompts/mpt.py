@@ -20,14 +20,14 @@ import torch
 from fairseq.dataclass import ChoiceEnum
 from torch import Tensor, nn
 
-from ..base import WordEmbeddings
+from ..base import Method, WordEmbeddings
 from ..options import Filled, option
 from ..registry import register_preset
 from .base import TABLE_STD
 from .initial import set_initial_rows
 from .saved import load_saved
 from .sources import SourceConfig, read_sources, source_paths
-from .task_prompts import TRAIN_ON_WITH_IT, TaskPrompts
+from .task_prompts import TaskPrompts
 
 Start: Any = ChoiceEnum(["ones", "normal"])
 
@@ -65,7 +65,7 @@ class MPT(TaskPrompts):
     """
 
     config = MPTConfig
-    folded_remedy = TRAIN_ON_WITH_IT
+    folded_remedy = Method.folded_remedy
 
     def make_network(self, cfg: Any, out: int) -> nn.Module | None:
         return SharedPrompt(len(self.places), self.rows, self.width)

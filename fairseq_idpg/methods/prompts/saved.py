@@ -89,7 +89,7 @@ def warn_of(path: str, other: list[str]) -> None:
         )
 
 
-def load_saved(method: Any, path: str | None, cfg: Any, words: WordEmbeddings | None = None) -> None:
+def load_saved(method: Any, path: str, cfg: Any, words: WordEmbeddings | None = None) -> None:
     """Takes all of a method's values from the checkpoint of another task, where it may have been joined with others.
 
     Values of other options that have the same shapes, or of another backbone of the same width, are a start all the
@@ -99,10 +99,8 @@ def load_saved(method: Any, path: str | None, cfg: Any, words: WordEmbeddings | 
         words: of this run's backbone; None before it is read.
 
     Raises:
-        InputError: no checkpoint is named; it cannot be read, or holds another method or other sizes.
+        InputError: it cannot be read, or holds another method or other sizes.
     """
-    if not path:
-        raise InputError("--prompt-init saved needs a checkpoint: --prompt-init-from PATH/checkpoint_best.pt")
     options, tensors = read_checkpoint(path, "--prompt-init-from")
     check_same_kind(method, path, options)
     own = method.state_dict()

@@ -11,7 +11,6 @@ Differs from the paper in:
 - Prompts above the input, late ones, keys and values are chosen by the same weights.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,8 +36,10 @@ Noise: Any = ChoiceEnum(["multiply", "dropout", "none"])
 class SMoPConfig(PromptConfig):
     """Options of SMoP."""
 
-    smop_prompts: Filled[int] = option(4, "short prompts n, each of --prompt-length rows")
-    smop_chosen: Filled[int] = option(1, "how many of them an input gets, the sum of these times their weights")
+    smop_prompts: Filled[int] = option(4, "short prompts n, each of --prompt-length rows", least=1)
+    smop_chosen: Filled[int] = option(
+        1, "how many of them an input gets, the sum of these times their weights", least=1
+    )
     smop_noise: Filled[Noise] = option(
         "multiply",
         "while training 'multiply' the router's logits by 1 + N(0, 1), without gradient through the noise, 'dropout' "
@@ -49,6 +50,7 @@ class SMoPConfig(PromptConfig):
         0.0,
         "while training this times n sum_i f_i p_i is added to the loss, f_i the share of a batch that chose prompt i, "
         "p_i its mean weight: 0.01 in the released code; --criterion sentence_prediction_idpg",
+        least=0,
     )
 
 
@@ -67,12 +69,8 @@ class SMoP(PromptMethod):
     def __init__(self, cfg: SMoPConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
         self.prompts, self.chosen, self.noise = cfg.smop_prompts, cfg.smop_chosen, str(cfg.smop_noise)
-        if self.prompts < 2:
-            raise InputError(f"--smop-prompts {self.prompts}: give 2 or more to choose from")
-        if not 1 <= self.chosen <= self.prompts:
+        if self.chosen > self.prompts:
             raise InputError(f"--smop-chosen {self.chosen}: give 1 to --smop-prompts {self.prompts}")
-        if not 0 <= cfg.smop_balance < math.inf:
-            raise InputError(f"--smop-balance {cfg.smop_balance}: give 0, or the factor of the load balance")
         self.shared = f"{self.prompts} prompts of {self.rows} rows, of which an input gets {self.chosen}"
         self.balance = cfg.smop_balance
         self.adds_loss = f"--smop-balance {self.balance}" if self.balance else None

@@ -36,6 +36,15 @@ def source_paths(text: str | None) -> list[str]:
     return [part.strip() for part in (text or "").split(",") if part.strip()]
 
 
+def check_sources_named(cfg: Any) -> None:
+    """Raise InputError if a method that starts from other tasks' prompts is given none."""
+    if not source_paths(cfg.source_prompts):
+        raise InputError(
+            f"--method {cfg.method} starts from other tasks' prompts: give their checkpoints, --source-prompts "
+            "A.pt,B.pt"
+        )
+
+
 def read_sources(
     method: PromptMethod, cfg: Any, words: WordEmbeddings, paths: list[str], flag: str = "--source-prompts"
 ) -> Tensor:
@@ -53,18 +62,19 @@ def _read_source(method: PromptMethod, cfg: Any, words: WordEmbeddings, path: st
     what = f"{flag} {path}"
     rows = _task_prompt(tensors, what)
     wanted = (len(method.places), method.rows, words.embeddings.size(1))
-    if rows.shape[1:] != wanted[1:]:
-        raise InputError(
-            f"{what} has a prompt of {rows.size(1)} rows of width {rows.size(2)}, and this run's has {wanted[1]} of "
-            f"width {wanted[2]}: give its --prompt-length, or another"
-        )
     insertion, layers = (str(options.get(name)) for name in ("prompt_insertion", "prompt_layers"))
-    if insertion != method.insertion or _places(layers, cfg) != method.places or len(rows) != wanted[0]:
+    if rows.shape != wanted or insertion != method.insertion or _places(layers, cfg) != method.places:
         raise InputError(
-            f"{what} has a prompt for --prompt-insertion {insertion} --prompt-layers {layers}, and this run's is for "
-            f"{method.insertion} and {cfg.prompt_layers}: give the same, or another"
+            f"{what} has a prompt of {rows.size(1)} x {rows.size(2)} for --prompt-insertion {insertion} "
+            f"--prompt-layers {layers}, and this run's is {wanted[1]} x {wanted[2]} for {method.insertion} and "
+            f"{cfg.prompt_layers}: give the same, or another"
         )
-    _check_backbone(options, tensors, words, what)
+    # rows mean something to the weights that they were trained with
+    if tensors.get(FINGERPRINT) is None or on_other_backbone(options, tensors, words):
+        raise InputError(
+            f"{what} was trained on another backbone than this run's or with another --predict-with, or does not say "
+            "on which: give one that was trained on the same"
+        )
     return rows.float()
 
 
@@ -85,14 +95,3 @@ def _places(layers: str, cfg: Any) -> tuple[int, ...] | None:
         return parse_places(layers, cfg.encoder_layers, needs_input=False)
     except InputError:
         return None
-
-
-def _check_backbone(options: dict[str, Any], tensors: dict[str, Tensor], words: WordEmbeddings, what: str) -> None:
-    """The rows mean something to the weights that they were trained with."""
-    if tensors.get(FINGERPRINT) is None:
-        raise InputError(f"{what} does not say which backbone it was trained on: give a checkpoint of this version")
-    if on_other_backbone(options, tensors, words):
-        raise InputError(
-            f"{what} was trained on another backbone than this run's, or with another --predict-with: give one that "
-            "was trained on the same"
-        )

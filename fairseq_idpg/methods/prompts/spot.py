@@ -28,7 +28,7 @@ from ..base import WordEmbeddings
 from ..options import Filled, option
 from ..registry import register_preset
 from .saved import load_saved
-from .sources import SourceConfig, read_sources, source_paths
+from .sources import SourceConfig, check_sources_named, read_sources, source_paths
 from .task_prompts import TaskPrompts
 
 logger = logging.getLogger(__name__)
@@ -74,6 +74,7 @@ class SPoTConfig(SourceConfig):
         1,
         "start from the mean of so many most similar sources, weighted by their cosines; 1: from the most similar",
         changeable=True,
+        least=1,
     )
 
 
@@ -93,12 +94,8 @@ class SPoT(TaskPrompts):
         if str(cfg.prompt_init) == "saved":
             return load_saved(self, cfg.prompt_init_from, cfg, words)
         paths = source_paths(cfg.source_prompts)
-        if not paths:
-            raise InputError(
-                f"--method {cfg.method} starts from other tasks' prompts: give their checkpoints, --source-prompts "
-                "A.pt,B.pt"
-            )
-        if not 1 <= cfg.spot_average <= len(paths):
+        check_sources_named(cfg)
+        if cfg.spot_average > len(paths):
             raise InputError(f"--spot-average {cfg.spot_average}: give 1 to the number of sources, {len(paths)}")
         sources = read_sources(self, cfg, words, paths)
         if len(paths) == 1:

@@ -13,7 +13,7 @@ from ...backbone.injection import States
 from ...errors import InputError
 from ...representations.kinds import LAST_STATES
 from ..base import Geometry
-from ..options import Filled, TrueFalse, check_rate, check_sizes, option
+from ..options import Filled, TrueFalse, option
 from .base import GeneratorConfig, PromptAt, PromptMethod, words_of
 
 # what a generator reads in the pass, from the states below its place
@@ -69,7 +69,6 @@ class StatePrompts(PromptMethod):
 
     def __init__(self, cfg: StatePromptConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
-        check_sizes(cfg, "generator_hidden_size")
         reads = str(cfg.generator_input)
         if self.in_input and reads == "embeddings":
             raise InputError(
@@ -90,7 +89,6 @@ class StatePrompts(PromptMethod):
             bound = cfg.generator_hidden_size**-0.5
             nn.init.uniform_(self.bias, -bound, bound)
         self.activation: nn.Module = nn.Identity()
-        check_rate(cfg, "generator_dropout")
         self.dropout = nn.Dropout(cfg.generator_dropout)
 
     @abstractmethod

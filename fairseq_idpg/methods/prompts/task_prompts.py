@@ -24,12 +24,10 @@ from torch import Tensor, nn
 
 from ...errors import InputError
 from ..base import Geometry, WordEmbeddings
-from ..options import Filled, check_sizes, option
+from ..options import Filled, option
 from ..registry import register_preset
 from .base import TABLE_STD, PromptAt, PromptConfig, PromptMethod
 from .reparameterization import NETWORKS, LowRankNetwork
-
-TRAIN_ON_WITH_IT = "train on from a checkpoint that has it, written without --no-save-optimizer-state"  # the network
 
 Network: Any = ChoiceEnum(["none", *NETWORKS])
 
@@ -45,6 +43,7 @@ class TaskPromptConfig(PromptConfig):
         512,
         "hidden size of prefix-mlp and deep-mlp, rank of low-rank",
         only_with=("prompt_reparameterization", ("prefix-mlp", "deep-mlp", "low-rank")),
+        least=1,
     )
 
 
@@ -54,9 +53,6 @@ class TaskPrompts(PromptMethod):
     ``table``: places x rows x d, drawn from N(0, 0.02^2); rows is t, or 2 t (t keys, then t values). With a
     ``reparameterization`` it is no parameter but what that network gave last: at the last switch to evaluation or save.
     Trainable parameters: places * rows * d, or the network's.
-
-    Attributes:
-        folded_remedy: what to do instead, for whoever trains on from a checkpoint that has left its network out.
     """
 
     config = TaskPromptConfig
@@ -75,14 +71,12 @@ class TaskPrompts(PromptMethod):
         self.training_only = ("reparameterization.",)
 
     def make_network(self, cfg: Any, out: int) -> nn.Module | None:
-        """What makes the table while it is trained, ``out`` numbers for each of the t rows; None: it is a parameter.
+        """Return what makes the table while it is trained, ``out`` numbers for each of the t rows.
 
-        Raises:
-            InputError: a size of it is below 1.
+        None: the table is a parameter.
         """
         if str(cfg.prompt_reparameterization) == "none":
             return None
-        check_sizes(cfg, "reparameterization_hidden_size")
         network = NETWORKS[str(cfg.prompt_reparameterization)]
         return network(self.length, self.width, out, cfg.reparameterization_hidden_size)
 
@@ -124,10 +118,7 @@ class TaskPrompts(PromptMethod):
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
         table: Tensor = self.table
         if self.reparameterization is not None and self.training:
-            if self.folded:
-                raise InputError(
-                    f"this checkpoint holds a folded prompt without the network that made it: {self.folded_remedy}"
-                )
+            self.check_whole()
             table = self.made_rows(self.reparameterization)
         rows = dict(zip(self.places, table))
         return lambda place, states: rows[place][None]

@@ -1,4 +1,4 @@
-"""LoRA: its equation written out, what it starts as, what it refuses, and its place in the weights for prediction."""
+"""LoRA: its equation written out, what it starts as, and its place in the weights for prediction."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import pytest
 import torch
 
 from fairseq_idpg.backbone.injection import NOTHING
-from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.adapters.lora import LINEARS
-from tests.helpers import PAD, enlarge, logits, pair_batch, stock_twin, tiny_model
-from tests.plain import plain_embedding, plain_layer
+from tests.contract import Row
+from tests.helpers import enlarge, logits, pair_batch, tiny_model
 
 SOME = [("q,v", "all"), ("all", "0,2"), ("fc2, k", "1"), ("out,fc1", "all")]
 
@@ -22,36 +21,44 @@ def lora(projections: str = "q,v", layers: str = "all", **options):
     return model
 
 
-def written_out(method) -> dict[int, dict]:
-    """Layer -> Linear -> 5/3 B A x, entry by entry of the rank."""
+def by_hand(method, layer):
+    """alpha / r B A x beside W x of a layer, entry by entry of the rank."""
+    if layer not in method.layers:
+        return {}
+    i, rank = method.layers.index(layer), method.rank
 
     def change(a, b):
-        return lambda x: 5 / 3 * sum(torch.outer(x @ a[k], b[:, k]) for k in range(3))
+        return lambda x: method.scale * sum(torch.outer(x @ a[k], b[:, k]) for k in range(rank))
 
-    return {
-        layer: {name: change(method.a[name][i], method.b[name][i]) for name in method.a}
-        for i, layer in enumerate(method.layers)
-    }
+    return {"additions": {name: change(method.a[name][i], method.b[name][i]) for name in method.a}}
 
 
-@pytest.mark.parametrize(("projections", "layers"), SOME)
-def test_equation(projections, layers):
-    model = lora(projections, layers)
-    stack, additions = model.encoder.sentence_encoder, written_out(model.method)
-    with torch.no_grad():
-        features, _ = model(pair_batch(), features_only=True)
-        for example, row in enumerate(pair_batch()):
-            x = plain_embedding(stack, row[row != PAD])
-            for i, layer in enumerate(stack.layers):
-                x = plain_layer(layer, x, additions=additions.get(i))
-            torch.testing.assert_close(features[example, : len(x)], x, atol=2e-5, rtol=2e-5)
+def names(*linears: str) -> str:
+    return " ".join(f"{which}.{linear}" for linear in linears for which in "ab")
+
+
+CONTRACT = {
+    "lora": Row(
+        786_432,
+        names("q_proj", "v_proj"),
+        by_hand,
+        start=0,
+        variants=tuple(
+            {"lora_projections": projections, "lora_layers": layers, "lora_alpha": 5.0} for projections, layers in SOME
+        ),
+        published={"lora_alpha": 16.0, "lora_dropout": 0.0},
+    ),
+    "lora-all": Row(3_538_944, names(*LINEARS.values()), by_hand, start=0, published={"lora_alpha": 16.0}),
+}
+
+
+def test_the_factor_is_alpha_over_r():
+    assert lora().method.scale == 5 / 3
 
 
 @pytest.mark.parametrize("name", ["lora", "lora-all"])
-def test_start_is_the_untouched_backbone_and_a_is_drawn_as_a_linear_is(name):
-    model, tokens = tiny_model(method=name), pair_batch()[:, :6]  # without pads, whose absence rounds otherwise
-    assert torch.equal(model(tokens, features_only=True)[0], stock_twin(model)(tokens, features_only=True)[0])
-    for linear, a in model.method.a.items():
+def test_a_is_drawn_as_a_linear_is(name):
+    for linear, a in tiny_model(method=name).method.a.items():
         read = 64 if linear == "fc2" else 32
         assert a.shape == (3, 8, read) and read**-0.5 * 0.9 < a.abs().max() <= read**-0.5
 
@@ -112,40 +119,6 @@ def test_m_of_x_stays_the_untouched_backbones():
         model.merge_method()
         assert model.method.merged == merged
         torch.testing.assert_close(logits(model, pair_batch()), before, atol=2e-5, rtol=2e-5)
-
-
-@pytest.mark.parametrize("other", ["adapter", "prompt-tuning", "p-tuning-v2-kv", "bitfit", "adapter-parallel"])
-def test_with_a_method_at_another_place_both_are_trained(other):
-    model = lora(method=f"lora+{other}").train()
-    logits(model, pair_batch()).square().sum().backward()
-    still = {name for name, p in model.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())}
-    assert all(name.endswith("k_proj.bias") for name in still)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"lora_rank": 0}, "--lora-rank 0 is no rank"),
-        ({"lora_alpha": 0.0}, "--lora-alpha 0.0 would leave the matrices as they are"),
-        ({"lora_dropout": 1.0}, "--lora-dropout 1.0 is no rate"),
-        ({"lora_projections": "q,w"}, "--lora-projections q,w: give all or a list of q, k, v, out, fc1, fc2"),
-        ({"lora_projections": ""}, "--lora-projections : give all"),
-        ({"lora_layers": "0,3"}, "--lora-layers 0,3: layers count from 0 to 2"),
-        ({"method": "adapter", "lora_rank": 4}, "--lora-rank 4 has no effect with --method adapter"),
-        ({"method": "lora+lora-all"}, "lora and lora-all share --lora-rank"),
-        ({"method": "lora+adapter-multihead-parallel"}, r"parallel enter at the same place \(projection\): choose one"),
-    ],
-)
-def test_impossible_options(options, message):
-    with pytest.raises(InputError, match=message):
-        tiny_model(**{"method": "lora", **options})
-
-
-def test_bfloat16():
-    model = lora("all")
-    with torch.no_grad():
-        expected = logits(model, pair_batch())
-        torch.testing.assert_close(logits(model.bfloat16(), pair_batch()).float(), expected, atol=0.1, rtol=0.05)
 
 
 def test_log_says_what_is_changed():

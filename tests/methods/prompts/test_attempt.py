@@ -7,15 +7,39 @@ import math
 import pytest
 import torch
 
-from fairseq_idpg.backbone.injection import States
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.base import WordEmbeddings
 from fairseq_idpg.models.prepare import check_method_effects
+from tests.contract import Row
 from tests.folders import same_tensors, train, validate, write_backbone, write_folder
 from tests.helpers import enlarge, tiny_model
+from tests.inference.saved import write_checkpoint
+from tests.plain import plain_linear_of
 from tests.sources import write_source
 
 ROWS, WIDTH = 3, 32
+
+
+def by_hand(method, number, text):
+    """The released code's lines for one example, whose prompts may stand at several places."""
+    prompts = [*method.sources, method.table]
+    x = torch.stack([max(column) for column in text.words.t()])
+    hidden = plain_linear_of(method.down, x)
+    x = method.layer_norm(plain_linear_of(method.up, hidden * torch.sigmoid(hidden)))
+    scores = [torch.stack([max(column) for column in p.flatten(0, 1).t()]) @ x / method.temperature for p in prompts]
+    shares = torch.stack(scores).softmax(0)
+    return method.table[number] + sum(share * prompt[number] for share, prompt in zip(shares, prompts))
+
+
+CONTRACT = {
+    "attempt": Row(
+        100 * 1024 + 2 * 1024 * 100 + 2 * 1024,
+        "table down.weight up.weight layer_norm.weight layer_norm.bias",
+        by_hand,
+        kept="sources",
+        variants=({"attempt_temperature": "0.5"},),
+    )
+}
 
 
 def drawn(seed):
@@ -44,26 +68,6 @@ def test_sources_are_frozen_and_the_first_starts_the_tasks_own(paths):
     assert own.abs().max() <= 0.5
 
 
-@torch.no_grad()
-def test_weights_are_each_inputs_own_and_add_up():
-    """With one source and T = 1; the temperature makes them even."""
-    method = tiny_model(method="attempt", prompt_length=ROWS, attempt_temperature="1", attempt_sources=4).method
-    enlarge(method)
-    states = States(torch.randn(7, 20, WIDTH), torch.arange(7) >= torch.randint(1, 8, (20, 1)))
-    weights = method.weights(states, method.prompts())
-    assert weights.shape == (20, 5)
-    torch.testing.assert_close(weights.sum(1), torch.ones(20))
-    assert weights.std(0).min() > 1e-3
-    rows = method.begin_pass(None)(0, states)
-    for i in range(20):
-        real = states.x[~states.padding[i], i : i + 1]
-        torch.testing.assert_close(method.weights(States(real), method.prompts())[0], weights[i])
-        mixed = sum(w * p[0] for w, p in zip(weights[i], [*method.sources, method.table]))
-        torch.testing.assert_close(rows[i], method.table[0] + mixed)
-    method.temperature = 1e6
-    torch.testing.assert_close(method.weights(states, method.prompts()), torch.full((20, 5), 0.2), atol=1e-4, rtol=0)
-
-
 def test_the_attention_network_starts_as_the_released_one():
     method = tiny_model(method="attempt", max_positions=160).method
     for linear in (method.down, method.up):
@@ -75,31 +79,6 @@ def test_temperature():
     assert int(tiny_model(method="attempt", encoder_embed_dim=768, max_positions=160).method.temperature) == 2087
     assert tiny_model(method="attempt", max_positions=160).method.temperature == math.e * WIDTH
     assert tiny_model(method="attempt", max_positions=160, attempt_temperature="50").method.temperature == 50
-    for text in ("0", "-1", "warm", "nan", "inf"):
-        with pytest.raises(InputError, match=f"--attempt-temperature {text}: give auto or a number above 0"):
-            tiny_model(method="attempt", attempt_temperature=text)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            {"attempt_sources": 3},
-            "--method attempt mixes other tasks' prompts: give their checkpoints",
-        ),
-        ({"sources": 2, "attempt_sources": 3}, "--attempt-sources 3: --source-prompts names 2: leave the number out"),
-        ({"attempt_sources": 0}, "--attempt-sources 0: give 1 or more"),
-        ({"attempt_hidden_size": 0}, "--attempt-hidden-size 0 is no size"),
-        (
-            {"sources": 2, "prompt_init": "uniform"},
-            "--prompt-init uniform has no effect: the first",
-        ),
-    ],
-)
-def test_bad_options(paths, options, message):
-    count = options.pop("sources", 0)
-    with pytest.raises(InputError, match=message):
-        started(**options, **({"source_prompts": ",".join(paths[:count])} if count else {}))
 
 
 def test_another_tasks_network_is_taken_over_with_its_sources(paths, tmp_path):
@@ -110,7 +89,7 @@ def test_another_tasks_network_is_taken_over_with_its_sources(paths, tmp_path):
     torch.save({"args": None, "cfg": {"model": {}}, "model": state}, tmp_path / "x.pt")
     saved = {"prompt_init": "saved", "prompt_init_from": str(tmp_path / "x.pt")}
     assert same_tensors(started(attempt_sources=2, **saved).state_dict(), given.state_dict())
-    with pytest.raises(InputError, match="--attempt-init own has no effect: --prompt-init saved takes the task's own"):
+    with pytest.raises(InputError, match="--attempt-init own"):
         started(attempt_sources=2, **saved, attempt_init="own")
     other = started(source_prompts=",".join(paths[1:]), **saved)
     assert torch.equal(other.sources, torch.stack([drawn(1), drawn(2)]))
@@ -119,11 +98,10 @@ def test_another_tasks_network_is_taken_over_with_its_sources(paths, tmp_path):
 
 def test_checkpoints_need_no_sources_any_more(tmp_path):
     data, backbone = write_folder(tmp_path / "data", pairs=False), write_backbone(tmp_path / "model.pt")
-    usual = ["--backbone", backbone, "--prompt-length", ROWS, "--max-update", 2]
-    for name in "ab":
-        train(data, tmp_path / name, *usual, "--method", "prompt-tuning", "--lr", 0.1)
-    sources = [tmp_path / name / "checkpoint_last.pt" for name in "ab"]
-    attempt = [*usual, "--method", "attempt", "--source-prompts", ",".join(map(str, sources))]
+    usual = ["--method", "prompt-tuning", "--prompt-length", ROWS]
+    sources = [write_checkpoint(tmp_path / f"{i}.pt", data, backbone, *usual, seed=i) for i in range(2)]
+    attempt = ["--backbone", backbone, "--prompt-length", ROWS, "--max-update", 2, "--method", "attempt"]
+    attempt += ["--source-prompts", ",".join(map(str, sources))]
     whole = train(data, tmp_path / "whole", *attempt, without="--phm-n")
     kept = torch.load(tmp_path / "whole" / "checkpoint_last.pt", weights_only=True)
     tables = [torch.load(path, weights_only=True)["model"]["method.table"] for path in sources]
@@ -135,7 +113,15 @@ def test_checkpoints_need_no_sources_any_more(tmp_path):
     assert again.log("valid_loss") == pytest.approx(whole.log("valid_loss")[-1:], abs=1e-3)
 
 
-def test_sources_are_named_or_counted(tmp_path):
-    paths = ",".join(write_source(tmp_path / f"{i}.pt", drawn(i)) for i in range(2))
-    with pytest.raises(InputError, match="--attempt-sources 1: --source-prompts names 2: leave the number out"):
-        tiny_model(method="attempt", prompt_length=ROWS, source_prompts=paths, attempt_sources=1)
+@pytest.mark.parametrize(
+    ("sources", "options", "named"),
+    [
+        (0, {"attempt_sources": 3}, "--source-prompts"),
+        (2, {"attempt_sources": 3}, "--attempt-sources 3"),
+        (2, {"attempt_sources": 1}, "--attempt-sources 1"),
+        (2, {"prompt_init": "uniform"}, "--prompt-init uniform"),
+    ],
+)
+def test_refused(paths, sources, options, named):
+    with pytest.raises(InputError, match=named):
+        started(**options, **({"source_prompts": ",".join(paths[:sources])} if sources else {}))

@@ -1,21 +1,18 @@
-"""The generator's equations written out with loops, its initial values, and its degeneration to prompt tuning."""
+"""IDPG: its generator's variants, initial values and dropout, and its degeneration to prompt tuning."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 from omegaconf import OmegaConf
 
 from fairseq_idpg.backbone.injection import States
-from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.base import Geometry
-from fairseq_idpg.methods.prompts import generator
-from fairseq_idpg.methods.prompts.base import parse_places
+from fairseq_idpg.methods.prompts import idpg
 from fairseq_idpg.methods.registry import PRESETS
 from fairseq_idpg.models.config import fill_method_options
+from tests.contract import VECTORS, Row
 from tests.helpers import TINY, enlarge, logits, model_args, pair_batch, tiny_model
-from tests.models.started import made
 from tests.plain import plain_prompt
 
 WIDTH, LAYERS = TINY["encoder_embed_dim"], TINY["encoder_layers"]
@@ -23,12 +20,48 @@ SMALL = {"generator_hidden_size": 8, "prompt_length": 3}
 RESIDUAL, LAYER_NORM = {"generator_residual": True}, {"generator_layer_norm": True}
 RELEASED = {**RESIDUAL, "generator_residual_norm": "released"}
 VARIANTS = {
-    "plain": {},
     "residual": RESIDUAL,
     "layer norm": LAYER_NORM,
     "both": {**RESIDUAL, **LAYER_NORM},
     "released residual": RELEASED,
     "released both": {**RELEASED, **LAYER_NORM},
+}
+
+
+PHM = "bias generators.0.hidden_bias generators.0.down_a generators.0.down_b generators.0.up_b"
+DNN = "bias generators.0.hidden_bias generators.0.down generators.0.up"
+
+
+def by_hand(method, number, text):
+    below = method.places[number] and method.from_previous_layer
+    return plain_prompt(method, number, text.below[0] if below else text.sentence)
+
+
+CONTRACT = {
+    "m-idpg-phm": Row(
+        137_232,
+        f"{PHM} generators.0.up_a",
+        by_hand,
+        variants=(
+            *({"generator_sharing": sharing} for sharing in "SL"),
+            *({"representation": kind} for kind in ("backbone", "mean-pooled", "token-mean")),
+            {"generator": "dnn", "representation": "backbone", "generator_sharing": "S"},
+        ),
+        published={"generator_dropout": 0.1, "generator_residual_norm": "paper"},
+    ),
+    "m-idpg-dnn": Row(221_200, DNN, by_hand),
+    "m-idpg-phm-glove": Row(144_704, f"{PHM} generators.0.up_a", by_hand, options={"representation_width": VECTORS}),
+    "s-idpg-phm": Row(
+        107_776,
+        PHM,
+        by_hand,
+        variants=tuple(
+            {"prompt_insertion": "add", "prompt_layers": layers, **variant}
+            for layers in ("first", "all")
+            for variant in VARIANTS.values()
+        ),
+    ),
+    "s-idpg-dnn": Row(1_578_240, DNN, by_hand),
 }
 
 
@@ -38,65 +71,20 @@ def build(**options):
     return method
 
 
-@pytest.mark.parametrize("name", ["s-idpg-phm", "s-idpg-dnn", "m-idpg-phm", "m-idpg-dnn"])
-@pytest.mark.parametrize("sharing", ["S", "M", "L"])
-@pytest.mark.parametrize("representation", ["backbone", "previous-layer"])
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_equations(name, sharing, representation, variant):
-    method = build(
-        method=name,
-        generator_sharing=sharing,
-        representation=representation,
-        **VARIANTS[variant],
-        **(SMALL if name.endswith("dnn") else {**SMALL, "phm_n": 4}),
-    )
-    m_of_x, sentence = torch.randn(2, WIDTH), torch.randn(2, WIDTH)
-    prompt_at = method.begin_pass(m_of_x)
-    for row, place in enumerate(method.places):
-        read = sentence if place and representation == "previous-layer" else m_of_x
-        ours = prompt_at(place, States(sentence[None])).detach().numpy()
-        for example in range(2):
-            np.testing.assert_allclose(ours[example], plain_prompt(method, row, read[example].numpy()), atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("variant", "expected"),
-    [
-        ("residual", lambda c, p, norm: c + p),
-        ("layer norm", lambda c, p, norm: norm(p)),
-        ("both", lambda c, p, norm: norm(norm(c) + norm(p))),
-        ("released residual", lambda c, p, norm: c + norm(p)),
-        ("released both", lambda c, p, norm: norm(c + norm(p))),
-    ],
-)
-@torch.no_grad()
-def test_table_7_by_appendix_a_5_1(variant, expected):
-    """Fresh LayerNorms, all alike, around a generator whose rows are known: its bias."""
-    options = {"method": "s-idpg-phm", "phm_n": 4, **SMALL, **VARIANTS[variant]}
-    method = PRESETS["s-idpg-phm"].build(model_args(**options), Geometry(LAYERS, WIDTH, 2 * WIDTH)).eval()
-    for parameter in method.generators.parameters():
-        parameter.zero_()
-    method.bias.normal_()
-    m_of_x = torch.randn(2, WIDTH) * 3
-    norm = torch.nn.LayerNorm(WIDTH)
-    made = expected(m_of_x[:, None], method.bias[0][None].expand(2, -1, -1), norm)
-    torch.testing.assert_close(method.begin_pass(m_of_x)(0, None), made, atol=1e-5, rtol=0)
-
-
 @pytest.mark.parametrize("single", [True, False])
 def test_zero_generator_is_prompt_tuning_with_its_bias(single):
     """The paper's degeneration claim (Section 3.1): W = 0 leaves the bias, a task prompt."""
-    idpg = tiny_model(method="s-idpg-phm" if single else "m-idpg-phm", phm_n=4, **SMALL)
+    generated = tiny_model(method="s-idpg-phm" if single else "m-idpg-phm", phm_n=4, **SMALL)
     tuning = tiny_model(method="prompt-tuning" if single else "p-tuning-v2", prompt_length=3)
-    tuning.encoder.load_state_dict(idpg.encoder.state_dict())
-    tuning.classification_heads.load_state_dict(idpg.classification_heads.state_dict())
-    enlarge(idpg.method)
+    tuning.encoder.load_state_dict(generated.encoder.state_dict())
+    tuning.classification_heads.load_state_dict(generated.classification_heads.state_dict())
+    enlarge(generated.method)
     with torch.no_grad():
-        for parameter in idpg.method.generators.parameters():
+        for parameter in generated.method.generators.parameters():
             parameter.zero_()
-        tuning.method.table.copy_(idpg.method.bias)
+        tuning.method.table.copy_(generated.method.bias)
         for position in range(5):
-            assert torch.equal(logits(idpg, pair_batch(), position), logits(tuning, pair_batch(), position))
+            assert torch.equal(logits(generated, pair_batch(), position), logits(tuning, pair_batch(), position))
 
 
 @pytest.mark.parametrize(
@@ -159,7 +147,7 @@ def test_what_layers_read_alike_is_computed_once_per_pass(monkeypatch, represent
     """All of it but the dropout, which each layer draws for itself."""
     model = tiny_model(method="m-idpg-phm", phm_n=4, representation=representation, generator_dropout=0.5).train()
     seen, drawn = [], []
-    monkeypatch.setattr(generator.F, "gelu", lambda x, gelu=generator.F.gelu: seen.append(x) or gelu(x))
+    monkeypatch.setattr(idpg.F, "gelu", lambda x, gelu=idpg.F.gelu: seen.append(x) or gelu(x))
     for each in model.method.generators:
         each.dropout.register_forward_hook(lambda module, given, out: drawn.append(out))
     for layer in model.encoder.sentence_encoder.layers:
@@ -167,48 +155,6 @@ def test_what_layers_read_alike_is_computed_once_per_pass(monkeypatch, represent
     logits(model, pair_batch())
     assert len(seen) == times and len(drawn) == TINY["encoder_layers"]
     assert not torch.equal(drawn[0], drawn[1])
-
-
-@pytest.mark.parametrize(("text", "places"), [("first", (0,)), ("all", (0, 1, 2)), ("0,2", (0, 2)), ("2,0,2", (0, 2))])
-def test_places(text, places):
-    assert parse_places(text, 3) == places
-
-
-@pytest.mark.parametrize("text", ["1,2", "0,3", "some", "0,,1", "-1,0"])
-def test_impossible_places(text):
-    with pytest.raises(InputError, match="--prompt-layers"):
-        parse_places(text, 3)
-
-
-def test_prompts_at_chosen_layers_only():
-    model = tiny_model(method="p-tuning-v2", prompt_layers="0,2")
-    assert model.method.table.shape == (2, 5, WIDTH)
-    logits(model, pair_batch()).sum().backward()
-    assert (model.method.table.grad.abs().sum((1, 2)) > 0).all()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"phm_n": 3}, "--phm-n 3 does not divide the width d = 32"),
-        ({"generator_hidden_size": 12, "phm_n": 8}, "does not divide --generator-hidden-size m = 12"),
-        ({"prompt_length": 0}, "--prompt-length 0"),
-        ({"generator_hidden_size": 0}, "--generator-hidden-size 0"),
-        ({"phm_n": 0}, "--phm-n 0"),
-        ({"method": "prompt-tuning", "phm_n": 4}, "--phm-n 4 has no effect with --method prompt-tuning"),
-        ({"method": "m-idpg-dnn", "phm_n": 4}, "--phm-n 4 has no effect with --generator dnn: leave it out or give"),
-        ({"representation_width": 300}, "--representation-width 300 has no effect with --representation p"),
-        (
-            {"generator_residual_norm": "released"},
-            "released has no effect without --generator-residual: leave it",
-        ),
-        ({"prompt_init_text": "good"}, "--prompt-init-text good has no effect with --prompt-init normal"),
-        ({"method": "m-idpg"}, "--method m-idpg is unknown: did you mean m-idpg-phm\\? choose from adamix, "),
-    ],
-)
-def test_impossible_options(options, message):
-    with pytest.raises(InputError, match=message):
-        tiny_model(**{"method": "m-idpg-phm", **options})
 
 
 def test_a_checkpoint_from_before_there_were_two_residuals_has_the_released_one():
@@ -222,28 +168,9 @@ def test_a_checkpoint_from_before_there_were_two_residuals_has_the_released_one(
     assert [str(cfg.generator_residual_norm) for cfg in (old, run, plain)] == ["released", "paper", "paper"]
 
 
-def test_explicit_options_win_over_the_preset():
-    args = model_args(method="prompt-tuning-134", prompt_length=5)
-    assert (args.prompt_length, args.prompt_layers) == (5, "first")
-
-
 @torch.no_grad()
 def test_the_residual_is_what_the_generator_reads_after_dropout():
     method = tiny_model(method="s-idpg-dnn", generator_residual=True, generator_dropout=0.5).method.train()
     for parameter in method.parameters():
         parameter.zero_()
     assert set(method.begin_pass(torch.ones(4, 32))(0, None).unique().tolist()) == {0.0, 2.0}
-
-
-def test_the_factor_of_phm_divides_all_rows_together():
-    sizes = {"representation_width": 10, "phm_n": 5, "generator_hidden_size": 10}
-    with pytest.raises(InputError, match="--phm-n 5 does not divide t x d = 96"):
-        tiny_model(method="m-idpg-phm-glove", prompt_length=3, **sizes)
-    tiny_model(method="m-idpg-phm-glove", prompt_length=5, **sizes)
-
-
-@pytest.mark.parametrize("option", ["generator_residual", "generator_layer_norm"])
-def test_options_of_rows_have_no_effect_on_keys_and_values(option):
-    given = {"prompt_insertion": "key-value", option: True}
-    with pytest.raises(InputError, match="no effect: --prompt-insertion key-value puts no rows into the input"):
-        made("m-idpg-phm", phm_n=4, **given)

@@ -29,7 +29,7 @@ def test_a_saved_prompt(method, tmp_path):
     for ours, theirs in zip(model.method.parameters(), source.method.parameters()):
         assert torch.equal(ours, theirs)
     other = tiny_model(method=method, prompt_init="saved", prompt_init_from=str(path), prompt_length=4)
-    with pytest.raises(InputError, match="holds another method or other sizes"):
+    with pytest.raises(InputError, match="--prompt-init-from"):
         other.method.set_initial_values(other.args, words_of(other))
 
 
@@ -81,7 +81,7 @@ def test_keys_and_values_are_no_rows_of_another_kind(source, target, tmp_path):
     torch.save({"args": None, "cfg": {"model": vars(given.args)}, "model": given.state_dict()}, path)
     model = of(target, prompt_init="saved", prompt_init_from=str(path))
     kinds = given.args.prompt_insertion, model.args.prompt_insertion
-    with pytest.raises(InputError, match="a prompt for --prompt-insertion {}, and this run's is for {}".format(*kinds)):
+    with pytest.raises(InputError, match="{}.*{}".format(*kinds)):
         model.method.set_initial_values(model.args, words_of(model))
 
 
@@ -102,7 +102,7 @@ def test_values_of_other_options_are_told_of(source, target, told, tmp_path, cap
     model.method.set_initial_values(model.args, words_of(model))
     assert same_tensors(model.method.state_dict(), given.method.state_dict())
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert len(warnings) == bool(told) and all(f"{path} was trained {told}, which" in text for text in warnings)
+    assert len(warnings) == bool(told) and all(told in text for text in warnings)
 
 
 @pytest.mark.parametrize("method", ["prompt-tuning", "m-idpg-phm", "ept", "mpt", "spot"])
@@ -116,18 +116,7 @@ def test_values_fitted_to_another_backbone_are_told_of(method, other, tmp_path, 
     model.method.set_initial_values(model.args, words_of(model))
     assert same_tensors(model.method.state_dict(), given.method.state_dict())
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert len(warnings) == other and all(
-        f"{path} was trained on another backbone or with another" in w for w in warnings
-    )
-
-
-def test_a_saved_prompt_of_joined_methods_of_other_sizes(tmp_path):
-    path = tmp_path / "checkpoint_best.pt"
-    given = tiny_model(method="adapter+prompt-tuning", prompt_length=4)
-    torch.save({"args": None, "cfg": {"model": {}}, "model": given.state_dict()}, path)
-    model = tiny_model(method="prompt-tuning+adapter", prompt_init="saved", prompt_init_from=str(path))
-    with pytest.raises(InputError, match=r"holds another method or other sizes \(table differs\)"):
-        model.method.set_initial_values(model.args, words_of(model))
+    assert len(warnings) == other and all("another backbone" in warning for warning in warnings)
 
 
 def saved(path, given, state=None):
@@ -140,14 +129,6 @@ def test_a_folded_prompt_is_taken_without_a_warning(tmp_path, caplog):
     model = tiny_model(method="prompt-tuning", **saved(tmp_path / "x.pt", given))
     model.method.set_initial_values(model.args, words_of(model))
     assert torch.equal(model.method.table, given.method.table) and not caplog.records
-
-
-@pytest.mark.parametrize("source", ["adapter+prompt-tuning", "prompt-tuning+adapter"])
-def test_of_joined_methods_the_prompt_is_taken(source, tmp_path):
-    given = tiny_model(method=source, prompt_length=4)
-    model = tiny_model(method="prompt-tuning", **saved(tmp_path / "x.pt", given))
-    with pytest.raises(InputError, match=r"holds another method or other sizes \(table differs\)"):
-        model.method.set_initial_values(model.args, words_of(model))
 
 
 def test_a_checkpoint_without_a_fingerprint_is_taken_without_a_warning(tmp_path, caplog):
@@ -167,12 +148,3 @@ def test_which_backbone_a_prompt_is_of(parts):
     for fingerprint, other in ((digest, False), (digest ^ 1, True)):
         words = WordEmbeddings(torch.zeros(1), 4, list, fingerprint)
         assert on_other_backbone({"no_freeze_backbone": True}, tensors, words) is other
-
-
-def test_another_insertion_is_warned_of(tmp_path, caplog):
-    given = tiny_model(method="p-tuning-v2")
-    more = saved(tmp_path / "x.pt", given)
-    model = tiny_model(method="p-tuning-v2", prompt_insertion="replace", **more)
-    model.method.set_initial_values(model.args, words_of(model))
-    assert torch.equal(model.method.table, given.method.table)
-    assert "was trained with --prompt-insertion add, which this run has otherwise" in caplog.text

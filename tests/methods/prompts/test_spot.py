@@ -12,12 +12,16 @@ from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.base import WordEmbeddings
 from fairseq_idpg.methods.prompts.spot import mean_cosine, token_cosine
 from fairseq_idpg.models.prepare import check_method_effects
+from tests.contract import Row
 from tests.folders import train, write_backbone, write_folder
 from tests.helpers import tiny_model
+from tests.inference.saved import write_checkpoint
+from tests.methods.prompts.test_task_prompts import by_hand
 from tests.sources import write_source
 
 ROWS, WIDTH = 3, 32
 BACKBONE = torch.arange(32, dtype=torch.uint8)
+CONTRACT = {"spot": Row(102_400, "table", by_hand, published={"spot_similarity": "tokens"})}
 
 
 def started(fingerprint=BACKBONE, **options):
@@ -115,78 +119,73 @@ def test_folded_and_joined_prompts_are_sources(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("written", "message"),
+    "written",
     [
-        ({"rows": torch.zeros(1, 4, WIDTH)}, "has a prompt of 4 rows of width 32, and this run's has 3 of width 32"),
-        ({"rows": torch.zeros(1, ROWS, 16)}, "has a prompt of 3 rows of width 16"),
-        ({"layers": "all"}, "for --prompt-insertion add --prompt-layers all, and this run's is for add and first"),
-        ({"insertion": "late"}, "for --prompt-insertion late --prompt-layers first, and this run's is for add"),
-        ({"layers": "none"}, "for --prompt-insertion add --prompt-layers none"),
-        ({"insertion": None}, "for --prompt-insertion None"),
-        ({"rows": torch.zeros(2, ROWS, WIDTH)}, "and this run's is for add and first"),
-        ({"rows": torch.zeros(ROWS, WIDTH)}, "holds no prompt that is the same for every input"),
-        ({"router": torch.zeros(4, WIDTH)}, "holds no prompt that is the same for every input"),
-        ({"words.a": torch.zeros(4, 2)}, "holds no prompt that is the same for every input and stands by itself"),
-        ({"fingerprint": BACKBONE + 1}, "was trained on another backbone than this run's"),
-        ({"rows": torch.full((1, ROWS, WIDTH), float("nan"))}, "method.table holds NaN"),
+        {"rows": torch.zeros(1, 4, WIDTH)},
+        {"rows": torch.zeros(1, ROWS, 16)},
+        {"rows": torch.zeros(2, ROWS, WIDTH)},
+        {"rows": torch.zeros(ROWS, WIDTH)},
+        {"rows": torch.ones(1, ROWS, WIDTH, dtype=torch.long)},
+        {"layers": "all"},
+        {"layers": "none"},
+        {"insertion": "late"},
+        {"insertion": None},
+        {"router": torch.zeros(4, WIDTH)},  # of another method
+        {"words.a": torch.zeros(4, 2)},  # a part of a prompt
+        {"fingerprint": BACKBONE + 1},  # another backbone
     ],
+    ids=str,
 )
-def test_what_is_no_source(tmp_path, written, message):
+def test_what_is_no_source(tmp_path, written):
     values = {"rows": drawn(0), "fingerprint": BACKBONE, **written}
     path = write_source(tmp_path / "a.pt", values.pop("rows"), **values)
-    with pytest.raises(InputError, match=message) as error:
+    with pytest.raises(InputError) as error:
         started(source_prompts=path)
     assert str(error.value).startswith(f"--source-prompts {path}") and "\n" not in str(error.value)
 
 
+def test_a_source_of_before_the_backbone_was_recorded(tmp_path):
+    path = tmp_path / "a.pt"
+    options = {"_name": "roberta_idpg", "prompt_insertion": "add", "prompt_layers": "first"}
+    torch.save({"args": None, "cfg": {"model": options}, "model": {"method.table": drawn(0)}}, path)
+    with pytest.raises(InputError, match="--source-prompts .*a.pt .* backbone"):
+        started(source_prompts=str(path))
+
+
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("names", "options", "named"),
     [
-        ({}, "--method spot starts from other tasks' prompts: give their checkpoints, --source-prompts A.pt,B.pt"),
-        ({"names": "ab"}, "--source-prompts names 2: give --spot-target"),
-        ({"names": "a", "spot_average": 2}, "--spot-average 2: give 1 to the number of sources, 1"),
-        ({"names": "ab", "spot_average": 0, "target": "target"}, "--spot-average 0: give 1"),
-        ({"names": "abc", "spot_average": 3, "target": "target"}, "--spot-average 3: the cosine of .*b.pt is -"),
-        ({"names": "ab", "target": "target", "early": "a"}, "--spot-embeddings names 1 and --source-prompts 2"),
-        ({"names": "a", "target": "target"}, "--spot-target .* has no effect: one source is taken as it is"),
-        (
-            {"names": "a", "prompt_init": "uniform"},
-            "--prompt-init uniform has no effect: the source",
-        ),
+        ("", {}, "--source-prompts"),
+        ("ab", {}, "--spot-target"),
+        ("a", {"spot_average": 2}, "--spot-average 2"),
+        ("ab", {"spot_average": 0, "spot_target": "target"}, "--spot-average 0"),
+        ("abc", {"spot_average": 3, "spot_target": "target"}, "--spot-average 3: .*b.pt"),  # b is unlike the target
+        ("ab", {"spot_target": "target", "spot_embeddings": "a"}, "--spot-embeddings"),
+        ("a", {"spot_target": "target"}, "--spot-target .* has no effect"),
+        ("a", {"prompt_init": "uniform"}, "--prompt-init uniform has no effect"),
+        ("a", {"prompt_init": "saved", "prompt_init_from": "a"}, "--source-prompts .* has no effect"),
     ],
 )
-def test_bad_options(saved, options, message):
+def test_refused(saved, names, options, named):
     _, paths = saved
-    options = dict(options)
-    given = {"source_prompts": sources(paths, options.pop("names", ""))}
-    for name, option in (("target", "spot_target"), ("early", "spot_embeddings")):
-        if name in options:
-            given[option] = paths[options.pop(name)]
-    with pytest.raises(InputError, match=message):
-        started(**given, **options)
+    options = {name: paths.get(value, value) for name, value in options.items()}
+    with pytest.raises(InputError, match=named):
+        started(source_prompts=sources(paths, names), **options)
 
 
 def test_command_line(tmp_path):
-    """Two prompts are trained, the nearer one of which starts a third; a stranger's file runs nothing."""
+    """The nearer of two prompts starts a third."""
     data, backbone = write_folder(tmp_path / "data", pairs=False), write_backbone(tmp_path / "model.pt")
-    usual = ["--backbone", backbone, "--max-update", 2, "--prompt-length", ROWS]
-    own = {}
-    for name, lr in (("near", 1e-3), ("far", 1.0), ("target", 2e-3)):
-        train(data, tmp_path / name, *usual, "--method", "prompt-tuning", "--lr", lr)
-        own[name] = tmp_path / name / "checkpoint_last.pt"
-    spot = [*usual, "--method", "spot", "--lr", 0, "--source-prompts", f"{own['far']},{own['near']}"]
-    finished = train(data, tmp_path / "spot", *spot, "--spot-target", own["target"], without="--phm-n")
-    assert f"the prompt starts from {own['near']}" in finished.output
-    tables = [
-        torch.load(path, weights_only=True)["model"]["method.table"]
-        for path in (own["near"], tmp_path / "spot" / "checkpoint_last.pt")
-    ]
-    assert torch.equal(*tables)
-    write_backbone(tmp_path / "other.pt", seed=1)
-    other = train(
-        data, tmp_path / "x", *spot[2:], "--backbone", tmp_path / "other.pt", succeed=False, without="--phm-n"
+    usual = ["--method", "prompt-tuning", "--prompt-length", ROWS]
+    near, far = (write_checkpoint(tmp_path / f"{seed}.pt", data, backbone, *usual, seed=seed) for seed in (1, 2))
+    spot = ["--method", "spot", "--prompt-length", ROWS, "--source-prompts", f"{far},{near}", "--spot-target", near]
+    finished = train(
+        data, tmp_path / "spot", *spot, "--backbone", backbone, "--max-update", 1, "--lr", 0, without="--phm-n"
     )
-    assert "was trained on another backbone than this run's" in other.last_line
+    assert f"the prompt starts from {near}" in finished.output
+    paths = (near, tmp_path / "spot" / "checkpoint_last.pt")
+    tables = [torch.load(path, weights_only=True)["model"]["method.table"] for path in paths]
+    assert torch.equal(*tables)
 
 
 def test_a_prompt_that_was_trained_with_its_backbone_belongs_to_what_that_became(tmp_path):
@@ -196,44 +195,11 @@ def test_a_prompt_that_was_trained_with_its_backbone_belongs_to_what_that_became
     whole = ["--backbone", began, "--method", "prompt-tuning", "--no-freeze-backbone", "--lr", 1e-2]
     train(data, tmp_path / "sup", *usual, *whole)
     became = tmp_path / "sup" / "checkpoint_last.pt"
-
-    def start(name, backbone, *options, **more):
-        return train(data, tmp_path / name, *usual, "--backbone", backbone, *options, **more)
-
-    for name, backbone, told in (("a", became, False), ("b", began, True)):
-        saved = ["--prompt-init", "saved", "--prompt-init-from", became]
-        output = start(name, backbone, "--method", "prompt-tuning", *saved).output
-        assert ("was trained on another backbone" in output) is told
-        spot = ["--method", "spot", "--source-prompts", became]
-        finished = start(f"spot-{name}", backbone, *spot, succeed=not told, without="--phm-n")
-        assert ("was trained on another backbone than this run's" in finished.output) is told
-
-
-def test_a_source_of_before_the_backbone_was_recorded(tmp_path):
-    path = tmp_path / "a.pt"
-    options = {"_name": "roberta_idpg", "prompt_insertion": "add", "prompt_layers": "first"}
-    torch.save({"args": None, "cfg": {"model": options}, "model": {"method.table": drawn(0)}}, path)
-    with pytest.raises(InputError, match="a.pt does not say which backbone it was trained on"):
-        started(source_prompts=str(path))
-
-
-def test_a_source_of_whole_numbers_is_no_prompt(tmp_path):
-    path = write_source(tmp_path / "a.pt", torch.ones(1, ROWS, WIDTH, dtype=torch.long), fingerprint=BACKBONE)
-    with pytest.raises(InputError, match="holds no prompt that is the same for every input"):
-        started(source_prompts=path)
-
-
-def test_sources_that_are_at_right_angles_to_the_target_have_no_weights(tmp_path):
-    rows = {name: torch.eye(WIDTH)[i].expand(1, ROWS, WIDTH).clone() for i, name in enumerate("tab")}
-    paths = {name: write_source(tmp_path / f"{name}.pt", value, fingerprint=BACKBONE) for name, value in rows.items()}
-    with pytest.raises(InputError, match="--spot-average 2: the cosine of .* is 0.0000, which is no weight"):
-        started(source_prompts=f"{paths['a']},{paths['b']}", spot_target=paths["t"], spot_average=2)
-
-
-def test_a_saved_prompt_needs_no_sources(tmp_path):
-    path = write_source(tmp_path / "a.pt", drawn(0), fingerprint=BACKBONE)
-    with pytest.raises(InputError, match="--source-prompts .* has no effect: --prompt-init saved takes a prompt as it"):
-        started(prompt_init="saved", prompt_init_from=path, source_prompts=path)
+    spot = [*usual, "--method", "spot", "--source-prompts", became]
+    for backbone, fits in ((became, True), (began, False)):
+        save_dir = tmp_path / f"spot-{fits}"
+        finished = train(data, save_dir, *spot, "--backbone", backbone, succeed=fits, without="--phm-n")
+        assert ("another backbone" in finished.output) is not fits
 
 
 def test_the_nearest_of_sources_that_are_all_unlike(tmp_path):

@@ -1,0 +1,176 @@
+"""Prompts of a task: a table, or what a network makes while it is trained and leaves folded."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fairseq_idpg.errors import InputError
+from tests.contract import Row
+from tests.folders import train, validate, write_backbone, write_folder
+from tests.helpers import logits, pair_batch, tiny_model
+from tests.plain import plain_linear_of
+
+WIDTH = 32
+
+
+def plain_lstm(sequence, lstm, layer, suffix):
+    """One direction of one layer, gate by gate (i, f, g, o)."""
+    size = lstm.hidden_size
+    w, u = getattr(lstm, f"weight_ih_l{layer}{suffix}"), getattr(lstm, f"weight_hh_l{layer}{suffix}")
+    b, c = getattr(lstm, f"bias_ih_l{layer}{suffix}"), getattr(lstm, f"bias_hh_l{layer}{suffix}")
+    hidden, cell, states = torch.zeros(size), torch.zeros(size), []
+    for x in sequence:
+        gates = w @ x + b + u @ hidden + c
+        i, f, g, o = gates.split(size)
+        cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+        hidden = o.sigmoid() * cell.tanh()
+        states.append(hidden)
+    return states
+
+
+def network_rows(network, kind):
+    """What a reparameterization makes for each of the t rows, all places and halves in a line."""
+    if kind == "low-rank":
+        return [sum(a * b for a, b in zip(row, network.b)) for row in network.a]
+    rows = list(network.embedding)
+    for layer in range(2) if kind == "lstm" else ():
+        forward = plain_lstm(rows, network.lstm, layer, "")
+        backward = plain_lstm(rows[::-1], network.lstm, layer, "_reverse")[::-1]
+        rows = [torch.cat(pair) for pair in zip(forward, backward)]
+    squash = torch.tanh if kind == "prefix-mlp" else torch.relu
+    linears = [layer for layer in network.mlp if isinstance(layer, torch.nn.Linear)]
+    for linear in linears[:-1]:
+        rows = [squash(plain_linear_of(linear, row)) for row in rows]
+    return [plain_linear_of(linears[-1], row) for row in rows]
+
+
+def by_hand(method, number, text):
+    """The same rows for every input: of a table, or of a network, t keys and then t values where it makes both."""
+    if method.reparameterization is None:
+        return method.table[number]
+    made = network_rows(method.reparameterization, str(text.args.prompt_reparameterization))
+    made = [row.chunk(len(method.places))[number].chunk(method.rows // text.args.prompt_length) for row in made]
+    return torch.stack([halves[i] for i in range(len(made[0])) for halves in made])
+
+
+MLP = "embedding mlp.0.weight mlp.0.bias mlp.2.weight mlp.2.bias".split()
+LSTM = [f"lstm.{kind}_{gate}_l{layer}{way}" for kind in ("weight", "bias") for gate in ("ih", "hh") for layer in (0, 1)
+        for way in ("", "_reverse")]  # fmt: skip
+
+
+def of_network(*names):
+    return " ".join(f"reparameterization.{name}" for name in names)
+
+
+KINDS = ("none", "mlp", "deep-mlp", "prefix-mlp")
+CONTRACT = {
+    "prompt-tuning": Row(5_120, "table", by_hand),
+    "prompt-tuning-100": Row(102_400, "table", by_hand),
+    "prompt-tuning-134": Row(137_216, "table", by_hand),
+    "p-tuning-v2": Row(122_880, "table", by_hand),
+    "p-tuning-v2-kv": Row(245_760, "table", by_hand),
+    "p-tuning": Row(
+        14_703_616,
+        of_network(*MLP, *LSTM),
+        by_hand,
+        folded=5_120,
+        kept="table",
+        variants=tuple({"prompt_reparameterization": kind} for kind in KINDS),
+    ),
+    "dpt": Row(11_240, of_network("a", "b"), by_hand, folded=102_400, kept="table"),
+    "lpt-naive": Row(5_120, "table", by_hand, published={"prompt_init": "standard-normal"}),
+}
+KV = {"method": "p-tuning-v2-kv", "prompt_reparameterization": "prefix-mlp", "reparameterization_hidden_size": 7}
+
+
+@pytest.mark.parametrize("options", [{"method": "p-tuning"}, KV], ids=["p-tuning", "keys and values"])
+def test_evaluation_reads_the_folded_prompt(options):
+    model = tiny_model(dropout=0.0, attention_dropout=0.0, **options).train()
+    trained = logits(model, pair_batch())
+    assert torch.allclose(logits(model.eval(), pair_batch()), trained, atol=1e-5)
+    made = model.method.table.clone()
+    with torch.no_grad():
+        model.method.reparameterization.embedding.zero_()
+    assert torch.equal(model.method.table, made)  # until the next switch to evaluation, or save
+    assert not torch.equal(model.state_dict()["method.table"], made)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("p-tuning")
+    write_folder(folder / "data")
+    write_backbone(folder / "model.pt")
+    return folder
+
+
+def run(place, save_dir, *options, **more):
+    usual = ["--backbone", place / "model.pt", "--method", "p-tuning"]
+    return train(place / "data", save_dir, *usual, *options, without="--phm-n", **more)
+
+
+def test_folded_away_where_training_does_not_go_on(place, tmp_path):
+    """--no-save-optimizer-state keeps t x d numbers, which validate as before and are trained on as a table alone."""
+    folded = run(place, tmp_path / "folded", "--max-epoch", 1, "--no-save-optimizer-state")
+    checkpoint = tmp_path / "folded" / "checkpoint_last.pt"
+    state = torch.load(checkpoint, weights_only=True)["model"]
+    assert {key for key in state if key.startswith("method.")} == {"method.table"}
+    checked = validate(place / "data", checkpoint)
+    assert checked.log("valid_loss") == pytest.approx(folded.log("valid_loss")[-1:], abs=1e-3)
+    refused = run(place, tmp_path / "folded", "--max-epoch", 2, succeed=False)
+    assert "--finetune-from-model" in refused.last_line
+    options = ["--finetune-from-model", checkpoint, "--prompt-reparameterization", "none"]
+    run(place, tmp_path / "on", *options, "--max-update", 1)
+
+
+def test_the_factors_of_low_rank_start_as_the_released_ones():
+    model = tiny_model(method="dpt", prompt_init="uniform")
+    model.method.set_initial_values(model.args, None)
+    for factor in model.method.reparameterization.parameters():
+        assert factor.abs().max() <= 0.5 and 0.2 < factor.std() < 0.38  # 0.289
+
+
+def test_a_prompt_of_low_rank_starts_as_large_as_others():
+    """A and B have other deviations at every rank."""
+    for rank in (4, 64):
+        network = tiny_model(method="dpt", reparameterization_hidden_size=rank).method.reparameterization
+        assert network().std().item() == pytest.approx(0.02, rel=0.2)
+
+
+def test_which_parameters_are_a_prompt():
+    for method, count in (("p-tuning", 0), ("prompt-tuning", 1)):
+        assert len(tiny_model(method=method).method.prompt_parameters()) == count
+
+
+def test_a_folded_prompt_is_not_trained_on():
+    """Joined with others, too; it is read, and what is saved is what was read."""
+    given, other = tiny_model(method="adapter+p-tuning"), tiny_model(method="adapter+p-tuning")
+    given.args.no_save_optimizer_state = True
+    other.load_state_dict(given.state_dict())
+    logits(other.eval(), pair_batch())
+    with pytest.raises(InputError):
+        logits(other.train(), pair_batch())
+
+
+@pytest.mark.parametrize("kind", ["lstm", "mlp", "deep-mlp", "prefix-mlp"])
+def test_embeddings_are_drawn_with_deviation_1(kind):
+    network = tiny_model(method="p-tuning", prompt_length=60, prompt_reparameterization=kind).method.reparameterization
+    assert 0.9 < network.embedding.std() < 1.1
+
+
+def test_a_prefix_of_nothing_but_distance_is_the_backbone():
+    """Keys so far away that no token attends to them leave the backbone as it is."""
+    model, backbone = tiny_model(method="p-tuning-v2-kv"), tiny_model(method="head-only")
+    backbone.encoder.load_state_dict(model.encoder.state_dict())
+    backbone.classification_heads.load_state_dict(model.classification_heads.state_dict())
+    with torch.no_grad():
+        for layer in model.encoder.sentence_encoder.layers:  # every query gets a large part along the first axis
+            for part in (layer.self_attn, backbone.encoder.sentence_encoder.layers[layer.index].self_attn):
+                part.q_proj.weight.zero_()
+                part.q_proj.bias.fill_(1.0)
+        model.method.table[:, :5] = -1e4
+        assert torch.allclose(logits(model, pair_batch()), logits(backbone, pair_batch()), atol=1e-6)
+
+
+def test_keys_and_values_need_no_layer_zero():
+    assert tiny_model(method="p-tuning-v2-kv", prompt_layers="2").method.places == (2,)

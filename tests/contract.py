@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from fairseq_idpg.backbone.dropout import QuickDropout
 from torch import Tensor, nn
 
+from fairseq_idpg.backbone.cpu import QuickDropout
 from fairseq_idpg.backbone.encoder import activation
 from fairseq_idpg.methods.base import Method, WordEmbeddings
 from fairseq_idpg.methods.prompts.base import PromptMethod

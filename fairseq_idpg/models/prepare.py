@@ -101,6 +101,7 @@ def prepare_model(model: Any, data: DataFacts, training: bool) -> None:
         mark_groups(model, method.prompt_parameters(), method.word_parameters())
     if training:
         check_method_effects(cfg, method)
+        check_has_rows(data.task_cfg, cfg, method)
     log_model(model, data.task_cfg.prompt_position)
 
 
@@ -144,6 +145,15 @@ def check_method_effects(cfg: Any, method: Method | None) -> None:
     for name, reason in ({} if method is None else method.without_effect(cfg)).items():
         if str(getattr(cfg, name)) != str(defaults[name]):
             raise InputError(f"{as_typed(cfg, name)} has no effect: {reason}")
+
+
+def check_has_rows(task_cfg: Any, cfg: Any, method: Method | None) -> None:
+    """Raise InputError for a --prompt-position of a method that inserts no rows into the input."""
+    if task_cfg.prompt_position and not getattr(method, "prompt_length", 0):
+        raise InputError(
+            f"{as_typed(task_cfg, 'prompt_position')} has no effect: --method {cfg.method} inserts no rows into the "
+            "input: leave it out"
+        )
 
 
 def log_model(model: Any, position: int) -> None:

@@ -14,7 +14,7 @@ from fairseq_idpg.backbone.injection import filled_fields
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.prompts.base import PromptMethod
 from fairseq_idpg.methods.registry import PRESETS, find_preset
-from fairseq_idpg.models.prepare import check_effects
+from fairseq_idpg.models.prepare import check_has_rows
 from fairseq_idpg.options_table import COLUMNS, INPUTS, command, refusal
 from fairseq_idpg.representations.kinds import sentence_representation
 from tests import contract
@@ -326,9 +326,9 @@ def test_a_prompt_stands_at_every_position_or_is_refused_there(name):
     task = SimpleNamespace(**{**OF_THE_TASK, "prompt_position": 2})
     if not getattr(model.method, "prompt_length", 0):
         with pytest.raises(InputError, match="--prompt-position 2"):
-            check_effects(task, model.args, model.method)
+            check_has_rows(task, model.args, model.method)
         return
-    check_effects(task, model.args, model.method)
+    check_has_rows(task, model.args, model.method)
     outputs = [logits(model.eval(), pair_batch(), position) for position in range(5)]
     assert all(torch.isfinite(output).all() for output in outputs)
     assert all((one - other).abs().max() > 1e-5 for one, other in itertools.combinations(outputs, 2))

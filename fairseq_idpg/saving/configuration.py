@@ -70,8 +70,6 @@ def buildable(state: Mapping[str, Any], what: str) -> dict[str, Options | None]:
             f"{what} holds a model of --task {shown(names['task'])}, --arch {shown(names['model'])} and --criterion "
             f"{shown(names['criterion'])}, not of sentence prediction with a RoBERTa: {REMEDY}"
         )
-    if ours != is_ours(state["model"]):
-        raise InputError(f"{what} says --arch {names['model']}, but its tensors are of another model: give another")
     types = {
         "task": declared(TASK_DATACLASS_REGISTRY[names["task"]]),
         "model": declared(MODEL_DATACLASS_REGISTRY[OUR_MODEL]) if ours else STOCK_TYPES,

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 import torch
+from fairseq import checkpoint_utils
 from fairseq.models.roberta.model import RobertaClassificationHead
 
 from checkpoints.convert_released import convert
@@ -156,6 +157,14 @@ def test_nothing_is_built_from_it(name, old, mark, tmp_path):
     assert not (tmp_path / "out.tsv").exists()
     if name in REFUSED:
         assert str(path) in refusal(lambda: load_state(str(path), "--path"))
+
+
+def test_fairseqs_own_reader(old, mark):
+    """In a process that has imported this package, whichever task it runs."""
+    state = old.state()
+    REFUSED["a string in our model"](state, mark[1])
+    path = str(old.save(state))
+    assert path in refusal(lambda: checkpoint_utils.load_checkpoint_to_cpu(path))
 
 
 @pytest.mark.parametrize("name", WITHOUT_EFFECT)

@@ -72,8 +72,6 @@ def test_dictionary_of_other_symbols(pairs, tmp_path):
         (["--num-classes", 3], "--num-classes 3 disagrees with"),
         (["--restore-file", "nowhere.pt"], "--restore-file nowhere.pt is not a file"),
         (["--lr", "1e38"], "the run has diverged: the loss is NaN"),
-        (["--lr", "1e-4,1e-2", "--stop-min-lr", "1e-3"], "--stop-min-lr 0.001"),
-        (["--skip-remainder-batch", "--update-freq", 100], "--skip-remainder-batch"),
     ],
 )
 def test_impossible_options(pairs, backbone, tmp_path, options, named):

@@ -28,7 +28,6 @@ from tests.helpers import (
     single_batch,
     stock_twin,
 )
-from tests.models.started import OF_THE_TASK
 
 TABLE = contract.table()
 NAMES = sorted(PRESETS)
@@ -323,7 +322,7 @@ def test_an_example_does_not_depend_on_its_batch(name):
 def test_a_prompt_stands_at_every_position_or_is_refused_there(name):
     model = build(name)
     enlarge(model)
-    task = SimpleNamespace(**{**OF_THE_TASK, "prompt_position": 2})
+    task = SimpleNamespace(prompt_position=2)
     if not getattr(model.method, "prompt_length", 0):
         with pytest.raises(InputError, match="--prompt-position 2"):
             check_has_rows(task, model.args, model.method)

@@ -161,7 +161,7 @@ def test_the_best_score_of_another_training_is_no_best_score(pairs, backbone, ru
     options = ["--backbone", backbone, "--max-epoch", 2, "--lr", 0, "--restore-file", run / "checkpoint_last.pt"]
     train(pairs, tmp_path / "other", *options, "--reset-dataloader")
     assert (tmp_path / "other" / "checkpoint_best.pt").is_file()
-    went_on = train(pairs, tmp_path / "same", *options)
+    train(pairs, tmp_path / "same", *options)
     assert not (tmp_path / "same" / "checkpoint_best.pt").exists()
 
 

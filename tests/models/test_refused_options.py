@@ -77,7 +77,7 @@ NO_INPUT = {"prompt_insertion": "key-value", "prompt_layers": "1,2"}
         (
             "m-idpg-phm",
             {"representation": GLOVE, "representation_width": 8, "generator_residual": True},
-            "--generator-residual adds M\\(x\\) to rows of width d = 32, but word vectors have 8 numbers: leave",
+            "--representation glove needs word vectors of 32 numbers",
         ),
     ],
 )

@@ -16,7 +16,7 @@ from fairseq_idpg.methods.base import Geometry
 from fairseq_idpg.methods.phm import kronecker_sum
 from fairseq_idpg.methods.registry import PRESETS
 from tests.contract import Row
-from tests.helpers import TINY, enlarge, logits, model_args, pair_batch, tiny_model
+from tests.helpers import TINY, enlarge, model_args, tiny_model
 
 DENSE, FACTORS = "down up down_bias up_bias", "a down_s down_t up_s up_t down_bias up_bias"
 SIDE = st.integers(1, 4)
@@ -137,11 +137,6 @@ def test_the_released_codes_start_of_adapters():
     assert method.down.std().item() == pytest.approx(0.0176, rel=0.05) and method.down.abs().max() <= 0.04
 
 
-def test_values_survive_the_models_own_initialisation():
-    """RobertaModel draws every Linear again; a method attached too early would lose its values."""
-    assert tiny_model(method="adapter").method.down.std().item() == pytest.approx(0.88e-3, rel=0.05)
-
-
 @pytest.mark.parametrize("trained", [True, False])
 @pytest.mark.parametrize("name", ["adapter", "adapter-parallel", "compacter-shared"])
 def test_layer_norms_are_trained_when_asked_and_not_counted_as_the_methods(name, trained):
@@ -181,21 +176,8 @@ def test_a_frozen_backbone_takes_no_other_weights_from_a_checkpoint(half):
     full.load_state_dict(state)
 
 
-def test_matrices_are_built_once_per_pass(monkeypatch):
-    model, calls = tiny_model(method="compacter-shared"), []
-    original = model.method.matrices
-    monkeypatch.setattr(model.method, "matrices", lambda: calls.append(1) or original())
-    logits(model, pair_batch())
-    assert len(calls) == 1
-
-
 @pytest.mark.parametrize(
     ("text", "layers"), [("all", (0, 1, 2)), ("0", (0,)), ("2,1", (1, 2)), ("2,2", (2,)), (" 0, 2", (0, 2))]
 )
 def test_layers(text, layers):
     assert tiny_model(method="adapter", adapter_layers=text).method.layers == layers
-
-
-def test_log_says_where_adapters_are():
-    described = tiny_model(method="adapter-pfeiffer", adapter_layers="1").method.describe()
-    assert described == "adapters: after FFN of layers 1; hidden size 16"

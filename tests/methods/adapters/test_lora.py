@@ -119,8 +119,3 @@ def test_m_of_x_stays_the_untouched_backbones():
         model.merge_method()
         assert model.method.merged == merged
         torch.testing.assert_close(logits(model, pair_batch()), before, atol=2e-5, rtol=2e-5)
-
-
-def test_log_says_what_is_changed():
-    described = tiny_model(method="lora", lora_projections="v,q", lora_layers="0,2").method.describe()
-    assert described == "LoRA: q_proj,v_proj of layers 0,2; rank 8"

@@ -16,26 +16,28 @@ from tests.helpers import tiny_model
 from tests.methods.prompts.test_initial import METHODS, words_of
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_saved_prompt(method, tmp_path):
-    source = tiny_model(method=method)
-    with torch.no_grad():
-        for parameter in source.method.parameters():
-            parameter.add_(1)
-    path = tmp_path / "checkpoint_best.pt"
-    torch.save({"args": None, "cfg": {"model": {}}, "model": source.state_dict()}, path)
-    model = tiny_model(method=method, prompt_init="saved", prompt_init_from=str(path))
+def saved(path, given, state=None):
+    """Options with which a run takes over what is given."""
+    torch.save({"args": None, "cfg": {"model": vars(given.args)}, "model": state or given.state_dict()}, path)
+    return {"prompt_init": "saved", "prompt_init_from": str(path)}
+
+
+def started(**options):
+    model = tiny_model(**options)
     model.method.set_initial_values(model.args, words_of(model))
-    for ours, theirs in zip(model.method.parameters(), source.method.parameters()):
-        assert torch.equal(ours, theirs)
-    other = tiny_model(method=method, prompt_init="saved", prompt_init_from=str(path), prompt_length=4)
-    with pytest.raises(InputError, match="--prompt-init-from"):
-        other.method.set_initial_values(other.args, words_of(other))
+    return model
+
+
+def test_a_prompt_of_other_sizes(tmp_path):
+    more = saved(tmp_path / "x.pt", tiny_model(method="adapter+prompt-tuning", prompt_length=4))
+    with pytest.raises(InputError, match="--prompt-init-from .*table"):
+        started(method="prompt-tuning+adapter", **more)
 
 
 @pytest.mark.parametrize(
     ("source", "target"),
     [
+        *((method, method) for method in METHODS),
         ("prompt-tuning+adapter", "prompt-tuning"),
         ("prompt-tuning", "lora+prompt-tuning"),
         ("adapter+id-spam", "id-spam+lora"),
@@ -85,58 +87,45 @@ def test_keys_and_values_are_no_rows_of_another_kind(source, target, tmp_path):
         model.method.set_initial_values(model.args, words_of(model))
 
 
+def warnings(caplog):
+    return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+
 @pytest.mark.parametrize(
     ("source", "target", "told"),
     [
         ({"representation": "mean-pooled"}, {}, "with --representation mean-pooled"),
         ({}, {"generator_residual": True}, "without --generator-residual"),
+        ({}, {"prompt_insertion": "replace"}, "with --prompt-insertion add"),
         ({"prompt_init": "uniform"}, {}, ""),
-        ({}, {}, ""),
     ],
 )
 def test_values_of_other_options_are_told_of(source, target, told, tmp_path, caplog):
     """They have the same shapes, and nothing else would say that they were fitted to something else."""
-    path, given = tmp_path / "checkpoint_best.pt", tiny_model(method="m-idpg-phm", **source)
-    torch.save({"args": None, "cfg": {"model": vars(given.args)}, "model": given.state_dict()}, path)
-    model = tiny_model(method="m-idpg-phm", **target, prompt_init="saved", prompt_init_from=str(path))
-    model.method.set_initial_values(model.args, words_of(model))
+    given = tiny_model(method="m-idpg-phm", **source)
+    model = started(method="m-idpg-phm", **target, **saved(tmp_path / "x.pt", given))
     assert same_tensors(model.method.state_dict(), given.method.state_dict())
-    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert len(warnings) == bool(told) and all(told in text for text in warnings)
+    assert len(warnings(caplog)) == bool(told) and all(told in warning for warning in warnings(caplog))
 
 
-@pytest.mark.parametrize("method", ["prompt-tuning", "m-idpg-phm", "ept", "mpt", "spot"])
+@pytest.mark.parametrize("method", ["prompt-tuning", "ept", "mpt", "spot"])
 @pytest.mark.parametrize("other", [True, False])
 def test_values_fitted_to_another_backbone_are_told_of(method, other, tmp_path, caplog):
-    path, given = tmp_path / "checkpoint_best.pt", tiny_model(method=method)
+    given = tiny_model(method=method)
     given.backbone_fingerprint[0] = 1
-    torch.save({"args": None, "cfg": {"model": vars(given.args)}, "model": given.state_dict()}, path)
-    model = tiny_model(method=method, prompt_init="saved", prompt_init_from=str(path))
+    model = tiny_model(method=method, **saved(tmp_path / "x.pt", given))
     model.backbone_fingerprint[0] = 2 if other else 1
     model.method.set_initial_values(model.args, words_of(model))
     assert same_tensors(model.method.state_dict(), given.method.state_dict())
-    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert len(warnings) == other and all("another backbone" in warning for warning in warnings)
+    assert len(warnings(caplog)) == other and all("another backbone" in warning for warning in warnings(caplog))
 
 
-def saved(path, given, state=None):
-    torch.save({"args": None, "cfg": {"model": vars(given.args)}, "model": state or given.state_dict()}, path)
-    return {"prompt_init": "saved", "prompt_init_from": str(path)}
-
-
-def test_a_folded_prompt_is_taken_without_a_warning(tmp_path, caplog):
-    given = tiny_model(method="p-tuning")
-    model = tiny_model(method="prompt-tuning", **saved(tmp_path / "x.pt", given))
-    model.method.set_initial_values(model.args, words_of(model))
-    assert torch.equal(model.method.table, given.method.table) and not caplog.records
-
-
-def test_a_checkpoint_without_a_fingerprint_is_taken_without_a_warning(tmp_path, caplog):
-    given = tiny_model(method="prompt-tuning")
-    state = {name: value for name, value in given.state_dict().items() if name.startswith("method.")}
-    model = tiny_model(method="prompt-tuning", **saved(tmp_path / "x.pt", given, state))
-    model.method.set_initial_values(model.args, words_of(model))
-    assert not caplog.records
+def test_a_folded_prompt_and_one_without_a_fingerprint_are_taken_without_a_warning(tmp_path, caplog):
+    for given in (tiny_model(method="p-tuning"), tiny_model(method="prompt-tuning")):
+        state = {name: value for name, value in given.state_dict().items() if name.startswith("method.")}
+        model = started(method="prompt-tuning", **saved(tmp_path / "x.pt", given, state))
+        assert torch.equal(model.method.table, given.method.table)
+    assert not warnings(caplog)
 
 
 @pytest.mark.parametrize("parts", [(STACK,), (STACK, LM_HEAD)])

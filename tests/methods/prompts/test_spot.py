@@ -134,7 +134,6 @@ def test_folded_and_joined_prompts_are_sources(tmp_path):
         {"words.a": torch.zeros(4, 2)},  # a part of a prompt
         {"fingerprint": BACKBONE + 1},  # another backbone
     ],
-    ids=str,
 )
 def test_what_is_no_source(tmp_path, written):
     values = {"rows": drawn(0), "fingerprint": BACKBONE, **written}

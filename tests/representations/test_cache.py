@@ -241,7 +241,7 @@ def test_rows_that_are_not_finite_are_refused(tmp_path, dtype, value, remedy):
         return rows
 
     cache = RepresentationCache(str(tmp_path), key(dtype=dtype))
-    with pytest.raises(InputError, match="^--representation-cache: .* example 8 ") as error:
+    with pytest.raises(InputError, match="^--representation-cache: .* example 8") as error:
         cache.fill(encode_badly, batches())
     assert ("--representation-cache-dtype float32" in str(error.value)) == remedy
     assert not cache.complete

@@ -86,7 +86,7 @@ def test_states_that_do_not_fit_their_type(tmp_path):
         rows[index.tolist().index(4) * 7] = 1e6
         return rows
 
-    with pytest.raises(InputError, match="a state of example 5 is not finite.* --state-cache-dtype model$"):
+    with pytest.raises(InputError, match="states of example 5: .* --state-cache-dtype model$"):
         cache(tmp_path, rounded=True).fill(encode_badly, batches())
 
 

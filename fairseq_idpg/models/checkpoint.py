@@ -180,11 +180,15 @@ class SavesTrainableOnly(BaseFairseqModel):
         self._check_not_merged()
         whole = self._everything()
         ours, old = is_ours(state_dict), state_dict.pop(OLD_FINGERPRINT, None)
+
+        # What earlier versions wrote gets its present name; without a version, fairseq takes it for a much older one.
         if ours:
-            state_dict.setdefault(FINGERPRINT, whole[FINGERPRINT])  # of a checkpoint of version 0.1; see below
+            state_dict.setdefault(FINGERPRINT, whole[FINGERPRINT])
             check_same_heads(state_dict, whole)  # fairseq deletes one of another name or size, and puts a random one
-        state_dict.setdefault(VERSION, whole[VERSION])  # its absence would mean a much older format
+        state_dict.setdefault(VERSION, whole[VERSION])
         super().upgrade_state_dict_named(state_dict, name)
+
+        # Of one of ours nothing that was trained may be missing; of fairseq's own the encoder is a start.
         if ours:
             if "run" in self.kept:  # it names the values, where tensors show sizes
                 run: Any = self.kept["run"]
@@ -197,11 +201,15 @@ class SavesTrainableOnly(BaseFairseqModel):
         else:
             take_encoder(state_dict, whole)
         check_shapes(state_dict, whole)
+
+        # The backbone that is left out must be the loaded one, and what is brought of a frozen one must be the same.
         if not all(key in state_dict for key in whole if key.startswith(self.parts_read)):
             self._check_same_backbone(state_dict[FINGERPRINT] if ours else None, old)
         if self.backbone_loaded and not (ours and self.args.save_full_model):
             self._check_same_weights(state_dict, whole, ours)
         self.backbone_loaded = True
+
+        # All that is missing now is the loaded backbone's.
         state_dict.setdefault(EXTRA_STATE, {})
         for key, value in whole.items():
             state_dict.setdefault(key, value)

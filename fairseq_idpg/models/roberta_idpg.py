@@ -29,7 +29,7 @@ from .checkpoint import SavesTrainableOnly
 from .config import RobertaIDPGConfig, fill_method_options, predicts_words
 from .heads import VerbaliserHead
 from .prepare import prepare_model
-from .size import check_size
+from .size import check_encoder_size, check_size
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +97,7 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             return cls(args, OpenRobertaEncoder(args, task.source_dictionary))
         backbone = read_backbone(path)
         check_geometry(backbone, args, task.source_dictionary)
+        check_encoder_size(args, backbone)
         model = cls(args, OpenRobertaEncoder(args, task.source_dictionary))
         model.load_backbone(backbone)
         return model

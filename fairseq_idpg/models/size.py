@@ -11,10 +11,10 @@ from fairseq.models.roberta.model import base_architecture
 from torch import Tensor
 from torch.nn.modules import module
 
+from ..backbone.weights import Backbone
 from ..errors import InputError
 from ..methods.base import Geometry, Method
 from ..methods.registry import find_preset
-from ..saving.backbone_file import encoder_numbers
 from ..saving.tensors import OBJECTS, room
 from .config import fill_method_options, open_options
 
@@ -46,6 +46,21 @@ def at_most(numbers: int) -> Iterator[None]:
         for register in hooks:
             stack.callback(register(charge).remove)
         yield
+
+
+def encoder_numbers(args: Any) -> int:
+    """Return what the layers and positions of an encoder take, in numbers, before it is built."""
+    width, inner = args.encoder_embed_dim, args.encoder_ffn_embed_dim
+    return args.encoder_layers * (width * (4 * width + 2 * inner) + 16 * OBJECTS) + args.max_positions * width
+
+
+def check_encoder_size(args: Any, backbone: Backbone) -> None:
+    """Raise InputError where the encoder of ``args`` is much larger than the tensors of its backbone's file.
+
+    An untrained one is built from what its file says, and a checkpoint may come from where the backbone does.
+    """
+    if encoder_numbers(args) > room(backbone.weights):
+        raise InputError(f"--backbone {backbone.path} holds less than the layers that it says it has: give another")
 
 
 def check_size(model: Mapping[str, Any], task: Mapping[str, Any], tensors: dict[str, Any], what: str) -> None:

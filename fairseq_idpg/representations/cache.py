@@ -30,6 +30,7 @@ from preprocess.writing import locked, write_text
 
 from ..backbone.weights import GEOMETRY
 from ..errors import InputError
+from .kinds import sentence_representation
 
 FORMAT = 2
 
@@ -131,7 +132,7 @@ class RowCache:
 
     Attributes:
         option: what names the folder, for errors.
-        what: one row is.
+        what: the rows are.
         exact: the value of ``option``-dtype with which no number is rounded.
         starts: N + 1, example i has the rows from ``starts[i]`` to ``starts[i + 1]``.
     """
@@ -196,6 +197,13 @@ class RowCache:
         except (*UNREADABLE, LookupError, RecursionError) as error:
             raise InputError(f"{self.option}: {path} is damaged ({error}): {REMEDY}") from None
         return self._rows
+
+    def compute(self, model: Any, index: np.ndarray, tokens: Tensor, padded: bool) -> Tensor:
+        """Return the rows of some examples, one example after the other, from their n x T tokens.
+
+        ``padded``: whether there are pads among these.
+        """
+        raise NotImplementedError
 
     def fill(self, encode: Callable[[np.ndarray], Tensor], batches: Iterator[np.ndarray]) -> None:
         """Compute what is missing; one process at a time, others wait and find it done.
@@ -265,8 +273,7 @@ class RowCache:
             narrow = self.key.dtype == "float16" and self.key.precision != "float16"
             wider = f" or give {self.option}-dtype {self.exact}" if narrow else ""
             raise InputError(
-                f"{self.option}: {self.what} of example {example + 1} is not finite: take an undamaged "
-                f"--backbone{wider}"
+                f"{self.option}: not finite: {self.what} of example {example + 1}: take an undamaged --backbone{wider}"
             )
         return found.view(torch.int16).numpy() if self.key.dtype == "bfloat16" else found.numpy()
 
@@ -291,6 +298,9 @@ class RepresentationCache(RowCache):
 
     def __init__(self, folder: str, key: CacheKey, precision: Callable[[], str] | None = None):
         super().__init__(folder, key, np.ones(key.rows, dtype=np.int64), precision)
+
+    def compute(self, model: Any, index: np.ndarray, tokens: Tensor, padded: bool) -> Tensor:
+        return sentence_representation(model.encoder, tokens, kind=self.key.kind, padded=padded)
 
     def rows(self, index: np.ndarray) -> np.ndarray | None:
         """Rows of some examples, n x w; None as long as the cache is not complete."""

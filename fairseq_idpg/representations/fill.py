@@ -11,91 +11,50 @@ from torch import Tensor
 from tqdm import tqdm
 
 from ..out_of_memory import WITHOUT_GPU, refuse_batch
-from .cache import RepresentationCache, RowCache
-from .kinds import evaluating, sentence_representation
-from .states import StateCache
-from .stored import Stored
+from .cache import RowCache
+from .kinds import evaluating
 
 logger = logging.getLogger(__name__)
 TOKENS_AT_A_TIME = 8192
 
 
 def fill_cache(
-    stored: Stored | None,
-    model: Any,
-    tokens_of: Callable[[np.ndarray], Tensor],
-    sizes: np.ndarray,
-    split: str,
-) -> None:
-    """Compute the missing rows of M(x), see ``_fill``; nothing to do without a cache.
-
-    Args:
-        model: ``roberta_idpg``, whose backbone computes them.
-        tokens_of: n example numbers -> n x T tokens, padded, as the backbone reads them.
-        sizes: N, tokens of each example.
-        split: its name, for the log.
-    """
-    if not isinstance(stored, RepresentationCache):
-        return
-
-    def compute(index: np.ndarray, tokens: Tensor, padded: bool) -> Tensor:
-        return sentence_representation(model.encoder, tokens, kind=stored.key.kind, padded=padded)
-
-    _fill(stored, model, tokens_of, compute, sizes, "M(x)", split)
-
-
-def fill_states(cache: StateCache | None, model: Any, tokens_of: Callable[[np.ndarray], Tensor]) -> None:
-    """Compute the missing states, see ``_fill``; nothing to do without a cache."""
-    if cache is None:
-        return
-    lengths = np.diff(cache.starts)
-
-    def compute(index: np.ndarray, tokens: Tensor, padded: bool) -> Tensor:
-        states = model.encoder.sentence_encoder.states_before(cache.layer, tokens, padded).transpose(0, 1)
-        of_text = np.arange(tokens.size(1)) < lengths[index, None]  # numbered here: a device would be waited for
-        return states.flatten(0, 1).index_select(0, torch.from_numpy(np.flatnonzero(of_text)).to(states.device))
-
-    _fill(cache, model, tokens_of, compute, lengths, "states", cache.split)
-
-
-def _fill(
-    cache: RowCache,
-    model: Any,
-    tokens_of: Callable[[np.ndarray], Tensor],
-    compute: Callable[[np.ndarray, Tensor, bool], Tensor],
-    sizes: np.ndarray,
-    what: str,
-    split: str,
+    cache: Any, model: Any, tokens_of: Callable[[np.ndarray], Tensor], sizes: np.ndarray, split: str
 ) -> None:
     """Compute missing rows in large batches of similar length, without dropout or gradient.
 
     What is there is opened here, so that it is compared with its checksum once, not by each data loader process.
 
     Args:
-        compute: example numbers, their tokens, whether there are pads among them -> their rows.
-        what, split: for the log.
+        cache: a ``RowCache``; there is nothing to do for rows of another kind, or None.
+        model: ``roberta_idpg``, whose backbone computes them.
+        tokens_of: n example numbers -> n x T tokens, padded, as the backbone reads them.
+        sizes: N, tokens of each example.
+        split: its name, for the log.
 
     Raises:
         InputError: see ``RowCache``; a batch does not fit into memory.
         ModelLost: somebody has written into the backbone's file; what was computed since then is not kept.
     """
+    if not isinstance(cache, RowCache):
+        return
     if cache.complete:
         cache.open()
         return
     device, pad = next(model.encoder.parameters()).device, model.encoder.dictionary.pad()
-    bar = tqdm(total=len(sizes), desc=f"{what} of {split}", unit=" examples", disable=None, leave=False)
+    bar = tqdm(total=len(sizes), desc=f"{cache.what} of {split}", unit=" examples", disable=None, leave=False)
 
     def encode(index: np.ndarray) -> Tensor:
         tokens = tokens_of(index)
         bar.update(len(index))
         with refuse_batch(tokens, WITHOUT_GPU, f"{cache.option}, split {split}: "):
-            rows = compute(index, tokens.to(device), bool(tokens.eq(pad).any()))
+            rows = cache.compute(model, index, tokens.to(device), bool(tokens.eq(pad).any()))
         model.check_backbone()
         return rows
 
     with bar, exact_products(), evaluating(model.encoder), torch.no_grad():
         cache.fill(encode, length_sorted_batches(sizes, TOKENS_AT_A_TIME))
-    logger.info(f"split {split}: {what} of {len(sizes):,} examples in {cache.path('npy')}")
+    logger.info(f"split {split}: {cache.what} of {len(sizes):,} examples in {cache.path('npy')}")
 
 
 @contextlib.contextmanager

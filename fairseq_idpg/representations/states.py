@@ -32,7 +32,7 @@ class StateCache(RowCache):
         rounded: whether the file keeps them in float16, whatever the backbone's precision is.
     """
 
-    option, what, exact = "--state-cache", "a state", EXACT
+    option, what, exact = "--state-cache", "states", EXACT
 
     def __init__(
         self,
@@ -49,6 +49,12 @@ class StateCache(RowCache):
 
     def key_in(self, precision: str) -> CacheKey:
         return replace(super().key_in(precision), dtype="float16" if self.rounded else precision)
+
+    def compute(self, model: Any, index: np.ndarray, tokens: Tensor, padded: bool) -> Tensor:
+        states = model.encoder.sentence_encoder.states_before(self.layer, tokens, padded).transpose(0, 1)
+        # which are no pads is numbered here: a device would be waited for
+        of_text = np.arange(tokens.size(1)) < np.diff(self.starts)[index, None]
+        return states.flatten(0, 1).index_select(0, torch.from_numpy(np.flatnonzero(of_text)).to(states.device))
 
     def batch(self, index: np.ndarray, length: int) -> Tensor | None:
         """T x B x d: the states of some examples, zeros behind them up to ``length``; None while not complete."""

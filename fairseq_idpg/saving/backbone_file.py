@@ -1,7 +1,6 @@
 """Reading a fairseq RoBERTa checkpoint as the frozen backbone."""
 
 import os
-from argparse import Namespace
 from functools import partial
 from typing import Any, Optional
 
@@ -14,7 +13,7 @@ from .checksum import tensors_digest
 from .configuration import check_is_roberta, typed
 from .fingerprints import KnownFile, load_note
 from .reading import read_file
-from .tensors import OBJECTS, is_ours, room
+from .tensors import is_ours
 from .torch_files import is_archive
 
 TYPES = {
@@ -112,18 +111,5 @@ def names_of_today(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def recorded_sizes(backbone: Backbone) -> dict[str, Any]:
-    """Return the options of ``GEOMETRY`` as the checkpoint records them, to build an encoder from.
-
-    Raises:
-        InputError: such an encoder would be much larger than the file's tensors.
-    """
-    sizes = {name: backbone.args.get(name, assumed) for name, assumed in GEOMETRY.items()}
-    if encoder_numbers(Namespace(**sizes, max_positions=0)) > room(backbone.weights):
-        raise InputError(f"--backbone {backbone.path} holds less than the layers that it says it has: give another")
-    return sizes
-
-
-def encoder_numbers(args: Any) -> int:
-    """Return what the layers and positions of an encoder take, in numbers, before it is built."""
-    width, inner = args.encoder_embed_dim, args.encoder_ffn_embed_dim
-    return args.encoder_layers * (width * (4 * width + 2 * inner) + 16 * OBJECTS) + args.max_positions * width
+    """Return the options of ``GEOMETRY`` as the checkpoint records them."""
+    return {name: backbone.args.get(name, assumed) for name, assumed in GEOMETRY.items()}

@@ -18,23 +18,6 @@ def model():
     return built
 
 
-@pytest.mark.parametrize("method", ["head-only", "prompt-tuning"])
-def test_dropout_that_is_kept_in_evaluation(method):
-    """fairseq's ``prepare_for_inference_`` with --retain-dropout: all of it, that of attention too."""
-    model = tiny_model(method=method, dropout=0.0, attention_dropout=0.4)
-    enlarge(model.encoder)
-    models = [model, stock_twin(model)]
-    drawn = []
-    for each in models:
-        each.make_generation_fast_(retain_dropout=True, retain_dropout_modules=None)
-        torch.manual_seed(7)
-        drawn.append([each.encoder(pair_batch(), features_only=True)[0] for _ in range(2)])
-    ours, theirs = drawn
-    assert not torch.equal(*ours) and not torch.equal(*theirs)
-    if method == "head-only":  # which draws what fairseq's draws
-        assert all(map(torch.equal, ours, theirs))
-
-
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("frozen", [True, False])
 @pytest.mark.parametrize("padded", [True, False])
@@ -115,26 +98,3 @@ def test_rows_that_joined_late_are_part_of_the_sequence_above_and_of_no_result(m
     assert features.shape[:2] == tokens.shape
     for states, below in zip(seen, extra["inner_states"][1:]):
         assert torch.equal(below, states.x[: tokens.size(1)])
-
-
-@pytest.mark.parametrize("layer", range(LAYERS))
-@pytest.mark.parametrize("training", [True, False])
-def test_nothing_is_kept_below_a_late_prompt(layer, training):
-    """The backward pass needs no tensor of the embedding or of a layer below the one that reads the prompt."""
-    model = tiny_model(method="prompt-tuning", dropout=0.1, attention_dropout=0.1).train(training)
-    rows, at, kept = torch.randn(1, 3, WIDTH, requires_grad=True), [-1], {}
-
-    def late(reached, states):
-        at[0] = reached
-        assert states.x.requires_grad == (reached > layer)
-        return rows if reached == layer else None
-
-    def keep(tensor):
-        kept.setdefault(at[0], []).append(tensor.shape)
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        features, _ = model.encoder(pair_batch(), features_only=True, injection=Injection(late=late))
-    assert sorted(kept) == list(range(layer, LAYERS))
-    features[:, 0].square().sum().backward()
-    assert rows.grad.abs().min() > 0

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fairseq_idpg.encode import main
-from fairseq_idpg.representations import fill as representation_cache
+from fairseq_idpg.representations import cache as representation_cache
 from fairseq_idpg.representations.kinds import sentence_representation
 from tests.folders import train, write_backbone, write_folder
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -79,17 +78,6 @@ def test_validation_of_a_checkpoint(place, trained):
         again = validate(place / "answers", folder / "checkpoint_last.pt", *options)
         expected = by_hand(place / "answers", folder / "checkpoint_last.pt")
         assert {part: again.log(f"valid_{part}")[-1] for part in ALL} == pytest.approx(expected, abs=0.06)
-
-
-def test_validation_of_the_training_set(place, trained, tmp_path):
-    """After a training, which reads no questions of it."""
-    folder, checkpoint = shutil.copytree(place / "answers", tmp_path / "answers"), trained[1] / "checkpoint_last.pt"
-    write_questions(
-        folder, "train", [number // 3 for number in range(27)], [0.25 * (number % 5) for number in range(27)]
-    )
-    found = validate(folder, checkpoint, *OURS, "--valid-subset", "train", "--batch-size", 4)
-    expected = by_hand(folder, checkpoint, "train")
-    assert {part: found.log(f"train_{part}")[-1] for part in ALL} == pytest.approx(expected, abs=0.06)
 
 
 def test_two_processes(place, tmp_path):

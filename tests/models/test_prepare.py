@@ -13,7 +13,7 @@ from fairseq_idpg.errors import InputError
 from fairseq_idpg.models.config import open_options
 from fairseq_idpg.models.prepare import DataFacts, complete_options, prepare_model
 from fairseq_idpg.saving.record import Record
-from tests.helpers import dictionary, tiny_model
+from tests.helpers import dictionary, pair_batch, tiny_model
 
 
 def facts(record: Record | None = None, **more) -> DataFacts:
@@ -78,3 +78,19 @@ def test_an_idle_option_is_refused_in_a_new_run_alone():
     with pytest.raises(InputError, match="^--generator-sharing S"):
         prepare_model(model, facts(), training=True)
     prepare_model(model, facts(), training=False)
+
+
+@pytest.mark.parametrize(
+    "method", [{"method": "prompt-tuning"}, {"method": "m-idpg-phm-glove", "representation_width": 8}], ids=str
+)
+def test_batches_of_fairseqs_own_task_are_refused(method):
+    """They say neither where a prompt goes nor what the mean vector of the words is."""
+    with pytest.raises(InputError, match="--task sentence_prediction_idpg"):
+        tiny_model(**method)(pair_batch())
+
+
+def test_a_model_without_its_backbone_predicts_nothing():
+    model = tiny_model(method="head-only", backbone="nowhere.pt")
+    model.backbone_loaded = False
+    with pytest.raises(InputError, match="^--backbone nowhere.pt"):
+        model(pair_batch())

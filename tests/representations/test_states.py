@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.representations.cache import CacheKey
 from fairseq_idpg.representations.states import StateCache, find_state_caches, tell_sizes
+from fairseq_idpg.tasks.config import SentencePredictionIDPGConfig
+from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGTask
+from tests.folders import write_folder
 from tests.helpers import tiny_model
 
 WIDTH = 6
@@ -83,7 +86,7 @@ def test_states_that_do_not_fit_their_type(tmp_path):
         rows[index.tolist().index(4) * 7] = 1e6
         return rows
 
-    with pytest.raises(InputError, match="a state of example 5 is not finite.* --state-cache-dtype model$"):
+    with pytest.raises(InputError, match="states of example 5: .* --state-cache-dtype model$"):
         cache(tmp_path, rounded=True).fill(encode_badly, batches())
 
 
@@ -130,3 +133,76 @@ def test_states_that_change_are_not_kept(tmp_path, method, task, named):
 
 def test_nothing_is_drawn_where_nothing_is_trained(tmp_path):
     assert find(tmp_path, {**LATE, "dropout": 0.1}, training=False) is not None
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_folder(tmp_path_factory.mktemp("data") / "pairs")
+
+
+def opened(folder, model, place, **more):
+    """(task, training data) whose batches bring states once they are there."""
+    usual = {"num_classes": 2, "regression_target": False, "init_token": 0, "separator_token": 2, "max_positions": 64}
+    cfg = SentencePredictionIDPGConfig(**{"data": str(folder), "seed": 1, "state_cache": str(place), **usual, **more})
+    task = SentencePredictionIDPGTask.setup_task(cfg)
+    task.state_cache = find_state_caches(cfg, model, training=True)
+    return task, task.load_dataset("train")
+
+
+def some_batches(dataset):
+    return [dataset.collater([dataset[i] for i in part]) for part in (range(5), range(5, 9), [11], [3, 20, 7])]
+
+
+def model_at(layer, precision=torch.float32, **more):
+    return tiny_model(method="lpt-mppg", prompt_layers=str(layer), **{**NO_DROPOUT, **more}).to(precision)
+
+
+@pytest.mark.parametrize("layer", [1, 2])
+@pytest.mark.parametrize("swapped", ["none", "append"])
+@pytest.mark.parametrize("shortened", [{}, {"shorten_method": "truncate", "max_positions": 14}])
+def test_no_layer_below_is_run_and_the_states_are_those_of_a_pass(folder, tmp_path, layer, swapped, shortened):
+    model = model_at(layer).train()
+    task, dataset = opened(folder, model, tmp_path, swap_pairs=swapped, **shortened)
+    assert all("states" not in batch["net_input"] for batch in some_batches(dataset))
+    task.begin_epoch(1, model)
+    assert model.training and np.load(next(tmp_path.glob("*.npy"))).shape == (int(dataset.sizes.sum()), 32)
+    stack, reached = model.encoder.sentence_encoder, []
+    for below in stack.layers[:layer]:
+        below.register_forward_pre_hook(lambda *_: reached.append(1))
+    head = "sentence_classification_head"
+    for batch in some_batches(dataset):
+        inputs = batch["net_input"]
+        torch.manual_seed(5)
+        logits, _ = model(**inputs, classification_head_name=head)
+        assert not reached
+        with torch.no_grad():
+            expected = stack.states_before(layer, inputs["src_tokens"])
+        text = inputs["src_tokens"].ne(1).t()
+        torch.testing.assert_close(inputs["states"][text], expected[text], atol=2e-6, rtol=0)
+        assert not inputs["states"][~text].any()
+        torch.manual_seed(5)
+        whole, _ = model(**{**inputs, "states": None}, classification_head_name=head)
+        torch.testing.assert_close(logits, whole, atol=2e-6, rtol=0)
+        reached.clear()
+
+
+def test_what_the_name_depends_on(folder, tmp_path):
+    def name(model, **more):
+        return opened(more.pop("data", folder), model, tmp_path, **more)[1].states.key.name
+
+    usual = name(model_at(2))
+    assert name(model_at(2, generator_hidden_size=7)) == usual == name(model_at(2, generator_input="last"))
+    other = model_at(2)
+    other.backbone_fingerprint[0] = 1
+    names = [
+        usual,
+        name(model_at(1)),
+        name(other),
+        name(model_at(2, activation_fn="relu")),
+        name(model_at(2, layer_norm_eps=1e-12)),
+        name(model_at(2), state_cache_dtype="float16"),
+        name(model_at(2), swap_pairs="append"),
+        name(model_at(2), separator_token=None),
+        name(model_at(2), data=write_folder(tmp_path / "other", longest=11)),
+    ]
+    assert len(set(names)) == len(names)

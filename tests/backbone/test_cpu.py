@@ -1,4 +1,4 @@
-"""Dropout and attention with dropout: rates, gradients, and what they hand back to torch."""
+"""What a CPU does with less work: dropout, attention with dropout, layers without pads; nothing else changes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from fairseq.modules import FairseqDropout
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_idpg.backbone import cpu
+from fairseq_idpg.backbone import cpu, encoder
 from fairseq_idpg.backbone.cpu import (
+    ALL,
     QuickDropout,
     dropped_attention,
     keep_mask,
     masked,
+    real_tokens,
     threshold_and_scale,
 )
-from tests.helpers import enlarge, logits, pair_batch, tiny_model
+from fairseq_idpg.methods.registry import PRESETS
+from tests.helpers import enlarge, logits, pair_batch, stock_twin, tiny_model
+from tests.models.started import behaviour, made, usual
 
 
 def quick(p: float, training: bool = True) -> QuickDropout:
@@ -36,12 +40,6 @@ def test_rate_and_scale(p, seed):
     assert abs((out != 0).float().mean().item() - (1 - p)) < 6 * sd + 2**-16
     assert scale == pytest.approx(1 / (1 - p), rel=2e-3)
     assert threshold_and_scale(0.1) == (6554, 2**16 / (2**16 - 6554))  # of 6553.6 steps
-
-
-def test_a_rate_just_below_1_leaves_something():
-    torch.manual_seed(0)
-    out = quick(1 - 1e-7)(torch.ones(2**20))
-    assert out.unique().tolist() == [0.0, 2.0**16] and out.mean().item() == pytest.approx(1, abs=1.5)
 
 
 def test_draws_are_independent_of_each_other():
@@ -142,3 +140,56 @@ def test_a_draw_at_the_threshold_is_kept():
     draws = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)[:count]
     assert draws.eq(6554 - 2**15).any()
     assert torch.equal(kept.flatten(), draws.int() >= 6554 - 2**15)
+
+
+masks = st.integers(1, 5).flatmap(
+    lambda width: st.lists(st.lists(st.booleans(), min_size=width, max_size=width), min_size=1, max_size=5)
+)
+
+
+@given(masks)
+def test_there_and_back(rows):
+    padding = torch.tensor(rows)
+    tokens, x = real_tokens(padding), torch.randn(padding.size(1), len(padding), 3, requires_grad=True)
+    real = ~padding.t()
+    assert torch.equal(tokens.of(x)[:, 0], x[real])
+    back = tokens.spread(tokens.of(x))
+    assert torch.equal(back, x * real[..., None])
+    back.sum().backward()
+    assert torch.equal(x.grad, real[..., None].expand_as(x).to(x))
+
+
+def test_without_a_mask_all_tokens_are_taken():
+    x = torch.randn(3, 2, 4)
+    assert real_tokens(None) is ALL and ALL.of(x) is x and ALL.spread(x) is x
+    assert real_tokens(torch.zeros(2, 3, dtype=torch.bool, device="meta")) is ALL
+
+
+def outcome(model):
+    """Logits and gradients, and how many tokens each layer's feed-forward saw."""
+    seen = []
+    for layer in model.encoder.sentence_encoder.layers:
+        layer.fc1.register_forward_pre_hook(lambda _, given: seen.append(given[0].shape[:-1].numel()))
+    return behaviour(model), seen
+
+
+@pytest.mark.parametrize("method", [name for name, preset in PRESETS.items() if preset.methods])
+def test_the_same_as_of_all_tokens(method, monkeypatch):
+    drops = {name: 0.0 for name in ("adapter_dropout", "lora_dropout") if name in PRESETS[method].options}
+    options = {**usual(method), **drops, "dropout": 0.0, "attention_dropout": 0.0}
+    found, real = outcome(made(method, **options))
+    monkeypatch.setattr(encoder, "real_tokens", lambda padding: ALL)
+    expected, everything = outcome(made(method, **options))
+    assert len(found) == len(expected)
+    for ours, theirs in zip(found, expected):
+        torch.testing.assert_close(ours, theirs, atol=1e-5 * max(1.0, float(theirs.abs().max())), rtol=0)
+    assert {all_tokens - some for some, all_tokens in zip(real, everything)} == {int(pair_batch().eq(1).sum())}
+
+
+def test_with_a_method_the_text_is_that_of_fairseq_and_pads_are_zero():
+    model, pads = tiny_model(method="prompt-tuning"), pair_batch().eq(1)
+    expected, found = (each.encoder(pair_batch(), features_only=True)[0] for each in (stock_twin(model), model))
+    assert pads.any() and expected[pads].abs().min() > 0 and not found[pads].any()
+    torch.testing.assert_close(found[~pads], expected[~pads], atol=1e-5, rtol=0)
+    whole = pair_batch()[:, :6]
+    assert torch.equal(*(each.encoder(whole, features_only=True)[0] for each in (stock_twin(model), model)))

@@ -142,7 +142,8 @@ def read_means(data: DataFolder, split: str, warn: Callable[[str], object]) -> n
         InputError: the file is missing, damaged, or made from other text.
     """
     facts, path = read_facts(data.path), data.path / "glove" / f"{split}.npy"
-    if any(facts["sha256"].get(name) != digest for name, digest in token_digests(data, split).items()):
+    of_text = token_digests(data, split)
+    if path.is_file() and any(facts["sha256"].get(name) != digest for name, digest in of_text.items()):
         raise InputError(f"{path} was made from other text than {data.path} holds: {REMEDY} {data.path} --overwrite")
     try:
         means = open_array(path)

@@ -222,6 +222,8 @@ def json_records(lines: Lines, malformed: Malformed) -> Iterator[tuple[int, Reco
             malformed.note_empty(line)
             continue
         malformed.place_empty()
+        if line == 1 and text.lstrip().startswith("["):  # a line or two of which may be records by themselves
+            raise InputError(f"{malformed.source} is one JSON list: write an object in each line (pandas: lines=True)")
         try:
             record = json.loads(text, object_pairs_hook=distinct)
         except (ValueError, RecursionError) as error:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from fairseq.data import Dictionary, indexed_dataset
 
 pytest.importorskip("transformers")
 pytest.importorskip("sentencepiece")
@@ -21,6 +20,7 @@ import hf_folders  # noqa: E402
 from checkpoints import convert_hf, hf_weights  # noqa: E402
 from preprocess.encoders.hugging_face import fairseq_order, read_vocabulary  # noqa: E402
 from preprocess.errors import InputError  # noqa: E402
+from tests.folders import write_indexed  # noqa: E402
 
 SCRIPT = Path(convert_hf.__file__)
 FAMILIES = ("roberta", "xlm-roberta", "bert")
@@ -59,9 +59,8 @@ def test_hidden_states(family, weights, kind, tmp_path):
     torch.testing.assert_close(a, b, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("fields", [{"hidden_act": "relu"}, {"type_vocab_size": 3}])
-def test_other_settings(fields, tmp_path):
-    theirs = hf_folders.build(tmp_path / "hf", "roberta", **fields)
+def test_other_settings(tmp_path):
+    theirs = hf_folders.build(tmp_path / "hf", "roberta", hidden_act="relu", type_vocab_size=3)
     convert_hf.convert(tmp_path / "hf", tmp_path / "out")
     ours = convert_hf.load_fairseq(tmp_path / "out")
     a, b = hidden_states(ours, theirs, order_of(tmp_path / "hf"))
@@ -204,17 +203,10 @@ def test_command_line_and_stock_training(tmp_path):
 
 def write_examples(data: Path, dict_txt: Path) -> None:
     """Write four labelled sentences in fairseq's binary format."""
-    labels = Dictionary()
-    labels.add_symbol("0")
-    labels.add_symbol("1")
-    for part, dictionary in (("input0", Dictionary.load(str(dict_txt))), ("label", labels)):
-        (data / part).mkdir(parents=True)
-        dictionary.save(str(data / part / "dict.txt"))
-        builder = indexed_dataset.make_builder(str(data / part / "train.bin"), impl="mmap")
-        for i in range(4):
-            row = [4 + i % 2] if part == "label" else [5 + i, 6, 7, dictionary.eos()]
-            builder.add_item(torch.IntTensor(row))
-        builder.finalize(str(data / part / "train.idx"))
+    write_indexed(data / "input0" / "train", [[5 + i, 6, 7, 2] for i in range(4)])
+    write_indexed(data / "label" / "train", [[4 + i % 2] for i in range(4)])
+    (data / "input0" / "dict.txt").write_bytes(dict_txt.read_bytes())
+    (data / "label" / "dict.txt").write_text("0 1\n1 1\n")
 
 
 def test_verify_finds_a_wrong_weight(family, tmp_path, monkeypatch, capsys):

@@ -180,7 +180,6 @@ def test_force(source, taken, tmp_path):
     convert_hf.main([str(folder), str(taken), "--force"])
     convert_hf.convert(folder, tmp_path / "fresh")
     assert (taken / "dict.txt").read_bytes() == (tmp_path / "fresh" / "dict.txt").read_bytes()
-    assert torch.load(taken / "model.pt", weights_only=False)["model"]
     assert (taken / "notes").read_text() == "old notes"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fresh", "hf", "out"]
 

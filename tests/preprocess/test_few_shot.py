@@ -1,10 +1,12 @@
-"""Few-shot copies: what is written, and what is refused."""
+"""Few-shot copies: which examples a seed chooses, what is written, and what is refused."""
 
 import json
 import shutil
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fairseq_idpg.representations.word_vectors import load_vectors
 from preprocess.data_folder import DataFolder
@@ -48,6 +50,54 @@ def labels_of(data, split):
 
 def command(source, out, *options):
     return run(["few-shot", "task", "--data", str(source.path), "--out", str(out), *map(str, options)])
+
+
+# --- which examples a seed chooses ----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def drawn_from(sources):
+    return sources["pairs"]
+
+
+@settings(max_examples=40)
+@given(st.integers(1, TRAIN), st.integers(1, TRAIN), st.integers(0, 2**32 - 1))
+def test_disjoint_of_the_right_size_and_nested(drawn_from, k, dev, seed):
+    if k + dev > TRAIN:
+        with pytest.raises(InputError, match=f"--k {k} --dev {dev}: .* has {TRAIN} training examples, not {k + dev}"):
+            select_rows(drawn_from, k, dev, seed, False)
+        return
+    train, valid = select_rows(drawn_from, k, dev, seed, False)
+    assert (len(train), len(valid)) == (k, dev)
+    assert len({*train.tolist(), *valid.tolist()}) == k + dev
+    largest, same_valid = select_rows(drawn_from, TRAIN - dev, dev, seed, False)
+    assert same_valid.tolist() == valid.tolist()
+    assert largest[:k].tolist() == train.tolist()
+
+
+@settings(max_examples=40)
+@given(st.integers(1, TRAIN // CLASSES), st.integers(1, TRAIN - 1), st.integers(0, 1000))
+def test_per_class(drawn_from, k, dev, seed):
+    classes = drawn_from.classes("train")
+    valid = np.random.RandomState(seed).permutation(TRAIN)[:dev]
+    fewest = np.bincount(np.delete(classes, valid), minlength=CLASSES).min()
+    if fewest < k:
+        with pytest.raises(InputError, match=f"has {fewest} training examples of class .*--k can be {fewest} at most"):
+            select_rows(drawn_from, k, dev, seed, True)
+        return
+    train, chosen_valid = select_rows(drawn_from, k, dev, seed, True)
+    assert chosen_valid.tolist() == valid.tolist()
+    assert np.bincount(classes[train]).tolist() == [k] * CLASSES
+    assert not set(train.tolist()) & set(valid.tolist())
+    assert k == 1 or set(select_rows(drawn_from, k - 1, dev, seed, True)[0].tolist()) < set(train.tolist())
+
+
+def test_rows_are_the_same_on_every_machine(drawn_from):
+    """Frozen: other rows would silently change every few-shot result."""
+    train, valid = select_rows(drawn_from, 8, 5, 1, False)
+    assert valid.tolist() == [2, 31, 3, 21, 27]
+    assert train.tolist() == [29, 22, 39, 19, 26, 32, 17, 30]
+    assert select_rows(drawn_from, 2, 5, 1, True)[0].tolist() == [29, 22, 39, 19, 26, 30]
 
 
 # --- what is written -----------------------------------------------------------------------------

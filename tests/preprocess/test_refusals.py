@@ -89,7 +89,7 @@ REFUSED = [  # arguments, files, what the line names
     (*own("t.tsv", "good\t1\nbad\t0\n", *BY_NUMBER, "3"), "t.tsv has no examples, and line 1"),
     (*own("t.csv", 't,label\nfine,1\n"never closed,0\nmore,1\n', *TEXT), "t.csv line 3"),
     (*own("t.csv", 't,label\n"never closed,0\nmore,1\n"one, two",1\n', *TEXT), "t.csv line 2"),
-    (*own("t.jsonl", json.dumps([{"t": "a", "label": 1}], indent=1), *TEXT), "t.jsonl"),
+    (*own("t.jsonl", '[\n{"t": "a", "label": 1},\n{"t": "b", "label": 1}\n]', *TEXT), "t.jsonl is one JSON list"),
     (*own("t.tsv", TABLE, "--text-columns", "t\x1b[31m"), "no column t\\x1b[31m"),
     (*own("t.tsv", TABLE, *TEXT, "--label-column", "x"), "no column x"),
     (*own("t.tsv", "t\tlabel\r\ngood\t1\r\nT\t LABEL\r\nbad\t0\r\n", *HEADER_AGAIN), "t.tsv line 3"),

@@ -146,7 +146,7 @@ class Choice:
 
 
 def check_row(option: str, name: str, rows: Collection[str]) -> None:
-    """Refuses a row that is not among ``rows``; the nearest is suggested."""
+    """Refuse a row that is not among ``rows``; the nearest is suggested."""
     if name not in rows:
         raise InputError(f"{option} {name}: {did_you_mean(name, rows)}choose from the rows {', '.join(rows)}")
 
@@ -256,7 +256,7 @@ FINGERPRINTS = ("read_sha256", "data_sha256")  # of what a run read of its data;
 
 
 def check_alike(runs: Collection[Run], results: Results) -> None:
-    """Refuses finished runs that cannot stand in one table.
+    """Refuse finished runs that cannot stand in one table.
 
     Raises:
         InputError: two were made with other versions of our settings, or are of one cell and were trained in different
@@ -276,7 +276,7 @@ def check_alike(runs: Collection[Run], results: Results) -> None:
 
 
 def refuse_mixture(runs: Iterable[Run], results: Results) -> None:
-    """Runs of before and after a change of the settings that this package gives belong in tables of their own."""
+    """Refuse runs of before and after a change of the settings that this package gives: no mean is of both."""
     protocols = sorted(set(map(protocol_of, runs)))
     if len(protocols) > 1:
         raise InputError(

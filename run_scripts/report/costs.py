@@ -70,7 +70,7 @@ def only_count(results: Results, row: str, runs: Iterable[Run]) -> int:
 
 @contextlib.contextmanager
 def own_logging() -> Iterator[None]:
-    """Undoes what fairseq does to logging when it is imported: all messages of all libraries on stderr."""
+    """Undo what fairseq does to logging when it is imported: all messages of all libraries on stderr."""
     root = logging.getLogger()
     level, handlers = root.level, list(root.handlers)
     logging.disable(logging.INFO)

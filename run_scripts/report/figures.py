@@ -12,7 +12,7 @@ from preprocess.errors import InputError
 
 from .choice import Choice, Scope, take_runs
 from .costs import printed_count, trainable_counts
-from .notes import fewer_seeds, in_one_line, protocol, score_note, seeds_of, warnings
+from .notes import in_one_line, protocol, score_note, seeds_of, warnings
 from .paper import paper
 from .records import PAIRS, POSITIONS, PROMPT, Results, Run, is_prompted, kind_of, task_label
 from .render import MISSING, NOTHING, Chart, Panel, Point, Series, Table
@@ -76,7 +76,7 @@ def average_notes(scope: Scope, tasks: Collection[str], of_kinds: bool = False) 
 
 def figure_warnings(scope: Scope, more: Iterable[str] = ()) -> list[str]:
     rows = rows_of(scope.done, itemgetter("k", "row", *PROMPT), scope.failed)
-    return in_one_line([*more, *warnings(scope, rows, fewer_seeds(scope))])
+    return in_one_line([*more, *warnings(scope, rows, "fewer seeds:")])
 
 
 def parameter_chart(results: Results, choice: Choice) -> Chart:

@@ -256,18 +256,10 @@ def better_rates(rows: ScoresOfK) -> list[str]:
 # --- warnings ------------------------------------------------------------------------------------
 
 
-def warnings(scope: Scope, rows: ScoresOfK, fewer: Iterable[str] | None = None) -> list[str]:
-    """What a reader must know who compares two numbers of a table.
-
-    Args:
-        fewer: what lacks seeds; by default ``incomplete``, whose scores are marked in the table.
-    """
-    return [
-        *(incomplete(rows, seeds_of(scope)) if fewer is None else fewer),
-        *failures(scope.failed),
-        *better_rates(rows),
-        *data_note(scope.done),
-    ]
+def warnings(scope: Scope, rows: ScoresOfK, fewer: str = "(n=...): fewer seeds;") -> list[str]:
+    """What a reader must know who compares two numbers of a table; ``fewer``: the beginning of ``fewer_seeds``."""
+    lacking = fewer_seeds(rows, seeds_of(scope), fewer)
+    return [*lacking, *failures(scope.failed), *better_rates(rows), *data_note(scope.done)]
 
 
 def data_note(runs: Iterable[Run]) -> list[str]:
@@ -297,32 +289,23 @@ def _places_of_rows(some: Iterable[Run], runs: Collection[Run]) -> dict[str, Row
     return by_value(found)[None]
 
 
-def incomplete(rows: ScoresOfK, seeds: Collection[int]) -> list[str]:
-    """A note that says which seeds are missing where, if any."""
-    lacking = [
-        ("", f"{task_label(task, k)} without {', '.join(map(str, absent))}", name)
-        for (k, name, *_), row in rows.items()
-        for task, score in row.items()
-        if (absent := sorted(set(seeds).difference(score.seeds)))
-    ]
-    return [f"(n=...): fewer seeds; {rows_by_place(by_value(lacking)[''])}"] if lacking else []
-
-
-def fewer_seeds(scope: Scope) -> list[str]:
-    """``incomplete`` for figures, whose numbers are not marked.
+def fewer_seeds(rows: ScoresOfK, seeds: Collection[int], begin: str) -> list[str]:
+    """A note that says which seeds are missing where, if any.
 
     The prompt is named too, where another prompt of the same row and task lacks other seeds.
     """
-    seeds = set(seeds_of(scope))
+    cells: dict[tuple[str, str], list[tuple[str, Run]]] = {}
+    for (k, row, *_), of_row in rows.items():
+        for task, score in of_row.items():
+            absent = ", ".join(map(str, sorted(set(seeds).difference(score.seeds))))
+            cells.setdefault((row, task_label(task, k)), []).append((absent, score.runs[0]))
     lacking = []
-    for (row, task, k), runs in grouped(scope.done, itemgetter("row", "task", "k")).items():
-        scores = [by_task[task] for by_task in rows_of(runs, itemgetter(*PROMPT), scope.failed).values() if by_task]
-        without = [", ".join(map(str, sorted(seeds.difference(score.seeds)))) for score in scores]
-        differ = len(set(without)) > 1
-        for score, absent in zip(scores if differ else scores[:1], without):
-            where = task_label(task, k) + differing_prompt(score.runs[0], runs if differ else [])
-            lacking += [("", f"{where} without {absent}", row)] if absent else []
-    return [f"fewer seeds: {rows_by_place(by_value(lacking)[''])}"] if lacking else []
+    for (row, place), found in cells.items():
+        runs = [run for _, run in found] if len({absent for absent, _ in found}) > 1 else []
+        lacking += [
+            (None, f"{place}{differing_prompt(run, runs)} without {absent}", row) for absent, run in found if absent
+        ]
+    return [f"{begin} {rows_by_place(by_value(lacking)[None])}"] if lacking else []
 
 
 def failures(runs: Collection[Run]) -> list[str]:

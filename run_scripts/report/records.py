@@ -37,6 +37,10 @@ def is_count(value: Any) -> bool:
     return isinstance(value, int) and is_number(value, 0)
 
 
+def is_measure(value: Any) -> bool:
+    return is_number(value, 0)
+
+
 def is_score(value: Any) -> bool:
     return is_number(value, -100, 100)
 
@@ -93,15 +97,15 @@ OUTCOME: dict[str, Callable[[Any], bool]] = {  # known of a run that has finishe
     "backbone": is_backbone,
 }
 OPTIONAL: dict[str, Callable[[Any], bool]] = {  # of this kind, or null
-    **dict.fromkeys((*PROMPT, "batch_size", "max_epoch", "max_update", "best_update", "protocol"), is_count),
-    **dict.fromkeys(("seconds_per_update", "peak_mib", "seconds_per_prediction"), lambda value: is_number(value, 0)),
+    **dict.fromkeys((*PROMPT, "dev_examples", "batch_size", "max_epoch", "max_update"), is_count),
+    **dict.fromkeys(("best_update", "protocol"), is_count),
+    **dict.fromkeys(("seconds_per_update", "seconds_per_prediction", "peak_mib", "warm_up"), is_measure),
     **dict.fromkeys(("command", "given_options"), is_list_of(is_text)),
     **dict.fromkeys(("predictions", "error", "reason", "method", "read_sha256", "data_sha256", "hardware"), is_text),
     "arch": is_name,
     "backbone": lambda value: is_text(value) or is_mapping_to(is_text)(value) and {"path", "sha256"} <= set(value),
-    "versions": lambda value: isinstance(value, dict),
+    "versions": lambda value: isinstance(value, dict) and is_text(value.get("torch") or ""),
     "scores": is_mapping_to(is_mapping_to(is_score)),
-    "examples": lambda value: is_mapping_to(is_count)(value) and set(value) >= set(SPLITS),
     "dev_curve": is_list_of(lambda point: is_list_of(is_number)(point) and len(point) == 2 and is_score(point[1])),
     "transfer": is_transfer,
     "source_task": lambda value: is_text(value) and value in TASKS,

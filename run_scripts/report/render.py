@@ -205,7 +205,7 @@ class Chart:
 
 
 def save(chart: Chart, path: Path) -> None:
-    """Draws it in a file of its suffix: .png, .svg or .pdf."""
+    """Draw it in a file of its suffix: .png, .svg or .pdf."""
     import matplotlib
 
     # words as words, which a viewer can search and a file holds in few bytes; the same chart is the same file

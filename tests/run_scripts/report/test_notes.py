@@ -6,7 +6,6 @@ from operator import itemgetter
 
 import pytest
 
-from run_scripts.report.choice import Scope
 from run_scripts.report.notes import (
     better_rates,
     data_note,
@@ -18,6 +17,7 @@ from run_scripts.report.notes import (
     selection_notes,
     variants_note,
 )
+from run_scripts.report.records import PROMPT
 from run_scripts.report.scores import rows_of
 
 from . import made
@@ -83,7 +83,8 @@ def test_figures_say_what_lacks_seeds():
         (one_place, ["fewer seeds: a on CR, position 4 without 2"]),
         ([*whole, *other_rate], ["fewer seeds: a on CR without 3; b on CR without 1, 2"]),
     ):
-        assert fewer_seeds(Scope(runs, [])) == said
+        seeds = {run["seed"] for run in runs}
+        assert fewer_seeds(rows_of(runs, itemgetter("k", "row", *PROMPT)), seeds, "fewer seeds:") == said
 
 
 def on(row, task, read, data, **more):

@@ -12,7 +12,6 @@ import pytest
 
 from run_scripts.report.__main__ import main as report
 from run_scripts.report.pages import MARK, main, renewed
-from run_scripts.report.paper import paper
 from tests.folders import ROOT
 
 from . import made
@@ -37,43 +36,6 @@ def test_all_records_and_figures_are_shown_and_say_nothing_of_machines():
     assert shown | {Path(name).name for name in DRAWN} == {path.name for path in RECORDS.glob("*")} and shown
     for path in RECORDS.glob("*.jsonl"):
         assert not re.search(r'"(/|~|[A-Z]:)', path.read_text(encoding="utf-8"))
-
-
-def difference(k: int | None, row: str, reference: str) -> str:
-    """``+4.3 (< 0.001)`` of the first table of the page that has K (None: of all examples) and row."""
-    header: list[str] = []
-    start, names = ([row], ["method"]) if k is None else ([str(k), row], ["K", "method"])
-    for line in PAGE.splitlines():
-        cells = re.split(r" {2,}", line.strip())
-        if cells[: len(names)] == names:
-            header = cells
-        if header[: len(names)] == names and f"minus {reference}" in header and cells[: len(start)] == start:
-            cell = dict(zip(header, cells))[f"minus {reference}"]
-            number, p = re.fullmatch(r"(\S+) \(p[= ]?(<?\d\.\d+)\**, n=\d+\)", cell).groups()
-            return f"{number} ({p.replace('<', '< ')})"
-    raise AssertionError(f"no table has {row} with K = {k}")
-
-
-def test_the_summary_of_results_is_that_of_its_tables():
-    lines = re.findall(r"^\| (.+) minus (.+?) \| (.+) \|$", PAGE, re.MULTILINE)
-    assert len(lines) == 5
-    of_tasks = {100: ("CR", "MR", "STS-B", "MRPC"), 500: ("CR", "MR", "STS-B", "MRPC"), 1000: ("CR", "MR")}
-    blocks = [
-        *((tasks, paper().blocks[3][k]) for k, tasks in of_tasks.items()),
-        (("CR", "MR"), paper().blocks[1][None]),
-    ]
-    for label, reference, cells in lines:
-        row = {"P-tuning v2": "p-tuning-v2", "M-IDPG (`<s>`)": "m-idpg-phm", "M-IDPG (mean)": "m-idpg-phm-mean"}[label]
-        other = reference.lower().replace(" ", "-")
-        *ours, papers = cells.split(" | ")
-        for k, cell in zip((100, 500, 1000, None), ours):
-            assert cell == "not run" or cell.strip("*") == difference(k, row, other)
-        printed = [
-            f"{of_k[row].average(of, paper().tasks) - of_k[other].average(of, paper().tasks):+.1f}"
-            for of, of_k in blocks
-            if row in of_k
-        ]
-        assert papers == (", ".join(printed) or "-")
 
 
 def numbers(svg: Path) -> list[float]:

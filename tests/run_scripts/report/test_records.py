@@ -10,7 +10,7 @@ import pytest
 from preprocess.errors import InputError
 from run_scripts.publish import main as publish
 from run_scripts.report.__main__ import main
-from run_scripts.report.records import architecture, read_results
+from run_scripts.report.records import read_results
 from run_scripts.sweep import __main__ as sweep
 
 from . import made
@@ -34,8 +34,9 @@ DAMAGED = [  # would make a wrong number, or none
         ("backbone", "/models/x.pt"),
         ("seconds_per_update", "1"),
     ),
-    *(("peak_mib", "big"), ("examples", {"dev": 1}), ("command", "x"), ("given_options", [["--fp16"]])),
+    *(("peak_mib", "big"), ("command", "x"), ("given_options", [["--fp16"]])),
     *(("dev_curve", value) for value in (5, [[1]], [["1", 5]], [[1, NAN]])),
+    *(("scores", value) for value in ({"dev": {"f1": 101.0}}, {"dev": [1]}, 3)),
     *(("transfer", value) for value in (3, {"NO": {}}, {"QQP": {"metric": "accuracy", "scores": {}, "test": 1}})),
 ]
 
@@ -95,12 +96,6 @@ def test_a_failed_run_may_know_the_path_of_its_backbone_alone(tmp_path):
     gone = made.failed("a", "CR", 2, backbone="/models/x.pt", position=None)
     found = made.report(tmp_path, [made.run("a", "CR"), gone], "--table 1 --backbone ab12")
     assert "failed runs, left out: 1 (a on CR 1)" in found.notes[-1]
-
-
-def test_the_architecture_of_a_command_that_is_cut_short():
-    for command in (["fairseq-train", "--arch"], [], None):
-        assert architecture({"command": command, "arch": "roberta_idpg_base"}) == "roberta_idpg_base"
-        assert architecture({"command": command}) == "unknown architecture"
 
 
 def test_a_backbone_trained_for_others_is_of_no_table(tmp_path, capsys):

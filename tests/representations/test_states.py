@@ -15,7 +15,7 @@ from fairseq_idpg.errors import InputError
 from fairseq_idpg.representations.cache import CacheKey
 from fairseq_idpg.representations.states import StateCache, find_state_caches, tell_sizes
 from fairseq_idpg.tasks.config import SentencePredictionIDPGConfig
-from fairseq_idpg.tasks.sentence_prediction_idpg import SentencePredictionIDPGTask
+from fairseq_idpg.tasks.task import SentencePredictionIDPGTask
 from tests.folders import write_folder
 from tests.helpers import tiny_model
 

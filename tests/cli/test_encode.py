@@ -130,10 +130,6 @@ def test_bad_input(pairs, backbone, tmp_path):
         encode(pairs, tmp_path / "nowhere", tmp_path / "cache")
     with pytest.raises(SystemExit, match="--representation-cache is empty: name a folder"):
         encode(pairs, backbone, "")
-    with pytest.raises(SystemExit, match="--prompt-length 9+ is too large: give 65536 or less"):
-        encode(pairs, backbone, tmp_path / "cache", "--prompt-length", 10**20 - 1)
-    with pytest.raises(SystemExit, match="--prompt-length -1 is no length: give 0 or more"):
-        encode(pairs, backbone, tmp_path / "cache", "--prompt-length", -1)
     with pytest.raises(SystemExit, match="has no input0/test.idx"):
         encode(pairs, backbone, tmp_path / "cache", "--splits", "test")
 

@@ -139,7 +139,7 @@ def test_splits_without_labels_are_predicted(backbone, tmp_path, regression):
 
 
 def test_a_place_that_cannot_be_written_to_is_refused_before_the_work(trained, pairs, tmp_path, monkeypatch):
-    monkeypatch.setattr("fairseq_idpg.predict.load_on_folder", None)
+    monkeypatch.setattr("fairseq_idpg.inference.predict.load_on_folder", None)
     usual = [str(pairs), "--path", str(trained[1] / "checkpoint_best.pt"), "--cpu"]
     (tmp_path / "file").write_text("")
     for out, message in ((tmp_path, "is a folder: name a file"), (tmp_path / "file" / "p.tsv", "cannot be written to")):

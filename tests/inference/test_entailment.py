@@ -40,11 +40,9 @@ def test_a_sentence_has_the_class_that_its_description_has(place, data):
 
 def test_sentences_among_several_tasks(place, data, folders):
     """One list of sentences: a task of entailment pairs gives their classes, one of sentences its own."""
-    backbone = place / "backbone" / "model.pt"
-    paths = {
-        "described": write_checkpoint(place / "efl-prompts.pt", data, backbone, "--method", "prompt-tuning"),
-        "plain": write_checkpoint(place / "beside.pt", folders["singles"], backbone, "--method", "head-only"),
-    }
+    folders, backbone = {"described": data, "plain": folders["singles"]}, place / "backbone" / "model.pt"
+    idpg = ["--method", "m-idpg-phm", "--phm-n", 4]  # with M(x) of other tokens
+    paths = {name: write_checkpoint(place / f"{name}.pt", folder, backbone, *idpg) for name, folder in folders.items()}
     sentences = [text for (text,) in texts(8, 1, 1)]
     found = load(paths, device="cpu").predict(sentences, batch_size=5)
     for name, path in paths.items():

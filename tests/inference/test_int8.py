@@ -66,7 +66,7 @@ def test_is_what_it_says(seed, sizes, scale, shift):
     bound = x.abs().sum(1)[:, None] * of_row / 2 + step[:, None] * of.weight.detach().abs().sum(1) / 2
     assert ((found - exact).abs() <= 1.1 * bound + 1e-4 * exact.abs() + 1e-6).all()
     expected = torch.from_numpy(by_hand(of, x.numpy())).float()
-    one_number = 2 * step[:, None] * of.weight.detach().abs().amax(1)
+    one_number = 2 * step[:, None] * of.weight.detach().abs().amax(1) + x.abs().amax(1)[:, None] * of_row
     assert ((found - expected).abs() <= one_number + 1e-4 * expected.abs() + 1e-6).all()
 
 

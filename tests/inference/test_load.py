@@ -60,7 +60,7 @@ def test_another_encoder_is_refused(file, content, moved, place, tmp_path):
 
 def test_a_backbone_that_has_moved(moved, place, tmp_path):
     shutil.move(tmp_path / "model.pt", tmp_path / "new.pt")
-    with pytest.raises(InputError, match="model.pt.* backbone"):
+    with pytest.raises(InputError, match="model.pt.*`backbone`"):
         load(moved, device="cpu", vocab=place / "vocab")
     assert load(moved, device="cpu", backbone=tmp_path / "new.pt", vocab=place / "vocab").predict(["red"])
     other = write_backbone(tmp_path / "other.pt", seed=1, words=256)

@@ -8,8 +8,7 @@ import json
 
 import pytest
 
-from fairseq_idpg.inference.prediction import Prediction
-from fairseq_idpg.inference.writing import Writer
+from fairseq_idpg.inference.prediction import Prediction, Writer
 
 CLASSES = [
     Prediction('say "hi",\tyou\nthere', "1", {"0": 0.25, "1": 0.75}),

@@ -111,11 +111,8 @@ def load_on_folder(
     return put_on(device, model, f"--path {checkpoint}").eval(), task
 
 
-def questions_of(task: Any, split: str, option: str) -> Questions:
-    """Return which question each example of a split answers.
-
-    Args:
-        option: what asks for them, for errors.
+def questions_of(task: Any, split: str) -> Questions:
+    """Return which question each example of a split answers, for --choose.
 
     Raises:
         InputError: the folder does not say so, or the model has other labels than 0 and 1.
@@ -124,7 +121,7 @@ def questions_of(task: Any, split: str, option: str) -> Questions:
     names = [] if task.cfg.regression_target else class_names(task.label_dictionary)
     if questions is None or sorted(names) != ["0", "1"]:
         raise InputError(
-            f"{option} needs {question_file(split)} in {task.cfg.data} and a model of the labels 0 and 1 (this one has "
+            f"--choose needs {question_file(split)} in {task.cfg.data} and a model of the labels 0 and 1 (this one has "
             f"{listed(names)}): leave it out"
         )
     return questions

@@ -127,7 +127,7 @@ def predict_folder(args: argparse.Namespace) -> None:
     with as_typed(args):
         model, task = load_on_folder(args.path[0], args.data, args.cpu, args.int8, args.truncate, **caches, **changed)
     check_replaces_no_part(args, model)
-    questions = questions_of(task, split, "--choose") if args.choose else None
+    questions = questions_of(task, split) if args.choose else None
     start = time.perf_counter()
     predictions = predict_split(model, task, split, args.batch_size, progress=True)
     left_out = DataFolder(Path(args.data)).left_out(split)

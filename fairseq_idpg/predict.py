@@ -10,43 +10,16 @@ the task's own scale. With --choose the class is 1 for the likeliest answer to e
 """
 
 import argparse
-import contextlib
 import sys
-import time
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
-from tqdm import tqdm
+from preprocess.flags import named_path
 
-from preprocess.data_folder import DataFolder
-from preprocess.errors import shown
-from preprocess.flags import flag_name, named_path
-from preprocess.writing import check_output, check_replaces_nothing, open_output, write_output
-
-from .errors import InputError, logged_command
-from .inference.cli_options import add_model_options, add_reading_options, open_model
-from .inference.folder import load_on_folder, predict_split, questions_of
-from .inference.reading import JSON_FORM, STANDARD_INPUT, TextFile
-from .inference.sharing import name_and_path
-from .inference.writing import FORMATS, Writer, standard_output
-
-CHUNK = 8192  # texts that are sorted by length together
-LARGEST_BATCH = 2**31  # fairseq's batches are counted in 64 bits
-OTHER_FORMATS = {f".{form}" for form in FORMATS} - {".tsv"} | {".json"}
-# suffix of --text -> what a file of that name holds, with lines that are no sentences, and how it is read
-NO_SENTENCES = {
-    **dict.fromkeys(
-        (".csv", ".tsv", ".tab"),
-        ("a table", "give --pairs tab for two columns of a pair, a .txt file of sentences alone, or JSON lines"),
-    ),
-    **dict.fromkeys(
-        (".json", ".ndjson"), ("JSON", "give --jsonl, if each line has a value of its own, or a .txt file of sentences")
-    ),
-}
-SHOWN = 5  # lines without an example
-OF_FOLDERS = ("split", "choose", "representation_cache", "state_cache")
-OF_TEXT = ("pairs", "jsonl", "format", "vocab", "vectors", "fp16")
+from .errors import logged_command
+from .inference.cli_options import add_model_options, add_reading_options
+from .inference.predict import check, predict_folder, predict_texts
+from .inference.prediction import FORMATS
+from .inference.reading import JSON_FORM
 
 
 def parser() -> argparse.ArgumentParser:
@@ -58,8 +31,9 @@ def parser() -> argparse.ArgumentParser:
     add("--batch-size", type=int, default=64, metavar="N", help="default: 64")
     text = made.add_argument_group("sentences")
     text.add_argument("--text", metavar="FILE|-", help="file of sentences, one in each line; -: standard input")
-    text.add_argument("--pairs", choices=["tab"], help="tab: the two sentences of a pair in each line, a tab between")
-    text.add_argument("--jsonl", action="store_true", help=f"each line is JSON, as in FILE.jsonl: {JSON_FORM}")
+    layout = text.add_mutually_exclusive_group()
+    layout.add_argument("--pairs", choices=["tab"], help="tab: the two sentences of a pair in each line, a tab between")
+    layout.add_argument("--jsonl", action="store_true", help=f"each line is JSON, as in FILE.jsonl: {JSON_FORM}")
     text.add_argument("--format", choices=list(FORMATS), help="default: by the suffix of --out, or tsv")
     add_reading_options(text)
     folder = made.add_argument_group("a binarized folder")
@@ -68,129 +42,6 @@ def parser() -> argparse.ArgumentParser:
     folder.add_argument("--representation-cache", metavar="DIR", help="folder that keeps M(x) of every example")
     folder.add_argument("--state-cache", metavar="DIR", help="folder that keeps what enters the first layer to be run")
     return made
-
-
-def check(args: argparse.Namespace) -> None:
-    """Refuses options that contradict each other."""
-    if args.batch_size < 1:
-        raise InputError(f"--batch-size {args.batch_size} is no size: give 1 or more")
-    if args.batch_size > LARGEST_BATCH:
-        raise InputError(f"--batch-size {args.batch_size}: give {LARGEST_BATCH} or less")
-    if (args.data is None) == (args.text is None):
-        given = f"not both DATA-bin {args.data} and --text {args.text}" if args.data else "none was given"
-        raise InputError(f"give sentences with --text FILE (-: standard input), or a binarized folder; {given}")
-    others, needed = (OF_FOLDERS, "a binarized folder") if args.data is None else (OF_TEXT, "--text")
-    for name in others:
-        if getattr(args, name):
-            raise InputError(f"{flag_name(name)} goes with {needed}: leave it out")
-    if args.data is not None and args.out is None:
-        raise InputError("--out is missing: name the file of the predictions")
-    if args.data is not None and args.out.suffix.lower() in OTHER_FORMATS:
-        raise InputError(f"--out {args.out}: of a folder predictions are columns, tabs between: name it .tsv")
-    if args.data is not None and len(args.path) > 1:
-        raise InputError(f"--path {' '.join(args.path)}: several tasks read --text; for a folder give one")
-    if args.text is not None and layout_of(args) == "lines" and (suffix := suffix_of(args.text)) in NO_SENTENCES:
-        kind, remedy = NO_SENTENCES[suffix]
-        raise InputError(
-            f"--text {args.text} is {kind} by its name, and a whole line of it would be taken for a sentence: {remedy}"
-        )
-    if args.pairs and args.jsonl:
-        raise InputError("--pairs tab and --jsonl are two layouts: give one")
-    if args.out is not None:
-        if str(args.out) == STANDARD_INPUT:
-            raise InputError("--out - is no file: leave it out, and what --text gives goes to standard output")
-        read = {"--path": [name_and_path(path)[1] for path in args.path]}
-        read.update({"--backbone": [args.backbone], "--vectors": [args.vectors]})
-        check_replaces_nothing(args.out, "--out", {"DATA-bin": [args.data], "--text": [args.text], **read})
-
-
-def suffix_of(text: str) -> str:
-    """Of --text in lower case, before that of gzip."""
-    return Path(text.removesuffix(".gz")).suffix.lower()
-
-
-def layout_of(args: argparse.Namespace) -> str:
-    """How --text is read."""
-    if args.pairs:
-        return "tab"
-    return "jsonl" if args.jsonl or suffix_of(args.text) == ".jsonl" else "lines"
-
-
-def format_of(args: argparse.Namespace) -> str:
-    """How predictions of --text are written; raises InputError for a suffix of --out that does not say so."""
-    suffix = "" if args.out is None else args.out.suffix[1:]
-    if args.format or not suffix:
-        return args.format or "tsv"
-    if suffix not in FORMATS:
-        raise InputError(f"--out {args.out}: give it the suffix .{', .'.join(FORMATS)}, or give --format")
-    return suffix
-
-
-def predict_texts(args: argparse.Namespace) -> None:
-    """Writes predictions of --text, some at a time."""
-    texts, form = TextFile(args.text, layout_of(args)), format_of(args)
-    if args.out is None:
-        output: Any = contextlib.nullcontext(standard_output())
-    else:
-        check_output(args.out, "--out")
-        output = open_output(args.out, "--out")
-    model: Any = open_model(args)
-    check_readers(args, model, texts.layout)
-    start = time.perf_counter()
-    with output as file, tqdm(unit=" texts", disable=True if args.out is None else None) as bar:
-        writer = Writer(file, form)
-        for chunk in texts.chunks(CHUNK):
-            names = [texts.name(line.number) for line in chunk]
-            writer.write(
-                model.predict([line.text for line in chunk], batch_size=args.batch_size, name=names.__getitem__)
-            )
-            file.flush()
-            bar.update(len(chunk))
-    if args.out is not None:
-        report(args.out, writer.written, args.text, start)
-
-
-def check_readers(args: argparse.Namespace, model: Any, layout: str) -> None:
-    """Refuses sentences for a task of pairs, and a result in the place of what a task's text is read with."""
-    if len(args.path) == 1:
-        readers = {f"--path {args.path[0]}": model}
-    else:
-        readers = {f"--path: task {name}": task for name, task in model.tasks.items()}
-    for what, reader in readers.items():
-        if layout == "lines" and reader.record.pairs and reader.description is None:
-            raise InputError(f"{what} was trained on pairs of sentences: give --pairs tab, or JSON lines")
-        if args.out is not None:
-            read = {"its backbone": [reader.model.args.backbone], "its encoder": reader.text.encoder.files}
-            of_reader = {f"{what}, {part}": files for part, files in read.items()}
-            check_replaces_nothing(args.out, "--out", of_reader)
-
-
-def predict_folder(args: argparse.Namespace) -> None:
-    """Writes predictions of a split of a folder."""
-    split = "test" if args.split is None else args.split
-    check_output(args.out, "--out")
-    changed = {"backbone": args.backbone} if args.backbone else {}
-    caches = {"representation_cache": args.representation_cache, "state_cache": args.state_cache}
-    model, task = load_on_folder(args.path[0], args.data, args.cpu, args.int8, args.truncate, **caches, **changed)
-    check_replaces_nothing(args.out, "--out", {f"--path {args.path[0]}, its backbone": [model.args.backbone]})
-    questions = questions_of(task, split, "--choose") if args.choose else None
-    start = time.perf_counter()
-    predictions = predict_split(model, task, split, args.batch_size, progress=True)
-    left_out = DataFolder(Path(args.data)).left_out(split)
-    lines = predictions.lines_by_row(left_out, questions)
-    write_output(args.out, "".join(f"{line}\n" for line in lines), "--out")
-    report(args.out, len(predictions.outputs), split, start)
-    if left_out:
-        first = ", ".join(str(line) for _, line in left_out[:SHOWN]) + (", ..." if len(left_out) > SHOWN else "")
-        print(f"without an example, and so with an empty prediction: {len(left_out):,} lines of the raw file, {first}")
-    if predictions.label_names:
-        print(f"columns: the class, and the probabilities of {', '.join(map(shown, predictions.label_names))}")
-
-
-def report(out: Path, count: int, what: str, start: float) -> None:
-    """Prints how many predictions of ``what`` were made since ``start``."""
-    seconds = time.perf_counter() - start
-    print(f"{out}: {count:,} predictions of {what} in {seconds:.1f} s ({count / seconds:,.0f} a second)")
 
 
 @logged_command()

@@ -25,7 +25,7 @@ ROOMS = {  # the same within run_scripts
 }
 LAYERS = (  # of fairseq_idpg: each imports those in front of it alone; the commands, which lie flat there, stand above
     *("errors", "names", "divergence", "optim", "metrics", "out_of_memory", "backbone", "saving"),
-    *("representations", "methods", "models", "criterions", "tasks", "inference", "training", "serving", "analysis"),
+    *("representations", "methods", "models", "criterions", "tasks", "training", "inference", "serving", "analysis"),
 )
 UPWARD = {  # when it is called: fairseq asks a model's class for what stands above the models
     "fairseq_idpg.models.roberta_idpg: fairseq_idpg.inference.hub",

@@ -22,27 +22,29 @@ def text_examples(
     parts: Sequence[list[Tensor]],
     prompt_length: int,
     name: Callable[[int], str],
-    cut_by: str | None = None,
+    may_be_cut: bool,
     template: Template | None = None,
 ) -> PromptedDataset:
-    """Examples of one sentence or two.
+    """Return examples of one sentence or two.
 
     Args:
         cfg: the task's options.
         parts: ids of the N first sentences and, for pairs, of the N second ones, each closed by ``</s>``.
         name: of an input, for errors.
-        cut_by: what lets texts be cut, for errors; None where none may be, whatever the options say.
+        may_be_cut: whether texts may be cut where the options say so.
         template: what the sentences are put into, if the model predicts words.
 
     Raises:
-        InputError: see ``check_some`` and ``check_lengths``; there is no room for text.
+        InputError: a sentence has no token; a text is too long and may not be cut; there is no room for text.
     """
     lengths = [np.array([len(ids) - 1 for ids in part], np.int64) for part in parts]
     a, b = lengths[0], lengths[1] if len(lengths) == 2 else None
-    check_some(lengths, name)
+    empty = np.flatnonzero(np.min(lengths, axis=0) == 0)  # of signs that the encoder leaves out
+    if len(empty):
+        raise InputError(f"{name(int(empty[0]))} has a sentence without any token of this model: give text")
     placed = None if template is None else in_places(template, lengths, [parts])
-    if cut_by is None or not cuts(cfg):
-        remedy = "" if cut_by is None else f", or let texts be cut at their ends with {cut_by}"
+    if not may_be_cut or not cuts(cfg):
+        remedy = ", or let texts be cut at their ends with `truncate`" if may_be_cut else ""
         check_lengths(cfg, a, b, prompt_length, name, f"shorten it{remedy}", placed)
     places = place_prompts(cfg, dictionary, NAME, a, b, prompt_length, placed)
     tokens = PrependTokenDataset(listed(parts[0]), cfg.init_token)
@@ -56,12 +58,12 @@ def text_examples(
 
 
 def cuts(cfg: Any) -> bool:
-    """Whether texts may be cut; --shorten-data-split-list lets splits of a folder be cut alone."""
+    """Return whether texts may be cut; --shorten-data-split-list lets splits of a folder be cut alone."""
     return str(cfg.shorten_method) != "none" and not cfg.shorten_data_split_list
 
 
 def keep_beginnings(cfg: Any, truncate: bool) -> None:
-    """Lets texts that may be cut lose their ends: what is kept of one must not depend on its number in a file.
+    """Let texts that may be cut lose their ends: what is kept of one must not depend on its number in a file.
 
     Args:
         truncate: all may be cut, whatever the training allowed.
@@ -76,13 +78,6 @@ def listed(part: list[Tensor]) -> ListDataset:
     return ListDataset(part, np.array([len(ids) for ids in part], np.int64))
 
 
-def check_some(lengths: Sequence[np.ndarray], name: Callable[[int], str]) -> None:
-    """Raises InputError for a sentence without a token, such as one of signs that the encoder leaves out."""
-    nothing = np.flatnonzero(np.min(lengths, axis=0) == 0)
-    if len(nothing):
-        raise InputError(f"{name(int(nothing[0]))} has a sentence without any token of this model: give text")
-
-
 def check_lengths(
     cfg: Any,
     a: np.ndarray,
@@ -92,7 +87,7 @@ def check_lengths(
     remedy: str,
     placed: Placed | None = None,
 ) -> None:
-    """Raises InputError for a text that is too long."""
+    """Raise InputError for a text that is too long."""
     rows = len(prompt_block(cfg.prompt_position, prompt_length, 0, 0))
     words = None if placed is None else placed.template.words
     room = text_room(cfg, b is not None, prompt_length, rows, words)

@@ -48,13 +48,13 @@ class SplitPredictions:
         return self.outputs.argmax(1) if self.label_names else self.outputs
 
     def chosen(self, questions: Questions) -> np.ndarray:
-        """N class indices: that of the label 1 for each question's likeliest example, that of 0 for all others."""
+        """Return N class indices: that of the label 1 for each question's likeliest example, that of 0 for others."""
         one = self.label_names.index("1")
         logits = self.outputs.astype(np.float64)
         return np.where(chosen(questions, logits[:, one] - logits[:, 1 - one]), one, 1 - one)
 
     def lines(self, questions: Questions | None = None) -> Iterator[str]:
-        """Columns: class and probabilities in the order of ``label_names``, or score in the task's own scale.
+        """Yield columns: class and probabilities in the order of ``label_names``, or score in the task's own scale.
 
         Args:
             questions: choose one example of each.
@@ -68,7 +68,7 @@ class SplitPredictions:
             yield "\t".join([self.label_names[answer], *(f"{p:.6f}" for p in row)])
 
     def lines_by_row(self, left_out: Iterable[tuple[int, ...]], questions: Questions | None = None) -> list[str]:
-        """``lines``, and an empty one for each row without an example, so that rows keep their places.
+        """Return ``lines``, and an empty one for each row without an example, so that rows keep their places.
 
         Args:
             left_out: see ``DataFolder.left_out``.
@@ -82,7 +82,7 @@ class SplitPredictions:
 def load_on_folder(
     checkpoint: str, data: str, cpu: bool = False, int8: bool = False, truncate: bool = False, **overrides: Any
 ):
-    """(model, task) of a checkpoint on a data folder, in evaluation mode, on the GPU if there is one.
+    """Return (model, task) of a checkpoint on a data folder, in evaluation mode, on the GPU if there is one.
 
     Args:
         truncate: cuts examples that are too long at their ends.
@@ -94,7 +94,7 @@ def load_on_folder(
     check_is_there(checkpoint, f"--path {checkpoint}")
     device = usual_device(cpu)
     if int8:
-        check_int8(device, f"--path {checkpoint}", [name for name in NO_CACHES if overrides.get(name)])
+        check_int8(device, [name for name in NO_CACHES if overrides.get(name)])
     changed = {"data": data, **NO_CACHES, **overrides}
     state = load_state(checkpoint, "--path", changed)
     check_is_ours(state, f"--path {checkpoint}")
@@ -111,27 +111,25 @@ def load_on_folder(
     return put_on(device, model, f"--path {checkpoint}").eval(), task
 
 
-def questions_of(task: Any, split: str, option: str) -> Questions:
-    """Which question each example of a split answers.
-
-    Args:
-        option: what asks for them, for errors.
+def questions_of(task: Any, split: str) -> Questions:
+    """Return which question each example of a split answers, for --choose.
 
     Raises:
         InputError: the folder does not say so, or the model has other labels than 0 and 1.
     """
     questions = DataFolder(Path(task.cfg.data)).questions(split)
-    if questions is None:
-        raise InputError(f"{option}: {task.cfg.data} has no {question_file(split)}: leave it out")
     names = [] if task.cfg.regression_target else class_names(task.label_dictionary)
-    if sorted(names) != ["0", "1"]:
-        raise InputError(f"{option} is for the labels 0 and 1, and the model has {listed(names)}: leave it out")
+    if questions is None or sorted(names) != ["0", "1"]:
+        raise InputError(
+            f"--choose needs {question_file(split)} in {task.cfg.data} and a model of the labels 0 and 1 (this one has "
+            f"{listed(names)}): leave it out"
+        )
     return questions
 
 
 @torch.no_grad()
 def predict_split(model: Any, task: Any, split: str, batch_size: int = 64, progress: bool = False) -> SplitPredictions:
-    """Runs a loaded model over a split, in batches of similar length.
+    """Run a loaded model over a split, in batches of similar length.
 
     Raises:
         InputError: a batch does not fit into memory; a prediction is not finite; the backbone's file was written to.

@@ -14,7 +14,6 @@ from ..saving.shared_folder import CONFIG
 from .examples import text_examples
 from .load import open_checkpoint
 from .predictor import Predictor
-from .values import check_switches
 
 Span = tuple[int, int]  # of the tokens of a sentence and its </s>: the first, and the one after the last
 
@@ -22,7 +21,7 @@ Span = tuple[int, int]  # of the tokens of a sentence and its </s>: the first, a
 def from_pretrained(
     path: str | Path, checkpoint_file: str, data: str | None = None, **options: Any
 ) -> "IDPGHubInterface":
-    """The model in ``path/checkpoint_file``, or of a folder to share.
+    """Return the model in ``path/checkpoint_file``, or of a folder to share.
 
     ``data``: from ``path`` on where it begins with a dot, as in fairseq. ``options``: as of ``load``; on the CPU unless
     they name a ``device``.
@@ -31,16 +30,12 @@ def from_pretrained(
         data = os.path.abspath(Path(path, data))
     checkpoint = path if Path(path, CONFIG).is_file() else Path(path, checkpoint_file)
     options = {"device": "cpu", **options}
-    return IDPGHubInterface(open_checkpoint(str(checkpoint), "checkpoint", data=data, **options))
+    return IDPGHubInterface(open_checkpoint(str(checkpoint), data=data, **options))
 
 
 def rows_of(tokens: Tensor) -> Tensor:
-    """B x T of T tokens, or of B x T; raises InputError for anything else."""
-    is_row = isinstance(tokens, Tensor) and tokens.dim() in (1, 2) and tokens.numel()
-    if is_row and tokens.dtype in (torch.int64, torch.int32):
-        return tokens if tokens.dim() == 2 else tokens[None]
-    given = f"{tokens.dtype} {tuple(tokens.shape)}" if isinstance(tokens, Tensor) else repr(tokens)
-    raise InputError(f"{given:.60} is no row of tokens, and not some of them: make them with encode")
+    """Return B x T of T tokens, or of B x T."""
+    return tokens if tokens.dim() == 2 else tokens[None]
 
 
 class IDPGHubInterface(nn.Module):
@@ -62,7 +57,7 @@ class IDPGHubInterface(nn.Module):
         return self.predictor.device
 
     def encode(self, sentence: str, *second: str) -> Tensor:
-        """The tokens of a sentence, or of a pair.
+        """Return the tokens of a sentence, or of a pair.
 
         Raises:
             InputError: one where the model reads the other.
@@ -74,16 +69,14 @@ class IDPGHubInterface(nn.Module):
         return torch.cat([torch.tensor([cfg.init_token]), ids[0], *(part for b in ids[1:] for part in (*between, b))])
 
     def decode(self, tokens: Tensor) -> str | list[str]:
-        """The sentence of T tokens, or the two of a pair, as the encoder puts pieces together."""
-        row, *more = rows_of(tokens)
-        if more:
-            raise InputError(f"decode takes the tokens of one row, not of {len(tokens)}: give each by itself")
+        """Return the sentence of T tokens, or the two of a pair, as the encoder puts pieces together."""
+        (row,) = rows_of(tokens)
         ids = row.tolist()
         texts = self.predictor.text.decode([ids[start : end - 1] for start, end in self._sentences(row, "tokens")])
         return texts[0] if len(texts) == 1 else texts
 
     def extract_features(self, tokens: Tensor, return_all_hiddens: bool = False) -> Tensor | list[Tensor]:
-        """B x T x d, the last layer's states of the tokens (T, or B x T with pads at their ends).
+        """Return B x T x d, the last layer's states of the tokens (T, or B x T with pads at their ends).
 
         With ``return_all_hiddens`` the states before the first and after each layer. Columns of pads alone are 0.
 
@@ -91,7 +84,6 @@ class IDPGHubInterface(nn.Module):
             InputError: the model reads them in a template, and so has states of other tokens.
             ModelLost: somebody has written into the backbone's file.
         """
-        check_switches(return_all_hiddens=return_all_hiddens)
         if self.predictor.template is not None:
             raise InputError(
                 f"this model reads sentences in a template, {self.model.args.template}, and has no states of these "
@@ -112,16 +104,12 @@ class IDPGHubInterface(nn.Module):
         self.model.train(self.model.training).to(next(self.model.parameters()))  # the device, and half precision
 
     def predict(self, head: str, tokens: Tensor, return_logits: bool = False) -> Tensor:
-        """B x classes log-probabilities, or the logits (of a model of scores: B x 1, as they were trained).
+        """Return B x classes log-probabilities, or the logits (of a model of scores: B x 1, as they were trained).
 
         Raises:
-            InputError: the model has no such head, or gives scores, of which there are no log-probabilities.
+            InputError: the model gives scores, of which there are no log-probabilities.
             ModelLost: somebody has written into the backbone's file.
         """
-        check_switches(return_logits=return_logits)
-        if head not in self.model.classification_heads:
-            known = ", ".join(self.model.classification_heads)
-            raise InputError(f"head {head!r} is none of this model's: give {known}")
         if self.predictor.record.regression and not return_logits:
             raise InputError("this model gives scores, which have no log-probabilities: give return_logits=True")
         net_input, _ = self._batch(rows_of(tokens))
@@ -130,13 +118,13 @@ class IDPGHubInterface(nn.Module):
         return logits if return_logits else F.log_softmax(logits, dim=-1)
 
     def _batch(self, rows: Tensor) -> tuple[dict[str, Any], Tensor]:
-        """The model's input for B x T tokens, and which of its B x T' places are theirs."""
+        """Return the model's input for B x T tokens, and which of its B x T' places are theirs."""
         names = [f"row {number} of the tokens" for number in range(1, len(rows) + 1)]
         of_rows = [self._sentences(row, name) for row, name in zip(rows, names)]
         parts = [[row[start:end].cpu() for row, (start, end) in zip(rows, spans)] for spans in zip(*of_rows)]
         text, means, length = self.predictor.text, self.predictor.means, self.model.prompt_length
         template = self.predictor.template
-        examples = text_examples(self.task.cfg, text.dictionary, parts, length, names.__getitem__, None, template)
+        examples = text_examples(self.task.cfg, text.dictionary, parts, length, names.__getitem__, False, template)
         net_input = examples.collater([examples[i] for i in range(len(rows))])["net_input"]
         if means is not None:
             net_input["representation"] = means.rows(parts)
@@ -146,24 +134,22 @@ class IDPGHubInterface(nn.Module):
         return utils.apply_to_sample(lambda tensor: tensor.to(self.device), net_input), kept.to(self.device)
 
     def _sentences(self, row: Tensor, name: str) -> list[Span]:
-        """Where the sentences stand among T tokens, their ``</s>`` included.
+        """Return where the sentences stand among T tokens, their ``</s>`` included.
 
         Raises:
-            InputError: these are not the tokens of what the model reads; there are pads elsewhere than at their end.
+            InputError: these are not the tokens of what the model reads, with pads at their end.
         """
         dictionary, cfg, pairs = self.predictor.text.dictionary, self.task.cfg, bool(self.predictor.record.pairs)
         ids = row[: int(row.ne(dictionary.pad()).sum())].tolist()
-        if dictionary.pad() in ids:
-            raise InputError(f"{name}: there is a pad before the last of them: put pads at the end")
-        strange = next((token for token in ids if not 0 <= token < len(dictionary)), None)
-        if strange is not None:
-            raise InputError(f"{name}: {strange} is none of the {len(dictionary)} symbols: make them with encode")
         first = ids.index(dictionary.eos()) + 1 if dictionary.eos() in ids else 0
         between = [] if cfg.separator_token is None or not pairs else [cfg.separator_token]
         spans = [(1, first), (first + len(between), len(ids))][: 2 if pairs else 1]
         start, end = spans[-1]
         whole = ids[:1] == [cfg.init_token] and ids[first : first + len(between)] == between and end == len(ids)
-        if not whole or [at for at in range(start, end) if ids[at] == dictionary.eos()] != [end - 1]:
+        ends = [at for at in range(start, end) if ids[at] == dictionary.eos()]
+        if not whole or ends != [end - 1] or dictionary.pad() in ids:
             form = "<s> A </s> </s> B </s>" if between else "<s> A </s> B </s>" if pairs else "<s> A </s>"
-            raise InputError(f"{name}: these are not {form}, which this model reads: make them with encode")
+            raise InputError(
+                f"{name}: these are not {form}, which this model reads, with pads behind it: make them with encode"
+            )
         return spans

@@ -15,14 +15,13 @@ from preprocess.flags import flag_name
 
 from ..errors import InputError
 from ..out_of_memory import ON_CPU
-from .values import spelled
 
 LARGEST = 127
 LINEARS = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.out_proj", "fc1", "fc2")
 
 
 def steps(extent: Tensor) -> Tensor:
-    """The size of a step, such that ``LARGEST`` of them are ``extent``; not 0, which rows of pads may be."""
+    """Return the size of a step, such that ``LARGEST`` of them are ``extent``; not 0, which rows of pads may be."""
     return (extent / LARGEST).clamp_(min=torch.finfo(extent.dtype).tiny)
 
 
@@ -60,7 +59,7 @@ class Int8Linear(nn.Module):
 
 
 def put_in_int8(stack: Any) -> None:
-    """Replaces the Linears of attention and feed-forward in all layers of ``stack``; they are called, never read."""
+    """Replace the Linears of attention and feed-forward in all layers of ``stack``; they are called, never read."""
     for layer in stack.layers:
         for name in LINEARS:
             owner, _, own = name.rpartition(".")
@@ -68,7 +67,7 @@ def put_in_int8(stack: Any) -> None:
 
 
 def multiplies_exactly() -> bool:
-    """Whether this CPU's products of int8 matrices are right.
+    """Return whether this CPU's products of int8 matrices are right.
 
     Without instructions for them (VNNI, AMX) torch's library adds pairs of products in 16 bits, which overflow.
     """
@@ -82,22 +81,19 @@ def multiplies_exactly() -> bool:
     )
 
 
-def check_int8(device: torch.device, what: str, caches: Sequence[str] = ()) -> None:
-    """Raises InputError where the model cannot predict in int8.
+def check_int8(device: torch.device, caches: Sequence[str] = ()) -> None:
+    """Raise InputError where a model cannot predict in int8.
 
     Args:
         device: where the model will be.
-        what: the checkpoint, for errors.
         caches: options of caches on disk, which hold what float32 gives.
     """
-    named = spelled("int8", what)
+    reason = None
     if device.type != "cpu":
-        raise InputError(
-            f"{named} is for a CPU, and this model would be on a GPU: leave it out, or do without the GPU {ON_CPU}"
-        )
-    if caches:
-        raise InputError(f"{named} and {flag_name(caches[0])}, which holds float32's states: leave one of them out")
-    if not multiplies_exactly():
-        raise InputError(
-            f"{named} needs a CPU with instructions for it (VNNI, AMX), which this one has not: leave it out"
-        )
+        reason = f"is for a CPU, and this model would be on a GPU: leave it out, or do without the GPU {ON_CPU}"
+    elif caches:
+        reason = f"and {flag_name(caches[0])}, which holds float32's states: leave one of them out"
+    elif not multiplies_exactly():
+        reason = "needs a CPU with instructions for it (VNNI, AMX), which this one has not: leave it out"
+    if reason:
+        raise InputError(f"`int8` {reason}")

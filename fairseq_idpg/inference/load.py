@@ -9,8 +9,6 @@ from typing import Any, overload
 
 import torch
 
-from preprocess.errors import reason_of
-
 from ..errors import InputError
 from ..models.config import predicts_words
 from ..out_of_memory import put_on, usual_device
@@ -18,16 +16,15 @@ from ..representations.cache import NO_CACHES
 from ..saving.configuration import check_is_ours
 from ..saving.reading import check_is_there, load_state
 from ..saving.record import Record, saved_record
+from ..saving.tensors import FINGERPRINT
 from ..tasks.folder import preprocess_facts
 from ..tasks.template import Template, find_phrasing
 from .examples import keep_beginnings
-from .glove import find_vectors, reads_vectors
 from .int8 import check_int8, put_in_int8
 from .many import ManyTasks
 from .predictor import Predictor
-from .text import TextEncoder, find_text_encoder
+from .text import TextEncoder, find_text_encoder, find_vectors
 from .trained import LoadedModel, build_trained
-from .values import check_switches, spelled
 
 Device = str | torch.device | None
 File = str | Path | None
@@ -52,7 +49,7 @@ def load(
     truncate: bool = False,
     int8: bool = False,
 ) -> Predictor | ManyTasks:
-    """A trained model that reads sentences, see ``Predictor.predict``; of several on one backbone ``ManyTasks``.
+    """Return a trained model that reads sentences, see ``Predictor.predict``; of several on one backbone ``ManyTasks``.
 
     Args:
         checkpoint: what fairseq-train saved, or a folder that ``python -m fairseq_idpg.export`` made of it. Or a list
@@ -67,39 +64,27 @@ def load(
         int8: compute in int8, on a CPU that has instructions for it: faster, with other rounding; see ``int8.py``.
 
     Raises:
-        InputError: a file is missing, damaged, or not the one that the model was trained with; a switch is neither True
-            nor False; the model does not fit into memory.
+        InputError: a file is missing, damaged, or not the one that the model was trained with; the model does not fit
+            into memory; tasks cannot share a backbone.
     """
     options: dict[str, Any] = {"device": device, "fp16": fp16, "truncate": truncate, "int8": int8}
     options.update(backbone=backbone, vocab=vocab, vectors=vectors)
     if isinstance(checkpoint, (str, Path)):
-        return open_checkpoint(str(checkpoint), "checkpoint", **options)
-    if isinstance(checkpoint, bytes) or not isinstance(checkpoint, Iterable):
-        raise InputError(f"load takes a checkpoint, a list of some or {{name: checkpoint}}, not {checkpoint!r:.60}")
-    named = checkpoint.items() if isinstance(checkpoint, Mapping) else [(None, path) for path in checkpoint]
-    return open_many(named, "checkpoint", **options)
+        return open_checkpoint(str(checkpoint), **options)
+    named = checkpoint.items() if isinstance(checkpoint, Mapping) else ((None, path) for path in checkpoint)
+    return open_many(named, **options)
 
 
-def open_many(checkpoints: Iterable[tuple[str | None, Any]], option: str, **options: Any) -> ManyTasks:
-    """The tasks of checkpoints, by the names that they are given, if any; ``options``: of ``open_checkpoint``.
-
-    Raises:
-        InputError: see ``load`` and ``ManyTasks.add``; there are none; word vectors are named, and no task reads any.
-    """
-    many = ManyTasks(partial(open_checkpoint, option=option, shares=True, **options), option)
+def open_many(checkpoints: Iterable[tuple[str | None, Any]], **options: Any) -> ManyTasks:
+    """Return the tasks of checkpoints, by the names that they are given, if any; see ``load`` and ``ManyTasks.add``."""
+    many = ManyTasks(partial(open_checkpoint, shares=True, **options))
     for name, path in checkpoints:
         many.add(path, name)
-    if not many.tasks:
-        raise InputError(f"{option}: the list is empty: give one checkpoint or more")
-    if options.get("vectors") is not None and not any(task.means for task in many.tasks.values()):
-        named = f"{spelled('vectors', option)} {options['vectors']}"
-        raise InputError(f"{named} has no effect: no task reads word vectors: leave it out")
     return many
 
 
 def open_checkpoint(
     path: str,
-    option: str,
     device: Device = None,
     fp16: bool = False,
     truncate: bool = False,
@@ -113,59 +98,62 @@ def open_checkpoint(
     """``load`` of one checkpoint.
 
     Args:
-        option: what named the file, for errors.
         data: in the place of the folder of the training.
-        shares: the backbone is for several tasks, so that no method is merged into it, and ``vectors`` are for those
-            that read some.
+        shares: the backbone is for several tasks, so that no method is merged into it.
     """
-    check_switches(fp16=fp16, truncate=truncate, int8=int8)
-    what = f"{option} {path}"
-    target = find_device(device, fp16, what)
+    what = f"checkpoint {path}"
+    target = torch.empty(0, device=usual_device(cpu=False) if device is None else device).device
+    if fp16 and target.type == "cpu":
+        raise InputError("`fp16` is for a GPU, and this model would be on the CPU: leave it out")
     if int8:
-        check_int8(target, what)
+        check_int8(target)
     moved = {name: str(place) for name, place in (("backbone", backbone), ("data", data)) if place is not None}
-    state, record = read_trained(path, option, {**NO_CACHES, **moved})
+    state, record = read_trained(path, {**NO_CACHES, **moved})
     cfg = state["cfg"]
     text = find_text_encoder(record, None if vocab is None else str(vocab), usual_places(path, cfg), what)
     keep_beginnings(cfg.task, truncate)
     with torch.random.fork_rng(devices=[]):  # a model draws its initial values
-        loaded = build_trained(state, path, option, text.dictionary)
-    template = put_words(loaded, cfg, record, text)
-    if shares:
-        vectors = vectors if reads_vectors(loaded.model) else None
-    else:
+        loaded = build_trained(state, path, "checkpoint", text.dictionary)
+    template = set_verbalisers(loaded, cfg, record, text)
+    if not shares:
         loaded.model.merge_method()
-    means = find_vectors(None if vectors is None else str(vectors), loaded.model, record, text, what)
+    means = find_vectors(None if vectors is None else str(vectors), loaded.model, record, text)
     model = put_on(target, loaded.model.half() if fp16 else loaded.model, what)
     if int8:
         put_in_int8(model.encoder.sentence_encoder)
-    return Predictor(model.eval(), loaded.task, record, text, means, template, option)
+    return Predictor(model.eval(), loaded.task, record, text, means, template)
 
 
-def read_trained(path: str, option: str, changes: dict[str, Any]) -> tuple[dict[str, Any], Record]:
-    """What a checkpoint holds, with ``changes`` of its options, and what it says of its data.
+def read_trained(path: str, changes: dict[str, Any]) -> tuple[dict[str, Any], Record]:
+    """Return what a checkpoint holds, with ``changes`` of its options, and what it says of its data.
 
     Raises:
         InputError: it is missing, damaged, no model of ours, or its backbone is gone.
     """
-    what = f"{option} {path}"
+    what = f"checkpoint {path}"
     check_is_there(path, what)
-    state = load_state(path, option, changes)
+    state = load_state(path, "checkpoint", changes)
     check_is_ours(state, what)
-    record, cfg = saved_record(state["model"], what), state["cfg"]
-    if record is None or (not record.regression and not record.labels):
+    record, cfg = recorded(state, what), state["cfg"].model
+    # where a checkpoint has no backbone in it
+    if not os.path.isfile(cfg.backbone or "") and not (cfg.save_full_model or cfg.no_freeze_backbone):
+        raise InputError(f"the backbone of {what}, {cfg.backbone}, is not there: say with `backbone` where it is now")
+    return state, record
+
+
+def recorded(state: dict[str, Any], what: str) -> Record:
+    """Return what a checkpoint records of its data; raise InputError for one of an early version."""
+    record = saved_record(state["model"], what)
+    if record is None or FINGERPRINT not in state["model"] or not (record.regression or record.labels):
         raise InputError(
             f"{what} is of an earlier version, which recorded nothing of its data: predict for a folder of it with "
             "python -m fairseq_idpg.predict DATA-bin, or train it again"
         )
-    if record.labels and len(record.labels) != cfg.task.num_classes:
-        raise InputError(f"{what} records {len(record.labels)} labels of {cfg.task.num_classes} classes: give another")
-    check_backbone(cfg.model, what)
-    return state, record
+    return record
 
 
-def put_words(loaded: LoadedModel, cfg: Any, record: Record, text: TextEncoder) -> Template | None:
-    """Tells a model that predicts words which ones, and its task the template that texts are put into; else None."""
+def set_verbalisers(loaded: LoadedModel, cfg: Any, record: Record, text: TextEncoder) -> Template | None:
+    """Tell a model that predicts words which ones, and return the template that texts are put into; else None."""
     if not predicts_words(cfg.model):
         return None
     phrasing = find_phrasing(cfg.model, cfg.task, text.dictionary, bool(record.pairs), text.encoder)
@@ -174,37 +162,12 @@ def put_words(loaded: LoadedModel, cfg: Any, record: Record, text: TextEncoder) 
     return loaded.task.template
 
 
-def find_device(device: Device, fp16: bool, what: str) -> torch.device:
-    """The device that is named, or a GPU if there is one; ``what``: the checkpoint, for errors.
-
-    Raises:
-        InputError: there is no such device, or it does not compute in half precision.
-    """
-    if device is None:
-        device = usual_device(cpu=False)
-    try:
-        found = torch.empty(0, device=device).device
-    except (RuntimeError, AssertionError, TypeError) as error:
-        reason = reason_of(error, 120)
-        raise InputError(f"device {device} cannot be used ({reason}): name another, such as cpu") from None
-    if fp16 and found.type == "cpu":
-        raise InputError(f"{spelled('fp16', what)} is for a GPU, and this model would be on the CPU: leave it out")
-    return found
-
-
-def check_backbone(cfg: Any, what: str) -> None:
-    """Raises InputError where the backbone of a checkpoint without one in it is gone."""
-    if not os.path.isfile(cfg.backbone or "") and not (cfg.save_full_model or cfg.no_freeze_backbone):
-        named = spelled("backbone", what)
-        raise InputError(f"the backbone of {what}, {cfg.backbone}, is not there: say with {named} where it is now")
-
-
 def usual_places(path: str, cfg: Any) -> Iterator[Path]:
-    """Where the encoder's files may be: where the training data says, beside the backbone, beside the checkpoint."""
+    """Yield where the encoder may be: where the training data says, beside the backbone, beside the checkpoint."""
     try:
-        recorded: Record = preprocess_facts(cfg.task.data)
-    except InputError:
-        recorded = Record()
-    if recorded.vocab:
-        yield Path(recorded.vocab)
+        vocab = preprocess_facts(cfg.task.data).vocab
+    except InputError:  # what is there now need not be the data of the training
+        vocab = None
+    if vocab:
+        yield Path(vocab)
     yield from (Path(os.path.abspath(place)).parent for place in (cfg.model.backbone, path) if place)

@@ -1,8 +1,9 @@
 """A trained model that reads sentences."""
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -13,21 +14,19 @@ from omegaconf import OmegaConf
 from torch import Tensor
 from tqdm import tqdm
 
-from preprocess.readers import is_text
+from preprocess.tasks import TASKS
+from preprocess.transforms import EFL_DESCRIPTIONS, ENTAILED, NOT_ENTAILED
 
 from ..errors import InputError, ModelFault
 from ..out_of_memory import refuse_batch
 from ..saving.record import Record
 from ..tasks.dataset import PromptedDataset
 from ..tasks.template import Template
-from .entailment import find_description
 from .examples import text_examples
-from .glove import MeanVectors
 from .prediction import Prediction, Text
 from .prompts import LayerRows, SeenRows, check_has_rows, prompt_rows
 from .reading import check_filled
-from .text import TextEncoder
-from .values import check_switches, spelled, whole_number
+from .text import MeanVectors, TextEncoder
 from .vocabulary import NearestWords, Vocabulary
 
 ONE = {1: "a single sentence", 2: "a pair of sentences"}
@@ -42,27 +41,89 @@ class Input(NamedTuple):
     labels: list[str]
 
 
+class Description(NamedTuple):
+    """What a model of EFL reads beside a sentence: it says whether the one entails the other.
+
+    Attributes:
+        text: the description of a class.
+        entailed, other: the task's classes that the two answers mean.
+    """
+
+    text: str
+    entailed: str
+    other: str
+
+    def labels(self, answers: list[str]) -> list[str]:
+        """Return the classes that a model's own stand for."""
+        return [self.entailed if answer == ENTAILED else self.other for answer in answers]
+
+
+def find_description(record: Record) -> Description | None:
+    """Return the description of a model of two classes; None for one whose answers are no entailment of such.
+
+    ``--efl`` gives a class that has a description a pair for each sentence: one is enough for two classes.
+    """
+    if set(record.labels or ()) != {ENTAILED, NOT_ENTAILED} or record.task not in TASKS:
+        return None
+    descriptions, classes = EFL_DESCRIPTIONS.get(record.task, {}), TASKS[record.task].labels
+    if len(descriptions) != 1 or len(classes) != 2:
+        return None
+    ((entailed, text),) = descriptions.items()
+    return Description(text, entailed, next(label for label in classes if label != entailed))
+
+
 def numbered(number: int) -> str:
-    """The name of an input, for errors."""
+    """Return the name of an input, for errors."""
     return f"input {number + 1}"
 
 
 def check_list(texts: Any) -> None:
-    """Raises InputError for one text, and for what would give the names of its fields or columns as texts."""
-    if isinstance(texts, (str, bytes, Mapping)) or hasattr(texts, "columns") or not isinstance(texts, Iterable):
+    """Raise InputError for one text, and for what would give the names of its fields or columns as texts."""
+    if isinstance(texts, (str, bytes, Mapping)) or hasattr(texts, "columns"):
         raise InputError(f"predict takes a list of texts, not {texts!r:.60}: put it, or one of its columns, into one")
-
-
-def check_finite(logits: Tensor, numbers: Sequence[int], name: Callable[[int], str]) -> None:
-    """Raises ModelFault where B x classes logits or scores, of the inputs with these numbers, are not finite."""
-    wrong = (~logits.isfinite().all(1)).nonzero().flatten().tolist()
-    if wrong:
-        raise ModelFault(f"the prediction of {name(numbers[wrong[0]])} is not finite: give another checkpoint")
 
 
 def copied(values: Tensor) -> Tensor:
     """float32 on the CPU, in memory of their own: a prompt may be the method's parameter, ``<s>`` one of all states."""
     return values.detach().to("cpu", torch.float32, copy=True)
+
+
+class Reading(NamedTuple):
+    """N texts as a model reads them.
+
+    Attributes:
+        examples: makes batches of them.
+        means: N x w, M(x) of a model that reads word vectors.
+        cut: N, whether a text was too long and lost its end.
+        name: of an input by its number, counted from 0, for errors.
+    """
+
+    predictor: "Predictor"
+    inputs: list[Input]
+    examples: PromptedDataset
+    means: Tensor | None
+    cut: np.ndarray
+    name: Callable[[int], str]
+
+    def predictions(self, logits: Tensor, numbers: list[int]) -> list[Prediction]:
+        """Return what B x classes logits, or B x 1 scores, say of the inputs with these B numbers.
+
+        Raises:
+            ModelFault: one is not finite.
+        """
+        record, inputs, cut = self.predictor.record, [self.inputs[i] for i in numbers], self.cut[numbers].tolist()
+        if record.regression:
+            logits = logits * (record.scale or 1.0)  # in the task's own scale
+        wrong = (~logits.isfinite().all(1)).nonzero().flatten().tolist()
+        if wrong:
+            raise ModelFault(f"the prediction of {self.name(numbers[wrong[0]])} is not finite: give another checkpoint")
+        if record.regression:
+            return [Prediction(i.text, score=score, cut=c) for i, score, c in zip(inputs, logits[:, 0].tolist(), cut)]
+        answers = zip(inputs, logits.argmax(1).tolist(), logits.softmax(1).tolist(), cut)
+        return [
+            Prediction(given.text, given.labels[best], dict(zip(given.labels, row)), cut=c)
+            for given, best, row, c in answers
+        ]
 
 
 class Predictor:
@@ -77,7 +138,6 @@ class Predictor:
         text: the checkpoint's own way from text to ids.
         means: M(x) of a method that reads word vectors.
         template: what texts are put into, if the model predicts words.
-        option: what named the checkpoint, for errors.
     """
 
     def __init__(
@@ -88,7 +148,6 @@ class Predictor:
         text: TextEncoder,
         means: MeanVectors | None = None,
         template: Template | None = None,
-        option: str = "checkpoint",
     ):
         self.model = model
         self.task = task
@@ -98,7 +157,6 @@ class Predictor:
         self.text = text
         self.means = means
         self.template = template
-        self.option = option
         self.description = find_description(record)
 
     @property
@@ -116,10 +174,6 @@ class Predictor:
         """Where the model is."""
         return next(self.model.parameters()).device
 
-    def batch_of(self, tokens: Tensor) -> AbstractContextManager[None]:
-        """Around a pass over B x T tokens, see ``refuse_batch``."""
-        return refuse_batch(tokens, f"give a smaller {spelled('batch_size', self.option)}")
-
     def predict(
         self,
         texts: Iterable[Text],
@@ -130,7 +184,7 @@ class Predictor:
         progress: bool = False,
         name: Callable[[int], str] = numbered,
     ) -> list[Prediction]:
-        """A ``Prediction`` for each text, in the order of the texts, whatever the batches are.
+        """Return a ``Prediction`` for each text, in the order of the texts, whatever the batches are.
 
         A model of EFL takes sentences, whose classes it then gives, or pairs, of which it says what it was trained on.
 
@@ -143,62 +197,65 @@ class Predictor:
             name: of an input by its number, counted from 0, for errors.
 
         Raises:
-            InputError: an input is not what the model reads, or too long for it; a number or a switch is none; a
-                prediction is not finite; a batch does not fit into memory; the backbone's file was written to; the
-                model is in training mode.
+            InputError: an input is not what the model reads, or too long for it; a prediction is not finite; a batch
+                does not fit into memory; the backbone's file was written to; the model is in training mode.
         """
-        check_switches(features=features, prompts=prompts, progress=progress)
-        batch_size, words = whole_number("batch_size", batch_size), whole_number("words", words)
-        self.check_mode()
         if prompts:
             check_has_rows(self.model)
-        inputs = self.check(texts, name)
-        if not inputs:
+        reading = self.read(texts, name)
+        if reading is None:
             return []
-        examples, means, cut = self.examples(inputs, name)
-        order = examples.ordered_indices().tolist()
         predictions: dict[int, Prediction] = {}
+        order = reading.examples.ordered_indices().tolist()
         for start in tqdm(range(0, len(order), batch_size), unit="batch", disable=not progress):
             batch = order[start : start + batch_size]
-            net_input = examples.collater([examples[i] for i in batch])["net_input"]
-            if means is not None:
-                net_input["representation"] = means[batch]
+            net_input = reading.examples.collater([reading.examples[i] for i in batch])["net_input"]
+            if reading.means is not None:
+                net_input["representation"] = reading.means[batch]
             logits, states, rows = self.run(net_input, features, prompts)
-            check_finite(self.in_scale(logits), batch, name)
-            answers = self.answers(logits, [inputs[number].labels for number in batch])
-            for place, (number, answer) in enumerate(zip(batch, answers)):
-                predictions[number] = Prediction(
-                    text=inputs[number].text,
-                    **answer,
-                    cut=bool(cut[number]),
-                    features=None if states is None else states[place],
-                    prompts=prompt_rows(rows, place, self.nearest, words) if prompts else None,
-                )
+            found = reading.predictions(logits, batch)
+            if states is not None:
+                found = [replace(each, features=state) for each, state in zip(found, states)]
+            if prompts:
+                seen = (prompt_rows(rows, place, self.nearest, words) for place in range(len(batch)))
+                found = [replace(each, prompts=of_input) for each, of_input in zip(found, seen)]
+            predictions.update(zip(batch, found))
         self.model.check_backbone()
-        return [predictions[number] for number in range(len(inputs))]
+        return [predictions[number] for number in range(len(order))]
 
-    def check_mode(self) -> None:
-        """Raises InputError where the model draws dropout: in training mode, or its backbone, which may be shared."""
-        if self.model.training or self.model.encoder.training:
-            raise InputError("the model is in training mode, where dropout changes answers: call its eval() first")
-
-    def check(self, texts: Iterable[Text], name: Callable[[int], str] = numbered) -> list[Input]:
-        """Each text as the model reads it.
+    def read(self, texts: Iterable[Text], name: Callable[[int], str] = numbered) -> Reading | None:
+        """Return the texts as the model reads them; None for no texts.
 
         Raises:
-            InputError: one is not text, is empty, or is of another kind than the model's.
+            InputError: see ``check``; one is too long; the model is in training mode.
+        """
+        if self.model.training or self.model.encoder.training:  # the backbone may be shared with other tasks
+            raise InputError("the model is in training mode, where dropout changes answers: call its eval() first")
+        inputs = self.check(texts, name)
+        if not inputs:
+            return None
+        parts, cut = zip(*(self.text.beginnings(part) for part in zip(*(each.sentences for each in inputs))))
+        length, dictionary = self.model.prompt_length, self.text.dictionary
+        examples = text_examples(self.options, dictionary, parts, length, name, True, self.template)
+        means = None if self.means is None else self.means.rows(parts)
+        was_cut = np.logical_or.reduce([*cut, examples.places.shorten.cut])
+        return Reading(self, inputs, examples, means, was_cut, name)
+
+    def check(self, texts: Iterable[Text], name: Callable[[int], str] = numbered) -> list[Input]:
+        """Return each text as the model reads it.
+
+        Raises:
+            InputError: one is empty, or of another kind than the model's.
         """
         check_list(texts)
         wanted, labels, described = 2 if self.record.pairs else 1, self.labels, self.description
         inputs = []
         for number, text in enumerate(texts):
-            sentences = tuple(text) if isinstance(text, (tuple, list)) else (text,)
-            if not all(map(is_text, sentences)):
-                raise InputError(f"{name(number)} is not text: {text!r:.60}: give a string, or a pair of strings")
             try:
                 check_filled(text)
             except ValueError as error:
                 raise InputError(f"{name(number)}: {error}: give text") from None
+            sentences = (text,) if isinstance(text, str) else tuple(text)
             if described is not None and len(sentences) == 1:
                 inputs.append(Input(text, (*sentences, described.text), described.labels(labels)))
                 continue
@@ -210,26 +267,15 @@ class Predictor:
             inputs.append(Input(text, sentences, labels))
         return inputs
 
-    def examples(
-        self, inputs: Sequence[Input], name: Callable[[int], str] = numbered
-    ) -> tuple[PromptedDataset, Tensor | None, np.ndarray]:
-        """N checked inputs, at least one, made into examples.
-
-        Returns:
-            The data set that makes batches of them; M(x), N x w, of a model that reads word vectors, else None; N,
-            whether an input was too long and lost its end.
-        """
-        parts, cut = zip(*(self.text.beginnings(part) for part in zip(*(each.sentences for each in inputs))))
-        length, cut_by = self.model.prompt_length, spelled("truncate", self.option)
-        examples = text_examples(self.options, self.text.dictionary, parts, length, name, cut_by, self.template)
-        means = None if self.means is None else self.means.rows(parts)
-        return examples, means, np.logical_or.reduce([*cut, examples.places.shorten.cut])
+    def batch_of(self, tokens: Tensor) -> AbstractContextManager[None]:
+        """Around a pass over B x T tokens, see ``refuse_batch``."""
+        return refuse_batch(tokens, "give a smaller `batch_size`")
 
     @torch.no_grad()
     def run(
         self, net_input: dict[str, Any], features: bool = False, prompts: bool = False
     ) -> tuple[Tensor, Tensor | None, list[LayerRows]]:
-        """Batch -> B x classes logits, on request B x d last states of ``<s>`` and B x t x d prompt rows by layer."""
+        """Return B x classes logits of a batch, on request B x d last states of ``<s>`` and B x t x d prompt rows."""
         seen = SeenRows()
         with self.batch_of(net_input["src_tokens"]):
             logits, extra = self.model(
@@ -242,22 +288,6 @@ class Predictor:
         states = copied(extra["inner_states"][-1][0]) if features else None
         rows = [(layer, copied(of_layer.expand(len(logits), -1, -1))) for layer, of_layer in seen]
         return logits.float().cpu(), states, rows
-
-    def in_scale(self, logits: Tensor) -> Tensor:
-        """B x 1 scores in the task's own scale; the logits of classes as they are."""
-        return logits * (self.record.scale or 1.0) if self.record.regression else logits
-
-    def answers(self, logits: Tensor, labels: Sequence[list[str]]) -> Iterator[dict[str, Any]]:
-        """Label and probabilities, or the score in the task's own scale, for each row of B x classes logits.
-
-        Args:
-            labels: B, the classes of each row in the order of its logits.
-        """
-        if self.record.regression:
-            yield from ({"score": score} for score in self.in_scale(logits)[:, 0].tolist())
-            return
-        for best, row, names in zip(logits.argmax(1).tolist(), logits.softmax(1).tolist(), labels):
-            yield {"label": names[best], "probabilities": dict(zip(names, row))}
 
     @functools.cached_property
     def nearest(self) -> NearestWords:

@@ -1,8 +1,7 @@
-"""Files of sentences: a sentence in each line, a pair in two columns, or a JSON value; whatever else is refused."""
+"""Files of sentences: a sentence in each line, a pair in two columns, or a JSON value; other lines are refused."""
 
 import json
 import logging
-import os
 import select
 import sys
 from collections.abc import Callable, Iterator
@@ -35,17 +34,11 @@ class TextLine(NamedTuple):
 class StandardInput:
     """What arrives on standard input, when it arrives.
 
-    Attributes:
-        lines: how many have come to their end.
-
-    Raises:
-        InputError: it is closed.
+    ``lines``: how many have come to their end.
     """
 
     def __init__(self) -> None:
         self.stream: Any = sys.stdin
-        if self.stream is None:
-            raise InputError("--text -: standard input is closed: name a file")
         self.lines = 0
 
     def __enter__(self) -> "StandardInput":
@@ -55,13 +48,13 @@ class StandardInput:
         pass
 
     def read(self, size: int) -> bytes:
-        """What there is, up to ``size`` bytes; nothing at the end."""
+        """Return what there is, up to ``size`` bytes; nothing at the end."""
         data = self.stream.buffer.read1(size)
         self.lines += data.count(b"\n")
         return data
 
     def waits(self, taken: int) -> bool:
-        """Whether, ``taken`` lines after the start, the next one has not come yet."""
+        """Return whether, ``taken`` lines after the start, the next one has not come yet."""
         return taken == self.lines and not select.select([self.stream.buffer], [], [], 0)[0]
 
 
@@ -80,11 +73,6 @@ class TextFile:
         self.layout = layout
         self.arriving = StandardInput() if path == STANDARD_INPUT else None
         if self.arriving is None:
-            if not os.path.isfile(path):
-                raise InputError(
-                    f"--text {path} is not a file: name one with a sentence in each line, or give - and the "
-                    "sentences on standard input"
-                )
             self.source = Source.file(Path(path))
         else:
             self.source = Source("standard input", None, lambda: self.arriving)  # type: ignore[arg-type, return-value]
@@ -94,34 +82,21 @@ class TextFile:
         return f"{self.source.name} line {number}"
 
     def lines(self) -> Iterator[TextLine]:
-        """All texts; the first that looks quoted as in csv is told of.
+        """Yield all texts; the first that looks quoted as in csv is told of.
 
         Raises:
-            InputError: a line is not text, is empty, or is not of the layout; the first is a header, or of a table.
+            InputError: a line is not text, is empty, or is not of the layout; it names columns, or is of a table.
         """
-        read, kind, told = LAYOUTS[self.layout], None, self.layout == "jsonl"
+        read, told = LAYOUTS[self.layout], self.layout == "jsonl"
         for number, line in self.source.lines():
             try:
                 text = read(line)
                 check_filled(text)
+                if self.layout != "jsonl":
+                    check_is_no_table(text, number)
             except ValueError as error:
-                raise InputError(f"{self.name(number)}: {error}: mend the line") from None
-            parts = (text,) if isinstance(text, str) else text
-            named = self.layout != "jsonl" and tuple(map(str.lower, parts)) in HEADERS
-            if named and (number == 1 or len(parts) == 2):
-                # its answer would move all others; files with headers may be joined
-                raise InputError(
-                    f"{self.name(number)} names columns: leave it out, or give JSON lines if it is a text of its own"
-                )
-            if number == 1 and "\t" in text and self.layout == "lines":
-                raise InputError(
-                    f"{self.name(number)} has a tab, as those of a table have: give --pairs tab for the two columns of "
-                    "a pair, a sentence alone in each line, or JSON lines if the tab is part of it"
-                )
-            if kind not in (None, type(text)):
-                raise InputError(f"{self.name(number)}: sentences and pairs of sentences are mixed: give one kind")
-            kind = type(text)
-            if not told and any(map(CSV_QUOTED.fullmatch, parts)):
+                raise InputError(f"{self.name(number)}: {error}") from None
+            if not told and any(map(CSV_QUOTED.fullmatch, [text] if isinstance(text, str) else text)):
                 told = True
                 logger.warning(
                     f"{self.name(number)} looks quoted as in csv, and texts keep their quotes; if these are not the "
@@ -130,13 +105,13 @@ class TextFile:
             yield TextLine(number, text)
 
     def chunks(self, size: int) -> Iterator[list[TextLine]]:
-        """The texts, ``size`` at a time; fewer where they are long, or the next one of standard input has not come yet.
+        """Yield the texts, ``size`` at a time; fewer where they are long, or the next of standard input has not come.
 
         Raises:
-            InputError: see ``lines``; there are none.
+            InputError: see ``lines``.
         """
         chunk: list[TextLine] = []
-        number = characters = 0
+        characters = 0
         for number, text in self.lines():
             chunk.append(TextLine(number, text))
             characters += len(text) if isinstance(text, str) else sum(map(len, text))
@@ -146,20 +121,30 @@ class TextFile:
                 chunk, characters = [], 0
         if chunk:
             yield chunk
-        if not number:
-            raise InputError(f"{self.source.name} has no lines: give some text")
+
+
+def check_is_no_table(text: Text, number: int) -> None:
+    """Raise ValueError for a line that names columns, whose answer would move all others, or is of a table."""
+    parts = (text,) if isinstance(text, str) else text
+    if tuple(map(str.lower, parts)) in HEADERS and (number == 1 or len(parts) == 2):  # files with headers may be joined
+        raise ValueError("it names columns: leave it out, or give JSON lines if it is a text of its own")
+    if number == 1 and isinstance(text, str) and "\t" in text:
+        raise ValueError(
+            "it has a tab, as those of a table have: give --pairs tab for the two columns of a pair, a sentence alone "
+            "in each line, or JSON lines if the tab is part of it"
+        )
 
 
 def of_columns(line: str) -> Text:
     """``first<tab>second``; raises ValueError for other lines."""
     fields = line.split("\t")
     if len(fields) != 2:
-        raise ValueError(f"{len(fields)} columns instead of the 2 of a pair")
+        raise ValueError(f"{len(fields)} columns instead of the 2 of a pair: mend the line")
     return (fields[0], fields[1])
 
 
 def of_json(line: str) -> Text:
-    """See ``of_value``; raises ValueError for what is not JSON, too."""
+    """Return the text of a line of JSON, see ``of_value``; raise ValueError for what is not JSON, too."""
     try:
         value = json.loads(line, object_pairs_hook=distinct) if line.strip() else ""
     except (ValueError, RecursionError) as error:
@@ -168,9 +153,14 @@ def of_json(line: str) -> Text:
 
 
 def of_value(value: Any) -> Text:
-    """See ``JSON_FORM``; other keys of an object are left aside. Raises ValueError for values of other forms."""
+    """Return the text of a value, see ``JSON_FORM``; other keys of an object are left aside.
+
+    Raises:
+        ValueError: the value has another form, or half of a surrogate pair.
+    """
     if isinstance(value, dict):
-        value = of_object(value)
+        one, *both = map(value.get, KEYS)
+        value = both if one is None else one if both == [None, None] else None
     if is_text(value):
         return value
     if isinstance(value, list) and len(value) == 2 and all(map(is_text, value)):
@@ -180,23 +170,15 @@ def of_value(value: Any) -> Text:
     raise ValueError(f"not {JSON_FORM}")
 
 
-def of_object(value: dict[str, Any]) -> Any:
-    """The sentence, or the list of the two of a pair; None where the keys are others."""
-    one, first, second = map(value.get, KEYS)
-    if one is not None:
-        return one if first is second is None else None
-    return [first, second]
-
-
 def check_filled(text: Text) -> None:
-    """Raises ValueError for an empty sentence."""
+    """Raise ValueError for an empty sentence."""
     if isinstance(text, str):
-        if not text.strip():
-            raise ValueError("an empty sentence" if not text else "a sentence of white space")
-        return
-    for which, sentence in zip(("first", "second"), text):
+        problems = {"an empty sentence": text}
+    else:
+        problems = dict(zip(("the first sentence is empty", "the second sentence is empty"), text))
+    for problem, sentence in problems.items():
         if not sentence.strip():
-            raise ValueError(f"the {which} sentence is empty")
+            raise ValueError(problem)
 
 
 LAYOUTS: dict[str, Callable[[str], Text]] = {"lines": str, "tab": of_columns, "jsonl": of_json}

@@ -1,10 +1,11 @@
-"""Text to ids as the data of a checkpoint was encoded: its encoder is found again, and any other is refused."""
+"""Text to ids, and to mean word vectors, as the data of a checkpoint was encoded; any other encoder is refused."""
 
 import logging
 import os
 import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,15 +13,20 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from preprocess.binarize import truncate
+from preprocess.checksums import sha256
 from preprocess.dictionary import MASK, SPECIAL
 from preprocess.encoders import ENCODERS, GPT2_FOLDER, load_encoder
 from preprocess.encoders.base import Encoder
+from preprocess.glove import SplitWords, mean_vectors, text_words
+from preprocess.vector_files import read_vectors, vector_files
 
-from ..errors import InputError
+from ..errors import InputError, ModelLost
+from ..representations.kinds import GLOVE
 from ..saving.record import Record, symbols_fingerprint
-from .values import spelled
 
 logger = logging.getLogger(__name__)
+
+MOST_WORDS = 100_000  # whose vectors are kept
 
 
 class TextEncoder:
@@ -40,11 +46,11 @@ class TextEncoder:
         self.lock = threading.Lock()  # GPT-2's keeps the words that it has met
 
     def encode(self, texts: Sequence[str]) -> list[Tensor]:
-        """The ids of each text, closed by ``</s>``, as ``python -m preprocess`` writes them."""
+        """Return the ids of each text, closed by ``</s>``, as ``python -m preprocess`` writes them."""
         return self.beginnings(texts)[0] if texts else []
 
     def beginnings(self, texts: Sequence[str]) -> tuple[list[Tensor], np.ndarray]:
-        """The ids of each of N texts, see ``encode``, and N, whether it is longer than ``max_length``."""
+        """Return the ids of each of N texts, see ``encode``, and N, whether it is longer than ``max_length``."""
         with self.lock:
             ids, lengths = self.encoder.encode(texts)
         cut = np.zeros(len(texts), bool)
@@ -58,17 +64,17 @@ class TextEncoder:
         return list(torch.tensor(ids, dtype=torch.long).split(lengths.tolist())), cut
 
     def behind_space(self, row: Sequence[int]) -> list[int]:
-        """The ids of a text as it is encoded behind another and a space, from those it has alone."""
+        """Return the ids of a text as it is encoded behind another and a space, from those it has alone."""
         with self.lock:
             return self.encoder.behind_space(row)
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
-        """The text of rows of ids, without special symbols."""
+        """Return the text of rows of ids, without special symbols."""
         return self.encoder.decode(rows)
 
 
 def task_dictionary(symbols: Sequence[str]) -> Dictionary:
-    """The dictionary that the task reads from a dict.txt with these ``symbols``."""
+    """Return the dictionary that the task reads from a dict.txt with these ``symbols``."""
     dictionary = Dictionary()
     for symbol in symbols[len(SPECIAL) :]:
         dictionary.add_symbol(symbol, overwrite=True)
@@ -77,7 +83,7 @@ def task_dictionary(symbols: Sequence[str]) -> Dictionary:
 
 
 def find_text_encoder(record: Record, named: str | None, others: Iterable[Path], what: str) -> TextEncoder:
-    """The encoder that a checkpoint's data was made with.
+    """Return the encoder that a checkpoint's data was made with.
 
     Args:
         record: of the checkpoint.
@@ -91,58 +97,141 @@ def find_text_encoder(record: Record, named: str | None, others: Iterable[Path],
     if named is None and record.bpe is None:
         raise InputError(
             f"{what} does not record how its text was encoded, its data was not made with python -m preprocess: name "
-            f"the folder of the encoder's files with {spelled('vocab', what)}"
+            "the folder of the encoder's files with `vocab`"
         )
     folders = likely_folders(record, others) if named is None else [Path(named)]
-    if named is not None and not is_open(folders[0]):
-        raise InputError(
-            f"{spelled('vocab', what)} {named} is no folder that can be read: name that of the encoder's files"
-        )
     lacking, strangers = [], []
     for folder in filter(is_open, folders):
         for bpe in [record.bpe] if record.bpe in ENCODERS else ENCODERS:
             try:
                 encoder = load_encoder(str(bpe), folder, record.bpe_sha256)
             except InputError as error:
-                lacking.append(error)
+                lacking.append(str(error))
                 continue
-            try:
-                check_same_encoder(record, encoder, what)
+            problem = difference(record, encoder)
+            if problem is None:
                 return TextEncoder(encoder, folder, record.max_length)
-            except InputError as error:
-                strangers.append(error)
-    reasons = [*strangers, *lacking]
-    if named is not None and record.bpe is not None:
-        raise reasons[0]
-    places = ", ".join(map(str, folders))
+            strangers.append(problem)
+    places, reason = ", ".join(map(str, folders)), next(iter([*strangers, *lacking]), "")
     raise InputError(
         f"the encoder of {what} ({record.bpe or 'its data records none'}) is not in {places}: name the folder of its "
-        f"files with {spelled('vocab', what)}{f' ({reasons[0]})' if reasons else ''}"
+        f"files with `vocab`{reason and f' ({reason})'}"
     )
 
 
 def likely_folders(record: Record, others: Iterable[Path]) -> list[Path]:
-    """Where the recorded encoder may be: where it was, in ``others``, GPT-2's where it is downloaded to."""
+    """Return where the recorded encoder may be: where it was, in ``others``, GPT-2's where it is downloaded to."""
     recorded = [Path(record.vocab)] if record.vocab else []
     usual = [GPT2_FOLDER] if record.bpe == "gpt2" else []
     return list(dict.fromkeys([*recorded, *others, *usual]))
 
 
 def is_open(folder: Path) -> bool:
-    """Whether it is a folder whose files can be looked for."""
+    """Return whether it is a folder whose files can be looked for."""
     return os.path.isdir(folder) and os.access(folder, os.R_OK | os.X_OK)
 
 
-def check_same_encoder(record: Record, encoder: Encoder, what: str) -> None:
-    """Raises InputError where an encoder is not the one that is recorded."""
+def difference(record: Record, encoder: Encoder) -> str | None:
+    """Return in what an encoder is not the recorded one; None if it is."""
     symbols = symbols_fingerprint(task_dictionary(encoder.symbols))
-    if record.dictionary not in (None, symbols):
+    compared = (("dictionary", record.dictionary, symbols), ("encoder", record.bpe_sha256, encoder.fingerprint()))
+    for kind, recorded, found in compared:
+        if recorded not in (None, found):
+            folder = encoder.files[0].parent
+            return f"the {kind} of {folder}, SHA-256 {found:.12}, is not the one that is recorded, {recorded:.12}"
+    return None
+
+
+# --- word vectors --------------------------------------------------------------------------------
+
+
+class MeanVectors:
+    """Mean word vectors of texts, as ``python -m preprocess glove`` makes them: M(x) of methods that read these.
+
+    The file is read again whenever there are words that were not met before. Of more than ``MOST_WORDS`` words all are
+    forgotten but those of the texts at hand, so that a server does not grow.
+
+    Args:
+        source: a file of word vectors, or a folder, as ``python -m preprocess glove --vectors`` takes it.
+        text: what the ids of a text are read with.
+        width: numbers in each vector.
+    """
+
+    def __init__(self, source: Path, text: TextEncoder, width: int):
+        self.source = source
+        self.text = text
+        self.width = width
+        self.lock = threading.Lock()
+        self.opened = versions(source)
+        self._forget()
+
+    def rows(self, parts: Sequence[list[Tensor]]) -> Tensor:
+        """Return N x width, of texts whose sentences have these ids, each closed by ``</s>``.
+
+        Raises:
+            ModelLost: the file is gone, or no longer the one that was named.
+        """
+        sentences = [self.text.decode([ids[:-1].tolist() for ids in part]) for part in parts]
+        texts = [text_words(" ".join(both)) for both in zip(*sentences)]
+        with self.lock:
+            self._learn(list(dict.fromkeys(word for words in texts for word in words)))
+            ids = np.array([self.numbers[word] for words in texts for word in words], np.int32)
+            words = SplitWords(ids, np.array(list(map(len, texts)), np.int64))
+            means, _ = mean_vectors(words, self.vectors, self.known)
+        return torch.from_numpy(means)
+
+    def _forget(self) -> None:
+        self.numbers: dict[str, int] = {}
+        self.vectors = np.empty((0, self.width))
+        self.known = np.empty(0, bool)
+
+    def _learn(self, words: list[str]) -> None:
+        """Look up the words that are new."""
+        new = [word for word in words if word not in self.numbers]
+        if not new:
+            return
+        if len(self.numbers) + len(new) > MOST_WORDS:
+            self._forget()
+            new = words
+        try:
+            vectors, known = read_vectors(self.source, new)
+            unchanged = versions(self.source) == self.opened
+        except InputError:
+            unchanged = False
+        if not unchanged:
+            raise ModelLost(
+                f"the vectors in {self.source} were written to, moved or replaced while they were in use: start again"
+            )
+        self.numbers.update({word: number for number, word in enumerate(new, start=len(self.numbers))})
+        self.vectors, self.known = np.concatenate([self.vectors, vectors]), np.concatenate([self.known, known])
+
+
+def versions(source: Path) -> list[tuple[int, ...]]:
+    """Return what changes with the files of vectors, which are too large to be compared each time."""
+    found = map(os.stat, vector_files(source))
+    return [(file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns) for file in found]
+
+
+def find_vectors(source: str | None, model: Any, record: Record, text: TextEncoder) -> MeanVectors | None:
+    """Return the word vectors that a model reads; None for one that reads none, whatever is named.
+
+    Args:
+        source: the file of vectors, if somebody has named it.
+
+    Raises:
+        InputError: it is needed and was not named, is not there, or is another than in training.
+    """
+    if model.method is None or model.method.representation != GLOVE:
+        return None
+    if source is None:
         raise InputError(
-            f"the dictionary of {encoder.files[0].parent} (SHA-256 of its symbols {symbols:.12}) is not the one that "
-            f"{what} was trained with ({record.dictionary:.12}): name its own with {spelled('vocab', what)}"
+            f"--method {model.args.method} reads word vectors: name the file that its data was made with, such as "
+            "glove.6B.300d.txt, with `vectors`"
         )
-    if record.bpe_sha256 not in (None, encoder.fingerprint()):
-        raise InputError(
-            f"the encoder in {encoder.files[0].parent} (SHA-256 {encoder.fingerprint():.12}) is not the one that the "
-            f"data of {what} was made with ({record.bpe_sha256:.12}): name its own with {spelled('vocab', what)}"
-        )
+    files = vector_files(Path(source))
+    if record.vectors is None:
+        logger.warning(f"`vectors` {source}: whether the model was trained on these is not recorded and not checked")
+    elif sorted(map(sha256, files)) != sorted(record.vectors.values()):
+        names = ", ".join(record.vectors)
+        raise InputError(f"`vectors` {source} is not what this model was trained on ({names}): name that")
+    return MeanVectors(Path(source), text, model.args.representation_width)

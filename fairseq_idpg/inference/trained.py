@@ -50,13 +50,13 @@ class LoadedModel:
         return getattr(self.model, "prompt_length", 0)
 
     def check_backbone(self) -> None:
-        """Raises ModelLost where somebody has written into the backbone's file; fairseq's own models read none."""
+        """Raise ModelLost where somebody has written into the backbone's file; fairseq's own models read none."""
         if isinstance(self.model, MODEL_REGISTRY["roberta_idpg"]):
             self.model.check_backbone()
 
 
 def load_dictionary(path: str) -> Dictionary:
-    """A dict.txt as the task reads it, <mask> at its end.
+    """Return a dict.txt as the task reads it, <mask> at its end.
 
     Raises:
         InputError: it does not exist or is no dictionary.
@@ -74,7 +74,7 @@ def load_trained(
     overrides: dict[str, Any],
     check: Callable[[Any], None] = lambda cfg: None,
 ) -> LoadedModel:
-    """The trained model of a checkpoint.
+    """Return the trained model of a checkpoint.
 
     Args:
         option: the option that named ``path``, for errors.
@@ -92,7 +92,7 @@ def load_trained(
 def load_for_folder(
     path: str, option: str, overrides: dict[str, Any], check: Callable[[Any], None] = lambda cfg: None
 ) -> LoadedModel:
-    """As ``load_trained``, to read examples of the folder ``overrides["data"]`` as in training and prediction.
+    """Return what ``load_trained`` does, to read examples of ``overrides["data"]`` as in training and prediction.
 
     In the template of a masked language model, with the folder's word vectors, pairs as pairs; data that the model was
     not made for is refused.
@@ -111,7 +111,7 @@ def _state_of(path: str, option: str, overrides: dict[str, Any], check: Callable
 
 
 def build_trained(state: dict[str, Any], path: str, option: str, dictionary: Dictionary) -> LoadedModel:
-    """The model of a checkpoint that was read; arguments and errors are those of ``load_trained``."""
+    """Return the model of a checkpoint that was read; arguments and errors are those of ``load_trained``."""
     cfg = state["cfg"]
     if cfg.task.init_token is None:
         raise InputError(f"{option} {path} was trained without --init-token, so that it has no <s> state: give another")
@@ -136,7 +136,7 @@ def build_trained(state: dict[str, Any], path: str, option: str, dictionary: Dic
 
 
 def load_untrained(path: str, dictionary: Dictionary) -> LoadedModel:
-    """The untouched backbone: nothing injected, nothing trained.
+    """Return the untouched backbone: nothing injected, nothing trained.
 
     Raises:
         InputError: it is missing, does not record its size, or has another dictionary.

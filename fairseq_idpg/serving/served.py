@@ -5,9 +5,9 @@ from typing import Any
 
 from ..errors import InputError
 from ..inference.many import ManyTasks
+from ..inference.prediction import Found, row
 from ..inference.predictor import Predictor
 from ..inference.prompts import check_has_rows
-from ..inference.writing import Found, row
 from .questions import Question, text_name
 
 Row = dict[str, Any]

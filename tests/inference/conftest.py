@@ -25,6 +25,11 @@ def texts(count: int, parts: int, seed: int) -> list[tuple[str, ...]]:
     return [tuple(" ".join(draw.choices(WORDS, k=draw.randint(1, 4))) for _ in range(parts)) for _ in range(count)]
 
 
+def inputs(kind: str) -> list:
+    """The texts of the validation split, as ``predict`` takes them."""
+    return [parts if len(parts) == 2 else parts[0] for parts in texts(16, KINDS[kind], seed=1)]
+
+
 def write_texts(path: Path, kind: str, seed: int) -> Path:
     """A tab-separated file of texts with labels, or with scores from 0 to 5."""
     lines = []

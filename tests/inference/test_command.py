@@ -1,4 +1,4 @@
-"""``python -m fairseq_idpg.predict --text``: what the library says, in files and on standard output."""
+"""``python -m fairseq_idpg.predict``: what the library says, in files and on standard output; see test_refusals.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairseq_idpg import load
 from fairseq_idpg.predict import main
 from preprocess.errors import command_line
 from tests.folders import ROOT, train, write_backbone, write_folder, write_questions
-from tests.inference.test_predictor import inputs
+from tests.inference.conftest import inputs
 
 
 def predict(*options: object) -> None:
@@ -26,22 +26,12 @@ def table(text: str, separator: str = "\t") -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text), delimiter=separator, quoting=csv.QUOTE_NONE))
 
 
-def test_sentences_on_standard_output(idpg, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("fairseq_idpg.predict.CHUNK", 5)
-    (tmp_path / "x.txt").write_text("".join(f"{text}\n" for text in inputs("singles")))
-    predict("--path", idpg("singles"), "--text", tmp_path / "x.txt")
-    found, expected = table(capsys.readouterr().out), load(idpg("singles"), device="cpu").predict(inputs("singles"))
-    assert [row["sentence"] for row in found] == inputs("singles")
-    assert [row["label"] for row in found] == [p.label for p in expected]
-    assert [float(row["probability"]) for row in found] == pytest.approx([p.probability for p in expected], abs=2e-6)
-
-
-def test_pairs_in_files(idpg, tmp_path, capsys):
+def test_pairs_in_files_and_of_a_folder(idpg, folders, tmp_path, capsys):
     texts, path = inputs("scores"), tmp_path / "pairs.tsv"
     path.write_text("".join(f"{a}\t{b}\n" for a, b in texts))
     lines = tmp_path / "pairs.jsonl"
     lines.write_text("".join(json.dumps({"sentence1": a, "sentence2": b}) + "\n" for a, b in texts))
-    expected = [p.score for p in load(idpg("scores"), device="cpu").predict(texts)]
+    expected = pytest.approx([p.score for p in load(idpg("scores"), device="cpu").predict(texts)], abs=2e-5)
     usual = ["--path", idpg("scores"), "--batch-size", 3]
     predict(*usual, "--text", path, "--pairs", "tab", "--out", tmp_path / "o.csv")
     predict(*usual, "--text", lines, "--out", tmp_path / "o.jsonl")
@@ -50,13 +40,9 @@ def test_pairs_in_files(idpg, tmp_path, capsys):
     by_json = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
     for rows in (table((tmp_path / "o.csv").read_text(), ","), by_json, table((tmp_path / "o").read_text())):
         assert [(row["sentence1"], row["sentence2"]) for row in rows] == texts
-        assert [float(row["score"]) for row in rows] == pytest.approx(expected, abs=2e-5)
-
-
-def test_scores_of_a_folder_are_those_of_its_texts(idpg, folders, tmp_path):
-    predict(folders["scores"], "--path", idpg("scores"), "--split", "valid", "--out", tmp_path / "scores.tsv")
-    expected = [p.score for p in load(idpg("scores"), device="cpu").predict(inputs("scores"))]
-    assert np.loadtxt(tmp_path / "scores.tsv") == pytest.approx(expected, abs=2e-5)
+        assert [float(row["score"]) for row in rows] == expected
+    predict(folders["scores"], *usual, "--split", "valid", "--out", tmp_path / "scores.tsv")
+    assert np.loadtxt(tmp_path / "scores.tsv") == expected
 
 
 def test_standard_input_is_answered_as_it_comes(idpg):
@@ -69,7 +55,7 @@ def test_standard_input_is_answered_as_it_comes(idpg):
         assert process.stdout.readline().endswith("\tred cat\n")
         rest, said = process.communicate("\n")
     assert process.returncode == 1 and rest == ""
-    assert said.splitlines()[-1] == "fairseq_idpg: standard input line 2: an empty sentence: mend the line"
+    assert said.splitlines()[-1].startswith("fairseq_idpg: standard input line 2")
 
 
 def test_standard_output_is_utf_8_whatever_the_locale(idpg, tmp_path, monkeypatch):
@@ -97,97 +83,22 @@ def test_reports_of_what_the_locale_has_no_signs_for(tmp_path, monkeypatch):
 
 
 def test_json_lines_by_any_spelling_of_their_suffix(idpg, tmp_path, capsys):
-    """A line that was taken for a sentence would be answered without a word."""
-    for name, options in (("x.JSONL", []), ("x.Jsonl", []), ("x.json", ["--jsonl"])):
+    for name, options in (("x.JSONL", []), ("x.json", ["--jsonl"])):
         (tmp_path / name).write_text('{"sentence": "red cat"}\n')
         predict("--path", idpg("singles"), "--text", tmp_path / name, *options)
         assert [row["sentence"] for row in table(capsys.readouterr().out)] == ["red cat"]
 
 
-def test_results_take_the_place_of_nothing_that_a_model_reads(idpg, folders, place, tmp_path):
-    (tmp_path / "x.txt").write_text("red cat\n")
-    backbone, encoder = place / "backbone" / "model.pt", place / "vocab" / "vocab.bpe"
-    before = backbone.read_bytes(), encoder.read_bytes()
-    of_text = ["--text", tmp_path / "x.txt", "--format", "tsv"]
-    for options, out, part in (
-        (of_text, backbone, "backbone"),
-        (of_text, encoder, "encoder"),
-        ([folders["singles"], "--split", "valid"], backbone, "backbone"),
-    ):
-        with pytest.raises(SystemExit, match=f"--out {out} is the file of --path .*, its {part}, which it would repl"):
-            predict(*options, "--path", idpg("singles"), "--out", out)
-    assert (backbone.read_bytes(), encoder.read_bytes()) == before
-
-
-def test_closed_streams(idpg, tmp_path, monkeypatch):
-    (tmp_path / "x.txt").write_text("red cat\n")
-    monkeypatch.setattr(sys, "stdout", None)
-    with pytest.raises(SystemExit, match="standard output is closed: name a file with --out"):
-        predict("--path", "no.pt", "--text", tmp_path / "x.txt")
-    monkeypatch.setattr(sys, "stderr", None)
-    predict("--path", idpg("singles"), "--text", tmp_path / "x.txt", "--out", tmp_path / "o.tsv")
-    assert len((tmp_path / "o.tsv").read_text().splitlines()) == 2
-
-
-def test_paths_may_be_named_one_by_one(idpg, tmp_path, capsys):
-    text, paths = tmp_path / "x.txt", [f"{name}={idpg('singles')}" for name in ("first", "second")]
-    text.write_text("red cat\n")
-    predict("--path", *paths, "--text", text)
-    together = capsys.readouterr().out
-    predict("--path", paths[0], "--path", paths[1], "--text", text)
-    assert capsys.readouterr().out == together and "second.label" in together
-
-
-def test_bad_input(idpg, folders, tmp_path, capsys):
-    text, pair, folder = tmp_path / "x.txt", tmp_path / "x.jsonl", folders["singles"]
+def test_texts_that_are_too_long_are_cut_on_request(idpg, tmp_path, capsys):
+    text = tmp_path / "x.txt"
     text.write_text("red cat\n" + "cat " * 40 + "\n")
-    pair.write_text('["a", "b"]\n')
-    singles, out = ["--path", idpg("singles")], ["--out", tmp_path / "out.tsv"]
-    of_text = [*singles, *out, "--text"]
-    for options, message in (
-        ([*of_text, text], f"{text} line 2 has 159 tokens, and this model takes [0-9]+ beside its prompt"),
-        ([*of_text, pair], f"{pair} line 1 is a pair of sentences, and this model was trained on single"),
-        ([*of_text, "no.txt"], "--text no.txt is not a file: name one with a sentence in each line, or give - and the"),
-        ([*of_text, "A film of note. " * 20], "--text A film .* is not a file"),
-        ([*of_text, text, "--out", "-"], "--out - is no file: leave it out, and what --text gives goes to standard"),
-        ([*of_text, text, "--out", singles[1], "--format", "csv"], "is the file of --path, which it would replace"),
-        ([folder, *singles, "--out", folder / "predictions.tsv"], "lies in the folder .*, which is read: name"),
-        ([folder, *singles, *out, "--split", ""], "has no input0/.idx"),
-        ([*of_text, text, "--out", "o.txt"], "--out o.txt: give it the suffix .tsv, .csv, .jsonl, or give --format"),
-        ([*of_text, text, "--out", tmp_path], "is a folder: name a file"),
-        ([*of_text, pair, "--out", pair], f"--out {pair} is the file of --text, which it would replace: name another"),
-        ([*of_text, text, "--pairs", "tab", "--jsonl"], "two layouts: give one"),
-        *(
-            ([*of_text, f"x{end}"], f"x{end} is a table by its name, and a whole")
-            for end in (".tsv", ".csv.gz", ".TAB")
-        ),
-        *(
-            ([*of_text, f"x{end}"], f"x{end} is JSON by its name, and .*: give --jsonl,")
-            for end in (".json", ".NDJSON")
-        ),
-        (["--path", f"mine={singles[1]}", *out, "--text", text], "a single checkpoint has no name: give "),
-        ([*of_text, text, "--split", "test"], "--split goes with a binarized folder"),
-        ([*of_text, text, "--batch-size", 0], "--batch-size 0"),
-        ([*of_text, text, "--path", "no.pt"], "--path no.pt is not a file"),
-        ([*of_text, text, "--path", idpg("pairs")], "was trained on pairs of sentences: give --pairs tab, or JSON"),
-        ([folder, *of_text, text], "not both DATA-bin"),
-        ([*singles, *out], "none was given"),
-        ([folder, *singles], "--out is missing"),
-        ([folder, *singles, *out, "--fp16"], "--fp16 goes with --text"),
-    ):
-        with pytest.raises(SystemExit, match=message):
-            predict(*options)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.jsonl", "x.txt"]
-    predict(*singles, "--text", text, "--truncate")
+    predict("--path", idpg("singles"), "--text", text, "--truncate")
     assert len(table(capsys.readouterr().out)) == 2
-
-
-def test_examples_of_a_folder_that_are_too_long_are_cut_on_request(tmp_path):
     folder, out = write_folder(tmp_path / "data"), tmp_path / "out.tsv"
     train(folder, tmp_path / "run", "--backbone", write_backbone(tmp_path / "model.pt"), "--max-update", 2)
     usual = ["--path", tmp_path / "run" / "checkpoint_best.pt", "--split", "valid", "--out", out]
     long = write_folder(tmp_path / "long", longest=90, splits={"valid": 13})
-    with pytest.raises(SystemExit, match=r"split valid are too long: .*truncate \(predict: --truncate\) or a shorter"):
+    with pytest.raises(SystemExit, match="--truncate"):
         predict(long, *usual)
     assert not out.exists()
     predict(long, *usual, "--truncate")
@@ -197,10 +108,8 @@ def test_examples_of_a_folder_that_are_too_long_are_cut_on_request(tmp_path):
 def test_one_answer_of_each_question_is_chosen(tmp_path):
     folder = write_folder(tmp_path / "data", splits={"train": 24, "valid": 12})
     train(folder, tmp_path / "run", "--backbone", write_backbone(tmp_path / "model.pt"), "--max-update", 2)
-    usual = [folder, "--path", tmp_path / "run" / "checkpoint_best.pt", "--split", "valid", "--out", tmp_path / "out"]
-    with pytest.raises(SystemExit, match="--choose: .*data has no question/valid.tsv: leave it out"):
-        predict(*usual, "--choose")
     write_questions(folder, "valid", [row % 4 for row in range(12)])
+    usual = [folder, "--path", tmp_path / "run" / "checkpoint_best.pt", "--split", "valid", "--out", tmp_path / "out"]
     predict(*usual, "--choose")
     rows = [line.split("\t") for line in (tmp_path / "out").read_text().splitlines()]
     of_one = [float(row[2]) for row in rows]
@@ -208,3 +117,22 @@ def test_one_answer_of_each_question_is_chosen(tmp_path):
         of_question = range(question, 12, 4)
         assert [rows[row][0] for row in of_question].count("1") == 1
         assert rows[max(of_question, key=of_one.__getitem__)][0] == "1"
+
+
+def test_several_tasks(idpg, tmp_path, capsys, monkeypatch):
+    """By names and without, all at once or one by one, in more chunks than one."""
+    monkeypatch.setattr("fairseq_idpg.inference.predict.CHUNK", 5)
+    texts, path = inputs("pairs"), tmp_path / "x.tsv"
+    path.write_text("".join(f"{a}\t{b}\n" for a, b in texts))
+    paths = [f"same={idpg('pairs')}", idpg("scores")]
+    expected = load({"same": idpg("pairs"), "scores": idpg("scores")}, device="cpu").predict(texts)
+    predict("--path", *paths, "--text", path, "--pairs", "tab")
+    printed = capsys.readouterr().out
+    predict("--path", paths[0], "--path", paths[1], "--text", path, "--pairs", "tab", "--out", tmp_path / "o.jsonl")
+    assert list(table(printed)[0]) == ["same.label", "same.probability", "scores.score", "sentence1", "sentence2"]
+    found = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
+    assert found[0]["tasks"]["same"].keys() == {"label", "probability", "probabilities"}
+    for row, by_json, answer in zip(table(printed), found, expected, strict=True):
+        assert row["same.label"] == by_json["tasks"]["same"]["label"] == answer["same"].label
+        assert float(row["scores.score"]) == pytest.approx(answer["scores"].score, abs=2e-5)
+        assert by_json["sentence1"] == row["sentence1"] == answer["same"].text[0]

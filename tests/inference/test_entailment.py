@@ -5,9 +5,6 @@ from __future__ import annotations
 import pytest
 
 from fairseq_idpg import load
-from fairseq_idpg.inference.entailment import find_description
-from fairseq_idpg.saving.record import Record
-from preprocess.errors import InputError
 from preprocess.transforms import EFL_DESCRIPTIONS
 from tests.inference.conftest import texts
 from tests.inference.saved import write_checkpoint
@@ -29,28 +26,9 @@ def data(place):
     return place / "efl" / "SST-2-bin"
 
 
-@pytest.fixture(scope="module")
-def model(place, data):
-    backbone = place / "backbone" / "model.pt"
-    return load(write_checkpoint(place / "efl.pt", data, backbone, "--method", "efl"), "cpu")
-
-
-def test_sentences_among_several_tasks(place, data, folders):
-    """One list of sentences: a task of entailment pairs gives their classes, one of sentences its own."""
-    backbone = place / "backbone" / "model.pt"
-    prompts = write_checkpoint(place / "efl-prompts.pt", data, backbone, "--method", "prompt-tuning")
-    single = write_checkpoint(place / "beside-efl.pt", folders["singles"], backbone, "--method", "head-only")
-    sentences = [text for (text,) in texts(8, 1, 1)]
-    found = load({"described": prompts, "plain": single}, device="cpu").predict(sentences, batch_size=5)
-    for name, path in (("described", prompts), ("plain", single)):
-        for together, alone in zip(found, load(path, device="cpu").predict(sentences)):
-            assert together[name].label == alone.label
-            assert together[name].probabilities == pytest.approx(alone.probabilities, abs=1e-6)
-    assert set(found[0]["described"].probabilities) == {"0", "1"}
-
-
-def test_a_sentence_has_the_class_that_its_description_has(model):
-    sentences = [text for (text,) in texts(16, 1, 1)]
+def test_a_sentence_has_the_class_that_its_description_has(place, data):
+    path = write_checkpoint(place / "efl.pt", data, place / "backbone" / "model.pt", "--method", "efl")
+    model, sentences = load(path, "cpu"), [text for (text,) in texts(16, 1, 1)]
     classes = model.predict(sentences)
     pairs = model.predict([(text, EFL_DESCRIPTIONS["SST-2"]["1"]) for text in sentences])
     for of_class, of_pair in zip(classes, pairs):
@@ -60,23 +38,15 @@ def test_a_sentence_has_the_class_that_its_description_has(model):
         assert isinstance(of_class.text, str)
 
 
-@pytest.mark.parametrize("record", [
-    Record(task="RTE", labels=LABELS, pairs=True),
-    Record(task="mine", labels=LABELS, pairs=True),
-    Record(task="SST-2", labels=["0", "1"], pairs=False),
-])  # fmt: skip
-def test_others_have_no_descriptions(record):
-    assert find_description(record) is None
-
-
-def test_several_descriptions_are_no_two_classes(model, monkeypatch):
-    monkeypatch.setitem(EFL_DESCRIPTIONS, "SST-2", {"0": "It was bad", "1": "It was great"})
-    assert find_description(model.record) is None
-    monkeypatch.setattr(model, "description", None)
-    with pytest.raises(InputError, match="input 1 is a single sentence, and .* pairs"):
-        model.predict(["red"])
-
-
-def test_one_description_of_three_classes_is_not_enough(monkeypatch):
-    monkeypatch.setitem(EFL_DESCRIPTIONS, "CB", {"neutral": "It says nothing"})
-    assert find_description(Record(task="CB", labels=LABELS, pairs=True)) is None
+def test_sentences_among_several_tasks(place, data, folders):
+    """One list of sentences: a task of entailment pairs gives their classes, one of sentences its own."""
+    folders, backbone = {"described": data, "plain": folders["singles"]}, place / "backbone" / "model.pt"
+    idpg = ["--method", "m-idpg-phm", "--phm-n", 4]  # with M(x) of other tokens
+    paths = {name: write_checkpoint(place / f"{name}.pt", folder, backbone, *idpg) for name, folder in folders.items()}
+    sentences = [text for (text,) in texts(8, 1, 1)]
+    found = load(paths, device="cpu").predict(sentences, batch_size=5)
+    for name, path in paths.items():
+        for together, alone in zip(found, load(path, device="cpu").predict(sentences)):
+            assert together[name].label == alone.label
+            assert together[name].probabilities == pytest.approx(alone.probabilities, abs=1e-6)
+    assert set(found[0]["described"].probabilities) == {"0", "1"}

@@ -11,10 +11,9 @@ import torch.nn.functional as F
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
 
 from fairseq_idpg import RobertaIDPGModel, load
-from preprocess.errors import InputError
+from fairseq_idpg.errors import InputError
 from tests.helpers import TINY
-from tests.inference.conftest import KINDS, LABELS, make_folder
-from tests.inference.test_predictor import inputs
+from tests.inference.conftest import KINDS, LABELS, inputs, make_folder
 
 HEAD = "sentence_classification_head"
 
@@ -34,11 +33,8 @@ def test_as_from_sentences(kind, hub):
     together = F.pad(together, (0, 3), value=1)
     logits = model.predict(HEAD, together, return_logits=True)
     features, hiddens = model.extract_features(together), model.extract_features(together, return_all_hiddens=True)
-    assert (
-        features.shape == (5, together.size(1), TINY["encoder_embed_dim"])
-        and len(hiddens) == TINY["encoder_layers"] + 1
-    )
-    assert torch.equal(hiddens[-1], features)
+    assert features.shape == (5, together.size(1), TINY["encoder_embed_dim"])
+    assert torch.equal(hiddens[-1], features) and len(hiddens) == TINY["encoder_layers"] + 1
     assert torch.allclose(features[:, 0], torch.stack([p.features for p in found]), atol=1e-5)
     for number, (row, prediction) in enumerate(zip(rows, found)):
         assert torch.allclose(model.extract_features(row)[0], features[number, : len(row)], atol=1e-5)
@@ -47,13 +43,6 @@ def test_as_from_sentences(kind, hub):
         else:
             expected = torch.tensor(list(prediction.probabilities.values())).log()
             assert torch.allclose(model.predict(HEAD, row)[0], expected, atol=1e-5)
-
-
-def test_scores_have_no_log_probabilities(hub):
-    """fairseq's softmax over one number would be 0 for all."""
-    model = hub("scores")
-    with pytest.raises(InputError, match="^this model gives scores, .*: give return_logits=True$"):
-        model.predict(HEAD, model.encode("red cat", "dog"))
 
 
 def test_options_are_those_of_load(idpg):
@@ -84,16 +73,9 @@ def test_the_task_gives_targets_in_the_order_of_the_model(place, idpg, tmp_path)
         expected = [model.predictor.labels.index(LABELS["red" in first]) for first, _ in inputs("pairs")]
         dataset = model.task.load_dataset("valid")
         items = [dataset[i] for i in range(16)]
-        assert [item["target"].item() for item in items] == expected
         assert dataset.collater(items)["target"].flatten().tolist() == expected
-
-
-def test_the_task_makes_the_same_tokens(hub, folders):
-    model = hub("pairs")
-    model.task.cfg.data = str(folders["pairs"])
-    dataset = model.task.load_dataset("valid")
-    for number, text in enumerate(inputs("pairs")):
-        assert torch.equal(dataset[number]["net_input.src_tokens"], model.encode(*text))
+        for item, text in zip(items, inputs("pairs")):
+            assert torch.equal(item["net_input.src_tokens"], model.encode(*text))
 
 
 def test_prompt_rows_are_left_out_of_the_features(hub):
@@ -107,96 +89,32 @@ def test_prompt_rows_are_left_out_of_the_features(hub):
     assert torch.allclose(embedded, stack.layernorm_embedding(words), atol=1e-5)
 
 
-@pytest.mark.parametrize("tokens", [[0, 5], [5, 2], [0, 5, 2, 2], [0, 5, 2, 6, 2], [0, 5, 2, 2, 6, 7], [2]])
-def test_other_tokens_are_refused(hub, tokens):
-    model = hub("pairs")
-    with pytest.raises(InputError, match="these are not <s> A </s> </s> B </s>"):
-        model.extract_features(torch.tensor(tokens))
-    with pytest.raises(InputError, match="input 1 is a single sentence"):
-        model.encode("one")
-
-
-@pytest.mark.parametrize(
-    "tokens, said",
-    [
-        ([0, 5, 2], r"\[0, 5, 2\]"),
-        (torch.tensor([0.0, 5.0, 2.0]), r"torch.float32 \(3,\)"),
-        (torch.zeros(1, 1, 3, dtype=torch.long), r"torch.int64 \(1, 1, 3\)"),
-        (torch.zeros(0, 3, dtype=torch.long), r"torch.int64 \(0, 3\)"),
-        (torch.zeros(3, dtype=torch.uint8), r"torch.uint8 \(3,\)"),
-    ],
-)
-def test_what_is_no_tensor_of_tokens_is_refused(hub, tokens, said):
-    model = hub("singles")
-    for read in (model.extract_features, lambda tokens: model.predict(HEAD, tokens), model.decode):
-        with pytest.raises(InputError, match=f"^{said} is no row of tokens, and not some of them: make them with enc"):
-            read(tokens)
-
-
-def test_one_row_is_decoded(hub):
-    model = hub("singles")
-    row = model.encode("red cat")
-    assert model.decode(row[None]) == model.decode(row.int()) == "red cat"
-    with pytest.raises(InputError, match="^decode takes the tokens of one row, not of 2: give each by itself$"):
-        model.decode(row.repeat(2, 1))
-
-
-@pytest.mark.parametrize("row", [[1, 0, 5, 6, 2], [0, 5, 1, 6, 2], [1, 0, 5, 2, 1]])
-def test_pads_stand_at_the_end(hub, row):
-    """Elsewhere they would move the tokens, and give other answers."""
-    model, tokens = hub("singles"), torch.tensor([[0, 5, 6, 7, 2], row])
+@pytest.mark.parametrize("kind, row", [
+    *(("pairs", row) for row in ([0, 5], [5, 2], [0, 5, 2, 2], [0, 5, 2, 6, 2], [0, 5, 2, 2, 6, 7], [2])),
+    *(("singles", row) for row in ([1, 0, 5, 6, 2], [0, 5, 1, 6, 2], [1, 0, 5, 2, 1], [0, 2])),
+])  # fmt: skip
+def test_other_tokens_are_refused(hub, kind, row):
+    """Pads that are not at the end, too: they would move the tokens, and give other answers."""
+    model, tokens = hub(kind), torch.tensor([row])
     for read in (model.extract_features, lambda tokens: model.predict(HEAD, tokens)):
-        with pytest.raises(InputError, match="^row 2 of .*: there is a pad before the last of them: put pads at the"):
+        with pytest.raises(InputError, match="row 1 of the tokens"):
             read(tokens)
 
 
-@pytest.mark.parametrize("token", [-1, 100_000])
-def test_tokens_of_another_dictionary_are_refused(hub, token):
-    with pytest.raises(InputError, match=f"^row 1 of the tokens: {token} is none of the [0-9]+ symbols: make them"):
-        hub("singles").extract_features(torch.tensor([0, token, 2]))
-
-
-def test_predictions_of_sentences_are_without_dropout(hub):
-    model = hub("singles")
-    expected = model.predictor.predict(["red cat"])
-    model.train()
-    with pytest.raises(InputError, match=r"^the model is in training mode, .*: call its eval\(\) first$"):
-        model.predictor.predict(["red cat"])
-    model.eval()
-    assert model.predictor.predict(["red cat"]) == expected
+def test_what_it_has_no_answer_to(hub):
+    """fairseq's softmax over one number would be 0 for all scores; a text would lose its end."""
+    scores, singles = hub("scores"), hub("singles")
+    with pytest.raises(InputError, match="return_logits"):
+        scores.predict(HEAD, scores.encode("red cat", "dog"))
+    with pytest.raises(InputError, match="row 1 of the tokens"):
+        singles.predict(HEAD, singles.encode("cat " * 40))
+    with pytest.raises(InputError, match="input 1"):
+        scores.encode("one")
 
 
 def test_a_folder_to_share(shared_folder, idpg):
     one, other = RobertaIDPGModel.from_pretrained(shared_folder), load(idpg("pairs"), device="cpu")
     assert one.predictor.predict(inputs("pairs")) == other.predict(inputs("pairs"))
-
-
-def test_tokens_of_no_text_are_refused(hub):
-    with pytest.raises(InputError, match="^row 2 of the tokens has a sentence without any token of this model"):
-        hub("singles").predict("sentence_classification_head", torch.tensor([[0, 5, 2], [0, 2, 1]]))
-
-
-def test_tokens_are_never_cut(hub):
-    model = hub("singles")
-    with pytest.raises(
-        InputError, match="row 1 of the tokens has [0-9]+ tokens, and this model .* prompt: shorten it$"
-    ):
-        model.predict(HEAD, model.encode("cat " * 40))
-
-
-def test_switches_are_true_or_false(hub):
-    model = hub("singles")
-    tokens = model.encode("cat")
-    with pytest.raises(InputError, match="^return_logits 'no' is neither True nor False: give one of them$"):
-        model.predict(HEAD, tokens, return_logits="no")
-    with pytest.raises(InputError, match="^return_all_hiddens 'no' is neither True nor False: give one of them$"):
-        model.extract_features(tokens, return_all_hiddens="no")
-
-
-def test_another_head(hub):
-    model = hub("singles")
-    with pytest.raises(InputError, match=f"head 'other' is none of this model's: give {HEAD}$"):
-        model.predict("other", model.encode("cat"))
 
 
 def test_a_new_head_by_the_recipe_of_fairseq(idpg):
@@ -216,5 +134,5 @@ def test_a_backbone_that_is_written_to_is_noticed(ask, idpg, tmp_path):
     row = model.encode("red cat")
     getattr(model, ask)(*given, row)
     os.utime(own, ns=(0, 0))
-    with pytest.raises(InputError, match=f"--backbone {own} was written to while it was in use"):
+    with pytest.raises(InputError, match=f"{own} was written to"):
         getattr(model, ask)(*given, row)

@@ -1,4 +1,4 @@
-"""Every method reads sentences: as on a folder, in several threads, and by fairseq's own interface."""
+"""Every method reads sentences: as on a folder, in several threads, by fairseq's own interface, and shared."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from fairseq_idpg import load
+from fairseq_idpg.errors import InputError
+from fairseq_idpg.export import export
 from fairseq_idpg.inference.hub import IDPGHubInterface
 from fairseq_idpg.inference.int8 import multiplies_exactly
 from fairseq_idpg.methods.prompts.base import PREFIX, PromptMethod
 from fairseq_idpg.methods.registry import PRESETS
-from preprocess.errors import InputError
 from tests.helpers import TINY
+from tests.inference.conftest import inputs
 from tests.inference.saved import FROM_SOURCES, source_options, write_checkpoint
 from tests.inference.test_hub import HEAD
-from tests.inference.test_predictor import inputs, outputs_of_folder
+from tests.inference.test_predictor import outputs_of_folder
 
 SHORT = ["--prompt-length", 3]
+WHOLE_MODELS = ("fine-tuning", "efl")  # whose checkpoint is the model, so that no folder to share is made of it
 OPTIONS = {  # of presets that do not fit the small backbone as they are
     **dict.fromkeys(("m-idpg-phm", "s-idpg-phm"), ["--phm-n", 4]),
     "m-idpg-phm-glove": ["--phm-n", 4, "--generator-hidden-size", 8],
@@ -70,6 +75,8 @@ def test_as_on_a_folder(case, place, folders, vectors, tmp_path):
     logits = hub.model.classification_heads[HEAD](features)
     assert logits.softmax(1)[0].tolist() == pytest.approx(expected[0].tolist(), abs=1e-6)
     parts = [] if model.model.method is None else model.model.method.modules()
+    if case not in WHOLE_MODELS:
+        check_shared(path, tmp_path / "shared", texts, found, reads_words)
     prompt = next((part for part in parts if isinstance(part, PromptMethod)), None)
     if prompt is not None and prompt.insertion not in PREFIX:
         rows = model.predict(texts[:3], prompts=True, words=2)[2].prompts
@@ -78,3 +85,13 @@ def test_as_on_a_folder(case, place, folders, vectors, tmp_path):
     else:
         with pytest.raises(InputError, match="has no prompt rows that stand among the words"):
             model.predict(texts[:3], prompts=True)
+
+
+def check_shared(checkpoint, folder, texts, expected, reads_words) -> None:
+    """A folder to share says the same to the bit, without what only training needs."""
+    export(str(checkpoint), str(folder))
+    assert load(folder, device="cpu", **reads_words).predict(texts, batch_size=3) == expected
+    tensors = load_file(folder / "prompt.safetensors")
+    assert not any("reparameterization" in name for name in tensors)
+    ours = {name for name in torch.load(checkpoint, weights_only=True)["model"] if name.startswith("encoder.")}
+    assert {name for name in tensors if name.startswith("encoder.")} == ours

@@ -8,17 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from fairseq_idpg import encode, load, predict
+from fairseq_idpg import load, predict
 from fairseq_idpg.backbone.encoder import OpenTransformerEncoder
+from fairseq_idpg.errors import InputError
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from fairseq_idpg.serving.served import Served
-from preprocess.errors import InputError
 from tests.command_line import until
-from tests.inference.test_predictor import inputs
+from tests.inference.conftest import inputs
 from tests.serving.running import ask, in_thread
 
 SAID = "CUDA out of memory. Tried to allocate 2.00 GiB."
-TOO_LARGE = rf"a batch of \d+ x \d+ tokens does not fit into memory \({SAID}\): "
+TOO_LARGE = r"a batch of \d+ x \d+ tokens does not fit into memory"
 LATE = ["--method", "lpt-naive", "--prompt-length", 2, "--prompt-layers", 1]
 
 
@@ -63,7 +63,7 @@ def test_in_python(idpg, request):
     expected = alone.predict(texts)
     computed = request.getfixturevalue("room")
     for model in (alone, many):
-        with pytest.raises(InputError, match=f"^{TOO_LARGE}give a smaller batch_size$"):
+        with pytest.raises(InputError, match=f"^{TOO_LARGE}.*batch_size"):
             model.predict(texts, batch_size=6)
     assert len(computed) == 2 and not any(states() is not None for states in computed)
     for found in (alone.predict(texts, batch_size=2), [each["b"] for each in many.predict(texts, batch_size=2)]):
@@ -75,39 +75,25 @@ def test_at_the_command_line(idpg, folders, tmp_path, room):
     shared = ["--path", str(idpg("singles")), "--cpu", "--out", str(tmp_path / "out.tsv")]
     folder = [str(folders["singles"]), "--split", "valid"]
     for asked, where in ((["--text", str(tmp_path / "x.txt")], ""), (folder, "split valid: ")):
-        with pytest.raises(SystemExit, match=f"^fairseq_idpg: {where}{TOO_LARGE}give a smaller --batch-size$"):
+        with pytest.raises(SystemExit, match=f"^fairseq_idpg: {where}{TOO_LARGE}.*--batch-size"):
             predict.main([*asked, *shared])
         assert not (tmp_path / "out.tsv").exists()
         predict.main([*asked, *shared, "--batch-size", "2"])
         (tmp_path / "out.tsv").unlink()
 
 
-def test_while_a_cache_is_filled(idpg, trained, folders, place, tmp_path, room):
-    out = ["--out", str(tmp_path / "out.tsv"), "--split", "valid", "--cpu"]
-    usual = [str(folders["singles"]), *out, "--batch-size", "1"]
-    backbone = ["--backbone", str(place / "backbone" / "model.pt"), "--max-positions", "64", "--cpu"]
-    late = trained("singles", "late", *LATE, without="--phm-n", forked=True)  # which has room
-    for option, main, asked in (
-        ("--representation-cache", predict.main, [*usual, "--path", str(idpg("singles"))]),
-        ("--state-cache", predict.main, [*usual, "--path", str(late)]),
-        ("--representation-cache", encode.main, [*usual[:1], *backbone]),
-    ):
-        with pytest.raises(SystemExit, match=rf"^fairseq_idpg: {option}, split \w+: {TOO_LARGE}free some of it, or do"):
-            main([*asked, option, str(tmp_path / "cache")])
-        assert not list(tmp_path.glob("cache/*.json")) and not (tmp_path / "out.tsv").exists()
+def test_while_a_cache_is_filled(trained, folders, tmp_path, room):
+    late = trained("singles", "late", *LATE, without="--phm-n")
+    asked = [folders["singles"], "--split", "valid", "--batch-size", 1, "--path", late, "--out", tmp_path / "out.tsv"]
+    with pytest.raises(SystemExit, match="--state-cache, split valid: .* does not fit into memory"):
+        predict.main([*map(str, asked), "--cpu", "--state-cache", str(tmp_path / "cache")])
+    assert not list(tmp_path.glob("cache/*.json")) and not (tmp_path / "out.tsv").exists()
 
 
-def test_a_model_without_room(idpg, folders, place, tmp_path, no_room_for_a_model):
-    path, folder = str(idpg("singles")), str(folders["singles"])
-    refused = rf"{path}: the model does not fit into memory \({SAID}\): free some of it, or do without the GPU"
-    for several in (path, [path]):
-        with pytest.raises(InputError, match=f"^checkpoint {refused}"):
+def test_a_model_without_room(idpg, no_room_for_a_model):
+    for several in (idpg("singles"), [idpg("singles")]):
+        with pytest.raises(InputError, match="checkpoint_last.pt: the model does not fit into memory"):
             load(several, device="cpu")
-    with pytest.raises(SystemExit, match=f"^fairseq_idpg: --path {refused}"):
-        predict.main([folder, "--path", path, "--cpu", "--out", str(tmp_path / "out.tsv")])
-    cache = ["--representation-cache", str(tmp_path / "cache"), "--max-positions", "64", "--cpu"]
-    with pytest.raises(SystemExit, match="^fairseq_idpg: --backbone .*model.pt: the model does not fit into memory"):
-        encode.main([folder, "--backbone", str(place / "backbone" / "model.pt"), *cache])
 
 
 def test_a_server_is_at_fault_and_answers_the_others(idpg, room, caplog):
@@ -123,7 +109,6 @@ def test_a_server_is_at_fault_and_answers_the_others(idpg, room, caplog):
             server.batcher.hurry()
         assert [found.result().status for found in together] == [200] * 3 and room
         refused = answer("red cat", "blue dog", "red")
-        assert refused.status == 500 and refused.error == "the server failed at this request: its log says how"
-    assert [record.message for record in caplog.records if "memory" in record.message] == [
-        f"a batch of 3 x 10 tokens does not fit into memory ({SAID}): give a smaller batch_size"
-    ]
+        assert refused.status == 500
+    (logged,) = [record.message for record in caplog.records if "memory" in record.message]
+    assert logged.startswith("a batch of 3 x 10 tokens")

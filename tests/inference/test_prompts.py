@@ -8,8 +8,8 @@ import torch
 from fairseq_idpg import load
 from fairseq_idpg.analysis.neighbours import generated_rows
 from fairseq_idpg.errors import InputError
+from tests.inference.conftest import inputs
 from tests.inference.saved import write_checkpoint
-from tests.inference.test_predictor import inputs
 
 
 def rows_of(found, layer: int = 0) -> torch.Tensor:
@@ -55,8 +55,6 @@ def test_rows_belong_to_whoever_asked(place, folders, tmp_path):
     first.numpy()[:] = 100  # refused of what has a gradient
     assert torch.equal(second, expected) and torch.equal(model.model.method.table[0, 0], expected)
     assert model.predict(inputs("pairs")[:2]) == before
-    (found,) = model.predict(inputs("pairs")[:1], features=True)
-    assert found.features.untyped_storage().nbytes() == found.features.nbytes  # not those of all tokens
 
 
 def test_late_rows(place, folders, tmp_path):
@@ -76,5 +74,5 @@ def test_nearest_words(place, folders, tmp_path):
     _, row = model.predict([("a", "b")], prompts=True, words=3)[0].prompts
     assert row.words[0][0] == "'Q'" and abs(row.words[0][1] - 1) < 1e-5
     assert len(row.words) == 3 and row.words[1][1] < 0.999
-    with pytest.raises(InputError, match="words 1000: .* give 1 to that"):
+    with pytest.raises(InputError, match="words 1000"):
         model.predict([("a", "b")], prompts=True, words=1000)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairseq_idpg.errors import InputError
 from fairseq_idpg.inference.reading import TextFile, of_json
-from preprocess.errors import InputError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip)
 READ = {
@@ -24,34 +24,28 @@ READ = {
     ("jsonl", b'["sentence1", "sentence2"]\n'): [("sentence1", "sentence2")],
     ("jsonl", b'["a", "b"]\n{"idx": 0, "sentence2": "d", "sentence1": "c"}\n'): [("a", "b"), ("c", "d")],
 }
-REFUSED = {
-    ("lines", b"one\n\nthree\n"): "line 2: an empty sentence: mend the line",
-    ("lines", b"sentence\none\n"): "line 1 names columns: leave it out, or give JSON lines if it is a text of its own",
-    ("tab", b"\xef\xbb\xbfsentence1\tsentence2\r\na\tb\n"): "line 1 names columns: leave it out, or give JSON lines",
-    ("tab", b"Sentence1\tSentence2\na\tb\n"): "line 1 names columns: leave it out, or give JSON lines",
-    ("tab", b"a\tb\n\xef\xbb\xbfsentence1\tsentence2\nc\td\n"): "line 2 names columns: leave it out, or give JSON",
-    ("lines", b"one\n \t\n"): "line 2: a sentence of white space",
-    ("lines", b"one\tgood\ntwo\tbad\n"): "line 1 has a tab, as those of a table have: give --pairs tab for the two",
-    ("lines", b"one\ntwo \xff\n"): "line 2: byte 0xff is not UTF-8",
-    ("lines", b"one\nt\0wo\n"): "line 2 has a NUL byte",
-    ("lines", b""): "has no lines",
-    ("lines", b"one\rtwo\r"): "has a CR at the ends of its lines: convert it",
-    ("tab", b"a\tb\nalone\n"): "line 2: 1 columns instead of the 2 of a pair",
-    ("tab", b"a\tb\tc\n"): "line 1: 3 columns instead",
-    ("tab", b"a\t \n"): "line 1: the second sentence is empty",
-    ("tab", b"\tb\n"): "line 1: the first sentence is empty",
-    ("jsonl", b'"a"\n\n'): "line 2: an empty sentence",
-    ("jsonl", b'"a"\n{"sentence": \n'): "line 2: not JSON",
-    ("jsonl", b'{"sentence": 3}\n'): "line 1: not a string, a list of two",
-    ("jsonl", b'{"text": "a"}\n'): "line 1: not a string",
-    ("jsonl", b'{"sentence": "a", "sentence2": "b"}\n'): "line 1: not a string",
-    ("jsonl", b'["a"]\n'): "line 1: not a string",
-    ("jsonl", b'{"sentence": "a", "sentence": "b"}\n'): "line 1: not JSON (a key is there twice)",
-    ("jsonl", b'["a", "\\ud800"]\n'): "line 1: it has half of a surrogate pair, which is no sign: cut texts between",
-    ("jsonl", b'{"sentence": "\\udc00"}\n'): "line 1: it has half of a surrogate pair",
-    ("jsonl", b'["a", "b", 3]\n'): "line 1: not a string",
-    ("jsonl", b'"a"\n["a", "b"]\n'): "line 2: sentences and pairs of sentences are mixed",
-    ("jsonl", b"[" * 100_000 + b"\n"): "line 1: not JSON",
+REFUSED = {  # the number of the line that is named, if any
+    ("lines", b"one\n\nthree\n"): 2,
+    ("lines", b"one\n \t\n"): 2,
+    ("lines", b"sentence\none\n"): 1,
+    ("tab", b"\xef\xbb\xbfsentence1\tsentence2\r\na\tb\n"): 1,
+    ("tab", b"a\tb\n\xef\xbb\xbfSentence1\tSentence2\nc\td\n"): 2,
+    ("lines", b"one\tgood\ntwo\tbad\n"): 1,
+    ("lines", b"one\ntwo \xff\n"): 2,
+    ("lines", b"one\nt\0wo\n"): 2,
+    ("lines", b"one\rtwo\r"): None,
+    ("tab", b"a\tb\nalone\n"): 2,
+    ("tab", b"a\tb\tc\n"): 1,
+    ("tab", b"a\t \n"): 1,
+    ("jsonl", b'"a"\n\n'): 2,
+    ("jsonl", b'"a"\n{"sentence": \n'): 2,
+    ("jsonl", b'{"sentence": 3}\n'): 1,
+    ("jsonl", b'{"text": "a"}\n'): 1,
+    ("jsonl", b'{"sentence": "a", "sentence2": "b"}\n'): 1,
+    ("jsonl", b'["a"]\n'): 1,
+    ("jsonl", b'{"sentence": "a", "sentence": "b"}\n'): 1,
+    ("jsonl", b'["a", "\\ud800"]\n'): 1,
+    ("jsonl", b"[" * 100_000 + b"\n"): 1,
 }
 
 
@@ -59,21 +53,18 @@ def texts_of(path, layout: str, size: int = 2) -> list:
     return [line.text for chunk in TextFile(str(path), layout).chunks(size) for line in chunk]
 
 
-@pytest.mark.parametrize(
-    "layout, content, told",
-    [
-        ("lines", b'"red"\n"he said ""red"""\n"""red"" he said"\n', "line 2"),
-        ("tab", b'"a, b"\t"c"\nd\t"say ""e"""\n', "line 2"),
-        ("lines", b'"red", he said, "cat"\n"red"\n', None),
-        ("jsonl", b'"\\"say \\"\\"e\\"\\"\\""\n', None),
-    ],
-)
-def test_a_text_that_looks_quoted_as_in_csv_is_told_of(layout, content, told, tmp_path, caplog):
+@pytest.mark.parametrize("layout, content, number", [
+    ("lines", b'"red"\n"he said ""red"""\n"""red"" he said"\n', 2),
+    ("tab", b'"a, b"\t"c"\nd\t"say ""e"""\n', 2),
+    ("lines", b'"red", he said, "cat"\n"red"\n', None),
+    ("jsonl", b'"\\"say \\"\\"e\\"\\"\\""\n', None),
+])  # fmt: skip
+def test_a_text_that_looks_quoted_as_in_csv_is_told_of(layout, content, number, tmp_path, caplog):
     """Its quotes are read as its own, which they seldom are: once, for the first."""
     (tmp_path / "x").write_bytes(content)
     texts_of(tmp_path / "x", layout)
-    expected = f"{tmp_path / 'x'} {told} looks quoted as in csv, and texts keep their quotes"
-    assert [text.split(";")[0] for text in caplog.messages] == ([expected] if told else [])
+    found = [message for message in caplog.messages if message.startswith(f"{tmp_path / 'x'} line {number} ")]
+    assert len(found) == len(caplog.messages) == (number is not None)
 
 
 @pytest.mark.parametrize("layout, content", READ)
@@ -87,9 +78,9 @@ def test_layouts(layout, content, tmp_path):
 def test_bad_lines_are_named(layout, content, tmp_path):
     path = tmp_path / "x"
     path.write_bytes(content)
-    with pytest.raises(InputError) as error:
+    number = REFUSED[layout, content]
+    with pytest.raises(InputError, match=f"{path} line {number}:? " if number else str(path)):
         texts_of(path, layout)
-    assert str(error.value).startswith(f"{path} {REFUSED[layout, content]}")
 
 
 @given(st.one_of(TEXT, st.tuples(TEXT, TEXT)))
@@ -117,12 +108,6 @@ def test_long_texts_are_read_a_few_at_a_time(tmp_path):
     assert sum(sizes) == 40 * 3 * (1 << 17) and max(sizes) <= 2 << 20
 
 
-def test_standard_input_that_is_closed(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(InputError, match="--text -: standard input is closed: name a file"):
-        TextFile("-", "lines")
-
-
 def test_standard_input_is_read_as_it_comes(monkeypatch):
     """What has come is given before the next line is waited for."""
     reads, writes = os.pipe()
@@ -140,5 +125,5 @@ def test_standard_input_is_read_as_it_comes(monkeypatch):
                 assert [line.text for line in next(chunks)] == found
         os.write(writes, b"five\n\n")
         os.close(writes)
-        with pytest.raises(InputError, match="standard input line 6: an empty sentence"):
+        with pytest.raises(InputError, match="standard input line 6"):
             next(chunks)

@@ -8,8 +8,7 @@ import json
 
 import pytest
 
-from fairseq_idpg.inference.prediction import Prediction
-from fairseq_idpg.inference.writing import Writer
+from fairseq_idpg.inference.prediction import Prediction, Writer
 
 CLASSES = [
     Prediction('say "hi",\tyou\nthere', "1", {"0": 0.25, "1": 0.75}),
@@ -27,11 +26,13 @@ def written(form: str, predictions: list[Prediction]) -> str:
     return file.getvalue()
 
 
-def test_tab_separated():
-    assert written("tsv", CLASSES) == (
-        'label\tprobability\tsentence\n1\t0.750000\tsay "hi", you there\n0\t0.900000\tüber\n'
-    )
+def test_tables():
+    tsv = 'label\tprobability\tsentence\n1\t0.750000\tsay "hi", you there\n0\t0.900000\tüber\n'
+    assert written("tsv", CLASSES) == tsv
     assert written("tsv", SCORES) == "score\tsentence1\tsentence2\n3.250000\ta\tb, c\n-0.000000\td\te\n"
+    rows = list(csv.DictReader(io.StringIO(written("csv", CLASSES), newline="")))
+    assert rows[0] == {"label": "1", "probability": "0.750000", "sentence": CLASSES[0].text}
+    assert [row["sentence2"] for row in csv.DictReader(io.StringIO(written("csv", SCORES)))] == ["b, c", "e"]
 
 
 def test_a_tasks_name_with_a_tab_is_one_column():
@@ -51,12 +52,6 @@ def test_a_table_on_a_terminal_holds_no_commands():
     assert json.loads(json_text)["tasks"]["\x9b"]["label"] == "\x1b[2J\x9b"
 
 
-def test_comma_separated():
-    rows = list(csv.DictReader(io.StringIO(written("csv", CLASSES), newline="")))
-    assert rows[0] == {"label": "1", "probability": "0.750000", "sentence": CLASSES[0].text}
-    assert [row["sentence2"] for row in csv.DictReader(io.StringIO(written("csv", SCORES)))] == ["b, c", "e"]
-
-
 @pytest.mark.parametrize("sign", ["\r", "\r\n", "\n", ",", '"', "\u2028"])
 def test_a_sentence_with_any_sign_is_one_row(sign):
     text = f"one{sign}two"
@@ -70,6 +65,7 @@ def test_a_sentence_with_any_sign_is_one_row(sign):
 def test_json_lines():
     found = [json.loads(line) for line in written("jsonl", CLASSES).splitlines()]
     probabilities = {"0": 0.25, "1": 0.75}
+    assert written("jsonl", []) == written("tsv", []) == ""
     assert found[0] == {"label": "1", "probability": 0.75, "probabilities": probabilities, "sentence": CLASSES[0].text}
     assert json.loads(written("jsonl", SCORES[:1])) == {"score": 3.25, "sentence1": "a", "sentence2": "b, c"}
 
@@ -81,8 +77,3 @@ def test_that_a_text_was_cut_is_no_column():
     assert json.loads(written("jsonl", [{"t": cut}]))["tasks"]["t"]["cut"] is True
     for found, header in ((cut, "label\tprobability\tsentence"), ({"t": cut}, "t.label\tt.probability\tsentence")):
         assert written("tsv", [found]).split("\n")[0] == header
-
-
-@pytest.mark.parametrize("form", ["tsv", "csv", "jsonl"])
-def test_nothing_for_nothing(form):
-    assert written(form, []) == ""

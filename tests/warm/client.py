@@ -10,7 +10,7 @@ import socket
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))) + os.sep
-OURS = {"checkpoints", "fairseq_cli", "fairseq_idpg", "preprocess", "run_scripts", "tests"}
+OURS = {"checkpoints", "fairseq_cli", "fairseq_idpg", "preprocess", "run_scripts", "submitit", "tests"}
 
 
 def is_ours(arguments: list) -> bool:

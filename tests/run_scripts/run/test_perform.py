@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -65,26 +64,17 @@ def damaged(path):
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize(
-    ("name", "damage", "removed"),
-    [
-        ("checkpoint_last.pt", damaged, ["checkpoint_last.pt"]),
-        ("checkpoint_best.pt", damaged, ["checkpoint_best.pt", "checkpoint_last.pt"]),
-        ("checkpoint_best.pt", Path.unlink, ["checkpoint_last.pt"]),
-    ],
-)
-def test_a_damaged_checkpoint_is_named_and_without_it_the_run_is_made_from_its_start(
-    trained, tmp_path, name, damage, removed
-):
+def test_a_damaged_checkpoint_is_named_and_without_it_the_run_is_made_from_its_start(trained, tmp_path):
     experiment, results = trained[0], shutil.copytree(trained[1], tmp_path / "results")
     folder = run_folder(results, experiment.run)
-    damage(folder / name)
-    for _ in range(2):
-        with pytest.raises(InputError) as raised:
+    for name in ("checkpoint_last.pt", "checkpoint_best.pt"):
+        whole = (folder / name).read_bytes()
+        damaged(folder / name)
+        with pytest.raises(InputError, match=str(folder / name)):
             perform(experiment, results)
-        assert str(folder / name) in str(raised.value) and all(each in str(raised.value) for each in removed)
-    for each in removed:
-        (folder / each).unlink()
+        (folder / name).write_bytes(whole)
+    for name in ("checkpoint_last.pt", "checkpoint_best.pt"):
+        (folder / name).unlink()
     begun = (folder / "train.log").read_text().count("begin training epoch 1")
     assert perform(experiment, results)["status"] == "done"
     assert (folder / "train.log").read_text().count("begin training epoch 1") == begun + 1

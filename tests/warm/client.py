@@ -22,6 +22,8 @@ def is_ours(arguments: list) -> bool:
 
 def main() -> None:
     address, *arguments = sys.argv[1:]
+    if arguments[:1] == ["-u"] and is_ours(arguments[1:]):  # streams are those of a process that begins anew
+        del arguments[0]
     if not is_ours(arguments):
         os.execv(sys.executable, [sys.executable, *arguments])
     with socket.socket(socket.AF_UNIX) as server:

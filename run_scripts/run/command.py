@@ -29,7 +29,7 @@ from preprocess.tasks import WARM_UP, WHOLE_MODEL, Settings
 
 from .. import ROOT
 from .experiment import Experiment
-from .options import architecture, checked
+from .options import checked
 from .records import BEST_CHECKPOINT
 from .splits import Splits
 
@@ -89,7 +89,7 @@ def training_command(experiment: Experiment, splits: Splits, folder: Path, cache
         *("--init-token", "0", "--separator-token", "2"),
         *("--max-positions", str(MAX_POSITIONS), "--shorten-method", "truncate"),
         *("--prompt-position", str(experiment.prompt_position), "--valid-subset", splits.dev),
-        *("--arch", architecture(experiment.arch, "arch"), "--method", experiment.method),
+        *("--arch", experiment.arch, "--method", experiment.method),
         *("--backbone", experiment.backbone, "--clip-norm", "0.0", "--lr", repr(experiment.lr)),
         *optimizer(experiment),
         *("--dropout", "0.1", "--attention-dropout", "0.1"),
@@ -212,23 +212,10 @@ def option_value(experiment: Experiment, name: str) -> str | None:
     return value
 
 
-def number_given(experiment: Experiment, name: str, usual: int) -> int:
-    """The value of one of the experiment's further options, a whole number; ``usual`` where it is not given.
-
-    Raises:
-        InputError: it is no whole number.
-    """
-    value = option_value(experiment, name)
-    try:
-        return usual if value is None else int(value)
-    except ValueError:
-        raise InputError(f"{name} {value} is no whole number: give one, such as {usual}") from None
-
-
 def batches_of_epoch(experiment: Experiment, folder: DataFolder, batch: int) -> int:
     """Of one process, counted as fairseq makes them for this experiment's seed."""
     lengths = sum(folder.rows(part, "train").lengths.astype(np.int64) + 1 for part in folder.inputs)  # <s> or </s>
-    longest = number_given(experiment, "--max-positions", MAX_POSITIONS) - prompt_rows(experiment)
+    longest = int(option_value(experiment, "--max-positions") or MAX_POSITIONS) - prompt_rows(experiment)
     tokens = np.minimum(np.tile(lengths, 2 if experiment.supplementary else 1), longest)
     order = np.random.RandomState(experiment.seed).permutation(len(tokens))
     if not experiment.supplementary:  # fairseq's task sorts by the drawn numbers, ours takes them for the order
@@ -237,7 +224,7 @@ def batches_of_epoch(experiment: Experiment, folder: DataFolder, batch: int) -> 
         order = np.arange(len(tokens))
     if "--group-by-length" in experiment.options:
         order = grouped_by_length(order, tokens)
-    return count_batches(tokens[order].tolist(), batch, number_given(experiment, "--max-tokens", MAX_TOKENS))
+    return count_batches(tokens[order].tolist(), batch, int(option_value(experiment, "--max-tokens") or MAX_TOKENS))
 
 
 def prompt_rows(experiment: Experiment) -> int:
@@ -246,7 +233,7 @@ def prompt_rows(experiment: Experiment) -> int:
     fill_method_options(args)
     if args.prompt_insertion is None or str(args.prompt_insertion) in (*PREFIX, LATE):
         return 0
-    length = number_given(experiment, "--prompt-length", args.prompt_length)
+    length = int(option_value(experiment, "--prompt-length") or args.prompt_length)
     return len(prompt_block(experiment.prompt_position, length, placeholder=0, separator=0))
 
 

@@ -30,11 +30,7 @@ class InProcess:
     interval = 0.0
 
     def __init__(self, *_):
-        self.read_settings(())
-
-    @staticmethod
-    def read_settings(settings):
-        assert not settings
+        pass
 
     def start(self, request):
         return Ended(perform_quietly(*request[1:]))

@@ -17,17 +17,24 @@ from run_scripts.quickstart import __main__ as quickstart
 from run_scripts.quickstart import data
 from run_scripts.quickstart import runs as quickstart_runs
 from run_scripts.quickstart.data import Example
-from run_scripts.quickstart.files import (
+from run_scripts.quickstart.runs import (
+    HYPERS,
+    Hyper,
+    Run,
+    Watcher,
+    finish_run,
     is_done,
-    lock,
+    prepare,
+    read_epochs,
     read_json,
     record_of,
     run_logged,
     run_step,
     run_visible,
+    train_command,
     write_json,
 )
-from run_scripts.quickstart.runs import HYPERS, Hyper, Run, Watcher, finish_run, prepare, read_epochs, train_command
+from run_scripts.run.records import held
 from tests.folders import write_backbone
 
 # --- reviews ---------------------------------------------------------------------------------------------------------
@@ -165,9 +172,8 @@ def test_child_ends_with_us(tmp_path):
 
 
 def test_one_quick_start_per_folder(tmp_path):
-    lock(tmp_path / "out")
-    with pytest.raises(InputError, match=f"{tmp_path / 'out'}"):
-        lock(tmp_path / "out")
+    with held(tmp_path / "out"), pytest.raises(SystemExit, match=f"{tmp_path / 'out'}"):
+        quickstart.main(["--out", str(tmp_path / "out")])
 
 
 # --- one run ---------------------------------------------------------------------------------------------------------

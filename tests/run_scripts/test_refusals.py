@@ -144,6 +144,10 @@ def own(world, place, task, *labels):
     return renamed(world.data / f"{task}-bin", place / "own", dict(zip(before, labels)))
 
 
+def test_a_file_that_is_not_there(refused):
+    assert "none.yaml" in refused(sweep.main, "none.yaml")
+
+
 def test_labels_of_a_folder_are_those_of_its_task(of_sweep, world, tmp_path):
     for task, labels in (("MNLI", ["sports", "food", "weather"]), ("MRPC", ["different", "same"])):
         folder = own(world, tmp_path / task, task, *labels)

@@ -20,10 +20,7 @@ from preprocess.errors import InputError
 from preprocess.questions import Questions
 from preprocess.tasks import TASKS, TEST_SETS
 from run_scripts.run.records import read_records
-from run_scripts.submit.__main__ import main, write_archive
-from run_scripts.submit.answers import check_labels, voted
-from run_scripts.submit.formats import text_of
-from run_scripts.submit.rules import BENCHMARKS
+from run_scripts.submit import BENCHMARKS, check_labels, main, text_of, voted, write_archive
 from tests.folders import renamed, words_dictionary, write_backbone, write_folder, write_indexed, write_questions
 from tests.helpers import WORDS
 from tests.inference.saved import write_checkpoint
@@ -336,7 +333,7 @@ def test_choices(world, tmp_path):
 
 @pytest.mark.parametrize(
     ("questions", "said"),
-    [(None, "question/test.tsv"), ([0, 0, 1, 1, 2, 2], "4 numbers"), ([0] * 5 + [1], "2 questions")],
+    [(None, "question/test.tsv"), ([0, 0, 1, 1, 2, 2], "takes 3"), ([0] * 5 + [1], "takes 3")],
 )
 def test_questions_that_are_not_the_benchmarks(refused, world, tmp_path, questions, said):
     folder = add_choices(world, tmp_path / "data", "COPA")

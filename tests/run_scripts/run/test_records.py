@@ -10,7 +10,7 @@ import pytest
 
 from preprocess.errors import InputError
 from run_scripts.run import records
-from run_scripts.run.records import append_record, only_one, read_records
+from run_scripts.run.records import append_record, held, read_records
 
 
 def test_the_latest_line_of_a_run_counts(tmp_path):
@@ -62,10 +62,10 @@ def test_several_writers(tmp_path):
 
 
 def test_a_folder_is_held_by_one(tmp_path):
-    with only_one(tmp_path):
-        with pytest.raises(InputError, match="is in use"), only_one(tmp_path):
+    with held(tmp_path):
+        with pytest.raises(InputError, match="is in use"), held(tmp_path):
             pass
-    with only_one(tmp_path):
+    with held(tmp_path):
         pass
 
 

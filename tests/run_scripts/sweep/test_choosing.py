@@ -10,9 +10,8 @@ from run_scripts.report.scores import rows_of
 from run_scripts.run.perform import described
 from run_scripts.run.records import failure
 from run_scripts.sweep.__main__ import main, run
-from run_scripts.sweep.choosing import rates_of
 from run_scripts.sweep.config import read_sweep
-from run_scripts.sweep.plan import experiments
+from run_scripts.sweep.plan import experiments, rates_of
 from tests.run_scripts.tiny import IDPG
 
 BEST = {("RTE", "head-only"): 1e-2, ("RTE", "m-idpg-phm"): 1e-3, ("MRPC", "head-only"): 1e-3}

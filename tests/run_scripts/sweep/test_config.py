@@ -145,11 +145,6 @@ def test_yaml_is_read_with_care(tmp_path, text, said):
     assert said in str(raised.value)
 
 
-def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(InputError, match="none.yaml"):
-        read_sweep(tmp_path / "none.yaml")
-
-
 def test_more_runs_than_can_be_planned_are_refused(plan):
     many = {"seeds": list(range(1000)), "lrs": [each / 1000 for each in range(1, 102)]}
     with pytest.raises(InputError, match="runs"):

@@ -26,9 +26,8 @@ from run_scripts.run.experiment import Experiment
 from run_scripts.run.preflight import parse
 from run_scripts.run.transfer import continued
 from run_scripts.sweep.__main__ import name_of
-from run_scripts.sweep.choosing import by_cell, rates_of
 from run_scripts.sweep.config import Place, read_sweep
-from run_scripts.sweep.plan import experiments, first_stage, flags
+from run_scripts.sweep.plan import by_cell, experiments, first_stage, flags, rates_of
 from tests.folders import ROOT
 
 CONFIGS = ROOT / "run_scripts" / "configs"

@@ -16,7 +16,7 @@ from typing import Any
 
 from fairseq_idpg.tasks.prompt_position import POSITIONS
 from preprocess.errors import InputError, command_line
-from preprocess.flags import flag_name, named_path, positive, random_seed
+from preprocess.flags import flag_name, learning_rate, named_path, positive, random_seed
 from preprocess.tasks import SETTINGS, WHOLE_MODEL, Settings, Task, find_task
 from preprocess.writing import check_output, check_replaces_nothing, new_file
 
@@ -57,14 +57,6 @@ def about(task: Task, supplementary: bool) -> str:
 def _described(settings: Settings) -> str:
     rates = ", ".join(f"{rate:g}" for rate in settings.learning_rates)
     return f"batch {settings.batch_size}, {settings.max_epoch} epochs, learning rates {rates}"
-
-
-def learning_rate(text: str) -> float:
-    """A positive number, for argparse."""
-    number = float(text)
-    if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is no learning rate: write a positive number such as 1e-3")
-    return number
 
 
 def parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:

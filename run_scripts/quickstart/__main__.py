@@ -30,7 +30,7 @@ from typing import Any, NoReturn
 
 from preprocess.columns import aligned
 from preprocess.errors import command_line
-from preprocess.flags import named_path, positive
+from preprocess.flags import learning_rate, named_path, positive
 from preprocess.writing import write_text
 
 from .. import PARENT, ROOT, module
@@ -67,13 +67,6 @@ class Terminated(KeyboardInterrupt):
 
 
 # --- arguments -----------------------------------------------------------------------------------
-
-
-def learning_rate(text: str) -> float:
-    number = float(text)
-    if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is no learning rate: write a positive number such as 1e-3")
-    return number
 
 
 def method_name(text: str) -> str:

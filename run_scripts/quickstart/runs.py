@@ -56,13 +56,6 @@ def read_json(path: Path) -> Any:
         return None
 
 
-def remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    elif path.exists() or path.is_symlink():
-        path.unlink()
-
-
 # --- steps ---------------------------------------------------------------------------------------
 
 
@@ -80,7 +73,7 @@ def run_step(title: str, product: Path, settings: Settings, build: Callable[[], 
         say(f"== {title}: done before")
         return
     say(f"== {title}")
-    remove(record_of(product))
+    record_of(product).unlink(missing_ok=True)
     build()
     write_json(record_of(product), settings)
 
@@ -206,7 +199,7 @@ def prepare(run: Run) -> None:
     """A folder to start or resume in: that of other settings is thrown away."""
     settings = run.folder / "settings.json"
     if run.folder.exists() and read_json(settings) != run.settings:
-        remove(run.folder)
+        shutil.rmtree(run.folder)
     write_json(settings, run.settings)
 
 

@@ -91,22 +91,22 @@ def training_command(experiment: Experiment, splits: Splits, folder: Path, cache
         *("--prompt-position", str(experiment.prompt_position), "--valid-subset", splits.dev),
         *("--arch", experiment.arch, "--method", experiment.method),
         *("--backbone", experiment.backbone, "--clip-norm", "0.0", "--lr", repr(experiment.lr)),
-        *optimizer(experiment),
+        *optimizer_options(experiment),
         *("--dropout", "0.1", "--attention-dropout", "0.1"),
-        *schedule(experiment, splits),
-        *(*chosen_by(experiment), *REPORTS.get(experiment.facts.metric, [])),
+        *schedule_options(experiment, splits),
+        *(*selection_options(experiment), *REPORTS.get(experiment.facts.metric, [])),
         *("--no-epoch-checkpoints", "--save-dir", str(folder)),
         *("--seed", str(experiment.seed), "--log-format", "json", "--num-workers", "0"),
-        *classes(splits),
-        *starts(experiment, folder),
+        *label_options(splits),
+        *start_options(experiment, folder),
         *(["--no-freeze-backbone", "--swap-pairs", "append"] if experiment.supplementary else []),
         *(["--representation-cache", str(cache)] if cache else []),
-        *precision(experiment),
+        *precision_options(experiment),
         *checked(experiment.options),
     ]
 
 
-def chosen_by(experiment: Experiment) -> list[str]:
+def selection_options(experiment: Experiment) -> list[str]:
     """What chooses the checkpoint: the score that is reported, or with ``selection: paper`` what the authors' scripts
     choose by, which is the accuracy also where F1 is reported, and the loss for scores.
 
@@ -127,7 +127,7 @@ def chosen_by(experiment: Experiment) -> list[str]:
     return ["--best-checkpoint-metric", metric, "--maximize-best-checkpoint-metric"]
 
 
-def classes(splits: Splits) -> list[str]:
+def label_options(splits: Splits) -> list[str]:
     if splits.folder.regression:
         return ["--regression-target", "--num-classes", "1"]
     return ["--num-classes", str(len(splits.folder.label_names))]
@@ -138,14 +138,14 @@ def source_checkpoint(experiment: Experiment, folder: Path) -> Path:
     return folder.parent / str(experiment.source_run) / BEST_CHECKPOINT
 
 
-def optimizer(experiment: Experiment) -> list[str]:
+def optimizer_options(experiment: Experiment) -> list[str]:
     """The paper's; one that is given in its place has its own options, but for the weight decay, which all have."""
     given = option_value(experiment, "--optimizer") or "adam"
     of_adam = ["--adam-betas", "(0.9, 0.98)", "--adam-eps", "1e-6"] if given.endswith("adam") else []
     return ["--optimizer", "adam", *of_adam, "--weight-decay", "0.1"]
 
 
-def starts(experiment: Experiment, folder: Path) -> Iterable[str]:
+def start_options(experiment: Experiment, folder: Path) -> Iterable[str]:
     if experiment.source_run:
         yield from ("--finetune-from-model", str(source_checkpoint(experiment, folder)))
     if experiment.init_prompts_from:
@@ -154,7 +154,7 @@ def starts(experiment: Experiment, folder: Path) -> Iterable[str]:
         yield from ("--head-init-from", experiment.init_head_from)
 
 
-def schedule(experiment: Experiment, splits: Splits) -> list[str]:
+def schedule_options(experiment: Experiment, splits: Splits) -> list[str]:
     """Batches, length and learning rate: fixed for prompts and adapters, rising and falling for whole models.
 
     With ``warm_up`` it rises and falls for all.
@@ -188,7 +188,7 @@ def schedule(experiment: Experiment, splits: Splits) -> list[str]:
     return [*batch_options(batch), *limits, "--lr-scheduler", DECAY, *warm_up]
 
 
-def precision(experiment: Experiment) -> tuple[str, ...]:
+def precision_options(experiment: Experiment) -> tuple[str, ...]:
     """With --fp16 the loss scale of the authors' scripts."""
     return FP16 if {"--fp16", "--memory-efficient-fp16"}.intersection(experiment.options) else ()
 

@@ -50,7 +50,7 @@ def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whol
             write_text(folder / EXPERIMENT, experiment.to_json())
             record = make_record(experiment, run, results, echo)
             write_text(folder / RECORD, json.dumps(record))
-        if not is_whole(record, experiment):
+        if not has_all_scores(record, experiment):
             record = {**record, "transfer": answer_others(experiment, record, folder, cache_of(experiment, results))}
             write_text(folder / RECORD, json.dumps(record))
         (folder / LAST_CHECKPOINT).unlink(missing_ok=True)
@@ -59,7 +59,7 @@ def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whol
     return record
 
 
-def is_whole(record: Record, experiment: Experiment) -> bool:
+def has_all_scores(record: Record, experiment: Experiment) -> bool:
     """Whether a record of a run that is done has its scores on all tasks that are asked for, as their folders are."""
     return not list(unanswered(record, experiment))
 
@@ -97,7 +97,7 @@ def finished(results: Path, run: str, experiment: Experiment | None = None) -> R
     if not path.exists():
         return None
     record = json.loads(path.read_text(encoding="utf-8"))
-    return record if experiment is None or is_whole(record, experiment) else None
+    return record if experiment is None or has_all_scores(record, experiment) else None
 
 
 def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> Record:

@@ -143,7 +143,7 @@ def checked(accepts: Callable[[Any], bool], wanted: str, then: Callable[[Any], A
     return check
 
 
-def is_whole(value: Any) -> bool:
+def is_whole_number(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)  # true is 1 to Python
 
 
@@ -170,8 +170,10 @@ def one_of(known: Iterable[str]) -> Check:
 
 
 text = checked(lambda value: isinstance(value, str) and value.isprintable() and value != "", "a name or path")
-count = checked(lambda value: is_whole(value) and value > 0, "a whole number from 1 on")
-seed = checked(lambda value: is_whole(value) and 0 <= value <= LARGEST_SEED, f"a whole number from 0 to {LARGEST_SEED}")
+count = checked(lambda value: is_whole_number(value) and value > 0, "a whole number from 1 on")
+seed = checked(
+    lambda value: is_whole_number(value) and 0 <= value <= LARGEST_SEED, f"a whole number from 0 to {LARGEST_SEED}"
+)
 rate = checked(is_rate, "a learning rate such as 5.0e-3", float)
 share = checked(
     lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1,
@@ -179,7 +181,7 @@ share = checked(
     float,
 )
 switch = checked(lambda value: isinstance(value, bool), "true or false")
-position = checked(lambda value: is_whole(value) and value in POSITIONS, "a position from 0 to 4")
+position = checked(lambda value: is_whole_number(value) and value in POSITIONS, "a position from 0 to 4")
 setting = checked(  # true and false are numbers to Python
     lambda value: all(isinstance(part, (str, int, float)) for part in (value if isinstance(value, list) else [value])),
     "a text, a number, true or false",

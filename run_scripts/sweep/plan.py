@@ -209,7 +209,7 @@ def by_cell(runs: Iterable[Experiment]) -> dict[Experiment, list[Experiment]]:
     return grouped(runs, lambda run: replace(run, lr=1.0, seed=0))
 
 
-def chosen(rates: Rates, results: Path) -> dict[Experiment, float]:
+def chosen_rates(rates: Rates, results: Path) -> dict[Experiment, float]:
     """Cell -> learning rate, as reports choose it; of cells all of whose first runs have finished or diverged.
 
     Seeds besides the first take part where all rates have them, as where another sweep made their runs. A rate at which
@@ -237,7 +237,7 @@ def of_shared_seeds(done: Iterable[Run]) -> list[Run]:
 
 def with_chosen_rates(rates: Rates, results: Path) -> list[Experiment]:
     """The later runs whose learning rate has been chosen."""
-    lrs = chosen(rates, results)
+    lrs = chosen_rates(rates, results)
     cells = by_cell(rates.later).items()
     wanted = {run for cell, runs in cells for run in runs if run.lr == lrs.get(cell)}
     return [run for run in rates.later if run in wanted]
@@ -245,4 +245,4 @@ def with_chosen_rates(rates: Rates, results: Path) -> list[Experiment]:
 
 def undecided(rates: Rates, results: Path) -> set[Experiment]:
     """Cells whose first runs have not all ended, or have left no learning rate."""
-    return set(by_cell(rates.later)) - set(chosen(rates, results))
+    return set(by_cell(rates.later)) - set(chosen_rates(rates, results))

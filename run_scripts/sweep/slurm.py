@@ -34,7 +34,7 @@ class Slurm:
 
     def __init__(self, folder: Path, jobs: int | None, settings: Sequence[str]):
         setup = [] if PARENT else [f"export PYTHONPATH={shlex.quote(str(ROOT))}${{PYTHONPATH:+:$PYTHONPATH}}"]
-        with told():
+        with in_one_line():
             self.executor = submitit.SlurmExecutor(folder)
             self.executor.update_parameters(**{**USUAL, "setup": setup, **dict(map(_setting, settings))})
         self.folder, self.jobs = folder, jobs or AT_ONCE
@@ -60,7 +60,7 @@ class Slurm:
         return None if ended or job.watcher.get_state(job.job_id, mode="force") not in ALIVE else job
 
     def _submit(self, request: Request) -> submitit.Job[Record]:
-        with told():
+        with in_one_line():
             return self.executor.submit(perform_quietly, *request[1:])
 
 
@@ -90,7 +90,7 @@ def perform_quietly(experiment: Experiment, results: Path, keep_whole_model: boo
 
 
 @contextlib.contextmanager
-def told() -> Iterator[None]:
+def in_one_line() -> Iterator[None]:
     """Make one line of what submitit or sbatch says."""
     try:
         yield

@@ -72,10 +72,7 @@ KEYS = [  # keys of a sweep's file, what its line names
     ({"eval_tasks": {"RTE": ["RTE"]}}, "RTE as it is"),
     ({"eval_tasks": ["STS-B"], "tasks": ["MRPC"]}, "eval_tasks STS-B"),
     ({"eval_tasks": ["CR"]}, "eval_tasks CR"),
-    (
-        {"eval_tasks": ["SUBJ"], "tasks": ["CR"], "data": {"CR": "data/CR-bin", "SUBJ": "data/CR-bin"}},
-        "eval_tasks SUBJ",
-    ),
+    ({"eval_tasks": ["SUBJ"], "tasks": ["CR"], "data": {"CR": "data/CR-bin", "SUBJ": "data/CR-bin"}}, "SUBJ"),
     ({"eval_k": [8]}, "eval_k [8]"),
     ({"eval_k": [8], "k": [9], "eval_tasks": ["MRPC"]}, "eval_k [8]"),
     # files and folders

@@ -26,7 +26,11 @@ def rte(world) -> Experiment:
 def test_a_run_is_the_same_wherever_its_files_lie(rte, tmp_path):
     shutil.copytree(rte.data, tmp_path / "other")
     shutil.copy(rte.backbone, tmp_path / "model.pt")
-    assert replace(rte, data=str(tmp_path / "other"), backbone=str(tmp_path / "model.pt")).run == rte.run
+    moved = {"data": str(tmp_path / "other"), "backbone": str(tmp_path / "model.pt")}
+    assert replace(rte, **moved).run == rte.run
+    for start in ("init_prompts_from", "init_head_from"):
+        runs = [replace(rte, **{start: path}).run for path in (rte.backbone, moved["backbone"])]
+        assert runs[0] == runs[1] != rte.run
     assert len(rte.run) == 12 and set(rte.run) <= set("0123456789abcdef")
 
 

@@ -170,7 +170,7 @@ def test_the_command_of_a_task(world, data, tmp_path, capsys):
     ],
 )
 def test_tasks_without_a_common_meaning(source, target, said):
-    with pytest.raises(InputError, match=f"--eval-tasks {target}: .*{said}"):
+    with pytest.raises(InputError, match=said):
         check_pair("--eval-tasks", TASKS[source], TASKS[target])
     check_pair("--eval-tasks", TASKS["MR"], TASKS["CR"])
 

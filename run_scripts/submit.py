@@ -230,9 +230,11 @@ def plan(benchmark: Benchmark, scores: RowScores, results: Results, data: Path |
             continue
         for run in score.runs:
             checkpoint_of(results, run)
-        # the task's own folder is where the runs had it; the other test sets lie beside it
-        own = Path(score.runs[0]["data"])
-        folder = data / sheet.folder if data is not None else own.parent / sheet.folder if sheet.data else own
+        if data is not None:
+            folder = data / sheet.folder
+        else:  # the task's own folder is where the runs had it; the other test sets lie beside it
+            own = Path(score.runs[0]["data"])
+            folder = own.parent / sheet.folder if sheet.data else own
         if lack := lack_of(sheet, folder):
             missing[sheet.file] = lack
             continue

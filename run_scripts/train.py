@@ -145,12 +145,6 @@ def other_folders(args: argparse.Namespace, data: str) -> dict[str, str]:
     return {name: str((args.eval_data or Path(data).parent) / f"{name}-bin") for name in names}
 
 
-def place(checkpoint: Path, out: Path) -> None:
-    """Copy a checkpoint, completely or not at all."""
-    with new_file(out) as work:
-        shutil.copyfile(checkpoint, work)
-
-
 def describe(record: Record) -> str:
     shown = listed_scores(record["scores"]["test"], without=(MACRO_F1, ACC_AND_MACRO_F1))
     return f"{shown} (dev {record['dev']:.1f}, best epoch {record['best_epoch']}, {record['seconds']:.0f} s)"
@@ -178,7 +172,8 @@ def run(task: Task, words: Sequence[str]) -> None:
     record = kept(experiment, args.results)
     checkpoint = run_folder(args.results, record["run"]) / BEST_CHECKPOINT
     if args.out:
-        place(checkpoint, args.out)
+        with new_file(args.out) as work:
+            shutil.copyfile(checkpoint, work)
     print(f"{experiment}: {describe(record)}; checkpoint {args.out or checkpoint}")
     for name, other in record.get("transfer", {}).items():
         print(f"{arrow(task.name, name)} without training on it: {listed_scores(other['scores'])}")

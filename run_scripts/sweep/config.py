@@ -58,6 +58,10 @@ class PlainYaml(yaml.SafeLoader):
     Of a key that stands twice PyYAML takes the last without telling.
     """
 
+    def __init__(self, stream: str | bytes) -> None:
+        super().__init__(stream)
+        self.sizes: dict[yaml.Node, int] = {}
+
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node:
         """Count the nodes within each; what an alias repeats counts each time, though it is held once."""
         node = super().compose_node(parent, index)
@@ -65,9 +69,8 @@ class PlainYaml(yaml.SafeLoader):
         inner = list(node.value) if isinstance(node, yaml.SequenceNode) else []
         if isinstance(node, yaml.MappingNode):
             inner = [part for pair in node.value for part in pair]
-        sizes = self.__dict__.setdefault("sizes", {})
-        sizes[node] = 1 + sum(sizes[each] for each in inner)  # a KeyError for a node within itself
-        if sizes[node] > MOST_VALUES:
+        self.sizes[node] = 1 + sum(self.sizes[each] for each in inner)
+        if self.sizes[node] > MOST_VALUES:
             raise InputError(f"aliases make it stand for more than {MOST_VALUES:,} values: write fewer")
         return node
 

@@ -145,7 +145,8 @@ def test_yaml_is_read_with_care(tmp_path, text, said):
     assert said in str(raised.value)
 
 
-def test_more_runs_than_can_be_planned_are_refused(plan):
-    many = {"seeds": list(range(1000)), "lrs": [each / 1000 for each in range(1, 102)]}
-    with pytest.raises(InputError, match="runs"):
-        experiments(plan(**many), {})
+def test_more_runs_than_can_be_planned_are_refused(plan, monkeypatch):
+    monkeypatch.setattr("run_scripts.sweep.plan.MOST_RUNS", 6)
+    assert len(experiments(plan(seeds=[1, 2, 3], lrs=[0.1, 0.2]), {})) == 6
+    with pytest.raises(InputError, match="more than 6 runs"):
+        experiments(plan(seeds=[1, 2, 3, 4], lrs=[0.1, 0.2]), {})

@@ -9,7 +9,7 @@ import pytest
 
 from run_scripts import train
 from run_scripts.sweep import __main__ as sweep
-from tests.folders import renamed, write_backbone
+from tests.folders import renamed, write_backbone, write_folder
 from tests.run_scripts.tiny import FLAGS, IDPG, OPTIONS
 
 WITHOUT_LAYERS = {name: value for name, value in OPTIONS.items() if name != "encoder-layers"}
@@ -65,6 +65,7 @@ KEYS = [  # keys of a sweep's file, what its line names
     ({"options": {**OPTIONS, "weight-decay": "nan"}}, "--weight-decay nan"),
     ({"rows": [{**IDPG, "options": {"phm-n": 5}}]}, "--phm-n 5"),
     ({"rows": [{"method": "adapter", "options": {"phm-n": 4}}]}, "--phm-n 4 has no effect with --method adapter"),
+    ({"rows": ["adapter"], "positions": [1]}, "--prompt-position 1 has no effect"),
     ({"arch": "roberta_idpg_large", "options": WITHOUT_LAYERS}, "--encoder-layers is 24 but the backbone"),
     # other tasks
     ({"eval_tasks": "MRPC"}, "eval_tasks 'MRPC'"),
@@ -151,6 +152,8 @@ def test_labels_of_a_folder_are_those_of_its_task(of_sweep, world, tmp_path):
         assert f"data {folder}" in of_sweep(tasks=[task], data={task: str(folder)})
     data = {"MRPC": "data/MRPC-bin", "QQP": str(folder)}
     assert f"eval_tasks {folder}" in of_sweep(tasks=["MRPC"], data=data, eval_tasks=["QQP"])
+    data["QQP"] = str(write_folder(tmp_path / "encoded otherwise", words=60))
+    assert data["QQP"] in of_sweep(tasks=["MRPC"], data=data, eval_tasks=["QQP"])
 
 
 @pytest.mark.parametrize(("name", "taken"), [("MRPC", False), ("reviews", False), ("rte", True), ("RTE", True)])

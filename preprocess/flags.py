@@ -27,6 +27,14 @@ def random_seed(text: str) -> int:
     return int(text)
 
 
+def learning_rate(text: str) -> float:
+    """A number above 0 that is finite, for argparse."""
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no learning rate: write a positive number such as 1e-3")
+    return number
+
+
 def named_path(text: str) -> Path:
     """A path, for argparse; the empty text of a shell's variable that is not set would be the current folder."""
     if not text:

@@ -1,4 +1,4 @@
-"""The paper's experiments: one run (run/), many (sweep/), their tables and figures (report/), submissions (submit/).
+"""The paper's experiments: one run (run/), many (sweep/), their tables and figures (report/), submissions (submit.py).
 
 And a quick start (quickstart/): three methods on a small encoder, from nothing to a table.
 """

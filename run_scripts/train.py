@@ -10,22 +10,23 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from fairseq_idpg.tasks.positions import POSITIONS
 from preprocess.errors import InputError, command_line
-from preprocess.flags import flag_name, named_path, positive, random_seed
+from preprocess.flags import flag_name, learning_rate, named_path, positive, random_seed
 from preprocess.tasks import SETTINGS, WHOLE_MODEL, Settings, Task, find_task
 from preprocess.writing import check_output, check_replaces_nothing, new_file
 
 from .run.command import MAX_TOKENS, learning_rates, with_few_shot_input
 from .run.experiment import SELECTIONS, Experiment
-from .run.fairseq_train import check_whole
-from .run.keys import rate
 from .run.metrics import ACC_AND_MACRO_F1, MACRO_F1
-from .run.options import checked
+from .run.options import ARCHITECTURES, checked
 from .run.perform import perform
 from .run.preflight import check
-from .run.records import BEST_CHECKPOINT, Record, append_record, check_place, read_records, run_folder
+from .run.records import BEST_CHECKPOINT, Record, append_record, read_records, run_folder
 from .run.transfer import arrow, continued, with_others
 
 LARGE, MNLI = "checkpoints/roberta.large/model.pt", "checkpoints/roberta.large.mnli/model.pt"
@@ -64,9 +65,11 @@ def parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:
     add = made.add_argument
     add("--method", default="m-idpg-phm", help="README lists them (default: m-idpg-phm)")
     add("--backbone", default=LARGE, metavar="FILE", help=f"default: {LARGE}; with --k {MNLI} is the authors'")
-    add("--arch", default="roberta_idpg_large", help="size of the backbone (default: roberta_idpg_large)")
-    add("--data", metavar="DIR", help=f"binarized folder (default: data/{task.name}-bin)")
-    add("--lr", type=lambda text: rate(text, "--lr"), help="default: the first of the above")
+    arch = "roberta_idpg_large"
+    about_arch = f"size of the backbone (default: {arch})"
+    add("--arch", choices=ARCHITECTURES, default=arch, metavar="ARCH", help=about_arch)
+    add("--data", type=named_path, metavar="DIR", help=f"binarized folder (default: data/{task.name}-bin)")
+    add("--lr", type=learning_rate, help="default: the first of the above")
     add("--seed", type=random_seed, default=1, help="default: 1")
     add("--k", type=positive, metavar="K", help="few-shot: training examples, a new sample for each seed")
     held_out = "held out of the training set to choose with (default: a tenth, at most 1,000)"
@@ -75,10 +78,11 @@ def parser(task: Task, supplementary: bool) -> argparse.ArgumentParser:
         "the best checkpoint on these (clean, the default), or on what is reported, as the authors' scripts (paper)"
     )
     add("--selection", choices=SELECTIONS, default="clean", help=chosen)
-    add("--position", "--prompt-position", type=int, metavar="P", help="of the prompt (default: 0)")
-    add("--supplementary-position", type=int, metavar="P", help="where it was when the backbone was trained on MNLI")
-    add("--init-prompts-from", metavar="FILE", help="keep the generator or prompts of this checkpoint")
-    add("--init-head-from", metavar="FILE", help="keep its classification head")
+    place = partial(add, type=int, choices=POSITIONS, metavar="P")
+    place("--position", "--prompt-position", help="of the prompt (default: 0)")
+    place("--supplementary-position", help="where it was when the backbone was trained on MNLI")
+    add("--init-prompts-from", type=named_path, metavar="FILE", help="keep the generator or prompts of this checkpoint")
+    add("--init-head-from", type=named_path, metavar="FILE", help="keep its classification head")
     add("--supplementary", action="store_true", help="train the whole model, with prompts, as a backbone (A.4)")
     add("--batch-size", type=positive, metavar="N", help="of an update, over all processes")
     add("--max-epoch", type=positive, metavar="N")
@@ -111,57 +115,34 @@ def experiment_of(task: Task, args: argparse.Namespace, options: Sequence[str]) 
     Raises:
         InputError: a file or folder is missing, an option is one that the settings give, or the method is unknown.
     """
-    refuse_useless(args)
+    if args.supplementary:
+        for name, value in (("--k", args.k), ("--dev", args.dev_examples), ("--eval-k", args.eval_k)):
+            if value:
+                raise InputError(f"{name} does not go with --supplementary, which draws no examples: leave it out")
     known = {item.name for item in fields(Experiment)} - {"lr", "options"}
-    chosen = {name: value for name, value in vars(args).items() if name in known}
-    chosen.update(task=task.name, data=args.data or f"data/{task.name}-bin")
+    chosen: dict[str, Any] = {name: value for name, value in vars(args).items() if name in known}
+    for name in ("data", "init_prompts_from", "init_head_from"):
+        chosen[name] = chosen[name] and str(chosen[name])
+    chosen.update(task=task.name, data=chosen["data"] or f"data/{task.name}-bin")
     del chosen["eval_tasks"], chosen["eval_data"]
     named = Experiment(**chosen, lr=0.0, options=checked(options))
     experiment = with_few_shot_input(with_others(named, "--eval-tasks", other_folders(args, named.data)).absolute())
     return replace(experiment, lr=learning_rates(experiment)[0] if args.lr is None else args.lr)
 
 
-def refuse_useless(args: argparse.Namespace) -> None:
-    """Raises InputError where an option is empty, or says how many examples are drawn, and none are."""
-    for name in ("data", "init_prompts_from", "init_head_from"):  # whose lack would pass for a wish
-        if getattr(args, name) == "":
-            raise InputError(f"{flag_name(name)} is empty: name a path, or leave it out")
-    whole = "--supplementary, which trains on the whole training set and chooses on valid"
-    if args.supplementary:
-        for name, value in (("--k", args.k), ("--dev", args.dev_examples), ("--eval-k", args.eval_k)):
-            if value:
-                raise InputError(f"{name} does not go with {whole}: leave it out")
-    if args.selection == "paper" and args.dev_examples and not (args.k or args.eval_k):
-        raise InputError(
-            f"--dev {args.dev_examples} has no effect with --selection paper, which chooses on what is reported: leave "
-            "one of them out"
-        )
-
-
 def other_folders(args: argparse.Namespace, data: str) -> dict[str, str]:
     """Each of --eval-tasks and its folder.
 
     Raises:
-        InputError: a task is unknown; --eval-k or --eval-data stands without tasks.
+        InputError: a task is unknown; --eval-k stands without tasks or with --k.
     """
-    for name in ("eval_k", "eval_data"):
-        if getattr(args, name) and not args.eval_tasks:
-            raise InputError(f"{flag_name(name)} is for other tasks: name them with --eval-tasks")
-    if args.k and args.eval_k:
-        raise InputError(f"--eval-k {args.eval_k} goes on from a model of the whole training set: leave --k out")
+    if args.eval_k and (args.k or not args.eval_tasks):
+        raise InputError(
+            f"--eval-k {args.eval_k} goes on from a model of a whole training set with other tasks: name them with "
+            "--eval-tasks, and leave --k out"
+        )
     names = [find_task(name).name for name in args.eval_tasks or ()]
     return {name: str((args.eval_data or Path(data).parent) / f"{name}-bin") for name in names}
-
-
-def place(checkpoint: Path, out: Path) -> None:
-    """A copy of a checkpoint, there completely or not at all.
-
-    Raises:
-        InputError: there is no whole one.
-    """
-    check_whole(checkpoint, f"remove {checkpoint.parent}, and the same command makes it again")
-    with new_file(out) as work:
-        shutil.copyfile(checkpoint, work)
 
 
 def describe(record: Record) -> str:
@@ -175,7 +156,6 @@ def listed_scores(scores: Mapping[str, float], without: Sequence[str] = ()) -> s
 
 def run(task: Task, words: Sequence[str]) -> None:
     args, options = parser(task, "--supplementary" in words).parse_known_args(words)
-    check_place(args.results)
     experiment = experiment_of(task, args, options)
     if args.out:
         starts = ("backbone", "init_prompts_from", "init_head_from", "data")
@@ -192,7 +172,8 @@ def run(task: Task, words: Sequence[str]) -> None:
     record = kept(experiment, args.results)
     checkpoint = run_folder(args.results, record["run"]) / BEST_CHECKPOINT
     if args.out:
-        place(checkpoint, args.out)
+        with new_file(args.out) as work:
+            shutil.copyfile(checkpoint, work)
     print(f"{experiment}: {describe(record)}; checkpoint {args.out or checkpoint}")
     for name, other in record.get("transfer", {}).items():
         print(f"{arrow(task.name, name)} without training on it: {listed_scores(other['scores'])}")

@@ -21,7 +21,6 @@ BELOW = {  # folder: those that it may import
 ROOMS = {  # the same within run_scripts
     **{"run": set(), "report": {"run"}, "quickstart": {"run"}},
     "sweep": {"report", "run"},  # seeds that choose a learning rate choose it as reports do
-    "submit": {"report", "run"},
 }
 LAYERS = (  # of fairseq_idpg: each imports those in front of it alone; the commands, which lie flat there, stand above
     *("errors", "names", "divergence", "optim", "metrics", "out_of_memory", "backbone", "saving"),

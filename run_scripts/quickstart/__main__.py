@@ -30,14 +30,25 @@ from typing import Any, NoReturn
 
 from preprocess.columns import aligned
 from preprocess.errors import command_line
-from preprocess.flags import named_path, positive
+from preprocess.flags import learning_rate, named_path, positive
 from preprocess.writing import write_text
 
 from .. import PARENT, ROOT, module
-from ..run.records import BEST_CHECKPOINT, RECORD, run_folder
+from ..run.records import BEST_CHECKPOINT, RECORD, held, run_folder
 from . import data
-from .files import Settings, lock, read_json, run_logged, run_step, run_visible, say, write_json
-from .runs import DEFAULT, HYPERS, Run, finish_run
+from .runs import (
+    DEFAULT,
+    HYPERS,
+    Run,
+    Settings,
+    finish_run,
+    read_json,
+    run_logged,
+    run_step,
+    run_visible,
+    say,
+    write_json,
+)
 
 COLUMNS = ("method", "test accuracy", "trainable*", "of backbone", "s/epoch", "checkpoint")
 Row = dict[str, Any]
@@ -56,13 +67,6 @@ class Terminated(KeyboardInterrupt):
 
 
 # --- arguments -----------------------------------------------------------------------------------
-
-
-def learning_rate(text: str) -> float:
-    number = float(text)
-    if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is no learning rate: write a positive number such as 1e-3")
-    return number
 
 
 def method_name(text: str) -> str:
@@ -217,7 +221,6 @@ def commands(folder: Path) -> list[str]:
 
 def run(args: argparse.Namespace) -> None:
     sizes = {split: getattr(args, f"{split}_examples") for split in data.SPLITS}
-    lock(args.out)
     model = prepare_backbone(args.out)
     settings = prepare_data(args.out, sizes, args.seed, model)
     rows = train_all(args, settings, sizes)
@@ -239,7 +242,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _terminate)
     with command_line("quickstart: error", "the same command goes on"):
         try:
-            run(args)
+            with held(args.out, inherit=True):  # children hold it too, should we be killed
+                run(args)
         except KeyboardInterrupt as stop:
             print("\nquickstart: interrupted; the same command goes on from here", file=sys.stderr)
             return 143 if isinstance(stop, Terminated) else 130

@@ -1,16 +1,24 @@
-"""Training and testing one method, as the commands of the README would, and its row of results.
+"""Steps of the quick start, and training and testing one method, as the commands of the README would.
 
-Files of a run, in OUT/runs/METHOD: settings.json (written first), train.log, epochs.jsonl, the
-checkpoints, test.log, result.json (written last: the run is done).
+A step makes one product (a file or folder) from settings. `PRODUCT.settings.json` beside it is written last: a product
+is done when its record equals the settings asked for now, so changed settings, or an interruption, make the step run
+again.
+
+Files of a run, in OUT/runs/METHOD: settings.json (written first), train.log, epochs.jsonl, the checkpoints, test.log,
+result.json (written last: the run is done).
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,13 +26,97 @@ from typing import Any, NamedTuple
 from tqdm import tqdm
 
 from preprocess.errors import InputError
+from preprocess.writing import write_text
 
 from .. import ROOT
-from ..run.fairseq_train import check_whole, repair_last
+from ..run.fairseq_train import follow, stop
 from ..run.records import BEST_CHECKPOINT, LAST_CHECKPOINT, LOG, run_folder
-from .files import Settings, read_json, remove, run_logged, say, tool, write_json
 
 BATCH_SIZE = 16
+ERROR_LINE = re.compile(r"^[\w.]*(Error|Exception)\b|\berror:")
+Settings = dict[str, Any]
+
+
+def say(message: str) -> None:
+    print(message, flush=True)
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def write_json(path: Path, value: object) -> None:
+    write_text(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """The value in a JSON file; None when it is missing or cut short."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+# --- steps ---------------------------------------------------------------------------------------
+
+
+def record_of(product: Path) -> Path:
+    return product.with_name(product.name + ".settings.json")
+
+
+def is_done(product: Path, settings: Settings) -> bool:
+    return product.exists() and read_json(record_of(product)) == settings
+
+
+def run_step(title: str, product: Path, settings: Settings, build: Callable[[], None]) -> None:
+    """Builds `product` unless it was built from these very settings."""
+    if is_done(product, settings):
+        say(f"== {title}: done before")
+        return
+    say(f"== {title}")
+    record_of(product).unlink(missing_ok=True)
+    build()
+    write_json(record_of(product), settings)
+
+
+# --- children ------------------------------------------------------------------------------------
+
+
+def tool(name: str) -> str:
+    """The path of a command installed beside this interpreter, e.g. fairseq-train."""
+    return str(Path(sys.executable).with_name(name))
+
+
+def run_visible(command: Sequence[str], what: str) -> None:
+    """Runs a child that writes to our terminal itself."""
+    child = subprocess.Popen(command, cwd=ROOT, close_fds=False)
+    try:
+        code = child.wait()
+    finally:
+        stop(child)
+    if code != 0:
+        raise InputError(f"{what} failed (exit status {code}), see the lines above")
+
+
+def run_logged(command: Sequence[str], log: Path, on_line: Callable[[str], None]) -> None:
+    """Runs a child whose lines go to the end of `log` and to `on_line` as they come."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    last: deque[str] = deque(maxlen=200)
+    with open(log, "a", encoding="utf-8") as file:
+
+        def keep(line: str) -> None:
+            file.write(line)
+            file.flush()
+            last.append(line.strip())
+            on_line(line.rstrip("\n"))
+
+        code = follow(command, keep, ROOT)
+    if code != 0:
+        how = f"was killed by signal {-code}" if code < 0 else f"failed (exit status {code})"
+        lines = [line for line in last if ERROR_LINE.search(line)] or [line for line in last if line] or ["no output"]
+        raise InputError(f"{Path(command[0]).name} {how}: {lines[-1]} (all of it: {log})")
+
+
+# --- methods ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -107,9 +199,8 @@ def prepare(run: Run) -> None:
     """A folder to start or resume in: that of other settings is thrown away."""
     settings = run.folder / "settings.json"
     if run.folder.exists() and read_json(settings) != run.settings:
-        remove(run.folder)
+        shutil.rmtree(run.folder)
     write_json(settings, run.settings)
-    repair_last(run.folder)
 
 
 def train(run: Run, examples: int) -> None:
@@ -127,12 +218,7 @@ def train(run: Run, examples: int) -> None:
 
 
 def measure(run: Run) -> float:
-    """Accuracy of the best checkpoint on the test split, in %.
-
-    Raises:
-        InputError: it is gone or damaged, or cannot be tested.
-    """
-    check_whole(run.folder / BEST_CHECKPOINT, f"remove {run.folder}, and the same command trains {run.method} again")
+    """Accuracy of the best checkpoint on the test split, in %."""
     accuracies: list[float] = []
 
     def read(line: str) -> None:
@@ -140,10 +226,7 @@ def measure(run: Run) -> float:
         if stats and "test_accuracy" in stats:
             accuracies.append(float(stats["test_accuracy"]))
 
-    log = run.folder / "test.log"
-    run_logged(validate_command(run), log, read)
-    if not accuracies:
-        raise InputError(f"fairseq-validate printed no test_accuracy, see {log}")
+    run_logged(validate_command(run), run.folder / "test.log", read)
     return accuracies[-1]
 
 
@@ -261,8 +344,6 @@ def read_epochs(path: Path) -> dict[int, dict[str, Any]]:
 def read_parameter_counts(log_path: Path) -> tuple[int, int]:
     """(trainable parameters without the head, backbone parameters), as the training log says."""
     pattern = re.compile(r"\bmethod \S+: .*\bmethod ([\d,]+) .*\bbackbone (\d[\d,]*)")
-    found = pattern.findall(log_path.read_text(encoding="utf-8"))
-    if not found:
-        raise InputError(f"{log_path}: no line `method NAME: ... backbone N`; remove the file")
-    method, backbone = (int(number.replace(",", "")) for number in found[-1])
+    numbers = pattern.findall(log_path.read_text(encoding="utf-8"))[-1]
+    method, backbone = (int(number.replace(",", "")) for number in numbers)
     return method, backbone

@@ -29,7 +29,7 @@ from preprocess.validation import check_split
 
 from .. import ROOT
 from .experiment import Experiment
-from .options import architecture, checked
+from .options import checked
 from .records import BEST_CHECKPOINT
 from .splits import Splits
 
@@ -89,24 +89,24 @@ def training_command(experiment: Experiment, splits: Splits, folder: Path, cache
         *("--init-token", "0", "--separator-token", "2"),
         *("--max-positions", str(MAX_POSITIONS), "--shorten-method", "truncate"),
         *("--prompt-position", str(experiment.prompt_position), "--valid-subset", splits.dev),
-        *("--arch", architecture(experiment.arch, "arch"), "--method", experiment.method),
+        *("--arch", experiment.arch, "--method", experiment.method),
         *("--backbone", experiment.backbone, "--clip-norm", "0.0", "--lr", repr(experiment.lr)),
-        *optimizer(experiment),
+        *optimizer_options(experiment),
         *("--dropout", "0.1", "--attention-dropout", "0.1"),
-        *schedule(experiment, splits),
-        *(*chosen_by(experiment), *REPORTS.get(experiment.facts.metric, [])),
+        *schedule_options(experiment, splits),
+        *(*selection_options(experiment), *REPORTS.get(experiment.facts.metric, [])),
         *("--no-epoch-checkpoints", "--save-dir", str(folder)),
         *("--seed", str(experiment.seed), "--log-format", "json", "--num-workers", "0"),
-        *classes(splits),
-        *starts(experiment, folder),
+        *label_options(splits),
+        *start_options(experiment, folder),
         *(["--no-freeze-backbone", "--swap-pairs", "append"] if experiment.supplementary else []),
         *(["--representation-cache", str(cache)] if cache else []),
-        *precision(experiment),
+        *precision_options(experiment),
         *checked(experiment.options),
     ]
 
 
-def chosen_by(experiment: Experiment) -> list[str]:
+def selection_options(experiment: Experiment) -> list[str]:
     """What chooses the checkpoint: the score that is reported, or with ``selection: paper`` what the authors' scripts
     choose by, which is the accuracy also where F1 is reported, and the loss for scores.
 
@@ -127,7 +127,7 @@ def chosen_by(experiment: Experiment) -> list[str]:
     return ["--best-checkpoint-metric", metric, "--maximize-best-checkpoint-metric"]
 
 
-def classes(splits: Splits) -> list[str]:
+def label_options(splits: Splits) -> list[str]:
     if splits.folder.regression:
         return ["--regression-target", "--num-classes", "1"]
     return ["--num-classes", str(len(splits.folder.label_names))]
@@ -138,14 +138,14 @@ def source_checkpoint(experiment: Experiment, folder: Path) -> Path:
     return folder.parent / str(experiment.source_run) / BEST_CHECKPOINT
 
 
-def optimizer(experiment: Experiment) -> list[str]:
+def optimizer_options(experiment: Experiment) -> list[str]:
     """The paper's; one that is given in its place has its own options, but for the weight decay, which all have."""
     given = option_value(experiment, "--optimizer") or "adam"
     of_adam = ["--adam-betas", "(0.9, 0.98)", "--adam-eps", "1e-6"] if given.endswith("adam") else []
     return ["--optimizer", "adam", *of_adam, "--weight-decay", "0.1"]
 
 
-def starts(experiment: Experiment, folder: Path) -> Iterable[str]:
+def start_options(experiment: Experiment, folder: Path) -> Iterable[str]:
     if experiment.source_run:
         yield from ("--finetune-from-model", str(source_checkpoint(experiment, folder)))
     if experiment.init_prompts_from:
@@ -154,7 +154,7 @@ def starts(experiment: Experiment, folder: Path) -> Iterable[str]:
         yield from ("--head-init-from", experiment.init_head_from)
 
 
-def schedule(experiment: Experiment, splits: Splits) -> list[str]:
+def schedule_options(experiment: Experiment, splits: Splits) -> list[str]:
     """Batches, length and learning rate: fixed for prompts and adapters, rising and falling for whole models.
 
     With ``warm_up`` it rises and falls for all.
@@ -188,7 +188,7 @@ def schedule(experiment: Experiment, splits: Splits) -> list[str]:
     return [*batch_options(batch), *limits, "--lr-scheduler", DECAY, *warm_up]
 
 
-def precision(experiment: Experiment) -> tuple[str, ...]:
+def precision_options(experiment: Experiment) -> tuple[str, ...]:
     """With --fp16 the loss scale of the authors' scripts."""
     return FP16 if {"--fp16", "--memory-efficient-fp16"}.intersection(experiment.options) else ()
 
@@ -212,23 +212,10 @@ def option_value(experiment: Experiment, name: str) -> str | None:
     return value
 
 
-def number_given(experiment: Experiment, name: str, usual: int) -> int:
-    """The value of one of the experiment's further options, a whole number; ``usual`` where it is not given.
-
-    Raises:
-        InputError: it is no whole number.
-    """
-    value = option_value(experiment, name)
-    try:
-        return usual if value is None else int(value)
-    except ValueError:
-        raise InputError(f"{name} {value} is no whole number: give one, such as {usual}") from None
-
-
 def batches_of_epoch(experiment: Experiment, folder: DataFolder, batch: int) -> int:
     """Of one process, counted as fairseq makes them for this experiment's seed."""
     lengths = sum(folder.rows(part, "train").lengths.astype(np.int64) + 1 for part in folder.inputs)  # <s> or </s>
-    longest = number_given(experiment, "--max-positions", MAX_POSITIONS) - prompt_rows(experiment)
+    longest = int(option_value(experiment, "--max-positions") or MAX_POSITIONS) - prompt_rows(experiment)
     tokens = np.minimum(np.tile(lengths, 2 if experiment.supplementary else 1), longest)
     order = np.random.RandomState(experiment.seed).permutation(len(tokens))
     if not experiment.supplementary:  # fairseq's task sorts by the drawn numbers, ours takes them for the order
@@ -237,7 +224,7 @@ def batches_of_epoch(experiment: Experiment, folder: DataFolder, batch: int) -> 
         order = np.arange(len(tokens))
     if "--group-by-length" in experiment.options:
         order = grouped_by_length(order, tokens)
-    return count_batches(tokens[order].tolist(), batch, number_given(experiment, "--max-tokens", MAX_TOKENS))
+    return count_batches(tokens[order].tolist(), batch, int(option_value(experiment, "--max-tokens") or MAX_TOKENS))
 
 
 def prompt_rows(experiment: Experiment) -> int:
@@ -246,7 +233,7 @@ def prompt_rows(experiment: Experiment) -> int:
     fill_method_options(args)
     if args.prompt_insertion is None or str(args.prompt_insertion) in (*PREFIX, LATE):
         return 0
-    length = number_given(experiment, "--prompt-length", args.prompt_length)
+    length = int(option_value(experiment, "--prompt-length") or args.prompt_length)
     return len(prompt_block(experiment.prompt_position, length, placeholder=0, separator=0))
 
 

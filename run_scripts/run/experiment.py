@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from preprocess.checksums import content_digest, sha256
 from preprocess.errors import InputError
-from preprocess.tasks import SETTINGS, TASKS, Settings, Task, find_task
-
-from .keys import filled, key, least, one_of, random_seed, rate, share, text
+from preprocess.tasks import SETTINGS, Settings, Task, find_task
 
 SELECTIONS = ("clean", "paper")
 # Of the settings that command.py gives; raised whenever they change, so that no run made with others is taken for one
@@ -31,18 +28,6 @@ REMEDIES = {
     "data": "make it with python -m preprocess {} --raw DIR --out data, or name another folder",
     "backbone": "get it with bash checkpoints/download.sh roberta.large, or name another file",
 }
-
-
-def absolute_path(value: str, where: str) -> str:
-    if not Path(text(value, where)).is_absolute():
-        raise InputError(f"{where} {value!r} is no absolute path: start the sweep again, which writes it anew")
-    return value
-
-
-def run_name(value: str, where: str) -> str:
-    if not isinstance(value, str) or not re.fullmatch("[0-9a-f]{12}", value):
-        raise InputError(f"{where} {value!r} is no run: write the 12 hex digits of one")
-    return value
 
 
 @dataclass(frozen=True)
@@ -66,31 +51,31 @@ class Experiment:
         warm_up: share of the updates in which the learning rate rises, before it falls to 0, as for whole models.
     """
 
-    task: str = key(one_of(TASKS))
-    method: str = key(text)
-    lr: float = key(rate)
-    seed: int = key(random_seed)
-    data: str = key(absolute_path)
-    backbone: str = key(absolute_path)
+    task: str
+    method: str
+    lr: float
+    seed: int
+    data: str
+    backbone: str
     arch: str = "roberta_idpg_large"
-    row: str = key(lambda value, where: value and text(value, where), default="")
-    k: int | None = key(least(1), default=None)
-    dev_examples: int | None = key(least(1), default=None)
-    selection: str = key(one_of(SELECTIONS), default="clean")
+    row: str = ""
+    k: int | None = None
+    dev_examples: int | None = None
+    selection: str = "clean"
     position: int | None = None
     supplementary_position: int | None = None
     supplementary: bool = False
-    init_prompts_from: str | None = key(absolute_path, default=None)
-    init_head_from: str | None = key(absolute_path, default=None)
-    batch_size: int | None = key(least(1), default=None)
-    max_epoch: int | None = key(least(1), default=None)
-    max_update: int | None = key(least(1), default=None)
-    options: tuple[str, ...] = key(lambda word, where: word, empty=True, default=())
-    eval_tasks: tuple[str, ...] = key(one_of(TASKS), empty=True, default=())
-    eval_data: tuple[str, ...] = key(absolute_path, empty=True, default=())
-    source_run: str | None = key(run_name, default=None)
-    source_task: str | None = key(one_of(TASKS), default=None)
-    warm_up: float | None = key(share, default=None)
+    init_prompts_from: str | None = None
+    init_head_from: str | None = None
+    batch_size: int | None = None
+    max_epoch: int | None = None
+    max_update: int | None = None
+    options: tuple[str, ...] = ()
+    eval_tasks: tuple[str, ...] = ()
+    eval_data: tuple[str, ...] = ()
+    source_run: str | None = None
+    source_task: str | None = None
+    warm_up: float | None = None
 
     @property
     def facts(self) -> Task:
@@ -162,25 +147,11 @@ class Experiment:
         )
 
     @classmethod
-    def from_json(cls, text: str, where: str = "experiment.json") -> Experiment:
-        """What ``to_json`` wrote.
-
-        Raises:
-            InputError: it is damaged, or of another version; ``where`` it stands is named.
-        """
-        try:
-            values = json.loads(text)
-        except (ValueError, RecursionError):
-            values = None
-        if not isinstance(values, dict) or values.keys() != {item.name for item in fields(cls)}:
-            raise InputError(f"{where} is damaged or of another version: start the sweep again, which writes it anew")
-        experiment = filled(cls, values, where)
-        return replace(
-            experiment,
-            options=tuple(experiment.options),
-            eval_tasks=tuple(experiment.eval_tasks),
-            eval_data=tuple(experiment.eval_data),
-        )
+    def from_json(cls, text: str) -> Experiment:
+        """Return what ``to_json`` wrote."""
+        values: dict[str, Any] = json.loads(text)
+        values.update({name: tuple(value) for name, value in values.items() if isinstance(value, list)})
+        return cls(**values)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -10,11 +10,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import time
-import zipfile
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -25,14 +23,12 @@ from preprocess.errors import InputError
 from preprocess.writing import new_file
 
 from .. import module, search_path
-from .records import BEST_CHECKPOINT, LAST_CHECKPOINT
 
 STAMP = "%Y-%m-%d %H:%M:%S"  # as fairseq's
 STARTED = "=== started "
 TIME = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)", re.MULTILINE)
 ENDED = re.compile(r"^=== ended with status -?\d+ after ([\d.]+) s$", re.MULTILINE)
 PEAK = re.compile(r"^=== peak memory ([\d.]+) MiB \((\w+)\)$", re.MULTILINE)
-SKIPPED = "attempting to recover from OOM in forward/backward pass"  # fairseq's words
 STEPS = re.compile(r'\| train_inner \| {.*"num_updates": "(\d+)".*"train_wall": "([\d.]+)"')  # of --log-format json
 VALIDATED = r'\| valid \| {{.*"valid_{}": "([-\d.]+)".*"valid_num_updates": "(\d+)"'
 DEVICES = "| training on "  # fairseq's words, behind what it says of GPUs
@@ -96,22 +92,6 @@ def stop(child: subprocess.Popen) -> None:
             child.wait()
 
 
-def refuse_skipped(log: Path) -> None:
-    """Refuses a run in any of whose attempts batches were left out for want of memory: those of the longest examples.
-
-    Our task ends such a run; this is for whatever else computes with fairseq's trainer.
-
-    Raises:
-        InputError: naming the log and the remedy.
-    """
-    skipped = _text(log).count(SKIPPED)
-    if skipped:
-        raise InputError(
-            f"{log}: {skipped} batches that did not fit into memory were left out of training: give --update-freq 2 "
-            f"(in a sweep, options: {{update-freq: 2}}), which makes the same updates of smaller batches"
-        )
-
-
 def child_environment() -> dict[str, str]:
     """Of Python processes that import this repository, whatever folder they are started in."""
     # threads that spin while they wait slow each other down where runs share a machine
@@ -166,22 +146,6 @@ def _seconds(attempt: str) -> float:
         return float(ended[1])
     times = [datetime.strptime(found, STAMP) for found in TIME.findall(attempt)]
     return (times[-1] - times[0]).total_seconds()
-
-
-def repair_last(folder: Path) -> None:
-    """Undoes a checkpoint_last.pt that was cut short, as a training of an early version leaves it when it is killed.
-
-    There fairseq copied checkpoint_best.pt, which it had just written, to checkpoint_last.pt in place;
-    fairseq_idpg/training/fairseq_patches.py has replaced that.
-    """
-    best, last = folder / BEST_CHECKPOINT, folder / LAST_CHECKPOINT
-    if not last.exists() or zipfile.is_zipfile(last):  # an archive that was written to its end has its directory there
-        return
-    if zipfile.is_zipfile(best):
-        with new_file(last) as work:
-            shutil.copyfile(best, work)
-    else:
-        last.unlink()
 
 
 def check_whole(checkpoint: Path, remedy: str) -> None:

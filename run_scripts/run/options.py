@@ -19,7 +19,6 @@ from preprocess.errors import InputError, did_you_mean
 from preprocess.flags import flag_name
 
 from .experiment import READ
-from .keys import one_of
 
 # Options of fairseq-train that are set here -> what sets them, as an option of train.py and a key of a sweep.
 RESERVED = {
@@ -43,7 +42,7 @@ RESERVED |= {"--max-sentences": RESERVED["--batch-size"], "-a": RESERVED["--arch
 PIPELINE = [f"--pipeline-{part}{what}" for part in ("", "encoder-", "decoder-") for what in ("balance", "devices")]
 EVALUATED = ("--adamax-betas", "--adafactor-eps", "--lamb-betas", "--model-overrides", "--wer-args", *PIPELINE)
 BETAS = "--adam-betas"
-architecture = one_of(("roberta_idpg", *SIZES))
+ARCHITECTURES = ("roberta_idpg", *SIZES)
 # Texts and inputs that the plugin reads; any other free text of fairseq may name a place to write, or code.
 READ_HERE = {*READ, *(flag_name(item.name) for item in fields(RobertaIDPGConfig))}
 
@@ -115,8 +114,6 @@ def checked(words: Iterable[str]) -> tuple[str, ...]:
     words = tuple(words)
     for word in words:
         name = word.partition("=")[0] if word.startswith("--") else word[:2]  # -aARCH is -a ARCH
-        if "\0" in word:
-            raise InputError(f"option {word!r} holds a NUL character: leave it out")
         if name in RESERVED:
             raise InputError(f"{name} is set by {RESERVED[name]}: leave it out of the options of fairseq-train")
         if name in EVALUATED:

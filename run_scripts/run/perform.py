@@ -3,12 +3,8 @@ predictions.npz, record.json}; predictions-TASK.npz of each other task that it a
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime, timezone
@@ -16,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_idpg.training.run_facts import versions
-from preprocess.errors import InputError
 from preprocess.writing import write_text
 
 from .. import PARENT, ROOT
@@ -28,12 +23,10 @@ from .fairseq_train import (
     dev_curve,
     drop_optimizer,
     has_all_updates,
-    refuse_skipped,
-    repair_last,
     train,
     training_facts,
 )
-from .records import BEST_CHECKPOINT, EXPERIMENT, LAST_CHECKPOINT, LOG, RECORD, Record, run_folder
+from .records import BEST_CHECKPOINT, EXPERIMENT, LAST_CHECKPOINT, LOG, RECORD, Record, held, run_folder
 from .splits import splits_of
 
 
@@ -51,14 +44,13 @@ def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whol
     """
     run, results = experiment.run, results.absolute()
     folder = run_folder(results, run)
-    folder.mkdir(parents=True, exist_ok=True)
-    with held(folder):
+    with held(folder, wait=True, inherit=True):
         record = finished(results, run)
         if record is None:
             write_text(folder / EXPERIMENT, experiment.to_json())
             record = make_record(experiment, run, results, echo)
             write_text(folder / RECORD, json.dumps(record))
-        if not is_whole(record, experiment):
+        if not has_all_scores(record, experiment):
             record = {**record, "transfer": answer_others(experiment, record, folder, cache_of(experiment, results))}
             write_text(folder / RECORD, json.dumps(record))
         (folder / LAST_CHECKPOINT).unlink(missing_ok=True)
@@ -67,7 +59,7 @@ def perform(experiment: Experiment, results: Path, echo: bool = False, keep_whol
     return record
 
 
-def is_whole(record: Record, experiment: Experiment) -> bool:
+def has_all_scores(record: Record, experiment: Experiment) -> bool:
     """Whether a record of a run that is done has its scores on all tasks that are asked for, as their folders are."""
     return not list(unanswered(record, experiment))
 
@@ -100,23 +92,12 @@ def answer_others(experiment: Experiment, record: Record, folder: Path, cache: P
 
 
 def finished(results: Path, run: str, experiment: Experiment | None = None) -> Record | None:
-    """The record of a run, if it is done, and of an ``experiment`` that is given, if it is whole.
-
-    Raises:
-        InputError: it is damaged.
-    """
+    """Return the record of a run if it is done, and if it is whole where an ``experiment`` is given."""
     path = run_folder(results, run) / RECORD
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        if record["run"] == run and record["status"] == "done":
-            return record if experiment is None or is_whole(record, experiment) else None
-    except FileNotFoundError:
+    if not path.exists():
         return None
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}: remove it, and the run is made again") from None
-    except (ValueError, KeyError, TypeError, RecursionError):
-        pass
-    raise InputError(f"{path} is damaged: remove it, and the run is made again")
+    record = json.loads(path.read_text(encoding="utf-8"))
+    return record if experiment is None or has_all_scores(record, experiment) else None
 
 
 def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> Record:
@@ -127,12 +108,10 @@ def make_record(experiment: Experiment, run: str, results: Path, echo: bool) -> 
     check_source(experiment, folder)
     command = training_command(experiment, splits, folder, cache)
     again = "and the same command trains this run from its start"
-    repair_last(folder)
     if last.exists():
         check_whole(last, f"remove it, {again}")
     if not has_all_updates(last):
         train(command, log, echo)
-    refuse_skipped(log)
     # a training that has ended does not write it again
     check_whole(best, f"remove it and {LAST_CHECKPOINT}, {again}")
     if trains_whole_model(experiment):
@@ -174,19 +153,6 @@ def described(experiment: Experiment, run: str) -> Record:
         "read_sha256": experiment.read_digest,  # the part of it that decides the result
         "given_options": list(experiment.options),  # "options" are all, as they took effect
     }
-
-
-@contextlib.contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Waits until no other process works in ``folder``; fairseq-train inherits the lock and so outlives no one."""
-    with open(folder / ".lock", "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(f"{folder}: waiting for another process that is at work there", file=sys.stderr, flush=True)
-            fcntl.flock(file, fcntl.LOCK_EX)
-        os.set_inheritable(file.fileno(), True)
-        yield
 
 
 def revision() -> str | None:

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from dataclasses import MISSING, fields, replace
 from functools import cache, lru_cache
 from itertools import product
-from math import lcm
 from pathlib import Path
 
 from fairseq import options as fairseq_options
@@ -22,22 +21,18 @@ from fairseq_idpg.methods.prompts.saved import load_saved
 from fairseq_idpg.methods.registry import find_preset
 from fairseq_idpg.models.config import RobertaIDPGConfig, fill_method_options
 from fairseq_idpg.models.prepare import check_method_effects
-from fairseq_idpg.names import as_typed
 from fairseq_idpg.representations.kinds import GLOVE
 from fairseq_idpg.representations.word_vectors import load_vectors, vectors_width
 from fairseq_idpg.saving.backbone_file import read_backbone
-from fairseq_idpg.saving.record import Record, check_same_data, labels_here, listed
+from fairseq_idpg.saving.record import Record, check_same_data, listed
 from fairseq_idpg.tasks.folder import folder_record, preprocess_facts
-from fairseq_idpg.tasks.positions import POSITIONS, check_position
+from fairseq_idpg.tasks.positions import check_position
 from fairseq_idpg.training.arguments import check_arguments
 from preprocess.data_folder import DataFolder
 from preprocess.dictionary import MASK
 from preprocess.errors import InputError, did_you_mean
 from preprocess.few_shot import check_source
-from preprocess.flags import flag_name
-from preprocess.questions import question_file
-from preprocess.split_scores import OF_QUESTIONS
-from preprocess.tasks import TASKS, Task, find_task
+from preprocess.tasks import Task, find_task
 from preprocess.transforms import ENTAILED, NOT_ENTAILED
 from preprocess.validation import check_split
 
@@ -76,11 +71,11 @@ def check(experiments: Iterable[Experiment]) -> None:
         distinct = dict.fromkeys(replace(each, lr=1.0, seed=1, k=None, source_run=None) for each in experiments)
         for experiment in sorted(distinct, key=lambda each: each.backbone):  # one is held at a time
             folder = folder_of(experiment.data)
-            check_data(experiment, folder)
+            check_folder("data", experiment.facts, folder)
+            check_position(experiment.prompt_position, pairs=len(folder.inputs) == 2)
             check_others(experiment, folder)
             args = parse(training_command(experiment, Splits(folder, "valid", "valid"), Path("checkpoints"), None))
             check_arguments(args, gpu=True)  # it may be another machine's
-            check_saving(args)
             check_model(experiment, folder, args)
         check_sizes(experiments)
     finally:
@@ -88,88 +83,40 @@ def check(experiments: Iterable[Experiment]) -> None:
 
 
 def check_heads(first: Iterable[Experiment], second: Iterable[Experiment]) -> None:
-    """Whether the runs of supplementary training leave heads with which the others can start.
-
-    Raises:
-        InputError: they have other classes.
-    """
+    """Raise InputError unless the heads that supplementary training leaves fit the tasks that start with them."""
     for before, after in product({each.data for each in first}, {each.data for each in second}):
-        found, wanted = (folder_of(path).label_names for path in (before, after))
-        if sorted(found) != sorted(wanted):
+        if sorted(folder_of(before).label_names) != sorted(folder_of(after).label_names):
             raise InputError(
-                f"supplementary.keep head: {before} has {listed(found) if found else 'scores'} for labels and {after} "
-                f"{listed(wanted) if wanted else 'scores'}, so a head does not fit both: write keep: [prompts]"
+                f"supplementary.keep head: {before} and {after} have different labels, so a head does not fit both: "
+                "write keep: [prompts]"
             )
 
 
 def check_folder(option: str, task: Task, folder: DataFolder) -> None:
-    """The folder of a task has the task's name, if it records one, and its labels, or with --efl those of entailment.
+    """Raise InputError unless a folder has the task's name, if it records one, and its labels, or those of --efl.
 
-    Raises:
-        InputError: it is another task's, whose scores would be reported as those of this one.
+    Scores on another task's folder would be reported as those of this one.
     """
     found = preprocess_facts(str(folder.path)).task
     if found is not None and found.lower() != task.name.lower():
-        known = found.lower() in map(str.lower, TASKS)
-        other = f"the task {found}" if known else "train on your own data with fairseq-train"
-        raise InputError(
-            f"{option} {folder.path} is of {found}, and would be reported as {task.name}: name a folder of "
-            f"{task.name}, or {other}"
-        )
-    if folder.regression != task.regression:
-        found, wanted = ("scores", "classes") if folder.regression else ("classes", "scores")
-        raise InputError(f"{option} {folder.path} has {found} for labels, and {task.name} has {wanted}: name another")
+        raise InputError(f"{option} {folder.path} is of {found}, not {task.name}: name a folder of {task.name}")
     pairs = len(folder.inputs) == 2
-    labels = [ENTAILED, NOT_ENTAILED] if pairs and not task.pairs else list(task.labels)
+    labels = [ENTAILED, NOT_ENTAILED] if pairs and not task.pairs else list(task.labels)  # the former of --efl
     if sorted(folder.label_names) != sorted(labels) or task.pairs > pairs:
         texts = "pairs" if pairs else "single sentences"
         raise InputError(
-            f"{option} {folder.path} has {texts} with the labels {listed(folder.label_names)}, and {task.name} "
-            f"{listed(labels)}: name a folder of {task.name}"
+            f"{option} {folder.path} has {texts} with {listed(folder.label_names) or 'scores'} for labels, and "
+            f"{task.name} {listed(labels) or 'scores'}: name a folder of {task.name}"
         )
-
-
-def check_data(experiment: Experiment, folder: DataFolder) -> None:
-    """The task's own data, as its metric, method and position need it."""
-    check_folder("data", experiment.facts, folder)
-    lacking = [split for split in ("train", "valid") if folder.questions(split) is None]
-    if experiment.facts.metric in OF_QUESTIONS and lacking:
-        raise InputError(
-            f"data {folder.path} has no {question_file(lacking[0])}, and {experiment.task} is scored by questions: "
-            f"make it with python -m preprocess {experiment.task} --raw DIR --out DIR"
-        )
-    pairs = len(folder.inputs) == 2
-    if find_preset(experiment.method).needs_pairs and not pairs:
-        raise InputError(
-            f"data {folder.path} has single sentences, and {experiment.method} needs entailment pairs: make them with "
-            f"python -m preprocess {experiment.task} --efl"
-        )
-    check_position(experiment.prompt_position, pairs)
-    before = experiment.supplementary_position
-    if before not in (None, *POSITIONS):
-        raise InputError(f"--supplementary-position {before} is unknown: choose from {', '.join(map(str, POSITIONS))}")
 
 
 def check_others(experiment: Experiment, folder: DataFolder) -> None:
-    """The folders of tasks that are answered without training have labels that mean the same, and the same encoding.
-
-    Raises:
-        InputError: naming the folder.
-    """
-    theirs = facts_of(folder)
+    """Check that folders of tasks that are answered without training are theirs, and encoded like the trained one."""
     for task, path in zip(experiment.eval_tasks, experiment.eval_data):
         other = DataFolder(Path(path))
         check_split(other, REPORTED)
-        if not other.has_labels(REPORTED):
-            raise InputError(f"eval_tasks {task}: {path} has no labels of {REPORTED}: preprocess it with them")
         check_folder("eval_tasks", find_task(task), other)
-        ours = facts_of(other)
-        check_same_data(theirs, ours, path)
-        if sorted(labels_here(theirs, ours)) != sorted(other.label_names):
-            raise InputError(
-                f"eval_tasks {task}: {path} has the labels {listed(other.label_names)}, and {folder.path} "
-                f"{listed(folder.label_names)}: preprocess both with python -m preprocess, which says whose they are"
-            )
+        check_same_data(facts_of(folder), facts_of(other), path)
 
 
 def facts_of(folder: DataFolder) -> Record:
@@ -179,44 +126,15 @@ def facts_of(folder: DataFolder) -> Record:
     return folder_record(cfg, dictionary_of(folder.path), folder.label_names)
 
 
-def check_saving(args: Namespace) -> None:
-    """Training leaves a best checkpoint, of all epochs that are validated: at the end of one, or when its updates have
-    been made.
-
-    Raises:
-        InputError: it leaves none, or of fewer epochs.
-    """
-    for name in ("no_save", "disable_validation"):
-        if getattr(args, name):
-            raise InputError(f"{flag_name(name)}: there would be no best checkpoint to test: leave it out")
-    otherwise = (args.max_update, args.save_interval_updates, args.validate_interval_updates, args.stop_time_hours)
-    if args.max_epoch and not any(otherwise) and lcm(args.validate_interval, args.save_interval) > args.max_epoch:
-        intervals = f"{as_typed(args, 'validate_interval')} {as_typed(args, 'save_interval')}"
-        raise InputError(
-            f"{intervals}: no epoch of {as_typed(args, 'max_epoch')} is validated and saved: give smaller intervals"
-        )
-    if args.validate_interval % args.save_interval:
-        raise InputError(
-            f"{as_typed(args, 'save_interval')} {as_typed(args, 'validate_interval')}: an epoch that is validated and "
-            "not saved cannot be the one to test: leave --save-interval out"
-        )
-    if 0 < args.max_update < args.validate_after_updates:
-        raise InputError(
-            f"{as_typed(args, 'validate_after_updates')}: no update of {as_typed(args, 'max_update')} is validated: "
-            "give less"
-        )
-
-
 def check_model(experiment: Experiment, folder: DataFolder, args: Namespace) -> None:
-    """The backbone fits --arch and the data's dictionary, the method's options each other, starts the method."""
+    """Check that the backbone fits --arch and the dictionary, the method's options each other, starts the method."""
     width = getattr(args, "representation_width", None)
     fill_method_options(args)
     if getattr(args, "representation", None) == GLOVE:
         args.representation_width = vectors_width(experiment.data, width)
-        for split in ("train", "valid"):
-            load_vectors(experiment.data, split, args.representation_width)
-        for data in experiment.eval_data:
-            load_vectors(data, REPORTED, args.representation_width)
+        read = [(experiment.data, split) for split in ("train", "valid")]
+        for data, split in [*read, *((data, REPORTED) for data in experiment.eval_data)]:
+            load_vectors(data, split, args.representation_width)
     check_geometry(backbone_of(experiment.backbone), args, dictionary_of(folder.path))
     method = find_preset(args.method).build(args, Geometry.of(args))
     check_method_effects(args, method)
@@ -226,7 +144,7 @@ def check_model(experiment: Experiment, folder: DataFolder, args: Namespace) -> 
 
 
 def parse(command: list[str]) -> Namespace:
-    """What fairseq makes of a command, with the defaults of the model's options.
+    """Return what fairseq makes of a command, with the defaults of the model's options.
 
     Raises:
         InputError: an option that it does not know, or a wrong value.

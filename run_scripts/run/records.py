@@ -7,12 +7,11 @@ import fcntl
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from preprocess.errors import InputError, shown
+from preprocess.errors import InputError
 from preprocess.writing import named
 
 FILE = "results.jsonl"
@@ -47,38 +46,24 @@ def read_records(results: Path) -> list[Record]:
     A last line that was torn by a kill is left out, with a word on stderr.
 
     Raises:
-        InputError: a damaged line, or the file cannot be read.
+        InputError: a damaged line.
     """
     path = results_file(results)
-    try:
-        lines, torn = _split_lines(path.read_bytes())
-    except FileNotFoundError:
+    if not path.exists():
         return []
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}: name another folder") from None
-    if torn.strip(b"\0") and not torn.startswith(b"{"):
-        raise InputError(f"{path} line {len(lines) + 1} is damaged: remove that line")
-    if torn:
-        print(f"{path}: the last line was torn by an interruption and is left out", file=sys.stderr)
+    lines, torn = _split_lines(path.read_bytes())
     found: dict[str, Record] = {}
     for number, line in enumerate(lines, 1):
         try:
             record = json.loads(line)
             if not record["run"].isprintable():
                 raise ValueError
-            _tell_of_other_scores(found.get(record["run"], {}), record, f"{path} line {number}")
             found[record["run"]] = record
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise InputError(f"{path} line {number} is damaged: remove that line") from None
+    if torn:
+        print(f"{path}: the last line was torn by an interruption and is left out", file=sys.stderr)
     return list(found.values())
-
-
-def _tell_of_other_scores(before: Record, record: Record, where: str) -> None:
-    """Of a run that two machines have made: they round differently."""
-    now, then = record.get("test"), before.get("test")
-    if before.get("status") == record.get("status") == "done" and now != then:
-        told = f"{where}: run {record['run']} has test {now}, and {then} above: the last line counts"
-        print(shown(told), file=sys.stderr)
 
 
 def _split_lines(content: bytes) -> tuple[list[bytes], bytes]:
@@ -88,6 +73,8 @@ def _split_lines(content: bytes) -> tuple[list[bytes], bytes]:
     with contextlib.suppress(ValueError, RecursionError):
         json.loads(record)
         return [*lines, record], last[len(record) :]
+    if record and not record.startswith(b"{"):  # no record that was torn
+        return [*lines, last], b""
     return lines, last
 
 
@@ -107,40 +94,27 @@ def append_record(results: Path, record: Record) -> None:
         os.fsync(file.fileno())
 
 
-def check_place(results: Path) -> None:
-    """Finds out before the work whether results can be written; nothing is made or left.
-
-    Raises:
-        InputError: a file is in the way, or nothing can be written there.
-    """
-    try:
-        there = next(place for place in (results, *results.absolute().parents) if place.exists())
-        with tempfile.TemporaryFile(dir=there) as file:
-            file.write(bytes(4096))
-    except OSError as error:
-        raise InputError(
-            f"--results {results} cannot be written to ({error.strerror}): make room or name another folder"
-        ) from None
-
-
 @contextlib.contextmanager
-def only_one(folder: Path) -> Iterator[None]:
-    """Holds a folder for one sweep.
+def held(folder: Path, wait: bool = False, inherit: bool = False) -> Iterator[None]:
+    """Hold a folder for this process, so that two never write there.
+
+    Args:
+        wait: until another process has left it.
+        inherit: children hold it too, and so whoever waits also waits for an orphan.
 
     Raises:
-        InputError: another process holds it.
+        InputError: another process holds it, and we do not wait.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "a+", encoding="utf-8") as file:
+    with open(folder / ".lock", "w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            file.seek(0)
-            raise InputError(
-                f"{folder} is in use by process {file.read().strip()}: wait for it, or name another folder"
-            ) from None
-        file.seek(0)
-        file.truncate()
-        file.write(str(os.getpid()))
-        file.flush()
+            if not wait:
+                raise InputError(
+                    f"{folder} is in use by another process: wait for it, or name another folder"
+                ) from None
+            print(f"{folder}: waiting for another process that is at work there", file=sys.stderr, flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        os.set_inheritable(file.fileno(), inherit)
         yield

@@ -17,18 +17,18 @@ from pathlib import Path
 from typing import NoReturn
 
 from preprocess.errors import InputError, command_line, shown
-from preprocess.flags import named_path
+from preprocess.flags import named_path, positive
 
-from ..run.experiment import Experiment, backbone_digest
+from ..run.experiment import Experiment
+from ..run.fairseq_train import check_whole
 from ..run.perform import finished
 from ..run.preflight import check, check_heads
-from ..run.records import BEST_CHECKPOINT, check_place, only_one, results_file, run_folder
+from ..run.records import BEST_CHECKPOINT, held, results_file, run_folder
 from ..run.splits import split_key, splits_of
 from ..run.transfer import continued
-from .choosing import Rates, rates_of, undecided, with_chosen_rates
 from .config import Sweep, read_sweep
 from .local import Local
-from .plan import Variant, experiments, first_stage
+from .plan import Rates, Variant, experiments, first_stage, rates_of, undecided, with_chosen_rates
 from .slurm import Slurm
 from .stage import Cluster, Stage, missing
 
@@ -39,7 +39,7 @@ CLUSTERS: dict[str, type[Local] | type[Slurm]] = {"local": Local, "slurm": Slurm
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser("python -m run_scripts.sweep", description=(__doc__ or "").split("\n\n")[1])
     add = made.add_argument
-    pairs = partial(add, nargs="+", action="extend", default=[], metavar="KEY=VALUE")
+    pairs = partial(add, type=pair, nargs="+", action="extend", default=[], metavar="KEY=VALUE")
     add("config", type=config_file, metavar="CONFIG.yaml", help="a file, or the name of one in run_scripts/configs")
     add("--results", type=named_path, metavar="DIR", help="default: results/CONFIG, such as results/idspam/table2")
     pairs("--set", help="instead of what the file says: seeds=[1,2] options.cpu=true ...")
@@ -58,7 +58,7 @@ def parser() -> argparse.ArgumentParser:
         help="and is then trained on so many examples of each, and answers it again",
     )
     add("--cluster", choices=list(CLUSTERS), default="local", help="where runs are started (default: local)")
-    add("--jobs", type=int, help="runs at a time (default: one for each GPU, or one; on Slurm 100)")
+    add("--jobs", type=positive, help="runs at a time (default: one for each GPU, or one; on Slurm 100)")
     pairs("--slurm", help="for sbatch: partition=gpu time=600 ...")
     add("--dry-run", action="store_true", help="check everything, list the runs that are missing, and run nothing")
     return made
@@ -68,6 +68,13 @@ def config_file(text: str) -> Path:
     """The file with this path, or of this name among ours."""
     path = Path(text)
     return path if path.exists() or not (CONFIGS / path).is_file() else CONFIGS / path
+
+
+def pair(text: str) -> str:
+    """KEY=VALUE, for argparse."""
+    if "=" not in text:
+        raise argparse.ArgumentTypeError(f"{text} is no KEY=VALUE")
+    return text
 
 
 @command_line("run_scripts", "the same command goes on")
@@ -88,23 +95,19 @@ def _interrupt(*_: object) -> NoReturn:
 
 def command(args: argparse.Namespace) -> int:
     """How many runs failed; before the first one is started, everything is checked."""
-    if args.jobs is not None and args.jobs < 1:
-        raise InputError(f"--jobs {args.jobs}: give 1 or more")
-    CLUSTERS[args.cluster].read_settings(args.slurm)
+    if args.slurm and args.cluster != "slurm":
+        raise InputError("--slurm goes with --cluster slurm: leave it out")
     results = (args.results or Path("results") / name_of(args.config)).absolute()
-    check_place(results)
     named = [(key, getattr(args, key)) for key in ("eval_tasks", "eval_k")]
     sweep = read_sweep(args.config, [*(f"{key}=[{','.join(words)}]" for key, words in named if words), *args.set])
     first, second = first_stage(sweep), experiments(sweep, {})
-    if not second:
-        raise InputError(f"{args.config} stands for no runs: single sentences have no positions 2 and 3")
     check([*first.values(), *second, *continued(second, sweep.eval_k)])
     if sweep.supplementary is not None and "head" in sweep.supplementary.keep:
         check_heads(first.values(), second)
     if args.dry_run:
         show(sweep, first, results)
         return 0
-    with only_one(results):
+    with held(results):
         cluster = CLUSTERS[args.cluster](results / "jobs", args.jobs, args.slurm)
         return run(sweep, first, second, results, cluster)
 
@@ -155,11 +158,10 @@ def finish_supplementary(first: Mapping[Variant, Experiment], results: Path, clu
     """
     stage = Stage(by_run(first.values()), results, cluster, True)
     failed = stage.finish()
-    if failed:
-        raise InputError(f"{failed} of {len(first)} runs of supplementary training failed; the same command goes on")
-    if stage.diverged:
+    if failed or stage.diverged:
         raise InputError(
-            f"{stage.diverged} of {len(first)} runs of supplementary training diverged: lower supplementary.lr"
+            f"of {len(first)} runs of supplementary training {failed} failed, which the same command tries again, and "
+            f"{stage.diverged} diverged: lower supplementary.lr"
         )
 
 
@@ -198,13 +200,8 @@ def trained(first: Mapping[Variant, Experiment], results: Path) -> dict[Variant,
     place = results / "supplementary"
     found = {variant: run_folder(place, experiment.run) / BEST_CHECKPOINT for variant, experiment in first.items()}
     for path in found.values():
-        try:
-            backbone_digest(str(path))
-        except InputError:
-            raise InputError(
-                f"{path} is gone or damaged: remove its folder and the line of that run in {results_file(place)}, and "
-                "the same command makes it again"
-            ) from None
+        remedy = f"remove its folder and the line of that run in {results_file(place)}"
+        check_whole(path, f"{remedy}, and the same command makes it again")
     return {variant: str(path) for variant, path in found.items()}
 
 

@@ -23,26 +23,176 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import yaml
 
 from fairseq_idpg.methods.registry import find_preset
-from preprocess.errors import InputError
+from fairseq_idpg.tasks.positions import POSITIONS
+from preprocess.errors import InputError, did_you_mean
+from preprocess.flags import LARGEST_SEED
 from preprocess.tasks import TASKS
 
-from ..run.command import learning_rates
-from ..run.experiment import SELECTIONS, Experiment
-from ..run.keys import filled, key, least, one_of, random_seed, rate, share, text
-from ..run.options import architecture, check_from_file
-from .plain_yaml import read_yaml
+from ..run.experiment import SELECTIONS
+from ..run.options import ARCHITECTURES, check_from_file
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Check = Callable[[Any, str], Any]  # (value, where it stands) -> the value as it is used, or an InputError
+Kind = TypeVar("Kind", bound="DataclassInstance")
 KEPT = ("prompts", "head")
 BEST = "best"
 OPTION = re.compile(r"[a-z][a-z0-9-]*")
-MOST_RUNS = 100_000
+MOST_VALUES = 10_000
+
+# --- YAML ------------------------------------------------------------------------------------------------------------
+
+
+class PlainYaml(yaml.SafeLoader):
+    """YAML whose mappings have every key once, and whose aliases do not make a short file stand for too much.
+
+    Of a key that stands twice PyYAML takes the last without telling.
+    """
+
+    def __init__(self, stream: str | bytes) -> None:
+        super().__init__(stream)
+        self.sizes: dict[yaml.Node, int] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node:
+        """Count the nodes within each; what an alias repeats counts each time, though it is held once."""
+        node = super().compose_node(parent, index)
+        assert node is not None
+        inner = list(node.value) if isinstance(node, yaml.SequenceNode) else []
+        if isinstance(node, yaml.MappingNode):
+            inner = [part for pair in node.value for part in pair]
+        self.sizes[node] = 1 + sum(self.sizes[each] for each in inner)
+        if self.sizes[node] > MOST_VALUES:
+            raise InputError(f"aliases make it stand for more than {MOST_VALUES:,} values: write fewer")
+        return node
+
+    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)  # before what "<<" names is merged into it
+        seen: dict[str, yaml.Node] = {}
+        for name in (each for each, _ in node.value if isinstance(each, yaml.ScalarNode)):
+            if (first := seen.setdefault(name.value, name)) is not name:
+                lines = f"lines {first.start_mark.line + 1} and {name.start_mark.line + 1}"
+                raise InputError(f"key {name.value} stands twice, on {lines}: leave one out")
+        return node
+
+
+def read_yaml(source: str | bytes, where: str) -> Any:
+    """Return what a YAML text holds: plain values, lists and mappings.
+
+    Raises:
+        InputError: it is no YAML, a key stands twice, or aliases make it stand for too much.
+    """
+    try:
+        return yaml.load(source, PlainYaml)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
+        raise InputError(f"{where} is no YAML: {' '.join(str(error).split())}") from None  # also "!!bool maybe"
+
+
+# --- keys and their values -------------------------------------------------------------------------------------------
+
+
+def key(check: Check, empty: bool = False, **default: Any) -> Any:
+    """Return a field whose value must pass ``check``, or each of its values where it is a list; ``empty``: or none."""
+    return field(metadata={"check": check, "empty": empty}, **default)
+
+
+def filled(kind: type[Kind], found: Any, where: str) -> Kind:
+    """Return a dataclass from a mapping with its keys and no others.
+
+    Raises:
+        InputError: a key is missing or not known, or its value is wrong.
+    """
+    if not isinstance(found, dict):
+        raise InputError(f"{where}: {found!r} is no mapping of keys to values")
+    known = {item.name: item for item in fields(kind)}
+    for name in found:
+        one_of(known)(name, f"{where}: key")
+    for name, item in known.items():
+        if name not in found and item.default is item.default_factory is MISSING:
+            raise InputError(f"{where}: {name} is missing: write it")
+    return kind(**{name: _value(known[name], value, f"{where}: {name}") for name, value in found.items()})
+
+
+def _value(item: Field, value: Any, where: str) -> Any:
+    """Return the value of a key; null is as if the key were left out, where it may be."""
+    check, kind = item.metadata["check"], str(item.type)
+    if value is None and kind.endswith("| None"):
+        return None
+    if not kind.startswith("list"):
+        return check(value, where)
+    if not isinstance(value, list) or not (value or item.metadata["empty"]):
+        raise InputError(f"{where} {value!r} is not a list with something in it: write [..]")
+    return [None if each is None and "None]" in kind else check(each, where) for each in value]
+
+
+def checked(accepts: Callable[[Any], bool], wanted: str, then: Callable[[Any], Any] = lambda value: value) -> Check:
+    """Return a check for values that are accepted; the others are refused, with what is wanted."""
+
+    def check(value: Any, where: str) -> Any:
+        if not accepts(value):
+            raise InputError(f"{where} {value!r}: write {wanted}")
+        return then(value)
+
+    return check
+
+
+def is_whole_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)  # true is 1 to Python
+
+
+def is_rate(value: Any) -> bool:
+    """Whether it is a learning rate; YAML takes 5e-3, without a point, for a text."""
+    try:
+        return not isinstance(value, bool) and 0 < float(value) < float("inf")
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def one_of(known: Iterable[str]) -> Check:
+    """Return a check for one of some names, in upper or lower case."""
+    by_lower = {item.lower(): item for item in known}
+
+    def check(value: Any, where: str) -> str:
+        if str(value).lower() in by_lower:
+            return by_lower[str(value).lower()]
+        shown = value if str(value).isprintable() else repr(value)
+        hint = did_you_mean(str(value), by_lower.values(), any_case=True)
+        raise InputError(f"{where} {shown} is unknown: {hint}Known: {', '.join(by_lower.values())}")
+
+    return check
+
+
+text = checked(lambda value: isinstance(value, str) and value.isprintable() and value != "", "a name or path")
+count = checked(lambda value: is_whole_number(value) and value > 0, "a whole number from 1 on")
+seed = checked(
+    lambda value: is_whole_number(value) and 0 <= value <= LARGEST_SEED, f"a whole number from 0 to {LARGEST_SEED}"
+)
+rate = checked(is_rate, "a learning rate such as 5.0e-3", float)
+share = checked(
+    lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1,
+    "a share from 0 up to 1, such as 0.06",
+    float,
+)
+switch = checked(lambda value: isinstance(value, bool), "true or false")
+position = checked(lambda value: is_whole_number(value) and value in POSITIONS, "a position from 0 to 4")
+setting = checked(  # true and false are numbers to Python
+    lambda value: all(isinstance(part, (str, int, float)) for part in (value if isinstance(value, list) else [value])),
+    "a text, a number, true or false",
+)
+mapping = checked(lambda value: isinstance(value, dict), "{NAME: VALUE}")
 task = one_of(TASKS)
+
+# --- the sweep -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -61,33 +211,26 @@ def place(value: Any, where: str) -> Place:
         return Place(None, downstream(value, where))
     if len(value) != 2:
         raise InputError(f"{where} {value}: write [position in supplementary training, position in the task]")
-    return Place(least(0)(value[0], where), downstream(value[1], where))
+    return Place(position(value[0], where), downstream(value[1], where))
 
 
 def downstream(value: Any, where: str) -> int | str | None:
-    return value if value in (None, BEST) else least(0)(value, where)
+    return value if value is None or value == BEST else position(value, where)
 
 
-def method(value: str, where: str) -> str:
+def method(value: Any, where: str) -> str:
     """A method, or several joined by "+"."""
-    try:
-        return find_preset(value).name
-    except InputError as error:
-        raise InputError(f"{where}: {str(error).removeprefix('--method ')}") from None
+    return find_preset(text(value, where)).name
 
 
-def options(value: dict[str, Any], where: str) -> dict[str, Any]:
+def options(value: Any, where: str) -> dict[str, Any]:
+    """Options of fairseq-train without ``--``, each once, in either spelling."""
     found: dict[str, Any] = {}
-    for name, setting in value.items():
+    for name, given in mapping(value, where).items():
         option = str(name).replace("_", "-")
-        if OPTION.fullmatch(option) is None:
-            raise InputError(f"{where}: {name!r} is no option: write OPTION: VALUE, without --")
-        if option in found:
-            raise InputError(f"{where}: {option} stands twice: leave one out")
-        parts = setting if isinstance(setting, list) else [setting]
-        if not all(isinstance(part, (str, int, float)) for part in parts):  # true and false are numbers to Python
-            raise InputError(f"{where}: {name} {setting!r}: write a text, a number, true or false")
-        found[option] = setting
+        if OPTION.fullmatch(option) is None or option in found:
+            raise InputError(f"{where}: {option!r} is no option, or stands twice: write OPTION: VALUE, without --")
+        found[option] = setting(given, f"{where}: {name}")
     return found
 
 
@@ -100,18 +243,13 @@ def folders(value: Any, where: str) -> str | dict[str, str]:
 
 def others(value: Any, where: str) -> dict[str, list[str]]:
     """Tasks that models are to answer besides their own, by the task of the model."""
-    if not isinstance(value, dict):
-        named = _tasks(value, where)
-        return {each: [other for other in named if other != each] for each in TASKS}
-    found = {task(name, where): _tasks(named, f"{where} of {name}") for name, named in value.items()}
-    for name, named in found.items():
-        if name in named:
-            raise InputError(f"{where} of {name}: its model is scored on {name} as it is: name other tasks")
-    return found
+    if isinstance(value, dict):
+        return {task(name, where): tasks(named, where) for name, named in value.items()}
+    return {each: [other for other in tasks(value, where) if other != each] for each in TASKS}
 
 
-def _tasks(value: Any, where: str) -> list[str]:
-    if not isinstance(value, list) or not value:
+def tasks(value: Any, where: str) -> list[str]:
+    if not isinstance(value, list):
         raise InputError(f"{where} {value!r}: write a list of tasks, or {{TASK: [TASKS]}}")
     return list(dict.fromkeys(task(each, where) for each in value))
 
@@ -121,15 +259,15 @@ class Row:
     """One row of a table: a method with options, and whatever else is not as in the rest of the sweep."""
 
     method: str = key(method)
-    name: str = ""
+    name: str | None = key(text, default=None)
     options: dict[str, Any] = key(options, default_factory=dict)
     tasks: list[str] | None = key(task, default=None)
     lrs: list[float] | None = key(rate, default=None)
     positions: list[Any] | None = key(place, default=None)
-    backbone: str | None = None
+    backbone: str | None = key(text, default=None)
     data: Any | None = key(folders, default=None)
-    init_prompts_from: str | None = None
-    init_head_from: str | None = None
+    init_prompts_from: str | None = key(text, default=None)
+    init_head_from: str | None = key(text, default=None)
 
     @property
     def label(self) -> str:
@@ -144,14 +282,14 @@ def row(value: Any, where: str) -> Row:
 class Supplementary:
     """How the backbone is trained on MNLI, once for each row and position; ``keep``: what else is a start."""
 
-    data: str = "data/MNLI-bin"
+    data: str = key(text, default="data/MNLI-bin")
     task: str = key(task, default="MNLI")
     keep: list[str] = key(one_of(KEPT), empty=True, default_factory=lambda: ["prompts"])
     lr: float | None = key(rate, default=None)
-    seed: int = key(random_seed, default=1)
-    batch_size: int | None = key(least(1), default=None)
-    max_epoch: int | None = key(least(1), default=None)
-    max_update: int | None = key(least(1), default=None)
+    seed: int = key(seed, default=1)
+    batch_size: int | None = key(count, default=None)
+    max_epoch: int | None = key(count, default=None)
+    max_update: int | None = key(count, default=None)
 
 
 def supplementary(value: Any, where: str) -> Supplementary:
@@ -166,39 +304,34 @@ class Sweep:
     tasks: list[str] = key(task)
     rows: list[Any] = key(row)
     data: Any = key(folders, default="data")
-    arch: str = key(architecture, default="roberta_idpg_large")
+    arch: str = key(one_of(ARCHITECTURES), default="roberta_idpg_large")
     lrs: list[float] | None = key(rate, default=None)
-    seeds: list[int] = key(random_seed, default_factory=lambda: [1, 2, 3, 4, 5])
-    lr_seeds: list[int] | None = key(random_seed, default=None)
-    k: list[int | None] = key(least(1), default_factory=lambda: [None])
-    dev_examples: int | None = key(least(1), default=None)
+    seeds: list[int] = key(seed, default_factory=lambda: [1, 2, 3, 4, 5])
+    lr_seeds: list[int] | None = key(seed, default=None)
+    k: list[int | None] = key(count, default_factory=lambda: [None])
+    dev_examples: int | None = key(count, default=None)
     selection: str = key(one_of(SELECTIONS), default="clean")
     positions: list[Any] = key(place, default_factory=lambda: [Place(None, None)])
-    prompt_lengths: list[int | None] = key(least(1), default_factory=lambda: [None])
+    prompt_lengths: list[int | None] = key(count, default_factory=lambda: [None])
     supplementary: Any | None = key(supplementary, default=None)
-    batch_size: int | None = key(least(1), default=None)
-    max_epoch: int | None = key(least(1), default=None)
-    max_update: int | None = key(least(1), default=None)
+    batch_size: int | None = key(count, default=None)
+    max_epoch: int | None = key(count, default=None)
+    max_update: int | None = key(count, default=None)
     options: dict[str, Any] = key(options, default_factory=dict)
     warm_up: float | None = key(share, default=None)
-    keep_whole_models: bool = False
+    keep_whole_models: bool = key(switch, default=False)
     eval_tasks: Any | None = key(others, default=None)
-    eval_k: list[int] = key(least(1), empty=True, default_factory=list)
+    eval_k: list[int] = key(count, empty=True, default_factory=list)
 
 
 def read_sweep(path: Path, changes: Sequence[str] = ()) -> Sweep:
-    """Reads a file; ``changes`` are KEY=VALUE that take the place of what it says, KEY.KEY within a mapping.
+    """Read a file; ``changes`` are KEY=VALUE that take the place of what it says, KEY.KEY within a mapping.
 
     Raises:
-        InputError: it is missing, no YAML, or has a key that stands twice, or a key or value that is not known; the
-            nearest is suggested; the file itself gives an option that only ``changes`` may give.
+        InputError: it is no YAML, or has a key that stands twice, or a key or value that is not known; the file itself
+            gives an option that only ``changes`` may give.
     """
-    try:
-        found = read_yaml(path.read_bytes(), str(path))
-    except OSError as error:
-        raise InputError(
-            f"{path}: {error.strerror}: give a YAML file, such as run_scripts/configs/smoke.yaml"
-        ) from None
+    found = read_yaml(path.read_bytes(), str(path))
     of_file = list(_options_within(found))
     for change in changes:
         _apply(change, found)
@@ -218,9 +351,7 @@ def _options_within(found: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _apply(change: str, found: Any) -> None:
-    name, equals, value = change.partition("=")
-    if not equals:
-        raise InputError(f"--set {change} is no KEY=VALUE: write, say, seeds=[1,2]")
+    name, _, value = change.partition("=")
     *outer, last = name.split(".")
     for part in outer:
         found = found.setdefault(part, {}) if isinstance(found, dict) else None
@@ -229,37 +360,21 @@ def _apply(change: str, found: Any) -> None:
     found[last] = read_yaml(value, f"--set {change}")
 
 
-def count_runs(sweep: Sweep) -> int:
-    """How many runs the lists stand for, before equal ones and positions that single sentences lack are left out."""
-    answers = {task: 1 + len((sweep.eval_tasks or {}).get(task, ())) * len(sweep.eval_k) for task in sweep.tasks}
-    of_rows = 0
-    for row in sweep.rows:
-        lrs = row.lrs or sweep.lrs or learning_rates(Experiment(sweep.tasks[0], row.method, 0.0, 0, "", ""))
-        tasks = sum(answers[task] for task in row.tasks or sweep.tasks)
-        of_rows += tasks * len(row.positions or sweep.positions) * len(lrs)
-    return of_rows * len(sweep.k) * len(sweep.prompt_lengths) * len(sweep.seeds)
-
-
 def _check(sweep: Sweep, path: str) -> None:
     """What keys say together."""
     strange = sorted(set(sweep.lr_seeds or ()) - set(sweep.seeds))
     if strange:
         raise InputError(f"{path}: lr_seeds {sweep.lr_seeds}: seeds has no {strange[0]}: add it there")
-    if sweep.eval_k and sweep.eval_tasks is None:
-        raise InputError(f"{path}: eval_k {sweep.eval_k} needs tasks to go on with: write eval_tasks: [TASK]")
-    if sweep.dev_examples and sweep.selection == "paper" and sweep.k == [None] and not sweep.eval_k:
+    answered = any((sweep.eval_tasks or {}).get(name) for name in sweep.tasks)
+    if (sweep.eval_k or sweep.eval_tasks is not None) and not answered:
         raise InputError(
-            f"{path}: dev_examples {sweep.dev_examples} has no effect with selection: paper, which chooses on what is "
-            "reported: leave one of them out"
+            f"{path}: eval_k {sweep.eval_k}: eval_tasks has no other task for {', '.join(sweep.tasks)}: name one, or "
+            "leave it out"
         )
     if sweep.eval_k and sweep.k != [None]:
         raise InputError(f"{path}: eval_k {sweep.eval_k} goes on from models of whole training sets: leave k out")
-    if sweep.eval_tasks is not None and not any(sweep.eval_tasks.get(name) for name in sweep.tasks):
-        raise InputError(
-            f"{path}: eval_tasks has no other task for {', '.join(sweep.tasks)}: name one, or leave it out"
-        )
-    for label, count in Counter(row.label for row in sweep.rows).items():
-        if count > 1:
+    for label, number in Counter(row.label for row in sweep.rows).items():
+        if number > 1:
             raise InputError(f"{path}: rows: two are called {label}: give one of them another name")
     for row in sweep.rows:
         left = sorted(set(row.tasks or ()) - set(sweep.tasks))
@@ -270,8 +385,3 @@ def _check(sweep: Sweep, path: str) -> None:
                 f"{path}: positions of {row.label}: [a, b] needs supplementary training: write "
                 "supplementary: {data: data/MNLI-bin}"
             )
-    if (runs := count_runs(sweep)) > MOST_RUNS:
-        raise InputError(
-            f"{path}: its lists stand for {runs:,} runs, and {MOST_RUNS:,} are planned at most: shorten rows, tasks, "
-            "lrs, seeds or another list"
-        )

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from preprocess.errors import InputError, command_line
+from preprocess.errors import command_line
 from preprocess.flags import named_path
 from preprocess.writing import write_text
 
@@ -36,18 +36,11 @@ class Local:
     def __init__(self, folder: Path, jobs: int | None, settings: Sequence[str]):
         import torch
 
-        self.read_settings(settings)
         named = os.environ.get("CUDA_VISIBLE_DEVICES")
         count = torch.cuda.device_count()
         self.gpus = named.split(",")[:count] if named else [str(gpu) for gpu in range(count)]
         self.folder, self.jobs = folder, jobs or max(1, count)
         folder.mkdir(parents=True, exist_ok=True)
-
-    @staticmethod
-    def read_settings(settings: Sequence[str]) -> None:
-        """Raises InputError for --slurm."""
-        if settings:
-            raise InputError("--slurm goes with --cluster slurm: leave it out")
 
     def start(self, request: Request) -> LocalJob | None:
         for slot in range(self.jobs):
@@ -114,11 +107,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     made.add_argument("--keep-whole-model", action="store_true", help="keep checkpoints that hold the backbone")
     args = made.parse_args(argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # and so fairseq-train is terminated too
-    path = run_folder(args.results, args.run) / EXPERIMENT
-    try:
-        experiment = Experiment.from_json(path.read_text(encoding="utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: {error}: start the sweep again, which writes it anew") from None
+    experiment = Experiment.from_json((run_folder(args.results, args.run) / EXPERIMENT).read_text(encoding="utf-8"))
     perform(experiment, args.results, keep_whole_model=args.keep_whole_model)
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import submitit
 
-from preprocess.errors import InputError
+from preprocess.errors import InputError, reason_of
 from preprocess.writing import write_text
 
 from .. import PARENT, ROOT
@@ -33,19 +34,11 @@ class Slurm:
 
     def __init__(self, folder: Path, jobs: int | None, settings: Sequence[str]):
         setup = [] if PARENT else [f"export PYTHONPATH={shlex.quote(str(ROOT))}${{PYTHONPATH:+:$PYTHONPATH}}"]
-        given = self.read_settings(settings)
-        try:
+        with in_one_line():
             self.executor = submitit.SlurmExecutor(folder)
-            self.executor.update_parameters(**{**USUAL, "setup": setup, **given})
-        except (RuntimeError, ValueError) as error:
-            raise InputError(f"--cluster slurm: {str(error).splitlines()[0]}") from None
+            self.executor.update_parameters(**{**USUAL, "setup": setup, **dict(map(_setting, settings))})
         self.folder, self.jobs = folder, jobs or AT_ONCE
         self.running: list[submitit.Job[Record]] = []
-
-    @staticmethod
-    def read_settings(settings: Sequence[str]) -> dict[str, Any]:
-        """The values of --slurm; InputError for what is none."""
-        return dict(_pair(setting) for setting in settings)
 
     def start(self, request: Request) -> SlurmJob | None:
         self.running = [job for job in self.running if not job.done()]
@@ -67,10 +60,8 @@ class Slurm:
         return None if ended or job.watcher.get_state(job.job_id, mode="force") not in ALIVE else job
 
     def _submit(self, request: Request) -> submitit.Job[Record]:
-        try:
+        with in_one_line():
             return self.executor.submit(perform_quietly, *request[1:])
-        except Exception as error:  # whatever sbatch says
-            raise InputError(f"--cluster slurm: sbatch refused the job: {_last_line(error)}") from None
 
 
 class SlurmJob:
@@ -98,10 +89,18 @@ def perform_quietly(experiment: Experiment, results: Path, keep_whole_model: boo
         return failure(error)
 
 
-def _pair(setting: str) -> tuple[str, Any]:
-    name, equals, value = setting.partition("=")
-    if not equals:
-        raise InputError(f"--slurm {setting} is no KEY=VALUE: write, say, partition=gpu")
+@contextlib.contextmanager
+def in_one_line() -> Iterator[None]:
+    """Make one line of what submitit or sbatch says."""
+    try:
+        yield
+    except Exception as error:
+        raise InputError(f"--cluster slurm: {reason_of(error, None)}") from None
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """A KEY=VALUE of --slurm."""
+    name, _, value = text.partition("=")
     return name, int(value) if value.isdecimal() else value
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from tqdm import tqdm
 
 from ..run.experiment import Experiment
-from ..run.perform import described, finished, is_whole
+from ..run.perform import described, finished, has_all_scores
 from ..run.records import DIVERGED, FILE, Record, append_record, read_records, run_folder
 
 ATTEMPTS = 2
@@ -73,7 +73,7 @@ def missing(runs: Mapping[str, Experiment], results: Path) -> list[str]:
 
 
 def _is_done(record: Record, experiment: Experiment) -> bool:
-    return record.get("status") == "done" and is_whole(record, experiment)
+    return record.get("status") == "done" and has_all_scores(record, experiment)
 
 
 def has_diverged(record: Record) -> bool:

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from run_scripts.sweep.__main__ import CLUSTERS
+from run_scripts.sweep.slurm import perform_quietly
 from tests.run_scripts.tiny import World
 
 
@@ -19,4 +21,35 @@ def quick_jobs(python):
     """The processes that a sweep starts, and theirs, start at once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "executable", str(python))
+        yield
+
+
+class InProcess:
+    """A cluster whose jobs are done when they have been started: only fairseq-train is another process."""
+
+    interval = 0.0
+
+    def __init__(self, *_):
+        pass
+
+    def start(self, request):
+        return Ended(perform_quietly(*request[1:]))
+
+
+class Ended:
+    def __init__(self, record):
+        self.said = record
+
+    def done(self):
+        return True
+
+    def record(self):
+        return self.said
+
+
+@pytest.fixture(scope="module")
+def in_process(quick_jobs):
+    """Sweeps make their runs in the process of the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(CLUSTERS, "local", InProcess)
         yield

@@ -10,7 +10,7 @@ import socket
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))) + os.sep
-OURS = {"checkpoints", "fairseq_cli", "fairseq_idpg", "preprocess", "run_scripts", "tests"}
+OURS = {"checkpoints", "fairseq_cli", "fairseq_idpg", "preprocess", "run_scripts", "submitit", "tests"}
 
 
 def is_ours(arguments: list) -> bool:
@@ -22,6 +22,8 @@ def is_ours(arguments: list) -> bool:
 
 def main() -> None:
     address, *arguments = sys.argv[1:]
+    if arguments[:1] == ["-u"] and is_ours(arguments[1:]):  # streams are those of a process that begins anew
+        del arguments[0]
     if not is_ours(arguments):
         os.execv(sys.executable, [sys.executable, *arguments])
     with socket.socket(socket.AF_UNIX) as server:

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from preprocess.data_folder import DataFolder
-from preprocess.errors import InputError
 from run_scripts.run.command import batches_of_epoch, count_batches, option_value
 from run_scripts.run.experiment import Experiment
 from tests.folders import write_folder
@@ -51,19 +50,6 @@ def test_as_the_task_makes_an_epoch(world, task, more, seed):
     assert batches_of_epoch(experiment, DataFolder(path), 4) == len(made)
 
 
-@pytest.mark.parametrize("longest", [12, 1024])
-def test_texts_are_cut_to_the_positions_that_are_given(tmp_path, longest):
-    path, tokens = write_folder(tmp_path / "long", splits={"train": 24}, longest=2 * longest), 3 * longest
-    task = make_task(path, prompt_length=0, max_positions=longest, shorten_method="truncate")
-    dataset = task.load_dataset("train")
-    made = dataset.batch_by_size(
-        dataset.ordered_indices(), max_tokens=tokens, max_sentences=6, required_batch_size_multiple=1
-    )
-    options = ("--max-tokens", str(tokens), "--max-positions", str(longest))
-    experiment = Experiment("RTE", "fine-tuning", 1e-5, 1, str(path), "", options=options)
-    assert batches_of_epoch(experiment, DataFolder(path), 6) == len(made)
-
-
 @pytest.mark.parametrize(
     ("method", "options", "rows"),
     [
@@ -71,6 +57,7 @@ def test_texts_are_cut_to_the_positions_that_are_given(tmp_path, longest):
         ("adapter+m-idpg-phm", ("--prompt-length", "40"), 40),
         ("m-idpg-phm", ("--prompt-length", "40", "--prompt-insertion", "late"), 0),
         ("prefix-tuning", (), 0),
+        ("fine-tuning", (), 0),
     ],
 )
 @pytest.mark.parametrize("position", [0, 4])
@@ -84,14 +71,6 @@ def test_a_prompt_leaves_less_room_for_long_texts(tmp_path, method, options, row
     options += ("--max-tokens", "600", "--max-positions", "200")
     experiment = Experiment("RTE", method, 1e-5, 1, str(path), "", position=position, options=options)
     assert batches_of_epoch(experiment, DataFolder(path), 6) == len(made)
-
-
-@pytest.mark.parametrize("option", ["--max-tokens", "--max-positions"])
-def test_a_limit_that_is_no_number(world, option):
-    path = world.data / "RTE-bin"
-    run = Experiment("RTE", "fine-tuning", 1e-5, 1, str(path), "", options=(option, "4k"))
-    with pytest.raises(InputError, match=f"^{option} 4k is no whole number: give one, such as "):
-        batches_of_epoch(run, DataFolder(path), 4)
 
 
 @settings(max_examples=20)

@@ -44,12 +44,6 @@ def local(tmp_path, monkeypatch):
     return made
 
 
-def ended(job):
-    job.process.wait(timeout=300)
-    assert job.done()
-    return job
-
-
 def test_as_many_runs_as_jobs(local, request_of, tmp_path):
     cluster = local(f'sleep 60 & echo >"{tmp_path}/$4 has a child"; exec sleep 60')
     jobs = [cluster.start(request_of(run)) for run in "abc"]
@@ -64,19 +58,12 @@ def test_as_many_runs_as_jobs(local, request_of, tmp_path):
     jobs[1].cancel()
 
 
-def test_a_slot_is_free_again_when_its_job_has_ended(local, request_of):
-    cluster = local("exit 0")
-    for run in "abcd":
+def test_jobs_that_end_leave_their_slots_and_their_last_line(local, request_of):
+    cluster = local("[ $4 = a ] && { echo Traceback; echo 'ValueError: no'; echo; }; exit 1")
+    for run, error in (("a", "ValueError: no"), ("b", "the job ended with status 1"), ("c", "the job ended")):
         job = cluster.start(request_of(run))
-        assert job is not None
-        ended(job)
-
-
-def test_the_error_of_a_job_is_its_last_line(local, request_of):
-    job = ended(local("echo Traceback; echo 'ValueError: no'; echo; exit 1").start(request_of("a")))
-    assert job.record() == {"status": "failed", "error": "ValueError: no", "reason": None}
-    job = ended(local("exit 1").start(request_of("b")))
-    assert job.record() == {"status": "failed", "error": "the job ended with status 1", "reason": None}
+        job.process.wait(timeout=300)
+        assert job.done() and job.record()["status"] == "failed" and job.record()["error"].startswith(error)
 
 
 def test_jobs_share_cores_and_gpus(monkeypatch, tmp_path):
@@ -93,12 +80,6 @@ def test_jobs_share_cores_and_gpus(monkeypatch, tmp_path):
     assert Local(tmp_path, 10**6, []).place(0) == {"OMP_NUM_THREADS": "1"}
 
 
-def test_without_slurm_one_line_says_so(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(InputError, match='--cluster slurm: Could not detect "srun"[^\n]*$'):
-        Slurm(tmp_path / "jobs", None, [])
-
-
 @pytest.fixture
 def slurm(monkeypatch, tmp_path):
     """Commands of Slurm in front of the others."""
@@ -111,20 +92,15 @@ def slurm(monkeypatch, tmp_path):
     return made
 
 
-def test_bad_settings_of_slurm(slurm, tmp_path):
-    jobs = slurm()
-    with pytest.raises(InputError, match=r"Unavailable parameter\(s\): \['timme'\]$"):
+def test_what_slurm_refuses(slurm, request_of, monkeypatch, tmp_path):
+    jobs = slurm(sbatch="echo 'sbatch: error: invalid partition' >&2; exit 1")
+    with pytest.raises(InputError, match="timme"):
         Slurm(jobs, None, ["timme=5"])
-    with pytest.raises(InputError, match="--slurm partition is no KEY=VALUE"):
-        Slurm(jobs, None, ["partition"])
-    with pytest.raises(InputError, match="--slurm goes with --cluster slurm"):
-        Local(jobs, None, ["partition=gpu"])
-
-
-def test_a_job_that_sbatch_refuses(slurm, request_of):
-    cluster = Slurm(slurm(sbatch="echo 'sbatch: error: invalid partition' >&2; exit 1"), None, [])
-    with pytest.raises(InputError, match="--cluster slurm: sbatch refused the job: .*invalid partition"):
-        cluster.start(request_of("a"))
+    with pytest.raises(InputError, match="--cluster slurm: .*invalid partition"):
+        Slurm(jobs, None, []).start(request_of("a"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match="--cluster slurm: .*srun"):
+        Slurm(jobs, None, [])
 
 
 STATES = 'echo "JobID|State|NodeList"; echo "7|$(cat "$(dirname "$0")/state")|here"'

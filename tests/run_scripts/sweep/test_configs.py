@@ -1,8 +1,14 @@
-"""The sweeps that are shipped: the paper's rows, grids and seeds."""
+"""The sweeps that are shipped: their runs, the tables of the papers that they make, and the script of the evidence."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
+import shlex
+import subprocess
+from dataclasses import fields
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -12,81 +18,179 @@ from fairseq_idpg.methods.registry import PRESETS, find_preset
 from fairseq_idpg.models.config import fill_method_options
 from fairseq_idpg.models.prepare import check_method_effects
 from preprocess.tasks import TASKS
-from run_scripts.report.paper import paper
+from run_scripts.report.paper import paper, papers
+from run_scripts.run import experiment
+from run_scripts.run.command import learning_rates
+from run_scripts.run.experiment import Experiment
 from run_scripts.run.preflight import parse
+from run_scripts.run.transfer import continued
+from run_scripts.sweep.__main__ import name_of
 from run_scripts.sweep.config import Place, read_sweep
-from run_scripts.sweep.plan import experiments, first_stage, flags
+from run_scripts.sweep.plan import by_cell, experiments, first_stage, flags, rates_of
 from tests.folders import ROOT
 
-CONFIGS = sorted(path for path in (ROOT / "run_scripts" / "configs").glob("*.yaml") if path.stem != "paper_values")
-SMALL = ("methods", "methods-long", "short", "smoke")
-PAPER = [path for path in CONFIGS if path.stem not in SMALL]
+CONFIGS = ROOT / "run_scripts" / "configs"
+FILES = {
+    str(path.relative_to(CONFIGS).with_suffix("")): path
+    for path in sorted(CONFIGS.rglob("*.yaml"))
+    if path.stem != "paper_values"
+}
+# File: runs of supplementary training, runs on the tasks, of them those that wait for a learning rate, runs that go on
+# with examples of another task, and a digest of the identities of every seventh. A sweep that has begun finds its runs
+# by these: another digest disowns them.
+PLANS = {
+    "ept/figure5-large": [0, 189, 0, 0, "f2fbe6d1ecbe"],
+    "ept/figure5": [0, 630, 0, 0, "fef8a08f6817"],
+    "ept/table1-large": [0, 315, 0, 0, "309f528d8da4"],
+    "ept/table1": [0, 1050, 0, 0, "900a06c9f6a9"],
+    "ept/table2-large": [0, 162, 0, 0, "3f31893ccdca"],
+    "ept/table2": [0, 540, 0, 0, "479c194c1903"],
+    "evidence/few-shot-more": [0, 950, 760, 0, "ad3ba0e5f773"],
+    "evidence/few-shot": [0, 500, 400, 0, "7aae2bc08773"],
+    "evidence/full": [0, 54, 36, 0, "798e701109b2"],
+    "evidence/k1000": [0, 54, 36, 0, "4bc3ca052d16"],
+    "evidence/length": [0, 54, 36, 0, "764a254d2bb9"],
+    "evidence/position": [0, 96, 64, 0, "22ea3b419ad6"],
+    "evidence/sharing": [0, 36, 24, 0, "2983400863c0"],
+    "figure7": [10, 3200, 0, 0, "3d5765858513"],
+    "figure9": [0, 4000, 0, 0, "e4865ed4f177"],
+    "idspam/figure2": [0, 1410, 0, 0, "c323ab63ff83"],
+    "idspam/table11": [0, 72, 0, 72, "20a30ba9e131"],
+    "idspam/table14": [0, 6, 0, 0, "94b7e36e6b29"],
+    "idspam/table15": [0, 72, 0, 0, "973ec65d9484"],
+    "idspam/table2-base": [0, 666, 0, 0, "c9b1d69a656c"],
+    "idspam/table2": [0, 666, 0, 0, "b29997f92467"],
+    "idspam/table3": [0, 90, 0, 0, "24fd71119292"],
+    "idspam/table4": [0, 360, 0, 0, "5f757a8dc2d8"],
+    "idspam/table5": [0, 360, 0, 0, "b5e480180089"],
+    "idspam/table6": [0, 444, 0, 0, "056dc9abc141"],
+    "methods-long": [0, 10, 0, 0, "5a40e42fb751"],
+    "methods": [0, 290, 0, 0, "f7298c8be2f1"],
+    "short": [0, 180, 0, 0, "83e5e7c4e4c1"],
+    "slides/composition": [0, 30, 0, 0, "3aa4622a7792"],
+    "slides/parallel": [0, 30, 0, 0, "336f7ad0dc7e"],
+    "slides/places": [0, 42, 0, 0, "1a476a412968"],
+    "smoke": [0, 12, 0, 0, "928b8a38b4d4"],
+    "table1": [0, 2300, 0, 0, "7cc0eb939efe"],
+    "table3": [0, 4650, 0, 0, "97f1b067e9ce"],
+    "table6": [0, 3600, 0, 0, "bcc7a80f8e1e"],
+    "table7": [0, 800, 0, 0, "a83c1e5c9482"],
+}
 
 
 def read(name):
-    return read_sweep(ROOT / "run_scripts" / "configs" / f"{name}.yaml")
+    return read_sweep(FILES[name])
 
 
-def rows_of_paper(table):
-    return [list(block) for block in paper().blocks[table].values()]
-
-
-@pytest.fixture
-def files(tmp_path, monkeypatch):
-    """A folder in which every path of the sweeps exists."""
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Every path of the sweeps exists, and counts by its name."""
+    place = tmp_path_factory.mktemp("files")
     for task in TASKS:
         for parent in ("data", "data/short", "efl"):
-            (tmp_path / parent / f"{task}-bin").mkdir(parents=True)
-    for name in ("checkpoints/roberta.large", "checkpoints/roberta.large.mnli", "quickstart/backbone"):
-        (tmp_path / name).mkdir(parents=True)
-        (tmp_path / name / "model.pt").touch()
-    (tmp_path / "quickstart" / "reviews-bin").mkdir()
-    monkeypatch.chdir(tmp_path)
+            (place / parent / f"{task}-bin").mkdir(parents=True)
+    (place / "quickstart" / "reviews-bin").mkdir(parents=True)
+    models = [f"checkpoints/roberta.{name}/model.pt" for name in ("base", "large", "large.mnli")]
+    for name in (*models, "quickstart/backbone/model.pt"):
+        (place / name).parent.mkdir(parents=True)
+        (place / name).touch()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        patch.setattr(experiment, "backbone_digest", lambda path: str(Path(path).relative_to(place)))
+        patch.setattr(experiment, "folder_digest", lambda path, vectors: f"{Path(path).relative_to(place)} {vectors}")
+        patch.setattr(experiment, "file_digest", str)
+        patch.setattr(experiment, "_digests", lambda option, paths: paths)
+        yield place
 
 
-def test_all_are_there():
-    papers = ["figure7", "figure9", "table1", "table3", "table6", "table7"]
-    assert sorted(path.stem for path in CONFIGS) == sorted([*papers, *SMALL])
+@pytest.mark.parametrize("name", FILES)
+def test_runs(files, name):
+    sweep = read(name)
+    first, runs = first_stage(sweep).values(), experiments(sweep, {})
+    later, further = rates_of(sweep, runs).later, list(continued(runs, sweep.eval_k))
+    assert len(set(runs)) == len(runs)
+    digest = hashlib.sha256()
+    for run in islice([*first, *runs, *further], 0, None, 7):
+        digest.update(f"{run.run} {run}\n".encode())
+    found = [len(first), len(runs), len(later), len(further), digest.hexdigest()[:12]]
+    assert found == PLANS[name]
 
 
-@pytest.mark.parametrize("path", PAPER, ids=lambda path: path.stem)
-def test_the_papers_tasks_and_seeds(path):
-    sweep = read_sweep(path)
+def read_digest(record):
+    return record.get("read_sha256", record["data_sha256"])
+
+
+def test_published_records_are_runs_of_today(monkeypatch):
+    """Records of this protocol whose options name no files: each has the identity that its experiment would get."""
+    names, found, same = {item.name for item in fields(Experiment)}, 0, 0
+    for path in sorted((ROOT / "run_scripts" / "results").glob("minilm-*.jsonl")):
+        for record in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+            known = {name: value for name, value in record.items() if name in names}
+            options = tuple(record.get("given_options", ()))
+            run = Experiment(**{**known, "backbone": "", "data": "", "options": options})
+            monkeypatch.setattr(experiment, "backbone_digest", lambda path, of=record: of["backbone"]["sha256"])
+            monkeypatch.setattr(experiment, "folder_digest", lambda path, vectors, of=record: read_digest(of))
+            found, same = found + 1, same + (run.run == record["run"])
+    assert (found, same) == (1141, 1029)
+
+
+def filled(words, arch):
+    """The filled options of ``--method WORDS``."""
+    start = ["fairseq-train", "data", "--user-dir", str(ROOT / "fairseq_idpg"), "--arch", arch]
+    args = parse([*start, "--task", "sentence_prediction_idpg", "--method", *words])
+    fill_method_options(args)
+    return args
+
+
+def parsed(row, sweep):
+    """The filled options of a row."""
+    return filled([row.method, *flags({**sweep.options, **row.options})], sweep.arch)
+
+
+def built(args):
+    if "glove" in args.method:
+        args.representation_width = 300
+    method = find_preset(args.method).build(args, Geometry.of(args))
+    check_method_effects(args, method)
+    return method
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_row_has_options_of_its_method(name):
+    sweep = read(name)
+    for row in sweep.rows:
+        built(parsed(row, sweep))
+
+
+PAGE = (ROOT / "run_scripts" / "README.md").read_text(encoding="utf-8")
+ROWS = re.findall(r"`([^`]+)`", "".join(re.findall(r"^\|.*\| (.+) \|$", PAGE, re.MULTILINE)))  # their last column
+OF_PAPERS = sorted({row for row in ROWS if row.split()[0].split("+")[0] in PRESETS})
+
+
+def test_the_page_has_rows():
+    assert len(OF_PAPERS) > 30
+
+
+@pytest.mark.parametrize("row", OF_PAPERS)
+def test_the_rows_on_the_page_are_methods_with_their_options(row):
+    built(filled(row.split(), "roberta_idpg_large"))
+
+
+# --- IDPG ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "table"), [("table1", 1), ("table3", 3), ("table6", 6), ("table7", 7)])
+def test_rows_of_the_papers_tables(name, table):
+    sweep = read(name)
+    printed = [list(block) for block in paper().blocks[table].values()]
+    assert [[row.label for row in sweep.rows]] * len(printed) == printed
     assert tuple(sweep.tasks) == paper().tasks and sweep.seeds == [1, 2, 3, 4, 5]
-    assert sweep.arch == "roberta_idpg_large" and sweep.selection == "clean"
     assert (sweep.batch_size, sweep.max_epoch, sweep.max_update) == (None, None, None)
 
 
-@pytest.mark.parametrize(("name", "table"), [("table1", 1), ("table6", 6), ("table7", 7)])
-def test_the_papers_rows(name, table):
-    assert [[row.label for row in read(name).rows]] == rows_of_paper(table)
-
-
-def test_table_3(files):
-    sweep = read("table3")
-    assert [[row.label for row in sweep.rows]] * 3 == rows_of_paper(3)
-    assert sweep.k == [100, 500, 1000] == list(paper().blocks[3])
-    found = experiments(sweep, {})
-    assert {run.lr for run in found if run.method != "efl"} == {5e-4, 1e-4, 5e-5, 1e-5}
-    assert len(found) == 10 * 3 * 5 * (7 * 4 + 3)
-    assert {Path(run.backbone).parent.name for run in found} == {"roberta.large.mnli"}
-    inputs = {run.method: run.options for run in found if "--representation" in run.options}
-    assert inputs == {"m-idpg-phm": ("--fp16", "--representation", "backbone")}
-    efl = {run.task: Path(run.data).parent.name for run in found if run.method == "efl"}
-    assert efl == {task: "data" if TASKS[task].pairs else "efl" for task in sweep.tasks}
-
-
-def test_table_1(files):
-    found = experiments(read("table1"), {})
-    assert len(found) == 10 * 5 * (10 * 4 + 2 * 3)
-    assert {run.lr for run in found if run.method == "compacter"} == {5e-3, 1e-3, 5e-4, 1e-4}
-    backbones = {run.row: Path(run.backbone).parent.name for run in found}
-    assert backbones.pop("efl") == "roberta.large.mnli" and set(backbones.values()) == {"roberta.large"}
-
-
-def test_table_6(files):
-    sweep = read("table6")
-    assert sweep.lrs == [1e-2, 7e-3, 5e-3, 3e-3, 1e-3, 7e-4, 5e-4, 3e-4, 1e-4]
+@pytest.mark.parametrize("name", ["table6", "evidence/sharing"])
+def test_generators_are_what_their_names_say(name):
+    sweep = read(name)
     for row in sweep.rows:
         sharing, hidden, source = row.label.split("-")
         args = parsed(row, sweep)
@@ -98,124 +202,141 @@ def test_table_7():
     sweep = read("table7")
     found = {row.label: parsed(row, sweep) for row in sweep.rows}
     assert {name: (args.generator_residual, args.generator_layer_norm) for name, args in found.items()} == {
-        "phm": (False, False),
-        "phm-residual": (True, False),
-        "phm-layernorm": (False, True),
-        "phm-residual-layernorm": (True, True),
+        **{"phm": (False, False), "phm-residual": (True, False)},
+        **{"phm-layernorm": (False, True), "phm-residual-layernorm": (True, True)},
     }
-    assert {str(args.generator_residual_norm) for args in found.values()} == {"paper"}
 
 
-def parsed(row, sweep):
-    """The filled options of a row."""
-    return filled([row.method, *flags({**sweep.options, **row.options})], sweep.arch)
-
-
-def filled(words, arch):
-    """The filled options of ``--method WORDS``."""
-    start = ["fairseq-train", "data", "--user-dir", str(ROOT / "fairseq_idpg"), "--arch", arch]
-    args = parse([*start, "--task", "sentence_prediction_idpg", "--method", *words])
-    fill_method_options(args)
-    return args
-
-
-PAGE = (ROOT / "run_scripts" / "README.md").read_text(encoding="utf-8")
-ROWS = re.findall(r"`([^`]+)`", "".join(re.findall(r"^\|.*\| (.+) \|$", PAGE, re.MULTILINE)))  # their last column
-OF_PAPERS = [row for row in ROWS if row.split()[0].split("+")[0] in PRESETS]
-
-
-def test_the_page_names_rows_by_presets():
-    """What stands in their column besides are other values of an option."""
-    assert len(OF_PAPERS) > 30 and set(ROWS) - set(OF_PAPERS) == {"vocabulary", "class-labels"}
-
-
-@pytest.mark.parametrize("row", sorted(set(OF_PAPERS)))
-def test_the_rows_of_the_papers_are_methods_with_their_options(row):
-    args = filled(row.split(), "roberta_idpg_large")
-    check_method_effects(args, find_preset(args.method).build(args, Geometry.of(args)))
-
-
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_every_row_has_options_of_its_method(path):
-    sweep = read_sweep(path)
-    for row in sweep.rows:
-        args = parsed(row, sweep)
-        if args.method == "m-idpg-phm-glove":
-            args.representation_width = 300
-        method = find_preset(args.method).build(args, Geometry.of(args))
-        check_method_effects(args, method)
-
-
-def test_figure_7_has_all_positions_through_the_papers_best(files):
-    sweep = read("figure7")
-    best = {row.method: row.positions for row in sweep.rows}
+def test_figure_7_has_all_positions_through_the_papers_best():
+    best = {row.method: row.positions for row in read("figure7").rows}
     for method, position in (("s-idpg-phm", 0), ("prompt-tuning", 4)):
         assert {place for place in best[method] if place.supplementary == position} == {
             Place(position, downstream) for downstream in range(5)
         }
         assert {place.supplementary for place in best[method]} == set(range(5))
-    assert len(first_stage(sweep)) == 10
-    singles = [run for run in experiments(sweep, {}) if run.task == "CR" and run.method == "s-idpg-phm"]
-    assert {(run.supplementary_position, run.prompt_position) for run in singles} == {
-        *((0, position) for position in (0, 1, 4)),
-        *((position, 0) for position in range(1, 5)),
-    }
-
-    pairs = [run for run in experiments(sweep, {}) if run.task == "RTE" and run.method == "s-idpg-phm"]
-    assert {(run.supplementary_position, run.prompt_position) for run in pairs} == {
-        *((0, position) for position in range(5)),
-        *((position, 1) for position in range(1, 5)),
-    }
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in CONFIGS if path.stem not in ("figure7", "short", "methods")], ids=lambda p: p.stem
-)
-def test_prompts_stand_at_position_0_for_pairs_too(files, path):
-    assert {run.prompt_position for run in experiments(read_sweep(path), {})} == {0}
-
-
-def test_short_is_as_the_table_in_readme(files):
-    """Made with position 1 for prompts of pairs and, as was then the default, batches of multiples of 8."""
-    found = experiments(read("short"), {})
-    positions = {(run.method in ("adapter", "fine-tuning"), run.facts.pairs, run.prompt_position) for run in found}
-    assert positions == {(True, True, 0), (True, False, 0), (False, True, 1), (False, False, 0)}
-    assert all(run.options[-2:] == ("--required-batch-size-multiple", "8") for run in found if "idpg" not in run.method)
-
-
-def test_figure_9_has_the_papers_length_among_others(files):
-    sweep = read("figure9")
-    assert 5 in sweep.prompt_lengths and len(sweep.prompt_lengths) > 3
-    lengths = {run.options[run.options.index("--prompt-length") + 1] for run in experiments(sweep, {})}
-    assert lengths == {str(length) for length in sweep.prompt_lengths}
-
-
-def test_short_and_methods_make_one_table(files):
-    """Of the methods that have been run on small tasks, each once."""
+def test_short_and_methods_make_one_table_of_all_methods_but_efl():
     sweeps = [read(name) for name in ("short", "methods", "methods-long")]
-    names = [row.method for sweep in sweeps for row in sweep.rows]
-    assert len(set(names)) == len(names) >= 40 and set(names) <= PRESETS.keys()
-    assert [len(experiments(sweep, {})) for sweep in sweeps] == [5 * 6 * 2 * 3, 5 * 29 * 2, 5 * 2]
+    assert sorted(row.method for sweep in sweeps for row in sweep.rows) == sorted(PRESETS.keys() - {"efl"})
     for name in ("options", "dev_examples", "max_update", "data", "backbone"):
         assert len({str(getattr(sweep, name)) for sweep in sweeps}) == 1
 
 
-def test_methods_have_the_prompt_at_position_1_of_pairs_if_they_have_one_there(files):
-    """No row is refused over its position, and no row that has a place among the words is left at 0."""
-    found = [run for run in experiments(read("methods"), {}) if run.facts.pairs]
-    assert {run.method for run in found if run.prompt_position == 1} == {
-        "s-idpg-phm",
-        "m-idpg-phm-glove",
-        "smop",
-        "p-tuning",
-        "s-idpg-dnn",
-        "dpt",
-        "dept",
-        "ept",
+# --- other papers ----------------------------------------------------------------------------------------------------
+
+TABLES = [f"idspam/{name}" for name in ("table2", "table2-base", *(f"table{number}" for number in (3, 4, 5, 6, 11)))]
+TABLES += ["ept/table1", "ept/table1-large", "ept/table2", "ept/table2-large"]
+TABLES += [f"slides/{name}" for name in ("parallel", "places", "composition")]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_rows_of_other_papers_tables(name):
+    sweep = read(name)
+    folder, table = name.removesuffix("-large").removesuffix("-base").split("/")
+    printed = papers().tables[f"{folder}-{table.removeprefix('table')}"]
+    assert [row.label for row in sweep.rows] == list(printed.blocks[sweep.arch])
+
+
+def test_layers_of_figure_2(files):
+    found = {run.row: run.options[run.options.index("--prompt-layers") + 1] for run in experiments(read(FIGURE), {})}
+    parts = {row: papers().figures["idspam-2"].parts(row) for row in found}
+    assert {number for line, number in parts.values() if line == "id-spam"} == set(range(24))
+    assert {number for line, number in parts.values() if line == "lpt"} == set(range(1, 24))
+    assert all(found[row] == (str(number) if number else "first") for row, (_, number) in parts.items())
+
+
+FIGURE = "idspam/figure2"
+
+
+def test_both_parts_of_ept_have_the_same_rows():
+    for name in ("table1", "table2", "figure5"):
+        small, large = read(f"ept/{name}"), read(f"ept/{name}-large")
+        assert small.rows == large.rows and small.options == large.options and small.seeds == large.seeds
+        assert {*small.tasks, *large.tasks} == set(papers().tables["ept-1"].columns)
+
+
+def test_what_ept_states_of_itself():
+    """60 rows, M = 256, rank 30, 4 spaces, a long prompt of 100; parameters as prompt tuning's once they are folded."""
+    args = {row.label: parsed(row, read("ept/table2")) for row in read("ept/table2").rows}
+    whole = args["ept"]
+    assert (whole.prompt_length, whole.words_length, whole.words_rank) == (60, 256, 30)
+    assert (whole.ept_experts, whole.ept_init_length, str(whole.prompt_init)) == (4, 100, "vocabulary")
+    parts = ("ept_decomposition", "ept_fusion", "ept_experts")
+    assert {name: tuple(str(getattr(args[name], part)) for part in parts) for name in args.keys() - {"pt"}} == {
+        "PD": ("true", "none", "0"),
+        "PD+PF": ("true", "lowrank", "0"),
+        "PD+MS": ("true", "none", "4"),
+        "PF+MS": ("false", "printed", "4"),
+        "ept": ("true", "lowrank", "4"),
     }
+    for name, found in args.items():
+        state = built(found).state_dict()
+        assert sum(value.numel() for key, value in state.items() if "reparameterization" not in key) == 76_800, name
 
 
-def test_smoke_is_small(files):
-    found = experiments(read("smoke"), {})
-    assert len(found) == 3 * 2 * 2 and {run.max_update for run in found} == {20}
-    assert {run.arch for run in found} == {"roberta_idpg_minilm"}
+def test_what_the_slides_call_their_rows():
+    """r or l, where and whether behind or beside, as the name says."""
+    places = {"attn": "attention", "ffn": "ffn"}
+    for sweep in (read("slides/parallel"), read("slides/places")):
+        for row in sweep.rows:
+            args, size = parsed(row, sweep), int(row.label.split("=")[1])
+            if row.label.startswith("Prefix"):
+                assert (args.method, args.prompt_length) == ("prefix-tuning", size)
+                continue
+            assert args.adapter_hidden_size == size
+            if not row.label.startswith("MH"):
+                assert str(args.adapter_place) == places[row.label.split("(")[1].split(")")[0]]
+                assert str(args.adapter_reads) == ("output" if row.label.startswith("SA") else "input")
+
+
+def test_results_are_named_as_the_configuration():
+    assert name_of(FILES["idspam/table2"]) == Path("idspam/table2")
+    assert name_of(FILES["table1"]) == name_of(Path("table1.yaml")) == Path("table1")
+
+
+# --- evidence --------------------------------------------------------------------------------------------------------
+
+PARTS = ["few-shot", "few-shot-more", "k1000", "full", "position", "length", "sharing"]
+
+
+def said(*arguments, status=0):
+    done = subprocess.run(["bash", "run_scripts/evidence.sh", *arguments], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == status, done.stderr
+    return (done.stdout if status == 0 else done.stderr).splitlines()
+
+
+def test_both_few_shot_files_are_one_table():
+    few, more = read("evidence/few-shot"), read("evidence/few-shot-more")
+    for name in ("data", "tasks", "k", "lrs", "seeds", "lr_seeds", "options", "backbone", "dev_examples"):
+        assert getattr(few, name) == getattr(more, name)
+    assert not {row.label for row in few.rows} & {row.label for row in more.rows}
+
+
+@pytest.mark.parametrize("backbone", ["minilm", "roberta-large"])
+def test_the_script_names_the_commands_of_every_part(files, backbone):
+    """With RoBERTa-large at the paper's rates and generators, which MiniLM's sweeps have changed."""
+    commands = [shlex.split(command) for command in said("--print", backbone)]
+    swept = [words for words in commands if words[2] == "run_scripts.sweep"]
+    assert [Path(words[3]).stem for words in swept] == PARTS
+    published = [Path(words[-1]).stem for words in commands if words[2] == "run_scripts.publish"]
+    assert published == [f"{backbone}-{part.removesuffix('-more')}" for part in PARTS]
+    for words in swept if backbone == "roberta-large" else ():
+        runs = experiments(read_sweep(ROOT / words[3], words[words.index("--set") + 1 :]), {})
+        for cell, of_cell in by_cell(runs).items():
+            assert {run.lr for run in of_cell} == {*learning_rates(cell)} and cell.arch == "roberta_idpg_large"
+            assert "--fp16" in cell.options and "--phm-n" not in cell.options and cell.dev_examples is None
+            assert (".mnli/" in cell.backbone) == (cell.k is not None)
+
+
+def test_the_script_takes_parts_and_options_of_the_sweep():
+    words = ["--jobs", "2", "--set", "rows=[{name: it's}]", "data='R&D (new)'", "arch=$HOME", "*", ""]
+    first, second = said("--print", "minilm", "k1000", *words)
+    assert "k1000.yaml" in first and ".publish" in second  # as a shell takes them
+    assert shlex.split(first)[-len(words) :] == words
+    assert not [line for line in said("--print", "minilm", "--dry-run") if ".publish" in line]
+
+
+@pytest.mark.parametrize("arguments", [[], ["bert"], ["minilm", "all"]])
+def test_what_the_script_refuses(arguments):
+    assert len(said(*arguments, status=1)) == 1

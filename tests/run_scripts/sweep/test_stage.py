@@ -16,7 +16,9 @@ from run_scripts.run.records import append_record, failure, read_records
 from run_scripts.sweep.stage import Stage, missing
 
 DONE = {"status": "done", "dev": 70.0, "test": 60.0, "seconds": 5.0}
-FAILED = {"status": "failed", "error": "out of memory"}
+FAILED = {"status": "failed", "error": "the job died"}
+LOST = failure("fairseq-train ended with status 1: the run has diverged: the loss is NaN (log: x)")
+FULL = failure("fairseq_idpg: update 3: a batch of 16 x 300 tokens does not fit into memory (CUDA out of memory.)")
 BACKBONE = __file__  # any file
 RUNS = {name: Experiment("RTE", "m-idpg-phm", 1e-3, seed, "", BACKBONE, row="row") for seed, name in enumerate("abc")}
 
@@ -75,56 +77,37 @@ def test_all_runs_in_turn(tmp_path, capsys):
     assert "3/3 runs: 3 done, 0 running, 0 failed [" in said.err and "left]" in said.err
 
 
-def test_a_failed_run_is_tried_once_more_after_the_others(tmp_path, capsys):
-    cluster = Cluster(a=[FAILED])
-    assert finish(tmp_path, cluster) == 0
-    assert cluster.started == ["a", "b", "c", "a"] and len(read_records(tmp_path)) == 3
-    assert "seed 0: failed, will be tried again: out of memory" in capsys.readouterr().out
-
-
-def test_a_run_that_fails_twice_is_recorded_and_the_rest_goes_on(tmp_path, capsys):
-    assert finish(tmp_path, Cluster(a=[FAILED, FAILED])) == 1
+@pytest.mark.parametrize(
+    ("outcomes", "failed", "started", "next_time"),
+    [
+        ([FAILED], 0, "abca", ""),  # tried once more, after the others
+        ([FAILED, FAILED], 1, "abca", "a"),
+        ([LOST], 0, "abc", ""),  # diverged, which is a result
+        ([FULL], 1, "abc", "a"),
+    ],
+)
+def test_a_run_that_fails(tmp_path, capsys, outcomes, failed, started, next_time):
+    cluster = Cluster(a=outcomes)
+    assert finish(tmp_path, cluster) == failed and cluster.started == [*started]
     records = {record["run"]: record for record in read_records(tmp_path)}
-    assert [records[run]["status"] for run in "abc"] == ["failed", "done", "done"]
-    facts = {"error": "out of memory", "row": "row", "task": "RTE", "setting": "full", "k": None, "seed": 0}
-    assert records["a"].items() >= facts.items() and not {"dev", "test"} & set(records["a"])
-    assert (records["a"]["position"], records["a"]["backbone"]["path"]) == (0, BACKBONE)
-    assert "FAILED: out of memory" in capsys.readouterr().out
-    again = Cluster()
-    assert finish(tmp_path, again) == 0 and again.started == ["a"]
-    assert missing(RUNS, tmp_path) == []
-
-
-LOST = failure("fairseq-train ended with status 1: the run has diverged: the loss is NaN (log: x)")
-FULL = failure("fairseq_idpg: update 3: a batch of 16 x 300 tokens does not fit into memory (CUDA out of memory.)")
-
-
-def test_a_run_that_diverged_is_not_tried_again(tmp_path, capsys):
-    stage = Stage(RUNS, tmp_path, Cluster(a=[LOST]), False)
-    assert stage.finish() == 0 and stage.diverged == 1 and stage.cluster.started == ["a", "b", "c"]
-    record = read_records(tmp_path)[0]
-    assert (record["run"], record["status"], record["reason"], record["lr"]) == ("a", "failed", "diverged", 1e-3)
-    assert "seed 0: DIVERGED: fairseq-train ended with status 1: the run has diverged" in capsys.readouterr().out
+    assert records["b"]["status"] == records["c"]["status"] == "done"
+    assert outcomes[-1]["error"] in capsys.readouterr().out
+    if outcomes != [FAILED]:  # and so is recorded with what it was
+        facts = {**outcomes[-1], "row": "row", "task": "RTE", "setting": "full", "k": None, "seed": 0, "position": 0}
+        assert records["a"].items() >= facts.items() and not {"dev", "test"} & set(records["a"])
     again = Stage(RUNS, tmp_path, Cluster(), False)
-    assert again.finish() == 0 and again.diverged == 1 and again.cluster.started == []
-    assert "seed 0: diverged before, and is not tried again as long as its line" in capsys.readouterr().out
-
-
-def test_a_run_without_enough_memory_is_tried_by_the_next_sweep(tmp_path, capsys):
-    cluster = Cluster(a=[FULL])
-    assert finish(tmp_path, cluster) == 1 and cluster.started == ["a", "b", "c"]
-    assert "seed 0: OUT OF MEMORY: fairseq_idpg: update 3" in capsys.readouterr().out
-    again = Cluster()
-    assert finish(tmp_path, again) == 0 and again.started == ["a"]
+    assert again.finish() == 0 and again.cluster.started == [*next_time]
+    assert again.diverged == (outcomes == [LOST]) and missing(RUNS, tmp_path) == []
 
 
 def test_why_runs_fail():
-    """By the words of the plugin, of fairseq and of torch."""
+    """By the words of the plugin, of fairseq and of torch; not by the names of folders."""
     with pytest.raises(InputError) as no_room, refuse_to_skip({"net_input": {"src_tokens": torch.zeros(1, 1)}}, 0):
         raise RuntimeError("out of memory")
     messages = {f"x: {divergence.DIVERGED}: y": "diverged", "Your loss is probably exploding": "diverged"}
     messages |= {str(no_room.value): "out of memory", "torch.OutOfMemoryError: CUDA out of memory.": "out of memory"}
-    messages |= {"the job was killed by signal 9": None, "": None}
+    messages |= {"the job was killed by signal 9": None, "": None, "KeyError: 3 (log: /out of memory/x.log)": None}
+    messages |= {"data /data/diverged/CR-bin has no labels of valid: name another": None}
     assert {text: failure(text)["reason"] for text in messages} == messages
 
 
@@ -154,9 +137,9 @@ def test_it_says_when_it_waits_for_others(tmp_path, capsys):
 
 def test_runs_of_a_backbone_come_together(tmp_path):
     """In the order of their first ones, and so do those of a backbone among themselves."""
-    names = ["a", "b", "c", "d", "e"]
+    backbones = {"a": "two", "b": "one", "c": "two", "d": "three", "e": "one"}
     runs = {
         name: Experiment("RTE", "m-idpg-phm", 1e-3, seed, "", backbone)
-        for seed, (name, backbone) in enumerate(zip(names, ["two", "one", "two", "three", "one"]))
+        for seed, (name, backbone) in enumerate(backbones.items())
     }
     assert missing(runs, tmp_path) == ["a", "c", "b", "e", "d"]

@@ -1,0 +1,230 @@
+"""Slips of a user: one line names what is wrong, before the first run starts, and nothing is written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from run_scripts import train
+from run_scripts.sweep import __main__ as sweep
+from tests.folders import renamed, write_backbone, write_folder
+from tests.run_scripts.tiny import FLAGS, IDPG, OPTIONS
+
+WITHOUT_LAYERS = {name: value for name, value in OPTIONS.items() if name != "encoder-layers"}
+MNLI, RTE = ("contradiction", "neutral", "entailment"), ("entailment", "not_entailment")
+
+KEYS = [  # keys of a sweep's file, what its line names
+    # keys and values
+    ({"taks": ["RTE"]}, "taks is unknown: did you mean tasks?"),
+    ({"tasks": ["RTEE"]}, "RTEE is unknown: did you mean RTE?"),
+    ({"tasks": "RTE"}, "tasks 'RTE'"),
+    ({"tasks": []}, "tasks []"),
+    ({"rows": [{"methd": "adapter"}]}, "methd is unknown: did you mean method?"),
+    ({"rows": [{"name": "x"}]}, "method is missing"),
+    ({"rows": [None]}, "rows: None"),
+    ({"rows": ["m-idpg-pmh"]}, "m-idpg-pmh is unknown: did you mean m-idpg-phm?"),
+    ({"rows": ["adapter+compacter"]}, "adapter and compacter share --adapter-hidden-size"),
+    ({"rows": [IDPG, IDPG]}, "two are called m-idpg-phm"),
+    ({"rows": [{**IDPG, "tasks": ["CR"]}]}, "m-idpg-phm has the task CR"),
+    ({"arch": "roberta_idpg_larg"}, "roberta_idpg_larg is unknown: did you mean roberta_idpg_large?"),
+    ({"backbone": 7}, "backbone 7"),
+    ({"data": 7}, "data 7"),
+    ({"lrs": ["fast"]}, "lrs 'fast'"),
+    ({"lrs": [-1]}, "lrs -1"),
+    ({"seeds": [1.5]}, "seeds 1.5"),
+    ({"seeds": [True]}, "seeds True"),
+    ({"seeds": ["1"]}, "seeds '1'"),
+    ({"seeds": [2**32]}, "seeds 4294967296"),
+    ({"seeds": 3}, "seeds 3"),
+    ({"lr_seeds": [7]}, "lr_seeds [7]"),
+    ({"k": [0]}, "k 0"),
+    ({"max_update": "many"}, "max_update 'many'"),
+    ({"keep_whole_models": 1}, "keep_whole_models 1"),
+    ({"selection": "clear"}, "clear is unknown: did you mean clean?"),
+    ({"warm_up": 1.0}, "warm_up 1.0"),
+    ({"warm_up": 0.1, "options": {**OPTIONS, "lr-scheduler": "inverse_sqrt"}}, "warm_up 0.1"),
+    ({"positions": [[0]]}, "positions [0]"),
+    ({"positions": [5]}, "position"),
+    ({"positions": [[0, 1]]}, "m-idpg-phm: [a, b] needs supplementary training"),
+    ({"supplementary": {"keep": ["hed"]}}, "hed is unknown: did you mean head?"),
+    ({"supplementary": {"data": "MNLI-bin"}}, "supplementary has no effect where no positions"),
+    ({"supplementary": {"data": "MNLI-bin"}, "positions": [[0, 0]], "rows": ["adapter"]}, "adapter has no prompts"),
+    # options of fairseq-train
+    ({"options": ["--fp16"]}, "options"),
+    ({"options": {"dropout": None}}, "dropout"),
+    ({"options": {"dropout": False}}, "dropout"),  # as if it were left out
+    ({"options": {"phm_n": 4, "phm-n": 8}}, "phm-n"),
+    ({"options": {"fp16": "yes"}}, "yes"),
+    ({"options": {"seed": 3}}, "--seed is set by seeds"),
+    ({"options": {"max-sentences": 3}}, "--max-sentences is set by batch_size"),
+    ({"rows": [{"method": "adapter", "options": {"prompt_length": 7}}], "prompt_lengths": [1, 2]}, "prompt-length 7"),
+    ({"options": {**OPTIONS, "dropuot": 0}}, "--dropuot is unknown to fairseq-train: did you mean --dropout?"),
+    ({"options": {**OPTIONS, "dropout": "much"}}, "--dropout"),
+    ({"options": {**OPTIONS, "weight-decay": "nan"}}, "--weight-decay nan"),
+    ({"rows": [{**IDPG, "options": {"phm-n": 5}}]}, "--phm-n 5"),
+    ({"rows": [{"method": "adapter", "options": {"phm-n": 4}}]}, "--phm-n 4 has no effect with --method adapter"),
+    ({"rows": ["adapter"], "positions": [1]}, "--prompt-position 1 has no effect"),
+    ({"arch": "roberta_idpg_large", "options": WITHOUT_LAYERS}, "--encoder-layers is 24 but the backbone"),
+    # other tasks
+    ({"eval_tasks": "MRPC"}, "eval_tasks 'MRPC'"),
+    ({"eval_tasks": ["RTE"]}, "eval_tasks"),
+    ({"eval_tasks": {"RTE": ["RTE"]}}, "RTE as it is"),
+    ({"eval_tasks": ["STS-B"], "tasks": ["MRPC"]}, "eval_tasks STS-B"),
+    ({"eval_tasks": ["CR"]}, "eval_tasks CR"),
+    ({"eval_tasks": ["SUBJ"], "tasks": ["CR"], "data": {"CR": "data/CR-bin", "SUBJ": "data/CR-bin"}}, "SUBJ"),
+    ({"eval_k": [8]}, "eval_k [8]"),
+    ({"eval_k": [8], "k": [9], "eval_tasks": ["MRPC"]}, "eval_k [8]"),
+    # files and folders
+    ({"data": "no"}, "no/RTE-bin does not exist"),
+    ({"data": {"CR": "data/CR-bin"}}, "data has no folder of RTE"),
+    ({"backbone": "no.pt"}, "no.pt does not exist"),
+    ({"rows": ["m-idpg-phm-glove"]}, "glove.json"),
+    ({"k": [40]}, "24 training examples"),
+    ({"data": {"RTE": "data/STS-B-bin"}}, "data/STS-B-bin"),
+    ({"data": {"STS-B": "data/MRPC-bin"}, "tasks": ["STS-B"]}, "data/MRPC-bin"),
+    ({"positions": [[0, 0]], "supplementary": {"data": "data/MNLI-bin", "keep": ["head"]}}, "keep"),
+]
+
+
+@pytest.fixture
+def refused(world, tmp_path, monkeypatch):
+    """The one line of a command that is called in the folder of the world."""
+    monkeypatch.chdir(world.folder)
+
+    def call(main, *words):
+        with pytest.raises(SystemExit) as raised:
+            main([*map(str, words), "--results", str(tmp_path / "results")])
+        assert not (tmp_path / "results").exists()
+        line = str(raised.value)
+        assert "\n" not in line
+        return line
+
+    return call
+
+
+@pytest.fixture
+def of_sweep(refused, world, tmp_path):
+    return lambda *words, **keys: refused(sweep.main, world.config(tmp_path, **keys), "--dry-run", *words)
+
+
+@pytest.mark.parametrize(("keys", "named"), KEYS)
+def test_keys_of_a_sweep(of_sweep, keys, named):
+    assert named in of_sweep(**keys)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--set", "seeds=[1"], "seeds=[1"),
+        (["--set", "tasks.x=1"], "tasks.x=1"),
+        (["--set", "sedes=1"], "sedes is unknown: did you mean seeds?"),
+        (["--set", "options={a: 1, a: 2}"], "a stands twice"),
+        (["--set", "options.best-checkpoint-metric=loss"], "--best-checkpoint-metric loss"),
+        (["--slurm", "time=5"], "--slurm"),
+    ],
+)
+def test_options_of_a_sweep(of_sweep, words, named):
+    assert named in of_sweep(*words)
+
+
+@pytest.mark.parametrize("words", [["--jobs", "0"], ["--set", "seeds"], ["--slurm", "time"]])
+def test_values_of_another_form(world, tmp_path, words, capsys):
+    with pytest.raises(SystemExit) as raised:
+        sweep.main([str(world.config(tmp_path)), "--results", str(tmp_path / "r"), "--cluster", "slurm", *words])
+    assert words[0] in str(raised.value) + capsys.readouterr().err and not (tmp_path / "r").exists()
+
+
+def own(world, place, task, *labels):
+    """A task's folder with other labels."""
+    before = MNLI if task == "MNLI" else RTE if task == "RTE" else ("0", "1")
+    return renamed(world.data / f"{task}-bin", place / "own", dict(zip(before, labels)))
+
+
+def test_a_file_that_is_not_there(refused):
+    assert "none.yaml" in refused(sweep.main, "none.yaml")
+
+
+def test_labels_of_a_folder_are_those_of_its_task(of_sweep, world, tmp_path):
+    for task, labels in (("MNLI", ["sports", "food", "weather"]), ("MRPC", ["different", "same"])):
+        folder = own(world, tmp_path / task, task, *labels)
+        assert f"data {folder}" in of_sweep(tasks=[task], data={task: str(folder)})
+    data = {"MRPC": "data/MRPC-bin", "QQP": str(folder)}
+    assert f"eval_tasks {folder}" in of_sweep(tasks=["MRPC"], data=data, eval_tasks=["QQP"])
+    data["QQP"] = str(write_folder(tmp_path / "encoded otherwise", words=60))
+    assert data["QQP"] in of_sweep(tasks=["MRPC"], data=data, eval_tasks=["QQP"])
+
+
+@pytest.mark.parametrize(("name", "taken"), [("MRPC", False), ("reviews", False), ("rte", True), ("RTE", True)])
+def test_the_name_that_a_folder_records_is_that_of_its_task(refused, world, tmp_path, name, taken):
+    """Its scores would be those of another data set, under the name of this one. fairseq-preprocess records none."""
+    folder = shutil.copytree(world.data / "RTE-bin", tmp_path / "folder")
+    (folder / "preprocess.json").write_text(json.dumps({"task": name}))
+    config = world.config(tmp_path, data={"RTE": str(folder)})
+    if taken:
+        return sweep.main([str(config), "--results", str(tmp_path / "results"), "--dry-run"])
+    for said in (refused(sweep.main, config), refused(train.main, "RTE", *TRAINED, "--data", folder)):
+        assert f"data {folder} is of {name}" in said
+
+
+def test_a_backbone_of_another_kind(of_sweep, tmp_path):
+    other = write_backbone(tmp_path / "other.pt", words=60)
+    assert "dictionary has 55 symbols but the backbone" in of_sweep(backbone=str(other))
+    other.write_text("no checkpoint")
+    assert "other.pt is not a fairseq checkpoint" in of_sweep(backbone=str(other))
+
+
+def test_a_folder_without_labels_or_of_other_text(of_sweep, world, tmp_path):
+    other, half, empty = (tmp_path / name for name in ("other", "half", "empty"))
+    for folder in (other, half):
+        shutil.copytree(world.data / "RTE-bin", folder)
+    (other / "glove").mkdir()
+    (other / "glove" / "glove.json").write_text(json.dumps({"dim": 300, "sha256": {}}))
+    for file in half.glob("label/valid*"):
+        file.unlink()
+    empty.mkdir()
+    assert "glove/train.npy" in of_sweep(data={"RTE": str(other)}, rows=["m-idpg-phm-glove"])
+    assert "no labels of valid" in of_sweep(data={"RTE": str(half)})
+    assert "empty is not a binarized folder" in of_sweep(data={"RTE": str(empty)})
+
+
+TRAINED = ["--backbone", "backbone/model.pt", "--arch", "roberta_idpg", "--phm-n", "4", *FLAGS]
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["RTEE"], "RTEE is unknown: did you mean RTE?"),
+        (["RTE", "--data", "no"], "no does not exist"),
+        (["RTE", *TRAINED, "--save-dir", "x"], "--save-dir is set by --results"),
+        (["RTE", *TRAINED, "--fp61"], "--fp61 is unknown to fairseq-train: did you mean --fp16?"),
+        (["RTE", *TRAINED, "--method", "m-idpg-pmh"], "did you mean m-idpg-phm?"),
+        (["RTE", *TRAINED, "--init-prompts-from", "backbone/model.pt"], "--prompt-init-from"),
+        (["RTE", *TRAINED, "--encoder-layers", "4"], "--encoder-layers is 4 but the backbone"),
+        (["RTE", *TRAINED, "--k", "40"], "24 training examples"),
+        (["RTE", *TRAINED, "--eval-k", "4"], "--eval-k"),
+        (["RTE", *TRAINED, "--eval-tasks", "CR"], "--eval-tasks CR"),
+        (["RTE", *TRAINED, "--out", "backbone/model.pt"], "--out backbone/model.pt is the file of --backbone"),
+        (["RTE", *TRAINED, "--out", "data/RTE-bin/x.pt"], "--out data/RTE-bin/x.pt"),
+        (["RTE", *TRAINED, "--out", "data"], "--out data is a folder"),
+        (["MNLI", "--supplementary", *TRAINED, "--k", "8"], "--k"),
+        (["MNLI", "--supplementary", *TRAINED, "--dev", "4"], "--dev"),
+    ],
+)
+def test_the_command_of_a_task(refused, world, words, named):
+    before = world.backbone.read_bytes()
+    assert named in refused(train.main, *words)
+    assert world.backbone.read_bytes() == before and not (world.data / "RTE-bin" / "x.pt").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [([], "name a task first"), (["--help"], "name a task first"), (["RTE", "--lr", "-1"], "--lr")]
+    + [(["RTE", option, ""], option) for option in ("--data", "--init-prompts-from", "--init-head-from")],
+)
+def test_words_of_another_form(words, named, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as raised:
+        train.main(words)
+    assert named in str(raised.value) + capsys.readouterr().err and not list(tmp_path.iterdir())

@@ -1,0 +1,427 @@
+"""python -m run_scripts.submit: an archive out of runs, and one line for everything that is not right."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import zipfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_idpg.inference.folder import SplitPredictions, load_on_folder, predict_split
+from preprocess.errors import InputError
+from preprocess.questions import Questions
+from preprocess.tasks import TASKS, TEST_SETS
+from run_scripts.run.records import read_records
+from run_scripts.submit import BENCHMARKS, check_labels, main, text_of, voted, write_archive
+from tests.folders import renamed, words_dictionary, write_backbone, write_folder, write_indexed, write_questions
+from tests.helpers import WORDS
+from tests.inference.saved import write_checkpoint
+from tests.run_scripts.report import made
+
+# --- the files of the benchmarks, beside what others have submitted --------------------------------------------------
+
+# Lines with the header: of a submission, huggingface.co/Avelina/lovelace-medium-alpha1-dph at c951445, and where that
+# does not show them, the "wc -l *.tsv" in public instructions for submitting.
+LINES = {
+    **{"AX.tsv": 1105, "CoLA.tsv": 1064, "MNLI-mm.tsv": 9848, "MNLI-m.tsv": 9797, "MRPC.tsv": 1726, "QNLI.tsv": 5464},
+    **{"QQP.tsv": 390_966, "RTE.tsv": 3001, "SST-2.tsv": 1822, "STS-B.tsv": 1380, "WNLI.tsv": 147},
+}
+PUBLISHED = dict(BENCHMARKS)  # the tests of the command have smaller ones
+SUPER_GLUE = "BoolQ CB COPA MultiRC ReCoRD RTE WiC WSC AX-b AX-g"
+
+
+def test_files_of_the_benchmarks():
+    assert {sheet.file: sheet.examples + 1 for sheet in PUBLISHED["glue"].sheets} == LINES
+    files = [sheet.file for sheet in PUBLISHED["superglue"].sheets]
+    assert files == [f"{name}.jsonl" for name in SUPER_GLUE.split()]
+    for sheet in (sheet for benchmark in PUBLISHED.values() for sheet in benchmark.sheets):
+        of_set = {**TASKS, **TEST_SETS}[sheet.data or sheet.of]  # a model answers what has its labels
+        assert sheet.split in of_set.files and of_set.number
+        assert sorted(of_set.labels) == sorted(sheet.task.labels)
+
+
+def test_labels_as_the_sites_want_them():
+    labels = {task: set(TASKS[task].labels) for task in (*PUBLISHED["glue"].tasks, *PUBLISHED["superglue"].tasks)}
+    entailment, numbers, truth = {"entailment", "not_entailment"}, {"0", "1"}, {"true", "false"}
+    three = {"entailment", "neutral", "contradiction"}
+    assert labels == {
+        **{"CoLA": numbers, "SST-2": numbers, "MRPC": numbers, "QQP": numbers, "WNLI": numbers, "STS-B": set()},
+        **{"MNLI": three, "QNLI": entailment, "RTE": entailment, "CB": three},
+        **{"BoolQ": truth, "WiC": truth, "MultiRC": numbers},
+        **{"COPA": numbers, "ReCoRD": numbers, "WSC": truth},
+    }
+
+
+@pytest.mark.parametrize(
+    ("file", "numbers", "answers", "text"),
+    [
+        (
+            *("RTE.tsv", [(0,), (1,)], ["entailment", "not_entailment"]),
+            "index\tprediction\n0\tentailment\n1\tnot_entailment\n",
+        ),
+        ("BoolQ.jsonl", [(0,), (1,)], ["true", "false"], '{"idx": 0, "label": "true"}\n{"idx": 1, "label": "false"}\n'),
+        # as T5's script for submissions and jiant write them: numbers of COPA, texts of ReCoRD, capitals of WSC
+        ("COPA.jsonl", [(5,), (6,)], ["0", "1"], '{"idx": 5, "label": 0}\n{"idx": 6, "label": 1}\n'),
+        ("ReCoRD.jsonl", [(31,)], ["1"], '{"idx": 31, "label": "1"}\n'),
+        ("WSC.jsonl", [(0,), (1,)], ["true", "false"], '{"idx": 0, "label": "True"}\n{"idx": 1, "label": "False"}\n'),
+    ],
+)
+def test_text_of_a_file(file, numbers, answers, text):
+    assert text_of(file, numbers, answers) == text
+
+
+@given(st.dictionaries(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 99)), st.sampled_from("01")))
+def test_passages_hold_their_questions_which_hold_their_answers(answers):
+    passages = [
+        json.loads(line) for line in text_of("MultiRC.jsonl", list(answers), list(answers.values())).splitlines()
+    ]
+    found = {
+        (passage["idx"], question["idx"], answer["idx"]): str(answer["label"])
+        for passage in passages
+        for question in passage["passage"]["questions"]
+        for answer in question["answers"]
+    }
+    assert found == answers and len({passage["idx"] for passage in passages}) == len(passages)
+
+
+# --- votes -----------------------------------------------------------------------------------------------------------
+
+NAMES = ("contradiction", "entailment", "neutral")
+
+
+def says(answers, order=NAMES):
+    """Predictions of a model with its classes in this order."""
+    order = list(order)
+    return SplitPredictions(np.eye(len(order))[[order.index(answer) for answer in answers]], None, order)
+
+
+def test_most_seeds_decide_whatever_their_order():
+    said = [
+        says(["neutral", "entailment", "contradiction"]),
+        says(["entailment", "entailment", "neutral"], ("neutral", "contradiction", "entailment")),
+        says(["neutral", "neutral", "contradiction"], ("entailment", "neutral", "contradiction")),
+    ]
+    assert voted(TASKS["MNLI"], said) == ["neutral", "entailment", "contradiction"]
+    equal = [says(["1", "0"], ("1", "0")), says(["0", "1"], ("1", "0"))]
+    assert voted(TASKS["MRPC"], equal) == ["0", "0"]  # the first name
+
+
+def test_scores_are_a_mean_in_the_scale_of_the_task():
+    said = [SplitPredictions(np.array(each), None, []) for each in ([0.5, 0.2, 1.4, -0.3], [0.7, 0.2, 1.2, 0.1])]
+    assert voted(TASKS["STS-B"], said) == ["3.000000", "1.000000", "5.000000", "0.000000"]
+
+
+def likely(*margins, order=("0", "1")):
+    """A model with these differences between the logits of 1 and 0."""
+    logits = np.array([[0.0, margin] for margin in margins])
+    return SplitPredictions(logits if order == ("0", "1") else logits[:, ::-1].copy(), None, list(order))
+
+
+def test_choices_are_voted_for():
+    """Three seeds, one with its classes in another order; questions stand apart, their answers in order."""
+    said = [
+        *(likely(-1.0, 2.0, -2.0, 1.0), likely(-1.0, 1.0, 2.0, 3.0, order=("1", "0"))),
+        likely(5.0, 1.0, 4.0, 2.0),
+    ]
+    questions = Questions(np.array([7, 3, 7, 3]))
+    assert voted(TASKS["COPA"], said, questions) == ["1", "0"]  # of question 3, of question 7
+    entities = Questions(np.array([0, 0, 0, 1, 1]), texts=("Ann", "Bea", "Cid", "Ann", "Bea"))
+    said = [likely(0.0, 1.0, 0.5, -1.0, -2.0), likely(0.0, 1.0, 3.0, -1.0, 0.0)]
+    assert voted(TASKS["ReCoRD"], said[:1], entities) == ["Bea", "Ann"]
+    assert voted(TASKS["ReCoRD"], said, entities) == ["Bea", "Ann"]  # a vote each: the first
+
+
+@pytest.mark.parametrize(
+    ("task", "names"),
+    [("SST-2", ["not_entailment", "entailment"]), ("RTE", ["0", "1"]), ("STS-B", ["0", "1"]), ("MNLI", [])],
+)
+def test_other_labels_are_refused(task, names):
+    with pytest.raises(InputError, match=f"x.pt.*{task}"):
+        check_labels(TASKS[task], names, Path("x.pt"))
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+SPLITS = {"train": 24, "valid": 13}
+SIZES = {"WNLI.tsv": 9, "STS-B.tsv": 7, "MNLI-m.tsv": 6, "MNLI-mm.tsv": 5, "AX.tsv": 4}
+THREE = {"0": "neutral", "1": "entailment", "2": "contradiction"}
+
+
+def counted(count: int) -> list[str]:
+    """Not simply counted: what is written must be what the folder says."""
+    return [str(3 * number) for number in range(count)]
+
+
+def add_test_set(folder: Path, split: str, numbers: Sequence[str]) -> Path:
+    """Adds pairs without labels to a folder, or makes a folder of them alone, as ``python -m preprocess`` does."""
+    draw = np.random.RandomState(len(numbers))
+    for part in ("input0", "input1"):
+        rows = [[*draw.randint(6, 4 + WORDS, draw.randint(1, 13)).tolist(), 2] for _ in numbers]
+        write_indexed(folder / part / split, rows)
+        words_dictionary().save(str(folder / part / "dict.txt"))
+    (folder / "number").mkdir(exist_ok=True)
+    (folder / "number" / f"{split}.txt").write_text("".join(f"{number}\n" for number in numbers))
+    return folder
+
+
+class World:
+    """data/, backbone.pt, and results/ with runs of a row on three tasks."""
+
+    def __init__(self, place: Path):
+        self.data, self.results = place / "data", place / "results"
+        self.backbone = write_backbone(place / "backbone.pt")
+        add_test_set(write_folder(self.data / "WNLI-bin", splits=SPLITS), "test", counted(9))
+        add_test_set(write_folder(self.data / "STS-B-bin", splits=SPLITS, regression=True), "test", counted(7))
+        mnli = renamed(write_folder(place / "mnli", splits=SPLITS, classes=3), self.data / "MNLI-bin", THREE)
+        add_test_set(mnli, "test", counted(6))
+        add_test_set(mnli, "test1", counted(5))
+        add_test_set(self.data / "AX-bin", "test", counted(4))
+        names = (mnli / "label" / "dict.txt").read_text().splitlines(keepends=True)
+        (self.data / "AX-bin" / "label").mkdir()
+        (self.data / "AX-bin" / "label" / "dict.txt").write_text("".join(reversed(names)))
+        runs = [self.run("WNLI", seed) for seed in (1, 2, 3)]
+        runs += [self.run("WNLI", seed, lr=1e-4, dev=70.0, trained=False) for seed in (1, 2, 3)]
+        runs += [self.run("STS-B", 1, "--regression-target", "--num-classes", 1)]
+        runs += [self.run("MNLI", 1, "--num-classes", 3)]
+        made.write(self.results, [*runs, made.run("prompt-tuning", "WNLI"), made.run("prompt-tuning", "CR")])
+
+    def run(self, task: str, seed: int, *options: object, trained: bool = True, **more) -> made.Run:
+        folder = self.data / f"{task}-bin"
+        run = made.run("m-idpg-phm", task, seed, data=str(folder), position=0, **more)
+        if trained:
+            path = self.results / "runs" / run["run"] / "checkpoint_best.pt"
+            write_checkpoint(path, folder, self.backbone, *options, without="", std=1.0, seed=seed)
+        return run
+
+    def runs(self, task: str) -> list[str]:
+        found = [run for run in read_records(self.results) if run["task"] == task and run["row"] == "m-idpg-phm"]
+        return [run["run"] for run in found if run["lr"] == 1e-3]
+
+    def submit(self, out: Path, *options: object, results: Path | None = None, benchmark: str = "glue") -> None:
+        given = ["--runs", results or self.results, "--out", out, "--row", "m-idpg-phm", "--cpu", *options]
+        main([benchmark, *map(str, given)])
+
+    def by_hand(self, task: str, split: str = "test", data: str = "") -> list:
+        """Each seed's answers, by name, of the library's own predictions."""
+        said = []
+        for run in self.runs(task):
+            checkpoint = str(self.results / "runs" / run / "checkpoint_best.pt")
+            found = predict_split(*load_on_folder(checkpoint, str(self.data / data), True), split)
+            said.append([found.label_names[answer] for answer in found.answers] if found.label_names else found.outputs)
+        return said
+
+
+def most(answers) -> str:
+    return max(sorted(set(answers)), key=answers.count)
+
+
+def table(archive: zipfile.ZipFile, name: str) -> list[tuple[str, str]]:
+    header, *lines = archive.read(name).decode().split("\n")[:-1]
+    assert header == "index\tprediction"
+    return [tuple(line.split("\t")) for line in lines]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> World:
+    return World(tmp_path_factory.mktemp("submit"))
+
+
+@pytest.fixture(autouse=True)
+def small_test_sets(monkeypatch):
+    """SuperGLUE's are of three questions."""
+    for name, benchmark in BENCHMARKS.items():
+        sizes = dict.fromkeys((sheet.file for sheet in benchmark.sheets), 3) if name == "superglue" else SIZES
+        sheets = tuple(replace(sheet, examples=sizes.get(sheet.file, sheet.examples)) for sheet in benchmark.sheets)
+        monkeypatch.setitem(BENCHMARKS, name, replace(benchmark, sheets=sheets))
+
+
+@pytest.fixture
+def refused(world, tmp_path):
+    """The one line of an error; nothing is written."""
+
+    def call(*options, **more):
+        out = tmp_path / "x.zip"
+        with pytest.raises(SystemExit) as stopped:
+            world.submit(out, *options, **more)
+        line = str(stopped.value.code)
+        assert line.startswith("run_scripts: ") and "\n" not in line and not out.exists()
+        return line
+
+    return call
+
+
+def test_an_archive(world, tmp_path, capsys):
+    out = tmp_path / "out" / "glue.zip"
+    world.submit(out, "--incomplete")
+    with zipfile.ZipFile(out) as archive:
+        assert archive.namelist() == ["STS-B.tsv", "MNLI-m.tsv", "MNLI-mm.tsv", "WNLI.tsv", "AX.tsv"]
+        found = {name: table(archive, name) for name in archive.namelist()}
+    for name, lines in found.items():
+        assert [number for number, _ in lines] == counted(SIZES[name])
+    answers = {name: [answer for _, answer in lines] for name, lines in found.items()}
+    assert answers["WNLI.tsv"] == [most(said) for said in zip(*world.by_hand("WNLI", data="WNLI-bin"))]
+    mean = np.clip(5 * np.mean(world.by_hand("STS-B", data="STS-B-bin"), axis=0), 0, 5)
+    assert [float(score) for score in answers["STS-B.tsv"]] == pytest.approx(mean.tolist(), abs=1e-5)
+    for name, split, data in (("MNLI-m", "test", "MNLI"), ("MNLI-mm", "test1", "MNLI"), ("AX", "test", "AX")):
+        assert answers[f"{name}.tsv"] == world.by_hand("MNLI", split, f"{data}-bin")[0]
+    said = capsys.readouterr().out
+    assert re.search(r"WNLI.tsv +WNLI +9 +0.001 +1, 2, 3 +80.0\n", said), said
+    assert "not in it: CoLA.tsv: no finished run of CoLA" in said and "GLUE's site fails submissions without" in said
+
+
+def test_the_same_files_make_the_same_bytes(tmp_path):
+    for name in ("a.zip", "b.zip"):
+        write_archive(tmp_path / name, {"RTE.tsv": "index\tprediction\n", "WNLI.tsv": ""})
+    assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
+
+
+QUESTIONS, ASKED = [0, 0, 1, 1, 1, 2], ["6", "6", "31", "31", "31", "4"]  # of the examples, and their numbers
+PLACES = [(0, 2), (2, 5), (5, 6)]  # of each question's examples
+
+
+def add_choices(world: World, place: Path, task: str) -> Path:
+    """A folder with a test set of three questions, their answers texts or not."""
+    folder = add_test_set(shutil.copytree(world.data / "WNLI-bin", place / f"{task}-bin"), "test", ASKED)
+    return write_questions(folder, "test", QUESTIONS, [0.0] * len(ASKED) if task == "ReCoRD" else [])
+
+
+def add_run(results: Path, task: str, data: Path | None, checkpoint: Path | None = None, **more) -> made.Run:
+    """A run in results, with the checkpoint, or one that is not looked at."""
+    run = made.run("m-idpg-phm", task, position=0, **({"data": str(data)} if data else {}), **more)
+    made.write(results, [run])
+    path = results / "runs" / run["run"] / "checkpoint_best.pt"
+    path.parent.mkdir(parents=True)
+    if checkpoint is None:
+        path.touch()
+    else:
+        shutil.copy(checkpoint, path)
+    return run
+
+
+def test_choices(world, tmp_path):
+    """COPA by the vote of three seeds, ReCoRD by one."""
+    results = tmp_path / "results"
+    models = [world.results / "runs" / run / "checkpoint_best.pt" for run in world.runs("WNLI")]
+    chosen = {"COPA": [], "ReCoRD": []}
+    for task, seeds in (("COPA", models), ("ReCoRD", models[:1])):
+        folder = add_choices(world, tmp_path / "data", task)
+        for seed, model in enumerate(seeds):
+            add_run(results, task, folder, model, seed=seed)
+            found = predict_split(*load_on_folder(str(model), str(folder), True), "test")
+            one = found.label_names.index("1")
+            margins = found.outputs[:, one] - found.outputs[:, 1 - one]
+            chosen[task].append([int(np.argmax(margins[start:end])) for start, end in PLACES])
+    out = tmp_path / "superglue.zip"
+    world.submit(out, "--incomplete", results=results, benchmark="superglue")
+    with zipfile.ZipFile(out) as archive:
+        said = {name: [json.loads(line) for line in archive.read(name).splitlines()] for name in archive.namelist()}
+    votes = [most(list(places)) for places in zip(*chosen["COPA"])]
+    texts = [f"entity {start + place}" for (start, _), place in zip(PLACES, chosen["ReCoRD"][0])]
+    assert said == {
+        f"{task}.jsonl": [{"idx": idx, "label": label} for idx, label in zip((6, 31, 4), labels)]
+        for task, labels in (("COPA", votes), ("ReCoRD", texts))
+    }
+
+
+@pytest.mark.parametrize(
+    ("questions", "said"),
+    [(None, "question/test.tsv"), ([0, 0, 1, 1, 2, 2], "takes 3"), ([0] * 5 + [1], "takes 3")],
+)
+def test_questions_that_are_not_the_benchmarks(refused, world, tmp_path, questions, said):
+    folder = add_choices(world, tmp_path / "data", "COPA")
+    add_run(tmp_path / "results", "COPA", folder)
+    (folder / "question" / "test.tsv").unlink()
+    if questions is not None:
+        write_questions(folder, "test", questions)
+    line = refused("--incomplete", results=tmp_path / "results", benchmark="superglue")
+    assert "COPA-bin" in line and said in line
+
+
+def test_what_is_missing_is_named(refused, world, tmp_path):
+    line = refused()
+    assert "6 of 11 files of GLUE" in line and "--incomplete" in line and "CoLA.tsv: no finished run of CoLA" in line
+    add_run(tmp_path / "results", "CB", world.data / "CB-bin")
+    line = refused("--incomplete", results=tmp_path / "results", benchmark="superglue")
+    assert "COPA.jsonl: no finished run of COPA" in line and "CB-bin" in line
+
+
+LACKS = {"AX-bin": "AX.tsv", "MNLI-bin/number/test1.txt": "MNLI-mm.tsv", "WNLI-bin/input0/test.idx": "WNLI.tsv"}
+
+
+@pytest.mark.parametrize(("part", "file"), LACKS.items())
+def test_what_is_missing_of_the_data_is_named(refused, world, tmp_path, part, file):
+    data = shutil.copytree(world.data, tmp_path / "data")
+    (shutil.rmtree if (data / part).is_dir() else Path.unlink)(data / part)
+    line = refused("--data", data)
+    assert "7 of 11" in line and f"{file}: {data / part.split('/')[0]}" in line
+
+
+def test_a_folder_of_another_task_is_refused(refused, world, tmp_path):
+    """Of WSC there are as many examples as of WNLI."""
+    data = shutil.copytree(world.data, tmp_path / "data")
+    for name in ("wnli", "WSC"):
+        (data / "WNLI-bin" / "preprocess.json").write_text(json.dumps({"task": name}))
+        assert ("WNLI.tsv" in refused("--data", data)) == (name == "WSC")
+
+
+WRONG = [counted(8), [*counted(8), "21"], [f"{number} 1 1" for number in range(9)]]
+
+
+@pytest.mark.parametrize("numbers", WRONG)
+@pytest.mark.parametrize("examples", [8, 9])
+def test_other_examples_than_the_benchmarks_are_refused(refused, world, tmp_path, numbers, examples):
+    data = shutil.copytree(world.data, tmp_path / "data")
+    add_test_set(data / "WNLI-bin", "test", counted(examples))
+    (data / "WNLI-bin" / "number" / "test.txt").write_text("".join(f"{number}\n" for number in numbers))
+    assert f"{data / 'WNLI-bin'} split test has " in refused("--incomplete", "--data", data)
+
+
+def test_a_seed_without_its_checkpoint_is_refused(refused, world, tmp_path):
+    results = shutil.copytree(world.results, tmp_path / "results")
+    gone = results / "runs" / world.runs("WNLI")[1] / "checkpoint_best.pt"
+    gone.unlink()
+    assert str(gone) in refused("--incomplete", results=results)
+
+
+def test_labels_of_other_data_are_refused(refused, world, tmp_path):
+    folder = shutil.copytree(world.data / "WNLI-bin", tmp_path / "data" / "RTE-bin")
+    model = world.results / "runs" / world.runs("WNLI")[0] / "checkpoint_best.pt"
+    add_run(tmp_path / "results", "RTE", folder, model)
+    add_test_set(folder, "test", counted(3000))
+    assert "answers 0, 1, and RTE takes" in refused("--incomplete", results=tmp_path / "results")
+
+
+def test_which_runs(refused, world, tmp_path):
+    for row, said in ((None, "m-idpg-phm, prompt-tuning"), ("m-idpg-ph", "did you mean m-idpg-phm?")):
+        with pytest.raises(SystemExit, match="--row") as stopped:
+            options = [] if row is None else ["--row", row]
+            main(["glue", "--runs", str(world.results), "--out", str(tmp_path / "x.zip"), *options])
+        assert said in str(stopped.value)
+    of_others = made.write(tmp_path / "others", [made.run("m-idpg-phm", "CR")])
+    assert str(of_others) in refused(results=of_others)
+    results = shutil.copytree(world.results, tmp_path / "results")
+    made.write(results, [made.run("m-idpg-phm", "WNLI", position=0, selection="paper")])
+    assert "--selection" in refused("--incomplete", results=results)
+    assert "--position" in refused("--position", "0", "1", "4")
+
+
+def test_a_backbone_that_has_moved(refused, world, tmp_path):
+    out, moved = tmp_path / "x.zip", tmp_path / "moved.pt"
+    hidden = world.backbone.rename(tmp_path / "hidden.pt")
+    try:
+        assert f"--backbone {world.backbone}" in refused("--incomplete")
+        shutil.copy(hidden, moved)
+        world.submit(out, "--incomplete", "--backbone-file", moved)
+    finally:
+        hidden.rename(world.backbone)
+    with zipfile.ZipFile(out) as archive:
+        votes = [most(said) for said in zip(*world.by_hand("WNLI", data="WNLI-bin"))]
+        assert [answer for _, answer in table(archive, "WNLI.tsv")] == votes

@@ -83,7 +83,7 @@ def test_at_the_command_line(idpg, folders, tmp_path, room):
 
 
 def test_while_a_cache_is_filled(trained, folders, tmp_path, room):
-    late = trained("singles", "late", *LATE, without="--phm-n")
+    late = trained("singles", "late", *LATE, without="--phm-n", forked=True)  # which has room
     asked = [folders["singles"], "--split", "valid", "--batch-size", 1, "--path", late, "--out", tmp_path / "out.tsv"]
     with pytest.raises(SystemExit, match="--state-cache, split valid: .* does not fit into memory"):
         predict.main([*map(str, asked), "--cpu", "--state-cache", str(tmp_path / "cache")])

@@ -102,14 +102,14 @@ class Method(nn.Module, ABC):
 
     @classmethod
     def derive_options(cls, cfg: Any) -> None:
-        """Puts options that follow from others into ``cfg``, before those that are left open are filled.
+        """Put options that follow from others into ``cfg``, before those that are left open are filled.
 
         Raises:
             InputError: ``cfg`` says something else of one.
         """
 
     def injection(self, representation: Tensor | None) -> Injection:
-        """The values of one forward pass, a field for each of ``slots``.
+        """Return the values of one forward pass, a field for each of ``slots``.
 
         Args:
             representation: M(x), B x d (word vectors: B x their width; ``last-states``: ``States``), if there is a
@@ -121,7 +121,7 @@ class Method(nn.Module, ABC):
         return NOTHING
 
     def first_layer(self, layers: int) -> int:
-        """The first of the backbone's ``layers`` in which, or in front of which, ``injection`` changes anything.
+        """Return the first of the backbone's ``layers`` in which, or in front of which, ``injection`` changes anything.
 
         Counted from 0; ``layers`` where it changes none. The layers below give what they give on the text alone.
         """
@@ -130,7 +130,7 @@ class Method(nn.Module, ABC):
         return 0 if AMONG_WORDS & set(self.slots) else min(self.layers)
 
     def trains(self, name: str) -> bool:
-        """Whether a parameter of the backbone is trained and saved with the method; it stays the backbone's.
+        """Return whether a parameter of the backbone is trained and saved with the method; it stays the backbone's.
 
         Asked once for each of them when the model is built.
 
@@ -142,32 +142,32 @@ class Method(nn.Module, ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """Where the method enters, for the log."""
+        """Say where the method enters, for the log."""
 
     def set_initial_values(self, cfg: Any, words: WordEmbeddings) -> None:
-        """Starting values that need the loaded backbone or other files; all others are set on construction.
+        """Set starting values that need the loaded backbone or other files; all others are set on construction.
 
         Raises:
             InputError: an option asks for values that cannot be had.
         """
 
     def without_effect(self, cfg: Any) -> dict[str, str]:
-        """Options that change nothing beside the others as they are -> why, and what to do: a run may not set them."""
+        """Return options that change nothing beside the others -> why, and what to do: a run may not set them."""
         return {}
 
     def prompt_parameters(self) -> list[nn.Parameter]:
-        """Parameters that are prompt rows themselves, for --no-decay-prompts."""
+        """Return parameters that are prompt rows themselves, for --no-decay-prompts."""
         return []
 
     def word_parameters(self) -> list[nn.Parameter]:
-        """Parameters of rows that are added to word embeddings, for --words-lr."""
+        """Return parameters of rows that are added to word embeddings, for --words-lr."""
         return []
 
     def compare(self, one: Tensor, other: Tensor) -> None:
-        """Told the B x C logits of both training passes of a batch, for ``extra_loss``; see ``second_pass``."""
+        """Compare the B x C logits of both training passes of a batch, for ``extra_loss``; see ``second_pass``."""
 
     def extra_loss(self) -> Tensor:
-        """What the training pass before adds to the loss, a scalar that counts like the mean loss of an example.
+        """Return what the training pass before adds to the loss, a scalar that counts like the mean loss of an example.
 
         Asked for once after each training pass of a method with ``adds_loss``, and of no other. By default it is the
         ``extra`` that the pass has left.
@@ -182,10 +182,10 @@ class Method(nn.Module, ABC):
         return extra
 
     def fold(self) -> None:
-        """Brings the tensors that outlive training up to date with those that only training needs."""
+        """Bring the tensors that outlive training up to date with those that only training needs."""
 
     def mark_folded(self) -> None:
-        """Told when a checkpoint without the training-only tensors is loaded: it can be used, not trained on."""
+        """Note that a checkpoint without the training-only tensors was loaded: it can be used, not trained on."""
         self.folded = True
 
     def check_whole(self) -> None:
@@ -194,7 +194,7 @@ class Method(nn.Module, ABC):
             raise InputError(f"this checkpoint is folded, without what made it: {self.folded_remedy}")
 
     def merge(self, stack: nn.Module) -> None:
-        """Writes into the weights of ``stack`` what can stand there, sets ``merged`` and injects it no longer.
+        """Write into the weights of ``stack`` what can stand there, set ``merged`` and inject it no longer.
 
         For prediction alone: nobody trains or saves a model after it.
         """

@@ -15,7 +15,7 @@ from .base import Method, WordEmbeddings
 
 
 def representation_of(part: Method) -> str:
-    """M(x) as ``part`` reads it, in words that are equal for the same; empty if it reads none."""
+    """Return M(x) as ``part`` reads it, in words that are equal for the same; empty if it reads none."""
     if part.representation is None:
         return ""
     return canonical_kind(part.representation) + (" with dropout" if part.representation_dropout else "")

@@ -34,7 +34,7 @@ def option(
     above: float = -math.inf,
     below: float = math.inf,
 ) -> Any:
-    """A dataclass field that is None until ``fill_options`` puts the preset's value, or ``default``, in it.
+    """Return a dataclass field that is None until ``fill_options`` puts the preset's value, or ``default``, in it.
 
     None is how an option left open is told from one that was typed with the default's value.
 
@@ -51,12 +51,12 @@ def option(
 
 
 def options_of(config: type[FairseqDataclass]) -> dict[str, Field]:
-    """The fields of ``config`` that were declared with ``option``."""
+    """Return the fields of ``config`` that were declared with ``option``."""
     return {f.name: f for f in fields(config) if "preset_default" in f.metadata}
 
 
 def joined_options(name: str, configs: Iterable[type], beside: Iterable[Any]) -> type[FairseqDataclass]:
-    """A dataclass called ``name`` of the options of all ``configs``, in their order.
+    """Return a dataclass called ``name`` of the options of all ``configs``, in their order.
 
     Args:
         beside: dataclasses of other options on the same command line.
@@ -79,7 +79,7 @@ def joined_options(name: str, configs: Iterable[type], beside: Iterable[Any]) ->
 
 
 def fill_options(cfg: Any, preset: Any, every_option: Iterable[str]) -> None:
-    """Fills, in place, the options of ``preset`` that ``cfg`` leaves open; a second call changes nothing.
+    """Fill, in place, the options of ``preset`` that ``cfg`` leaves open; a second call changes nothing.
 
     Raises:
         InputError: ``cfg`` sets an option that has no effect with this method, or a number out of its range.
@@ -109,7 +109,7 @@ def fill_options(cfg: Any, preset: Any, every_option: Iterable[str]) -> None:
 
 
 def _acts(cfg: Any, declared: Field) -> bool:
-    """Whether an option has an effect with the value that ``cfg`` has for the option it depends on."""
+    """Return whether an option has an effect with the value that ``cfg`` has for the option it depends on."""
     other, values = declared.metadata["only_with"] or (None, ())
     return other is None or str(getattr(cfg, other, None)) in values
 

@@ -43,16 +43,16 @@ class Preset:
 
     @property
     def options(self) -> dict[str, Field]:
-        """Every option that its methods understand."""
+        """Return every option that its methods understand."""
         return {name: declared for method in self.methods for name, declared in options_of(method.config).items()}
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The value of every option in this row."""
+        """Return the value of every option in this row."""
         return {n: self.settings.get(n, declared.metadata["preset_default"]) for n, declared in self.options.items()}
 
     def build(self, cfg: Any, geometry: Geometry) -> Method | None:
-        """The module for filled options ``cfg``; None for a baseline."""
+        """Return the module for filled options ``cfg``; None for a baseline."""
         parts = [method(cfg, geometry) for method in self.methods]
         if len(parts) < 2:
             return next(iter(parts), None)
@@ -93,7 +93,7 @@ def register_preset(
 
 
 def find_preset(name: str) -> Preset:
-    """The preset of a name, or of several joined by +.
+    """Return the preset of a name, or of several joined by +.
 
     Raises:
         InputError: an unknown name (the nearest is suggested); methods that share an option.

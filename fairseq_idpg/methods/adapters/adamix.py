@@ -138,7 +138,7 @@ class AdaMix(AdapterMethod):
 
     @torch.no_grad()
     def fold(self) -> None:
-        """Puts the means of the experts into the tensors that evaluation reads."""
+        """Put the means of the experts into the tensors that evaluation reads."""
         if not self.folded:
             for side, experts in self.experts.items():
                 getattr(self, side).copy_(experts.weight.mean(0))

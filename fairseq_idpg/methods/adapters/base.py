@@ -72,11 +72,11 @@ class AdapterMethod(Method):
         self.up_bias = nn.Parameter(torch.zeros(self.count, self.width))
 
     def layers_of(self, cfg: AdapterConfig, geometry: Geometry) -> tuple[int, ...]:
-        """The layers with adapters, in their order."""
+        """Return the layers with adapters, in their order."""
         return parse_layers("--adapter-layers", str(cfg.adapter_layers), geometry.layers)
 
     def sublayers_of(self, cfg: AdapterConfig) -> tuple[str, ...]:
-        """Names of the sublayers with an adapter, in their order."""
+        """Return names of the sublayers with an adapter, in their order."""
         return "attention", "FFN"
 
     @abstractmethod
@@ -88,7 +88,7 @@ class AdapterMethod(Method):
         return self.up_bias
 
     def attach(self, *branches: Branch) -> Changes:
-        """How the adapters of one layer enter: f' = f + adapter(f) after attention and after the feed-forward."""
+        """Return how one layer's adapters enter: f' = f + adapter(f) after attention and after the feed-forward."""
         after_attention, after_ffn = (lambda f, x, layer_norm, b=branch: f + b(f) for branch in branches)
         return after_attention, after_ffn
 

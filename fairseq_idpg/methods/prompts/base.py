@@ -35,7 +35,7 @@ Sharing: Any = ChoiceEnum(["S", "M", "L"])
 
 
 def words_of(states: States) -> States:
-    """The text's word embeddings, given the states below a prompt; below that of the input, these are they."""
+    """Return the text's word embeddings, given the states below a prompt; below that of the input, these are they."""
     return states if states.origin is None else states.origin.words()
 
 
@@ -164,7 +164,7 @@ class PromptMethod(Method):
 
     @abstractmethod
     def begin_pass(self, representation: Tensor | None) -> PromptAt:
-        """Begins one forward pass and returns what gives each place its rows.
+        """Begin one forward pass and return what gives each place its rows.
 
         Args:
             representation: M(x), B x d, None without a ``representation`` of the method; as for ``injection``.
@@ -188,7 +188,7 @@ class PromptMethod(Method):
         return injection if self.places == (0,) else replace(injection, hidden=hidden, insertion=self.insertion)
 
     def _key_value(self, prompt_at: PromptAt) -> Callable[[int, States], Prefix | None]:
-        """What gives each layer its prefix: the first half of its rows as keys, the second as values."""
+        """Return what gives each layer its prefix: the first half of its rows as keys, the second as values."""
 
         def prefix_of(layer: int, states: States) -> Prefix | None:
             if layer not in self.places:

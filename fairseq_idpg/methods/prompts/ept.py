@@ -94,7 +94,7 @@ class EPTConfig(PromptConfig):
 
 
 def low_rank(rows: Tensor, rank: int, split: str) -> tuple[Tensor, Tensor]:
-    """A (M x r) and B (r x d) of the r largest singular values of M x d ``rows``."""
+    """Return A (M x r) and B (r x d) of the r largest singular values of M x d ``rows``."""
     u, values, v = torch.linalg.svd(rows.float(), full_matrices=False)
     left, right = SPLIT[split](values[:rank])
     return u[:, :rank] * left, right[:, None] * v[:rank]

@@ -238,7 +238,7 @@ class IDPG(PromptMethod):
         return prompt_at
 
     def _refine(self, prompt: Tensor, c0: Tensor) -> Tensor:
-        """The residual and LayerNorm variants of Table 7: B x t x d -> B x t x d."""
+        """Apply the residual and LayerNorm variants of Table 7: B x t x d -> B x t x d."""
         if self.residual:
             prompt = self.representation_layer_norm(c0)[:, None] + self.residual_layer_norm(prompt)
         return self.prompt_layer_norm(prompt)

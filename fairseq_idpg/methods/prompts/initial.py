@@ -26,7 +26,7 @@ NO_WORD = re.compile(rf"\[unused\d+\]|{FILLER}\d+")  # BERT's dictionary begins 
 
 
 def pieces(text: str, words: WordEmbeddings) -> Tensor:
-    """Embeddings of a text's pieces: n x d; raises InputError where it has none."""
+    """Return embeddings of a text's pieces: n x d; InputError if it has none."""
     ids = words.encode(text)
     if not ids:
         raise InputError(f"--prompt-init-text {text!r} has no words: write some, or 'terrible|great' for class-labels")
@@ -34,7 +34,7 @@ def pieces(text: str, words: WordEmbeddings) -> Tensor:
 
 
 def frequent_words(words: WordEmbeddings) -> list[int]:
-    """The first words of the dictionary, which has them in the order of their frequency."""
+    """Return the first words of the dictionary, which has them in the order of their frequency."""
     ids = range(words.specials, len(words.embeddings) - 1)  # the last symbol is <mask>
     return list(islice((i for i in ids if not (words.symbols and NO_WORD.fullmatch(words.symbols[i]))), FREQUENT))
 
@@ -73,7 +73,7 @@ INITS = ("normal", "standard-normal", "uniform", *WORDS, "saved")
 
 @torch.no_grad()
 def set_initial_rows(method: Any, cfg: Any, words: WordEmbeddings, rows: Tensor | None = None) -> None:
-    """Gives ``rows``, or those that ``method.initial_rows`` names, the values that --prompt-init asks for, in place.
+    """Give ``rows``, or those that ``method.initial_rows`` names, the values that --prompt-init asks for, in place.
 
     Words are for the rows of the input, which stand among word embeddings, and for those that join late at the first
     place, as LPT does; rows of later layers keep what they are drawn from on construction.

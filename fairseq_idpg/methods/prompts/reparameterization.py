@@ -87,7 +87,7 @@ class LowRankNetwork(nn.Module):
 
     @torch.no_grad()
     def draw_uniformly(self) -> None:
-        """A and B from (-0.5, 0.5), as DPT's released code draws them."""
+        """Draw A and B from (-0.5, 0.5), as DPT's released code draws them."""
         for factor in (self.a, self.b):
             factor.uniform_(-0.5, 0.5)
 

@@ -22,27 +22,27 @@ logger = logging.getLogger(__name__)
 
 
 def below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """The tensors whose names begin with ``prefix``, without it."""
+    """Return the tensors whose names begin with ``prefix``, without it."""
     return {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 def saved_methods(tensors: dict[str, Tensor]) -> list[dict[str, Tensor]]:
-    """The values of the method in a checkpoint, or of each of those that it joins."""
+    """Return the values of the method in a checkpoint, or of each of those that it joins."""
     own = below(tensors, "method.")
     numbers = {name.split(".")[1] for name in own if name.startswith("parts.")}
     return [below(own, f"parts.{number}.") for number in sorted(numbers)] or [own]
 
 
 def differing_names(one: dict[str, Tensor], other: dict[str, Tensor]) -> list[str]:
-    """Names that only one of them has, or whose tensors have another shape."""
+    """Return names that only one of them has, or whose tensors have another shape."""
     same = {name for name in one.keys() & other.keys() if one[name].shape == other[name].shape}
     return sorted((one.keys() | other.keys()) - same)
 
 
 def other_meaning(method: Any, cfg: Any, options: dict[str, Any]) -> list[str]:
-    """Options that a checkpoint was trained with and this run has otherwise, of those its values were fitted to.
+    """Return options that a checkpoint was trained with and this run has otherwise, of those its values were fitted to.
 
-    How rows are made in training is none of them: folded, they are rows like others.
+    Reparameterization is ignored: folded, its rows are rows like others.
     """
     fitted = [n for n, declared in options_of(method.config).items() if not declared.metadata["changeable"]]
     known = {n: options[n] for n in fitted if options.get(n) is not None and "reparameterization" not in n}
@@ -54,7 +54,7 @@ def other_meaning(method: Any, cfg: Any, options: dict[str, Any]) -> list[str]:
 
 
 def on_other_backbone(options: dict[str, Any], tensors: dict[str, Tensor], words: WordEmbeddings | None) -> bool:
-    """Whether a checkpoint's values were fitted to other weights than this run's; False where either is silent.
+    """Return whether a checkpoint's values were fitted to other weights than this run's; False where either is silent.
 
     One that trained its backbone holds these weights itself; its fingerprint is of those that it began with.
     """
@@ -70,7 +70,7 @@ def on_other_backbone(options: dict[str, Any], tensors: dict[str, Tensor], words
 
 
 def check_same_kind(method: Any, path: str, options: dict[str, Any]) -> None:
-    """Raises InputError for rows where keys and values are wanted, or the reverse: t of each are shaped as 2 t rows."""
+    """Raise InputError for rows where keys and values are wanted, or the reverse: t of each are shaped as 2 t rows."""
     insertion = str(options.get("prompt_insertion") or method.insertion)
     if insertion != method.insertion and any("key-value" in each for each in (insertion, method.insertion)):
         raise InputError(
@@ -80,7 +80,7 @@ def check_same_kind(method: Any, path: str, options: dict[str, Any]) -> None:
 
 
 def warn_of(path: str, other: list[str]) -> None:
-    """Tells what the values of a checkpoint were fitted to and this run has otherwise, if there is any."""
+    """Warn of what the values of a checkpoint were fitted to and this run has otherwise, if there is any."""
     if other:
         logger.warning(
             "--prompt-init-from %s was trained %s, which this run has otherwise: give the same, unless this is meant",
@@ -90,7 +90,7 @@ def warn_of(path: str, other: list[str]) -> None:
 
 
 def load_saved(method: Any, path: str, cfg: Any, words: WordEmbeddings | None = None) -> None:
-    """Takes all of a method's values from the checkpoint of another task, where it may have been joined with others.
+    """Take all of a method's values from the checkpoint of another task, where it may have been joined with others.
 
     Values of other options that have the same shapes, or of another backbone of the same width, are a start all the
     same, of which a warning tells.

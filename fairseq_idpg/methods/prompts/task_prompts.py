@@ -81,13 +81,13 @@ class TaskPrompts(PromptMethod):
         return network(self.length, self.width, out, cfg.reparameterization_hidden_size)
 
     def made_rows(self, network: nn.Module) -> Tensor:
-        """The network's t x out as a table: places x rows x d."""
+        """Return the network's t x out as a table: places x rows x d."""
         made = network().view(self.length, len(self.places), -1, self.width)
         return made.permute(1, 2, 0, 3).reshape(len(self.places), self.rows, self.width)
 
     @torch.no_grad()
     def fold(self) -> None:
-        """Puts what the network makes now into the table; one whose network was left out of its file is folded."""
+        """Put what the network makes now into the table, unless its file has left the network out."""
         if self.reparameterization is not None and not self.folded:
             self.table.copy_(self.made_rows(self.reparameterization))
 

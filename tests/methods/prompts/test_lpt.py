@@ -51,11 +51,6 @@ CONTRACT = {
 }
 
 
-@pytest.mark.parametrize(("options", "own"), [({}, 4), ({"prompt_layers": "0,2"}, 4), ({"generator_bias": "false"}, 2)])
-def test_shared_parameters_do_not_grow_with_places(options, own):
-    assert len(list(tiny_model(method="lpt-mppg", **options).method.parameters())) == own
-
-
 def test_dropout_is_on_the_rows():
     """In training a share of the rows' numbers is zero and the others are larger, in evaluation none is."""
     model = tiny_model(method="lpt-npg", generator_dropout=0.5)
@@ -89,3 +84,10 @@ def test_the_table_starts_as_the_released_one():
 def test_an_output_bias_of_all_rows_can_start_from_words():
     bias = started("lpt-npg", prompt_init="text", prompt_init_text="0").detach()
     assert bias.shape == (1, 5, 32) and torch.equal(bias[0, 0], bias[0, 1])
+
+
+@pytest.mark.parametrize(("layers", "place"), [(1, 0), (2, 1), (3, 2), (6, 4), (12, 7), (24, 13)])
+def test_the_middle_is_the_papers_best_layer(layers, place):
+    """LPT's k = 13 of 24; in a stack of two there is nothing above the second layer."""
+    for method in ("lpt-naive", "id-spam"):
+        assert tiny_model(method=method, encoder_layers=layers).method.places == (place,)

@@ -49,7 +49,7 @@ COMMANDS = [  # of predict: what is given, what the line names
     ("FOLDER --path SINGLES --out o.tsv --split no", "no"),
     ("FOLDER --path SINGLES PAIRS --out o.tsv", "--path"),
     ("FOLDER --path SINGLES --out o.tsv --split valid --choose", "--choose"),
-    ("FOLDER --path SINGLES --out o.tsv --int8 --state-cache cache", "--state-cache"),
+    ("FOLDER --path SINGLES --out o.tsv --split valid --int8 --representation-cache c", "--int8 and --repr"),
 ]
 
 

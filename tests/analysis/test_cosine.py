@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pytest
-import torch
 
 from fairseq_idpg.analysis.__main__ import main
 from fairseq_idpg.analysis.cosine import Ranking, bar_figure, numbers, report
@@ -211,17 +210,6 @@ def test_bad_checkpoints(place, pairs, idpg, tmp_path):
     ):
         with pytest.raises(SystemExit, match=named):
             cosine(pairs, "--path", idpg, "--top-k", 5, *options)
-
-
-def test_a_position_that_no_pair_has(pairs, task_prompt, numbers_of, tmp_path):
-    """In the checkpoint's configuration; a chosen one takes its place."""
-    state = torch.load(task_prompt, weights_only=True)
-    state["cfg"]["task"]["prompt_position"] = 9
-    torch.save(state, tmp_path / "x.pt")
-    with pytest.raises(SystemExit, match="--prompt-position 9"):
-        cosine(pairs, "--path", tmp_path / "x.pt", "--top-k", 5)
-    (found,) = numbers_of(pairs, "--path", tmp_path / "x.pt", "--top-k", 5, "--prompt-position", 4)["models"]
-    assert found["prompt_position"] == 4
 
 
 def test_data_of_a_dictionary_of_the_same_size(tuned, tmp_path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 import torch
 
@@ -111,17 +109,6 @@ def test_a_half_precision_checkpoint_as_initialisation(pairs, backbone, tmp_path
     assert losses[0] == losses[1] and losses[2] == pytest.approx(losses[0], abs=0.01)
 
 
-def test_a_resumed_checkpoint_without_float32_weights_says_so(pairs, backbone, tmp_path):
-    options = ["--backbone", backbone, "--bf16"]
-    train(pairs, tmp_path, *options, "--max-epoch", 1)
-    state = torch.load(tmp_path / "checkpoint_last.pt", weights_only=True)
-    del state["model"]["_extra_state"]["fp16"]
-    carry_checksum(state["model"])
-    torch.save(state, tmp_path / "checkpoint_last.pt")
-    output = train(pairs, tmp_path, *options, "--max-epoch", 2).output
-    assert output.count("the checkpoint keeps no float32 weights for this precision") == 1
-
-
 def test_the_cache_keeps_precisions_apart(pairs, backbone, tmp_path):
     """M(x) used to be what the first run had computed, whatever the precision of the next."""
     usual = ["--backbone", backbone, "--max-epoch", 2]
@@ -134,14 +121,3 @@ def test_the_cache_keeps_precisions_apart(pairs, backbone, tmp_path):
     states = [torch.load(tmp_path / run / "checkpoint_last.pt", weights_only=True) for run in ("alone", "whole")]
     assert same_tensors(states[0]["model"], states[1]["model"]) and whole.log("train_loss") == alone.log("train_loss")
     assert "M(x) of" not in train(pairs, tmp_path / "amp", *usual, "--amp", *shared).output
-
-
-def test_validation_reads_the_rows_of_its_precision(pairs, backbone, tmp_path):
-    """The checkpoint names the cache, so that a plain fairseq-validate reads from it."""
-    usual = ["--backbone", backbone, "--max-epoch", 1, "--representation-cache", tmp_path / "cache"]
-    printed = train(pairs, tmp_path, *usual, *FP16).log("valid_loss")
-    path = tmp_path / "checkpoint_last.pt"
-    assert validate(pairs, path, "--fp16").log("valid_loss") == printed
-    plain = validate(pairs, path)
-    shutil.rmtree(tmp_path / "cache")
-    assert validate(pairs, path).log("valid_loss") == plain.log("valid_loss")

@@ -11,7 +11,7 @@ from typing import Any
 from preprocess.errors import InputError, did_you_mean
 from preprocess.flags import flag_name
 
-from ..run.experiment import SELECTIONS
+from ..run.experiment import ARROW, SELECTIONS
 from .paper import PAPER_ARCH, paper
 from .records import (
     PAIRS,
@@ -149,6 +149,23 @@ def check_row(option: str, name: str, rows: Collection[str]) -> None:
     """Refuse a row that is not among ``rows``; the nearest is suggested."""
     if name not in rows:
         raise InputError(f"{option} {name}: {did_you_mean(name, rows)}choose from the rows {', '.join(rows)}")
+
+
+def asked_columns(columns: Iterable[str], choice: Choice) -> tuple[str, ...]:
+    """Return the columns whose task, or both of whose tasks, were asked for."""
+    found = tuple(name for name in columns if not choice.tasks or {*name.split(ARROW)} <= {*choice.tasks})
+    if not found:
+        raise InputError(f"--tasks {' '.join(choice.tasks)}: choose from the columns {', '.join(columns)}")
+    return found
+
+
+def only_architecture(runs: Iterable[Run], results: Results) -> str | None:
+    """Return the architecture of all runs; None if there are none."""
+    by_arch = grouped(runs, architecture)
+    if len(by_arch) > 1:
+        named = "; ".join(f"{arch}: {', '.join(sorted(set(map(backbone_label, of))))}" for arch, of in by_arch.items())
+        raise InputError(f"{results.place} has runs of more than one architecture ({named}): give --backbone")
+    return next(iter(by_arch), None)
 
 
 def _is_of_backbone(run: Run, name: str) -> bool:

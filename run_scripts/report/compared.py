@@ -11,7 +11,7 @@ from preprocess.errors import InputError
 
 from ..run.experiment import ARROW
 from ..run.transfer import arrow
-from .choice import TESTED, Choice, Scope, take_runs
+from .choice import TESTED, Choice, Scope, asked_columns, only_architecture, take_runs
 from .notes import (
     in_one_line,
     metrics_note,
@@ -24,7 +24,7 @@ from .notes import (
     warnings,
 )
 from .paper import PaperSeries, PaperTable, ScoreColumns
-from .records import Results, Run, architecture, grouped, has_finished
+from .records import Results, Run, grouped, has_finished
 from .render import MISSING, NOTHING, Chart, Panel, Series, Table
 from .scores import RowScores, Score, mean_test, rows_of
 from .tables import AVERAGE, score_text, seeds_text, value_lines
@@ -142,9 +142,7 @@ def find_runs(spec: ScoreColumns, results: Results, choice: Choice) -> Found:
     Raises:
         InputError: see ``take_runs``; none of the columns was asked for; no record says the metric.
     """
-    columns = tuple(c for c in spec.columns if not choice.tasks or set(c.split(ARROW)) <= set(choice.tasks))
-    if not columns:
-        raise InputError(f"--tasks {' '.join(choice.tasks)}: choose from the columns {', '.join(spec.columns)}")
+    columns = asked_columns(spec.columns, choice)
     runs = [run for run in _by_metric(spec, results) if spec.has_row(run["row"])]
     silent = [run for run in runs if run["test"] is None and has_finished(run)]
     if silent and len(silent) == sum(map(has_finished, runs)):
@@ -175,9 +173,7 @@ def compared_table(spec: PaperTable, results: Results, choice: Choice) -> Table:
         InputError: see ``find_runs``; there are runs of several architectures.
     """
     found = find_runs(spec, results, choice)
-    arch, *others = grouped(found.scope.done, architecture)
-    if others:
-        raise InputError(f"{results.place} has runs of {' and '.join([arch, *others])}: give --backbone")
+    arch = only_architecture(found.scope.done, results) or ""
     beside = (arch in spec.blocks or choice.beside_paper) and spec.says_something
     block = spec.blocks.get(arch, [*spec.blocks.values()][-1] if beside else {})
     extra = spec.beside if beside else ()

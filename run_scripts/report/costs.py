@@ -14,10 +14,10 @@ from preprocess.errors import InputError
 from preprocess.tasks import TASKS
 
 from ..run.fairseq_train import seconds_per_update
-from .choice import Choice, settle, take_runs
+from .choice import Choice, asked_columns, only_architecture, settle, take_runs
 from .notes import in_one_line, protocol, score_note, seeds_of, variants_note, warnings
 from .paper import PAPER_ARCH, PaperCosts, PaperCount, paper
-from .records import Results, Run, architecture, backbone_label, grouped, has_finished, on_one_hardware, task_label
+from .records import Results, Run, grouped, has_finished, on_one_hardware, task_label
 from .render import MISSING, NOTHING, Table
 from .scores import rows_of
 from .tables import seeds_text
@@ -43,13 +43,9 @@ def trainable_counts(results: Results, choice: Choice) -> tuple[str, list[str], 
     """
     runs = [run for run in results.runs if has_finished(run) and choice.accepts(run)]
     runs = [run for run in runs if not paper().is_ablation(run["row"])]
-    by_arch = grouped(runs, architecture)
-    if len(by_arch) > 1:
-        named = "; ".join(f"{arch}: {', '.join(sorted(set(map(backbone_label, of))))}" for arch, of in by_arch.items())
-        raise InputError(f"{results.place} has runs of more than one architecture ({named}): give --backbone")
+    arch = only_architecture(runs, results) or PAPER_ARCH
     by_row = grouped(settle(runs, choice, results, ["prompt_length"]), itemgetter("row"))
     of_runs = {row: only_count(results, row, of) for row, of in by_row.items()}
-    arch = next(iter(by_arch), PAPER_ARCH)
     counted = _counted(arch) if any(not of_runs.get(row) for row in paper().counts) else {}
     found: dict[str, tuple[int | None, str]] = {}
     rows = list(dict.fromkeys([*paper().counts, *of_runs]))
@@ -220,9 +216,7 @@ def seconds_table(spec: PaperCosts, results: Results, choice: Choice) -> Table:
     Raises:
         InputError: see ``take_runs``.
     """
-    columns = tuple(column for column in spec.values["columns"] if not choice.tasks or column in choice.tasks)
-    if not columns:
-        raise InputError(f"--tasks {' '.join(choice.tasks)}: choose from {', '.join(spec.values['columns'])}")
+    columns = asked_columns(spec.values["columns"], choice)
     scope = take_runs(results, replace(choice, tasks=columns))
     rows = rows_of(scope.done, failed=scope.failed)
     timed, left_out = on_one_hardware(

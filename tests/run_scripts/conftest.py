@@ -8,7 +8,7 @@ import pytest
 
 from run_scripts.sweep.__main__ import CLUSTERS
 from run_scripts.sweep.slurm import perform_quietly
-from tests.run_scripts.tiny import World
+from tests.run_scripts.tiny import Ended, World
 
 
 @pytest.fixture(scope="session")
@@ -34,17 +34,6 @@ class InProcess:
 
     def start(self, request):
         return Ended(perform_quietly(*request[1:]))
-
-
-class Ended:
-    def __init__(self, record):
-        self.said = record
-
-    def done(self):
-        return True
-
-    def record(self):
-        return self.said
 
 
 @pytest.fixture(scope="module")

@@ -53,6 +53,19 @@ class World:
         return path
 
 
+class Ended:
+    """A job that has come to a record."""
+
+    def __init__(self, record: dict[str, Any]):
+        self.said = record
+
+    def done(self) -> bool:
+        return True
+
+    def record(self) -> dict[str, Any]:
+        return self.said
+
+
 def records(results: Path) -> dict[str, dict[str, Any]]:
     """By run."""
     return {record["run"]: record for record in map(json.loads, (results / "results.jsonl").read_text().splitlines())}

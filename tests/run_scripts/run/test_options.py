@@ -35,7 +35,7 @@ RUN = [  # options that fairseq runs as Python, and what it needs besides to loo
 ]
 WRITTEN = [  # options that would name a place to write
     *({name: "PLACE"} for name in ("log-file", "plasma_path", "tensorboard-logdir", "representation-cache")),
-    *({name: "--log-file=PLACE"} for name in ("fp16", "dropout", "prompt-init-text")),
+    *({name: "--log-file=PLACE"} for name in ("no-shuffle", "dropout", "prompt-init-text")),
     *({"state-cache": "PLACE"}, {"log-file=PLACE": True}, {"user-dir=PLACE": True}),
 ]
 

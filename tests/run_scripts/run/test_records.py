@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import multiprocessing
 import os
+import subprocess
 
 import pytest
 
@@ -65,6 +67,18 @@ def test_a_folder_is_held_by_one(tmp_path):
     with held(tmp_path):
         with pytest.raises(InputError, match="is in use"), held(tmp_path):
             pass
+    with held(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("inherit", [True, False])
+def test_an_orphan_holds_a_folder_that_it_has_inherited(tmp_path, inherit):
+    with held(tmp_path, inherit=inherit):
+        orphan = subprocess.Popen(["sleep", "60"], close_fds=False)
+    with contextlib.nullcontext() if not inherit else pytest.raises(InputError), held(tmp_path):
+        pass
+    orphan.kill()
+    orphan.wait()
     with held(tmp_path):
         pass
 

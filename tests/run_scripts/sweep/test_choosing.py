@@ -11,7 +11,7 @@ from run_scripts.run.records import failure
 from run_scripts.sweep.__main__ import main, run
 from run_scripts.sweep.config import read_sweep
 from run_scripts.sweep.plan import experiments, rates_of
-from tests.run_scripts.tiny import IDPG
+from tests.run_scripts.tiny import IDPG, Ended
 
 BEST = {("RTE", "head-only"): 1e-2, ("RTE", "m-idpg-phm"): 1e-3, ("MRPC", "head-only"): 1e-3}
 KEYS = {
@@ -19,20 +19,6 @@ KEYS = {
     **{"lr_seeds": [1], "dev_examples": 4},
 }
 DIVERGED, LOST = failure("the run has diverged"), failure("the job died")
-
-
-class Done:
-    def __init__(self, record):
-        self.said = record
-
-    def done(self):
-        return True
-
-    def record(self):
-        return self.said
-
-    def cancel(self):
-        raise AssertionError
 
 
 class Cluster:
@@ -49,10 +35,10 @@ class Cluster:
         place = f"{made.task} {made.row} {made.lr:g}"
         failed = self.fails.get(place) or self.fails.get(f"{place} seed {made.seed}")
         if failed:
-            return Done(failed)
+            return Ended(failed)
         dev = 70.0 if BEST.get((made.task, made.row), 1e-2) == made.lr else 60.0
         facts = {"status": "done", "dev": dev, "test": 50.0, "seconds": 1.0, "trainable": 1}
-        return Done({**described(made, request.run), **facts})
+        return Ended({**described(made, request.run), **facts})
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ together, such as m-idpg-phm+adapter.
 
 import sys
 from dataclasses import Field, dataclass
-from typing import Any
+from typing import Any, get_args
 
 from preprocess.errors import did_you_mean
 from preprocess.flags import flag_name
@@ -79,7 +79,7 @@ def register_preset(
         beside: others that are trained together with it.
 
     Raises:
-        ValueError: the name is taken, or a setting is no option of the method.
+        ValueError: the name is taken, a setting is no option of the method, or a flag is on that no run can turn off.
     """
     methods = beside if method is None else (method, *beside)
     module = sys._getframe(1).f_globals["__name__"]  # of the caller
@@ -89,6 +89,14 @@ def register_preset(
     unknown = settings.keys() - preset.options.keys()
     if unknown:
         raise ValueError(f"preset {name} sets {', '.join(sorted(unknown))}, which its method does not declare")
+    # a flag of the command line only turns an option on: a sweep's `false` would be recorded and train with true
+    for option, value in preset.defaults.items():
+        kind = preset.options[option].type
+        if value is True or value and bool in (kind, *get_args(kind)):
+            raise ValueError(
+                f"preset {name}: {flag_name(option)} is {value!r}, and no run can turn it off: declare it "
+                "Filled[TrueFalse], and write 'true'"
+            )
     PRESETS[name] = preset
 
 

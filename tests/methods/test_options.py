@@ -9,7 +9,7 @@ from fairseq.dataclass import FairseqDataclass
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.base import Method
-from fairseq_idpg.methods.options import fill_options, joined_options, option, options_of
+from fairseq_idpg.methods.options import Filled, TrueFalse, fill_options, joined_options, option, options_of
 from fairseq_idpg.methods.registry import PRESETS, Preset, register_preset
 from fairseq_idpg.models.config import METHOD_OPTIONS, BackboneConfig
 from fairseq_idpg.optim.grouped_adam import GroupedAdamConfig
@@ -42,8 +42,26 @@ class Clash(FairseqDataclass):
     dropout: float | None = option(0.5, "dropout of its own")
 
 
+@dataclass
+class Switched(Second):
+    bright: Filled[bool] = option(True, "a flag that is on")
+
+
+@dataclass
+class Spelled(Second):
+    bright: Filled[TrueFalse] = option(True, "words, and a default that is not one of them")
+
+
 class OfSecond(Method):
     config = Second
+
+
+class OfSwitched(Method):
+    config = Switched
+
+
+class OfSpelled(Method):
+    config = Spelled
 
 
 SHAPED = Preset("shaped", (OfSecond,), {"rows": 7})
@@ -111,6 +129,8 @@ def test_options_without_effect_or_out_of_range_are_refused(given, message):
     [
         ("adapter", OfSecond, {}, "adapter"),
         ("shaped", OfSecond, {"colour": "red"}, "colour"),
+        ("shaped", OfSwitched, {}, "--bright"),  # a sweep's `false` would be recorded, and train with true
+        ("shaped", OfSpelled, {}, "--bright"),
     ],
 )
 def test_registration_mistakes(name, method, settings, message):

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -171,3 +172,10 @@ def test_two_calls_at_once(tree):
     both = [subprocess.Popen(command, env=tree.environment()) for _ in range(2)]
     assert [child.wait(timeout=300) for child in both] == [0, 0]
     assert tree.calls().count("venv") == 1
+
+
+def test_transformers_beside_fairseq():
+    """Nothing that fairseq brings keeps transformers' models from being imported."""
+    pytest.importorskip("transformers")
+    imports = "import fairseq; from transformers import RobertaForMaskedLM"
+    assert subprocess.run([sys.executable, "-c", imports]).returncode == 0

@@ -29,8 +29,10 @@ SPLITS = ("dev", "test")
 # --- what a record must hold: it may be damaged, old, or edited by hand --------------------------
 
 
-def is_number(value: Any, least: float = -math.inf, most: float = 1e15) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most
+def is_number(value: Any, least: float = -math.inf, most: float = math.inf) -> bool:
+    """Return whether a value is a finite number in a range; a file may hold a whole number that no float can hold."""
+    whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**15
+    return (whole or isinstance(value, float) and math.isfinite(value)) and least <= value <= most
 
 
 def is_count(value: Any) -> bool:

@@ -20,7 +20,7 @@ from fairseq_idpg.methods.prompts.base import PromptMethod
 from fairseq_idpg.methods.prompts.saved import load_saved
 from fairseq_idpg.methods.registry import find_preset
 from fairseq_idpg.models.config import RobertaIDPGConfig, fill_method_options
-from fairseq_idpg.models.prepare import check_method_effects
+from fairseq_idpg.models.prepare import check_has_rows, check_method_effects
 from fairseq_idpg.representations.kinds import GLOVE
 from fairseq_idpg.representations.word_vectors import load_vectors, vectors_width
 from fairseq_idpg.saving.backbone_file import read_backbone
@@ -138,6 +138,7 @@ def check_model(experiment: Experiment, folder: DataFolder, args: Namespace) -> 
     check_geometry(backbone_of(experiment.backbone), args, dictionary_of(folder.path))
     method = find_preset(args.method).build(args, Geometry.of(args))
     check_method_effects(args, method)
+    check_has_rows(args, args, method)
     if experiment.init_prompts_from and method is not None:
         for prompt in (part for part in method.modules() if isinstance(part, PromptMethod)):
             load_saved(prompt, experiment.init_prompts_from, args)

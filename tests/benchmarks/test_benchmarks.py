@@ -260,7 +260,7 @@ NOWHERE = ["--json", "/nowhere/figures.json"]
         ("epoch", [*EPOCH, "--cpu", "--options", "--dropout", "2"], "head-only on {single} failed: fairseq_idpg: "),
         ("predict_speed", ["{folder}", "--rounds", "0"], "--rounds 0"),
         ("predict_speed", ["{folder}"], "{folder}/reviews/test.tsv"),
-        ("many_tasks", ["x.pt", "--text", "none.txt"], "--text none.txt"),
+        ("many_tasks", ["x.pt", "--text", "none.txt"], "none.txt does not exist"),
         ("preprocess_time", ["--file", "none"], "none does not exist"),
         ("preprocess_time", ["--file", "{latin}"], "{latin} line 1"),
         ("preprocess_time", ["--vocab", "none"], "none/encoder.json"),

@@ -159,7 +159,6 @@ def test_refused(place, tmp_path):
     for data, options, named in (
         (place / "MR-bin", ["--template", "{0} It was great ."], "--template {0} It was great . has no <mask>"),
         (place / "MR-bin", ["--verbalisers", "bad,great"], "--verbalisers bad,great: 'bad' is 4 tokens"),
-        (place / "MR-bin", ["--method", "head-only"], "--predict-with mlm trains no head"),
         (place / "MR-bin", ["--predict-with", "head", "--verbalisers", "a,b"], "--verbalisers has no effect"),
         (scores, as_scores, "--regression-target"),
         (plain, ["--template", "{0} <mask>", "--verbalisers", "great,terrible"], "preprocess.json is missing"),

@@ -56,7 +56,7 @@ def test_tokens_to_logits(method, name, batch, representation):
 def flowing(method, row, c):
     """The generated rows, number by number, with their gradient to c."""
     generator, bias = method.generators[row % len(method.generators)], method.bias[row % len(method.bias)]
-    down, up = (torch.from_numpy(plain_matrix(generator, which)).float() for which in ("down", "up"))
+    down, up = (plain_matrix(generator, which).float() for which in ("down", "up"))
     hidden = [F.gelu(sum(c * down[:, k]) + generator.hidden_bias[k]) for k in range(down.size(1))]
     flat = [sum(hidden[k] * up[k, o] for k in range(len(hidden))) for o in range(up.size(1))]
     return torch.stack(flat).view(bias.shape) + bias

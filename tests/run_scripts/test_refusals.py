@@ -62,7 +62,6 @@ KEYS = [  # keys of a sweep's file, what its line names
     ({"rows": [{"method": "adapter", "options": {"prompt_length": 7}}], "prompt_lengths": [1, 2]}, "prompt-length 7"),
     ({"options": {**OPTIONS, "dropuot": 0}}, "--dropuot is unknown to fairseq-train: did you mean --dropout?"),
     ({"options": {**OPTIONS, "dropout": "much"}}, "--dropout"),
-    ({"options": {**OPTIONS, "weight-decay": "nan"}}, "--weight-decay nan"),
     ({"rows": [{**IDPG, "options": {"phm-n": 5}}]}, "--phm-n 5"),
     ({"rows": [{"method": "adapter", "options": {"phm-n": 4}}]}, "--phm-n 4 has no effect with --method adapter"),
     ({"rows": ["adapter"], "positions": [1]}, "--prompt-position 1 has no effect"),

@@ -67,7 +67,7 @@ def attacked(world, tmp_path):
 
 @pytest.mark.parametrize(
     ("names", "more", "where"),
-    [*((*each, "file") for each in RUN), *((*RUN[0], where) for where in ("row", "change"))],
+    [*((*each, where) for each in RUN for where in ("file", "change")), (*RUN[0], "row")],
     ids=str,
 )
 def test_a_sweep_runs_no_text(attacked, names, more, where):

@@ -200,3 +200,10 @@ def test_own_data(installed):
     said = str(refused.value)
     last = said.splitlines()[-1]
     assert last.startswith("fairseq_idpg: --backbone") and "gone.pt is not a file" in last and "Traceback" not in said
+
+
+def test_transformers_beside_fairseq():
+    """Nothing that fairseq brings keeps transformers' models from being imported."""
+    pytest.importorskip("transformers")
+    imports = "import fairseq; from transformers import RobertaForMaskedLM"
+    assert subprocess.run([sys.executable, "-c", imports]).returncode == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shlex
@@ -11,11 +10,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from fairseq.dataclass.utils import gen_parser_from_dataclass
 
 from fairseq_idpg import options_table
-from fairseq_idpg.models.config import RobertaIDPGConfig
-from preprocess.tasks import TASKS, TEST_SETS
 from tests import page_commands
 from tests.folders import ROOT
 from tests.page_commands import commands, run_page, shell
@@ -43,28 +39,11 @@ PARSED = (
 )
 
 
-def between(marker: str, page: str) -> str:
-    return re.search(rf"<!-- {marker} -->\n(.*?)<!-- end -->", PAGES[page], flags=re.DOTALL).group(1).strip()
-
-
 @pytest.mark.parametrize("page", options_table.PARTS, ids=lambda page: page.name)
 def test_tables_are_the_programs(page):
     marker, made = options_table.PARTS[page]
     said = options_table.part_of(page, marker)[0]
     assert said == made() + "\n", "run: python -m fairseq_idpg.options_table --write"
-
-
-def test_options_page_names_every_value():
-    page = between("options", "fairseq_idpg/OPTIONS.md")
-    rows = re.findall(r"^\| `(--[\w-]+)` \| (.*?) \| (.*) \|$", page, re.MULTILINE)
-    said = {option: (default, text) for option, default, text in rows}
-    parser = argparse.ArgumentParser()
-    gen_parser_from_dataclass(parser, RobertaIDPGConfig())
-    choices = {action.option_strings[0]: action.choices for action in parser._actions if action.choices}
-    assert len(choices.keys() & said.keys()) > 20
-    for option in choices.keys() & said.keys():
-        default, text = said[option]
-        assert not [each for each in choices[option] if each != default and not re.search(rf"\b{each}\b", text)], option
 
 
 def anchors(text: str) -> set[str]:
@@ -83,15 +62,6 @@ def test_files_that_a_page_names_are_there(page):
     for file, anchor in linked:
         path = (ROOT / page).parent / file if file else ROOT / page
         assert path.is_file() and (not anchor or anchor in anchors(path.read_text(encoding="utf-8"))), (file, anchor)
-
-
-def test_the_page_of_preprocess_counts_the_tasks():
-    assert f"# {len(TASKS)} tasks, {len(TEST_SETS)} test sets" in PAGES["preprocess/README.md"]
-
-
-def test_the_readmes_test_command_is_what_ci_runs():
-    assert "bash tests/run.sh" in commands(README)
-    assert "bash tests/run.sh" in (ROOT / ".ci" / "run").read_text()
 
 
 def test_versions_are_those_that_the_tests_run_on():
@@ -155,13 +125,6 @@ def test_readme(quickstart, tmp_path):
     answers = re.findall(r"^\S+ \{.*\} (A film to remember\.|Dull .*) \[\(", said, re.MULTILINE)
     assert answers == ["A film to remember.", "Dull from start to end."]
     assert "137,232" in count
-
-
-def test_contributing():
-    """Its commands name tests that are there."""
-    calls = [command.split() for command in commands(PAGES["CONTRIBUTING.md"])]
-    assert len(calls) == 3 and all(words[:3] == ["python", "-m", "pytest"] for words in calls)
-    assert all((ROOT / word).exists() for words in calls for word in words if word.startswith("tests/"))
 
 
 @pytest.mark.parametrize("page", PARSED)

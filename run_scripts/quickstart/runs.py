@@ -276,16 +276,8 @@ def parse_line(line: str) -> tuple[str, str, dict[str, Any] | None]:
 class Watcher:
     """Follows a training log: a progress bar, a printed line and a kept row for every epoch."""
 
-    def __init__(
-        self,
-        method: str,
-        epochs: int,
-        updates: int,  # of an epoch
-        rows: Path,
-        clock: Callable[[], float] = time.monotonic,
-    ):
-        self.method, self.epochs, self.updates, self.rows = method, epochs, updates, rows
-        self.clock = clock
+    def __init__(self, method: str, epochs: int, updates: int, rows: Path):
+        self.method, self.epochs, self.updates, self.rows = method, epochs, updates, rows  # updates of an epoch
         self.started: float | None = None
         self.seconds = 0.0
         self.valid: dict[str, Any] = {}
@@ -295,9 +287,9 @@ class Watcher:
     def __call__(self, line: str) -> None:
         name, message, stats = parse_line(line)
         if message.startswith("Start iterating over samples"):
-            self.started = self.clock()
+            self.started = time.monotonic()
         elif message.startswith("begin validation on") and self.started is not None:
-            self.seconds = self.clock() - self.started
+            self.seconds = time.monotonic() - self.started
         elif stats and name == "train_inner":
             self._advance(round(float(stats["update"]) * self.updates))
             self.bar.set_postfix(loss=stats.get("loss"), refresh=False)

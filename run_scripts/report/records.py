@@ -88,7 +88,7 @@ IDENTITY: dict[str, Callable[[Any], bool]] = {  # known of every run
     "setting": lambda value: value in ("full", "few-shot"),
     "k": lambda value: value is None or is_count(value),
     "selection": lambda value: is_text(value) and value in SELECTIONS,
-    "lr": lambda value: is_number(value, least=1e-300),
+    "lr": lambda value: is_number(value, 1e-300, 1e300),  # one that is too high diverges, which is a result
     "seed": is_count,
 }
 OUTCOME: dict[str, Callable[[Any], bool]] = {  # known of a run that has finished

@@ -177,9 +177,6 @@ def _by_pair(row: RowScores) -> dict[tuple[str, int], float]:
     return {(task, run["seed"]): run["test"] for task, score in row.items() for run in score.runs}
 
 
-OVER_RUNS = Significance()
-
-
 @dataclass(frozen=True)
 class Comparison:
     """How far a row is above another in the mean over n pairs, x100, and the two-sided p value of that.
@@ -203,7 +200,7 @@ class Comparison:
         return f"{signed(self.difference)} ({p}{self.stars}, n={self.n})"
 
 
-def paired_test(one: RowScores, other: RowScores, how: Significance = OVER_RUNS) -> Comparison:
+def paired_test(one: RowScores, other: RowScores, how: Significance) -> Comparison:
     """Two rows, each at its chosen learning rates; pairs are the tasks and seeds, or the tasks, that both have."""
     differences = how.differences(one, other)
     return Comparison(mean(differences) if differences else math.nan, how.p(differences), len(differences))

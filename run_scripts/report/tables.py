@@ -15,7 +15,6 @@ from .records import Results, Run, backbone_label, grouped, has_finished
 from .render import MISSING, NOTHING, Table, signed
 from .scores import (
     LEVEL,
-    OVER_RUNS,
     RowScores,
     Score,
     Significance,
@@ -78,9 +77,9 @@ def score_table(
     spec: ScoreTable,
     results: Results,
     choice: Choice,
-    voting: bool = False,
-    significance: Sequence[str] = (),
-    how: Significance = OVER_RUNS,
+    voting: bool,
+    significance: Sequence[str],
+    how: Significance,
 ) -> Table:
     """Ours, and beside the paper's backbone its values and the difference, for each row and column.
 

@@ -19,61 +19,33 @@ KEYS = [  # keys of a sweep's file, what its line names
     # keys and values
     ({"taks": ["RTE"]}, "taks is unknown: did you mean tasks?"),
     ({"tasks": ["RTEE"]}, "RTEE is unknown: did you mean RTE?"),
-    ({"tasks": "RTE"}, "tasks 'RTE'"),
-    ({"tasks": []}, "tasks []"),
     ({"rows": [{"methd": "adapter"}]}, "methd is unknown: did you mean method?"),
     ({"rows": [{"name": "x"}]}, "method is missing"),
-    ({"rows": [None]}, "rows: None"),
     ({"rows": ["m-idpg-pmh"]}, "m-idpg-pmh is unknown: did you mean m-idpg-phm?"),
     ({"rows": ["adapter+compacter"]}, "adapter and compacter share --adapter-hidden-size"),
     ({"rows": [IDPG, IDPG]}, "two are called m-idpg-phm"),
     ({"rows": [{**IDPG, "tasks": ["CR"]}]}, "m-idpg-phm has the task CR"),
-    ({"arch": "roberta_idpg_larg"}, "roberta_idpg_larg is unknown: did you mean roberta_idpg_large?"),
-    ({"backbone": 7}, "backbone 7"),
-    ({"data": 7}, "data 7"),
     ({"lrs": ["fast"]}, "lrs 'fast'"),
-    ({"lrs": [-1]}, "lrs -1"),
     ({"seeds": [1.5]}, "seeds 1.5"),
-    ({"seeds": [True]}, "seeds True"),
-    ({"seeds": ["1"]}, "seeds '1'"),
     ({"seeds": [2**32]}, "seeds 4294967296"),
-    ({"seeds": 3}, "seeds 3"),
     ({"lr_seeds": [7]}, "lr_seeds [7]"),
-    ({"k": [0]}, "k 0"),
-    ({"max_update": "many"}, "max_update 'many'"),
-    ({"keep_whole_models": 1}, "keep_whole_models 1"),
-    ({"selection": "clear"}, "clear is unknown: did you mean clean?"),
     ({"warm_up": 1.0}, "warm_up 1.0"),
     ({"warm_up": 0.1, "options": {**OPTIONS, "lr-scheduler": "inverse_sqrt"}}, "warm_up 0.1"),
-    ({"positions": [[0]]}, "positions [0]"),
-    ({"positions": [5]}, "position"),
     ({"positions": [[0, 1]]}, "m-idpg-phm: [a, b] needs supplementary training"),
-    ({"supplementary": {"keep": ["hed"]}}, "hed is unknown: did you mean head?"),
     ({"supplementary": {"data": "MNLI-bin"}}, "supplementary has no effect where no positions"),
     ({"supplementary": {"data": "MNLI-bin"}, "positions": [[0, 0]], "rows": ["adapter"]}, "adapter has no prompts"),
     # options of fairseq-train
-    ({"options": ["--fp16"]}, "options"),
-    ({"options": {"dropout": None}}, "dropout"),
     ({"options": {"dropout": False}}, "dropout"),  # as if it were left out
     ({"options": {"phm_n": 4, "phm-n": 8}}, "phm-n"),
-    ({"options": {"fp16": "yes"}}, "yes"),
     ({"options": {"seed": 3}}, "--seed is set by seeds"),
-    ({"options": {"max-sentences": 3}}, "--max-sentences is set by batch_size"),
     ({"rows": [{"method": "adapter", "options": {"prompt_length": 7}}], "prompt_lengths": [1, 2]}, "prompt-length 7"),
     ({"options": {**OPTIONS, "dropuot": 0}}, "--dropuot is unknown to fairseq-train: did you mean --dropout?"),
     ({"options": {**OPTIONS, "dropout": "much"}}, "--dropout"),
     ({"rows": [{**IDPG, "options": {"phm-n": 5}}]}, "--phm-n 5"),
     ({"rows": [{"method": "adapter", "options": {"phm-n": 4}}]}, "--phm-n 4 has no effect with --method adapter"),
-    ({"rows": ["adapter"], "positions": [1]}, "--prompt-position 1 has no effect"),
     ({"arch": "roberta_idpg_large", "options": WITHOUT_LAYERS}, "--encoder-layers is 24 but the backbone"),
     # other tasks
-    ({"eval_tasks": "MRPC"}, "eval_tasks 'MRPC'"),
-    ({"eval_tasks": ["RTE"]}, "eval_tasks"),
-    ({"eval_tasks": {"RTE": ["RTE"]}}, "RTE as it is"),
-    ({"eval_tasks": ["STS-B"], "tasks": ["MRPC"]}, "eval_tasks STS-B"),
     ({"eval_tasks": ["CR"]}, "eval_tasks CR"),
-    ({"eval_tasks": ["SUBJ"], "tasks": ["CR"], "data": {"CR": "data/CR-bin", "SUBJ": "data/CR-bin"}}, "SUBJ"),
-    ({"eval_k": [8]}, "eval_k [8]"),
     ({"eval_k": [8], "k": [9], "eval_tasks": ["MRPC"]}, "eval_k [8]"),
     # files and folders
     ({"data": "no"}, "no/RTE-bin does not exist"),
@@ -82,7 +54,6 @@ KEYS = [  # keys of a sweep's file, what its line names
     ({"rows": ["m-idpg-phm-glove"]}, "glove.json"),
     ({"k": [40]}, "24 training examples"),
     ({"data": {"RTE": "data/STS-B-bin"}}, "data/STS-B-bin"),
-    ({"data": {"STS-B": "data/MRPC-bin"}, "tasks": ["STS-B"]}, "data/MRPC-bin"),
     ({"positions": [[0, 0]], "supplementary": {"data": "data/MNLI-bin", "keep": ["head"]}}, "keep"),
 ]
 
@@ -117,8 +88,6 @@ def test_keys_of_a_sweep(of_sweep, keys, named):
     ("words", "named"),
     [
         (["--set", "seeds=[1"], "seeds=[1"),
-        (["--set", "tasks.x=1"], "tasks.x=1"),
-        (["--set", "sedes=1"], "sedes is unknown: did you mean seeds?"),
         (["--set", "options={a: 1, a: 2}"], "a stands twice"),
         (["--set", "options.best-checkpoint-metric=loss"], "--best-checkpoint-metric loss"),
         (["--slurm", "time=5"], "--slurm"),
@@ -128,21 +97,10 @@ def test_options_of_a_sweep(of_sweep, words, named):
     assert named in of_sweep(*words)
 
 
-@pytest.mark.parametrize("words", [["--jobs", "0"], ["--set", "seeds"], ["--slurm", "time"]])
-def test_values_of_another_form(world, tmp_path, words, capsys):
-    with pytest.raises(SystemExit) as raised:
-        sweep.main([str(world.config(tmp_path)), "--results", str(tmp_path / "r"), "--cluster", "slurm", *words])
-    assert words[0] in str(raised.value) + capsys.readouterr().err and not (tmp_path / "r").exists()
-
-
 def own(world, place, task, *labels):
     """A task's folder with other labels."""
     before = MNLI if task == "MNLI" else RTE if task == "RTE" else ("0", "1")
     return renamed(world.data / f"{task}-bin", place / "own", dict(zip(before, labels)))
-
-
-def test_a_file_that_is_not_there(refused):
-    assert "none.yaml" in refused(sweep.main, "none.yaml")
 
 
 def test_labels_of_a_folder_are_those_of_its_task(of_sweep, world, tmp_path):
@@ -194,21 +152,13 @@ TRAINED = ["--backbone", "backbone/model.pt", "--arch", "roberta_idpg", "--phm-n
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["RTEE"], "RTEE is unknown: did you mean RTE?"),
-        (["RTE", "--data", "no"], "no does not exist"),
         (["RTE", *TRAINED, "--save-dir", "x"], "--save-dir is set by --results"),
         (["RTE", *TRAINED, "--fp61"], "--fp61 is unknown to fairseq-train: did you mean --fp16?"),
-        (["RTE", *TRAINED, "--method", "m-idpg-pmh"], "did you mean m-idpg-phm?"),
         (["RTE", *TRAINED, "--init-prompts-from", "backbone/model.pt"], "--prompt-init-from"),
-        (["RTE", *TRAINED, "--encoder-layers", "4"], "--encoder-layers is 4 but the backbone"),
-        (["RTE", *TRAINED, "--k", "40"], "24 training examples"),
-        (["RTE", *TRAINED, "--eval-k", "4"], "--eval-k"),
         (["RTE", *TRAINED, "--eval-tasks", "CR"], "--eval-tasks CR"),
         (["RTE", *TRAINED, "--out", "backbone/model.pt"], "--out backbone/model.pt is the file of --backbone"),
         (["RTE", *TRAINED, "--out", "data/RTE-bin/x.pt"], "--out data/RTE-bin/x.pt"),
-        (["RTE", *TRAINED, "--out", "data"], "--out data is a folder"),
         (["MNLI", "--supplementary", *TRAINED, "--k", "8"], "--k"),
-        (["MNLI", "--supplementary", *TRAINED, "--dev", "4"], "--dev"),
     ],
 )
 def test_the_command_of_a_task(refused, world, words, named):
@@ -219,8 +169,7 @@ def test_the_command_of_a_task(refused, world, words, named):
 
 @pytest.mark.parametrize(
     ("words", "named"),
-    [([], "name a task first"), (["--help"], "name a task first"), (["RTE", "--lr", "-1"], "--lr")]
-    + [(["RTE", option, ""], option) for option in ("--data", "--init-prompts-from", "--init-head-from")],
+    [([], "name a task first"), (["RTE", "--lr", "-1"], "--lr"), (["RTE", "--data", ""], "--data")],
 )
 def test_words_of_another_form(words, named, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)

@@ -51,12 +51,3 @@ def test_folders_for_training(tmp_path, vocab, monkeypatch):
     assert [check_split(reviews, split) for split in ("train", "valid")] == [4, 2]
     assert [check_split(pairs, split) for split in ("train", "valid")] == [3, 2]
     assert pairs.regression and list(reviews.label_names) == ["0", "1"]
-
-
-def test_bad_input_is_one_line_and_leaves_nothing(tmp_path):
-    write(tmp_path / "MR", ["1\tgood film"], ["1\tgood"])
-    with pytest.raises(SystemExit, match=r"run_scripts: .*CR.train\.tsv"):
-        main([str(tmp_path), "--out", str(tmp_path / "out"), "--tasks", "CR"])
-    with pytest.raises(SystemExit, match="run_scripts: .*no-vocab"):
-        main([str(tmp_path), "--out", str(tmp_path / "out"), "--tasks", "MR", "--vocab", str(tmp_path / "no-vocab")])
-    assert [path.name for path in tmp_path.iterdir()] == ["MR"]

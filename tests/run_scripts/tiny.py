@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +78,3 @@ def outcome(results: Path) -> dict[str, Any]:
         arrays = {name: predictions[name].tolist() for name in predictions.files}
         found[run] = [*(record[key] for key in ("dev", "test", "scores", "best_epoch", "lr", "seed")), arrays]
     return found
-
-
-def without(folder: Path, copy: Path, part: str) -> Path:
-    """A copy of a folder that lacks something."""
-    shutil.copytree(folder, copy)
-    (shutil.rmtree if (copy / part).is_dir() else Path.unlink)(copy / part)
-    return copy

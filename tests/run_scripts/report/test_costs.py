@@ -6,7 +6,6 @@ import logging
 
 import pytest
 
-from fairseq_idpg.methods.registry import PRESETS
 from preprocess.errors import InputError
 from run_scripts.report.paper import paper
 
@@ -85,16 +84,6 @@ def test_costs_are_of_runs_on_one_kind_of_hardware(tmp_path):
     assert by_row(alone)["bitfit"][-2:] == ["0.050", "200"]
 
 
-def test_rows_are_sorted_as_the_registry(tmp_path):
-    """By their method where they have another name; methods that are joined come last."""
-    runs = [made.run(name, "MR", method=name) for name in reversed(PRESETS)]
-    runs[3:3] = [made.run("mine", "MR", method="lora"), made.run("both", "MR", method="lora+prompt-tuning")]
-    presets = list(PRESETS)
-    place = presets.index("lora")  # of "mine" too, which was run before it
-    found = report(tmp_path, runs, "--table methods")
-    assert list(by_row(found)) == [*presets[:place], "mine", *presets[place:], "both"]
-
-
 def test_what_a_record_does_not_say(tmp_path):
     """Seconds stand in the log of the run, where that is still there; nowhere else."""
     logged, unknown, outside = (made.run(row, "MR") for row in ("lora", "bitfit", "dept"))
@@ -108,20 +97,6 @@ def test_what_a_record_does_not_say(tmp_path):
         "bitfit": ["-", "-"],
         "dept": ["-", "-"],
     }
-
-
-def test_a_column_for_each_of_several_tasks(tmp_path):
-    """Costs are of all of them; a row may lack one."""
-    runs = [costing("lora", 0.2, 700, test=60), costing("lora", 0.4, 900, task="CR", lr=5e-3, test=70)]
-    runs += [costing("bitfit", 0.1, 600, test=65), made.run("lora", "CR", test=50, **made.FEW)]
-    found = report(tmp_path, runs, "--table methods --tasks MR CR")
-    assert found.header[:3] == ["method", "MR", "CR"]
-    bitfit, lora = sorted(found.lines)
-    assert lora[:3] == ["lora", "60.0", "70.0"] and lora[4:] == ["0.300", "900"]
-    assert bitfit[:3] == ["bitfit", "65.0", "missing"] and bitfit[4:] == ["0.100", "600"]
-    assert report(tmp_path, runs, "--table methods").header[1:3] == ["CR", "MR"]  # all that have runs
-    few = report(tmp_path, runs, "--table methods --k 100")
-    assert few.title == "Methods on CR with K = 100" and by_row(few)["lora"][0] == "50.0"
 
 
 # --- other papers' tables of parameters and seconds ----------------------------------------------

@@ -9,15 +9,11 @@ import pytest
 from run_scripts.report.notes import (
     better_rates,
     data_note,
-    fewer_seeds,
     hardware_note,
     options_note,
     rates_compared,
     rates_tried,
-    selection_notes,
-    variants_note,
 )
-from run_scripts.report.records import PROMPT
 from run_scripts.report.scores import rows_of
 
 from . import made
@@ -41,50 +37,12 @@ def long(row, **more):
             [made.run(row, "MR", k=k, **FEW, **(OFF if k == 100 else {})) for row in "ab" for k in (100, 500)],
             "a on MR with K = 100, b on MR with K = 100: --dropout 0",
         ),
-        ([made.run("a", "MR"), long("a", **OFF)], "a on MR, prompt length 20: --dropout 0"),
         ([made.run("a", "MR", position=0), made.run("a", "MR", position=4, **OFF)], "a on MR, position 4: --dropout 0"),
-        ([long("a"), made.run("b", "MR")], "a: --prompt-length 20"),
-        ([made.run("a", "MR"), made.run("a", "MR", prompt_length=20)], None),
         ([made.run("a", "MR"), long("a")], None),  # the lengths stand beside the positions
     ],
 )
 def test_options_of_all_runs_or_of_those_that_have_them(runs, said):
     assert options_note(runs) == ([f"options besides the paper's: {said}"] if said else [])
-
-
-def test_settings_of_some_rows_name_them():
-    short = made.run("a", "MR", max_update=20)
-    assert variants_note([short]).endswith("; not as in the paper: max update 20")
-    runs = [short, made.run("a", "CR"), made.run("b", "CR", max_update=30)]
-    assert variants_note(runs).endswith("; not as in the paper: max update 20, 30 (a on MR, b)")
-
-
-def test_rows_of_another_backbone_are_named():
-    """Table 1 has EFL on roberta.large.mnli."""
-    runs = [made.run("a", "CR"), made.run("efl", "CR", backbone=made.OTHER)]
-    said = " with backbone mnli/model.pt (cd34cd34) (efl), roberta.large/model.pt (ab12ab12) (a); prompt"
-    assert said in variants_note(runs) and " (a)" not in variants_note(runs[:1])
-
-
-def test_what_was_chosen_on_is_said_of_each_setting():
-    full, few = selection_notes([made.run("a", "CR", selection="paper"), made.run("a", "CR", k=16, **FEW)])
-    assert full.startswith("setting full; selection paper") and "the reported split itself" in full
-    assert few.startswith("setting few-shot with K = 16; selection clean")
-
-
-def test_figures_say_what_lacks_seeds():
-    whole = [made.run("a", "CR", seed, position=place) for seed in (1, 2) for place in (0, 4)]
-    lone = [made.run(row, "MRPC", 1, position=place) for row in "ab" for place in (0, 1)]
-    one_place = [run for run in whole if (run["seed"], run["position"]) != (2, 4)]
-    other_rate = [made.run("b", "CR", 3, lr=1e-4, dev=1.0), made.run("b", "CR", 3, lr=1e-3)]
-    for runs, said in (
-        (whole, []),
-        ([*whole, *lone], ["fewer seeds: a, b on MRPC without 2"]),
-        (one_place, ["fewer seeds: a on CR, position 4 without 2"]),
-        ([*whole, *other_rate], ["fewer seeds: a on CR without 3; b on CR without 1, 2"]),
-    ):
-        seeds = {run["seed"] for run in runs}
-        assert fewer_seeds(rows_of(runs, itemgetter("k", "row", *PROMPT)), seeds, "fewer seeds:") == said
 
 
 def on(row, task, read, data, **more):
@@ -105,10 +63,8 @@ PERHAPS = ", or not the same word vectors beside it, which older fingerprints co
             ": 11111111 of a on CR; b on CR, prompt length 5; 22222222 of b on CR, prompt length 10",
         ),
         ([on("a", "CR", None, "1"), on("a", "MR", "3", "3"), on("b", "CR", "2", "2")], f"{PERHAPS} of b on CR"),
-        ([on("a", "CR", "1", "1"), on("b", "MR", "2", "2")], None),
         ([on("a", "CR", "1", "1"), on("b", "CR", "1", "2"), on("vectors", "CR", "2", "2")], None),
         ([on("both", "CR", "1", "2"), on("vectors", "CR", "1", "3"), on("older", "CR", None, "2")], None),
-        ([on("a", "CR", "1", "1"), on("silent", "CR", None, None)], None),
     ],
 )
 def test_rows_of_other_data_are_named(tmp_path, runs, said):
@@ -151,12 +107,10 @@ LUCKY = rates("d", "CR", {1e-3: {1: 70, 2: 60, 3: 60}, 1e-2: {1: 65, 4: 95}})  #
 @pytest.mark.parametrize(
     ("runs", "said"),
     [
-        (rates("a", "CR", {1e-3: {1: 70, 2: 60}, 1e-2: {1: 69, 2: 61}}), []),
         (CHOSEN_BY_ONE, [f"{ON}seeds 1"]),
         (STOPPED, [f"{ON}seeds 1, 2", BETTER]),
         (LUCKY, [f"{ON}seeds 1"]),
         ([*CHOSEN_BY_ONE, *APART], [f"{ON}seeds 1; no seed (c on MR)"]),
-        (rates("e", "CR", {1e-3: {1: 70, 2: 60}, 1e-2: {1: 70}}), [f"{ON}seeds 1"]),  # as good is not better
     ],
 )
 def test_rates_that_were_compared_on_some_of_the_seeds(tmp_path, runs, said):
@@ -176,14 +130,6 @@ BOTH = {1e-3: {1: 70}, 1e-2: {1: 69}}
         (
             [*rates("a", "CR", BOTH), *rates("a", "MR", BOTH), *rates("b", "CR", {3e-5: {1: 70}})],
             "0.001, 0.01; 3e-05 (b)",
-        ),
-        (
-            [*rates("a", "CR", BOTH), *rates("b", "CR", BOTH), *rates("b", "MR", {1e-2: {1: 70}})],
-            "0.001, 0.01; 0.01 (b on MR)",
-        ),
-        (
-            [made.run("a", "MR", k=k, lr=lr, **FEW) for k, lr in ((100, 1e-3), (100, 1e-2), (500, 1e-3))],
-            "0.001, 0.01; 0.001 (a on MR with K = 500)",
         ),
         (
             [made.run("a", "MR"), made.run("b", "MR"), *(long("a", lr=lr) for lr in (1e-3, 1e-2))],

@@ -77,21 +77,6 @@ def test_results_that_are_not_there_or_empty(tmp_path):
         (tmp_path / "results.jsonl").touch()
 
 
-def test_records_with_unknown_keys_are_read(tmp_path):
-    records = [{**made.run("adapter", "CR"), "new": {"a": [1]}}, made.failed("adapter", "CR", 2)]
-    assert made.cells(made.report(tmp_path, records, "--table 1 --tasks CR"), "adapter", "ours")["CR"] == "80.0 (n=1)"
-
-
-def test_reading_takes_the_latest_line_of_a_run_and_leaves_a_torn_one_out(tmp_path, capsys):
-    run = made.run("a", "CR", test=1.0)
-    made.write(tmp_path, [run, {**run, "test": 2.0}])
-    with open(tmp_path / "results.jsonl", "a", encoding="utf-8") as file:
-        file.write('{"run": "0123')
-    assert [found["test"] for found in read_results(tmp_path).runs] == [2.0]
-    assert "torn" in capsys.readouterr().err
-    assert read_results(tmp_path / "results.jsonl").folder == tmp_path
-
-
 def test_a_failed_run_may_know_the_path_of_its_backbone_alone(tmp_path):
     gone = made.failed("a", "CR", 2, backbone="/models/x.pt", position=None)
     found = made.report(tmp_path, [made.run("a", "CR"), gone], "--table 1 --backbone ab12")

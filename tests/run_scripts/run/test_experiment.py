@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from preprocess.errors import InputError
-from preprocess.tasks import SETTINGS
 from run_scripts.run import experiment
 from run_scripts.run.experiment import Experiment, backbone_digest, file_digest, folder_digest
 from tests.folders import write_backbone
@@ -117,20 +116,6 @@ def test_a_file_that_an_option_names_counts_by_what_it_holds(rte, tmp_path, opti
     assert runs[0] == runs[1] and len({rte.run, *runs}) == 5
     with pytest.raises(InputError, match=f"{option} {tmp_path}/gone.pt does not exist"):
         _ = replace(rte, options=(option, f"{tmp_path}/gone.pt")).run
-
-
-@pytest.mark.parametrize(
-    ("task", "change", "settings"),
-    [
-        ("CR", {}, "small"),
-        ("QQP", {}, "large"),
-        ("QQP", {"k": 100}, "few-shot"),
-        ("MNLI", {}, "large"),
-        ("MNLI", {"supplementary": True}, "supplementary"),
-    ],
-)
-def test_settings_of_the_paper(rte, task, change, settings):
-    assert replace(rte, task=task, **change).settings is SETTINGS[settings]
 
 
 def test_a_run_without_what_came_later_is_the_run_that_it_was(rte):

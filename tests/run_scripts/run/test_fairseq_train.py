@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 import torch
-from fairseq.utils import CudaEnvironment
 
 from fairseq_idpg.saving.checksum import carry_checksum, checksum
 from preprocess.errors import InputError
 from run_scripts.run.fairseq_train import (
-    GPU_NAME,
-    GPU_TOTAL,
-    dev_curve,
     drop_optimizer,
     has_all_updates,
     train,
@@ -41,26 +36,16 @@ GPU = (
     [
         (START + KILLED + PEAK + ENDED, 12.5, 512, "CPU"),
         (START + KILLED + START + KILLED + PEAK + ENDED, 52.5, 512, "CPU"),
-        (START + KILLED, 40, None, "CPU"),
         (START + GPU + PEAK + ENDED, 12.5, 9.5 * 1024, "X Y"),  # several processes: the one that writes has no GPU
-        (START + GPU + "=== peak memory 20000 MiB (GPU)\n" + ENDED, 12.5, 20000, "X Y"),
         (START + GPU + START + KILLED + ENDED, 15.5, 9.5 * 1024, "X Y, CPU"),  # it goes on elsewhere
         (START + PEAK + ENDED + START + "=== peak memory 300 MiB (CPU)\n" + ENDED, 25, 512, None),
     ],
-    ids=["one", "killed before", "killed", "GPUs", "GPU", "elsewhere", "resumed"],
+    ids=["one", "killed before", "GPUs", "elsewhere", "resumed"],
 )
 def test_seconds_memory_and_hardware(tmp_path, text, seconds, mib, hardware):
     (tmp_path / "train.log").write_text(text)
     facts = {"seconds": seconds, "seconds_per_update": None, "peak_mib": mib, "hardware": hardware}
     assert training_facts(tmp_path / "train.log") == facts
-
-
-def test_a_training_says_what_gpu_it_has(caplog):
-    """In fairseq's own words, which training_facts reads."""
-    card = SimpleNamespace(major=9, minor=0, total_memory_in_GB=79.6, name="NVIDIA X")
-    with caplog.at_level("INFO"):
-        CudaEnvironment.pretty_print_cuda_env_list([card])
-    assert GPU_NAME.findall(caplog.text) == ["NVIDIA X"] and GPU_TOTAL.findall(caplog.text) == ["79.600"]
 
 
 def logged(updates, seconds, tag="train_inner"):
@@ -74,33 +59,16 @@ def logged(updates, seconds, tag="train_inner"):
 @pytest.mark.parametrize(
     ("lines", "seconds"),
     [
-        (logged(100, 25) + logged(200, 35), 0.3),
         (logged(100, 25) + logged(150, 99, "train"), 0.25),  # an epoch's end: its sum, which has been counted
         (logged(100, 25) + logged(200, 99) + START + logged(200, 35), 0.3),  # what a kill undid was done again
         (logged(10, 0) + logged(20, 1), 0.05),  # --log-interval 10
         (logged(60, 9, "train"), None),  # fewer updates than the interval
     ],
-    ids=["two", "epoch", "resumed", "interval", "few"],
+    ids=["epoch", "resumed", "interval", "few"],
 )
 def test_seconds_of_an_update(tmp_path, lines, seconds):
     (tmp_path / "train.log").write_text(START + lines + PEAK + ENDED)
     assert training_facts(tmp_path / "train.log")["seconds_per_update"] == seconds
-
-
-def validated(updates, score, metric="acc_and_f1"):
-    facts = f'"epoch": 1, "valid_{metric}": "{score}", "valid_f1": "1", "valid_num_updates": "{updates}"'
-    return f'2026-01-01 10:00:02 | INFO | valid | {{{facts}, "valid_best_{metric}": "99"}}\n'
-
-
-def test_the_dev_score_over_the_updates(tmp_path):
-    """What a kill undid was done again; fairseq writes nan where there is no score."""
-    log = tmp_path / "train.log"
-    log.write_text(
-        START + validated(7, 60) + validated(14, "nan") + validated(21, 62.5) + START + validated(21, 63) + ENDED
-    )
-    assert dev_curve(log, "acc_and_f1") == [[7, 60.0], [21, 63.0]]
-    log.write_text(START + validated(7, "-3.5", "mcc") + validated(7, 2, "accuracy"))
-    assert dev_curve(log, "mcc") == [[7, -3.5]] and dev_curve(log, "loss") == []
 
 
 @pytest.fixture

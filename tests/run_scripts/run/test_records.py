@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import multiprocessing
-import os
 import subprocess
 
 import pytest
 
 from preprocess.errors import InputError
-from run_scripts.run import records
 from run_scripts.run.records import append_record, held, read_records
 
 
@@ -81,13 +78,3 @@ def test_an_orphan_holds_a_folder_that_it_has_inherited(tmp_path, inherit):
     orphan.wait()
     with held(tmp_path):
         pass
-
-
-def test_a_full_disk_is_said_to_be_that_of_the_results(tmp_path, monkeypatch):
-    def refuse(_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(records.os, "fsync", refuse)
-    with pytest.raises(OSError) as raised:
-        append_record(tmp_path, {"run": "a"})
-    assert raised.value.filename == str(tmp_path / "results.jsonl")

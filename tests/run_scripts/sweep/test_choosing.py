@@ -8,9 +8,9 @@ from run_scripts.report.records import read_results
 from run_scripts.report.scores import rows_of
 from run_scripts.run.perform import described
 from run_scripts.run.records import failure
-from run_scripts.sweep.__main__ import main, run
+from run_scripts.sweep.__main__ import run
 from run_scripts.sweep.config import read_sweep
-from run_scripts.sweep.plan import experiments, rates_of
+from run_scripts.sweep.plan import experiments
 from tests.run_scripts.tiny import IDPG, Ended
 
 BEST = {("RTE", "head-only"): 1e-2, ("RTE", "m-idpg-phm"): 1e-3, ("MRPC", "head-only"): 1e-3}
@@ -97,17 +97,6 @@ def test_where_another_seed_diverges_all_have_the_next_rate(sweep, tmp_path):
     done = [record for record in results.runs if record["status"] == "done"]
     score = rows_of(done, failed=[record for record in results.runs if record not in done])["head-only"]["RTE"]
     assert (score.lr, score.seeds) == (1e-3, (1, 2, 3))
-    assert go(sweep(k=[4]), tmp_path / "results") == (0, [])
-    failed, started = go(
-        sweep(k=[4]), tmp_path / "all", **{f"RTE head-only {lr} seed 2": DIVERGED for lr in (0.01, 0.001)}
-    )
-    assert failed == 0 and [run for run in started if run[2:4] == ("RTE", "head-only")][-1] == (
-        3,
-        4,
-        "RTE",
-        "head-only",
-        1e-3,
-    )
 
 
 def test_seeds_that_all_rates_have_choose_too(sweep, tmp_path, world):
@@ -122,30 +111,6 @@ def test_seeds_that_all_rates_have_choose_too(sweep, tmp_path, world):
     assert go(asked, results) == (0, [(3, 4, "RTE", "head-only", 1e-3)])
     (results / "results.jsonl").write_text("".join(line for line in worse if '"lr": 0.001, "seed": 2' not in line))
     assert go(asked, results) == (0, [])
-
-
-def test_a_dry_run_says_what_is_known(world, tmp_path, sweep, capsys):
-    config, results = str(world.config(tmp_path, **KEYS)), tmp_path / "results"
-    main([config, "--results", str(results), "--dry-run"])
-    said = capsys.readouterr().out
-    assert "16 of 16 runs are missing" in said
-    assert said.endswith("that these choose:\n16 runs whose learning rate is not known yet\n")
-    go(sweep(), results)
-    lines = (results / "results.jsonl").read_text().splitlines(keepends=True)
-    (results / "results.jsonl").write_text("".join(lines[:18]))
-    capsys.readouterr()
-    main([config, "--results", str(results), "--dry-run"])
-    said = capsys.readouterr().out
-    assert "0 of 16 runs are missing" in said and "not known yet" not in said
-    assert said.endswith(f"14 of 16 runs are missing in {results}\n")
-
-
-def test_without_it_all_is_as_it_was(sweep):
-    plain = sweep(lr_seeds=None)
-    runs = experiments(plain, {})
-    assert rates_of(plain, runs) == (runs, []) and len(runs) == 2 * 2 * 2 * 2 * 3
-    every = rates_of(sweep(lr_seeds=[1, 2, 3]), runs)
-    assert set(every.first) == set(runs) and not every.later
 
 
 def test_seeds_go_in_the_order_in_which_they_are_written(sweep, tmp_path):

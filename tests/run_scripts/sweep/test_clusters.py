@@ -118,12 +118,3 @@ def test_jobs_of_a_sweep_that_was_killed_are_taken_over(slurm, request_of, tmp_p
     time.sleep(0.01)  # submitit asks sacct once in a millisecond at most
     Slurm(jobs, 1, []).start(request_of("a"))
     assert submitted.read_text() == "x\nx\n"
-
-
-def test_the_error_of_a_job_that_died(slurm, request_of, monkeypatch):
-    import submitit
-
-    monkeypatch.setattr(submitit.SlurmJob, "_results_timeout_s", 0)
-    jobs = slurm(sbatch="echo Submitted batch job 7", sacct='echo "JobID|State|NodeList"; echo "7|NODE_FAIL|here"')
-    job = Slurm(jobs, 1, []).start(request_of("a"))
-    assert job.done() and job.record()["error"].startswith("the job died: ")

@@ -24,8 +24,7 @@ from run_scripts.run.command import learning_rates
 from run_scripts.run.experiment import Experiment
 from run_scripts.run.preflight import parse
 from run_scripts.run.transfer import continued
-from run_scripts.sweep.__main__ import name_of
-from run_scripts.sweep.config import Place, read_sweep
+from run_scripts.sweep.config import read_sweep
 from run_scripts.sweep.plan import by_cell, experiments, first_stage, flags, rates_of
 from tests.folders import ROOT
 
@@ -167,10 +166,6 @@ ROWS = re.findall(r"`([^`]+)`", "".join(re.findall(r"^\|.*\| (.+) \|$", PAGE, re
 OF_PAPERS = sorted({row for row in ROWS if row.split()[0].split("+")[0] in PRESETS})
 
 
-def test_the_page_has_rows():
-    assert len(OF_PAPERS) > 30
-
-
 @pytest.mark.parametrize("row", OF_PAPERS)
 def test_the_rows_on_the_page_are_methods_with_their_options(row):
     built(filled(row.split(), "roberta_idpg_large"))
@@ -188,41 +183,6 @@ def test_rows_of_the_papers_tables(name, table):
     assert (sweep.batch_size, sweep.max_epoch, sweep.max_update) == (None, None, None)
 
 
-@pytest.mark.parametrize("name", ["table6", "evidence/sharing"])
-def test_generators_are_what_their_names_say(name):
-    sweep = read(name)
-    for row in sweep.rows:
-        sharing, hidden, source = row.label.split("-")
-        args = parsed(row, sweep)
-        assert (str(args.generator_sharing), args.generator_hidden_size) == (sharing, int(hidden))
-        assert str(args.representation) == {"layer0": "backbone", "previous": "previous-layer"}[source]
-
-
-def test_table_7():
-    sweep = read("table7")
-    found = {row.label: parsed(row, sweep) for row in sweep.rows}
-    assert {name: (args.generator_residual, args.generator_layer_norm) for name, args in found.items()} == {
-        **{"phm": (False, False), "phm-residual": (True, False)},
-        **{"phm-layernorm": (False, True), "phm-residual-layernorm": (True, True)},
-    }
-
-
-def test_figure_7_has_all_positions_through_the_papers_best():
-    best = {row.method: row.positions for row in read("figure7").rows}
-    for method, position in (("s-idpg-phm", 0), ("prompt-tuning", 4)):
-        assert {place for place in best[method] if place.supplementary == position} == {
-            Place(position, downstream) for downstream in range(5)
-        }
-        assert {place.supplementary for place in best[method]} == set(range(5))
-
-
-def test_short_and_methods_make_one_table_of_all_methods_but_efl():
-    sweeps = [read(name) for name in ("short", "methods", "methods-long")]
-    assert sorted(row.method for sweep in sweeps for row in sweep.rows) == sorted(PRESETS.keys() - {"efl"})
-    for name in ("options", "dev_examples", "max_update", "data", "backbone"):
-        assert len({str(getattr(sweep, name)) for sweep in sweeps}) == 1
-
-
 # --- other papers ----------------------------------------------------------------------------------------------------
 
 TABLES = [f"idspam/{name}" for name in ("table2", "table2-base", *(f"table{number}" for number in (3, 4, 5, 6, 11)))]
@@ -238,63 +198,6 @@ def test_rows_of_other_papers_tables(name):
     assert [row.label for row in sweep.rows] == list(printed.blocks[sweep.arch])
 
 
-def test_layers_of_figure_2(files):
-    found = {run.row: run.options[run.options.index("--prompt-layers") + 1] for run in experiments(read(FIGURE), {})}
-    parts = {row: papers().figures["idspam-2"].parts(row) for row in found}
-    assert {number for line, number in parts.values() if line == "id-spam"} == set(range(24))
-    assert {number for line, number in parts.values() if line == "lpt"} == set(range(1, 24))
-    assert all(found[row] == (str(number) if number else "first") for row, (_, number) in parts.items())
-
-
-FIGURE = "idspam/figure2"
-
-
-def test_both_parts_of_ept_have_the_same_rows():
-    for name in ("table1", "table2", "figure5"):
-        small, large = read(f"ept/{name}"), read(f"ept/{name}-large")
-        assert small.rows == large.rows and small.options == large.options and small.seeds == large.seeds
-        assert {*small.tasks, *large.tasks} == set(papers().tables["ept-1"].columns)
-
-
-def test_what_ept_states_of_itself():
-    """60 rows, M = 256, rank 30, 4 spaces, a long prompt of 100; parameters as prompt tuning's once they are folded."""
-    args = {row.label: parsed(row, read("ept/table2")) for row in read("ept/table2").rows}
-    whole = args["ept"]
-    assert (whole.prompt_length, whole.words_length, whole.words_rank) == (60, 256, 30)
-    assert (whole.ept_experts, whole.ept_init_length, str(whole.prompt_init)) == (4, 100, "vocabulary")
-    parts = ("ept_decomposition", "ept_fusion", "ept_experts")
-    assert {name: tuple(str(getattr(args[name], part)) for part in parts) for name in args.keys() - {"pt"}} == {
-        "PD": ("true", "none", "0"),
-        "PD+PF": ("true", "lowrank", "0"),
-        "PD+MS": ("true", "none", "4"),
-        "PF+MS": ("false", "printed", "4"),
-        "ept": ("true", "lowrank", "4"),
-    }
-    for name, found in args.items():
-        state = built(found).state_dict()
-        assert sum(value.numel() for key, value in state.items() if "reparameterization" not in key) == 76_800, name
-
-
-def test_what_the_slides_call_their_rows():
-    """r or l, where and whether behind or beside, as the name says."""
-    places = {"attn": "attention", "ffn": "ffn"}
-    for sweep in (read("slides/parallel"), read("slides/places")):
-        for row in sweep.rows:
-            args, size = parsed(row, sweep), int(row.label.split("=")[1])
-            if row.label.startswith("Prefix"):
-                assert (args.method, args.prompt_length) == ("prefix-tuning", size)
-                continue
-            assert args.adapter_hidden_size == size
-            if not row.label.startswith("MH"):
-                assert str(args.adapter_place) == places[row.label.split("(")[1].split(")")[0]]
-                assert str(args.adapter_reads) == ("output" if row.label.startswith("SA") else "input")
-
-
-def test_results_are_named_as_the_configuration():
-    assert name_of(FILES["idspam/table2"]) == Path("idspam/table2")
-    assert name_of(FILES["table1"]) == name_of(Path("table1.yaml")) == Path("table1")
-
-
 # --- evidence --------------------------------------------------------------------------------------------------------
 
 PARTS = ["few-shot", "few-shot-more", "k1000", "full", "position", "length", "sharing"]
@@ -304,13 +207,6 @@ def said(*arguments, status=0):
     done = subprocess.run(["bash", "run_scripts/evidence.sh", *arguments], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == status, done.stderr
     return (done.stdout if status == 0 else done.stderr).splitlines()
-
-
-def test_both_few_shot_files_are_one_table():
-    few, more = read("evidence/few-shot"), read("evidence/few-shot-more")
-    for name in ("data", "tasks", "k", "lrs", "seeds", "lr_seeds", "options", "backbone", "dev_examples"):
-        assert getattr(few, name) == getattr(more, name)
-    assert not {row.label for row in few.rows} & {row.label for row in more.rows}
 
 
 @pytest.mark.parametrize("backbone", ["minilm", "roberta-large"])
@@ -335,8 +231,3 @@ def test_the_script_takes_parts_and_options_of_the_sweep():
     assert "k1000.yaml" in first and ".publish" in second  # as a shell takes them
     assert shlex.split(first)[-len(words) :] == words
     assert not [line for line in said("--print", "minilm", "--dry-run") if ".publish" in line]
-
-
-@pytest.mark.parametrize("arguments", [[], ["bert"], ["minilm", "all"]])
-def test_what_the_script_refuses(arguments):
-    assert len(said(*arguments, status=1)) == 1

@@ -5,14 +5,11 @@ from __future__ import annotations
 import shutil
 
 import pytest
-import torch
 
 from preprocess.data_folder import DataFolder
 from preprocess.few_shot import few_shot
-from run_scripts.run.preflight import parse
 from run_scripts.sweep import __main__ as sweep
 from tests.folders import renamed
-from tests.helpers import tiny_model
 from tests.representations.test_word_vectors import write_vectors
 from tests.run_scripts.tiny import IDPG
 
@@ -59,20 +56,3 @@ def test_word_vectors_of_this_text(listed, world, tmp_path):
         write_vectors(folder, width=8)
     data = {task: str(folder) for task, folder in folders.items()}
     assert len(listed(tasks=["MRPC"], eval_tasks=["QQP"], data=data, rows=["m-idpg-phm-glove"])) == 3
-
-
-@pytest.mark.parametrize("method", ["prompt-tuning+adapter", "mam"])
-def test_joined_methods_start_from_the_prompts_of_a_checkpoint(listed, tmp_path, method):
-    start = tmp_path / "start.pt"
-    given = tiny_model(method=method, prompt_length=3)
-    torch.save({"args": None, "cfg": {"model": vars(given.args)}, "model": given.state_dict()}, start)
-    row = {"method": method, "init_prompts_from": str(start), "options": {"prompt-length": 3}}
-    assert len(listed(rows=[row], seeds=[1])) == 2
-    row["options"]["prompt-length"] = 4
-    with pytest.raises(SystemExit, match="--prompt-init-from"):
-        listed(rows=[row], seeds=[1])
-
-
-def test_commands_that_fairseq_knows_are_parsed_as_it_does(world):
-    args = parse(["fairseq-train", str(world.data), "--arch", "roberta_idpg_minilm", "--phm-n", "8", "--lr", "0.5"])
-    assert (args.encoder_layers, args.phm_n, args.lr, args.save_full_model) == (6, 8, [0.5], False)

@@ -127,14 +127,6 @@ def test_jobs_are_cancelled_when_the_sweep_ends_early(tmp_path):
     assert [job.cancelled for job in cluster.jobs] == [False, True]
 
 
-def test_it_says_when_it_waits_for_others(tmp_path, capsys):
-    cluster = Cluster()
-    free, waits = cluster.start, iter([True, True])
-    cluster.start = lambda request: None if next(waits, False) else free(request)
-    assert finish(tmp_path, cluster) == 0
-    assert capsys.readouterr().out.count("waiting for the jobs of a sweep that was killed") == 1
-
-
 def test_runs_of_a_backbone_come_together(tmp_path):
     """In the order of their first ones, and so do those of a backbone among themselves."""
     backbones = {"a": "two", "b": "one", "c": "two", "d": "three", "e": "one"}

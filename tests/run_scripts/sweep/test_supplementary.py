@@ -36,14 +36,6 @@ def test_a_backbone_for_each_position_and_the_tasks_from_it(swept):
         assert record["init_prompts_from"] == str(backbone) and record["init_head_from"] is None
 
 
-def test_both_stages_are_skipped_when_done(swept, capsys):
-    config, results = swept
-    before = [(results / part / "results.jsonl").read_text() for part in ("", "supplementary")]
-    sweep.main([str(config), "--results", str(results)])
-    assert [(results / part / "results.jsonl").read_text() for part in ("", "supplementary")] == before
-    assert "2 runs, 0 failed" in capsys.readouterr().out
-
-
 def test_a_dry_run_after_the_first_stage_lists_the_second(swept, capsys):
     config, results = swept
     sweep.main([str(config), "--results", str(results), "--dry-run", "--set", "seeds=[2]"])

@@ -15,8 +15,6 @@ from run_scripts.run.experiment import Experiment
 from run_scripts.run.perform import check_source
 from run_scripts.run.transfer import check_pair, continued
 from run_scripts.sweep.__main__ import main as sweep
-from run_scripts.sweep.config import read_sweep
-from run_scripts.sweep.plan import experiments
 from tests.folders import renamed, write_folder
 from tests.run_scripts import tiny
 
@@ -81,16 +79,6 @@ def test_a_run_that_goes_on_starts_from_nothing_else(monkeypatch):
     assert [(run.source_run, run.options) for run in continued([source], [8])] == [("0" * 12, ("--dropout", "0"))]
 
 
-def test_nothing_is_left_to_do(swept, capsys):
-    config, results = swept
-    lines = (results / "results.jsonl").read_text()
-    sweep([str(config), "--results", str(results), "--eval-tasks", "QQP", "--eval-k", "8"])
-    assert (results / "results.jsonl").read_text() == lines
-    sweep([str(config), "--results", str(results), "--eval-tasks", "QQP", "--eval-k", "8", "--dry-run"])
-    said = capsys.readouterr().out
-    assert said.count("0 of 2 runs are missing") == 2 and "and then, each from one of these:" in said
-
-
 def test_a_task_that_is_named_later_is_answered_without_training(swept, data, tmp_path, capsys):
     config, results = swept[0], shutil.copytree(swept[1], tmp_path / "results")
     log = {path: path.read_text() for path in results.glob("runs/*/train.log")}
@@ -142,9 +130,6 @@ def test_the_report_names_the_pair(swept, capsys):
         assert any(line.startswith(f"MRPC → QQP - {record['row']} {shown} ") for line in lines)
     few = by_row(swept[1], few=True)["fine-tuning"]
     assert any(line.startswith(f"MRPC → QQP 8 fine-tuning {few['test']:.1f} ") for line in lines)
-    report([str(swept[1]), "--table", "1", "--tasks", "QQP", "MRPC"])
-    table = capsys.readouterr().out
-    assert "missing" in table.split("\n")[4]  # no run of QQP is one of Table 1
 
 
 def test_the_command_of_a_task(world, data, tmp_path, capsys):
@@ -173,13 +158,3 @@ def test_tasks_without_a_common_meaning(source, target, said):
     with pytest.raises(InputError, match=said):
         check_pair("--eval-tasks", TASKS[source], TASKS[target])
     check_pair("--eval-tasks", TASKS["MR"], TASKS["CR"])
-
-
-def test_each_other_task_of_a_list(world, data, tmp_path):
-    found = experiments(
-        read_sweep(world.config(tmp_path, tasks=["CR", "MR"], data=str(data), eval_tasks=["MR", "CR"])), {}
-    )
-    assert {(run.task, run.eval_tasks) for run in found} == {("CR", ("MR",)), ("MR", ("CR",))}
-    assert {run.run for run in found} == {
-        run.run for run in experiments(read_sweep(world.config(tmp_path, tasks=["CR", "MR"], data=str(data))), {})
-    }

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import transformers
+from sentencepiece import SentencePieceProcessor
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from preprocess.encoders import hugging_face, load_encoder
@@ -17,8 +19,6 @@ from tests.preprocess.commands import Commands
 
 from .conftest import CASED, MODEL, SENTENCES, UNCASED, field, write_lines
 from .texts import TRICKY, XLMR_SPECIAL, complaint, fingerprint_of, ids_of, symbols_of
-
-transformers = pytest.importorskip("transformers")
 
 GPT2_BPE = Path(__file__).parents[4] / "shared" / "data" / "gpt2_bpe"
 SIGNS = """the cat and ring é É ñ ö ß ʼn ½ ™ e\u0301 が か\u3099 한국 中文 日本語 العربية हिन्दी
@@ -90,7 +90,7 @@ def mpnet(folder: Path) -> object:
 
 
 def xlmr_tokenizer(folder: Path) -> object:
-    spm = pytest.importorskip("sentencepiece").SentencePieceProcessor(model_file=str(folder / MODEL))
+    spm = SentencePieceProcessor(model_file=str(folder / MODEL))
     pieces = [(spm.id_to_piece(i), spm.get_score(i)) for i in range(3, spm.get_piece_size())]
     vocab = [*((special, 0.0) for special in XLMR_SPECIAL[:4]), *pieces, ("<mask>", 0.0)]
     charsmap = field(field((folder / MODEL).read_bytes(), 3), 2)
@@ -227,15 +227,6 @@ def test_words_of_other_tokenizers(tmp_path):
     load_encoder("bert", tmp_path)
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"word_tokenizer_type": "mecab"}))
     assert "mecab" in complaint("bert", tmp_path)
-
-
-def test_byte_level_bpe_with_special_tokens_of_bert(tmp_path):
-    """As convert_hf.py takes them, from plain files."""
-    model = json.loads(byte_level(SENTENCES * 20, ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"]).to_str())["model"]
-    (tmp_path / "vocab.json").write_text(json.dumps(model["vocab"]))
-    write_lines(tmp_path / "merges.txt", [" ".join(merge) for merge in model["merges"]])
-    write_lines(tmp_path / "dict.txt", [f"{number - 5} 1" for number in range(5, len(model["vocab"]))])
-    assert symbols_of(load_encoder("gpt2", tmp_path), "a") == [str(model["vocab"]["a"] - 5)]
 
 
 def test_a_bpe_over_characters_is_sentencepieces(tmp_path):

@@ -207,7 +207,7 @@ TRAINED = ["--backbone", "backbone/model.pt", "--arch", "roberta_idpg", "--phm-n
         (["RTE", *TRAINED, "--eval-tasks", "CR"], "--eval-tasks CR"),
         (["RTE", *TRAINED, "--out", "backbone/model.pt"], "--out backbone/model.pt is the file of --backbone"),
         (["RTE", *TRAINED, "--out", "data/RTE-bin/x.pt"], "--out data/RTE-bin/x.pt"),
-        (["RTE", *TRAINED, "--out", "data"], "--out data is a folder"),
+        (["RTE", *TRAINED, "--out", "data"], "--out data cannot be written to"),
         (["MNLI", "--supplementary", *TRAINED, "--k", "8"], "--k"),
         (["MNLI", "--supplementary", *TRAINED, "--dev", "4"], "--dev"),
     ],

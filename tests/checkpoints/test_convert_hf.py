@@ -71,6 +71,8 @@ def test_checkpoint_content(tmp_path):
     assert (args.encoder_ffn_embed_dim, args.encoder_attention_heads) == (24, 4)
     assert (args.dropout, args.attention_dropout, args.max_positions) == (0.2, 0.1, 30)
     assert (args.activation_fn, args.layer_norm_eps) == ("gelu", 1e-5)
+    tied = state["encoder.lm_head.weight"], state[f"{ROOT}embed_tokens.weight"]
+    assert tied[0].data_ptr() == tied[1].data_ptr()
     assert {tensor.dtype for tensor in state.values()} == {torch.float32}
     assert state[f"{ROOT}version"].tolist() == [3.0]
     tensors = sum(t.numel() for name, t in state.items() if name != "encoder.lm_head.weight")

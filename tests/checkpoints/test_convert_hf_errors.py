@@ -166,7 +166,7 @@ def test_half_written_file(source, taken, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("failing_move", [1, 2, 3, 4])
-@pytest.mark.parametrize("old", [("model.pt", "dict.txt"), ("dict.txt",)])
+@pytest.mark.parametrize("old", [("model.pt", "dict.txt"), ("model.pt",)])
 def test_failure_while_moving(failing_move, old, tmp_path, monkeypatch):
     """Whichever move into an existing folder fails, the folder stays as it was."""
     for folder, names in (("work", convert_hf.FILES), ("out", (*old, "notes"))):

@@ -48,8 +48,8 @@ def labels_of(data, split):
     return data.targets(split) if data.regression else data.classes(split).tolist()
 
 
-def command(source, out, *options):
-    return run(["few-shot", "task", "--data", str(source.path), "--out", str(out), *map(str, options)])
+def command(source, out, *options, task="task"):
+    return run(["few-shot", task, "--data", str(source.path), "--out", str(out), *map(str, options)])
 
 
 # --- which examples a seed chooses ----------------------------------------------------------------
@@ -161,6 +161,8 @@ def test_command_writes_a_folder_for_each_size_and_seed(sources, tmp_path, capsy
         command(sources["pairs"], tmp_path / "a", "--k", 3, "--seed", 1, "--dev", 6, "--per-class", "--overwrite") == 0
     )
     assert len(DataFolder(tmp_path / "a" / made[0]).classes("train")) == 3 * CLASSES
+    assert command(sources["pairs"], tmp_path / "c", "--k", 3, "--dev", 6, task="../x") == 1
+    assert not (tmp_path / "c").exists()
 
 
 # --- what is refused -----------------------------------------------------------------------------
@@ -199,7 +201,6 @@ def test_refused_before_anything_is_written(sources, tmp_path, capsys, kind, cha
     assert command(source, tmp_path / "out", *options) == 1
     error = capsys.readouterr().err
     assert named in error and error.count("\n") == 1
-    assert run(["few-shot", "a/b", "--data", str(source.path), "--out", str(tmp_path / "out")]) == 1
     assert not (tmp_path / "out").exists()
 
 

@@ -92,7 +92,7 @@ def test_rows_at_wrong_places(folder, place, format_, value):
     content = bytearray(path.read_bytes())
     struct.pack_into(format_, content, len(MAGIC) + 17 + place, value)
     path.write_bytes(bytes(content))
-    with pytest.raises(InputError, match="input0/valid"):
+    with pytest.raises(InputError, match="input0/valid.idx and"):
         check_split(DataFolder(folder), "valid")
 
 

@@ -229,6 +229,15 @@ def test_words_of_other_tokenizers(tmp_path):
     assert "mecab" in complaint("bert", tmp_path)
 
 
+def test_byte_level_bpe_with_special_tokens_of_bert(tmp_path):
+    """As convert_hf.py takes them, from plain files."""
+    model = json.loads(byte_level(SENTENCES * 20, ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"]).to_str())["model"]
+    (tmp_path / "vocab.json").write_text(json.dumps(model["vocab"]))
+    write_lines(tmp_path / "merges.txt", [" ".join(merge) for merge in model["merges"]])
+    write_lines(tmp_path / "dict.txt", [f"{number - 5} 1" for number in range(5, len(model["vocab"]))])
+    assert symbols_of(load_encoder("gpt2", tmp_path), "a") == [str(model["vocab"]["a"] - 5)]
+
+
 def test_a_bpe_over_characters_is_sentencepieces(tmp_path):
     """Its dict.txt names the pieces."""
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True))

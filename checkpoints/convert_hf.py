@@ -172,10 +172,8 @@ def load_fairseq(folder: Path) -> RobertaModel:
 
 def load_transformers(folder: Path) -> torch.nn.Module:
     """Load the source folder with transformers' AutoModel; nothing is downloaded."""
-    try:
-        from transformers import AutoModel, logging
-    except ImportError as error:
-        raise InputError("--verify needs transformers (pip install transformers)") from error
+    from transformers import AutoModel, logging
+
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     model = AutoModel.from_pretrained(str(folder), local_files_only=True, add_pooling_layer=False)

@@ -176,21 +176,17 @@ def encode_stream(encoding: Encoding, chunks: Iterator[list[Row]]) -> Iterator[t
         for rows in chunks:
             yield rows, [encoding.encoder.encode(lines) for lines in _inputs(rows)]
         return
-    import multiprocessing  # these three are slow to load
+    import multiprocessing  # these two are slow to load
     from concurrent.futures import Future, ProcessPoolExecutor
-    from concurrent.futures.process import BrokenProcessPool
 
     context = multiprocessing.get_context("spawn")
     under_way: deque[tuple[list[Row], Future]] = deque()
     with ProcessPoolExecutor(encoding.workers, context, _start_worker, (encoding.bpe, encoding.vocab)) as pool:
-        try:
-            for rows in chunks:
-                under_way.append((rows, pool.submit(_encode, _inputs(rows))))
-                if len(under_way) > 2 * encoding.workers:
-                    rows, future = under_way.popleft()
-                    yield rows, future.result()
-            while under_way:
+        for rows in chunks:
+            under_way.append((rows, pool.submit(_encode, _inputs(rows))))
+            if len(under_way) > 2 * encoding.workers:
                 rows, future = under_way.popleft()
                 yield rows, future.result()
-        except BrokenProcessPool:
-            raise InputError(f"a worker of --workers {encoding.workers} was killed (memory?): give fewer") from None
+        while under_way:
+            rows, future = under_way.popleft()
+            yield rows, future.result()

@@ -51,7 +51,12 @@ def select_rows(data: DataFolder, k: int, dev: int, seed: int, per_class: bool) 
     order = np.random.RandomState(seed).permutation(count)
     rest = order[dev:]
     if dev >= count or (not per_class and k > len(rest)):
-        raise InputError(too_many(data.path, count, k, dev, "examples" if questions is None else "questions"))
+        what = "examples" if questions is None else "questions"
+        # a K below 1 is what DEV leaves: nobody has given it
+        asked, most = f"--k {k} --dev {dev}", f"together they can be {count}"
+        if k < 1:
+            asked, most = f"--dev {dev}", f"--dev can be {count - 1}"
+        raise InputError(f"{asked}: {data.path} has {count} training {what}, {most} at most")
     if questions is not None:
         return rows_of(questions, rest[:k]), rows_of(questions, order[:dev])
     if not per_class:
@@ -84,15 +89,6 @@ def rows_of(questions: Questions, drawn: np.ndarray) -> np.ndarray:
     place[drawn] = np.arange(len(drawn))
     of_row = place[np.unique(questions.number, return_inverse=True)[1]]
     return np.argsort(of_row, kind="stable")[: int((of_row < len(drawn)).sum())]
-
-
-def too_many(path: Path, count: int, k: int, dev: int, what: str) -> str:
-    if k < 1:  # what DEV leaves: nobody has given it
-        return f"--dev {dev}: {path} has {count} training {what}: --dev can be {count - 1} at most"
-    most = [f"--k can be {count - dev} at most with --dev {dev}"] if dev < count else []
-    most += [f"--dev can be {count - k} at most with --k {k}"] if k < count else []
-    remedy = " or ".join(most) or f"together they can be {count} at most"
-    return f"--k {k} --dev {dev}: {path} has {count} training {what}, not {k + dev}: {remedy}"
 
 
 # --- the folder -----------------------------------------------------------------------------------
@@ -259,7 +255,6 @@ def main(argv: Sequence[str]) -> None:
 
 def write_samples(data: DataFolder, args: argparse.Namespace) -> None:
     """A folder for each K and seed; all are checked before the first is written."""
-    check_source(data)
     folders = {}
     for k in dict.fromkeys(args.k or (100, 500, 1000)):
         for seed in dict.fromkeys(args.seed or (1,)):

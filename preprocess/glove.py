@@ -142,9 +142,7 @@ def read_means(data: DataFolder, split: str, warn: Callable[[str], object]) -> n
         InputError: the file is missing, damaged, or made from other text.
     """
     facts, path = read_facts(data.path), data.path / "glove" / f"{split}.npy"
-    of_text = token_digests(data, split)
-    if path.is_file() and any(facts["sha256"].get(name) != digest for name, digest in of_text.items()):
-        raise InputError(f"{path} was made from other text than {data.path} holds: {REMEDY} {data.path} --overwrite")
+    of_text = all(facts["sha256"].get(name) == digest for name, digest in token_digests(data, split).items())
     try:
         means = open_array(path)
         if SUMS not in facts:
@@ -154,8 +152,9 @@ def read_means(data: DataFolder, split: str, warn: Callable[[str], object]) -> n
             whole = facts[SUMS].get(path.name) == sha256(path)
     except UNREADABLE:
         whole = False
-    if not whole:
-        raise InputError(f"{path} is missing or damaged: {REMEDY} {data.path} --overwrite")
+    if not (whole and of_text):
+        what = "is missing or damaged" if of_text else f"was made from other text than {data.path} holds"
+        raise InputError(f"{path} {what}: {REMEDY} {data.path} --overwrite")
     return means
 
 

@@ -156,16 +156,6 @@ def short_names(paths: Sequence[Path]) -> dict[str, Path]:
 # --- the plot: mean sentence lengths, and how they differ in pairs --------------------------------
 
 
-def check_format(path: Path) -> None:
-    """Refuses a file name that matplotlib writes no file for; without matplotlib ``save_plot`` says so."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        return
-    if path.suffix[1:].lower() not in Figure().canvas.get_supported_filetypes():
-        raise InputError(f"--plot {path}: matplotlib writes no such files: name a .png, .pdf or .svg file")
-
-
 def save_plot(folders: dict[str, dict[str, Any]], path: Path) -> None:
     """Saves two panels for what ``stats.describe_folder`` says of each folder; the suffix decides the format.
 
@@ -252,8 +242,6 @@ def main(argv: Sequence[str]) -> None:
         check_replaces_nothing(args.json, "--json", {"DIR": args.data})
         if not args.no_plot:
             check_apart("--plot", args.plot, "--json", args.json)
-    if not args.no_plot:
-        check_format(args.plot)
     read = {name: DataFolder(path) for name, path in named.items()}
     folders = {name: describe_folder(data) for name, data in read.items()}
     print(table(folders))

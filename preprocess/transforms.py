@@ -87,13 +87,11 @@ def efl_descriptions(name: str, inputs: int, labels: tuple[str, ...]) -> dict[st
     Raises:
         InputError: a pair task, a task without descriptions, a description of an unknown class.
     """
-    if inputs != 1 or name not in EFL_DESCRIPTIONS:
-        known = ", ".join(EFL_DESCRIPTIONS)
+    descriptions = EFL_DESCRIPTIONS.get(name, {})
+    if inputs != 1 or not descriptions or not descriptions.keys() <= set(labels):
         raise InputError(
-            f"--efl: {name} has no label descriptions of single sentences, as {known} have: leave it out, or "
-            "add them to EFL_DESCRIPTIONS in preprocess/transforms.py"
+            f"--efl: {name} has no descriptions of the classes {', '.join(labels)} of single sentences, as "
+            f"{', '.join(EFL_DESCRIPTIONS)} have: leave it out, give --labels of the description, or add them to "
+            "EFL_DESCRIPTIONS in preprocess/transforms.py"
         )
-    descriptions = EFL_DESCRIPTIONS[name]
-    if not descriptions.keys() <= set(labels):
-        raise InputError(f"--efl: {name} has descriptions of {', '.join(descriptions)}: give --labels with these")
     return descriptions

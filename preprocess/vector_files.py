@@ -55,8 +55,6 @@ def read_vectors(source: Path, words: Sequence[str]) -> Vectors:
                 return from_lines(io.BufferedReader(cast(io.RawIOBase, member), 1 << 20), words)
         with gzip.open(source) if source.suffix == ".gz" else open(source, "rb") as file:
             return from_lines(file, words)
-    except ImportError:
-        raise InputError(f"--vectors {source} needs pyarrow: pip install pyarrow, or name a GloVe text file") from None
     except (*DAMAGED, *UNREADABLE) as error:
         raise InputError(f"--vectors {source} cannot be read ({error}): fetch it again, or name a GloVe file") from None
 

@@ -33,11 +33,9 @@ def new_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
     Where ``path`` is a link, it stays, and what it leads to is made or replaced; so it is with files.
 
     Raises:
-        InputError: ``path`` exists and ``overwrite`` is not set; a file is in its way.
+        InputError: ``path`` exists and ``overwrite`` is not set.
         OSError: of whatever cannot be written, under the name ``path``.
     """
-    if path.parent.exists() and not path.parent.is_dir():
-        raise InputError(f"{path.parent} is a file: name a folder with --out")
     as_typed, path = path, Path(os.path.realpath(path)) if path.is_symlink() else path
     sweep(path)
     if path.exists() and not overwrite:
@@ -122,11 +120,10 @@ def check_output(path: Path, option: str) -> None:
     Raises:
         InputError: ``path`` is a folder, write-protected, or on a disk that is full or read-only.
     """
-    if path.is_dir():
-        raise InputError(f"{option} {path} is a folder: name a file")
     with _refusals(path, option):
-        if path.exists() and not os.access(path, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        if path.is_dir() or path.exists() and not os.access(path, os.W_OK):
+            number = errno.EISDIR if path.is_dir() else errno.EACCES
+            raise OSError(number, os.strerror(number))
         if is_device(path):
             return
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """Damaged files: every reader gives the answer of the undamaged file or raises InputError; nothing else, and soon.
 
 Where a format has no checksum, other bytes may be other data: there any answer counts that the reader takes for valid.
-``python -m tests.fuzz`` tries many more examples.
+Many more, by hand: ``FUZZ_EXAMPLES=5000 python -m pytest tests/test_readers.py -k sweep --hypothesis-seed=1``
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ from fairseq_idpg.saving.reading import load_state
 from fairseq_idpg.saving.tensors import FINGERPRINT
 from fairseq_idpg.tasks.folder import preprocess_facts
 from preprocess import cli
+from preprocess.checksums import content_digest
 from preprocess.data_folder import DataFolder
 from preprocess.encoders import load_encoder
 from preprocess.validation import check_split
@@ -144,6 +145,10 @@ def write_texts(place: Path) -> None:
     (place / "tsv" / "t").write_text("".join("\t".join(row) + "\n" for row in [ROW, *pairs]))
     (place / "csv" / "t").write_text("".join('"{}","{}",{}\n'.format(*row) for row in [ROW, *pairs]))
     (place / "jsonl" / "t.jsonl").write_text("".join(json.dumps(dict(zip(ROW, row))) + "\n" for row in pairs))
+    (place / "tsv gz" / "t.gz").write_bytes(gzip.compress((place / "tsv" / "t").read_bytes()))
+    with zipfile.ZipFile(place / "GLUE zip" / "RTE.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in (place / "GLUE" / "RTE").iterdir():
+            archive.write(file, f"RTE/{file.name}")
 
 
 # --- readers: a folder -> what they say of it ------------------------------------------------------------------------
@@ -213,7 +218,7 @@ def preprocess(*arguments: object) -> Any:
         except InputError:
             assert not os.listdir(out)
             raise
-        return [check_split(data, split) for split in data.splits]
+        return [check_split(data, split) for split in data.splits], content_digest(data.path)
 
 
 def own_data(kind: str, file: Path) -> Any:
@@ -254,6 +259,8 @@ CHECKED = {  # damaged bytes are found; other values come with another checksum
     "new backbone": begin,
     "vectors gz": lambda folder: read_vectors(folder / "v.gz", WORDS),
     "vectors zip": lambda folder: read_vectors(folder / "v.zip", WORDS),
+    "tsv gz": lambda folder: own_data("tsv", folder / "t.gz"),
+    "GLUE zip": lambda folder: preprocess("RTE", "--raw", folder),
 }
 READERS = {
     **SAFE,

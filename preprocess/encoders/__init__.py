@@ -7,7 +7,6 @@ from importlib import import_module
 from pathlib import Path
 
 from ..data_folder import DataFolder
-from ..dictionary import read_dictionary
 from ..errors import InputError
 from .base import Encoder
 
@@ -48,13 +47,13 @@ def vocab_folder(bpe: str, vocab: Path | None) -> Path:
     Raises:
         InputError: it is not there.
     """
-    if vocab is None:
-        if bpe != "gpt2":
-            raise InputError(f"--bpe {bpe} needs --vocab: name the folder of the backbone's vocabulary")
-        vocab = GPT2_FOLDER
-    if not vocab.is_dir():
-        raise InputError(f"--vocab {vocab} does not exist: run checkpoints/download.sh gpt2_bpe, or name the folder")
-    return vocab
+    folder = GPT2_FOLDER if vocab is None and bpe == "gpt2" else vocab
+    if folder is None or not folder.is_dir():
+        raise InputError(
+            f"--bpe {bpe}: --vocab {folder} is not a folder: name that of the backbone's vocabulary; "
+            "checkpoints/download.sh gpt2_bpe fetches RoBERTa's"
+        )
+    return folder
 
 
 def folder_encoder(data: DataFolder, bpe: str | None, vocab: Path | None) -> tuple[str, Path, str | None]:
@@ -68,12 +67,11 @@ def folder_encoder(data: DataFolder, bpe: str | None, vocab: Path | None) -> tup
 
 def check_encoder(data: DataFolder, encoder: Encoder) -> None:
     """Raises InputError unless the folder was made with the encoder: its ids would read as other text."""
-    for part in data.inputs:
-        if read_dictionary(data.path / part / "dict.txt") != encoder.symbols:
-            raise InputError(
-                f"{data.path}/{part}/dict.txt differs from {encoder.dictionary}: name with --bpe and --vocab what the "
-                "folder was made with"
-            )
+    if data.symbols != encoder.symbols:
+        raise InputError(
+            f"{data.path}/input0/dict.txt differs from {encoder.dictionary}: name with --bpe and --vocab what the "
+            "folder was made with"
+        )
     made_with = encoder.fingerprint()
     if data.facts().get("vocab_sha256", made_with) != made_with:
         raise InputError(

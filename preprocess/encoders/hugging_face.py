@@ -113,10 +113,8 @@ def read_vocab_json(path: Path) -> Vocabulary:
 
 def read_sentencepiece(path: Path) -> Vocabulary:
     """Read XLM-R's SentencePiece model: id = SentencePiece's id + 1, special tokens apart."""
-    try:
-        from sentencepiece import SentencePieceProcessor
-    except ImportError as error:
-        raise ValueError(f"{path}: needs sentencepiece (pip install sentencepiece)") from error
+    from sentencepiece import SentencePieceProcessor
+
     model = SentencePieceProcessor(model_file=str(path))
     pieces = [model.id_to_piece(i) for i in range(3, model.get_piece_size())]
     return Vocabulary(path, [*FAIRSEQ_SPECIAL[:4], *pieces, FAIRSEQ_SPECIAL[4]])

@@ -17,7 +17,7 @@ from typing import Any
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from ..errors import InputError
-from .base import LACKING, ByteLevel, PieceEncoder, find_file
+from .base import LACKING, ByteLevel, PieceEncoder
 from .hugging_face import (
     CONFIG,
     WORDS,
@@ -200,10 +200,6 @@ class WordPieceEncoder(WordPieceTokenizer):
     """Reads ``vocab.txt``, ``tokenizer_config.json`` if there, and ``dict.txt`` if there."""
 
     file = "vocab.txt"
-
-    def __init__(self, folder: Path, older: bool = False):
-        find_file(folder, ["tokenizer.json", self.file], "BERT's vocabulary")
-        super().__init__(folder, older)
 
     def read(self, vocabulary: Vocabulary) -> Tokenizer:
         folder = vocabulary.path.parent

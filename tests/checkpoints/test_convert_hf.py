@@ -1,30 +1,28 @@
-"""Converted checkpoints compute what transformers computes."""
+"""Converted checkpoints compute what transformers computes, on the symbols of its vocabulary."""
 
 from __future__ import annotations
 
 import argparse
 import inspect
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from fairseq.data import Dictionary
 
-pytest.importorskip("transformers")
-pytest.importorskip("sentencepiece")
-pytest.importorskip("tokenizers")
-
-import hf_folders  # noqa: E402
-
-from checkpoints import convert_hf, hf_weights  # noqa: E402
-from preprocess.encoders.hugging_face import fairseq_order, read_vocabulary  # noqa: E402
-from preprocess.errors import InputError  # noqa: E402
-from tests.folders import write_indexed  # noqa: E402
+from checkpoints import convert_hf, hf_weights
+from preprocess.encoders.hugging_face import dictionary_symbols, fairseq_order, read_vocabulary
+from preprocess.errors import InputError
+from tests.checkpoints import hf_folders
+from tests.folders import write_folder
 
 SCRIPT = Path(convert_hf.__file__)
 FAMILIES = ("roberta", "xlm-roberta", "bert")
 ROOT = "encoder.sentence_encoder."
+GPT2_BPE = Path(__file__).resolve().parents[3] / "shared" / "data" / "gpt2_bpe"
 
 
 def order_of(folder: Path) -> list[int]:
@@ -32,14 +30,13 @@ def order_of(folder: Path) -> list[int]:
 
 
 @torch.no_grad()
-def hidden_states(ours, theirs, order, tokens=None):
+def hidden_states(ours, theirs, order):
     """Both models' last hidden states over the real tokens of a padded batch of fairseq ids."""
-    if tokens is None:
-        tokens, _ = convert_hf.random_batch(order, ours.max_positions())
+    tokens, ids = convert_hf.random_batch(order, ours.max_positions())
     real = tokens != 1
     a, _ = ours(tokens, features_only=True)
     encoder = getattr(theirs, theirs.base_model_prefix, theirs)
-    b = encoder(input_ids=torch.tensor(order)[tokens], attention_mask=real.long())
+    b = encoder(input_ids=ids, attention_mask=real.long())
     return a[real], b.last_hidden_state[real]
 
 
@@ -48,9 +45,12 @@ def family(request):
     return request.param
 
 
-@pytest.mark.parametrize(("weights", "kind"), [("safetensors", "MaskedLM"), ("bin", "Model")])
-def test_hidden_states(family, weights, kind, tmp_path):
-    theirs = hf_folders.build(tmp_path / "hf", family, weights, kind)
+@pytest.mark.parametrize(
+    ("weights", "kind", "fields"),
+    [("safetensors", "MaskedLM", {}), ("bin", "Model", {"hidden_act": "relu", "type_vocab_size": 3})],
+)
+def test_hidden_states(family, weights, kind, fields, tmp_path):
+    theirs = hf_folders.build(tmp_path / "hf", family, weights, kind, **fields)
     convert_hf.convert(tmp_path / "hf", tmp_path / "out")
     ours = convert_hf.load_fairseq(tmp_path / "out")
     assert ours.max_positions() == 30
@@ -59,45 +59,10 @@ def test_hidden_states(family, weights, kind, tmp_path):
     torch.testing.assert_close(a, b, atol=1e-5, rtol=0)
 
 
-def test_other_settings(tmp_path):
-    theirs = hf_folders.build(tmp_path / "hf", "roberta", hidden_act="relu", type_vocab_size=3)
-    convert_hf.convert(tmp_path / "hf", tmp_path / "out")
-    ours = convert_hf.load_fairseq(tmp_path / "out")
-    a, b = hidden_states(ours, theirs, order_of(tmp_path / "hf"))
-    torch.testing.assert_close(a, b, atol=1e-5, rtol=0)
-
-
-def test_eps_is_kept_and_matters(tmp_path):
-    theirs = hf_folders.build(tmp_path / "hf", "bert")
-    checkpoint = convert_hf.convert(tmp_path / "hf", tmp_path / "out")
-    assert checkpoint["args"].layer_norm_eps == 1e-12
-    ours = convert_hf.load_fairseq(tmp_path / "out")
-    for module in ours.modules():
-        if isinstance(module, torch.nn.LayerNorm):
-            module.eps = 1e-5  # stock fairseq
-    a, b = hidden_states(ours, theirs, order_of(tmp_path / "hf"))
-    assert (a - b).abs().max() > 1e-2
-
-
-def test_sentence_b_of_bert_reads_as_segment_0(tmp_path):
-    theirs = hf_folders.build(tmp_path / "hf", "bert", kind="Model")
-    convert_hf.convert(tmp_path / "hf", tmp_path / "out")
-    ours = convert_hf.load_fairseq(tmp_path / "out")
-    tokens = torch.tensor([[0, 9, 2, 10, 2]])
-    ids = torch.tensor(order_of(tmp_path / "hf"))[tokens]
-    with torch.no_grad():
-        a, _ = ours(tokens, features_only=True)
-        zero = theirs(ids).last_hidden_state
-        pair = theirs(ids, token_type_ids=torch.tensor([[0, 0, 0, 1, 1]])).last_hidden_state
-    torch.testing.assert_close(a, zero, atol=1e-5, rtol=0)
-    assert (a - pair).abs().max() > 1e-2
-
-
 def test_checkpoint_content(tmp_path):
     hf_folders.build(tmp_path / "hf", "roberta")
     hf_folders.edit_json(tmp_path / "hf" / "config.json", _name_or_path="some/name")
     convert_hf.convert(tmp_path / "hf", tmp_path / "out")
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["dict.txt", "model.pt"]
     torch.serialization.add_safe_globals([argparse.Namespace])
     checkpoint = torch.load(tmp_path / "out" / "model.pt", weights_only=True)
     args, state = checkpoint["args"], checkpoint["model"]
@@ -143,7 +108,6 @@ def test_untied_head_is_left_out(tmp_path):
     assert torch.equal(model[f"{ROOT}embed_tokens.weight"], words)
 
 
-@pytest.mark.filterwarnings(r"ignore:\s*'config' is validated against ConfigStore:UserWarning")
 def test_stock_fairseq_loads_strictly(family, tmp_path, monkeypatch):
     """checkpoint_utils rebuilds task and model from the file; the LM head's logits agree."""
     from fairseq import checkpoint_utils
@@ -151,8 +115,7 @@ def test_stock_fairseq_loads_strictly(family, tmp_path, monkeypatch):
     # fairseq's own, whether or not another test has imported the plugin, which reads no masked LM
     stock = inspect.unwrap(checkpoint_utils.load_checkpoint_to_cpu)
     monkeypatch.setattr(checkpoint_utils, "load_checkpoint_to_cpu", stock)
-    fields = {"layer_norm_eps": 1e-5}  # what stock fairseq computes with
-    theirs = hf_folders.build(tmp_path / "hf", family, **fields)
+    theirs = hf_folders.build(tmp_path / "hf", family, layer_norm_eps=1e-5)  # what stock fairseq computes with
     convert_hf.convert(tmp_path / "hf", tmp_path / "out")
     with torch.serialization.safe_globals([argparse.Namespace]):
         (ours,), _, _ = checkpoint_utils.load_model_ensemble_and_task(
@@ -185,8 +148,8 @@ def test_command_line_and_stock_training(tmp_path):
     assert "roberta, 2 layers of width 16" in result.stdout and "note:" not in result.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hf", "out"]
 
-    data = tmp_path / "data"
-    write_examples(data, tmp_path / "out" / "dict.txt")
+    data = write_folder(tmp_path / "data", pairs=False, splits={"train": 4}, words=20)
+    (data / "input0" / "dict.txt").write_bytes((tmp_path / "out" / "dict.txt").read_bytes())
     options = (
         "--task sentence_prediction --criterion sentence_prediction --num-classes 2 --init-token 0 "
         "--arch roberta --encoder-layers 2 --encoder-embed-dim 16 --encoder-ffn-embed-dim 24 "
@@ -201,14 +164,6 @@ def test_command_line_and_stock_training(tmp_path):
     assert "Loaded checkpoint out/model.pt" in log
 
 
-def write_examples(data: Path, dict_txt: Path) -> None:
-    """Write four labelled sentences in fairseq's binary format."""
-    write_indexed(data / "input0" / "train", [[5 + i, 6, 7, 2] for i in range(4)])
-    write_indexed(data / "label" / "train", [[4 + i % 2] for i in range(4)])
-    (data / "input0" / "dict.txt").write_bytes(dict_txt.read_bytes())
-    (data / "label" / "dict.txt").write_text("0 1\n1 1\n")
-
-
 def test_verify_finds_a_wrong_weight(family, tmp_path, monkeypatch, capsys):
     hf_folders.build(tmp_path / "hf", family)
     convert_hf.convert(tmp_path / "hf", tmp_path / "out", check=True)
@@ -219,3 +174,64 @@ def test_verify_finds_a_wrong_weight(family, tmp_path, monkeypatch, capsys):
     with pytest.raises(InputError, match="differs from transformers"):
         convert_hf.convert(tmp_path / "hf", tmp_path / "out2", check=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hf", "out"]
+
+
+# --- vocabulary files -> dict.txt: exact symbols, exact order ------------------------------------------
+
+
+def symbols_of(folder: Path):
+    """Convert, let fairseq write and read dict.txt, and return (fairseq's symbols, order)."""
+    vocabulary = read_vocabulary(folder)
+    order = fairseq_order(vocabulary)
+    symbols = dictionary_symbols(vocabulary, order)
+    convert_hf.write_dictionary(symbols, folder / "dict.txt")
+    dictionary = Dictionary.load(str(folder / "dict.txt"))
+    assert dictionary.symbols[4:] == symbols
+    assert len(order) == len(dictionary) + 1  # the task appends <mask>
+    assert sorted(order) == list(range(len(order)))
+    return dictionary.symbols, order
+
+
+@pytest.mark.parametrize("write", [hf_folders.write_vocabulary, hf_folders.write_tokenizer_json])
+def test_bert(write, tmp_path):
+    write(tmp_path, "bert")
+    symbols, order = symbols_of(tmp_path)
+    special = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"]
+    words = [token for token in hf_folders.WORDPIECE if token not in special]
+    assert symbols == ["<s>", "<pad>", "</s>", "<unk>", *words]
+    tokens = [hf_folders.WORDPIECE[i] for i in order]
+    assert tokens == [*special[:4], *words, "[MASK]"]
+
+
+def test_added_tokens_of_plain_files(tmp_path):
+    hf_folders.write_vocabulary(tmp_path, "bert")
+    count = len(hf_folders.WORDPIECE)
+    hf_folders.write_json(tmp_path / "added_tokens.json", {"<e1>": count, "<e2>": count + 1})
+    assert symbols_of(tmp_path)[0][-2:] == ["<e1>", "<e2>"]
+
+
+def test_merges_as_pairs(tmp_path):
+    """Newer files spell a merge as a pair, older ones as text."""
+    hf_folders.write_tokenizer_json(tmp_path, "roberta")
+    path = tmp_path / "tokenizer.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    expected = symbols_of(tmp_path)
+    for merges in (hf_folders.MERGES, [pair.split() for pair in hf_folders.MERGES]):
+        content["model"]["merges"] = merges
+        hf_folders.write_json(path, content)
+        assert symbols_of(tmp_path) == expected
+
+
+@pytest.mark.skipif(not GPT2_BPE.is_dir(), reason="the released GPT-2 BPE files are not here")
+def test_released_roberta_dictionary(tmp_path):
+    """RoBERTa's vocabulary in Hugging Face's form converts back to the released dict.txt."""
+    encoder = json.loads((GPT2_BPE / "encoder.json").read_text(encoding="utf-8"))
+    token_of = {str(i): token for token, i in encoder.items()}
+    released = Dictionary.load(str(GPT2_BPE / "dict.txt")).symbols
+    tokens = [token_of.get(symbol, symbol) for symbol in released] + ["<mask>"]
+    assert len(tokens) == 50265
+    hf_folders.write_json(tmp_path / "vocab.json", {token: i for i, token in enumerate(tokens)})
+    (tmp_path / "merges.txt").write_bytes((GPT2_BPE / "vocab.bpe").read_bytes())
+    symbols, order = symbols_of(tmp_path)
+    assert symbols == released
+    assert order == list(range(50265))

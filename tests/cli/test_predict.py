@@ -84,7 +84,7 @@ def test_bad_input(trained, pairs, backbone, tmp_path):
         (["--backbone", "gone.pt"], "gone.pt is not a file"),
         (["--batch-size", "0"], "--batch-size 0"),
         (["--out", "out.csv"], "--out out.csv"),
-        (["--out", str(tmp_path)], f"--out {tmp_path} is a folder"),
+        (["--out", str(tmp_path)], f"--out {tmp_path} cannot be written to"),
         (["--out", str(tmp_path / "file" / "p.tsv")], "--out .*p.tsv cannot be written to"),
     ):
         with pytest.raises(SystemExit, match=named):

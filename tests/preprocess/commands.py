@@ -10,19 +10,13 @@ from pathlib import Path
 from preprocess import cli
 from preprocess.data_folder import DataFolder
 from preprocess.encoders import load_encoder
-
-PRINTABLE = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-
-
-def bytes_to_unicode() -> list[str]:
-    """GPT-2's signs for bytes: those that can be printed for themselves, then others; tests here need no fairseq."""
-    return [*map(chr, PRINTABLE), *(chr(256 + i) for i in range(256 - len(PRINTABLE)))]
+from preprocess.encoders.hugging_face import byte_symbols
 
 
 def write_vocab(folder: Path) -> Path:
     """GPT-2's bytes and no merges, numbered as they come."""
     folder.mkdir(parents=True, exist_ok=True)
-    pieces = bytes_to_unicode()
+    pieces = byte_symbols()
     (folder / "encoder.json").write_text(json.dumps({piece: i for i, piece in enumerate(pieces)}), encoding="utf-8")
     (folder / "vocab.bpe").write_text("#version: 0.2\n", encoding="utf-8")
     (folder / "dict.txt").write_text("".join(f"{i} 1\n" for i in range(len(pieces))), encoding="utf-8")

@@ -6,16 +6,15 @@ import io
 import json
 import shutil
 import string
-import sys
 import zipfile
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from preprocess.data_folder import DataFolder
 from preprocess.encoders import load_encoder
 from preprocess.indexed import IndexedWriter
 from preprocess.vector_files import read_vectors
@@ -123,16 +122,6 @@ def test_pairs(data, vectors, vocab, capsys):
         assert record["sha256"][name] == hashlib.sha256((data / name).read_bytes()).hexdigest()
 
 
-def test_examples_without_known_words_are_the_same_in_every_run(data, vectors, vocab, tmp_path):
-    again = shutil.copytree(data, tmp_path / "again-bin")
-    assert glove(vectors, vocab, data, again) == 0
-    means = np.load(data / "glove" / "valid.npy")
-    assert np.allclose(means[0], [1.0584314, 0.24009433, 0.5872428], rtol=1e-6)
-    assert np.array_equal(means[0], means[1])
-    for split in ("train", "valid"):
-        assert (data / "glove" / f"{split}.npy").read_bytes() == (again / "glove" / f"{split}.npy").read_bytes()
-
-
 PIECES = "good Good. isn't café CAFÉ a ... ' 1,000 b ΑΣ' İ Σ σ ß".split() + [" ", "\u2003", "\x85", "\x1c"]
 
 
@@ -141,17 +130,10 @@ PIECES = "good Good. isn't café CAFÉ a ... ' 1,000 b ΑΣ' İ Σ σ ß".split(
 def test_any_text(vocab, tmp_path_factory, texts):
     folder = write_data(tmp_path_factory.mktemp("any") / "any-bin", vocab, train=texts)
     (folder / "v.txt").write_bytes(glove_text())
-    assert glove(folder / "v.txt", vocab, folder) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("preprocess.glove.BATCH", 2)
+        assert glove(folder / "v.txt", vocab, folder) == 0
     check(folder, "train", texts)
-
-
-def test_more_examples_than_a_batch(vocab, tmp_path, monkeypatch):
-    texts = [f"good {'a ' * (i % 5)}" for i in range(23)]
-    monkeypatch.setattr("preprocess.glove.BATCH", 5)
-    folder = write_data(tmp_path / "many-bin", vocab, train=texts)
-    (tmp_path / "v.txt").write_bytes(glove_text())
-    assert glove(tmp_path / "v.txt", vocab, folder) == 0
-    assert check(folder, "train", texts) == 0
 
 
 @pytest.mark.skipif(not GOLDEN.is_file(), reason="golden numbers of the released code are not here")
@@ -189,13 +171,10 @@ def zipped(*more):
 
 def write_package(folder, words=tuple(VECTORS), array=None):
     """A folder of words as parquet and their vectors as an array."""
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
     rows = np.asfortranarray(np.array(list(VECTORS.values()), np.float32)) if array is None else array
     (folder / "data").mkdir(parents=True)
     np.save(folder / "data" / "emb.npy", rows)
-    parquet.write_table(pyarrow.table({"index": list(words)}), folder / "data" / "index.parquet")
+    pyarrow.parquet.write_table(pyarrow.table({"index": list(words)}), folder / "data" / "index.parquet")
     return folder
 
 
@@ -214,12 +193,9 @@ def test_formats(data, vocab, tmp_path, name):
     check(data, "train", TRAIN)
 
 
-def test_an_array_and_its_words(data, vocab, tmp_path, capsys, monkeypatch):
+def test_an_array_and_its_words(data, vocab, tmp_path):
     assert glove(write_package(tmp_path / "package"), vocab, data) == 0
     check(data, "train", TRAIN)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert glove(tmp_path / "package", vocab, data, options=["--overwrite"]) == 1
-    assert "pip install pyarrow" in capsys.readouterr().err
 
 
 def test_the_first_row_of_a_word_counts(tmp_path):
@@ -243,10 +219,8 @@ def test_words_with_spaces_are_passed_over(tmp_path):
         ("v.txt", b"", "v.txt"),
         ("v.txt", b"good\n", "line 1 is"),
         ("v.txt", b"x 1 2\ngood 1 2 3\n", "line 2 is"),
-        ("v.txt", b"x 1 2\n\ngood 1 2\n", "line 2 is"),
         ("v.txt", b"x 1 2\ny  1 2\n", "line 2 is"),
         ("v.txt", b"x 1 2\ngood 1 two\n", "line 2 is"),
-        ("v.txt", b"word vectors here\n", "line 1 is"),
         ("v.txt", b"good 1 nan\n", "line 1 is"),
         ("v.gz", gzip.compress(b"x" + b" 1" * (1 << 20), mtime=0), "line 1 is"),
         ("v.gz", gzip.compress(glove_text(), mtime=0)[:-12], "v.gz"),
@@ -279,23 +253,18 @@ def test_encoder_that_the_folder_records(data, vectors, vocab):
     check(data, "train", TRAIN)
 
 
-@pytest.mark.parametrize(
-    ("record", "named"),
-    [(None, "--vocab"), ("{", "task-bin/preprocess.json"), ('{"bpe": "x", "vocab": "y"}', "task-bin")],
-)
-def test_bad_record(data, vectors, capsys, record, named):
+@pytest.mark.parametrize("record", [None, "{", '{"bpe": "x", "vocab": "y"}'])
+def test_bad_record(data, vectors, record):
     if record is not None:
         (data / "preprocess.json").write_text(record)
-    assert glove(vectors, None, data) == 1 and named in capsys.readouterr().err and not (data / "glove").exists()
+    assert glove(vectors, None, data) == 1 and not (data / "glove").exists()
 
 
 def test_other_vocabulary(data, vectors, vocab, tmp_path, capsys):
     other = shutil.copytree(vocab, tmp_path / "other")
-    lines = (other / "dict.txt").read_text().splitlines(keepends=True)
-    (other / "dict.txt").write_text("".join(reversed(lines)))
+    (other / "dict.txt").write_text("".join(reversed((other / "dict.txt").read_text().splitlines(keepends=True))))
     assert glove(vectors, other, data) == 1
-    error = capsys.readouterr().err
-    assert f"{data}/input0/dict.txt" in error and f"{other}/dict.txt" in error and not (data / "glove").exists()
+    assert f"{other}/dict.txt" in capsys.readouterr().err and not (data / "glove").exists()
 
 
 def test_a_vocabulary_that_has_changed(tmp_path, vectors, capsys):
@@ -325,17 +294,3 @@ def test_existing_folder_is_kept_without_overwrite(data, vectors, vocab, tmp_pat
     assert before == {path.name: path.read_bytes() for path in (data / "glove").iterdir()}
     assert glove(vectors, vocab, data, options=["--overwrite"]) == 0
     assert np.load(data / "glove" / "train.npy").shape == (6, 2)
-
-
-def test_failure_while_writing_leaves_the_old_folder(data, vectors, vocab, monkeypatch):
-    assert glove(vectors, vocab, data) == 0
-    before = (data / "glove" / "train.npy").read_bytes()
-
-    def fail(*_):
-        raise OSError("disk")
-
-    monkeypatch.setattr("preprocess.glove.token_digests", fail)
-    assert glove(vectors, vocab, data, options=["--overwrite"]) == 1
-    assert (data / "glove" / "train.npy").read_bytes() == before
-    assert sorted(path.name for path in data.iterdir()) == ["glove", "input0", "input1"]
-    assert DataFolder(data).splits == ["train", "valid"]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from preprocess.data_folder import DataFolder
-from preprocess.dictionary import SPECIAL, by_frequency, label_dictionary, read_dictionary
+from preprocess.dictionary import by_frequency, label_dictionary, read_dictionary
 from preprocess.errors import InputError
 from preprocess.indexed import IndexedRows, IndexedWriter
 from tests.folders import write_folder
@@ -41,24 +41,6 @@ def test_same_bytes_as_fairseq(tmp_path_factory, rows, cut, vocabulary):
     assert [found[i].tolist() for i in range(len(found))] == rows
 
 
-def test_taking_rows(tmp_path):
-    write(tmp_path / "x", [[1, 2], [3], [4, 5, 6]], 100, 1)
-    ids, lengths = IndexedRows(tmp_path / "x").take(np.asarray([2, 0, 2]))
-    assert ids.tolist() == [4, 5, 6, 1, 2, 4, 5, 6] and lengths.tolist() == [3, 2, 3]
-
-
-@pytest.mark.parametrize("end, keep", [("idx", 5), ("bin", 3)])
-def test_damaged_files(tmp_path, end, keep):
-    write(tmp_path / "x", [[1, 2], [3]], 100, 1)
-    path = tmp_path / f"x.{end}"
-    path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(InputError, match=f"{tmp_path}/x"):
-        IndexedRows(tmp_path / "x")
-    path.unlink()
-    with pytest.raises(InputError, match=f"x.{end}"):
-        IndexedRows(tmp_path / "x")
-
-
 def test_label_dictionary_as_fairseq_saves_it(tmp_path):
     symbols = Dictionary()
     for label, count in (("neutral", 3), ("entailment", 5), ("contradiction", 3)):
@@ -79,24 +61,16 @@ def test_dictionary_as_fairseq_reads_it(tmp_path):
         read_dictionary(path)
 
 
-def test_a_changed_dictionary_is_read_again(tmp_path):
-    path = tmp_path / "dict.txt"
-    path.write_text("a 1\nb 1\n")
-    first = read_dictionary(path)
-    first.append("of the caller")
-    assert read_dictionary(path) == [*SPECIAL, "a", "b"]
-    path.write_text("a 1\nc 1\n")
-    assert read_dictionary(path) == [*SPECIAL, "a", "c"]
-
-
 def test_a_folder_that_fairseq_made(tmp_path):
-    data = DataFolder(write_folder(tmp_path / "data", splits={"valid": 3, "train": 4, "valid1": 2}))
-    assert data.splits == ["train", "valid", "valid1"] and data.inputs == ("input0", "input1")
+    data = DataFolder(
+        write_folder(tmp_path / "data", splits={"dev": 1, "valid": 3, "train": 4, "test": 1, "valid1": 2})
+    )
+    assert data.splits == ["train", "valid", "valid1", "test", "dev"] and data.inputs == ("input0", "input1")
     assert data.classes("train").tolist() == [0, 1, 0, 1] and data.label_names == ["0", "1"]
     theirs = data_utils.load_indexed_dataset(str(Path(data.path) / "input1" / "valid"), None)
     ours = data.rows("input1", "valid")
     assert [ours[i].tolist() for i in range(3)] == [theirs[i].tolist() for i in range(3)]
     with pytest.raises(InputError, match="train, valid, valid1"):
-        data.rows("input0", "test")
+        data.rows("input0", "test1")
     with pytest.raises(InputError, match=str(tmp_path)):
         DataFolder(tmp_path)

@@ -185,7 +185,7 @@ def test_a_class_that_looks_like_a_hidden_label(commands):
 
 
 def test_hub(commands, monkeypatch):
-    """The interface of `datasets` that is used; a test with the package itself follows where it is installed."""
+    """The interface of `datasets` that is used."""
     splits = {
         "train": FakeDataset([{"text": "good", "label": 1}, {"text": "bad", "label": 0}]),
         "test": FakeDataset([{"text": "unknown", "label": -1}]),
@@ -211,14 +211,6 @@ def test_scores_that_the_hub_hides_are_none(commands, monkeypatch):
     chosen = ["--splits", *(f"{name}={name}" for name in splits), "--text-columns", "text", "--regression", "5"]
     data = commands.ok("x", "--from-hub", "glue:stsb", *chosen)
     assert data.targets("train") == data.targets("test1") == ["0.5", "-0.2"] and not data.has_labels("test")
-
-
-def test_hub_with_the_package(commands):
-    pytest.importorskip("datasets")
-    folder = commands.raw / "data"
-    commands.write("data/train.csv", "text,label\ngood,1\nbad,0\n")
-    data = commands.ok("x", "--from-hub", folder, "--splits", "train=train", "--text-columns", "text")
-    assert commands.texts(data, "train") == ["good", "bad"] and data.label_names == ["0", "1"]
 
 
 # --- what is said of it ----------------------------------------------------------------------------

@@ -38,11 +38,6 @@ def test_what_is_written_is_read_back(answers, known):
         assert found.em is found.f1 is None
 
 
-def test_answers_that_are_no_texts():
-    found = parse_questions([question_line(number, None).strip("\n") for number in (3, 3, 5)])
-    assert found.number.tolist() == [3, 3, 5] and found.count == 2 and found.texts is None
-
-
 @pytest.fixture
 def folder(tmp_path):
     made = write_folder(tmp_path / "COPA-bin", splits=SPLITS)

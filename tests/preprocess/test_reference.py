@@ -34,26 +34,25 @@ def files_of(split, inputs, label=("bin", "idx")):
     return [*tokens, *(f"{part}/dict.txt" for part in parts), *(f"label/{split}.{end}" for end in label)]
 
 
-def test_cr(tmp_path):
-    ours = make(tmp_path, "CR", "--raw", RAW, "--splits", "valid", "test", "--csv-quotes", "keep")
-    for split in ("valid", "test"):
-        same_bytes(ours, REFERENCE / "cr-bin", files_of(split, 1))
+@pytest.mark.parametrize(
+    ("task", "folder", "splits", "options", "inputs"),
+    [
+        ("CR", "cr", ("valid", "test"), ["--csv-quotes", "keep"], 1),
+        ("MRPC", "MRPC", ("valid",), [], 2),
+        ("STS-B", "STS-B", ("valid",), [], 2),
+    ],
+)
+def test_raw_files(task, folder, splits, options, inputs, tmp_path):
+    ours = make(tmp_path, task, "--raw", RAW, "--splits", *splits, *options)
+    for split in splits:
+        files = files_of(split, inputs, ("label",) if task == "STS-B" else ("bin", "idx"))
+        same_bytes(ours, REFERENCE / f"{folder}-bin", files)
 
 
-def test_mrpc(tmp_path):
-    ours = make(tmp_path, "MRPC", "--raw", RAW, "--splits", "valid")
-    same_bytes(ours, REFERENCE / "MRPC-bin", files_of("valid", 2))
-
-
-def test_sts_b(tmp_path):
-    ours = make(tmp_path, "STS-B", "--raw", RAW, "--splits", "valid")
-    same_bytes(ours, REFERENCE / "STS-B-bin", files_of("valid", 2, ("label",)))
-
-
-@pytest.mark.parametrize("task", ["RTE", "MR"])
-def test_decoded_text_of_the_published_folder(task, tmp_path):
+@pytest.mark.parametrize(("task", "quotes"), [("RTE", "strip"), ("MR", "keep")])
+def test_decoded_text_of_the_published_folder(task, quotes, tmp_path):
     """The published folder itself is not at hand: our ids must decode to its text, with the same labels."""
-    ours = DataFolder(make(tmp_path, task, "--raw", RAW, "--splits", "valid", "--csv-quotes", quotes(task)))
+    ours = DataFolder(make(tmp_path, task, "--raw", RAW, "--splits", "valid", "--csv-quotes", quotes))
     lines = (TEXT / (task if task == "RTE" else "mr") / "valid.tsv").read_text(encoding="utf-8").split("\n")[:-1]
     columns = list(zip(*(line.split("\t") for line in lines)))
     assert [ours.label_names[code] for code in ours.classes("valid")] == list(columns[0])
@@ -61,10 +60,6 @@ def test_decoded_text_of_the_published_folder(task, tmp_path):
     for part, texts in zip(ours.inputs, columns[1:]):
         rows = ours.rows(part, "valid")
         assert encoder.decode([rows[i][:-1] for i in range(len(rows))]) == list(texts)
-
-
-def quotes(task):
-    return "keep" if task == "MR" else "strip"
 
 
 @pytest.mark.parametrize("task, folder, columns", [("CR", "cr", 1), ("MRPC", "MRPC", 2), ("STS-B", "STS-B", 2)])

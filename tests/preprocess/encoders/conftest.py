@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.preprocess.commands import bytes_to_unicode
+from preprocess.encoders.hugging_face import byte_symbols
 
 MODEL = "sentencepiece.bpe.model"
 LETTERS = string.ascii_lowercase + string.digits  # without accents, as all pieces of BERT's own uncased vocabulary
@@ -45,7 +45,7 @@ def bert(request, tmp_path_factory) -> Path:
 def gpt2_files(tmp_path_factory) -> Path:
     """A folder of GPT-2's encoder whose dict.txt has another order."""
     folder = tmp_path_factory.mktemp("gpt2")
-    pieces = [*bytes_to_unicode(), *("".join(merge.split()) for merge in MERGES)]
+    pieces = [*byte_symbols(), *("".join(merge.split()) for merge in MERGES)]
     write_json(folder / "encoder.json", {piece: i for i, piece in enumerate(pieces)})
     write_lines(folder / "vocab.bpe", ["#version: 0.2", *MERGES])
     write_lines(

@@ -6,11 +6,10 @@ import json
 import shutil
 
 import pytest
+import transformers
 
 from .conftest import MODEL, UNCASED, write_lines
 from .texts import complaint
-
-transformers = pytest.importorskip("transformers")
 
 
 @pytest.fixture
@@ -64,17 +63,13 @@ DAMAGES = [  # kind of folder, file, its content or what is made of it (None: it
     ("bert", "vocab.txt", SPECIAL + b"a b\n", "vocab.txt"),
     ("bert", "dict.txt", b"the 1\n", "dict.txt"),
     ("json", "tokenizer.json", lambda content: content[:99], "tokenizer.json"),
-    ("json", "tokenizer.json", b"[]", "tokenizer.json"),
     ("json", "tokenizer.json", lambda content: content.replace(b'"lowercase"', b'"lower"'), "tokenizer.json"),
     ("json", "tokenizer.json", having(pre_tokenizer=None), "pre_tokenizer"),
     ("json", "tokenizer.json", having(model=BPE), "--bpe"),
     ("json", "tokenizer.json", having(model=lambda model: {**model, "unk_token": "[unknown]"}), "unk_token"),
     ("json", "tokenizer_config.json", b'{"do_lower_case": false}', "do_lower_case"),
     ("json", "tokenizer_config.json", b'{"strip_accents": false}', "strip_accents"),
-    ("json", "tokenizer_config.json", b"{", "tokenizer_config.json"),
     ("gpt2", "vocab.bpe", None, "vocab.bpe"),
-    ("gpt2", "encoder.json", b"{not json\n", "encoder.json"),
-    ("gpt2", "dict.txt", b"{not json\n", "dict.txt"),
     # each of these would read other text from the same sentences, or nothing, and say nothing
     ("gpt2", "vocab.bpe", b"", "vocab.bpe"),
     ("gpt2", "vocab.bpe", lambda text: text[: text.rstrip().rindex(b"\n") + 1], "vocab.bpe"),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+import transformers
 from fairseq.data import Dictionary
 from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, SentencepieceConfig
@@ -18,9 +17,6 @@ from preprocess.encoders.gpt2 import ANY_WORD, ASCII_WORD
 from .conftest import CASED, MODEL, UNCASED, train, write_json, write_lines
 from .texts import LITERAL_XLMR, TRICKY, complaint, fingerprint_of, ids_of, symbols_of
 
-transformers = pytest.importorskip("transformers")
-
-MINILM = Path(__file__).resolve().parents[3] / "quickstart" / "minilm-hf"
 LIKELY = st.text(st.sampled_from("theca andring,.;!?'\"öéà½12中文字😀▁\t\x01\u00a0"), max_size=20)
 UNICODE = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 GPT2_TRICKY = [
@@ -193,17 +189,6 @@ def test_settings_beside_vocab_txt(config, pieces, tmp_path):
     write_lines(tmp_path / "vocab.txt", [*UNCASED, "##字", "é"])
     write_json(tmp_path / "tokenizer_config.json", {"tokenize_chinese_chars": False, **config})
     assert symbols_of(load_encoder("bert", tmp_path), "É 中字") == pieces
-
-
-@pytest.mark.skipif(not MINILM.is_dir(), reason="MiniLM's tokenizer is not here")
-def test_minilm():
-    encoder = load_encoder("bert", MINILM)
-    assert len(encoder.symbols) == 30521  # 30522 with <mask>, which the task appends
-    tokenizer = transformers.BertTokenizer.from_pretrained(str(MINILM), local_files_only=True)
-    order = hugging_face.fairseq_order(hugging_face.read_vocabulary(MINILM))
-    line = "An unputdownable movie."
-    assert ids_of(encoder, [line]) == [[order.index(i) for i in tokenizer.encode(line, add_special_tokens=False)]]
-    assert encoder.decode(ids_of(encoder, [line])) == ["an unputdownable movie ."]
 
 
 # The dictionary

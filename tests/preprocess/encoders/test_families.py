@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import transformers
+from sentencepiece import SentencePieceProcessor
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from preprocess.encoders import hugging_face, load_encoder
@@ -17,8 +19,6 @@ from tests.preprocess.commands import Commands
 
 from .conftest import CASED, MODEL, SENTENCES, UNCASED, field, write_lines
 from .texts import TRICKY, XLMR_SPECIAL, complaint, fingerprint_of, ids_of, symbols_of
-
-transformers = pytest.importorskip("transformers")
 
 GPT2_BPE = Path(__file__).parents[4] / "shared" / "data" / "gpt2_bpe"
 SIGNS = """the cat and ring é É ñ ö ß ʼn ½ ™ e\u0301 が か\u3099 한국 中文 日本語 العربية हिन्दी
@@ -90,7 +90,7 @@ def mpnet(folder: Path) -> object:
 
 
 def xlmr_tokenizer(folder: Path) -> object:
-    spm = pytest.importorskip("sentencepiece").SentencePieceProcessor(model_file=str(folder / MODEL))
+    spm = SentencePieceProcessor(model_file=str(folder / MODEL))
     pieces = [(spm.id_to_piece(i), spm.get_score(i)) for i in range(3, spm.get_piece_size())]
     vocab = [*((special, 0.0) for special in XLMR_SPECIAL[:4]), *pieces, ("<mask>", 0.0)]
     charsmap = field(field((folder / MODEL).read_bytes(), 3), 2)

@@ -218,15 +218,13 @@ def add_to_words(x: Tensor, rows: Tensor) -> Tensor:
     return torch.cat([x[:count] + rows[:count, None].type_as(x), x[count:]])
 
 
-def add_to_prompted_words(x: Tensor, rows: Tensor, room: Room, tokens: Tensor, pad: int) -> Tensor:
-    """As ``add_to_words``, to the text of ``tokens`` (B x T'), in which a prompt stands.
+def add_to_prompted_words(x: Tensor, rows: Tensor, room: Room, pad: int) -> Tensor:
+    """As ``add_to_words``, to the text of T' x B x d embeddings, in which a prompt stands.
 
-    The block that the task inserted is the prompt, or </s> prompt </s>: as long as ``tokens`` are longer than the text.
+    Text moves behind the prompt's rows. Of separators around them, ``</s> prompt </s>``, all text stands in front.
     """
     in_text = room.text.ne(pad).sum(1, keepdim=True)  # B x 1
-    block = tokens.ne(pad).sum(1, keepdim=True) - in_text
-    begin = room.offset[:, None] - (block - room.length) // 2
     count = min(room.text.size(1), len(rows))
-    index = torch.arange(count, device=tokens.device)[None]
-    at = (index + block * (index >= begin)).clamp(max=tokens.size(1) - 1)
+    index = torch.arange(count, device=x.device)[None]
+    at = (index + room.length * (index >= room.offset[:, None])).clamp(max=len(x) - 1)
     return add_rows(x, rows[:count] * (index < in_text)[..., None], row_numbers(at))

@@ -224,7 +224,7 @@ def test_words_reach_the_text_and_nothing_else(lengths, position, count, wider):
     text, wide = (torch.nn.functional.pad(t, (0, more), value=PAD) for t, more in zip((text, wide), wider))
     words = torch.arange(1.0, count + 1)[:, None]
     x = torch.zeros(wide.size(1), len(wide), 1)
-    out = add_to_prompted_words(x, words, Room(room.offset, COUNT, text), wide, PAD)[..., 0].t()
+    out = add_to_prompted_words(x, words, Room(room.offset, COUNT, text), PAD)[..., 0].t()
     expected = torch.zeros_like(out)
     for example, places in enumerate(text_places(wide, room, position)):
         for j, i in enumerate(places[:count]):

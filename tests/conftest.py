@@ -32,6 +32,15 @@ def python(tmp_path_factory):
         yield made
 
 
+@pytest.fixture
+def double_precision():
+    import torch
+
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
 def pytest_ignore_collect(collection_path, config):
     """With ``-m quick`` the other folders are not even imported."""
     other = collection_path.parent == HERE and collection_path.is_dir() and collection_path.name not in QUICK

@@ -20,11 +20,12 @@ from torch import Tensor, nn
 
 from fairseq_idpg.backbone.cpu import QuickDropout
 from fairseq_idpg.backbone.encoder import activation
-from fairseq_idpg.methods.base import Method, WordEmbeddings
+from fairseq_idpg.methods.base import Method
 from fairseq_idpg.methods.prompts.base import PromptMethod
 from fairseq_idpg.methods.registry import PRESETS, find_preset
 from fairseq_idpg.models.roberta_idpg import RobertaIDPGModel
 from tests.helpers import enlarge, tiny_model
+from tests.models.started import set_initial_values
 from tests.plain import plain_embedding, plain_layer
 from tests.sources import give_sources
 
@@ -135,9 +136,7 @@ def build(**options: Any) -> RobertaIDPGModel:
     """A tiny model as a run starts with it, which makes word vectors up where its method reads some."""
     model = tiny_model(**{**SIZES, **small(**options)})
     give_sources(model)
-    if model.method is not None:
-        words = model.encoder.sentence_encoder.embed_tokens.weight
-        model.method.set_initial_values(model.args, WordEmbeddings(words, FIRST_WORD, lambda text: []))
+    set_initial_values(model)
     if getattr(model.method, "representation", None) == "glove":
         forward, vectors = model.forward, torch.randn(9, VECTORS)
 

@@ -21,7 +21,7 @@ from tests.folders import ROOT, write_backbone, write_folder
 
 SMALLER = {  # the beginning of a command -> what is added to it, so that it ends soon and needs neither GPU nor network
     "bash run_scripts/quickstart.sh": "--train-examples 40 --valid-examples 16 --test-examples 16 --max-epoch 1 --cpu",
-    "bash tests/run.sh": "--collect-only -q tests/methods/test_phm.py",
+    "bash tests/run.sh": "--collect-only -q tests/methods/test_counts.py",
     "fairseq-train": "--max-update 2 --cpu --log-format json",
     "fairseq-validate": "--cpu --log-format json",
     "python -m fairseq_idpg.predict": "--cpu",

@@ -10,8 +10,10 @@ import torch
 from fairseq_idpg.methods.prompts.base import PromptMethod
 from fairseq_idpg.saving.checksum import carry_checksum
 from fairseq_idpg.saving.tensors import EXTRA_STATE, FINGERPRINT
+from tests.helpers import TINY
 
 GIVEN = tempfile.TemporaryDirectory()
+ROWS, WIDTH = 3, TINY["encoder_embed_dim"]
 NO_BACKBONE = torch.zeros(32, dtype=torch.uint8)  # of models without one
 
 
@@ -25,6 +27,11 @@ def write_source(
     options = {"_name": "roberta_idpg", "prompt_insertion": insertion, "prompt_layers": layers}
     torch.save({"args": None, "cfg": {"model": options}, "model": state}, path)
     return str(path)
+
+
+def drawn(seed: int, places: int = 1) -> torch.Tensor:
+    """Places x rows x d numbers of a prompt."""
+    return torch.randn(places, ROWS, WIDTH, generator=torch.Generator().manual_seed(seed))
 
 
 def give_sources(model) -> None:

@@ -52,7 +52,7 @@ ATTENTION = "scaled_dot_product_"
 WAITS = "synchronizing CUDA operation"
 PASSES = 5  # over the batches, of which the median counts
 LIBRARIES = ("torch", "fairseq", "fairseq-fixed", "numpy", "transformers", "peft", "adapters", "triton", "pytest")
-PLACES = ("tests/device", "tests/cli/test_gpu.py", "tests/backbone/test_padding.py", "tests/models/test_invariance.py")
+PLACES = ("tests/device", "tests/cli/test_gpu.py", "tests/backbone/test_padding.py")
 
 
 def agree(case: Case, settings: Settings) -> dict[str, Any]:

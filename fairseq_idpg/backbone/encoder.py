@@ -330,7 +330,7 @@ class OpenTransformerEncoder(TransformerEncoder):
             rows = rows(word_states())
         x = self.embed_tokens(tokens.t()) if given is None else given.transpose(0, 1)  # T' x B x d
         if words is not None and room.length:
-            x = add_to_prompted_words(x, words, room, tokens, self.padding_idx)
+            x = add_to_prompted_words(x, words, room, self.padding_idx)
         elif words is not None:
             x = add_to_words(x, words)
         if rows is not None:

@@ -132,7 +132,7 @@ class Injection:
     pass's own states; ``rows`` are B x t x d, or 1 x t x d for the same in every example.
 
     Attributes:
-        words: M x d or B x M x d, added to the word embeddings of the text's first M tokens (``<s>`` and separators
+        words: M x d, added to the word embeddings of the text's first M tokens (``<s>`` and separators
             count); prompt rows, the separators around a prompt at position 4 and pads get none.
         input: rows among the word embeddings, where the task has made room. They take part in everything a word
             embedding does: consecutive position embeddings, embedding LayerNorm, dropout. Or a function that makes them
@@ -213,23 +213,18 @@ def append_rows(states: States, rows: None | Tensor | States) -> States:
 
 
 def add_to_words(x: Tensor, rows: Tensor) -> Tensor:
-    """T x B x d word embeddings with ``rows`` (M x d or B x M x d) added to the first min(T, M) tokens."""
-    count = min(x.size(0), rows.size(-2))
-    rows = rows if rows.dim() == 3 else rows[None]
-    first = x[:count] + rows[:, :count].type_as(x).transpose(0, 1)
-    return torch.cat([first, x[count:]])
+    """T x B x d word embeddings with ``rows`` (M x d) added to the first min(T, M) tokens."""
+    count = min(len(x), len(rows))
+    return torch.cat([x[:count] + rows[:count, None].type_as(x), x[count:]])
 
 
-def add_to_prompted_words(x: Tensor, rows: Tensor, room: Room, tokens: Tensor, pad: int) -> Tensor:
-    """As ``add_to_words``, to the text of ``tokens`` (B x T'), in which a prompt stands.
+def add_to_prompted_words(x: Tensor, rows: Tensor, room: Room, pad: int) -> Tensor:
+    """As ``add_to_words``, to the text of T' x B x d embeddings, in which a prompt stands.
 
-    The block that the task inserted is the prompt, or </s> prompt </s>: as long as ``tokens`` are longer than the text.
+    Text moves behind the prompt's rows. Of separators around them, ``</s> prompt </s>``, all text stands in front.
     """
     in_text = room.text.ne(pad).sum(1, keepdim=True)  # B x 1
-    block = tokens.ne(pad).sum(1, keepdim=True) - in_text
-    begin = room.offset[:, None] - (block - room.length) // 2
-    count = min(room.text.size(1), rows.size(-2))
-    index = torch.arange(count, device=tokens.device)[None]
-    at = (index + block * (index >= begin)).clamp(max=tokens.size(1) - 1)
-    rows = rows if rows.dim() == 3 else rows[None]
-    return add_rows(x, rows[:, :count] * (index < in_text)[..., None], row_numbers(at))
+    count = min(room.text.size(1), len(rows))
+    index = torch.arange(count, device=x.device)[None]
+    at = (index + room.length * (index >= room.offset[:, None])).clamp(max=len(x) - 1)
+    return add_rows(x, rows[:count] * (index < in_text)[..., None], row_numbers(at))

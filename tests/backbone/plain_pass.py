@@ -37,29 +37,14 @@ class Reader(nn.Module):
         return self.make(sum(weight * token for weight, token in zip(weights, x))).view(-1, WIDTH)
 
 
-def made_by(*of_the_pass: Tensor) -> list[tuple]:
-    """Rows of the pass's own, and rows that a ``Reader`` makes as many of from its states.
-
-    ``of_the_pass``: B or 1 x rows x d each. Each entry: (states -> rows, the same written plainly as (x, example) ->
-    rows, leaves).
-    """
-    own = [
-        (lambda states, rows=rows: rows, lambda x, example, rows=rows: rows[example % len(rows)], [rows])
-        for rows in of_the_pass
-    ]
-    reader = Reader(of_the_pass[0].size(1))
-    return [*own, (reader, lambda x, example: reader.alone(x), list(reader.parameters()))]
-
-
 def plain_pass(model, tokens, text=None, at=None, embedded=None, words=None, **slots) -> list[Tensor]:
     """T x d states of each example's real tokens, each example alone, layer by layer.
 
     ``embedded``: (example, T x d plain word embeddings of its text) -> rows; ``words``: example -> {index: what is
     added}; ``slots`` of a layer by its number: ``late`` and ``hidden`` (x, example) -> rows, ``prefix`` (x, example,
-    attention) -> keys, values, ``adapters``, ``additions``; ``replaced``: whether ``hidden`` replaces.
+    attention) -> keys, values, ``adapters``, ``additions``.
     """
     stack, outputs = model.encoder.sentence_encoder, []
-    of = {name: value if isinstance(value, dict) else {} for name, value in slots.items()}
     for example, row in enumerate(tokens):
         ids, begin = row[row != PAD], None if at is None else int(at[example])
         rows = None
@@ -69,18 +54,17 @@ def plain_pass(model, tokens, text=None, at=None, embedded=None, words=None, **s
             rows = embedded(example, own)
         x = plain_embedding(stack, ids, rows, begin or 0, words(example) if words else None)
         for i, layer in enumerate(stack.layers):
-            if i in of.get("late", {}):
-                x = torch.cat([x, of["late"][i](x, example)])
+            if i in slots.get("late", {}):
+                x = torch.cat([x, slots["late"][i](x, example)])
             x = plain_layer(
                 layer,
                 x,
-                prefix=of["prefix"][i](x, example, layer.self_attn) if i in of.get("prefix", {}) else None,
-                adapters=of.get("adapters", {}).get(i, (None, None)),
-                additions=of.get("additions", {}).get(i),
+                prefix=slots["prefix"][i](x, example, layer.self_attn) if i in slots.get("prefix", {}) else None,
+                adapters=slots.get("adapters", {}).get(i, (None, None)),
+                additions=slots.get("additions", {}).get(i),
             )
-            if i in of.get("hidden", {}):
-                rows = of["hidden"][i](x, example)
-                rows = rows if slots.get("replaced") else rows + x[begin : begin + COUNT]
+            if i in slots.get("hidden", {}):
+                rows = slots["hidden"][i](x, example) + x[begin : begin + COUNT]
                 x = torch.cat([x[:begin], rows, x[begin + COUNT :]])
         outputs.append(x[: len(ids)])
     return outputs

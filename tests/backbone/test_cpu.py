@@ -108,7 +108,7 @@ def test_attention_and_its_gradients(monkeypatch, keys, masked):
 @pytest.mark.parametrize("method", ["head-only", "fine-tuning", "m-idpg-phm"])
 def test_chosen_once_by_whether_there_is_a_method(method):
     """Without one every draw is fairseq's; with one no dropout of the encoder is, and no pass changes that."""
-    model = tiny_model(method=method, **({"phm_n": 4} if "phm" in method else {})).train()
+    model = tiny_model(method=method).train()
     stack = model.encoder.sentence_encoder
     before = [module for module in stack.modules() if isinstance(module, FairseqDropout)]
     assert len(before) == 1 + 3 * len(stack.layers)
@@ -121,8 +121,8 @@ def test_chosen_once_by_whether_there_is_a_method(method):
 @pytest.mark.parametrize("method", ["p-tuning-v2-kv", "m-idpg-phm"])
 def test_models_with_something_injected_use_it(monkeypatch, method):
     """With masks that keep everything, training gives the logits of evaluation (but for the scale)."""
-    phm = {"phm_n": 4, "generator_dropout": 0.0} if "phm" in method else {}
-    model = tiny_model(method=method, dropout=0.3, attention_dropout=0.3, **phm)
+    own = {"generator_dropout": 0.0} if "phm" in method else {}
+    model = tiny_model(method=method, dropout=0.3, attention_dropout=0.3, **own)
     enlarge(model)
     expected = logits(model.eval(), pair_batch())
     calls = []

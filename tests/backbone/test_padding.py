@@ -40,7 +40,22 @@ def test_where_nobody_tells_a_cpu_is_asked_once_a_pass(method, passes, monkeypat
     assert watch.reads.total() >= model.args.encoder_layers
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+ON_A_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+
+
+@ON_A_GPU
+@pytest.mark.parametrize("method", METHODS)
+def test_a_gpu_says_what_a_cpu_says(method):
+    model = tiny_model(method=method, **METHODS[method])
+    enlarge(model)
+    with torch.no_grad():
+        here = logits(model, pair_batch())
+        given = {name: value.cuda() for name, value in batch(model, pair_batch()).items()}
+        there, _ = model.cuda()(**given, classification_head_name=HEAD)
+    torch.testing.assert_close(there.cpu(), here, atol=1e-5, rtol=0)
+
+
+@ON_A_GPU
 @pytest.mark.parametrize("method", METHODS)
 def test_no_gpu_is_waited_for(method):
     model = tiny_model(method=method, **METHODS[method]).train().cuda()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 from typing import Any
 from unittest import mock
@@ -15,8 +14,7 @@ from fairseq.optim import FP16Optimizer
 
 from fairseq_idpg.backbone.encoder import gelu
 from fairseq_idpg.methods.registry import PRESETS
-from fairseq_idpg.optim.half_precision import float32_weights
-from tests.optim.test_half_precision import same
+from tests.optim.test_half_precision import everything, same
 
 from .cases import CASES
 from .steps import batch, started, step
@@ -34,14 +32,8 @@ NOTHING_DRAWN = {  # what a method draws in training, beside dropout
 UNDERFLOWS = {"id-spam": {f"method.generators.0.{name}.weight" for name in ("query", "key")}}
 
 
-def everything(trainer) -> list[Any]:
-    """All tensors and numbers on which later steps depend."""
-    optimizer = trainer.optimizer
-    masters = [weight.detach() for weight in float32_weights(optimizer)]
-    moments = optimizer.optimizer.state_dict()["state"]
-    scaler = {} if optimizer.scaler is None else vars(optimizer.scaler)
-    halves = {name: p.detach() for name, p in trainer.model.named_parameters()}
-    return copy.deepcopy([halves, masters, moments, scaler])
+def all_of(trainer) -> list[Any]:
+    return everything(trainer.optimizer, trainer.model.parameters())
 
 
 def overflow(trainer, samples) -> None:
@@ -79,10 +71,10 @@ def test_a_preset_trains_skips_and_goes_on(place, tmp_path, preset, half):
     whole = of(place, preset, common)
     samples = batch(whole)
     assert isinstance(whole.optimizer, FP16Optimizer)
-    before = everything(whole)
+    before = all_of(whole)
     losses = [step(whole, samples)["loss"] for _ in range(2)]
     assert losses == pytest.approx(exact_losses(place, preset), abs=tolerance)
-    after = everything(whole)
+    after = all_of(whole)
     names = [name for name, p in whole.model.named_parameters() if p.requires_grad]
     still = {name for name, one, other in zip(names, before[1], after[1]) if same(one, other)}
     assert still <= (UNDERFLOWS.get(preset, set()) if half == "float16" else set())
@@ -93,7 +85,7 @@ def test_a_preset_trains_skips_and_goes_on(place, tmp_path, preset, half):
     if half == "float16":
         assert whole.optimizer.scaler.loss_scale == 256  # doubled after two good updates
         overflow(whole, samples)
-        assert same(everything(whole)[:3], after[:3]) and whole.get_num_updates() == 2
+        assert same(all_of(whole)[:3], after[:3]) and whole.get_num_updates() == 2
         assert whole.optimizer.scaler.loss_scale == 128
     step(whole, samples)
     whole.consolidate_optimizer()
@@ -102,7 +94,7 @@ def test_a_preset_trains_skips_and_goes_on(place, tmp_path, preset, half):
     resumed.load_checkpoint(str(tmp_path / "x.pt"))
     assert resumed.get_num_updates() == 3
     assert step(whole, samples)["loss"] == step(resumed, samples)["loss"]
-    assert same(everything(whole), everything(resumed))
+    assert same(all_of(whole), all_of(resumed))
     (tmp_path / "x.pt").unlink()
 
 

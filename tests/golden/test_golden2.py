@@ -7,10 +7,12 @@ files are not part of the project; the tests skip where they are absent.
 from __future__ import annotations
 
 import pytest
+import torch
 from torch import Tensor
 
 from tests.golden.golden2.case import FOLDER, names, read
-from tests.golden.golden2.family import family_of
+from tests.golden.golden2.family import STACK, Family, family_of, train_method
+from tests.golden.golden2.prefix import NETWORK, network_tensors
 from tests.golden.golden2.run import build, run
 
 TOLERANCE = 2e-5
@@ -75,3 +77,27 @@ def test_what_else_the_file_holds(case):
         if golden.shape[:2] == case.ids.shape and golden.dim() == 3:
             ours, golden = (values[case.real(golden.size(1))] for values in (ours, golden))
         close(ours, golden, name)
+
+
+def test_peft_shifts_the_positions_of_the_text_and_nothing_else():
+    """Ours does not; with rows of the position table moved by the prefix's length all states are peft's."""
+    case = read("prefix_mlp_peft__pad")
+    length = case.hyper["l"]
+    options = {"prompt_length": length, "reparameterization_hidden_size": case.hyper["h"]}
+    theirs = {name: name.replace("wte", "embedding").replace("control_trans", "transform") for name in NETWORK}
+    family = Family(
+        case.name,
+        lambda case: {"method": "prefix-tuning", **options},
+        lambda given, case: network_tensors({f"prefix.{n}": given[name] for n, name in theirs.items()}, case),
+        train_method,
+    )
+    model = build(case, family)
+    assert (run(model, case).final - case.arrays["final"]).abs().max() > 0.01
+    positions = model.get_parameter(f"{STACK}embed_positions.weight")
+    with torch.no_grad():
+        positions[2:-length] = positions[2 + length :].clone()
+    passed = run(model, case)
+    close(passed.final, case.arrays["final"], "final")
+    for i, state in enumerate(passed.states):
+        real = case.real(state.size(1))
+        close(state[real], case.arrays[f"hidden/{i}"][real], f"state {i}")

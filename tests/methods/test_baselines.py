@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fairseq_idpg.errors import InputError
 from fairseq_idpg.representations.kinds import REPRESENTATIONS
 from tests.contract import Row
 from tests.helpers import PAD, TINY, enlarge, logits, pair_batch, stock_twin, tiny_model
@@ -45,26 +44,11 @@ def test_the_head_reads_it_alone(kind):
     torch.testing.assert_close(logits(model, tokens), by_hand(model, tokens, kind))
 
 
-def test_the_state_of_the_first_token_is_head_only():
-    tokens = pair_batch()[:, :6]  # without pads, which head-only computes
-    assert torch.equal(logits(made(head_input="backbone"), tokens), logits(made("head-only"), tokens))
-
-
 def test_dropout_of_the_backbone_is_off():
     """That of the head is fairseq's --pooler-dropout, 0."""
     model, tokens = made(dropout=0.5, attention_dropout=0.5), pair_batch()
     expected = logits(model, tokens)
     assert torch.equal(logits(model.train(), tokens), expected)
-
-
-def test_a_vector_that_the_batch_brings_is_read():
-    """As one from a --representation-cache."""
-    model, tokens = made(), pair_batch()
-    vectors = REPRESENTATIONS["mean-pooled"](model.encoder, tokens)
-    name = "sentence_classification_head"
-    given = model(tokens, representation=vectors, classification_head_name=name)[0]
-    torch.testing.assert_close(given, logits(model, tokens))
-    assert not torch.allclose(model(tokens, representation=vectors + 1, classification_head_name=name)[0], given)
 
 
 def test_no_layer_is_run_for_a_head_that_has_its_vector():
@@ -76,27 +60,13 @@ def test_no_layer_is_run_for_a_head_that_has_its_vector():
     name, layers = "sentence_classification_head", len(model.encoder.sentence_encoder.layers)
     found = model(tokens, representation=vectors, classification_head_name=name)[0]
     assert not runs
-    logits(model, tokens)
+    torch.testing.assert_close(found, logits(model, tokens))
     assert len(runs) == layers
     features = model(tokens, representation=vectors, features_only=True)[0]
     assert len(runs) == 2 * layers and torch.equal(model.classification_heads[name](features), found)
     whole, extra = model(tokens, representation=vectors, classification_head_name=name, return_all_hiddens=True)
     assert torch.equal(whole, found) and torch.equal(extra["inner_states"][-1][0], vectors)
-
-
-@pytest.mark.parametrize("other", ["s-idpg-phm", "adapter", "lora", "p-tuning-v2-kv", "lpt-naive"])
-@pytest.mark.parametrize("first", [True, False])
-def test_nothing_is_injected_beside_it(other, first):
-    """It would be trained without being read."""
-    method = f"{NAME}+{other}" if first else f"{other}+{NAME}"
-    with pytest.raises(InputError, match="--method"):
-        tiny_model(method=method, phm_n=4 if "phm" in other else None)
-
-
-def test_an_lm_head_does_not_read_it():
-    """It predicts at <mask>; biases alone would be trained, or with --no-freeze-backbone everything."""
-    with pytest.raises(InputError, match="--predict-with mlm"):
-        tiny_model(method=f"bitfit+{NAME}", predict_with="mlm", verbaliser_loss="vocabulary")
+    assert not torch.allclose(model(tokens, representation=vectors + 1, classification_head_name=name)[0], found)
 
 
 @pytest.mark.parametrize("method", [f"bitfit+{NAME}", f"{NAME}+bitfit"])

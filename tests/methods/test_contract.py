@@ -118,13 +118,6 @@ def makes_sense(method, prompt_insertion=None, prompt_layers=None, **options):
     return not (in_input and only_first and reads in ("states", "words")) or reads == defaults["generator_input"]
 
 
-@pytest.fixture
-def double_precision():
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
-
-
 def compare_with_hand(model):
     """States, and the gradients of all that the method trains; with pads and without."""
     method = model.method
@@ -179,10 +172,18 @@ JOINED = [
 ]
 
 
-@pytest.mark.parametrize("name", JOINED)
-def test_a_pass_of_joined_methods_is_the_one_by_hand(name, double_precision):
+TRAINED = [  # whose M(x) has a gradient
+    {"method": "s-idpg-phm", "no_freeze_backbone": True},
+    {"method": "m-idpg-dnn", "representation": "backbone", "no_freeze_backbone": True},
+    {"method": "m-idpg-phm", "prompt_layers": "0,2", "no_freeze_backbone": True},
+    {"method": "m-idpg-phm+adapter", "train_layer_norms": "true"},
+]
+
+
+@pytest.mark.parametrize("options", [*({"method": name} for name in JOINED), *TRAINED], ids=command)
+def test_a_pass_of_joined_methods_or_over_a_trained_backbone_is_the_one_by_hand(options, double_precision):
     """What a prompt is made from is, where it is M(x), the backbone's alone."""
-    compare_with_hand(contract.exact(contract.build(method=name)))
+    compare_with_hand(contract.exact(contract.build(**options)))
 
 
 # --- counts and defaults
@@ -298,6 +299,20 @@ def test_a_saved_model_predicts_the_same(name, small):
     other.load_state_dict(through_a_file(given.state_dict()))
     other.train().eval()
     assert torch.equal(logits(other, pair_batch()), logits(given, pair_batch()))
+    if small and TABLE[name].folded is not None:  # what it was made from is no more
+        with pytest.raises(InputError):
+            logits(other.train(), pair_batch())
+
+
+@pytest.mark.parametrize("name", NAMES)
+@torch.no_grad()
+def test_below_its_first_layer_states_are_the_backbones(name):
+    model, tokens = build(name), pair_batch()
+    enlarge(model)
+    if model.first_layer:
+        _, extra = model(tokens, features_only=True, return_all_hiddens=True)
+        plain = model.encoder.sentence_encoder.states_before(model.first_layer, tokens)
+        assert torch.equal(extra["inner_states"][model.first_layer], plain)
 
 
 # --- batches, positions, precision

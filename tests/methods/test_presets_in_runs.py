@@ -57,6 +57,8 @@ def test_run(name, data, backbone, tmp_path):
     assert resumed.log("train_loss") == whole.log("train_loss")
     assert same_tensors(saved(tmp_path / "rest", "last"), saved(tmp_path / "whole", "last"))
 
+    for source in tmp_path.glob("source*.pt"):
+        source.unlink()  # nobody needs it any more
     validated = validate(data, last)
     assert validated.log("valid_loss") == pytest.approx(whole.log("valid_loss")[-1:], abs=1e-3)
     model, task = load_on_folder(str(last), str(data), cpu=True)

@@ -18,6 +18,9 @@ REFUSED = [  # --method, options, what the line begins with
     ("mam+adapter", {}, "--method mam+adapter: mam and adapter share --adapter-hidden-size"),
     ("adapter+head-only", {}, "--method adapter+head-only: head-only"),
     ("lora+adapter-multihead-parallel", {}, "--method lora+adapter-multihead-parallel: lora and adapter-multihead"),
+    *((f"head-on-representation+{name}", {}, "--method") for name in ("s-idpg-phm", "adapter", "p-tuning-v2-kv")),
+    *((f"{name}+head-on-representation", {}, "--method") for name in ("lora", "lpt-naive")),
+    ("bitfit+head-on-representation", {"predict_with": "mlm", "verbaliser_loss": "vocabulary"}, "--method head-on"),
     # options of others
     ("prompt-tuning", {"phm_n": 4}, "--phm-n 4 has no effect with --method prompt-tuning"),
     ("adapter", {"lora_rank": 4}, "--lora-rank 4 has no effect with --method adapter"),

@@ -24,13 +24,28 @@ def made(method, **options):
     """
     model = tiny_model(method=method, max_positions=160, **options)
     give_sources(model)
-    check_method_effects(model.args, model.method)
+    return start(model)
+
+
+def set_initial_values(model):
+    """As a run does at its start; text is numbers of words: '0 3' are the first and the fourth."""
     if model.method is not None:
         encode = lambda text: [4 + int(word) for word in text.split()]  # noqa: E731
-        model.method.set_initial_values(
-            model.args, WordEmbeddings(model.encoder.sentence_encoder.embed_tokens.weight, 4, encode)
-        )
+        words = model.encoder.sentence_encoder.embed_tokens.weight
+        known = WordEmbeddings(words, 4, encode, model.backbone_fingerprint)
+        model.method.set_initial_values(model.args, known)
+
+
+def start(model):
+    """What a run does with a model at its start, options without effect refused."""
+    set_initial_values(model)
+    check_method_effects(model.args, model.method)
     return model
+
+
+def started(method, **options):
+    """The same of a model that is given no sources, and as many positions as usual."""
+    return start(tiny_model(method=method, **options))
 
 
 def behaviour(model):

@@ -115,6 +115,21 @@ def test_a_flat_parameter_is_refused():
         GroupedAdam(config(), [flat])
 
 
+@pytest.mark.parametrize(
+    ("method", "prompts", "words"),
+    [
+        ("prompt-tuning", ["table"], []),
+        ("p-tuning", [], []),
+        ("mpt", ["reparameterization.shared"], []),
+        ("ept", ["reparameterization.rows"], ["words.a", "words.b"]),
+    ],
+)
+def test_which_parameters_are_prompt_and_words(method, prompts, words):
+    method = tiny_model(method=method, prompt_length=5).method
+    for found, names in ((method.prompt_parameters(), prompts), (method.word_parameters(), words)):
+        assert list(map(id, found)) == [id(method.get_parameter(name)) for name in names]
+
+
 @pytest.mark.parametrize("method", ["dept", "lora+dept"])
 def test_rows_added_to_words_have_a_rate_of_their_own(method):
     changes = one_step(marked_model(method=method), config(prompt_lr=0.5, words_lr=7.0, weight_decay=0.0))

@@ -85,12 +85,21 @@ class Run:
         )
 
     def everything(self):
-        """All tensors and numbers on which later steps depend."""
-        moments = self.optimizer.optimizer.state_dict()["state"]
-        scaler = getattr(self.optimizer, "scaler", None)
-        masters = [weight.detach() for weight in float32_weights(self.optimizer)]
-        halves = [parameter.detach() for parameter in self.parameters]
-        return copy.deepcopy([halves, masters, moments, {} if scaler is None else vars(scaler)])
+        return everything(self.optimizer, self.parameters)
+
+    def goes_on(self, *updates):
+        """Whether the section leaves the optimizer's weights as they are, at the steps after so many updates."""
+        before = self.everything()[1]
+        for number in updates:
+            self.section.before_step(self.optimizer, number)
+        return same(self.everything()[1], before)
+
+
+def everything(optimizer, parameters):
+    """All tensors and numbers on which later steps depend: halves, float32 weights, moments, the loss scaler's."""
+    halves, masters = ([each.detach() for each in some] for some in (parameters, float32_weights(optimizer)))
+    scaler = getattr(optimizer, "scaler", None)
+    return copy.deepcopy([halves, masters, optimizer.optimizer.state_dict()["state"], vars(scaler) if scaler else {}])
 
 
 def same(one, other):
@@ -173,14 +182,7 @@ def test_flat_weights_have_the_parameters_shapes_and_go_on_unflattened():
         parameter.data.copy_(value)
     other.section.load_state_dict({"weights": saved, "scaler": run.checkpoint()["section"]["scaler"]})
     other.section.before_step(other.optimizer, 1)
-    assert same(float32_weights(other.optimizer), [weight.detach() for weight in float32_weights(run.optimizer)])
-
-
-def damaged(change):
-    run, how = stopped("fp16")
-    checkpoint = run.checkpoint()
-    change(checkpoint)
-    return Run(*how, checkpoint)
+    assert same(other.everything()[1], run.everything()[1])
 
 
 @pytest.mark.parametrize(
@@ -194,10 +196,11 @@ def damaged(change):
     ],
 )
 def test_weights_that_are_not_the_models_are_left_aside(change, caplog):
-    run = damaged(change)
-    before = copy.deepcopy(float32_weights(run.optimizer))
-    run.section.before_step(run.optimizer, run.updates)
-    assert same([w.detach() for w in float32_weights(run.optimizer)], [w.detach() for w in before])
+    run, how = stopped("fp16")
+    checkpoint = run.checkpoint()
+    change(checkpoint)
+    resumed = Run(*how, checkpoint)
+    assert resumed.goes_on(resumed.updates)
     assert "the checkpoint keeps no float32 weights for this precision" in caplog.text
     assert caplog.text.count("the checkpoint keeps") == 1
 
@@ -206,9 +209,7 @@ def test_another_precision_goes_on_as_in_fairseq(caplog):
     run, _ = stopped("bf16")
     made, dtype, cfg = PRECISIONS["fp16"]
     other = Run(cfg, dtype, made, run.checkpoint())
-    before = copy.deepcopy(float32_weights(other.optimizer))
-    other.section.before_step(other.optimizer, other.updates)
-    assert same([w.detach() for w in float32_weights(other.optimizer)], [w.detach() for w in before])
+    assert other.goes_on(other.updates)
     assert "float32 weights and no loss scaler's counters for this precision" in caplog.text
 
 
@@ -219,10 +220,7 @@ def test_a_reset_optimizer_starts_from_the_weights_of_the_file(caplog):
     for value, parameter in zip(checkpoint["model"], fresh.parameters):
         parameter.data.copy_(value)
     fresh.section.load_state_dict(checkpoint["section"])
-    before = copy.deepcopy(float32_weights(fresh.optimizer))
-    fresh.section.before_step(fresh.optimizer, 0)
-    fresh.section.before_step(fresh.optimizer, 1)
-    assert same([w.detach() for w in float32_weights(fresh.optimizer)], [w.detach() for w in before])
+    assert fresh.goes_on(0, 1)
     assert fresh.optimizer.scaler._iter == 0 and "the checkpoint keeps" not in caplog.text
 
 

@@ -8,8 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.representations.cache import CacheKey
@@ -56,28 +54,6 @@ def test_states_come_back_in_batches(tmp_path, precision, rounded):
             expected = OF_EACH[example].to(dtype).to(states.dtype)
             assert torch.equal(states[: len(expected), place], expected)
             assert not states[len(expected) :, place].any()
-
-
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=20), st.data())
-def test_every_example_has_rows_of_its_own(lengths, data):
-    made = cache("unused", lengths=np.array(lengths))
-    index = np.array(data.draw(st.permutations(range(len(lengths)))))
-    expected = [np.arange(sum(lengths[:i]), sum(lengths[: i + 1])) for i in index]
-    np.testing.assert_array_equal(made._numbers(index), np.concatenate(expected))
-
-
-@pytest.mark.parametrize("ending", ["partial.npy", "done.npy"])
-@pytest.mark.parametrize("at", [-1, -40, 140])
-def test_damage_to_what_is_not_complete_is_mended(tmp_path, ending, at):
-    with pytest.raises(ValueError, match="do not cover"):
-        cache(tmp_path).fill(encode, iter([np.arange(4)]))
-    path = next(tmp_path.glob(f"*.{ending}"))
-    content = bytearray(path.read_bytes())
-    content[at] ^= 1
-    path.write_bytes(bytes(content))
-    made = cache(tmp_path)
-    made.fill(encode, batches())
-    assert torch.equal(torch.cat([made.batch(np.array([i]), n)[:, 0] for i, n in enumerate(LENGTHS)]), TRUE)
 
 
 def test_states_that_do_not_fit_their_type(tmp_path):

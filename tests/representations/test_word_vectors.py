@@ -18,7 +18,7 @@ from fairseq_idpg.representations.word_vectors import load_vectors, vectors_widt
 from preprocess.data_folder import DataFolder
 from preprocess.glove import write_facts
 from preprocess.validation import token_digests
-from tests.folders import train, validate, write_backbone, write_folder
+from tests.folders import write_folder
 from tests.tasks.test_dataset import make_task
 
 WIDTH = 12
@@ -115,16 +115,3 @@ def test_vectors_of_an_earlier_version(folder, caplog):
     np.save(folder / "glove" / "valid.npy", rows["valid"])
     with pytest.raises(InputError, match="valid.npy"):
         load_vectors(str(folder), "valid", WIDTH)
-
-
-def test_training_and_validation(folder, tmp_path):
-    backbone = write_backbone(tmp_path / "model.pt")
-    options = ["--backbone", backbone, "--method", "m-idpg-phm-glove", "--generator-hidden-size", 8]
-    write_vectors(folder)
-    run = train(folder, tmp_path / "run", *options, "--max-epoch", 2)
-    assert "representation glove" in run.output
-    saved = torch.load(tmp_path / "run" / "checkpoint_last.pt", weights_only=True)
-    assert saved["cfg"]["model"]["representation_width"] == WIDTH
-    assert saved["model"]["method.generators.0.down_b"].shape == (4, WIDTH // 4, 8 // 4)
-    checked = validate(folder, tmp_path / "run" / "checkpoint_last.pt")
-    assert checked.log("valid_loss") == pytest.approx(run.log("valid_loss")[-1:], abs=1e-3)

@@ -1,4 +1,4 @@
-"""LoRA, BitFit and parallel adapters: what stands in the layers."""
+"""The backbone alone, BitFit, LoRA and parallel adapters: what stands in the layers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from torch import Tensor
 
 from fairseq_idpg.methods.adapters.lora import LINEARS
 from tests.golden.golden2.case import Case
-from tests.golden.golden2.family import OURS, Family
-from tests.golden.golden2.plain import backbone_tensors
+from tests.golden.golden2.family import OURS, Family, of_backbone
+
+
+def backbone_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]:
+    return {of_backbone(name): value for name, value in theirs.items()}
 
 
 def by_layer(theirs: dict[str, Tensor], ending: str) -> list[Tensor]:
@@ -82,6 +85,7 @@ def parallel_tensors(theirs: dict[str, Tensor], case: Case) -> dict[str, Tensor]
 
 
 FAMILIES = (
+    Family("plain", lambda case: {"method": "head-only"}, backbone_tensors),
     Family("lora", lora_options, lora_tensors),
     Family("bitfit", bitfit_options, backbone_tensors),
     Family("parallel", parallel_options, parallel_tensors),

@@ -10,9 +10,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from fairseq_idpg.criterions.sentence_prediction_idpg import SentencePredictionIDPGCriterion
-from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.adapters.adamix import divergence
-from tests.contract import Row
+from tests.contract import Row, exact
 from tests.criterions.test_extra_loss import criterion_of
 from tests.helpers import PAD, enlarge, logits, pair_batch, tiny_model
 from tests.plain import plain_embedding, plain_layer
@@ -21,16 +20,19 @@ SIDES = ("down", "up")
 NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0}
 
 
-def by_hand(method, layer):
-    """In evaluation: f + adapter(f) after the feed-forward, whose matrices and biases are the means of the experts'."""
+def by_hand(method, layer, draws=None):
+    """f + adapter(f) after the feed-forward.
 
-    def mean(side):
+    Matrices and biases are the means of the experts', or with ``draws`` (side -> the expert of each layer) their own.
+    """
+
+    def of(side):
         if side not in method.experts:
             return getattr(method, side)[layer], getattr(method, f"{side}_bias")[layer]
-        experts = method.experts[side]
-        return [sum(values[:, layer].detach()) / len(values) for values in (experts.weight, experts.bias)]
+        values = [each[:, layer] for each in (method.experts[side].weight, method.experts[side].bias)]
+        return [each[draws[side][layer]] if draws else sum(each.detach()) / len(each) for each in values]
 
-    (down, down_bias), (up, up_bias) = map(mean, SIDES)
+    (down, down_bias), (up, up_bias) = map(of, SIDES)
     return {"adapters": (None, lambda f, x, norm: f + F.gelu(f @ down + down_bias) @ up + up_bias)}
 
 
@@ -60,43 +62,20 @@ def with_draws(model, *draws):
     return model.train()
 
 
-def plain_features(model, ids, projection):
-    """The last states of one example; ``projection``: (layer, side) -> matrix, bias."""
-    stack = model.encoder.sentence_encoder
-    x = plain_embedding(stack, ids)
-    for i, layer in enumerate(stack.layers):
-        (down, down_bias), (up, up_bias) = (projection(i, side) for side in SIDES)
-        change = lambda f, x, norm: f + (nn.functional.gelu(f @ down + down_bias) @ up + up_bias)  # noqa: E731,B023
-        x = plain_layer(layer, x, adapters=(None, change))
-    return x
-
-
-def own(model, side, layer, expert):
-    """Of one expert, or the shared one."""
-    experts = model.method.experts
-    if side in experts:
-        return experts[side].weight[expert, layer], experts[side].bias[expert, layer]
-    return getattr(model.method, side)[layer], getattr(model.method, f"{side}_bias")[layer]
-
-
 @pytest.mark.parametrize("shared", ["up", "down", "none"])
-def test_a_training_pass_is_that_of_the_experts_drawn(shared):
+def test_a_training_pass_is_that_of_the_experts_drawn(shared, double_precision):
     """Values and all gradients; both sides are drawn by themselves."""
-    torch.set_default_dtype(torch.float64)
-    try:
-        model = made(adamix_shared=shared, adamix_experts=3, adamix_consistency=0.0)
-    finally:
-        torch.set_default_dtype(torch.float32)
-    for layer in model.encoder.sentence_encoder.layers:
-        layer.activation_fn = nn.functional.gelu  # fairseq's own rounds to float32
-    model.method.activation = nn.functional.gelu
+    model = exact(made(adamix_shared=shared, adamix_experts=3, adamix_consistency=0.0))
+    stack = model.encoder.sentence_encoder
     draws = {side: draw for side, draw in zip(SIDES, ([2, 0, 2], [1, 1, 0])) if side != shared}
     ids = pair_batch()[0][pair_batch()[0] != PAD]
     ours = with_draws(model, *draws.values())(ids[None], features_only=True)[0][0]
-    plain = plain_features(model, ids, lambda i, side: own(model, side, i, draws[side][i] if side in draws else None))
+    plain = plain_embedding(stack, ids)
+    for i, layer in enumerate(stack.layers):
+        plain = plain_layer(layer, plain, **by_hand(model.method, i, draws))
     torch.testing.assert_close(ours, plain, atol=1e-9, rtol=0)
     trained = dict(model.method.named_parameters())
-    draw = torch.randn(32, dtype=torch.float64)
+    draw = torch.randn(32)
     mine, theirs = (torch.autograd.grad(x[0] @ draw, list(trained.values()), allow_unused=True) for x in (ours, plain))
     for name, one, other in zip(trained, mine, theirs):
         torch.testing.assert_close(one, other, atol=1e-8, rtol=1e-6, msg=name)
@@ -157,22 +136,16 @@ def test_the_loss_is_that_of_the_first_pass_and_the_divergence_of_both():
     assert log["method_loss"] > 1e-3
 
 
-def test_a_second_pass_is_for_training_with_a_factor_alone():
-    passes = []
-    for training, consistency, expected in ((True, 1.0, 2), (True, 0.0, 1), (False, 1.0, 1)):
-        other = made(adamix_consistency=consistency).train(training)
-        other.encoder.sentence_encoder.register_forward_hook(lambda *_: passes.append(1))
-        passes.clear()
-        logits(other, pair_batch())
-        assert len(passes) == expected
-
-
-def test_scores_have_no_divergence():
-    model = tiny_model(heads=1, method="adamix").train()
-    passes = []
+@pytest.mark.parametrize(
+    ("training", "consistency", "heads", "expected"),
+    [(True, 1.0, 2, 2), (True, 0.0, 2, 1), (False, 1.0, 2, 1), (True, 1.0, 1, 1)],
+)
+def test_a_second_pass_is_for_training_of_classes_with_a_factor_alone(training, consistency, heads, expected):
+    model, passes = made(adamix_consistency=consistency, heads=heads).train(training), []
     model.encoder.sentence_encoder.register_forward_hook(lambda *_: passes.append(1))
     logits(model, pair_batch())
-    assert model.method.extra_loss().item() == 0 and len(passes) == 1
+    assert len(passes) == expected
+    assert heads == 2 or model.method.extra_loss().item() == 0
 
 
 def test_what_other_methods_add_to_the_loss_is_of_the_first_pass():
@@ -197,12 +170,3 @@ def test_initial_values():
         assert weight.std().item() == pytest.approx(0.0176, rel=0.1) and weight.abs().max() <= 0.04
     down = method.experts["down"].weight
     assert not torch.equal(down[0], down[1]) and not method.experts["down"].bias.any()
-
-
-def test_what_was_folded_is_not_trained_on():
-    """The experts are no more."""
-    given, other = made(), tiny_model(method="adamix", adapter_hidden_size=3)
-    given.args.no_save_optimizer_state = True
-    other.load_state_dict(given.state_dict())
-    with pytest.raises(InputError):
-        logits(other.train(), pair_batch())

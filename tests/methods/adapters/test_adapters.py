@@ -8,18 +8,14 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.methods.base import Geometry
-from fairseq_idpg.methods.phm import kronecker_sum
 from fairseq_idpg.methods.registry import PRESETS
 from tests.contract import Row
 from tests.helpers import TINY, enlarge, model_args, tiny_model
 
 DENSE, FACTORS = "down up down_bias up_bias", "a down_s down_t up_s up_t down_bias up_bias"
-SIDE = st.integers(1, 4)
 
 
 def matrices(method, k):
@@ -86,18 +82,6 @@ CONTRACT = {
 }
 
 
-@settings(max_examples=40)
-@given(n=SIDE, r=SIDE, s=SIDE, batch=SIDE, shared=st.booleans(), seed=st.integers(0, 2**31))
-def test_batched_kronecker_sum_of_rank_one_matrices(n, r, s, batch, shared, seed):
-    generator = torch.Generator().manual_seed(seed)
-    draw = lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)  # noqa: E731
-    a, left, right = draw(1 if shared else batch, n, n, n), draw(batch, n, r), draw(batch, n, s)
-    ours = kronecker_sum(a, left[..., None] * right[..., None, :])
-    for k in range(batch):
-        parts = [torch.kron(a[0 if shared else k, i], torch.outer(left[k, i], right[k, i])) for i in range(n)]
-        torch.testing.assert_close(ours[k], sum(parts), atol=1e-12, rtol=0)
-
-
 def uniform(side: int) -> float:
     """Standard deviation of Glorot's uniform distribution with gain sqrt 2 for side x 1."""
     return math.sqrt(2) * math.sqrt(6 / (side + 1)) / math.sqrt(3)
@@ -130,21 +114,6 @@ def test_initial_values(name, stds):
     for key, parameter in method.named_parameters():
         assert parameter.std().item() == pytest.approx(stds[key], rel=0.2), key
         assert abs(parameter.mean().item()) <= 0.3 * stds[key], key
-
-
-def test_the_released_codes_start_of_adapters():
-    method = PRESETS["adapter"].build(model_args(method="adapter", adapter_init_std=0.02), Geometry(8, 256, 1024))
-    assert method.down.std().item() == pytest.approx(0.0176, rel=0.05) and method.down.abs().max() <= 0.04
-
-
-@pytest.mark.parametrize("trained", [True, False])
-@pytest.mark.parametrize("name", ["adapter", "adapter-parallel", "compacter-shared"])
-def test_layer_norms_are_trained_when_asked_and_not_counted_as_the_methods(name, trained):
-    model = tiny_model(method=name, train_layer_norms=str(trained).lower())
-    moved = {n for n, p in model.encoder.named_parameters() if p.requires_grad}
-    assert moved == {n for n, _ in model.encoder.named_parameters() if trained and norms(n) and "lm_head" not in n}
-    assert {f"encoder.{n}" for n in moved} <= set(model.state_dict())
-    assert model.parameter_counts()["method"] == sum(p.numel() for p in model.method.parameters())
 
 
 @pytest.mark.parametrize(("name", "on_hidden"), [("adapter", False), ("compacter", True), ("compacter-shared", True)])

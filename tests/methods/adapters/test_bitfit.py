@@ -32,7 +32,7 @@ def test_without_layer_norms():
 @pytest.mark.parametrize("other", ["adapter", "m-idpg-phm", "compacter-shared"])
 def test_what_others_train_besides(other):
     """Parts of the backbone that either names, each once, are trained and saved."""
-    model = tiny_model(method=f"bitfit+{other}", **({"phm_n": 4} if "phm" in other else {}))
+    model = tiny_model(method=f"bitfit+{other}")
     trained = {name for name, p in model.named_parameters() if p.requires_grad and name.startswith(ENCODER)}
     also = {name for name, _ in model.named_parameters() if other == "compacter-shared" and "norm" in name}
     assert trained == set(biases(model)) | {name for name in also if name.startswith(ENCODER)}

@@ -89,8 +89,3 @@ def test_dropout_falls_on_the_hidden_layer_alone(name):
 @pytest.mark.parametrize("method", ["adapter-parallel", HEADS])
 def test_a_learned_scale_begins_at_1_in_each_layer(method):
     assert torch.equal(tiny_model(method=method, adapter_scale="learned").method.scale, torch.ones(3))
-
-
-def test_what_is_behind_a_sublayer_is_told():
-    described = tiny_model(method="adapter-parallel", adapter_reads="output").method.describe()
-    assert "after" in described and "beside" not in described

@@ -8,16 +8,12 @@ import pytest
 import torch
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.methods.base import WordEmbeddings
-from fairseq_idpg.models.prepare import check_method_effects
 from tests.contract import Row
-from tests.folders import same_tensors, train, validate, write_backbone, write_folder
+from tests.folders import same_tensors
 from tests.helpers import enlarge, tiny_model
-from tests.inference.saved import write_checkpoint
+from tests.models.started import started
 from tests.plain import plain_linear_of
-from tests.sources import write_source
-
-ROWS, WIDTH = 3, 32
+from tests.sources import ROWS, WIDTH, drawn, write_source
 
 
 def by_hand(method, number, text):
@@ -42,29 +38,20 @@ CONTRACT = {
 }
 
 
-def drawn(seed):
-    return torch.randn(1, ROWS, WIDTH, generator=torch.Generator().manual_seed(seed))
-
-
 @pytest.fixture
 def paths(tmp_path):
     return [write_source(tmp_path / f"{seed}.pt", drawn(seed)) for seed in range(3)]
 
 
-def started(**options):
-    model = tiny_model(method="attempt", **{"prompt_length": ROWS, **options})
-    model.method.set_initial_values(
-        model.args, WordEmbeddings(model.encoder.sentence_encoder.embed_tokens.weight, 4, list)
-    )
-    check_method_effects(model.args, model.method)
-    return model.method
+def attempt(**options):
+    return started("attempt", prompt_length=ROWS, **options).method
 
 
 def test_sources_are_frozen_and_the_first_starts_the_tasks_own(paths):
-    method = started(source_prompts=", ".join(paths))
+    method = attempt(source_prompts=", ".join(paths))
     assert torch.equal(method.sources, torch.stack([drawn(seed) for seed in range(3)]))
     assert torch.equal(method.table, drawn(0)) and not method.sources.requires_grad
-    own = started(source_prompts=",".join(paths), attempt_init="own", prompt_init="uniform").table
+    own = attempt(source_prompts=",".join(paths), attempt_init="own", prompt_init="uniform").table
     assert own.abs().max() <= 0.5
 
 
@@ -83,34 +70,17 @@ def test_temperature():
 
 def test_another_tasks_network_is_taken_over_with_its_sources(paths, tmp_path):
     """--prompt-init saved; other sources may be given with it."""
-    given = started(source_prompts=",".join(paths[:2]))
+    given = attempt(source_prompts=",".join(paths[:2]))
     enlarge(given)
     state = {f"method.{name}": value for name, value in given.state_dict().items()}
     torch.save({"args": None, "cfg": {"model": {}}, "model": state}, tmp_path / "x.pt")
     saved = {"prompt_init": "saved", "prompt_init_from": str(tmp_path / "x.pt")}
-    assert same_tensors(started(attempt_sources=2, **saved).state_dict(), given.state_dict())
+    assert same_tensors(attempt(attempt_sources=2, **saved).state_dict(), given.state_dict())
     with pytest.raises(InputError, match="--attempt-init own"):
-        started(attempt_sources=2, **saved, attempt_init="own")
-    other = started(source_prompts=",".join(paths[1:]), **saved)
+        attempt(attempt_sources=2, **saved, attempt_init="own")
+    other = attempt(source_prompts=",".join(paths[1:]), **saved)
     assert torch.equal(other.sources, torch.stack([drawn(1), drawn(2)]))
     assert torch.equal(other.table, given.table) and torch.equal(other.down.weight, given.down.weight)
-
-
-def test_checkpoints_need_no_sources_any_more(tmp_path):
-    data, backbone = write_folder(tmp_path / "data", pairs=False), write_backbone(tmp_path / "model.pt")
-    usual = ["--method", "prompt-tuning", "--prompt-length", ROWS]
-    sources = [write_checkpoint(tmp_path / f"{i}.pt", data, backbone, *usual, seed=i) for i in range(2)]
-    attempt = ["--backbone", backbone, "--prompt-length", ROWS, "--max-update", 2, "--method", "attempt"]
-    attempt += ["--source-prompts", ",".join(map(str, sources))]
-    whole = train(data, tmp_path / "whole", *attempt, without="--phm-n")
-    kept = torch.load(tmp_path / "whole" / "checkpoint_last.pt", weights_only=True)
-    tables = [torch.load(path, weights_only=True)["model"]["method.table"] for path in sources]
-    assert torch.equal(kept["model"]["method.sources"], torch.stack(tables))
-    assert kept["cfg"]["model"]["attempt_sources"] == 2
-    for path in sources:
-        path.unlink()
-    again = validate(data, tmp_path / "whole" / "checkpoint_last.pt")
-    assert again.log("valid_loss") == pytest.approx(whole.log("valid_loss")[-1:], abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -124,4 +94,4 @@ def test_checkpoints_need_no_sources_any_more(tmp_path):
 )
 def test_refused(paths, sources, options, named):
     with pytest.raises(InputError, match=named):
-        started(**options, **({"source_prompts": ",".join(paths[:sources])} if sources else {}))
+        attempt(**options, **({"source_prompts": ",".join(paths[:sources])} if sources else {}))

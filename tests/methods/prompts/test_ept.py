@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import numpy as np
@@ -10,12 +11,12 @@ import torch
 import torch.nn.functional as F
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.methods.base import WordEmbeddings
 from fairseq_idpg.methods.prompts.ept import ALIGN, low_rank
 from fairseq_idpg.models.prepare import check_method_effects
 from tests.contract import Row
 from tests.golden.golden2.case import FOLDER
 from tests.helpers import tiny_model
+from tests.models.started import started
 from tests.plain import plain_linear_of
 
 SMALL = {"method": "ept", "prompt_length": 3, "words_rank": 2, "words_length": 12, "ept_init_length": 6}
@@ -69,12 +70,8 @@ CONTRACT = {
 }
 
 
-def started(**options):
-    """A model as a run has it at its start."""
-    model = tiny_model(**{**SMALL, **options})
-    words = WordEmbeddings(model.encoder.sentence_encoder.embed_tokens.weight, 4, lambda text: [])
-    model.method.set_initial_values(model.args, words)
-    return model
+def ept(**options):
+    return started(**{**SMALL, **options})
 
 
 @pytest.mark.skipif(not FOLDER.is_dir(), reason="golden numbers of the other systems are not here")
@@ -90,10 +87,11 @@ def test_factors_are_those_of_the_plain_reading(align, split, theirs):
         np.testing.assert_allclose(a.abs().numpy(), np.abs(file[f"A/{align}/{theirs}"]), atol=2e-5)
 
 
+@pytest.mark.parametrize("layers", ["first", "all"])
 @pytest.mark.parametrize("align", ALIGN)
-def test_prompt_and_pair_start_from_one_long_prompt(align):
-    """All of whose rows are words; full rank gives them back."""
-    model = started(ept_init_align=align, words_rank=12)
+def test_prompt_and_pair_start_from_one_long_prompt(align, layers):
+    """All of whose rows are words; full rank gives them back. Its first rows are those of the first layer."""
+    model = ept(ept_init_align=align, words_rank=12, prompt_layers=layers)
     vectors, method = model.encoder.sentence_encoder.embed_tokens.weight.detach(), model.method
     added = method.words().detach()
     torch.testing.assert_close(added[:3], method.reparameterization.rows[0], atol=1e-5, rtol=0)
@@ -107,42 +105,22 @@ def test_prompt_and_pair_start_from_one_long_prompt(align):
 @pytest.mark.parametrize("align", ["zeros", "repeat"])
 def test_every_rank_can_be_trained(split, align):
     rank = SMALL["ept_init_length"] + (split != "both")
-    words = started(words_rank=rank, ept_init_split=split, ept_init_align=align).method.words
+    words = ept(words_rank=rank, ept_init_split=split, ept_init_align=align).method.words
     words().pow(3).sum().backward()
     assert (words.a.grad.abs().amax(0) + words.b.grad.abs().amax(1) > 1e-9).all()
 
 
 @pytest.mark.parametrize("length", [11, 12, 13])
 def test_nothing_is_put_behind_a_prompt_that_is_long_enough(length):
-    model = started(ept_init_length=length, ept_init_align="repeat")
-    if length < SMALL["words_length"]:
-        return check_method_effects(model.args, model.method)
-    with pytest.raises(InputError, match="--ept-init-align repeat"):
-        check_method_effects(model.args, model.method)
+    enough = length >= SMALL["words_length"]
+    with pytest.raises(InputError, match="--ept-init-align repeat") if enough else contextlib.nullcontext():
+        ept(ept_init_length=length, ept_init_align="repeat")
 
 
-@pytest.mark.parametrize("options", [{}, {"ept_decomposition": "false", "ept_fusion": "none"}], ids=str)
-def test_a_prompt_may_be_longer_than_the_long_one(options):
+def test_a_prompt_may_be_longer_than_the_long_one():
     """Which is made as long."""
-    method = started(prompt_length=7, ept_init_length=5, **options).method
+    method = ept(prompt_length=7, ept_init_length=5).method
     assert method.reparameterization.rows.shape == (1, 7, 32)
-
-
-def test_words_begin_with_the_rows_of_the_first_layer():
-    method = started(prompt_layers="all", words_rank=12).method
-    torch.testing.assert_close(method.words()[:3], method.reparameterization.rows[0], atol=1e-5, rtol=0)
-
-
-def test_the_table_begins_with_what_the_network_makes():
-    method = started().method
-    assert torch.equal(method.table, method.made_rows(method.reparameterization))
-
-
-def test_which_parameters_are_prompt_and_words():
-    method = started().method
-    (rows,) = method.prompt_parameters()
-    assert rows is method.reparameterization.rows
-    assert set(method.word_parameters()) == {method.words.a, method.words.b}
 
 
 @pytest.mark.parametrize(

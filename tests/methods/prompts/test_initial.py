@@ -8,30 +8,18 @@ import torch
 from fairseq_idpg.methods.base import WordEmbeddings
 from fairseq_idpg.methods.prompts.initial import vocabulary_rows
 from tests.helpers import dictionary, tiny_model
+from tests.models.started import start
 
 SPECIALS = dictionary().nspecial
 METHODS = ("prompt-tuning", "p-tuning-v2", "m-idpg-phm", "s-idpg-dnn")
 
 
-def words_of(model) -> WordEmbeddings:
-    """Text is numbers of words: '0 3' are the first and the fourth word of the dictionary."""
-    encode = lambda text: [SPECIALS + int(word) for word in text.split()]  # noqa: E731
-    embeddings = model.encoder.sentence_encoder.embed_tokens.weight
-    return WordEmbeddings(embeddings, SPECIALS, encode, model.backbone_fingerprint)
-
-
 def initialised(method="prompt-tuning", **options):
     model = tiny_model(method=method, **options)
     before = model.method.initial_rows.detach().clone()
-    model.method.set_initial_values(model.args, words_of(model))
+    start(model)
     words = model.encoder.sentence_encoder.embed_tokens.weight[SPECIALS:]
     return model.method.initial_rows.detach(), before, words.detach()
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_normal_is_what_the_method_builds(method):
-    rows, before, _ = initialised(method)
-    assert torch.equal(rows, before)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 
 from fairseq_idpg.backbone.injection import States
-from fairseq_idpg.methods.base import WordEmbeddings
 from tests.contract import Row
 from tests.helpers import enlarge, tiny_model
+from tests.models.started import started
 from tests.plain import plain_linear_of
 
 
@@ -64,25 +64,17 @@ def test_dropout_is_on_the_rows():
     torch.testing.assert_close(dropped[kept], 2 * rows[kept])
 
 
-def started(method, **options):
-    """What --prompt-init sets, as a run starts with it."""
-    model = tiny_model(method=method, **options)
-    words = WordEmbeddings(model.encoder.sentence_encoder.embed_tokens.weight, 4, lambda text: [4])
-    model.method.set_initial_values(model.args, words)
-    return model.method.initial_rows
-
-
 def test_the_table_starts_as_the_released_one():
     """From N(0, 1), or from words of the vocabulary; joined rows need no positions, so there may be many."""
-    table = started("lpt-naive", prompt_length=300).detach()
+    table = started("lpt-naive", prompt_length=300).method.table.detach()
     assert table.shape == (1, 300, 32) and table.std().item() == pytest.approx(1, abs=0.05)
     words = tiny_model(method="lpt-naive").encoder.sentence_encoder.embed_tokens.weight.detach()
-    for row in started("lpt-naive", prompt_init="vocabulary")[0]:
+    for row in started("lpt-naive", prompt_init="vocabulary").method.table[0]:
         assert (words == row).all(1).any()
 
 
 def test_an_output_bias_of_all_rows_can_start_from_words():
-    bias = started("lpt-npg", prompt_init="text", prompt_init_text="0").detach()
+    bias = started("lpt-npg", prompt_init="text", prompt_init_text="0").method.bias.detach()
     assert bias.shape == (1, 5, 32) and torch.equal(bias[0, 0], bias[0, 1])
 
 

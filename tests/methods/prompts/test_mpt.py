@@ -6,14 +6,11 @@ import pytest
 import torch
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.methods.base import WordEmbeddings
-from fairseq_idpg.models.prepare import check_method_effects
 from tests.contract import Row
 from tests.folders import same_tensors
-from tests.helpers import enlarge, tiny_model
-from tests.sources import write_source
-
-ROWS, WIDTH = 3, 32
+from tests.helpers import enlarge
+from tests.models.started import started
+from tests.sources import ROWS, drawn, write_source
 
 
 def by_hand(method, number, text):
@@ -32,72 +29,58 @@ CONTRACT = {
 }
 
 
-def drawn(seed):
-    return torch.randn(1, ROWS, WIDTH, generator=torch.Generator().manual_seed(seed))
-
-
-def started(**options):
-    model = tiny_model(method="mpt", **{"prompt_length": ROWS, **options})
-    embeddings = model.encoder.sentence_encoder.embed_tokens.weight
-    model.method.set_initial_values(model.args, WordEmbeddings(embeddings, 4, list))
-    check_method_effects(model.args, model.method)
-    return model.method
+def mpt(**options):
+    return started("mpt", prompt_length=ROWS, **options).method
 
 
 def test_the_first_pass_is_the_mean_of_the_sources(tmp_path):
     paths = [write_source(tmp_path / f"{seed}.pt", drawn(seed)) for seed in range(2)]
     mean = (drawn(0) + drawn(1)) / 2
-    method = started(source_prompts=",".join(paths))
+    method = mpt(source_prompts=",".join(paths))
     assert torch.equal(method.reparameterization.shared, mean)
     assert torch.equal(method.train().begin_pass(None)(0, None), mean)
     assert torch.equal(method.eval().begin_pass(None)(0, None), mean)
-    one = started(source_prompts=paths[1])
+    one = mpt(source_prompts=paths[1])
     assert torch.equal(one.table, drawn(1))
 
 
-def test_the_shared_prompt_alone_is_rows():
-    """--no-decay-prompts leaves the task's vectors to --weight-decay."""
-    (rows,) = started().prompt_parameters()
-    assert rows.shape == (1, ROWS, WIDTH)
-
-
 def test_without_sources_it_starts_as_other_prompts():
-    assert started().table.std() == pytest.approx(0.02, rel=0.3)
-    assert 0.2 < started(prompt_init="uniform").table.std() < 0.38
+    assert mpt().table.std() == pytest.approx(0.02, rel=0.3)
+    assert 0.2 < mpt(prompt_init="uniform").table.std() < 0.38
 
 
 def test_the_vectors_of_peft():
     """Their product is of the order of 4e-4."""
-    network = started(mpt_init="normal", prompt_init="uniform").reparameterization
+    network = mpt(mpt_init="normal", prompt_init="uniform").reparameterization
     assert network.v.std().item() == pytest.approx(0.02, rel=0.4)
-    assert 0 < started(mpt_init="normal", prompt_init="uniform").table.abs().max() < 2e-3
+    assert 0 < mpt(mpt_init="normal", prompt_init="uniform").table.abs().max() < 2e-3
 
 
 def test_a_trained_one_is_a_source_and_is_taken_over(tmp_path):
-    given = started()
+    given = mpt()
     enlarge(given)
     given.eval()
     state = given.state_dict()
     path = write_source(tmp_path / "x.pt", **{"rows" if n == "table" else n: value for n, value in state.items()})
-    torch.testing.assert_close(started(source_prompts=path).table, given.table)
-    saved = started(prompt_init="saved", prompt_init_from=path)
+    torch.testing.assert_close(mpt(source_prompts=path).table, given.table)
+    saved = mpt(prompt_init="saved", prompt_init_from=path)
     assert same_tensors(saved.state_dict(), state)
 
 
 def test_starts_that_another_one_makes_void(tmp_path):
     path = write_source(tmp_path / "a.pt", drawn(0))
     with pytest.raises(InputError, match="--prompt-init uniform"):
-        started(source_prompts=path, prompt_init="uniform")
-    whole = {f"reparameterization.{name}": value for name, value in started().reparameterization.state_dict().items()}
+        mpt(source_prompts=path, prompt_init="uniform")
+    whole = {f"reparameterization.{name}": value for name, value in mpt().reparameterization.state_dict().items()}
     saved = {"prompt_init": "saved", "prompt_init_from": write_source(tmp_path / "b.pt", drawn(0), **whole)}
     with pytest.raises(InputError, match="--mpt-init normal"):
-        started(**saved, mpt_init="normal")
+        mpt(**saved, mpt_init="normal")
     with pytest.raises(InputError, match="--source-prompts"):
-        started(**saved, source_prompts=path)
+        mpt(**saved, source_prompts=path)
 
 
 def test_the_mean_of_sources_in_half_precision_is_of_float32(tmp_path):
     rows = [drawn(seed).half() for seed in range(2)]
     paths = [write_source(tmp_path / f"{i}.pt", each) for i, each in enumerate(rows)]
-    found = started(source_prompts=",".join(paths)).reparameterization.shared
+    found = mpt(source_prompts=",".join(paths)).reparameterization.shared
     assert torch.equal(found, (rows[0].float() + rows[1].float()) / 2)

@@ -75,9 +75,8 @@ def test_start():
 @pytest.mark.parametrize("method", ["prefix-tuning", "m-idpg-phm", "p-tuning-v2-kv"])
 def test_dropout_of_keys_and_values_is_drawn_for_each_example(method):
     """Numbers are dropped or made larger by 1/(1-p); none in evaluation."""
-    options = {"phm_n": 4, "generator_dropout": 0.0} if "phm" in method else {}
-    given = {"prompt_insertion": "key-value", "prompt_length": 64, **options}
-    model = tiny_model(method=method, prefix_dropout=0.25, **given)
+    own = {"generator_dropout": 0.0} if "phm" in method else {}
+    model = tiny_model(method=method, prefix_dropout=0.25, prompt_insertion="key-value", prompt_length=64, **own)
     enlarge(model.method)
     states = States(torch.zeros(2, 3, WIDTH))
     c = torch.ones(3, WIDTH)

@@ -13,19 +13,14 @@ from fairseq_idpg.methods.prompts.saved import on_other_backbone
 from fairseq_idpg.saving.backbone_file import weights_digest
 from tests.folders import same_tensors
 from tests.helpers import tiny_model
-from tests.methods.prompts.test_initial import METHODS, words_of
+from tests.methods.prompts.test_initial import METHODS
+from tests.models.started import start, started
 
 
 def saved(path, given, state=None):
     """Options with which a run takes over what is given."""
     torch.save({"args": None, "cfg": {"model": vars(given.args)}, "model": state or given.state_dict()}, path)
     return {"prompt_init": "saved", "prompt_init_from": str(path)}
-
-
-def started(**options):
-    model = tiny_model(**options)
-    model.method.set_initial_values(model.args, words_of(model))
-    return model
 
 
 def test_a_prompt_of_other_sizes(tmp_path):
@@ -57,7 +52,7 @@ def test_a_saved_prompt_of_joined_methods(source, target, tmp_path):
     torch.save({"args": None, "cfg": {"model": {}}, "model": given.state_dict()}, path)
     model = tiny_model(method=target, **sizes, prompt_init="saved", prompt_init_from=str(path))
     before = {name: value.clone() for name, value in model.method.state_dict().items()}
-    model.method.set_initial_values(model.args, words_of(model))
+    start(model)
     (ours,), (theirs,) = (
         [part for part in getattr(each.method, "parts", [each.method]) if isinstance(part, PromptMethod)]
         for each in (model, given)
@@ -84,7 +79,7 @@ def test_keys_and_values_are_no_rows_of_another_kind(source, target, tmp_path):
     model = of(target, prompt_init="saved", prompt_init_from=str(path))
     kinds = given.args.prompt_insertion, model.args.prompt_insertion
     with pytest.raises(InputError, match="{}.*{}".format(*kinds)):
-        model.method.set_initial_values(model.args, words_of(model))
+        start(model)
 
 
 def warnings(caplog):
@@ -115,7 +110,7 @@ def test_values_fitted_to_another_backbone_are_told_of(method, other, tmp_path, 
     given.backbone_fingerprint[0] = 1
     model = tiny_model(method=method, **saved(tmp_path / "x.pt", given))
     model.backbone_fingerprint[0] = 2 if other else 1
-    model.method.set_initial_values(model.args, words_of(model))
+    start(model)
     assert same_tensors(model.method.state_dict(), given.method.state_dict())
     assert len(warnings(caplog)) == other and all("another backbone" in warning for warning in warnings(caplog))
 

@@ -104,12 +104,6 @@ def test_load_balance_is_the_released_formula(chosen):
     torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-4)
 
 
-def test_load_balance_of_even_and_of_single_choices():
-    method = model_of(smop_noise="none").method
-    assert method.imbalance(1e3 * torch.eye(4)).item() == 1
-    assert method.imbalance(1e3 * torch.eye(4)[:1].expand(9, 4)).item() == 4
-
-
 def test_load_balance_is_not_computed_in_half_precision():
     method, logits = model_of(smop_noise="none").method, torch.randn(9, 4).half()
     assert torch.equal(method.imbalance(logits), method.imbalance(logits.float()))
@@ -129,11 +123,3 @@ def test_load_balance_where_every_prompt_is_chosen():
     with pytest.raises(InputError, match="--smop-balance"):
         made("smop", smop_chosen=4, smop_balance=0.5)
     made("smop", smop_chosen=3, smop_balance=0.5)
-
-
-def test_the_balance_is_of_one_pass():
-    method = tiny_model(method="smop", smop_noise="none", smop_balance=0.25).method.train()
-    method.begin_pass(None)(0, States(torch.randn(1, 40, 32)))
-    assert method.extra_loss() > 0
-    with pytest.raises(NotImplementedError):
-        method.extra_loss()

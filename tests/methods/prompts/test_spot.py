@@ -9,32 +9,21 @@ import pytest
 import torch
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.methods.base import WordEmbeddings
 from fairseq_idpg.methods.prompts.spot import mean_cosine, token_cosine
-from fairseq_idpg.models.prepare import check_method_effects
 from tests.contract import Row
 from tests.folders import train, write_backbone, write_folder
 from tests.helpers import tiny_model
 from tests.inference.saved import write_checkpoint
 from tests.methods.prompts.test_task_prompts import by_hand
-from tests.sources import write_source
+from tests.models.started import started
+from tests.sources import NO_BACKBONE, ROWS, WIDTH, drawn, write_source
 
-ROWS, WIDTH = 3, 32
-BACKBONE = torch.arange(32, dtype=torch.uint8)
 CONTRACT = {"spot": Row(102_400, "table", by_hand, published={"spot_similarity": "tokens"})}
 
 
-def started(fingerprint=BACKBONE, **options):
+def spot(**options):
     """The prompt that a run starts from."""
-    model = tiny_model(method="spot", **{"prompt_length": ROWS, **options})
-    words = WordEmbeddings(model.encoder.sentence_encoder.embed_tokens.weight, 4, list, fingerprint)
-    model.method.set_initial_values(model.args, words)
-    check_method_effects(model.args, model.method)
-    return model.method.table.detach()
-
-
-def drawn(seed, places=1):
-    return torch.randn(places, ROWS, WIDTH, generator=torch.Generator().manual_seed(seed))
+    return started("spot", prompt_length=ROWS, **options).method.table.detach()
 
 
 def cosine(a, b):
@@ -54,7 +43,7 @@ def saved(tmp_path):
     """name -> checkpoint: a and c resemble the target, c more."""
     target = drawn(0)
     rows = {"target": target, "a": target + drawn(1), "b": -target, "c": target + 0.1 * drawn(2)}
-    paths = {name: write_source(tmp_path / f"{name}.pt", value, fingerprint=BACKBONE) for name, value in rows.items()}
+    paths = {name: write_source(tmp_path / f"{name}.pt", value) for name, value in rows.items()}
     return rows, paths
 
 
@@ -66,7 +55,7 @@ def sources(paths, names):
 def test_the_most_similar_source_is_the_start(saved, similarity, caplog):
     rows, paths = saved
     with caplog.at_level(logging.INFO):
-        table = started(source_prompts=sources(paths, "abc"), spot_target=paths["target"], spot_similarity=similarity)
+        table = spot(source_prompts=sources(paths, "abc"), spot_target=paths["target"], spot_similarity=similarity)
     assert torch.equal(table, rows["c"])
     told = [record.getMessage() for record in caplog.records if "cosine" in record.getMessage()]
     measure = {"tokens": token_cosine, "mean": mean_cosine}[similarity]
@@ -76,14 +65,9 @@ def test_the_most_similar_source_is_the_start(saved, similarity, caplog):
     assert f"the prompt starts from {paths['c']}" in caplog.text
 
 
-def test_one_source_is_taken_as_it_is(saved):
-    rows, paths = saved
-    assert torch.equal(started(source_prompts=paths["b"]), rows["b"])
-
-
 def test_a_weighted_average_of_the_most_similar(saved):
     rows, paths = saved
-    table = started(source_prompts=sources(paths, "abc"), spot_target=paths["target"], spot_average=2)
+    table = spot(source_prompts=sources(paths, "abc"), spot_target=paths["target"], spot_average=2)
     weights = {name: float(token_cosine(rows[name], rows["target"])) for name in "ac"}
     expected = sum(weight * rows[name] for name, weight in weights.items()) / sum(weights.values())
     torch.testing.assert_close(table, expected)
@@ -93,7 +77,7 @@ def test_sources_may_be_compared_by_early_checkpoints(saved):
     """What is compared and what is taken over are named in the same order."""
     rows, paths = saved
     early = sources(paths, "cba")
-    table = started(source_prompts=sources(paths, "abc"), spot_target=paths["target"], spot_embeddings=early)
+    table = spot(source_prompts=sources(paths, "abc"), spot_target=paths["target"], spot_embeddings=early)
     assert torch.equal(table, rows["a"])
 
 
@@ -103,19 +87,18 @@ def test_sources_may_be_compared_by_early_checkpoints(saved):
 def test_prompts_of_several_places(tmp_path, layers, insertion, places):
     rows = torch.randn(places, ROWS * (2 if insertion == "key-value" else 1), WIDTH)
     there = "0,1,2" if layers == "all" else layers  # the same places in other words
-    path = write_source(tmp_path / "a.pt", rows, insertion, there, BACKBONE)
-    assert torch.equal(started(source_prompts=path, prompt_layers=layers, prompt_insertion=insertion), rows)
+    path = write_source(tmp_path / "a.pt", rows, insertion, there)
+    assert torch.equal(spot(source_prompts=path, prompt_layers=layers, prompt_insertion=insertion), rows)
 
 
 def test_folded_and_joined_prompts_are_sources(tmp_path):
     rows = drawn(5)
-    folded = write_source(tmp_path / "f.pt", rows, fingerprint=BACKBONE, **{"reparameterization.a": torch.ones(2)})
-    assert torch.equal(started(source_prompts=folded), rows)
+    folded = write_source(tmp_path / "f.pt", rows, **{"reparameterization.a": torch.ones(2)})
+    assert torch.equal(spot(source_prompts=folded), rows)
     joined = tiny_model(method="adapter+prompt-tuning", prompt_length=ROWS)
-    joined.backbone_fingerprint.copy_(BACKBONE)
     options = {"_name": "roberta_idpg", "prompt_insertion": "add", "prompt_layers": "first"}
     torch.save({"args": None, "cfg": {"model": options}, "model": joined.state_dict()}, tmp_path / "j.pt")
-    assert torch.equal(started(source_prompts=str(tmp_path / "j.pt")), joined.method.parts[1].table)
+    assert torch.equal(spot(source_prompts=str(tmp_path / "j.pt")), joined.method.parts[1].table)
 
 
 @pytest.mark.parametrize(
@@ -132,14 +115,14 @@ def test_folded_and_joined_prompts_are_sources(tmp_path):
         {"insertion": None},
         {"router": torch.zeros(4, WIDTH)},  # of another method
         {"words.a": torch.zeros(4, 2)},  # a part of a prompt
-        {"fingerprint": BACKBONE + 1},  # another backbone
+        {"fingerprint": NO_BACKBONE + 1},  # another backbone
     ],
 )
 def test_what_is_no_source(tmp_path, written):
-    values = {"rows": drawn(0), "fingerprint": BACKBONE, **written}
+    values = {"rows": drawn(0), **written}
     path = write_source(tmp_path / "a.pt", values.pop("rows"), **values)
     with pytest.raises(InputError) as error:
-        started(source_prompts=path)
+        spot(source_prompts=path)
     assert str(error.value).startswith(f"--source-prompts {path}") and "\n" not in str(error.value)
 
 
@@ -148,7 +131,7 @@ def test_a_source_of_before_the_backbone_was_recorded(tmp_path):
     options = {"_name": "roberta_idpg", "prompt_insertion": "add", "prompt_layers": "first"}
     torch.save({"args": None, "cfg": {"model": options}, "model": {"method.table": drawn(0)}}, path)
     with pytest.raises(InputError, match="--source-prompts .*a.pt .* backbone"):
-        started(source_prompts=str(path))
+        spot(source_prompts=str(path))
 
 
 @pytest.mark.parametrize(
@@ -169,7 +152,7 @@ def test_refused(saved, names, options, named):
     _, paths = saved
     options = {name: paths.get(value, value) for name, value in options.items()}
     with pytest.raises(InputError, match=named):
-        started(source_prompts=sources(paths, names), **options)
+        spot(source_prompts=sources(paths, names), **options)
 
 
 def test_command_line(tmp_path):
@@ -177,9 +160,9 @@ def test_command_line(tmp_path):
     data, backbone = write_folder(tmp_path / "data", pairs=False), write_backbone(tmp_path / "model.pt")
     usual = ["--method", "prompt-tuning", "--prompt-length", ROWS]
     near, far = (write_checkpoint(tmp_path / f"{seed}.pt", data, backbone, *usual, seed=seed) for seed in (1, 2))
-    spot = ["--method", "spot", "--prompt-length", ROWS, "--source-prompts", f"{far},{near}", "--spot-target", near]
+    of_two = ["--method", "spot", "--prompt-length", ROWS, "--source-prompts", f"{far},{near}", "--spot-target", near]
     finished = train(
-        data, tmp_path / "spot", *spot, "--backbone", backbone, "--max-update", 1, "--lr", 0, without="--phm-n"
+        data, tmp_path / "spot", *of_two, "--backbone", backbone, "--max-update", 1, "--lr", 0, without="--phm-n"
     )
     assert f"the prompt starts from {near}" in finished.output
     paths = (near, tmp_path / "spot" / "checkpoint_last.pt")
@@ -187,23 +170,9 @@ def test_command_line(tmp_path):
     assert torch.equal(*tables)
 
 
-def test_a_prompt_that_was_trained_with_its_backbone_belongs_to_what_that_became(tmp_path):
-    """As supplementary training leaves it: its fingerprint is of the weights that it began with."""
-    data, began = write_folder(tmp_path / "data", pairs=False), write_backbone(tmp_path / "model.pt")
-    usual = ["--max-update", 1, "--prompt-length", ROWS]
-    whole = ["--backbone", began, "--method", "prompt-tuning", "--no-freeze-backbone", "--lr", 1e-2]
-    train(data, tmp_path / "sup", *usual, *whole)
-    became = tmp_path / "sup" / "checkpoint_last.pt"
-    spot = [*usual, "--method", "spot", "--source-prompts", became]
-    for backbone, fits in ((became, True), (began, False)):
-        save_dir = tmp_path / f"spot-{fits}"
-        finished = train(data, save_dir, *spot, "--backbone", backbone, succeed=fits, without="--phm-n")
-        assert ("another backbone" in finished.output) is not fits
-
-
 def test_the_nearest_of_sources_that_are_all_unlike(tmp_path):
     """The nearest of sources that are all unlike the target."""
     rows = {"target": drawn(0), "a": -drawn(0) + drawn(1), "b": -drawn(0)}
-    paths = {name: write_source(tmp_path / f"{name}.pt", value, fingerprint=BACKBONE) for name, value in rows.items()}
-    table = started(source_prompts=f"{paths['b']},{paths['a']}", spot_target=paths["target"])
+    paths = {name: write_source(tmp_path / f"{name}.pt", value) for name, value in rows.items()}
+    table = spot(source_prompts=f"{paths['b']},{paths['a']}", spot_target=paths["target"])
     assert torch.equal(table, rows["a"])

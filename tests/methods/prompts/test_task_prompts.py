@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fairseq_idpg.errors import InputError
 from tests.contract import Row
 from tests.folders import train, validate, write_backbone, write_folder
 from tests.helpers import logits, pair_batch, tiny_model
+from tests.models.started import started
 from tests.plain import plain_linear_of
 
 WIDTH = 32
@@ -124,9 +124,7 @@ def test_folded_away_where_training_does_not_go_on(place, tmp_path):
 
 
 def test_the_factors_of_low_rank_start_as_the_released_ones():
-    model = tiny_model(method="dpt", prompt_init="uniform")
-    model.method.set_initial_values(model.args, None)
-    for factor in model.method.reparameterization.parameters():
+    for factor in started("dpt", prompt_init="uniform").method.reparameterization.parameters():
         assert factor.abs().max() <= 0.5 and 0.2 < factor.std() < 0.38  # 0.289
 
 
@@ -137,26 +135,7 @@ def test_a_prompt_of_low_rank_starts_as_large_as_others():
         assert network().std().item() == pytest.approx(0.02, rel=0.2)
 
 
-def test_which_parameters_are_a_prompt():
-    for method, count in (("p-tuning", 0), ("prompt-tuning", 1)):
-        assert len(tiny_model(method=method).method.prompt_parameters()) == count
-
-
-def test_a_folded_prompt_is_not_trained_on():
-    """Joined with others, too; it is read, and what is saved is what was read."""
-    given, other = tiny_model(method="adapter+p-tuning"), tiny_model(method="adapter+p-tuning")
-    given.args.no_save_optimizer_state = True
-    other.load_state_dict(given.state_dict())
-    logits(other.eval(), pair_batch())
-    with pytest.raises(InputError):
-        logits(other.train(), pair_batch())
-
-
 @pytest.mark.parametrize("kind", ["lstm", "mlp", "deep-mlp", "prefix-mlp"])
 def test_embeddings_are_drawn_with_deviation_1(kind):
     network = tiny_model(method="p-tuning", prompt_length=60, prompt_reparameterization=kind).method.reparameterization
     assert 0.9 < network.embedding.std() < 1.1
-
-
-def test_keys_and_values_need_no_layer_zero():
-    assert tiny_model(method="p-tuning-v2-kv", prompt_layers="2").method.places == (2,)

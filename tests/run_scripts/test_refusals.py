@@ -64,6 +64,7 @@ KEYS = [  # keys of a sweep's file, what its line names
     ({"options": {**OPTIONS, "dropout": "much"}}, "--dropout"),
     ({"options": {**OPTIONS, "weight-decay": "nan"}}, "--weight-decay nan"),
     ({"rows": [{**IDPG, "options": {"phm-n": 5}}]}, "--phm-n 5"),
+    ({"options": {**OPTIONS, "max-tokens": "many"}, "rows": ["fine-tuning"]}, "--max-tokens many"),
     ({"rows": [{"method": "adapter", "options": {"phm-n": 4}}]}, "--phm-n 4 has no effect with --method adapter"),
     ({"rows": ["adapter"], "positions": [1]}, "--prompt-position 1 has no effect"),
     ({"arch": "roberta_idpg_large", "options": WITHOUT_LAYERS}, "--encoder-layers is 24 but the backbone"),

@@ -153,16 +153,15 @@ def from_array(array: Path, names: Path, words: Sequence[str]) -> Vectors:
         column = table.column(0).combine_chunks()
     except pyarrow.ArrowException as error:
         raise ValueError(str(error)) from None
-    first = np.full(len(column.dictionary), -1)
+    first = np.full(len(column.dictionary) + 1, -1)  # of each word the row that says it first; the last is of no word
     codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]  # the row that says a word first
-    places = compute.index_in(
-        pyarrow.array(words, pyarrow.string()), value_set=column.dictionary.cast(pyarrow.string())
-    )
-    codes = places.fill_null(-1).to_numpy(zero_copy_only=False)
-    known = codes >= 0
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    first[-1] = -1
+    found = compute.index_in(pyarrow.array(words, pyarrow.string()), value_set=column.dictionary.cast(pyarrow.string()))
+    places = first[found.fill_null(-1).to_numpy(zero_copy_only=False)]
+    known = places >= 0
     vectors = np.zeros((len(words), rows.shape[1]))
-    vectors[known] = rows[first[codes[known]]]
+    vectors[known] = rows[places[known]]
     if not np.isfinite(vectors).all():
         raise ValueError(f"{array.name} has a number that is not finite")
     return vectors, known

@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 from tqdm import tqdm
 
+from preprocess.readers import is_text
 from preprocess.tasks import TASKS
 from preprocess.transforms import EFL_DESCRIPTIONS, ENTAILED, NOT_ENTAILED
 
@@ -251,11 +252,13 @@ class Predictor:
         wanted, labels, described = 2 if self.record.pairs else 1, self.labels, self.description
         inputs = []
         for number, text in enumerate(texts):
+            sentences = tuple(text) if isinstance(text, (tuple, list)) else (text,)
+            if not all(map(is_text, sentences)):  # the keys of a mapping would be read for its texts
+                raise InputError(f"{name(number)} is not text: {text!r:.60}: give a string, or a pair of strings")
             try:
                 check_filled(text)
             except ValueError as error:
                 raise InputError(f"{name(number)}: {error}: give text") from None
-            sentences = (text,) if isinstance(text, str) else tuple(text)
             if described is not None and len(sentences) == 1:
                 inputs.append(Input(text, (*sentences, described.text), described.labels(labels)))
                 continue

@@ -87,15 +87,18 @@ class TextFile:
         Raises:
             InputError: a line is not text, is empty, or is not of the layout; it names columns, or is of a table.
         """
-        read, told = LAYOUTS[self.layout], self.layout == "jsonl"
+        read, told, kind = LAYOUTS[self.layout], self.layout == "jsonl", None
         for number, line in self.source.lines():
             try:
                 text = read(line)
                 check_filled(text)
                 if self.layout != "jsonl":
                     check_is_no_table(text, number)
+                if kind not in (None, type(text)):  # models of EFL read both, and the columns of a table are of one
+                    raise ValueError("sentences and pairs of sentences are mixed: give one kind")
             except ValueError as error:
                 raise InputError(f"{self.name(number)}: {error}") from None
+            kind = type(text)
             if not told and any(map(CSV_QUOTED.fullmatch, [text] if isinstance(text, str) else text)):
                 told = True
                 logger.warning(

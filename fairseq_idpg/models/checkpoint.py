@@ -91,10 +91,11 @@ class SavesTrainableOnly(BaseFairseqModel):
         own = {name: value.shape for name, value in parameters.items() if name.startswith(STACK)}
         theirs = {name: value.shape for name, value in state.items() if name.startswith(STACK) and name != VERSION}
         misfits = [name for name in {**own, **theirs} if own.get(name) != theirs.get(name)]
+        misfits += [name for name, value in state.items() if not value.is_floating_point()]  # quantized: no weights
         if misfits:
             raise InputError(
-                f"--backbone {backbone.path} does not fit --arch: {len(misfits)} tensors are missing, too many or of "
-                f"another size (such as {misfits[0]}): give another"
+                f"--backbone {backbone.path} does not fit --arch: {len(misfits)} tensors are missing, too many, of "
+                f"another size or of whole numbers (such as {misfits[0]}): give another"
             )
         self.load_state_dict_as_is(as_own(state, parameters), assign=True)
         if TIED not in parameters:  # the word embeddings, under their own name

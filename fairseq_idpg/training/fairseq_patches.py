@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from fairseq import checkpoint_utils
@@ -22,6 +23,7 @@ from torch.multiprocessing import ProcessRaisedException
 from torch.optim import Optimizer
 
 from preprocess.errors import InputError, end_at_once, find_input_error, one_line
+from preprocess.writing import check_output
 
 from ..divergence import clip_grad_norm
 from ..names import TASK
@@ -29,6 +31,7 @@ from ..saving.atomic_write import copy_whole, leftovers, save_whole
 from ..saving.reading import holds_ours, load_state
 from .arguments import check_arguments, check_configuration, trains
 from .kept_options import KeptOptions
+from .lock import NAME as LOCK
 from .lock import hold
 from .overrides import parse_overrides
 from .resuming import (
@@ -321,7 +324,12 @@ def _convert(theirs: Callable, args: Any) -> Any:
         return theirs(args)
     end_at_once()
     check_arguments(args)
-    if not trains(args):
+    if trains(args):
+        places = {"--save-dir": os.path.join(args.save_dir, LOCK), "--log-file": args.log_file}
+        for option, path in places.items():
+            if path:
+                check_output(Path(path), option)  # which fairseq opens in the midst of its own work
+    else:
         if not args.path or not os.path.exists(args.path):
             raise InputError(f"--path {args.path} is not a file: give a checkpoint that fairseq-train saved")
         OwnRun.validated = args.path

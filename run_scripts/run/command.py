@@ -212,10 +212,18 @@ def option_value(experiment: Experiment, name: str) -> str | None:
     return value
 
 
+def number_given(experiment: Experiment, name: str, usual: int) -> int:
+    """Return a whole number of the experiment's further options, or ``usual``; InputError if it is something else."""
+    value = option_value(experiment, name) or str(usual)
+    if not value.isdecimal():
+        raise InputError(f"{name} {value} is no whole number: give one, such as {usual}")
+    return int(value)
+
+
 def batches_of_epoch(experiment: Experiment, folder: DataFolder, batch: int) -> int:
     """Of one process, counted as fairseq makes them for this experiment's seed."""
     lengths = sum(folder.rows(part, "train").lengths.astype(np.int64) + 1 for part in folder.inputs)  # <s> or </s>
-    longest = int(option_value(experiment, "--max-positions") or MAX_POSITIONS) - prompt_rows(experiment)
+    longest = number_given(experiment, "--max-positions", MAX_POSITIONS) - prompt_rows(experiment)
     tokens = np.minimum(np.tile(lengths, 2 if experiment.supplementary else 1), longest)
     order = np.random.RandomState(experiment.seed).permutation(len(tokens))
     if not experiment.supplementary:  # fairseq's task sorts by the drawn numbers, ours takes them for the order
@@ -224,7 +232,7 @@ def batches_of_epoch(experiment: Experiment, folder: DataFolder, batch: int) -> 
         order = np.arange(len(tokens))
     if "--group-by-length" in experiment.options:
         order = grouped_by_length(order, tokens)
-    return count_batches(tokens[order].tolist(), batch, int(option_value(experiment, "--max-tokens") or MAX_TOKENS))
+    return count_batches(tokens[order].tolist(), batch, number_given(experiment, "--max-tokens", MAX_TOKENS))
 
 
 def prompt_rows(experiment: Experiment) -> int:
@@ -233,7 +241,7 @@ def prompt_rows(experiment: Experiment) -> int:
     fill_method_options(args)
     if args.prompt_insertion is None or str(args.prompt_insertion) in (*PREFIX, LATE):
         return 0
-    length = int(option_value(experiment, "--prompt-length") or args.prompt_length)
+    length = number_given(experiment, "--prompt-length", args.prompt_length)
     return len(prompt_block(experiment.prompt_position, length, placeholder=0, separator=0))
 
 

@@ -69,8 +69,16 @@ def test_sizes_that_its_tensors_do_not_have(name, backbone, monkeypatch):
         load_untrained(str(backbone), dictionary())
 
 
-def test_a_missing_tensor_is_named(backbone):
-    change(backbone, lambda state: state["model"].pop("encoder.sentence_encoder.layers.1.fc1.bias"))
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda weights: weights.pop("encoder.sentence_encoder.layers.1.fc1.bias"),
+        lambda weights: weights.update({name: value.char() for name, value in weights.items() if "1.fc1.bias" in name}),
+    ],
+    ids=["missing", "quantized"],
+)
+def test_a_tensor_that_does_not_fit_is_named(backbone, damage):
+    change(backbone, lambda state: damage(state["model"]))
     with pytest.raises(InputError, match="^--backbone .*layers.1.fc1.bias"):
         features(backbone)
 

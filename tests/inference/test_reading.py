@@ -43,6 +43,7 @@ REFUSED = {  # the number of the line that is named, if any
     ("jsonl", b'{"text": "a"}\n'): 1,
     ("jsonl", b'{"sentence": "a", "sentence2": "b"}\n'): 1,
     ("jsonl", b'["a"]\n'): 1,
+    ("jsonl", b'"a"\n["b", "c"]\n'): 2,
     ("jsonl", b'{"sentence": "a", "sentence": "b"}\n'): 1,
     ("jsonl", b'["a", "\\ud800"]\n'): 1,
     ("jsonl", b"[" * 100_000 + b"\n"): 1,

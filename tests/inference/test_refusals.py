@@ -88,6 +88,8 @@ TOO_LONG = ["red", "cat " * 40]
         ("singles", ["red", ("red", "cat")], "input 2"),
         ("pairs", [("red", "cat"), "red"], "input 2"),
         ("pairs", [("red", "cat", "dog")], "input 1"),
+        ("singles", [{"sentence": "red cat"}], "input 1"),  # whose key would be read
+        ("pairs", [{"sentence1": "red", "sentence2": "cat"}], "input 1"),
         ("singles", ["red", ""], "input 2"),
         ("singles", [" \t"], "input 1"),
         ("pairs", [("red", "cat"), ("red", " ")], "input 2"),

@@ -199,11 +199,11 @@ def test_an_array_and_its_words(data, vocab, tmp_path):
 
 
 def test_the_first_row_of_a_word_counts(tmp_path):
-    """Also in a file of kilobytes that says a long word many times."""
-    words = [*(["a" * 100_000] * 200), "good", "good"]
+    """Also in a file of kilobytes that says a long word many times, or where a row has none ("null" read as such)."""
+    words = [None, *(["a" * 100_000] * 200), "good", "good"]
     array = np.arange(2.0 * len(words), dtype=np.float32).reshape(-1, 2)
     vectors, known = read_vectors(write_package(tmp_path / "package", words, array), ["good", "bad"])
-    assert vectors.tolist() == [[400, 401], [0, 0]] and known.tolist() == [True, False]
+    assert vectors.tolist() == [[402, 403], [0, 0]] and known.tolist() == [True, False]
 
 
 def test_words_with_spaces_are_passed_over(tmp_path):

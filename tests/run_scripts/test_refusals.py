@@ -42,6 +42,7 @@ KEYS = [  # keys of a sweep's file, what its line names
     ({"options": {**OPTIONS, "dropuot": 0}}, "--dropuot is unknown to fairseq-train: did you mean --dropout?"),
     ({"options": {**OPTIONS, "dropout": "much"}}, "--dropout"),
     ({"rows": [{**IDPG, "options": {"phm-n": 5}}]}, "--phm-n 5"),
+    ({"options": {**OPTIONS, "max-tokens": "many"}, "rows": ["fine-tuning"]}, "--max-tokens many"),
     ({"rows": [{"method": "adapter", "options": {"phm-n": 4}}]}, "--phm-n 4 has no effect with --method adapter"),
     ({"arch": "roberta_idpg_large", "options": WITHOUT_LAYERS}, "--encoder-layers is 24 but the backbone"),
     # other tasks

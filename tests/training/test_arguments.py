@@ -123,6 +123,14 @@ def test_processes_that_would_each_train_alone(monkeypatch):
     check_arguments(args)
 
 
+@pytest.mark.parametrize("option", ["--save-dir", "--log-file"])
+def test_places_that_cannot_be_written_to(option, tmp_path):
+    (tmp_path / "file").touch()
+    args = training_arguments("--save-dir", str(tmp_path), option, str(tmp_path / "file" / "x"))
+    with pytest.raises(InputError, match=f"{option} {tmp_path}"):
+        _convert(lambda args: args, args)
+
+
 def test_validation_is_of_one_process(tmp_path, monkeypatch):
     """Whose number fairseq takes from the GPUs there are; half precision needs none."""
     usual = ["DATA", "--task", "sentence_prediction_idpg", "--criterion", "sentence_prediction", "--init-token", "0"]

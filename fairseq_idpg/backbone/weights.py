@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Optional
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from preprocess.dictionary import read_dictionary
 from preprocess.flags import flag_name
@@ -30,7 +31,21 @@ GEOMETRY = {
     "activation_fn": "gelu",
     "layer_norm_eps": 1e-5,
 }
+DRAWS = (Tensor.normal_, Tensor.uniform_)
 ALIGNMENT = 64  # bytes, torch's own: products of matrices that lie otherwise may round otherwise
+
+
+class Undrawn(TorchFunctionMode):
+    """Leave tensors without the random values that they begin with, since those of a file take their place.
+
+    To draw them takes seconds and as much memory again at the size of RoBERTa-large. A training draws them: what it
+    draws afterwards, of a seed, depends on it. The functions of ``nn.init`` and of fairseq end in DRAWS.
+    """
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func in DRAWS or getattr(func, "__module__", "") == nn.init.__name__:
+            return args[0] if args else (kwargs or {})["tensor"]
+        return func(*args, **(kwargs or {}))
 
 
 @dataclass

@@ -6,6 +6,7 @@ representation M(x) -> method (prompt rows, adapters) -> encoder with these inje
 import argparse
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 from ..backbone.cpu import drop_quickly
 from ..backbone.encoder import OpenRobertaEncoder
 from ..backbone.injection import NO_ROOM, NOTHING, Injection, Room, Start
-from ..backbone.weights import check_geometry
+from ..backbone.weights import Undrawn, check_geometry
 from ..errors import InputError
 from ..methods.base import Geometry, Method
 from ..methods.registry import find_preset
@@ -50,9 +51,12 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
     check_size = staticmethod(check_size)
     prepare = prepare_model
 
-    def __init__(self, args: argparse.Namespace, encoder: OpenRobertaEncoder):
+    def __init__(
+        self, args: argparse.Namespace, encoder: OpenRobertaEncoder, draws: AbstractContextManager | None = None
+    ):
         # RobertaModel draws every Linear and Embedding again, so whatever has its own initialisation comes later
-        super().__init__(args, encoder)
+        with draws or nullcontext():
+            super().__init__(args, encoder)
         self.requires_grad_(False)
         self.encoder.sentence_encoder.requires_grad_(args.no_freeze_backbone)
         if predicts_words(args):
@@ -98,7 +102,10 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         backbone = read_backbone(path)
         check_geometry(backbone, args, task.source_dictionary)
         check_encoder_size(args, backbone)
-        model = cls(args, OpenRobertaEncoder(args, task.source_dictionary))
+        draws = Undrawn() if getattr(task, "judges", False) else None  # a model that was trained draws nothing later
+        with draws or nullcontext():
+            encoder = OpenRobertaEncoder(args, task.source_dictionary)
+        model = cls(args, encoder, draws)
         model.load_backbone(backbone)
         return model
 

@@ -94,6 +94,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         )
         complete_options(cfg, data)
         phrasing = self.phrasing(cfg)
+        self.judges = from_checkpoint
         model = super().build_model(cfg, from_checkpoint)
         if phrasing is not None:
             self.template = phrasing.template
@@ -103,7 +104,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
                 assert self.labels is not None  # scores were refused
                 data = replace(data, follow=ClassWords(cfg, self.labels, head).follow)
         model.prepare(data, training=not from_checkpoint)
-        self.judges, self.prompt_length = from_checkpoint, model.prompt_length
+        self.prompt_length = model.prompt_length
         self.half_precision = model.kept.get("fp16")
         self.stored = stored_representations(self.cfg, model)
         self.state_cache = find_state_caches(self.cfg, model, training=not from_checkpoint)

@@ -18,7 +18,6 @@ from fairseq_idpg.divergence import OVERFLOWS, clip_grad_norm
 from fairseq_idpg.errors import InputError
 from fairseq_idpg.optim.half_precision import KeptHalfPrecision
 from fairseq_idpg.tasks.task import SentencePredictionIDPGTask
-from tests.folders import train, write_backbone, write_folder
 
 BATCH = {"net_input": {"src_tokens": torch.zeros(1, 1, dtype=torch.long)}}
 
@@ -113,20 +112,3 @@ def test_amp_with_a_loss_scale_is_left_to_fairseq(monkeypatch):
     scaler.is_enabled, scaler.scale = lambda: True, lambda loss: loss
     scaler.step, scaler.update = lambda optimizer: None, lambda: None
     steps.step(NAN)
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("divergence")
-    write_folder(folder / "data")
-    write_backbone(folder / "model.pt")
-    return folder
-
-
-@pytest.mark.parametrize("more", [["--bf16"], ["--max-update", 1]], ids=["gradient", "validation"])
-def test_command_line(place, tmp_path, more):
-    """In the gradient of an update, or of the last one in the validation after it."""
-    finished = train(place / "data", tmp_path, "--backbone", place / "model.pt", "--lr", "1e38", *more, succeed=False)
-    assert finished.last_line.startswith("fairseq_idpg: the run has diverged")
-    assert ("validation" in finished.last_line) == ("--max-update" in more)
-    assert "Traceback" not in finished.output and not list(tmp_path.glob("*.pt"))

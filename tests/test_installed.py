@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.analysis.conftest import BYTES, enlarge
 from tests.folders import TRAINING, write_backbone
 from tests.helpers import TINY
+from tests.inference.conftest import BYTES, enlarge
 from tests.preprocess.commands import write_vocab
 from tests.run_scripts.tiny import IDPG, OPTIONS
 

@@ -57,13 +57,12 @@ from preprocess.validation import check_split
 from preprocess.vector_files import read_vectors
 from run_scripts.report import __main__ as report
 from run_scripts.sweep import __main__ as sweep
-from tests.analysis.conftest import REGRESSION, vocab_and_backbone
 from tests.checkpoints.hf_folders import build as write_hugging_face
 from tests.checkpoints.hf_folders import write_tokenizer_json
 from tests.checkpoints.test_convert_released import write_released
 from tests.folders import training_arguments
 from tests.helpers import ends_soon
-from tests.inference.conftest import WORDS, make_folder, texts
+from tests.inference.conftest import REGRESSION, WORDS, make_folder, texts, vocab_and_backbone
 from tests.inference.saved import write_checkpoint
 from tests.representations import test_cache as caches
 from tests.run_scripts.report import made

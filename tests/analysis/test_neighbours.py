@@ -13,9 +13,10 @@ from fairseq_idpg.inference.trained import load_dictionary, load_trained
 from fairseq_idpg.inference.vocabulary import NearestWords, Vocabulary
 from preprocess.data_folder import DataFolder
 from preprocess.dictionary import FILLER
-from tests.analysis.conftest import edited, enlarge
+from tests.analysis.conftest import edited
 from tests.analysis.plain_pass import PLACEHOLDER, plain_cosine, plain_pass
 from tests.folders import train, write_folder
+from tests.inference.conftest import enlarge
 from tests.phrases import PAIRS, SINGLES, write_language_model, write_texts
 
 
@@ -151,7 +152,6 @@ def test_methods_without_rows(pairs, idpg, tuned, task_prompt, tmp_path):
     with pytest.raises(SystemExit, match="--data: --method smop chooses among prompts for each input"):
         neighbours(smop, "--data", pairs)
     for path, named in (
-        (edited(task_prompt, tmp_path / "states.pt", method="lpt-npg"), "--method lpt-npg"),
         (edited(idpg, tmp_path / "adapter.pt", method="adapter"), "--method adapter"),
         (edited(task_prompt, tmp_path / "keys.pt", prompt_insertion="key-value"), "--prompt-insertion key-value"),
         (tuned, "--method fine-tuning"),
@@ -167,12 +167,9 @@ def test_bad_options(place, pairs, idpg, task_prompt, tmp_path):
         ([idpg, "--dict", pairs, "--layer", 7], "--layer 7: .* 0, 1, 2"),
         ([idpg, "--dict", pairs, "--top", 261], "--top 261: .* has 260 words"),
         ([idpg, "--data", pairs, "--examples", 17], "--examples 17: .* 16"),
-        ([idpg, "--data", pairs, "--split", "test"], "has no split test"),
         ([task_prompt, "--data", pairs], "--data: --method prompt-tuning"),
         ([idpg, "--dict", pairs, "--data", other], "made with another dictionary"),
         ([idpg, "--dict", place / "vocab" / "dict.txt"], "--bpe gpt2 --vocab"),
-        ([idpg, "--dict", tmp_path / "nowhere"], "nowhere is not a dictionary"),
-        ([idpg, "--dict", pairs, "--vocab", tmp_path], "--vocab .* has no dict.txt"),
         (["nowhere.pt", "--dict", pairs], "CHECKPOINT nowhere.pt is not a fairseq checkpoint"),
     ):
         with pytest.raises(SystemExit, match=named):

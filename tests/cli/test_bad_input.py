@@ -10,11 +10,6 @@ import torch
 from tests.folders import train, validate, write_backbone, write_folder
 
 
-@pytest.fixture(scope="module")
-def other_backbone(place):
-    return write_backbone(place / "other" / "model.pt", seed=1)
-
-
 def refuse(folder, save_dir, *options, without=""):
     """The last line of a run that is refused before anything is written."""
     finished = train(folder, save_dir, *options, "--max-update", 2, succeed=False, without=without)
@@ -39,17 +34,13 @@ def test_what_is_no_backbone(trained, pairs, tmp_path):
     assert "holds prompts only" in refuse(pairs, tmp_path / "run", "--backbone", prompts)
 
 
-@pytest.mark.parametrize(
-    ("size", "named"),
-    [
-        ({"encoder_embed_dim": 64}, "--encoder-embed-dim is 32 but the backbone"),
-        ({"max_positions": 32}, "--max-positions is 64 but the backbone"),
-        ({"words": 40}, "the data's dictionary has 55 symbols but the backbone"),
-    ],
-)
-def test_backbone_of_another_size(pairs, tmp_path, size, named):
-    backbone = write_backbone(tmp_path / "b" / "model.pt", **size)
-    assert named in refuse(pairs, tmp_path / "run", "--backbone", backbone)
+def test_backbone_of_another_size(pairs, tmp_path):
+    for size, named in (
+        ({"max_positions": 32}, "--max-positions is 64 "),
+        ({"words": 40}, "dictionary has 55 symbols "),
+    ):
+        backbone = write_backbone(tmp_path / "b" / "model.pt", **size)
+        assert f"{named}but the backbone" in refuse(pairs, tmp_path / "run", "--backbone", backbone)
 
 
 def test_dictionary_of_other_symbols(pairs, tmp_path):
@@ -63,19 +54,25 @@ def test_dictionary_of_other_symbols(pairs, tmp_path):
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (["--phm-n", 5], "--phm-n 5"),
         (["--prompt-length", 61], "--prompt-length 61 leaves no room for text within --max-positions 64"),
         (["--prompt-length", 50], "examples of split valid are too long: the first, line"),
         (["--prompt-position", 5], "--prompt-position 5"),
-        (["--prompt-layers", "0,3"], "--prompt-layers 0,3"),
         (["--method", "m-idpg"], "--method m-idpg is unknown: did you mean m-idpg-phm?"),
         (["--num-classes", 3], "--num-classes 3 disagrees with"),
         (["--restore-file", "nowhere.pt"], "--restore-file nowhere.pt is not a file"),
-        (["--lr", "1e38"], "the run has diverged: the loss is NaN"),
     ],
 )
 def test_impossible_options(pairs, backbone, tmp_path, options, named):
     assert named in refuse(pairs, tmp_path, "--backbone", backbone, *options)
+
+
+@pytest.mark.parametrize("more", [["--bf16"], ["--max-update", 1]], ids=["gradient", "validation"])
+def test_a_run_that_diverges(pairs, backbone, tmp_path, more):
+    """In the gradient of an update, or of the last one in the validation after it; see tests/test_divergence.py."""
+    finished = train(pairs, tmp_path, "--backbone", backbone, "--lr", "1e38", *more, succeed=False)
+    assert finished.last_line.startswith("fairseq_idpg: the run has diverged")
+    assert ("validation" in finished.last_line) == ("--max-update" in more)
+    assert not list(tmp_path.glob("*.pt"))
 
 
 def test_options_that_are_missing(pairs, backbone, tmp_path):
@@ -84,13 +81,9 @@ def test_options_that_are_missing(pairs, backbone, tmp_path):
     assert "--arch roberta takes no prompts" in finished.last_line
 
 
-def test_positions_of_pairs_on_single_sentences(singles, backbone, tmp_path):
-    assert "--prompt-position 3" in refuse(singles, tmp_path, "--backbone", backbone, "--prompt-position", 3)
-
-
 def test_folders_with_something_missing(backbone, tmp_path):
     assert "nowhere" in refuse(tmp_path / "nowhere", tmp_path / "run", "--backbone", backbone)
-    for missing in ("input0/dict.txt", "label/dict.txt", "input0/train.idx", "label/valid.idx"):
+    for missing in ("input0/dict.txt", "label/valid.idx"):
         folder = write_folder(tmp_path / missing.replace("/", "-"))
         (folder / missing).unlink()
         assert missing in refuse(folder, tmp_path / "run", "--backbone", backbone)
@@ -106,16 +99,14 @@ def test_empty_split_and_unequal_parts(backbone, tmp_path):
     assert "(input0 13, input1 13, label 12)" in refuse(unequal, tmp_path / "run", "--backbone", backbone)
 
 
-def test_checkpoint_on_another_backbone(trained, pairs, other_backbone):
-    overrides = ["--model-overrides", {"backbone": str(other_backbone)}]
+def test_another_backbone(trained, pairs, backbone, tmp_path):
+    other = write_backbone(tmp_path / "other" / "model.pt", seed=1)
     for refused in (
-        validate(pairs, trained[1] / "checkpoint_best.pt", *overrides, succeed=False),
-        train(pairs, trained[1], "--backbone", other_backbone, "--max-epoch", 6, succeed=False),
+        validate(
+            pairs, trained[1] / "checkpoint_best.pt", "--model-overrides", {"backbone": str(other)}, succeed=False
+        ),
+        train(pairs, trained[1], "--backbone", other, "--max-epoch", 6, succeed=False),
     ):
         assert "is not the backbone this checkpoint was trained on" in refused.last_line
-
-
-def test_restoring_one_encoder_over_another(pairs, backbone, other_backbone, tmp_path):
-    reset = ["--reset-optimizer", "--reset-dataloader", "--reset-meters"]
-    options = ["--backbone", backbone, "--restore-file", other_backbone, *reset]
-    assert "--restore-file holds another encoder than --backbone" in refuse(pairs, tmp_path, *options)
+    options = ["--restore-file", other, "--reset-optimizer", "--reset-dataloader", "--reset-meters"]
+    assert "holds another encoder" in refuse(pairs, tmp_path / "run", "--backbone", backbone, *options)

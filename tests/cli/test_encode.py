@@ -78,25 +78,6 @@ def test_a_backbone_that_is_written_to_meanwhile_leaves_no_rows(pairs, tmp_path,
         np.testing.assert_array_equal(np.load(path), np.load(tmp_path / "cache" / path.name))
 
 
-def test_options_that_change_the_rows(pairs, backbone, tmp_path):
-    encode(pairs, backbone, tmp_path / "a", "--swap-pairs", "append", "--splits", "train")
-    encode(pairs, backbone, tmp_path / "b", "--representation", "token-mean", "--representation-cache-dtype", "float16")
-    (rows,) = (np.load(path) for path in (tmp_path / "a").glob("*.npy"))
-    assert rows.shape == (48, 32) and rows.dtype == np.float32
-    assert {np.load(path).dtype for path in (tmp_path / "b").glob("*.npy")} == {np.dtype("float16")}
-
-
-def test_rows_for_methods_that_take_no_room_in_the_input(backbone, tmp_path, capsys):
-    """Examples that are cut are longer without prompt rows among them."""
-    data, short = write_folder(tmp_path / "data", longest=60), ["--shorten-method", "truncate"]
-    encode(data, backbone, tmp_path / "cache", "--prompt-length", 0, *short)
-    assert "train: 24 rows written" in capsys.readouterr().out
-    options = ["--backbone", backbone, "--max-epoch", 1, "--representation-cache", tmp_path / "cache", *short]
-    for name, prompt in (("keys", ["--prompt-insertion", "key-value"]), ("rows", [])):
-        run = train(data, tmp_path / name, *options, "--method", "m-idpg-phm", *prompt)
-        assert ("M(x) of" in run.output) == (name == "rows")
-
-
 def test_bad_input(pairs, backbone, tmp_path):
     for arguments, named in (
         ((tmp_path, backbone), "is not a binarized folder"),

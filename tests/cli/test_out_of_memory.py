@@ -52,12 +52,6 @@ def test_a_validation_without_room(pairs, trained, tmp_path):
     assert validated.last_line.endswith("GiB.): give a smaller --batch-size or --max-tokens")
 
 
-def test_a_batch_that_fits_at_the_second_try(pairs, backbone, tmp_path):
-    options = without_room(tmp_path, "not model.training and next(steps) == 1")
-    finished = train(pairs, tmp_path / "run", *options, "--backbone", backbone, "--max-epoch", 1)
-    assert "retrying batch" in finished.output and len(finished.log("valid_accuracy")) == 1
-
-
 def test_other_errors_pass():
     sample = {"net_input": {"src_tokens": torch.zeros(2, 3)}}
     with pytest.raises(RuntimeError, match="^other$"), refuse_to_skip(sample, 0):

@@ -10,6 +10,8 @@ import pytest
 from fairseq_idpg.inference.folder import SplitPredictions, load_on_folder, predict_split
 from fairseq_idpg.predict import main
 from tests.folders import train, validate, write_backbone, write_folder
+from tests.inference.conftest import REGRESSION
+from tests.inference.saved import write_checkpoint
 
 
 def rows(path):
@@ -48,23 +50,20 @@ def test_rows_that_were_left_out_keep_their_places(trained, pairs, tmp_path, cap
     assert scores.lines_by_row([(1, 3)]) == ["1.000000", "nan", "0.500000"]
 
 
-def test_order_and_batches_do_not_matter(trained, pairs, tmp_path):
-    model, task = load_on_folder(str(trained[1] / "checkpoint_best.pt"), str(pairs), cpu=True)
-    alone, together = (predict_split(model, task, "valid", size).outputs for size in (1, 13))
-    assert np.allclose(alone, together, atol=1e-5)
-    model, task = load_on_folder(
-        str(trained[1] / "checkpoint_best.pt"), str(pairs), True, representation_cache=str(tmp_path)
+def test_order_and_batches_and_a_cache_do_not_matter(trained, pairs, tmp_path):
+    checkpoint, cache = str(trained[1] / "checkpoint_best.pt"), {"representation_cache": str(tmp_path)}
+    alone, together, cached = (
+        predict_split(*load_on_folder(checkpoint, str(pairs), cpu=True, **more), "valid", size).outputs
+        for size, more in ((1, {}), (13, {}), (13, cache))
     )
-    assert np.allclose(predict_split(model, task, "valid").outputs, alone, atol=1e-5)
+    assert np.allclose(alone, together, atol=1e-5) and np.allclose(alone, cached, atol=1e-5)
     assert list(tmp_path.glob("*.npy"))
 
 
 def test_scores(tmp_path):
     data = write_folder(tmp_path / "scores", regression=True)
     backbone = write_backbone(tmp_path / "model.pt")
-    options = ["--regression-target", "--num-classes", 1, "--best-checkpoint-metric", "loss", "--max-update", 2]
-    train(data, tmp_path / "run", "--backbone", backbone, *options)
-    checkpoint = tmp_path / "run" / "checkpoint_last.pt"
+    checkpoint = write_checkpoint(tmp_path / "x.pt", data, backbone, *REGRESSION)
     main([str(data), "--path", str(checkpoint), "--split", "valid", "--out", str(tmp_path / "p.tsv"), "--cpu"])
     scores = np.array(rows(tmp_path / "p.tsv"), dtype=float)[:, 0]
     targets = np.array((data / "label" / "valid.label").read_text().split(), dtype=float)
@@ -73,39 +72,11 @@ def test_scores(tmp_path):
     assert validated == [pytest.approx(loss, abs=2e-3)]
 
 
-def test_bad_input(trained, pairs, backbone, tmp_path):
-    checkpoint = str(trained[1] / "checkpoint_best.pt")
-    usual = [str(pairs), "--path", checkpoint, "--out", str(tmp_path / "out.tsv"), "--cpu"]
-    (tmp_path / "file").write_text("")
-    for options, named in (
-        (["--split", "test"], "has no input0/test.idx"),
-        (["--split", "../input0/valid"], "has no input0/../input0/valid.idx"),
-        (["--path", "nowhere.pt"], "nowhere.pt: several tasks read --text"),
-        (["--backbone", "gone.pt"], "gone.pt is not a file"),
-        (["--batch-size", "0"], "--batch-size 0"),
-        (["--out", "out.csv"], "--out out.csv"),
-        (["--out", str(tmp_path)], f"--out {tmp_path} cannot be written to"),
-        (["--out", str(tmp_path / "file" / "p.tsv")], "--out .*p.tsv cannot be written to"),
-    ):
-        with pytest.raises(SystemExit, match=named):
-            main([*usual, *options])
-    with pytest.raises(SystemExit, match="--path nowhere.pt is not a file"):
-        main([str(pairs), "--path", "nowhere.pt", *usual[3:]])
-    other = write_backbone(tmp_path / "other.pt", seed=1)
-    with pytest.raises(SystemExit, match="is not the backbone"):
-        main([*usual, "--backbone", str(other)])
-    moved = shutil.copyfile(backbone, tmp_path / "moved.pt")
-    main([*usual, "--split", "valid", "--backbone", str(moved)])
-    assert [path.name for path in tmp_path.glob("out*")] == ["out.tsv"]
-
-
 @pytest.mark.parametrize("regression", [False, True])
 def test_splits_without_labels_are_predicted(backbone, tmp_path, regression):
     data = write_folder(tmp_path / "data", regression=regression, splits={"train": 24, "valid": 13, "test": 13})
-    kind = ["--regression-target", "--num-classes", 1, "--best-checkpoint-metric", "loss"] if regression else []
-    start = ["--backbone", backbone, "--max-update", 2, *kind]
-    train(data, tmp_path / "run", *start)
-    checkpoint = tmp_path / "run" / "checkpoint_last.pt"
+    kind = REGRESSION if regression else []
+    checkpoint = write_checkpoint(tmp_path / "x.pt", data, backbone, *kind)
 
     def predicted():
         out = ["--path", str(checkpoint), "--out", str(tmp_path / "p.tsv"), "--cpu"]
@@ -121,7 +92,9 @@ def test_splits_without_labels_are_predicted(backbone, tmp_path, regression):
     options = kind[:3]
     for line in (
         validate(data, checkpoint, "--valid-subset", "test", *options, succeed=False).last_line,
-        train(data, tmp_path / "other", *start, "--valid-subset", "test", succeed=False).last_line,
+        train(
+            data, tmp_path / "other", "--backbone", backbone, *kind, "--valid-subset", "test", succeed=False
+        ).last_line,
     ):
         assert "split test of" in line and "has no labels" in line and "python -m fairseq_idpg.predict" in line
     assert not list((tmp_path / "other").glob("*.pt"))

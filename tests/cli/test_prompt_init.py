@@ -50,14 +50,12 @@ def test_class_labels(place, tmp_path):
         assert torch.allclose(row, words(place, label).mean(0), atol=1e-6)
 
 
-def test_texts_of_other_classes(place, tmp_path):
-    """Words of three classes to start with, and two to learn."""
-    line = start(place, tmp_path, "--prompt-init", "class-labels", "--prompt-init-text", "a|b|c", succeed=False)
-    assert "--prompt-init-text 'a|b|c' has 3 texts, and there are 2 classes" in line
-
-
-def test_text_for_data_that_does_not_say_how_it_was_encoded(place, tmp_path):
+def test_refused(place, tmp_path):
+    """Words of three classes to start with, and two to learn; data that does not say how it was encoded."""
     write_folder(place / "plain", pairs=False, words=BYTES)
-    options = ["--prompt-init", "text", "--prompt-init-text", "great"]
-    line = start(place, tmp_path, *options, data="plain", succeed=False)
-    assert "preprocess.json is missing" in line
+    for data, how, text, named in (
+        ("x-bin", "class-labels", "a|b|c", "'a|b|c' has 3 texts, and there are 2 classes"),
+        ("plain", "text", "great", "preprocess.json is missing"),
+    ):
+        options = ["--prompt-init", how, "--prompt-init-text", text]
+        assert named in start(place, tmp_path, *options, data=data, succeed=False)

@@ -80,16 +80,6 @@ def test_validation(cached, pairs, backbone, tmp_path):
     assert checked.log("valid_loss") == pytest.approx(drawn.log("valid_loss")[-1:], **LOSSES)
 
 
-def test_bf16(pairs, backbone, tmp_path):
-    whole = trained_with(pairs, tmp_path / "whole", backbone, "--bf16")
-    found = trained_with(pairs, tmp_path / "found", backbone, "--bf16", "--state-cache", tmp_path / "cache")
-    for key in KEYS:
-        assert found.log(key) == pytest.approx(whole.log(key), abs=0.05)
-    assert {np.load(path).itemsize for path in (tmp_path / "cache").glob("*.npy")} == {2}
-    checked = validate(pairs, tmp_path / "found" / "checkpoint_last.pt", "--state-cache", tmp_path / "cache")
-    assert checked.log("valid_loss") == pytest.approx(found.log("valid_loss")[-1:], abs=0.05)
-
-
 def test_two_processes(cached, pairs, backbone, tmp_path):
     shared = ["--generator-dropout", 0, "--total-batch-size", 8, "--state-cache"]
     one = trained_with(pairs, tmp_path / "one", backbone, *shared, cached[2], "--update-freq", 2)
@@ -99,13 +89,3 @@ def test_two_processes(cached, pairs, backbone, tmp_path):
     same_weights(tmp_path / "one", tmp_path / "two", 1e-4)
     names = [{path.name for path in cache.glob("*.npy")} for cache in (tmp_path / "cache", cached[2])]
     assert len(names[0]) == 2 and names[0] <= names[1]
-
-
-def test_idpg(pairs, backbone, tmp_path):
-    """Its M(x) begins at the states, too."""
-    method = ["--method", "m-idpg-phm", "--phm-n", 4, "--prompt-insertion", "late", "--prompt-layers", 2]
-    whole = trained_with(pairs, tmp_path / "whole", backbone, *method)
-    found = trained_with(pairs, tmp_path / "found", backbone, *method, "--state-cache", tmp_path / "cache")
-    for key in KEYS:
-        assert found.log(key) == pytest.approx(whole.log(key), **LOSSES)
-    same_weights(tmp_path / "whole", tmp_path / "found", 2e-5)

@@ -8,15 +8,32 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from fairseq_idpg.export import export
-from tests.analysis.conftest import REGRESSION, vocab_and_backbone
-from tests.folders import train
+from tests.folders import train, write_backbone
 from tests.preprocess.commands import run as preprocess
+from tests.preprocess.commands import write_vocab
 
+BYTES = 256  # symbols of the small GPT-2 vocabulary
+REGRESSION = ["--regression-target", "--num-classes", 1, "--best-checkpoint-metric", "loss"]
 WORDS = "red blue cat dog sat ran fast far".split()
 KINDS = {"singles": 1, "pairs": 2, "scores": 2}
 LABELS = ["good", "bad"]
+
+
+def vocab_and_backbone(folder: Path) -> Path:
+    """The folder, with vocab/ and backbone/model.pt."""
+    write_vocab(folder / "vocab")
+    enlarge(write_backbone(folder / "backbone" / "model.pt", words=BYTES))
+    return folder
+
+
+def enlarge(backbone: Path, factor: float = 10) -> None:
+    """Larger matrices: as they are drawn, the states of all sentences are nearly the same."""
+    state = torch.load(backbone, weights_only=True)
+    state["model"] = {name: value * factor if value.dim() > 1 else value for name, value in state["model"].items()}
+    torch.save(state, backbone)
 
 
 def texts(count: int, parts: int, seed: int) -> list[tuple[str, ...]]:

@@ -13,9 +13,9 @@ import pytest
 
 from fairseq_idpg import load
 from fairseq_idpg.predict import main
-from preprocess.errors import command_line
-from tests.folders import ROOT, train, write_backbone, write_folder, write_questions
+from tests.folders import ROOT, write_backbone, write_folder, write_questions
 from tests.inference.conftest import inputs
+from tests.inference.saved import write_checkpoint
 
 
 def predict(*options: object) -> None:
@@ -72,16 +72,6 @@ def test_standard_output_is_utf_8_whatever_the_locale(idpg, tmp_path, monkeypatc
     assert found == (tmp_path / "\u2192.tsv").read_text(encoding="utf-8").splitlines() and "\u2192 grün" in found[1]
 
 
-def test_reports_of_what_the_locale_has_no_signs_for(tmp_path, monkeypatch):
-    """Labels and names of files, as Python writes them; the same for all commands."""
-    bytes_out = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(bytes_out, encoding="latin-1"))
-    with command_line("x"):
-        print("gut\u2713, grün")
-    sys.stdout.flush()
-    assert bytes_out.getvalue() == "gut\\u2713, grün\n".encode("latin-1")
-
-
 def test_json_lines_by_any_spelling_of_their_suffix(idpg, tmp_path, capsys):
     for name, options in (("x.JSONL", []), ("x.json", ["--jsonl"])):
         (tmp_path / name).write_text('{"sentence": "red cat"}\n')
@@ -94,9 +84,9 @@ def test_texts_that_are_too_long_are_cut_on_request(idpg, tmp_path, capsys):
     text.write_text("red cat\n" + "cat " * 40 + "\n")
     predict("--path", idpg("singles"), "--text", text, "--truncate")
     assert len(table(capsys.readouterr().out)) == 2
-    folder, out = write_folder(tmp_path / "data"), tmp_path / "out.tsv"
-    train(folder, tmp_path / "run", "--backbone", write_backbone(tmp_path / "model.pt"), "--max-update", 2)
-    usual = ["--path", tmp_path / "run" / "checkpoint_best.pt", "--split", "valid", "--out", out]
+    out = tmp_path / "out.tsv"
+    checkpoint = write_checkpoint(tmp_path / "x.pt", write_folder(tmp_path / "data"), write_backbone(tmp_path / "b.pt"))
+    usual = ["--path", checkpoint, "--split", "valid", "--out", out]
     long = write_folder(tmp_path / "long", longest=90, splits={"valid": 13})
     with pytest.raises(SystemExit, match="--truncate"):
         predict(long, *usual)
@@ -107,10 +97,9 @@ def test_texts_that_are_too_long_are_cut_on_request(idpg, tmp_path, capsys):
 
 def test_one_answer_of_each_question_is_chosen(tmp_path):
     folder = write_folder(tmp_path / "data", splits={"train": 24, "valid": 12})
-    train(folder, tmp_path / "run", "--backbone", write_backbone(tmp_path / "model.pt"), "--max-update", 2)
+    checkpoint = write_checkpoint(tmp_path / "x.pt", folder, write_backbone(tmp_path / "model.pt"))
     write_questions(folder, "valid", [row % 4 for row in range(12)])
-    usual = [folder, "--path", tmp_path / "run" / "checkpoint_best.pt", "--split", "valid", "--out", tmp_path / "out"]
-    predict(*usual, "--choose")
+    predict(folder, "--path", checkpoint, "--split", "valid", "--out", tmp_path / "out", "--choose")
     rows = [line.split("\t") for line in (tmp_path / "out").read_text().splitlines()]
     of_one = [float(row[2]) for row in rows]
     for question in range(4):

@@ -36,7 +36,6 @@ def at(*keys, value):
 HOSTILE = {
     "another format": at("format", value=2),
     "an unknown key": at("hook", value="os.system"),
-    "an unknown method": at("method", value="evil"),
     "another method": at("method", value="lora"),
     "a string for a size": at("options", "model", "prompt_length", value="3"),
     "a huge size": at("options", "model", "prompt_length", value=10**12),
@@ -57,31 +56,18 @@ def test_a_hostile_configuration(name, shared_copy):
     assert "\n" not in str(error.value)
 
 
-TEXTS = {
-    "nothing": "",
-    "no object": "[1]",
-    "a key twice": '{"format": 1, "format": 1}',
-    "too deep": "[" * 100_000,
-    "too large": " " * 1_000_001,
-    "a key less": '{"format": 1}',
-}
-
-
-@pytest.mark.parametrize("name", TEXTS)
-def test_a_damaged_configuration(name, shared_copy):
-    (shared_copy / "config.json").write_text(TEXTS[name])
-    with pytest.raises(InputError, match="config.json"):
-        load(shared_copy)
+def test_a_damaged_configuration(shared_copy):
+    """See tests/test_readers.py for damage of other kinds."""
+    for text in ('{"format": 1, "format": 1}', "[" * 100_000, " " * 1_000_001):
+        (shared_copy / "config.json").write_text(text)
+        with pytest.raises(InputError, match="config.json"):
+            load(shared_copy)
 
 
 def test_damaged_tensors(shared_copy):
     path = shared_copy / "prompt.safetensors"
-    whole, tensors = path.read_bytes(), load_file(path)
+    tensors = load_file(path)
     name = next(name for name, value in tensors.items() if value.is_floating_point())
-    for damaged in (b"", whole[:-1], b"\xff" * 8 + whole[8:]):
-        path.write_bytes(damaged)
-        with pytest.raises(InputError, match="prompt.safetensors"):
-            load(shared_copy)
     save_file({**tensors, name: tensors[name] + 1}, path)
     with pytest.raises(InputError, match=str(shared_copy)):
         load(shared_copy)

@@ -9,7 +9,6 @@ import subprocess
 import sys
 
 import pytest
-import torch
 
 from fairseq_idpg import load
 from fairseq_idpg.errors import InputError
@@ -77,16 +76,6 @@ def test_a_folder_that_our_preprocess_did_not_make_needs_the_name_of_its_encoder
         with pytest.raises(InputError, match="vocab"):
             load(path, device="cpu", **where)
     assert len(load(path, device="cpu", vocab=place / "vocab").predict(inputs("pairs"))) == 16
-
-
-def test_options_that_are_newer_than_a_checkpoint(place, folders, tmp_path):
-    path = write_checkpoint(tmp_path / "x.pt", folders["pairs"], place / "backbone" / "model.pt")
-    expected = [p.probabilities for p in load(path, device="cpu").predict(inputs("pairs"))]
-    state = torch.load(path, weights_only=True)
-    for option in ("swap_pairs", "group_by_length", "update_freq", "representation_cache", "classification_head_name"):
-        state["cfg"]["task"].pop(option, None)
-    torch.save(state, path)
-    assert [p.probabilities for p in load(path, device="cpu").predict(inputs("pairs"))] == expected
 
 
 def test_sentences_are_cut_as_the_data_was(place, tmp_path, caplog):

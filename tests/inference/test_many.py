@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-import torch
 
 from fairseq_idpg import load
 from fairseq_idpg.errors import InputError
-from tests.inference.conftest import inputs
+from tests.folders import write_backbone
+from tests.inference.conftest import BYTES, inputs
 from tests.inference.saved import write_checkpoint
 
 PHM = ["--phm-n", 4]
@@ -174,12 +174,9 @@ def test_tasks_come_and_go_while_threads_predict(saved):
     assert of_task(many.predict(texts), "pairs") == pytest.approx(expected, abs=1e-5)
 
 
-def test_what_cannot_share_is_refused(saved, place, tmp_path):
+def test_what_cannot_share_is_refused(saved, tmp_path):
     tuned, late = (saved("pairs", name) for name in ("prompt tuning", "late"))
-    state = torch.load(place / "backbone" / "model.pt", weights_only=True)
-    name = next(name for name in state["model"] if name.endswith("layers.1.fc1.bias"))
-    state["model"][name] += 0.5
-    torch.save(state, tmp_path / "model.pt")
+    write_backbone(tmp_path / "model.pt", seed=1, words=BYTES)
     for paths, named in (
         ([tuned, late], "'NAME'"),
         ([tuned, saved("pairs", "bitfit", "--method", "bitfit")], "--method bitfit"),
@@ -187,13 +184,6 @@ def test_what_cannot_share_is_refused(saved, place, tmp_path):
     ):
         with pytest.raises(InputError, match=named):
             load(paths, device="cpu")
-
-
-def test_a_language_model_shares_nothing(saved, monkeypatch):
-    """Its head is the backbone's."""
-    monkeypatch.setattr("fairseq_idpg.inference.many.predicts_words", lambda cfg: True)
-    with pytest.raises(InputError, match="--predict-with"):
-        load([saved("pairs", "head")], device="cpu")
 
 
 @pytest.mark.parametrize("part", ["encoder", "dictionary"])

@@ -19,42 +19,22 @@ from tests.serving.running import ask, in_thread
 
 SAID = "CUDA out of memory. Tried to allocate 2.00 GiB."
 TOO_LARGE = r"a batch of \d+ x \d+ tokens does not fit into memory"
-LATE = ["--method", "lpt-naive", "--prompt-length", 2, "--prompt-layers", 1]
 
 
 @pytest.fixture
 def room(monkeypatch):
     """There is some for passes of two examples; weak references to what larger ones have computed."""
-    computed = []
+    computed, whole = [], OpenTransformerEncoder.forward
 
-    def limit(name):
-        whole = getattr(OpenTransformerEncoder, name)
-
-        def limited(self, *given, **more):
-            tokens = next(each for each in given if isinstance(each, torch.Tensor))
-            if len(tokens) > 2:
-                states = tokens + 1
-                computed.append(weakref.ref(states))
-                raise torch.cuda.OutOfMemoryError(SAID)
-            return whole(self, *given, **more)
-
-        monkeypatch.setattr(OpenTransformerEncoder, name, limited)
-
-    limit("forward")
-    limit("states_before")
-    return computed
-
-
-@pytest.fixture
-def no_room_for_a_model(monkeypatch):
-    to = RobertaIDPGModel.to
-
-    def refused(self, where):
-        if isinstance(where, torch.device):
+    def limited(self, tokens, *given, **more):
+        if len(tokens) > 2:
+            states = tokens + 1
+            computed.append(weakref.ref(states))
             raise torch.cuda.OutOfMemoryError(SAID)
-        return to(self, where)
+        return whole(self, tokens, *given, **more)
 
-    monkeypatch.setattr(RobertaIDPGModel, "to", refused)
+    monkeypatch.setattr(OpenTransformerEncoder, "forward", limited)
+    return computed
 
 
 def test_in_python(idpg, request):
@@ -82,15 +62,15 @@ def test_at_the_command_line(idpg, folders, tmp_path, room):
         (tmp_path / "out.tsv").unlink()
 
 
-def test_while_a_cache_is_filled(trained, folders, tmp_path, room):
-    late = trained("singles", "late", *LATE, without="--phm-n", forked=True)  # which has room
-    asked = [folders["singles"], "--split", "valid", "--batch-size", 1, "--path", late, "--out", tmp_path / "out.tsv"]
-    with pytest.raises(SystemExit, match="--state-cache, split valid: .* does not fit into memory"):
-        predict.main([*map(str, asked), "--cpu", "--state-cache", str(tmp_path / "cache")])
-    assert not list(tmp_path.glob("cache/*.json")) and not (tmp_path / "out.tsv").exists()
+def test_a_model_without_room(idpg, monkeypatch):
+    to = RobertaIDPGModel.to
 
+    def refused(self, where):
+        if isinstance(where, torch.device):
+            raise torch.cuda.OutOfMemoryError(SAID)
+        return to(self, where)
 
-def test_a_model_without_room(idpg, no_room_for_a_model):
+    monkeypatch.setattr(RobertaIDPGModel, "to", refused)
     for several in (idpg("singles"), [idpg("singles")]):
         with pytest.raises(InputError, match="checkpoint_last.pt: the model does not fit into memory"):
             load(several, device="cpu")

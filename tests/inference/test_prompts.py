@@ -38,30 +38,14 @@ def test_rows_of_every_layer_are_those_that_were_generated(insertion, place, fol
     assert predictions[0].plain()["prompt_layers"] == [row.layer for row in predictions[0].prompts]
 
 
-def test_rows_of_a_task_are_the_same_for_all(place, folders, tmp_path):
-    model = made(place, folders, tmp_path / "x.pt", "--method", "p-tuning-v2", "--prompt-length", 3)
-    predictions = model.predict(inputs("pairs")[:2], prompts=True)
-    for layer, expected in enumerate(model.model.method.table):
-        found = rows_of(predictions, layer)
-        assert torch.equal(found[0], found[1]) and torch.equal(found[0], expected)
-
-
 def test_rows_belong_to_whoever_asked(place, folders, tmp_path):
     """Of a prompt for all inputs, too, they are numbers of their own, not the model's parameter."""
-    model = made(place, folders, tmp_path / "x.pt", "--method", "prompt-tuning", "--prompt-length", 3)
-    before = model.predict(inputs("pairs")[:2], prompts=True)
-    first, second = (found.prompts[0].vector for found in before)
-    expected = second.clone()
-    first.numpy()[:] = 100  # refused of what has a gradient
-    assert torch.equal(second, expected) and torch.equal(model.model.method.table[0, 0], expected)
-    assert model.predict(inputs("pairs")[:2]) == before
-
-
-def test_late_rows(place, folders, tmp_path):
-    late = ["--prompt-insertion", "late", "--prompt-layers", "1", "--prompt-length", 2]
-    model = made(place, folders, tmp_path / "x.pt", "--method", "prompt-tuning", *late)
-    found = rows_of(model.predict(inputs("pairs")[:1], prompts=True), layer=1)
-    assert torch.equal(found[0], model.model.method.table[0])
+    model = made(place, folders, tmp_path / "x.pt", "--method", "p-tuning-v2", "--prompt-length", 3)
+    first, second = ([row.vector for row in p.prompts] for p in model.predict(inputs("pairs")[:2], prompts=True))
+    expected = model.model.method.table.flatten(0, 1).clone()
+    first[0].numpy()[:] = 100  # refused of what has a gradient
+    assert torch.equal(torch.stack(second), expected)
+    assert torch.equal(model.model.method.table.flatten(0, 1), expected)
 
 
 def test_nearest_words(place, folders, tmp_path):

@@ -48,17 +48,7 @@ def test_what_is_saved_is_read_back():
 
 @pytest.mark.parametrize(
     "state",
-    [
-        "text",
-        None,
-        {"labels": "10"},
-        {"labels": [["1"]]},
-        {"tokens": {"--init-token": 0.5}},
-        {"pairs": 1},
-        {"scale": float("nan")},
-        {"scale": 0},
-        {"bpe": 3},
-    ],
+    [None, {"labels": [["1"]]}, {"tokens": {"--init-token": 0.5}}, {"pairs": 1}, {"scale": float("nan")}, {"scale": 0}],
 )
 def test_damaged_records_are_refused(state):
     with pytest.raises(InputError, match="FILE"):
@@ -68,11 +58,8 @@ def test_damaged_records_are_refused(state):
 @pytest.mark.parametrize(
     ("theirs", "changed", "named"),
     [
-        (OURS, {"regression": True, "labels": None}, "--regression-target"),
         (SCORES, {"regression": False}, "--regression-target"),
         (OURS, {"pairs": False}, "DATA has single sentences"),
-        (replace(OURS, pairs=False), {"pairs": True}, "DATA has sentence pairs"),
-        (OURS, {"tokens": {"--init-token": 1, "--separator-token": 2}}, "--init-token"),
         (OURS, {"tokens": {"--init-token": 0, "--separator-token": None}}, "--separator-token"),
         (OURS, {"dictionary": "c" * 64}, "dictionary of DATA"),
         (OURS, {"bpe": "bert"}, "--bpe of DATA .bert"),
@@ -85,10 +72,6 @@ def test_what_differs_is_named(theirs, changed, named):
         check_same_data(theirs, replace(theirs, **changed), "DATA")
     check_same_data(theirs, replace(theirs, **dict.fromkeys(changed)), "DATA")  # what is not known refuses nothing
     check_same_data(replace(theirs, **dict.fromkeys(changed)), replace(theirs, **changed), "DATA")
-
-
-def test_task_and_metric_may_differ():
-    check_same_data(OURS, replace(OURS, task="RTE", prompt_position=1), "DATA")
 
 
 def kept(training=True, **changed):
@@ -161,14 +144,11 @@ def test_examples_keep_the_names_of_their_labels(drawn):
     assert order(torch.tensor(labels)).tolist() == labels
 
 
-def test_other_names_and_other_numbers_of_classes():
+def test_a_folder_of_other_labels_and_one_without():
     with pytest.raises(InputError, match="DATA/label/dict.txt"):
         LabelOrder(dictionary("01"), "DATA", 2).follow(["yes", "no"])
     with pytest.raises(InputError, match="--num-classes is 3"):
         LabelOrder(Dictionary(), "DATA", 3).follow(["yes", "no"])
-
-
-def test_a_folder_without_labels_takes_the_models_names():
     order = LabelOrder(Dictionary(), "DATA", 2)
     order.follow(["yes", "no"])
     assert class_names(order.dictionary) == ["yes", "no"]
@@ -196,5 +176,4 @@ def test_what_is_known_of_a_folder(tmp_path):
 
 
 def test_fingerprints_are_of_symbols_in_their_order():
-    ab, same, ba = (symbols_fingerprint(dictionary(letters)) for letters in ("ab", "ab", "ba"))
-    assert ab == same != ba
+    assert symbols_fingerprint(dictionary("ab")) != symbols_fingerprint(dictionary("ba"))

@@ -82,12 +82,6 @@ def test_bytes_are_on_the_disk_before_the_name(tmp_path, monkeypatch):
     assert torch.load(tmp_path / "a.pt", weights_only=True)["model"].tolist() == [0, 0, 0]
 
 
-def test_an_error_that_is_not_the_disks_is_not_called_so(tmp_path):
-    with pytest.raises(AttributeError, match="pickle"):
-        checkpoint_utils.torch_persistent_save({"model": lambda: 0}, str(tmp_path / "a.pt"))
-    assert not os.listdir(tmp_path)
-
-
 @pytest.mark.parametrize("scores", [[-7.5, -3.0, -5.0, 2.0], [-7.5, -3.0, 2.0, -5.0]])
 def test_the_best_scores_may_be_below_zero(tmp_path, monkeypatch, scores):
     """Of a correlation, with --keep-best-checkpoints 2."""

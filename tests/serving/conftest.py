@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analysis.conftest import vocab_and_backbone
-from tests.inference.conftest import make_folder
+from tests.inference.conftest import make_folder, vocab_and_backbone
 from tests.inference.saved import write_checkpoint
 
 OPTIONS = {

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.client
 import json
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
-from types import SimpleNamespace
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from fairseq_idpg.serving.app import GONE, PAGE, build_app
-from fairseq_idpg.serving.metrics import Metrics
+from fairseq_idpg.serving.app import PAGE
 from tests.command_line import until
 from tests.serving.running import JSON, Stub, ask, counter, in_thread, predict
 
@@ -135,26 +132,6 @@ def test_whoever_hangs_up_is_forgotten():
         stub.may_answer.set()
         assert first.result(60) and predict(running.port, ["b"])
         assert stub.calls == [1, 1]
-
-
-def test_a_question_is_withdrawn_before_anything_is_told():
-    """Or the model may take it in between, where the loop is held up."""
-    asked: Future = Future()
-    events = [{"type": "http.request", "body": b'{"texts": ["gone"]}'}, {"type": "http.disconnect"}]
-    told = []
-
-    async def receive() -> dict:
-        return events.pop(0)
-
-    async def send(event: dict) -> None:
-        told.append((event.get("status"), asked.cancelled()))
-
-    batcher = SimpleNamespace(submit=lambda question: asked)
-    app = build_app(batcher, Metrics(), most_bytes=100, most_texts=1)
-    headers = [(b"content-type", b"application/json")]
-    scope = {"type": "http", "method": "POST", "path": "/predict", "query_string": b"", "headers": headers}
-    asyncio.run(app(scope, receive, send))
-    assert told == [(GONE, True), (None, True)]
 
 
 def test_metrics():

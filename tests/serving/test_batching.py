@@ -18,9 +18,9 @@ def run():
     """(stub, ...) -> a batcher that has been started."""
     started = []
 
-    def start(stub: Stub, window: float = 0, limit: int = 1000) -> Batcher:
+    def start(stub: Stub, window: float = 0) -> Batcher:
         opened = threading.Event()
-        batcher = Batcher(lambda: stub, 4, window, limit)
+        batcher = Batcher(lambda: stub, 4, window, limit=1000)
         batcher.start(opened.set, lambda: None)
         assert opened.wait(60)
         started.append((stub, batcher))
@@ -111,12 +111,8 @@ def test_questions_wait_for_others(run):
     assert stub.calls == [4 * BATCHES, 3]
 
 
-def test_close_answers_what_was_taken():
-    stub = Stub()
-    batcher = Batcher(lambda: stub, 4, 600, 1000)
-    opened = threading.Event()
-    batcher.start(opened.set, lambda: None)
-    assert opened.wait(60)
+def test_close_answers_what_was_taken(run):
+    batcher = run(Stub(), window=600)
     answers = [batcher.submit(Question(["x"])) for _ in range(3)]
     batcher.close()
     assert all(answer.done() for answer in answers) and batcher.error is None
@@ -124,11 +120,9 @@ def test_close_answers_what_was_taken():
         batcher.submit(Question(["y"]))
 
 
-def test_close_in_a_hurry():
-    stub, opened = Stub(may_answer=False), threading.Event()
-    batcher = Batcher(lambda: stub, 4, 0, 1000)
-    batcher.start(opened.set, lambda: None)
-    assert opened.wait(60)
+def test_close_in_a_hurry(run):
+    stub = Stub(may_answer=False)
+    batcher = run(stub)
     first = busy(stub, batcher)
     waiting = [batcher.submit(Question(["x"])) for _ in range(3)]
     with ThreadPoolExecutor(1) as other:

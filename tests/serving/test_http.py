@@ -56,21 +56,16 @@ def answer(client: socket.socket) -> bytes:
 
 @contextlib.contextmanager
 def serving(app) -> Iterator[SimpleNamespace]:
-    """A server in a thread, where it listens, and what ends it."""
+    """A server in a thread, and where it listens; it must end."""
     server = http_server(app, lambda: None)
     with socket.create_server(("127.0.0.1", 0), backlog=100) as bound:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
         thread.start()
         until(lambda: server.started)
-        address = bound.getsockname()
-
-        def end() -> None:
-            server.should_exit = True
-            thread.join(60)
-            assert not thread.is_alive()
-
-        yield SimpleNamespace(server=server, address=address, end=end)
-        end()
+        yield SimpleNamespace(server=server, address=bound.getsockname())
+        server.should_exit = True
+        thread.join(60)
+        assert not thread.is_alive()
 
 
 def test_no_connection_is_made_only_to_be_reset(monkeypatch):
@@ -116,28 +111,6 @@ async def read_and_send_much(scope, receive, send) -> None:
             break
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": bytes(1 << 26)})
-
-
-@contextlib.contextmanager
-def stalled(sent: bytes) -> Iterator[SimpleNamespace]:
-    """A server and a client that has sent something, and neither sends more nor reads."""
-    server = http_server(read_and_send_much, lambda: None)
-    with socket.create_server(("127.0.0.1", 0)) as bound:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
-        thread.start()
-        with socket.create_connection(bound.getsockname(), 60) as client:
-            client.sendall(sent)
-            until(lambda: bool(server.server_state.tasks))
-            yield SimpleNamespace(server=server, thread=thread)
-
-
-@pytest.mark.parametrize("sent", [HALF, ASK], ids=["sends half", "does not read"])
-def test_clients_that_stand_still_do_not_keep_it_from_its_end(sent, monkeypatch):
-    monkeypatch.setattr(http_module, "WAIT", 0.5)
-    with stalled(sent) as running:
-        running.server.should_exit = True
-        running.thread.join(60)
-        assert not running.thread.is_alive()
 
 
 async def greet_late(scope, receive, send) -> None:

@@ -6,14 +6,12 @@ import os
 import re
 import shutil
 import subprocess
-import threading
 from urllib.parse import urlencode
 
 import pytest
 
 from fairseq_idpg import load
-from tests.command_line import until
-from tests.serving.running import Stub, command, counter, in_thread
+from tests.serving.running import Stub, command, in_thread
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
@@ -53,41 +51,6 @@ def test_label_probabilities_and_nearest_words(checkpoints, tmp_path):
     for (_, near), row in zip(prompts, expected.prompts):
         assert re.findall(r" (-?\d\.\d\d)(?:, |$)", near) == [f"{cosine:.2f}" for _, cosine in row.words]
     assert part(document, "error") == "" and '<label id="of-task" hidden' in document
-
-
-def test_a_pair_and_an_error(checkpoints, tmp_path):
-    both = [f"{kind}={path}" for kind, path in checkpoints.items()]
-    with command("--path", *both) as running:
-        document = shown(tmp_path, running.port, sentence="red", sentence2="cat", task="pairs")
-        wrong = shown(tmp_path, running.port, sentence="red " * 30, task="singles")
-    (expected,) = load(checkpoints["pairs"], device="cpu").predict([("red", "cat")])
-    assert [row[0] for row in cells(document)] == list(expected.probabilities)  # and no prompt rows
-    assert f"<h2>{expected.label} (" in document and '<label id="of-task">' in document
-    assert part(wrong, "answer") == "" and "tokens, and this model takes" in part(wrong, "error")
-
-
-def test_a_question_waits_for_the_model(tmp_path):
-    """The page asks again until the model is there, and then what its address says."""
-    may_open = threading.Event()
-
-    def opened() -> Stub:
-        assert may_open.wait(60)
-        return Labelled()
-
-    def open_later(port: int) -> None:
-        until(lambda: counter(port, 'requests_total{path="/tasks",status="503"}') >= 2)
-        may_open.set()
-
-    with in_thread(opened, wait=False) as running:
-        threading.Thread(target=open_later, args=[running.port]).start()
-        document = shown(tmp_path, running.port, sentence="a film")
-    assert "<h2>good (75.0%)</h2>" in document and part(document, "error") == ""
-
-
-class Labelled(Stub):
-    def answer(self, question, batch_size: int) -> list[dict]:
-        answer = {"label": "good", "probability": 0.75, "probabilities": {"bad": 0.25, "good": 0.75}}
-        return [{**answer, "sentence": text} for text in question.texts]
 
 
 class Hostile(Stub):

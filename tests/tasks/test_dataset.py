@@ -141,16 +141,6 @@ def test_room_is_reserved_to_the_last_token(folders):
         make_task(folders[True], max_positions=longest - 1).load_dataset("train")
 
 
-def test_shortened_examples_fit_exactly_and_keep_their_end(folders):
-    task = make_task(folders[True], max_positions=20, shorten_method="truncate", prompt_position=3)
-    dataset = task.load_dataset("train")
-    tokens = dataset.collater([dataset[i] for i in range(24)])["net_input"]["prompted_tokens"]
-    assert tokens.ne(PAD).sum(1).tolist() == dataset.sizes.tolist() and dataset.sizes.max() == 20
-    last = [row[row != PAD][-1].item() for row in tokens]
-    assert last == [EOS] * 24
-    assert str(task.cfg.shorten_method) == "truncate"
-
-
 @pytest.mark.parametrize("workers", [0, 1])
 def test_random_crops_change_with_the_epoch_whichever_process_reads(folders, workers):
     task = make_task(folders[True], max_positions=16, shorten_method="random_crop")
@@ -183,11 +173,3 @@ def test_shortening_can_be_limited_to_some_splits(folders):
     task.load_dataset("train")
     with pytest.raises(InputError, match="split valid are too long: .* --shorten-data-split-list train,valid1,valid"):
         task.load_dataset("valid")
-
-
-def test_labels_follow_their_sentences(folders):
-    """In these folders the label says whether A begins with word id 5."""
-    dataset = make_task(folders[True]).load_dataset("train")
-    batch = dataset.collater([dataset[i] for i in dataset.ordered_indices()])
-    begins = batch["net_input"]["src_tokens"][:, 1].eq(5).long()
-    assert torch.equal(begins, batch["target"].view(-1)) and begins.sum() == 12

@@ -56,10 +56,6 @@ def test_singles(position, a, t):
     assert len(tokens) == 2 + a + t + 2 * (position == 4)
 
 
-def test_nothing_is_inserted_without_a_prompt():
-    assert [len(prompt_block(position, 0, ROW, EOS)) for position in range(5)] == [0] * 5
-
-
 @pytest.mark.parametrize(("pairs", "position"), [(False, 2), (False, 3), (True, -1), (True, 5)])
 def test_positions_that_there_are_not(pairs, position):
     with pytest.raises(InputError, match=f"--prompt-position {position}"):

@@ -45,15 +45,6 @@ def test_tokens_of_pairs(a, b, room, separators, random):
         assert random or start == 0
 
 
-def test_random_windows_change_with_the_epoch_and_repeat_with_the_seed():
-    tokens, lengths = torch.arange(102), np.array([100])
-    shorten = Shortener(lengths, None, *kept_lengths(lengths, None, 10), 2, random=True, seed=1)
-    first = shorten(tokens, 0)
-    assert torch.equal(first, shorten(tokens, 0))
-    shorten.epoch = 2
-    assert not torch.equal(first, shorten(tokens, 0))
-
-
 def test_random_windows_are_those_of_fairseqs_generator_whatever_other_threads_draw(monkeypatch):
     tokens, lengths = torch.arange(102), np.array([100])
     shorten = Shortener(lengths, None, *kept_lengths(lengths, None, 10), 2, random=True, seed=1, epoch=3)

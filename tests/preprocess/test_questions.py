@@ -46,7 +46,7 @@ def folder(tmp_path):
     return made
 
 
-DAMAGED = ["", "0\n1", "one\n", "-1\n", "9" * 30 + "\n", "0\t1\t1\tx\n0\n", "0\tnan\t1\tx\n", "0\t1\t\tx\n0\t\t\ty\n"]
+DAMAGED = ["", "0\n1", "one\n", "-1\n", "9" * 30 + "\n", "0\t1\t1\tx\n0\n", "0\t2\t1\tx\n", "0\t1\t\tx\n0\t\t\ty\n"]
 
 
 @pytest.mark.parametrize("text", DAMAGED)

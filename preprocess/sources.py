@@ -34,6 +34,8 @@ class Source:
     has come to the end.
     """
 
+    one_text = False  # rather than a line for each
+
     def __init__(self, name: str, size: int | None = None, open_stream: Callable[[], Stream] | None = None):
         self.name = name
         self.size = size
@@ -56,7 +58,7 @@ class Source:
         """(line number from 1, line without its end); the CR of CRLF and a BOM are dropped, also those of joined files.
 
         Raises:
-            InputError: invalid UTF-8, a damaged archive, a line longer than ``LONGEST``.
+            InputError: invalid UTF-8, a damaged archive, lines that end with CR alone, a line longer than ``LONGEST``.
         """
         digest = hashlib.sha256()
         number = 0
@@ -64,6 +66,8 @@ class Source:
             digest.update(raw)
             text = self._decode(raw, number).removeprefix(BOM).replace("\n" + BOM, "\n")
             ended = text[:-1] if text.endswith("\n") else text
+            if "\r" in ended.rstrip("\r") and not number and "\n" not in text and not self.one_text:
+                raise InputError(f"{self.name} has a CR at the ends of its lines: convert it, e.g. with tr '\\r' '\\n'")
             for line in ended.split("\n"):
                 number += 1
                 yield number, line[:-1] if line.endswith("\r") else line
@@ -136,6 +140,7 @@ class TextFolders(Source):
         digest = hashlib.sha256()
         for number, (label, path) in enumerate(self.files, start=1):
             file = Source.file(path)
+            file.one_text = True
             if (file.size or 0) > LONGEST:
                 raise too_long(file.name, 1)
             text = "\n".join(line for _, line in file.lines(on_bytes))

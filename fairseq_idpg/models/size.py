@@ -11,7 +11,7 @@ from fairseq.models.roberta.model import base_architecture
 from torch import Tensor
 from torch.nn.modules import module
 
-from ..backbone.weights import Backbone
+from ..backbone.weights import Backbone, Undrawn
 from ..errors import InputError
 from ..methods.base import Geometry, Method
 from ..methods.registry import find_preset
@@ -24,8 +24,9 @@ class TooLarge(Exception):
 
 
 def method_of(args: argparse.Namespace) -> Method | None:
-    """The method's module, without memory for its parameters."""
-    with torch.device("meta"):
+    """Return the method's module, without memory for its parameters."""
+    # to draw on the meta device, torch would import its compiler first
+    with torch.device("meta"), Undrawn():
         return find_preset(args.method).build(args, Geometry.of(args))
 
 

@@ -86,7 +86,8 @@ def our_options(args: Options) -> dict[str, Any]:
         if args.get(name, value) not in (value, None):
             raise ValueError(f"trained with --{name.replace('_', '-')} {args[name]}, which has no equal here")
     layers = args.get("encoder_layers")
-    last = layers if isinstance(layers, int) else NOWHERE - 1  # what is no number is refused with the other sizes
+    # a size that is not a number is refused with the others
+    last = layers if isinstance(layers, int) else NOWHERE - 1
     for name in ("adapter_insert_layer", "middle_prompt_insert_layer"):
         if 1 < args.get(name, NOWHERE) <= last:
             raise ValueError(f"trained with --{name.replace('_', '-')} {args[name]}, only 1 and {NOWHERE} convert")

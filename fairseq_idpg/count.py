@@ -80,7 +80,7 @@ def backbone_sizes(args: argparse.Namespace, symbols: int = ROBERTA_SYMBOLS) -> 
 
 
 def count_preset(arch: str, preset: str, **options: Any) -> Count:
-    """Of one preset, or several joined by +, in one architecture, with ``options`` in the place of the preset's."""
+    """Of one preset, or several joined by +, in one architecture; ``options`` override the preset's."""
     args = architecture(arch, preset, **options)
     method, sizes = method_of(args), backbone_sizes(args, SYMBOLS.get(arch, ROBERTA_SYMBOLS))
     trained = [

@@ -45,7 +45,7 @@ def reading_data() -> Iterator[None]:
     """Around reading of a data folder.
 
     Raises:
-        InputError: in the place of OSError, for a file that cannot be read.
+        InputError: instead of OSError, for a file that cannot be read.
     """
     try:
         yield

@@ -2,7 +2,7 @@
 
 DIR holds what was trained and what it is, but neither the backbone nor anything that could run code:
 prompt.safetensors, config.json and README.md. ``fairseq_idpg.load`` and ``python -m fairseq_idpg.predict --path`` take
-it in the place of the checkpoint.
+it instead of the checkpoint.
 """
 
 import argparse

@@ -25,7 +25,7 @@ from .inference.reading import JSON_FORM
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser("python -m fairseq_idpg.predict", description=(__doc__ or "").split(":")[0])
     add = made.add_argument
-    add("data", metavar="DATA-bin", nargs="?", help="binarized folder, in the place of --text")
+    add("data", metavar="DATA-bin", nargs="?", help="binarized folder, instead of --text")
     add_model_options(made)
     add("--out", metavar="FILE", type=named_path, help="file of the predictions (default, of --text: standard output)")
     add("--batch-size", type=int, default=64, metavar="N", help="default: 64")

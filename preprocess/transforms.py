@@ -10,7 +10,7 @@ from .errors import InputError
 from .rows import Malformed, Row, Rows, unknown_label
 from .sources import OnBytes
 
-HIDDEN = (None, "", "-1", "-1.0")  # in the place of a test set's labels, as a file or the Hugging Face hub has them
+HIDDEN = (None, "", "-1", "-1.0")  # instead of a test set's labels, as a file or the Hugging Face hub has them
 CSV_QUOTED = re.compile('"[^"]*(""[^"]*)+"')
 NOT_ENTAILED, ENTAILED = "not_entailment", "entailment"
 

@@ -134,7 +134,7 @@ def check_output(path: Path, option: str) -> None:
 
 
 def check_replaces_nothing(path: Path, option: str, read: Mapping[str, Iterable[str | Path | None]]) -> None:
-    """Refuses a result in the place of what it is made from.
+    """Refuse a result that would overwrite what it is made from.
 
     Args:
         read: what names files, binarized folders, or folders of ``python -m fairseq_idpg.export`` -> these.
@@ -153,7 +153,7 @@ def check_replaces_nothing(path: Path, option: str, read: Mapping[str, Iterable[
 
 
 def check_apart(option: str, path: Path, other_option: str, other: Path) -> None:
-    """Raises InputError where two results would stand in one file, the second in the place of the first."""
+    """Raise InputError where two results would go to one file, so that the second replaces the first."""
     if os.path.realpath(path) == os.path.realpath(other):
         raise InputError(f"{option} {path} and {other_option} {other} are one file: name another for one of them")
 

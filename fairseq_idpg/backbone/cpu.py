@@ -65,7 +65,7 @@ class QuickDropout(FairseqDropout):
 
 
 def drop_quickly(module: nn.Module) -> None:
-    """Put ``QuickDropout`` in the place of each of fairseq's dropouts within ``module``."""
+    """Replace each of fairseq's dropouts within ``module`` by ``QuickDropout``."""
     for parent in list(module.modules()):
         for name, child in parent.named_children():
             if type(child) is FairseqDropout:

@@ -224,7 +224,7 @@ class OpenTransformerEncoder(TransformerEncoder):
 
         Args:
             src_tokens: B x T, with placeholders where rows of the input go.
-            token_embeddings: B x T x d, in the place of the word embeddings.
+            token_embeddings: B x T x d, instead of the word embeddings.
             room: where these are, if there are some.
             padded: whether there are pads; None: not known, see ``_padding``.
             start: what lies below it is not run.

@@ -13,7 +13,7 @@ from ..tasks.positions import prompt_block
 from ..tasks.shortening import text_room
 from ..tasks.template import Placed, Template, in_places
 
-NAME = "text"  # in the place of a split's name
+NAME = "text"  # instead of a split's name
 
 
 def text_examples(

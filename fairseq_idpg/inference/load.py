@@ -98,7 +98,7 @@ def open_checkpoint(
     """``load`` of one checkpoint.
 
     Args:
-        data: in the place of the folder of the training.
+        data: a folder to use instead of that of the training.
         shares: the backbone is for several tasks, so that no method is merged into it.
     """
     what = f"checkpoint {path}"

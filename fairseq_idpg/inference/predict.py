@@ -112,7 +112,7 @@ def predict_texts(args: argparse.Namespace) -> None:
 
 
 def check_replaces_no_part(args: argparse.Namespace, model: Any, encoder_files: Any = ()) -> None:
-    """Refuse a result in the place of what a model is made of, or its text is read with."""
+    """Refuse a result that would overwrite a file of the model or of its encoder."""
     if args.out is not None:
         parts = {"the backbone of --path": [model.args.backbone], "the encoder of --path": encoder_files}
         check_replaces_nothing(args.out, "--out", parts)

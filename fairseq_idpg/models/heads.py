@@ -1,4 +1,4 @@
-"""Heads: the backbone's own language model in the place of one, and one that starts from another task's checkpoint."""
+"""Heads: the backbone's own LM head as a classifier, and a head that starts from another task's checkpoint."""
 
 import logging
 from typing import Any

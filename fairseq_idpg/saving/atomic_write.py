@@ -1,4 +1,4 @@
-"""Write files whole or not at all, in the place of those that fairseq writes."""
+"""Write files whole or not at all: what replaces fairseq's own copies and saves."""
 
 import shutil
 from collections.abc import Callable, Iterator

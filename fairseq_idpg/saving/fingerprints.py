@@ -5,8 +5,8 @@ RoBERTa-large. A note of both holds only for the file that was read: of the same
 change. A note that says anything else, or does not fit its own checksum, is not used.
 
 The notes are in ``$XDG_CACHE_HOME/fairseq_idpg/backbones``, by default below ``~/.cache``. The environment variable
-FAIRSEQ_IDPG_CACHE names another folder in the place of ``fairseq_idpg``; ``FAIRSEQ_IDPG_CACHE=off``: none are made or
-read.
+FAIRSEQ_IDPG_CACHE names another folder than ``fairseq_idpg``. With ``FAIRSEQ_IDPG_CACHE=off`` notes are neither
+made nor read.
 """
 
 import contextlib

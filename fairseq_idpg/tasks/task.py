@@ -231,7 +231,7 @@ class SentencePredictionIDPGTask(SentencePredictionTask):
         return loss, sample_size, logging_output
 
     def loss(self, criterion: Any) -> Any:
-        """What a step calls in the place of ``criterion``."""
+        """Return what a step calls instead of ``criterion``."""
         return AllWords(criterion) if self.all_words else criterion
 
     def valid_step(self, sample: Any, model: Any, criterion: Any):

@@ -111,7 +111,7 @@ def selection_options(experiment: Experiment) -> list[str]:
     choose by, which is the accuracy also where F1 is reported, and the loss for scores.
 
     Raises:
-        InputError: an option names a metric whose lowest value is best in the place of such a score.
+        InputError: an option names a metric whose lowest value is best, instead of such a score.
     """
     metric = experiment.facts.metric
     if experiment.selection == "paper":

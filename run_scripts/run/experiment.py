@@ -190,7 +190,7 @@ def file_digest(path: str) -> str:
 
 
 def by_content(options: Sequence[str]) -> list[str]:
-    """Options of fairseq-train, with the digest of what a file holds in the place of its path.
+    """Options of fairseq-train, with the digest of what a file holds instead of its path.
 
     Raises:
         InputError: a file is missing.

@@ -1,4 +1,4 @@
-"""AdaMix: several adapters in the place of each, one of them drawn for each batch, their mean in prediction.
+"""AdaMix: several adapters at each place, one of them drawn for each batch, their mean in prediction.
 
 Paper: "AdaMix: Mixture-of-Adaptations for Parameter-efficient Model Tuning" (Wang et al., EMNLP 2022),
 https://arxiv.org/abs/2205.12410; code: https://github.com/microsoft/AdaMix (f3b6e99, ``expert_soup.py`` and
@@ -38,9 +38,7 @@ Shared: Any = ChoiceEnum(["up", "down", "none"])
 class AdaMixConfig(BottleneckConfig):
     """Options of AdaMix."""
 
-    adamix_experts: Filled[int] = option(
-        4, "adapters M in the place of each, one of which a training pass draws", least=1
-    )
+    adamix_experts: Filled[int] = option(4, "adapters M at each place, one of which a training pass draws", least=1)
     adamix_shared: Filled[Shared] = option(
         "up", "projection of which there is one, not M: 'up', 'down', or 'none', when each side is drawn by itself"
     )

@@ -72,7 +72,7 @@ class AdapterDrop(Houlsby):
 
 
 def layers_without(cfg: AdapterDropConfig, layers: int) -> int:
-    """Return n: 5 of 12 layers for ``auto``, all of them for what is no number."""
+    """Return n: 5 of 12 layers for ``auto``, all layers for a text that is not a number."""
     text = str(cfg.adapter_drop)
     return 5 * layers // 12 if text == "auto" else int(text) if text.isdecimal() else layers
 

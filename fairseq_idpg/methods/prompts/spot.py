@@ -62,7 +62,7 @@ class SPoTConfig(SourceConfig):
     spot_embeddings: Filled[str] = option(
         "",
         "checkpoints of the sources' prompts after as many updates as --spot-target, in the order of --source-prompts, "
-        "which are compared in the place of these",
+        "which are compared instead of these",
         changeable=True,
     )
     spot_similarity: Filled[Similarity] = option(

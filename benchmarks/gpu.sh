@@ -4,23 +4,25 @@
 #
 #   bash benchmarks/gpu.sh                        # makes .venv (see run_scripts/setup_env.sh)
 #   PYTHON=python3 bash benchmarks/gpu.sh         # an environment that has torch with CUDA and fairseq; no network needed
-#   bash benchmarks/gpu.sh --limit 600            # ends after ten minutes; the same command goes on, parts done are kept
+#   bash benchmarks/gpu.sh --limit 200            # ends after 200 seconds, with the targets; the same command goes on, parts done are kept
 #   bash benchmarks/gpu.sh --dry-run              # lists the commands and about how long they take, on any machine
 #   DEVICE=cpu SIZE=tiny bash benchmarks/gpu.sh   # does the script run? a minute or two, any machine
 #
 # PARTS (default: all, in this order), each of them some commands that write a JSON file to OUT; one that fails, or in
 # which a case fails, does not stop the others:
 #   environment   GPU, driver, torch, CUDA, libraries
-#   checks        the tests that look at a device
-#   agree         loss and gradients of each case on the GPU beside the CPU
-#   inspect       of a training step: where Python waits for the GPU, which attention kernels are used
-#   steps         time and memory of a training step of every preset, with caches, beside peft where that is installed,
-#                 in the environment or by benchmarks/setup_peers.sh; batches of 32 sentences of 128 tokens
+#   agree         loss and gradients of some cases on the GPU beside the CPU
+#   targets       time and memory of a training step beside peft's and prompt tuning's, and what they should be
+#   sizes         steps of some cases with batches of 16 and 32, sentences of 32, 128 and 512 tokens
 #   predict       sentences a second
-#   sizes         steps of some cases with batches of 16 and 32, sentences of 32, 128 and 512 tokens; summary.txt
+#   checks        the tests that look at a device
+#   inspect       of a training step: where Python waits for the GPU, which attention kernels are used
+#   steps         steps of every preset, with caches, beside peft where that is installed, in the environment or by
+#                 benchmarks/setup_peers.sh; batches of 32 sentences of 128 tokens
 #
 # Others: DTYPES="float32 float16" CASES="floor m-idpg-phm 'lora*'" BATCHES="16" LENGTHS="64" (of sizes) OUT=folder;
-# further arguments go to benchmarks/step_time.py, such as --rounds 10.
+# further arguments go to benchmarks/step_time.py, such as --rounds 10, or --against DIR: another checkout of this
+# project, whose cases are measured in the same run.
 #
 # Which CUDA build of torch fits the driver is yours to choose: .venv gets the build that pip's index offers. Where that
 # has no CUDA or the wrong one, install the same version into .venv from the index that
@@ -48,4 +50,4 @@ command -v "$PYTHON" >/dev/null || die "PYTHON=$PYTHON is no command: name the i
 for library in torch fairseq; do
   has "$library" || die "PYTHON=$PYTHON has no $library: install it there, or leave PYTHON out to make .venv"
 done
-exec "$PYTHON" benchmarks/gpu/campaign.py "$@"
+exec "$PYTHON" benchmarks/gpu.py "$@"

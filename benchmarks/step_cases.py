@@ -40,6 +40,7 @@ class Case:
         dropout: whether the backbone has its own; --state-cache needs it to be off.
         grouped: batches of examples of similar length, as with --group-by-length.
         checkpointed: layers are run again in the backward pass, as with --checkpoint-activations.
+        checkout: another folder of this project whose code is measured; empty for this one.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Case:
     dropout: bool = True
     grouped: bool = False
     checkpointed: bool = False
+    checkout: str = ""
 
     @property
     def peer(self) -> bool:

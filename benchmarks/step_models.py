@@ -137,7 +137,7 @@ def _method(case: Case, settings: Settings) -> Built:
     from fairseq_idpg.representations.kinds import GLOVE
 
     args = _arguments(case.what, settings)
-    args.checkpoint_activations = case.checkpointed
+    args.checkpoint_activations, args.gpu_graphs = case.checkpointed, "auto"
     if not case.dropout:
         args.dropout = args.attention_dropout = 0.0
     model = RobertaIDPGModel(args, OpenRobertaEncoder(args, word_dictionary()))

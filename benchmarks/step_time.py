@@ -40,7 +40,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import mean, median
@@ -69,22 +69,28 @@ PEERS_FOLDER = ROOT / "benchmarks" / ".peers"
 Figures = dict[str, dict[str, Any]]
 
 
+def told(values: Case | Settings) -> dict[str, Any]:
+    """The fields that are not as usual, but ``checkout``: another one may not know all of them."""
+    usual = {each.name: each.default for each in fields(values)}
+    return {name: value for name, value in asdict(values).items() if value != usual[name] and name != "checkout"}
+
+
 class Worker:
     """A case's process; ``figures`` grows with each answer, or ends with an ``error``."""
 
     def __init__(self, case: Case, settings: Settings, log: Path):
-        self.case, self.log = case, log
+        self.case, self.log, root = case, log, Path(case.checkout or ROOT)
         self.figures: dict[str, Any] = {}
         self.seconds: list[float] = []
         environment = {**os.environ, "OMP_NUM_THREADS": str(settings.threads), "TOKENIZERS_PARALLELISM": "false"}
         if case.peer:
             paths = [str(PEERS_FOLDER), environment.get("PYTHONPATH", "")]
             environment.update(PYTHONPATH=os.pathsep.join(filter(None, paths)), HF_HUB_OFFLINE="1")
-        command = [sys.executable, str(Path(__file__).with_name("step_worker.py"))]
+        command = [sys.executable, str(root / "benchmarks" / "step_worker.py")]
         with open(log, "w", encoding="utf-8") as errors:
             self.process = subprocess.Popen(
                 command,
-                cwd=ROOT,
+                cwd=root,
                 env=environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -93,7 +99,7 @@ class Worker:
             )
         assert self.process.stdin is not None and self.process.stdout is not None
         self.requests, self.answers = self.process.stdin, self.process.stdout
-        self.ask({"case": asdict(case), **asdict(settings)})
+        self.ask({"case": told(case), **told(settings)})
 
     def ask(self, request: dict[str, Any]) -> None:
         try:
@@ -280,6 +286,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--list", action="store_true", help="print the cases, measure nothing")
     parser.add_argument("--no-peers", action="store_true", help="leave peft and adapters out")
+    parser.add_argument(
+        "--against", type=Path, metavar="DIR", help="another checkout, whose cases run in turns with these"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="save the figures")
     return parser.parse_args(arguments)
 
@@ -302,6 +311,12 @@ def check(args: argparse.Namespace) -> tuple[Settings, list[Case]]:
         if args.cases and any(case.peer for case in cases):
             raise InputError("--no-peers and --cases with peers exclude each other: leave one of them out")
         cases = [case for case in cases if not case.peer]
+    if args.against is not None:
+        if not (args.against / "benchmarks" / "step_worker.py").is_file():
+            raise InputError(f"--against {args.against} is not a checkout of this project")
+        checkout = str(args.against.resolve())
+        own = [case for case in cases if not case.peer]
+        cases += [replace(case, name=f"{case.name} ({args.against.name})", checkout=checkout) for case in own]
     if args.list:
         return settings, cases
     check_peers(cases)

@@ -65,7 +65,7 @@ DEVICES: dict[str, Device] = {
     "cuda": Device(
         finish=torch.cuda.synchronize,
         held_mib=lambda: torch.cuda.memory_allocated() / MIB,
-        peak_mib=lambda: torch.cuda.max_memory_allocated() / MIB,
+        peak_mib=lambda: torch.cuda.max_memory_reserved() / MIB,
         describe=torch.cuda.get_device_name,
         release=torch.cuda.empty_cache,
     ),

@@ -100,7 +100,7 @@ RECORD = (
 # Programs that do more than parse, and what is added to them; a sweep and a training end before they look at data.
 FURTHER = {
     "benchmarks/step_time.py": ["--list"],
-    "benchmarks/gpu/campaign.py": ["--dry-run"],
+    "benchmarks/gpu.py": ["--dry-run"],
     "-m preprocess few-shot": [],
     "-m run_scripts.sweep": [],
     "-m run_scripts.train": [],

@@ -78,6 +78,7 @@ class Method(nn.Module, ABC):
         second_pass: whether every training pass is run twice, each with its own draws but one M(x), and the two are
             ``compare``d; the loss, and what methods add to it besides, is that of the first.
         adds_loss: the option that has ``extra_loss`` added to the loss, as it is typed; None if nothing is.
+        redrawn: whether Python draws something anew for each training pass, so that no pass is like another.
         extra: what a training pass adds to the loss, from that pass until ``extra_loss`` has given it.
         training_only: beginnings of the names of those tensors that are not needed once the method is trained.
         folded: whether a checkpoint without these tensors was loaded.
@@ -94,6 +95,7 @@ class Method(nn.Module, ABC):
     representation_dropout = False
     second_pass = False
     adds_loss: str | None = None
+    redrawn = False
     extra: Tensor | None = None
     training_only: tuple[str, ...] = ()
     folded = False

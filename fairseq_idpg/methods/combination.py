@@ -59,6 +59,7 @@ class Combination(Method):
         self.representation = next((part.representation for part in parts if part.representation), None)
         self.representation_dropout = any(part.representation_dropout for part in parts)
         self.second_pass = any(part.second_pass for part in parts)
+        self.redrawn = any(part.redrawn for part in parts)
         self.adds_loss = next((part.adds_loss for part in parts if part.adds_loss), None)
 
     def first_layer(self, layers: int) -> int:

@@ -16,6 +16,7 @@ from ..names import SECTIONS
 Activation: Any = ChoiceEnum(utils.get_available_activation_fns())
 WORDS = "mlm"
 PredictWith: Any = ChoiceEnum(["head", WORDS])
+GPUGraphs: Any = ChoiceEnum(["auto", "off"])
 VerbaliserLoss: Any = ChoiceEnum(["vocabulary", "verbalisers"])
 
 
@@ -49,6 +50,9 @@ class BackboneConfig(FairseqDataclass):
         "keep the input of each layer for the backward pass and run the layer again there: less memory, more time, "
         "the same numbers",
         False,
+    )
+    gpu_graphs: GPUGraphs = documented(
+        "auto: on one GPU, replay recorded training passes (CUDA graphs); off: launch each kernel from Python", "auto"
     )
     max_positions: int = II("task.max_positions")
     no_save_optimizer_state: bool = II("checkpoint.no_save_optimizer_state")

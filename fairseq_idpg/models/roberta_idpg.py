@@ -28,6 +28,7 @@ from ..representations.kinds import GLOVE, pass_representation
 from ..saving.backbone_file import backbone_path, read_backbone
 from .checkpoint import SavesTrainableOnly
 from .config import RobertaIDPGConfig, fill_method_options, predicts_words
+from .graphs import TrainingGraphs
 from .heads import VerbaliserHead
 from .prepare import prepare_model
 from .size import check_encoder_size, check_size
@@ -75,6 +76,13 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
         self.first_layer = min(injected, first_trained(self.encoder.sentence_encoder, layers))
         if getattr(args, "checkpoint_activations", False):
             self.encoder.sentence_encoder.checkpointed_from = self.first_layer
+        self.graphs = TrainingGraphs() if str(getattr(args, "gpu_graphs", "off")) == "auto" else None
+
+    def _apply(self, fn: Any, recurse: bool = True) -> "RobertaIDPGModel":
+        """torch's, of a move or another precision: what was recorded reads the weights where they were."""
+        if getattr(self, "graphs", None) is not None:
+            self.graphs = TrainingGraphs()
+        return super()._apply(fn, recurse)
 
     @staticmethod
     def add_args(parser: argparse.ArgumentParser) -> None:
@@ -199,6 +207,19 @@ class RobertaIDPGModel(SavesTrainableOnly, RobertaModel):
             raise InputError(
                 f"--backbone {self.args.backbone} was not loaded: give the path of the backbone's model.pt"
             )
+        # A GPU replays the training passes that it has recorded, see ``TrainingGraphs``.
+        if self.graphs is not None and classification_head_name is not None:
+            batch = {
+                "src_tokens": src_tokens,
+                "prompted_tokens": prompted_tokens,
+                "prompt_offset": prompt_offset,
+                "representation": representation,
+                "mask_index": mask_index,
+            }
+            usual = states is None and inspect is None and not (return_all_hiddens or kwargs)
+            extra = self.graphs.run(self, batch, padded, classification_head_name) if usual else None
+            if extra is not None:
+                return extra.pop("logits"), extra
         method, stack = self.method, self.encoder.sentence_encoder
         reads_vectors = method is not None and method.representation == GLOVE
         if self.prompt_length and prompted_tokens is None or reads_vectors and representation is None:

@@ -205,22 +205,22 @@ def gpu(*words: str, **variables: object) -> subprocess.CompletedProcess:
 def test_gpu_goes_on_and_reports_every_part(python, tmp_path):
     """After --limit seconds it ends; the same command runs the parts that are left."""
     usual = {"PYTHON": python, "DEVICE": "cpu", "SIZE": "tiny", "CASES": "floor lora", "OUT": tmp_path / "out"}
-    usual.update(PARTS="environment agree inspect steps predict sizes", LENGTHS="8 16", DTYPES="bfloat16")
-    words = ["--threads", "1", "--rounds", "1", "--steps", "1"]
+    usual.update(PARTS="environment agree targets sizes predict inspect steps", LENGTHS="8 16", DTYPES="bfloat16")
+    words = ["--threads", "1", "--rounds", "1", "--steps", "1", "--against", str(SCRIPTS.parent)]
     assert gpu("--limit", "0.001", *words, **usual).returncode == 0
     parts = json.loads((tmp_path / "out" / "report.json").read_text())["parts"]
     assert not [name for name, part in parts.items() if "found" in part]
     done = gpu(*words, **usual)
     assert done.returncode == 0, done.stdout + done.stderr
     parts = json.loads((tmp_path / "out" / "report.json").read_text())["parts"]
-    assert [part["kind"] for part in parts.values()] == [*usual["PARTS"].split(), "sizes"]
+    kinds = ["environment", "agree", "targets", "sizes", *usual["PARTS"].split()[3:]]
+    assert [part["kind"] for part in parts.values()] == kinds
     assert parts["agree-float32"]["found"]["lora"] == {"loss": 0.0, "gradient": 0.0}
-    summary = (tmp_path / "out" / "summary.txt").read_text(encoding="utf-8")
-    rows = [line.split()[:4] for line in summary.splitlines() if line.startswith("bfloat16")]
-    assert done.stdout.endswith(summary)
-    assert rows == [["bfloat16", "2", length, case] for length in ("8", "16") for case in ("lora", "floor")]
-    (row,) = re.findall(r"^\| lora \|.*$", (tmp_path / "out" / "report.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert row.split(" | ")[6] == f"{parts['steps-bfloat16-1']['found']['lora']['trainable']:,}"
+    other = f"lora ({SCRIPTS.parent.name})"  # --against: the case of the other checkout is measured beside
+    assert {"lora", other} < parts["steps-bfloat16-1"]["found"].keys()
+    report = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert len(re.findall(r"^\| lora \| [\d.]+ \| ", report, re.MULTILINE)) == 4  # targets, two sizes, steps
+    assert re.search(r"^\| m-idpg-phm \| prompt-tuning \| 1.6 \| [\d.]+ \| (yes|NO) \|", report, re.MULTILINE)
 
 
 def test_gpu_refuses_before_it_makes_anything(tmp_path):
@@ -264,7 +264,7 @@ NOWHERE = ["--json", "/nowhere/figures.json"]
         ("preprocess_time", ["--file", "none"], "none does not exist"),
         ("preprocess_time", ["--file", "{latin}"], "{latin} line 1"),
         ("preprocess_time", ["--vocab", "none"], "none/encoder.json"),
-        ("gpu.campaign", ["--limit", "0"], "--limit 0"),
+        ("gpu", ["--limit", "0"], "--limit 0"),
     ],
 )
 def test_refused_in_one_line(benchmark, tmp_path, monkeypatch, script, words, named):

@@ -55,6 +55,7 @@ def test_a_step_reads_no_number(place, case, at):
     expected = ASKED.keys() | (ON_A_CPU if device == "cpu" else set())
     assert asked(watch, drawn) <= expected and watch.strays == (drawn if device == "meta" else {})
     assert trainer.get_num_updates() == 1
+    assert not drawn or trainer.model.method.redrawn  # or a recorded step would draw the same again and again
     gradients = [p.grad for p in trainer.model.parameters() if p.grad is not None]
     moments = [state["exp_avg"] for state in trainer.optimizer.optimizer.state.values()]
     assert gradients and moments and {tensor.device.type for tensor in [*gradients, *moments]} == {device}

@@ -94,6 +94,7 @@ class AdaMix(AdapterMethod):
         super().__init__(cfg, geometry)
         self.consistency = cfg.adamix_consistency
         self.second_pass = self.consistency > 0
+        self.redrawn = True  # the experts, on the host
         self.adds_loss = f"--adamix-consistency {self.consistency}" if self.second_pass else None
         self.count_of_experts = cfg.adamix_experts
         self.experts: Any = nn.ModuleDict()  # of the sides that are drawn

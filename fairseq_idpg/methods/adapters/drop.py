@@ -46,7 +46,7 @@ class AdapterDrop(Houlsby):
 
     def __init__(self, cfg: AdapterDropConfig, geometry: Geometry):
         super().__init__(cfg, geometry)
-        self.drawn = bool(cfg.adapter_drop_random)
+        self.redrawn = bool(cfg.adapter_drop_random)
         self.without = layers_without(cfg, geometry.layers)
 
     def layers_of(self, cfg: AdapterDropConfig, geometry: Geometry) -> tuple[int, ...]:
@@ -61,14 +61,14 @@ class AdapterDrop(Houlsby):
 
     def injection(self, representation: Tensor | None) -> Injection:
         injection, without = super().injection(representation), self.without
-        if self.drawn and self.training:
+        if self.redrawn and self.training:
             highest = self.layers[-1]  # its adapters are always used: a batch without any would train nothing
             without = int(torch.randint(highest + 1, (), device="cpu"))  # of the host: no device waits for it
         return replace(injection, sublayer=lambda layer: UNCHANGED if layer < without else injection.sublayer(layer))
 
     def describe(self) -> str:
         drawn = f", above a layer drawn for each batch, in evaluation above the first {self.without}"
-        return super().describe() + (drawn if self.drawn else "")
+        return super().describe() + (drawn if self.redrawn else "")
 
 
 def layers_without(cfg: AdapterDropConfig, layers: int) -> int:

@@ -1,6 +1,6 @@
 """What one process of benchmarks/gpu.sh finds out about each case, one after another.
 
-    python benchmarks/gpu/looking.py inspect --cases 'm-idpg*' --device cuda --dtype float16 --json FILE
+    python benchmarks/gpu_looks.py inspect --cases 'm-idpg*' --device cuda --dtype float16 --json FILE
 
 agree: how far loss and gradients of a step on the device are from those on the CPU, without dropout (float32); with
 LAYERS layers and SENTENCES sentences.
@@ -32,8 +32,7 @@ from statistics import median
 from typing import Any
 from xml.etree import ElementTree
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # installed or not
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from anywhere, installed or not
 
 import torch
 from settings import NUMBERS, ROOT, SIZES, Settings, add_device, add_numbers, changed, positive, write_json
